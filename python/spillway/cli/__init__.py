@@ -1,0 +1,18 @@
+"""The ``spillway`` command: one file per subcommand, found here by name."""
+
+from __future__ import annotations
+
+import sys
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the ``spillway`` command line; the entry point of the installed script."""
+    try:
+        from spillway.cli.app import app
+    except ModuleNotFoundError as error:
+        if error.name in {"typer", "rich"}:
+            sys.exit(f"spillway: {error.name} is needed for the command line: pip install 'spillway[bench]'")
+        raise
+    app()

@@ -1,0 +1,65 @@
+"""The exceptions Spillway raises on its own account.
+
+Everything derives from `SpillwayError`, and also from the built-in exception that a caller would
+expect, so that ``except ValueError`` and ``except OSError`` work as they do elsewhere::
+
+    SpillwayError
+    ├── SchemaError(ValueError)       data does not fit the writer's schema, or a schema cannot be written
+    ├── OptionError(ValueError)       an option has a value that is not accepted; the message lists what is
+    ├── ClosedError(ValueError)       the writer is closed or was aborted
+    ├── NotArrowError(TypeError)      the object has no Arrow PyCapsule interface
+    ├── CorruptFileError(ValueError)  a file is not Parquet, or is truncated or damaged
+    └── MissingExtraError(ImportError)  an optional dependency is not installed; the message names the extra
+
+Errors of the operating system stay what they are: a missing directory is `FileNotFoundError`, a read-only one
+`PermissionError` or `OSError`, a full disk `OSError` with its ``errno``.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ClosedError",
+    "CorruptFileError",
+    "MissingExtraError",
+    "NotArrowError",
+    "OptionError",
+    "SchemaError",
+    "SpillwayError",
+]
+
+
+class SpillwayError(Exception):
+    """Base of every exception that Spillway defines."""
+
+
+class SchemaError(SpillwayError, ValueError):
+    """Data does not fit the writer's schema, or the schema cannot be written to Parquet."""
+
+
+class OptionError(SpillwayError, ValueError):
+    """An option has a value that is not accepted; the message lists the accepted ones."""
+
+
+class ClosedError(SpillwayError, ValueError):
+    """The writer was used after ``close()`` or ``abort()``."""
+
+
+class NotArrowError(SpillwayError, TypeError):
+    """The object has neither ``__arrow_c_stream__`` nor ``__arrow_c_array__``."""
+
+
+class CorruptFileError(SpillwayError, ValueError):
+    """The file is not Parquet, or it is truncated or damaged."""
+
+
+class MissingExtraError(SpillwayError, ImportError):
+    """An optional dependency is not installed.
+
+    Args:
+        package: The distribution that is missing, as ``pip`` knows it.
+        extra: The extra of Spillway that brings it.
+        purpose: What it was wanted for, as the end of "… is needed to".
+    """
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(f"{package} is needed to {purpose}: pip install 'spillway[{extra}]'")

@@ -1,0 +1,1 @@
+//! Arrow batches in, a Parquet file out.

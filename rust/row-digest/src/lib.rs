@@ -1,0 +1,1 @@
+//! Order-independent digests of Arrow columns and whole rows.
