@@ -1,0 +1,76 @@
+# Everything a developer does, by name. `make help` lists it.
+# Both `make bench` and `make test` set up what they need in .venv/ and .build/, once.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+PYTHON ?= python3
+BIN := .venv/bin
+export VIRTUAL_ENV := $(CURDIR)/.venv
+# A stray activation or a user's own settings must not decide what is built.
+unexport PYTHONPATH PYTHONHOME CONDA_PREFIX
+
+RUST_SOURCES := Cargo.toml Cargo.lock rust-toolchain.toml $(shell find rust -name '*.rs' -o -name Cargo.toml)
+BENCH_OPTIONS ?=
+
+.PHONY: help bench test soak check format wheel lock setup clean
+
+help: ## List these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+bench: setup ## Measure every Parquet writer, check the output with Spark, write table and figures to runs/
+	$(BIN)/spillway bench --out runs $(BENCH_OPTIONS)
+
+test: setup ## Run every test, at counts that fit continuous integration
+	cargo test --locked --workspace
+	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest bench --benchmark-disable
+
+soak: export SPILLWAY_SOAK := 1
+soak: export PROPTEST_CASES := 10000
+soak: test ## Run every test, at the counts of the acceptance lines (an hour or more)
+
+check: setup ## Format, lint, types, and the stubs against the compiled module
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/python -m mypy.stubtest spillway._native --mypy-config-file pyproject.toml
+	@! grep -nE '(https?|ssh)://' requirements/*.txt || { echo "a lock names a registry's address: run make lock" >&2; exit 1; }
+
+format: setup ## Rewrite the sources in the house format
+	cargo fmt --all
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+wheel: setup ## Leave a release wheel in dist/
+	rm -f dist/spillway-*.whl
+	$(BIN)/maturin build --release --locked --out dist
+
+lock: .build/environment ## Renew the hashed locks of both languages
+	cargo update
+	$(BIN)/uv pip compile -q -U requirements/uv.in -o requirements/uv.txt $(LOCK_OPTIONS)
+	$(BIN)/uv pip compile -q -U --all-extras --group dev pyproject.toml -o requirements/dev.txt $(LOCK_OPTIONS)
+LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	--custom-compile-command "make lock"
+
+setup: .build/module
+
+clean: ## Remove what was built (not the runs)
+	rm -rf .build .venv target dist
+
+# Each stamp is made only by a whole success, so an interrupted set-up resumes.
+.build/environment: requirements/uv.txt requirements/dev.txt
+	@PYTHON='$(PYTHON)' requirements/prerequisites.sh
+	$(BIN)/python -c '' 2>/dev/null || { rm -rf .venv && $(PYTHON) -m venv .venv; }
+	$(BIN)/uv --version >/dev/null 2>&1 || $(BIN)/python -m pip install -q --require-hashes -r requirements/uv.txt
+	$(BIN)/uv pip sync -q --require-hashes requirements/dev.txt
+	@mkdir -p .build && touch $@
+
+.build/module: $(RUST_SOURCES) pyproject.toml .build/environment
+	$(BIN)/maturin develop --release --locked --uv
+	@touch $@

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Names, in one message, everything that a machine lacks before Spillway can be built and its bench run.
+set -uo pipefail
+
+python=${PYTHON:-python3}
+java=${JAVA_HOME:+$JAVA_HOME/bin/}java
+missing=()
+
+"$python" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
+    missing+=("Python 3.11 or later with venv")
+cargo --version >/dev/null 2>&1 || missing+=("Rust with cargo")
+cc --version >/dev/null 2>&1 || missing+=("a C compiler named cc")
+major=$("$java" -version 2>&1 | sed -nE 's/.* version "([0-9]+).*/\1/p' | head -n 1)
+[ "${major:-0}" -ge 17 ] || missing+=("Java 17 or later, on the path or in JAVA_HOME")
+
+if [ ${#missing[@]} -gt 0 ]; then
+    printf 'Spillway cannot be set up on this machine. Missing:\n' >&2
+    printf '  - %s\n' "${missing[@]}" >&2
+    printf 'Install it and run the same command again.\n' >&2
+    exit 1
+fi
