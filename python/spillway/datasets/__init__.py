@@ -1,0 +1,40 @@
+"""Rows to write: generated logs, or the user's own file.
+
+`chunk` and `batches` make the rows of a named dataset; `prepare` puts rows, generated or from a file, into
+one Arrow IPC file that a measured process can map.
+"""
+
+from __future__ import annotations
+
+from spillway.errors import MissingExtraError
+
+try:
+    from spillway.datasets.cache import PreparedInput, default_cache, prepare
+    from spillway.datasets.files import FORMATS
+    from spillway.datasets.generate import (
+        CHUNK_ROWS,
+        GENERATOR_VERSION,
+        batches,
+        chunk,
+        columns,
+        names,
+        schema,
+    )
+except ModuleNotFoundError as error:
+    if error.name in {"numpy", "pyarrow"}:
+        raise MissingExtraError(error.name, "bench", "make and prepare datasets") from error
+    raise
+
+__all__ = [
+    "CHUNK_ROWS",
+    "FORMATS",
+    "GENERATOR_VERSION",
+    "PreparedInput",
+    "batches",
+    "chunk",
+    "columns",
+    "default_cache",
+    "names",
+    "prepare",
+    "schema",
+]

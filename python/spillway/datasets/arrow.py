@@ -1,0 +1,56 @@
+"""Arrow operations that the generators need, on numpy indices, where pyarrow's own type stubs are too narrow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from spillway.datasets.random import Booleans, Integers
+
+__all__ = ["AnyArray", "concatenated", "nulled", "numbers_as_text", "taken", "texts", "texts_of_matrix"]
+
+AnyArray: TypeAlias = "pa.Array[Any]"
+
+
+def texts(values: list[str]) -> AnyArray:
+    """A string array."""
+    return pa.array(values, pa.string())
+
+
+def texts_of_matrix(characters: NDArray[np.uint8]) -> AnyArray:
+    """A string array of the rows of a matrix of ASCII characters."""
+    rows, width = characters.shape
+    offsets = np.arange(0, (rows + 1) * width, width, dtype=np.int32)
+    return pa.StringArray.from_buffers(
+        rows, *(pa.py_buffer(part.tobytes()) for part in (offsets, characters))
+    )
+
+
+def numbers_as_text(values: Integers) -> AnyArray:
+    """Integers in decimal."""
+    return pc.cast(pa.array(values), pa.string())
+
+
+def taken(values: AnyArray, index: Integers) -> AnyArray:
+    """The entry of `values` at each `index`."""
+    positions: Any = pa.array(index)
+    return values.take(positions)
+
+
+def nulled(values: AnyArray, present: Booleans) -> AnyArray:
+    """`values` with null where not `present`, and no bytes left behind by what was there."""
+    positions: Any = pa.array(np.arange(len(values), dtype=np.int32), mask=~present)
+    return values.take(positions)
+
+
+def concatenated(*parts: str | AnyArray) -> AnyArray:
+    """The texts of each row, one after the other."""
+    join: Any = pc.binary_join_element_wise
+    joined: AnyArray = join(*parts, "")
+    return joined

@@ -1,0 +1,244 @@
+"""Rows made ready for a writer: one uncompressed Arrow IPC file, which can be mapped into memory."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import tempfile
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from spillway.datasets import generate
+from spillway.datasets.files import RowStream, open_rows
+from spillway.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["PreparedInput", "default_cache", "prepare"]
+
+
+@dataclass(frozen=True)
+class PreparedInput:
+    """Rows that are ready to be mapped.
+
+    Attributes:
+        path: An uncompressed Arrow IPC file.
+        rows: How many rows it holds.
+        schema: Its Arrow schema.
+        arrow_bytes: Size of all its Arrow buffers, each counted once.
+        source: The dataset's name, or that of the user's file without its folder.
+        fingerprint: Differs when the rows or their batches do: 16 hexadecimal digits.
+    """
+
+    path: Path
+    rows: int
+    schema: pa.Schema
+    arrow_bytes: int
+    source: str
+    fingerprint: str
+
+
+def default_cache() -> Path:
+    """The folder for prepared files: ``$SPILLWAY_CACHE``, else ``spillway`` in the user's cache folder."""
+    if chosen := os.environ.get("SPILLWAY_CACHE"):
+        return Path(chosen)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "spillway"
+
+
+def prepare(  # noqa: PLR0913  # options, by keyword only
+    source: str | Path,
+    *,
+    seed: int = 0,
+    rows: int | None = None,
+    chunk_rows: int = generate.CHUNK_ROWS,
+    cache: Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> PreparedInput:
+    """Write the rows of a dataset or of a file to the cache, or find them there.
+
+    The file appears complete or not at all, so several processes may prepare the same rows at once. It is
+    found again as long as nothing it depends on has changed: the generator's version, `seed`, `rows` and
+    `chunk_rows`; for a user's file its path, size and time of modification.
+
+    Args:
+        source: A dataset's name, or the path of a Parquet, Arrow IPC, CSV or NDJSON file.
+        seed: Of a generated dataset; a file's rows are what they are.
+        rows: How many rows, from the first; None takes all of a file.
+        chunk_rows: Rows of each record batch; the last one may be shorter.
+        cache: Folder to keep the file in, made if it is missing; None means `default_cache`.
+        progress: Called with the rows done and the rows in all, 0 while the latter is not known.
+
+    Raises:
+        OptionError: `rows` or `chunk_rows` cannot be had, or the file is of no known format.
+        CorruptFileError: The file is empty, truncated or damaged.
+        OSError: The file cannot be read, or the cache cannot be written.
+    """
+    if chunk_rows < 1:
+        raise OptionError(f"chunk_rows is {chunk_rows}; a record batch needs at least 1 row")
+    if rows is not None and rows < 1:
+        raise OptionError(f"rows is {rows}; at least 1 is needed")
+    origin = _origin(source, seed, rows)
+    fingerprint = blake2b(repr((*origin.identity, rows, chunk_rows)).encode(), digest_size=8).hexdigest()
+    label = re.sub(r"[^A-Za-z0-9_-]+", "-", origin.name)
+    target = (cache or default_cache()) / f"{label}-{rows or 'all'}x{chunk_rows}-{fingerprint}.arrow"
+    prepared = _find(target, origin.name, fingerprint)
+    if prepared is None:
+        with origin.open() as stream:
+            _write(stream, target, rows, chunk_rows, progress)
+        prepared = _describe(target, origin.name, fingerprint)
+    return prepared
+
+
+@dataclass(frozen=True)
+class _Origin:
+    """Where rows come from: a name for people, an identity for the cache, and a way to open them."""
+
+    name: str
+    identity: tuple[object, ...]
+    open: Callable[[], AbstractContextManager[RowStream]]
+
+
+def _origin(source: str | Path, seed: int, rows: int | None) -> _Origin:
+    if isinstance(source, str) and source in generate.names():
+        if rows is None:
+            raise OptionError(f"rows is needed: the dataset {source} has no end")
+        identity = ("generated", source, generate.GENERATOR_VERSION, seed)
+        return _Origin(source, identity, lambda: _generated(source, seed, rows))
+    path = Path(source)
+    if not path.exists():
+        known = ", ".join(generate.names())
+        raise FileNotFoundError(errno.ENOENT, f"neither a dataset ({known}) nor a file", str(source))
+    status = path.stat()
+    identity = ("file", str(path.resolve()), status.st_size, status.st_mtime_ns)
+    return _Origin(path.name, identity, lambda: open_rows(path))
+
+
+@contextmanager
+def _generated(name: str, seed: int, rows: int) -> Iterator[RowStream]:
+    yield RowStream(name, generate.schema(name), generate.batches(name, seed, rows), rows)
+
+
+def _find(target: Path, name: str, fingerprint: str) -> PreparedInput | None:
+    """The prepared file, if it is there and whole; a machine that lost power may have left a damaged one."""
+    if not target.exists():
+        return None
+    try:
+        return _describe(target, name, fingerprint)
+    except pa.ArrowInvalid:
+        return None
+
+
+def _describe(target: Path, name: str, fingerprint: str) -> PreparedInput:
+    with pa.memory_map(str(target)) as file:
+        table = pa.ipc.open_file(file).read_all()
+    return PreparedInput(
+        target, table.num_rows, table.schema, table.get_total_buffer_size(), name, fingerprint
+    )
+
+
+def _write(
+    stream: RowStream,
+    target: Path,
+    rows: int | None,
+    chunk_rows: int,
+    progress: Callable[[int, int], None] | None,
+) -> None:
+    _refuse_too_few(stream.name, stream.rows, rows)
+    done = 0
+    total = rows or stream.rows or 0
+    with _complete_or_absent(target) as file:
+        # A dictionary that grows from batch to batch is written as deltas.
+        options = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True)
+        with pa.ipc.new_file(file, stream.schema, options=options) as writer:
+            for batch in _growing_dictionaries(_rechunked(_head(stream.batches, rows), chunk_rows)):
+                writer.write_batch(batch)
+                done += batch.num_rows
+                if progress is not None:
+                    progress(done, total)
+        _refuse_too_few(stream.name, done, rows)
+
+
+def _refuse_too_few(name: str, available: int | None, wanted: int | None) -> None:
+    if available == 0:
+        raise OptionError(f"{name} holds no rows; at least 1 is needed")
+    if available is not None and wanted is not None and available < wanted:
+        raise OptionError(
+            f"{name} holds {available:,} rows, fewer than the {wanted:,} asked for; ask for fewer"
+        )
+
+
+@contextmanager
+def _complete_or_absent(target: Path) -> Iterator[pa.NativeFile]:
+    """A file that takes its name when the block ends well, and vanishes otherwise."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.stem}-", suffix=".part")
+    os.close(descriptor)
+    temporary = Path(name)
+    try:
+        with pa.OSFile(str(temporary), "wb") as file:
+            yield file
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _head(batches: Iterator[pa.RecordBatch], rows: int | None) -> Iterator[pa.RecordBatch]:
+    """The first `rows` rows, or all."""
+    if rows is None:
+        yield from batches
+        return
+    for batch in batches:
+        yield batch.slice(0, rows)
+        rows -= batch.num_rows
+        if rows <= 0:
+            return
+
+
+def _rechunked(batches: Iterator[pa.RecordBatch], chunk_rows: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of `chunk_rows`; the last one may be shorter."""
+    pending: list[pa.RecordBatch] = []
+    held = 0
+    for batch in batches:
+        start = 0
+        while held + batch.num_rows - start >= chunk_rows:
+            taken = chunk_rows - held
+            yield _one_batch([*pending, batch.slice(start, taken)])
+            pending, held, start = [], 0, start + taken
+        if start < batch.num_rows:
+            pending.append(batch.slice(start))
+            held += batch.num_rows - start
+    if pending:
+        yield _one_batch(pending)
+
+
+def _one_batch(pieces: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(pieces) == 1:
+        return pieces[0]
+    batches = pa.Table.from_batches(pieces).combine_chunks().to_batches()
+    if len(batches) > 1:
+        raise OptionError("a record batch would hold over 2 GiB in one column; choose fewer rows a chunk")
+    return batches[0]
+
+
+def _growing_dictionaries(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows with dictionaries that begin as those of the batch before: an IPC file's rule."""
+    before: pa.RecordBatch | None = None
+    for batch in batches:
+        grown = batch
+        if before is not None and _has_dictionary(batch.schema):
+            grown = pa.Table.from_batches([before, batch]).unify_dictionaries().to_batches()[-1]
+        before = grown.slice(0, 0)
+        yield grown
+
+
+def _has_dictionary(schema: pa.Schema) -> bool:
+    return any("dictionary<" in str(field.type) for field in schema)

@@ -1,0 +1,225 @@
+"""How a column gets its values: a specification, and generators that tables of columns are made of.
+
+A generator takes the `Traffic` behind a chunk's rows and the column's name, which names its random stream too: so
+a column never changes because another one came or went.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spillway.datasets.random import (
+    Booleans,
+    Integers,
+    Words,
+    below,
+    happens,
+    inverse_cdf,
+    log_uniform,
+    pick,
+    zipf,
+)
+from spillway.datasets.traffic import Entity, Traffic
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = [
+    "Column",
+    "Generator",
+    "choice",
+    "computed",
+    "flag",
+    "hex_digits",
+    "hundredths",
+    "identifier",
+    "ipv4",
+    "joined",
+    "look_up",
+    "nulled",
+    "skewed",
+    "uniform",
+    "unit_interval",
+    "uuid",
+]
+
+Generator: TypeAlias = Callable[[Traffic, str], pa.Array]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a dataset.
+
+    Attributes:
+        name: The column's name, and that of its random stream.
+        type: Its Arrow type.
+        values: Makes a value for every row.
+        nulls: Share of the rows that hold null instead, of those where the column applies.
+        where: Tells the rows where the column applies; it is null in all others. None: everywhere.
+    """
+
+    name: str
+    type: pa.DataType
+    values: Generator
+    nulls: float = 0.0
+    where: Callable[[Traffic], Booleans] | None = None
+
+    @property
+    def field(self) -> pa.Field:
+        """The column in a schema."""
+        return pa.field(self.name, self.type, nullable=self.nulls > 0 or self.where is not None)
+
+    def array(self, traffic: Traffic) -> pa.Array:
+        """The column for the rows of `traffic`, nulls included."""
+        values = self.values(traffic, self.name)
+        if values.type != self.type:
+            values = values.cast(self.type)
+        present = self._present(traffic)
+        return values if present is None else nulled(values, present)
+
+    def _present(self, traffic: Traffic) -> Booleans | None:
+        applies = self.where(traffic) if self.where is not None else None
+        if not self.nulls:
+            return applies
+        known = ~happens(traffic.draw(f"{self.name}/null"), self.nulls)
+        return known if applies is None else known & applies
+
+
+def nulled(values: pa.Array, present: Booleans) -> pa.Array:
+    """`values` with null where not `present`, and no bytes left behind by what was there."""
+    return values.take(pa.array(np.arange(len(values), dtype=np.int32), mask=~present))
+
+
+# From the entities
+
+
+def computed(function: Callable[[Traffic], NDArray[Any]]) -> Generator:
+    """What `function` says of the rows."""
+    return lambda traffic, _name: pa.array(function(traffic))
+
+
+def look_up(vocabulary: pa.Array, index: Callable[[Traffic], Integers]) -> Generator:
+    """The entry of `vocabulary` at each row's `index`."""
+    return lambda traffic, _name: vocabulary.take(pa.array(index(traffic)))
+
+
+# Drawn at random, once for each entity
+
+
+def choice(vocabulary: pa.Array, *, weights: list[int] | None = None, by: Entity = "row") -> Generator:
+    """An entry of `vocabulary`: by weight, or by Zipf's law if there are no weights."""
+    table = zipf(len(vocabulary)) if weights is None else inverse_cdf(weights)
+    return lambda traffic, name: vocabulary.take(pa.array(pick(table, traffic.draw(name, by))))
+
+
+def uniform(low: int, high: int, *, by: Entity = "row") -> Generator:
+    """An integer in ``[low, high)``."""
+    return lambda traffic, name: pa.array(below(traffic.draw(name, by), high - low).astype(np.int64) + low)
+
+
+def skewed(low_bits: int, high_bits: int, *, by: Entity = "row") -> Generator:
+    """An integer in ``[2**low_bits, 2**high_bits)``, each power of two as likely as the next."""
+    return lambda traffic, name: pa.array(
+        log_uniform(traffic.draw(name, by), low_bits, high_bits).astype(np.int64)
+    )
+
+
+def hundredths(low_bits: int, high_bits: int, *, by: Entity = "row") -> Generator:
+    """A double with two decimals: a skewed integer over 100, which IEEE 754 rounds the same everywhere."""
+    integers = skewed(low_bits, high_bits, by=by)
+    return lambda traffic, name: pa.array(integers(traffic, name).to_numpy() / 100.0)
+
+
+def unit_interval(*, bits: int = 53) -> Generator:
+    """A double in ``[0, 1)`` with `bits` random bits."""
+    return lambda traffic, name: pa.array((traffic.draw(name) >> (64 - bits)) * 2.0**-bits)
+
+
+def flag(share: float, *, by: Entity = "row") -> Generator:
+    """True for `share` of the entities."""
+    return lambda traffic, name: pa.array(happens(traffic.draw(name, by), share))
+
+
+# Text with numbers in it
+
+
+def hex_digits(draws: list[Words]) -> NDArray[np.uint8]:
+    """The words of each row in lower-case hexadecimal: ASCII, of shape (rows, 16 * words)."""
+    octets = np.stack(draws, axis=1).astype(">u8").view(np.uint8)
+    return _HEX_OF_OCTET[octets].view(np.uint8).reshape(len(octets), -1)
+
+
+def identifier(digits: int, number: Callable[[Traffic], Words]) -> Generator:
+    """`digits` hexadecimal digits that hash an entity's `number`."""
+
+    def generate(traffic: Traffic, name: str) -> pa.Array:
+        return _fixed_width(hex_digits(_hashes(traffic, name, number(traffic), -(-digits // 16)))[:, :digits])
+
+    return generate
+
+
+def uuid(number: Callable[[Traffic], Words]) -> Generator:
+    """A hash of an entity's `number`, written as a UUID."""
+
+    def generate(traffic: Traffic, name: str) -> pa.Array:
+        digits = hex_digits(_hashes(traffic, name, number(traffic), 2))
+        return _fixed_width(np.insert(digits, [8, 12, 16, 20], ord("-"), axis=1))
+
+    return generate
+
+
+def ipv4(*, by: Entity) -> Generator:
+    """An address in dotted decimals."""
+    octets = pa.array([str(octet) for octet in range(256)])
+
+    def generate(traffic: Traffic, name: str) -> pa.Array:
+        draws = traffic.draw(name, by)
+        parts = [octets.take(pa.array((draws >> shift) & 255)) for shift in (0, 8, 16, 24)]
+        return pc.binary_join_element_wise(*parts, ".")
+
+    return generate
+
+
+def joined(
+    *parts: str | pa.Array | Generator, index: Callable[[Traffic], Integers] | None = None
+) -> Generator:
+    """Texts, entries of vocabularies at `index`, and generated values, one after the other."""
+
+    def generate(traffic: Traffic, name: str) -> pa.Array:
+        at = None if index is None else pa.array(index(traffic))
+        pieces = [
+            part
+            if isinstance(part, str)
+            else part.take(at)
+            if isinstance(part, pa.Array)
+            else pc.cast(part(traffic, f"{name}/{position}"), pa.string())
+            for position, part in enumerate(parts)
+        ]
+        return pc.binary_join_element_wise(*pieces, "")
+
+    return generate
+
+
+_DIGITS = b"0123456789abcdef"
+_HEX_OF_OCTET = np.frombuffer(
+    bytes(b for i in range(256) for b in (_DIGITS[i >> 4], _DIGITS[i & 15])), dtype=np.uint16
+)
+
+
+def _hashes(traffic: Traffic, name: str, numbers: Words, count: int) -> list[Words]:
+    return [traffic.hashed(f"{name}/{part}", numbers) for part in range(count)]
+
+
+def _fixed_width(characters: NDArray[np.uint8]) -> pa.StringArray:
+    """A string array of the rows of a matrix of ASCII characters."""
+    rows, width = characters.shape
+    offsets = np.arange(0, (rows + 1) * width, width, dtype=np.int32)
+    return pa.StringArray.from_buffers(
+        rows, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(characters))
+    )
