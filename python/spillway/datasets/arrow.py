@@ -1,4 +1,4 @@
-"""Arrow operations that the generators need, on numpy indices, where pyarrow's own type stubs are too narrow."""
+"""The few Arrow operations the generators need, on numpy's indices and with types that hold."""
 
 from __future__ import annotations
 
@@ -27,9 +27,8 @@ def texts_of_matrix(characters: NDArray[np.uint8]) -> AnyArray:
     """A string array of the rows of a matrix of ASCII characters."""
     rows, width = characters.shape
     offsets = np.arange(0, (rows + 1) * width, width, dtype=np.int32)
-    return pa.StringArray.from_buffers(
-        rows, *(pa.py_buffer(part.tobytes()) for part in (offsets, characters))
-    )
+    buffers = [pa.py_buffer(part.tobytes()) for part in (offsets, characters)]
+    return pa.StringArray.from_buffers(rows, buffers[0], buffers[1])
 
 
 def numbers_as_text(values: Integers) -> AnyArray:

@@ -1,7 +1,7 @@
 """How a column gets its values: a specification, and generators that tables of columns are made of.
 
-A generator takes the `Traffic` behind a chunk's rows and the column's name, which names its random stream too: so
-a column never changes because another one came or went.
+A generator takes the `Traffic` behind a chunk's rows and the column's name, which is that of its random stream
+too. So a column never changes because another one came or went.
 """
 
 from __future__ import annotations
@@ -12,8 +12,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from spillway.datasets.arrow import (
+    AnyArray,
+    concatenated,
+    nulled,
+    numbers_as_text,
+    taken,
+    texts,
+    texts_of_matrix,
+)
 from spillway.datasets.random import (
     Booleans,
     Integers,
@@ -40,16 +48,15 @@ __all__ = [
     "hundredths",
     "identifier",
     "ipv4",
-    "joined",
     "look_up",
-    "nulled",
+    "numbered",
     "skewed",
     "uniform",
     "unit_interval",
     "uuid",
 ]
 
-Generator: TypeAlias = Callable[[Traffic, str], pa.Array]
+Generator: TypeAlias = Callable[[Traffic, str], AnyArray]
 
 
 @dataclass(frozen=True)
@@ -71,11 +78,11 @@ class Column:
     where: Callable[[Traffic], Booleans] | None = None
 
     @property
-    def field(self) -> pa.Field:
+    def field(self) -> pa.Field[Any]:
         """The column in a schema."""
         return pa.field(self.name, self.type, nullable=self.nulls > 0 or self.where is not None)
 
-    def array(self, traffic: Traffic) -> pa.Array:
+    def array(self, traffic: Traffic) -> AnyArray:
         """The column for the rows of `traffic`, nulls included."""
         values = self.values(traffic, self.name)
         if values.type != self.type:
@@ -91,11 +98,6 @@ class Column:
         return known if applies is None else known & applies
 
 
-def nulled(values: pa.Array, present: Booleans) -> pa.Array:
-    """`values` with null where not `present`, and no bytes left behind by what was there."""
-    return values.take(pa.array(np.arange(len(values), dtype=np.int32), mask=~present))
-
-
 # From the entities
 
 
@@ -104,18 +106,18 @@ def computed(function: Callable[[Traffic], NDArray[Any]]) -> Generator:
     return lambda traffic, _name: pa.array(function(traffic))
 
 
-def look_up(vocabulary: pa.Array, index: Callable[[Traffic], Integers]) -> Generator:
+def look_up(vocabulary: AnyArray, index: Callable[[Traffic], Integers]) -> Generator:
     """The entry of `vocabulary` at each row's `index`."""
-    return lambda traffic, _name: vocabulary.take(pa.array(index(traffic)))
+    return lambda traffic, _name: taken(vocabulary, index(traffic))
 
 
 # Drawn at random, once for each entity
 
 
-def choice(vocabulary: pa.Array, *, weights: list[int] | None = None, by: Entity = "row") -> Generator:
+def choice(vocabulary: AnyArray, *, weights: list[int] | None = None, by: Entity = "row") -> Generator:
     """An entry of `vocabulary`: by weight, or by Zipf's law if there are no weights."""
     table = zipf(len(vocabulary)) if weights is None else inverse_cdf(weights)
-    return lambda traffic, name: vocabulary.take(pa.array(pick(table, traffic.draw(name, by))))
+    return lambda traffic, name: taken(vocabulary, pick(table, traffic.draw(name, by)))
 
 
 def uniform(low: int, high: int, *, by: Entity = "row") -> Generator:
@@ -158,8 +160,10 @@ def hex_digits(draws: list[Words]) -> NDArray[np.uint8]:
 def identifier(digits: int, number: Callable[[Traffic], Words]) -> Generator:
     """`digits` hexadecimal digits that hash an entity's `number`."""
 
-    def generate(traffic: Traffic, name: str) -> pa.Array:
-        return _fixed_width(hex_digits(_hashes(traffic, name, number(traffic), -(-digits // 16)))[:, :digits])
+    def generate(traffic: Traffic, name: str) -> AnyArray:
+        return texts_of_matrix(
+            hex_digits(_hashes(traffic, name, number(traffic), -(-digits // 16)))[:, :digits]
+        )
 
     return generate
 
@@ -167,43 +171,28 @@ def identifier(digits: int, number: Callable[[Traffic], Words]) -> Generator:
 def uuid(number: Callable[[Traffic], Words]) -> Generator:
     """A hash of an entity's `number`, written as a UUID."""
 
-    def generate(traffic: Traffic, name: str) -> pa.Array:
+    def generate(traffic: Traffic, name: str) -> AnyArray:
         digits = hex_digits(_hashes(traffic, name, number(traffic), 2))
-        return _fixed_width(np.insert(digits, [8, 12, 16, 20], ord("-"), axis=1))
+        return texts_of_matrix(np.insert(digits, [8, 12, 16, 20], ord("-"), axis=1))
 
     return generate
 
 
 def ipv4(*, by: Entity) -> Generator:
     """An address in dotted decimals."""
-    octets = pa.array([str(octet) for octet in range(256)])
+    octets = texts([str(octet) for octet in range(256)])
 
-    def generate(traffic: Traffic, name: str) -> pa.Array:
+    def generate(traffic: Traffic, name: str) -> AnyArray:
         draws = traffic.draw(name, by)
-        parts = [octets.take(pa.array((draws >> shift) & 255)) for shift in (0, 8, 16, 24)]
-        return pc.binary_join_element_wise(*parts, ".")
+        first, second, third, fourth = (taken(octets, (draws >> shift) & 255) for shift in (0, 8, 16, 24))
+        return concatenated(first, ".", second, ".", third, ".", fourth)
 
     return generate
 
 
-def joined(
-    *parts: str | pa.Array | Generator, index: Callable[[Traffic], Integers] | None = None
-) -> Generator:
-    """Texts, entries of vocabularies at `index`, and generated values, one after the other."""
-
-    def generate(traffic: Traffic, name: str) -> pa.Array:
-        at = None if index is None else pa.array(index(traffic))
-        pieces = [
-            part
-            if isinstance(part, str)
-            else part.take(at)
-            if isinstance(part, pa.Array)
-            else pc.cast(part(traffic, f"{name}/{position}"), pa.string())
-            for position, part in enumerate(parts)
-        ]
-        return pc.binary_join_element_wise(*pieces, "")
-
-    return generate
+def numbered(prefix: str, number: Callable[[Traffic], Integers]) -> Generator:
+    """`prefix`, then an entity's number."""
+    return lambda traffic, _name: concatenated(prefix, numbers_as_text(number(traffic)))
 
 
 _DIGITS = b"0123456789abcdef"
@@ -214,12 +203,3 @@ _HEX_OF_OCTET = np.frombuffer(
 
 def _hashes(traffic: Traffic, name: str, numbers: Words, count: int) -> list[Words]:
     return [traffic.hashed(f"{name}/{part}", numbers) for part in range(count)]
-
-
-def _fixed_width(characters: NDArray[np.uint8]) -> pa.StringArray:
-    """A string array of the rows of a matrix of ASCII characters."""
-    rows, width = characters.shape
-    offsets = np.arange(0, (rows + 1) * width, width, dtype=np.int32)
-    return pa.StringArray.from_buffers(
-        rows, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(characters))
-    )

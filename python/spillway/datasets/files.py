@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pyarrow.csv
@@ -14,13 +14,14 @@ from spillway.errors import CorruptFileError, OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from io import BufferedReader
     from pathlib import Path
 
 __all__ = ["FORMATS", "RowStream", "open_rows"]
 
 FORMATS = "Parquet, Arrow IPC (file or stream), CSV (.csv, .tsv), NDJSON (.ndjson, .jsonl, .json)"
 
-# The columns and types of a text file are inferred from its first block: hence a large one, which bounds the memory.
+# The columns and types of a text file are inferred from its first block: hence a large one.
 _TEXT_BLOCK_BYTES = 32 << 20
 _PARQUET_BATCH_ROWS = 16_384
 
@@ -115,25 +116,30 @@ def _explained_batches(path: Path, batches: Iterator[pa.RecordBatch]) -> Iterato
         yield from batches
 
 
-def _open_parquet(file: BinaryIO, path: Path) -> RowStream:
+def _open_parquet(file: BufferedReader, path: Path) -> RowStream:
     source = pa.parquet.ParquetFile(file)
     return RowStream(
         str(path), source.schema_arrow, source.iter_batches(_PARQUET_BATCH_ROWS), source.metadata.num_rows
     )
 
 
-def _open_ipc_file(_file: BinaryIO, path: Path) -> RowStream:
+def _open_ipc_file(_file: BufferedReader, path: Path) -> RowStream:
     source = pa.ipc.open_file(pa.memory_map(str(path)))
     batches = (source.get_batch(index) for index in range(source.num_record_batches))
-    return RowStream(str(path), source.schema, batches, source.count_rows())
+    return RowStream(str(path), source.schema, batches, _count_rows(source))
 
 
-def _open_ipc_stream(file: BinaryIO, path: Path) -> RowStream:
+def _count_rows(source: pa.ipc.RecordBatchFileReader) -> int:
+    rows: int = source.count_rows()  # type: ignore[attr-defined]  # not in the stubs yet
+    return rows
+
+
+def _open_ipc_stream(file: BufferedReader, path: Path) -> RowStream:
     source = pa.ipc.open_stream(file)
     return RowStream(str(path), source.schema, iter(source), None)
 
 
-def _open_csv(file: BinaryIO, path: Path) -> RowStream:
+def _open_csv(file: BufferedReader, path: Path) -> RowStream:
     source = pa.csv.open_csv(
         file,
         read_options=pa.csv.ReadOptions(block_size=_TEXT_BLOCK_BYTES),
@@ -144,12 +150,12 @@ def _open_csv(file: BinaryIO, path: Path) -> RowStream:
     return RowStream(str(path), source.schema, iter(source), None)
 
 
-def _open_ndjson(file: BinaryIO, path: Path) -> RowStream:
+def _open_ndjson(file: BufferedReader, path: Path) -> RowStream:
     source = pa.json.open_json(file, read_options=pa.json.ReadOptions(block_size=_TEXT_BLOCK_BYTES))
     return RowStream(str(path), source.schema, iter(source), None)
 
 
-_OPENERS: dict[str, Callable[[BinaryIO, Path], RowStream]] = {
+_OPENERS: dict[str, Callable[[BufferedReader, Path], RowStream]] = {
     "parquet": _open_parquet,
     "ipc-file": _open_ipc_file,
     "ipc-stream": _open_ipc_stream,

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from spillway.datasets import vocabulary as v
+from spillway.datasets.arrow import concatenated, numbers_as_text, taken, texts
 from spillway.datasets.columns import (
     Column,
     choice,
@@ -16,8 +17,8 @@ from spillway.datasets.columns import (
     hundredths,
     identifier,
     ipv4,
-    joined,
     look_up,
+    numbered,
     skewed,
     uniform,
     unit_interval,
@@ -29,6 +30,7 @@ from spillway.datasets.random import Booleans, below, happens, log_uniform
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from spillway.datasets.arrow import AnyArray
     from spillway.datasets.traffic import Traffic
 
 __all__ = ["LOGS"]
@@ -74,8 +76,11 @@ def _pid(traffic: Traffic) -> NDArray[np.int32]:
     return (below(traffic.hashed("pid", traffic.pod.astype(np.uint64)), 65_000) + 300).astype(np.int32)
 
 
-def _path(traffic: Traffic) -> NDArray[np.uint64]:
-    return below(traffic.draw("http_path/shape", "request"), len(v.PATHS))
+def _http_path(traffic: Traffic, name: str) -> AnyArray:
+    """The path of a resource: a few of a kind are asked for again and again, most hardly ever."""
+    kind = below(traffic.draw(f"{name}/kind", "request"), len(v.PATHS))
+    number = log_uniform(traffic.draw(name, "request"), 0, 20)
+    return concatenated(taken(_PATH_STARTS, kind), numbers_as_text(number), taken(_PATH_ENDS, kind))
 
 
 def _session(traffic: Traffic) -> NDArray[np.uint64]:
@@ -93,8 +98,8 @@ def _failed(traffic: Traffic) -> Booleans:
 
 _LEVEL_OF_EVENT = np.array([event.level for event in v.EVENTS], dtype=np.int8)
 _LINE_OF_EVENT = np.array([event.line for event in v.EVENTS], dtype=np.int32)
-_PATH_STARTS = pa.array([start for start, _ in v.PATHS])
-_PATH_ENDS = pa.array([end for _, end in v.PATHS])
+_PATH_STARTS = texts([start for start, _ in v.PATHS])
+_PATH_ENDS = texts([end for _, end in v.PATHS])
 
 LOGS: tuple[Column, ...] = (
     # When, and where in the stream
@@ -113,7 +118,7 @@ LOGS: tuple[Column, ...] = (
     ),
     Column("sampled", pa.bool_(), flag(0.1, by="request")),
     # Who logged it
-    Column("service", pa.string(), look_up(pa.array(v.SERVICES), lambda t: t.service)),
+    Column("service", pa.string(), look_up(texts(v.SERVICES), lambda t: t.service)),
     Column("namespace", pa.string(), look_up(v.NAMESPACES, lambda t: t.service)),
     Column("environment", pa.string(), look_up(v.ENVIRONMENTS, lambda t: t.host)),
     Column("region", pa.string(), look_up(v.REGIONS, lambda t: t.host)),
@@ -127,7 +132,7 @@ LOGS: tuple[Column, ...] = (
     Column("pid", pa.int32(), computed(_pid)),
     Column("thread", pa.string(), choice(v.THREADS, by="span"), nulls=0.05),
     # What it says
-    Column("level", pa.string(), look_up(pa.array(v.LEVELS), _level)),
+    Column("level", pa.string(), look_up(texts(v.LEVELS), _level)),
     Column("severity", pa.int8(), computed(lambda t: _level(t) * 4 + 1)),
     Column("logger", pa.string(), look_up(v.LOGGERS, _logger)),
     Column("source_line", pa.int32(), computed(_source_line)),
@@ -150,7 +155,7 @@ LOGS: tuple[Column, ...] = (
     Column(
         "http_path",
         pa.string(),
-        joined(_PATH_STARTS, skewed(0, 20, by="request"), _PATH_ENDS, index=_path),
+        _http_path,
         where=_traced,
     ),
     Column("http_query", pa.string(), choice(v.QUERIES, by="request"), nulls=0.75, where=_traced),
@@ -174,7 +179,7 @@ LOGS: tuple[Column, ...] = (
     Column("retries", pa.int8(), choice(pa.array([0, 1, 2, 3, 4]), weights=[950, 35, 10, 4, 1], by="span")),
     Column("cache_hit", pa.bool_(), flag(0.7, by="span"), nulls=0.5),
     # Whose request it was
-    Column("user_id", pa.string(), joined("user-", computed(lambda t: t.user + 100_000)), nulls=0.35),
+    Column("user_id", pa.string(), numbered("user-", lambda t: t.user + 100_000), nulls=0.35),
     Column("session_id", pa.string(), uuid(_session), nulls=0.35),
     Column("tenant_id", pa.int32(), computed(lambda t: t.user % 4_093 + 1)),
     Column("country", pa.string(), choice(v.COUNTRIES, by="user"), nulls=0.02),

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spillway.datasets import vocabulary as v
-from spillway.datasets.columns import Column, nulled
+from spillway.datasets.arrow import concatenated, nulled, numbers_as_text, taken, texts
+from spillway.datasets.columns import Column
 from spillway.datasets.logs import LOGS
 from spillway.datasets.random import Words, below, happens, inverse_cdf, log_uniform, pick, zipf
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from spillway.datasets.arrow import AnyArray
     from spillway.datasets.traffic import Traffic
 
 __all__ = ["NESTED"]
@@ -21,7 +24,7 @@ __all__ = ["NESTED"]
 _TAG_COUNT = inverse_cdf([10, 30, 25, 15, 10, 6, 4])
 _TAG = zipf(len(v.TAGS))
 _ATTRIBUTE_COUNT = inverse_cdf([5, 10, 20, 25, 20, 10, 10])
-_ATTRIBUTE_KEYS = pa.array(
+_ATTRIBUTE_KEYS = texts(
     [
         "k8s.node.pool",
         "deployment.id",
@@ -38,26 +41,26 @@ _BODY = pa.struct([("sent", pa.int64()), ("received", pa.int64())])
 _HTTP = pa.struct([("method", pa.string()), ("status", pa.int16()), ("body", _BODY)])
 
 
-def _offsets(lengths: np.ndarray[tuple[int], np.dtype[np.uint16]]) -> pa.Int32Array:
+def _offsets(lengths: NDArray[np.uint16]) -> Any:  # pyarrow's stubs know int64 offsets only
     return pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
 
 
-def _items(traffic: Traffic, lengths: np.ndarray[tuple[int], np.dtype[np.uint16]]) -> tuple[Words, Words]:
+def _items(traffic: Traffic, lengths: NDArray[np.uint16]) -> tuple[Words, Words]:
     """For each item of variable-length rows: its row's number, and its position within the row."""
     rows = np.repeat(traffic.row, lengths)
     starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
     return rows, (np.arange(len(rows)) - starts).astype(np.uint64)
 
 
-def _tags(traffic: Traffic, name: str) -> pa.Array:
+def _tags(traffic: Traffic, name: str) -> AnyArray:
     """Up to six tags; one list in ten is empty."""
     lengths = pick(_TAG_COUNT, traffic.draw(f"{name}/length"))
     rows, position = _items(traffic, lengths)
     tag = pick(_TAG, traffic.hashed(name, rows * 8 + position))
-    return pa.ListArray.from_arrays(_offsets(lengths), v.TAGS.take(pa.array(tag)))
+    return pa.ListArray.from_arrays(_offsets(lengths), taken(v.TAGS, tag))
 
 
-def _http(traffic: Traffic, name: str) -> pa.Array:
+def _http(traffic: Traffic, name: str) -> AnyArray:
     """The flat columns of the request as a struct, its status and its body null where they are not known."""
     method, status, sent, received = (_FLAT[column].values(traffic, column) for column in _HTTP_SOURCES)
     known = ~happens(traffic.draw(f"{name}/status"), 0.05)
@@ -66,16 +69,18 @@ def _http(traffic: Traffic, name: str) -> pa.Array:
     return pa.StructArray.from_arrays([method, nulled(status, known), body], fields=list(_HTTP))
 
 
-def _attributes(traffic: Traffic, name: str) -> pa.Array:
+def _attributes(traffic: Traffic, name: str) -> AnyArray:
     """Up to six attributes with different keys; one value in twenty is null."""
     lengths = pick(_ATTRIBUTE_COUNT, traffic.draw(f"{name}/length"))
     rows, position = _items(traffic, lengths)
     first = below(traffic.hashed(f"{name}/first", rows), len(_ATTRIBUTE_KEYS))
-    keys = _ATTRIBUTE_KEYS.take(pa.array((first + position) % len(_ATTRIBUTE_KEYS)))
-    draws = traffic.hashed(name, rows * 8 + position)
-    words, numbers = v.TOPICS.take(pa.array(below(draws, len(v.TOPICS)))), pa.array(log_uniform(draws, 0, 16))
-    values = pc.binary_join_element_wise(words, pc.cast(numbers, pa.string()), "-")
-    known = ~happens(traffic.hashed(f"{name}/null", rows * 8 + position), 0.05)
+    keys = taken(_ATTRIBUTE_KEYS, (first + position) % len(_ATTRIBUTE_KEYS))
+    item = rows * 8 + position
+    words = taken(v.TOPICS, below(traffic.hashed(f"{name}/word", item), len(v.TOPICS)))
+    values = concatenated(
+        words, "-", numbers_as_text(log_uniform(traffic.hashed(f"{name}/number", item), 0, 16))
+    )
+    known = ~happens(traffic.hashed(f"{name}/null", item), 0.05)
     return pa.MapArray.from_arrays(_offsets(lengths), keys, nulled(values, known))
 
 

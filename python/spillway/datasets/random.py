@@ -49,7 +49,7 @@ def stream_key(seed: int, name: str) -> np.uint64:
 
 def words(key: np.uint64, counters: Words) -> Words:
     """One 64-bit word for each counter; equal counters give equal words."""
-    z = counters * _GAMMA
+    z: Words = counters * _GAMMA
     z += key
     z ^= z >> 30
     z *= _MIX_1
@@ -61,7 +61,7 @@ def words(key: np.uint64, counters: Words) -> Words:
 
 def below(draws: Words, bound: int | Words) -> Words:
     """Uniform integers in ``[0, bound)``, from the upper halves of the words; `bound` is at most 2**32."""
-    return ((draws >> 32) * bound) >> 32
+    return ((draws >> 32) * np.asarray(bound, dtype=np.uint64)) >> 32
 
 
 def happens(draws: Words, share: float) -> Booleans:
@@ -74,7 +74,7 @@ def log_uniform(draws: Words, low_bits: int, high_bits: int) -> Words:
 
     This is Zipf's law with exponent 1, flattened within each power of two: any cardinality, and no table.
     """
-    octave = below(draws, high_bits - low_bits) + low_bits
+    octave = below(draws, high_bits - low_bits) + np.uint64(low_bits)
     start = np.uint64(1) << octave
     return start + (draws & (start - np.uint64(1)))
 
@@ -95,4 +95,5 @@ def zipf(ranks: int) -> NDArray[np.uint16]:
 
 def pick(table: NDArray[np.uint16], draws: Words) -> NDArray[np.uint16]:
     """One rank for each word, distributed as `table` says."""
-    return table[draws >> (64 - _SLOT_BITS)]
+    ranks: NDArray[np.uint16] = table[draws >> (64 - _SLOT_BITS)]
+    return ranks

@@ -8,7 +8,7 @@ agree here, because they read the same entity.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from spillway.datasets.random import (
     words,
     zipf,
 )
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = ["Entity", "Traffic"]
 
@@ -69,7 +72,7 @@ class Traffic:
         return (self.row + (self.draw("traffic.request") & 63)) // _LINES_PER_REQUEST
 
     @cached_property
-    def span_within_request(self) -> Integers:
+    def span_within_request(self) -> NDArray[np.uint16]:
         """0 for the request's root span, up to 3 for those below it."""
         return pick(_SPAN, self.draw("traffic.span"))
 
@@ -99,7 +102,7 @@ class Traffic:
         return log_uniform(self.draw("traffic.user", "request"), 0, _USER_BITS)
 
     @cached_property
-    def service(self) -> Integers:
+    def service(self) -> NDArray[np.uint16]:
         """Index into `vocabulary.SERVICES`."""
         return pick(_SERVICE, self.draw("traffic.service", "span"))
 

@@ -1,7 +1,7 @@
 """The words that log lines are made of: services, hosts, logging statements, user agents and the like.
 
-Everything here is fixed, whatever the dataset's seed; what is too much to write down is combined from lists by the
-same generator that makes the rows.
+Everything here is fixed, whatever the dataset's seed; what is too much to write down is combined from lists
+by the same generator that makes the rows.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import re
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
-from spillway.datasets.random import Integers, below, stream_key, words
+from spillway.datasets.arrow import texts
+from spillway.datasets.random import Integers, Words, below, stream_key, words
 
 __all__ = [
     "CLUSTERS",
@@ -54,18 +54,14 @@ __all__ = [
 ]
 
 
-def _fixed(name: str, count: int) -> Integers:
+def _fixed(name: str, count: int) -> Words:
     """`count` words that depend on `name` alone."""
     return words(stream_key(0, f"vocabulary/{name}"), np.arange(count, dtype=np.uint64))
 
 
 def _spread(name: str, count: int, bound: int) -> list[int]:
     """`count` fixed integers below `bound`."""
-    return below(_fixed(name, count), bound).tolist()
-
-
-def _strings(values: list[str]) -> pa.StringArray:
-    return pa.array(values, pa.string())
+    return [int(number) for number in below(_fixed(name, count), bound)]
 
 
 def _listed(text: str) -> list[str]:
@@ -96,20 +92,20 @@ _host_address = [
 _host_environment = [_ENVIRONMENTS[e] for e in _spread("host.environment", _HOSTS, len(_ENVIRONMENTS))]
 
 HOST_OF_POD = np.array(_spread("pod.host", _pods, _HOSTS), dtype=np.int64)
-HOSTS = _strings(
+HOSTS = texts(
     [
         f"ip-10-{a}-{host % 7}-{b + 1}.{region}.internal"
         for host, ((a, b), region) in enumerate(zip(_host_address, _host_region, strict=True))
     ]
 )
-HOST_IPS = _strings([f"10.{a}.{host % 7}.{b + 1}" for host, (a, b) in enumerate(_host_address)])
-REGIONS = _strings(_host_region)
-ZONES = _strings([region + "abc"[host % 3] for host, region in enumerate(_host_region)])
-ENVIRONMENTS = _strings(_host_environment)
-CLUSTERS = _strings([f"{e[:4]}-{r}" for e, r in zip(_host_environment, _host_region, strict=True)])
+HOST_IPS = texts([f"10.{a}.{host % 7}.{b + 1}" for host, (a, b) in enumerate(_host_address)])
+REGIONS = texts(_host_region)
+ZONES = texts([region + "abc"[host % 3] for host, region in enumerate(_host_region)])
+ENVIRONMENTS = texts(_host_environment)
+CLUSTERS = texts([f"{e[:4]}-{r}" for e, r in zip(_host_environment, _host_region, strict=True)])
 
-NAMESPACES = _strings([_TEAMS[service % len(_TEAMS)] for service in range(len(SERVICES))])
-IMAGES = _strings(
+NAMESPACES = texts([_TEAMS[service % len(_TEAMS)] for service in range(len(SERVICES))])
+IMAGES = texts(
     [
         f"shop/{service}:{major + 1}.{minor}.{index % 5}"
         for index, (service, major, minor) in enumerate(
@@ -117,7 +113,7 @@ IMAGES = _strings(
         )
     ]
 )
-PODS = _strings(
+PODS = texts(
     [
         f"{SERVICES[service]}-{replica_set:09x}-{suffix:05x}"
         for service, replica_set, suffix in zip(
@@ -128,8 +124,8 @@ PODS = _strings(
         )
     ]
 )
-CONTAINER_IDS = _strings([f"{word & (2**48 - 1):012x}" for word in _fixed("container", _pods).tolist()])
-THREADS = _strings(
+CONTAINER_IDS = texts([f"{word & (2**48 - 1):012x}" for word in _fixed("container", _pods).tolist()])
+THREADS = texts(
     [f"http-nio-8080-exec-{n}" for n in range(1, 41)]
     + [f"kafka-consumer-{n}-C-1" for n in range(1, 9)]
     + [f"scheduler-{n}" for n in range(1, 5)]
@@ -156,7 +152,7 @@ class Event(NamedTuple):
 
 
 LEVELS = ["TRACE", "DEBUG", "INFO", "WARN", "ERROR"]
-TOPICS = _strings(
+TOPICS = texts(
     _listed(
         "orders carts payments refunds shipments stock_levels prices sessions profiles clicks impressions "
         "reviews invoices coupons returns alerts"
@@ -223,14 +219,14 @@ def _events_of_service() -> Integers:
 
 
 EVENTS_OF_SERVICE = _events_of_service()
-LOGGERS = _strings(
+LOGGERS = texts(
     [f"com.example.{service.split('-')[0]}.{event.logger}" for service in SERVICES for event in EVENTS]
 )
 
 
 # Failures
 
-ERROR_KINDS = _strings(
+ERROR_KINDS = texts(
     [
         "java.net.SocketTimeoutException",
         "java.sql.SQLTransientConnectionException",
@@ -267,7 +263,7 @@ def _stack_trace(kind: str, draws: list[int]) -> str:
     return "\n".join(lines)
 
 
-STACK_TRACES = _strings(
+STACK_TRACES = texts(
     [
         _stack_trace(ERROR_KINDS[trace % len(ERROR_KINDS)].as_py(), draws)
         for trace, draws in enumerate((_fixed("stack_trace", 600 * 22) >> 8).reshape(600, 22).tolist())
@@ -277,11 +273,11 @@ STACK_TRACES = _strings(
 
 # Requests and those who make them
 
-METHODS = _strings(["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"])
+METHODS = texts(["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"])
 STATUSES = np.array(
     [200, 201, 204, 304, 301, 400, 401, 403, 404, 409, 429, 500, 502, 503, 504], dtype=np.int16
 )
-HTTP_HOSTS = _strings(["www.shop.example", "api.shop.example", "m.shop.example", "partners.shop.example"])
+HTTP_HOSTS = texts(["www.shop.example", "api.shop.example", "m.shop.example", "partners.shop.example"])
 # Before and after the number of the resource.
 PATHS = [
     *[(f"/api/v2/{noun}/", "") for noun in ("orders", "carts", "products", "users", "invoices")],
@@ -292,7 +288,7 @@ PATHS = [
     ("/search/suggest/", ""),
     ("/webhooks/provider/", "/callback"),
 ]
-QUERIES = _strings(
+QUERIES = texts(
     [
         f"page={page}&size={size}&sort={sort}"
         for page in range(1, 11)
@@ -300,7 +296,7 @@ QUERIES = _strings(
         for sort in ("price", "-price", "name", "newest")
     ]
 )
-REFERRERS = _strings(
+REFERRERS = texts(
     ["https://www.shop.example/", "https://www.shop.example/cart", "https://news.example/deals"]
     + [
         f"https://www.shop.example/catalog/{noun}?ref=nav{n}"
@@ -308,17 +304,17 @@ REFERRERS = _strings(
         for n in range(30)
     ]
 )
-COUNTRIES = _strings(
+COUNTRIES = texts(
     _listed("DE US FR GB NL PL ES IT AT CH SE DK NO FI BE CZ PT IE RO HU GR CA AU JP BR IN MX ZA KR SG")
 )
-EXPERIMENTS = _strings([f"exp-2026-{n:02d}:{arm}" for n in range(1, 9) for arm in ("control", "treatment")])
-TAGS = _strings(
+EXPERIMENTS = texts([f"exp-2026-{n:02d}:{arm}" for n in range(1, 9) for arm in ("control", "treatment")])
+TAGS = texts(
     _listed(
-        "canary retry cold-start vip bot mobile batch replay beta sampled cached degraded failover import export "
-        "internal partner load-test slow-path fast-path"
+        "canary retry cold-start vip bot mobile batch replay beta sampled cached degraded failover import "
+        "export internal partner load-test slow-path fast-path"
     )
 )
-OCTETS = _strings([str(n) for n in range(256)])
+OCTETS = texts([str(n) for n in range(256)])
 
 _PLATFORMS = [
     "(Windows NT 10.0; Win64; x64)",
@@ -345,4 +341,4 @@ def _user_agents() -> list[str]:
     return [(browsers + tools)[index] for index in order.tolist()]
 
 
-USER_AGENTS = _strings(_user_agents())
+USER_AGENTS = texts(_user_agents())
