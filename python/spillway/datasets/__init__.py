@@ -10,6 +10,7 @@ from spillway.errors import MissingExtraError
 
 try:
     from spillway.datasets.cache import PreparedInput, default_cache, prepare
+    from spillway.datasets.columns import Column
     from spillway.datasets.files import FORMATS
     from spillway.datasets.generate import (
         CHUNK_ROWS,
@@ -29,6 +30,7 @@ __all__ = [
     "CHUNK_ROWS",
     "FORMATS",
     "GENERATOR_VERSION",
+    "Column",
     "PreparedInput",
     "batches",
     "chunk",

@@ -1,7 +1,7 @@
 """How a column gets its values: a specification, and generators that tables of columns are made of.
 
-A generator takes the `Traffic` behind a chunk's rows and the column's name, which is that of its random stream
-too. So a column never changes because another one came or went.
+A generator takes the `Traffic` behind a chunk's rows and the column's name, which is that of its random
+stream too. So a column never changes because another one came or went.
 """
 
 from __future__ import annotations
@@ -127,9 +127,11 @@ def uniform(low: int, high: int, *, by: Entity = "row") -> Generator:
 
 def skewed(low_bits: int, high_bits: int, *, by: Entity = "row") -> Generator:
     """An integer in ``[2**low_bits, 2**high_bits)``, each power of two as likely as the next."""
-    return lambda traffic, name: pa.array(
-        log_uniform(traffic.draw(name, by), low_bits, high_bits).astype(np.int64)
-    )
+
+    def generate(traffic: Traffic, name: str) -> AnyArray:
+        return pa.array(log_uniform(traffic.draw(name, by), low_bits, high_bits).astype(np.int64))
+
+    return generate
 
 
 def hundredths(low_bits: int, high_bits: int, *, by: Entity = "row") -> Generator:
@@ -161,9 +163,8 @@ def identifier(digits: int, number: Callable[[Traffic], Words]) -> Generator:
     """`digits` hexadecimal digits that hash an entity's `number`."""
 
     def generate(traffic: Traffic, name: str) -> AnyArray:
-        return texts_of_matrix(
-            hex_digits(_hashes(traffic, name, number(traffic), -(-digits // 16)))[:, :digits]
-        )
+        hashes = _hashes(traffic, name, number(traffic), -(-digits // 16))
+        return texts_of_matrix(hex_digits(hashes)[:, :digits])
 
     return generate
 

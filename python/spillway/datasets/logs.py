@@ -25,7 +25,7 @@ from spillway.datasets.columns import (
     uuid,
 )
 from spillway.datasets.messages import messages
-from spillway.datasets.random import Booleans, below, happens, log_uniform
+from spillway.datasets.random import Booleans, Integers, below, happens, log_uniform
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -72,6 +72,11 @@ def _logger(traffic: Traffic) -> NDArray[np.int64]:
     return traffic.service.astype(np.int64) * len(v.EVENTS) + traffic.event
 
 
+def _error_kind(traffic: Traffic) -> Integers:
+    """Stack traces go through the kinds in turn; see `vocabulary.STACK_TRACES`."""
+    return traffic.error % len(v.ERROR_KINDS)
+
+
 def _pid(traffic: Traffic) -> NDArray[np.int32]:
     return (below(traffic.hashed("pid", traffic.pod.astype(np.uint64)), 65_000) + 300).astype(np.int32)
 
@@ -81,6 +86,11 @@ def _http_path(traffic: Traffic, name: str) -> AnyArray:
     kind = below(traffic.draw(f"{name}/kind", "request"), len(v.PATHS))
     number = log_uniform(traffic.draw(name, "request"), 0, 20)
     return concatenated(taken(_PATH_STARTS, kind), numbers_as_text(number), taken(_PATH_ENDS, kind))
+
+
+def _parent_span_id(traffic: Traffic, _name: str) -> AnyArray:
+    """What the span above has as its span_id."""
+    return identifier(16, lambda t: t.parent_span)(traffic, "span_id")
 
 
 def _session(traffic: Traffic) -> NDArray[np.uint64]:
@@ -110,12 +120,7 @@ LOGS: tuple[Column, ...] = (
     # Which request
     Column("trace_id", pa.string(), identifier(32, lambda t: t.request), where=_traced),
     Column("span_id", pa.string(), identifier(16, lambda t: t.span), where=_traced),
-    Column(
-        "parent_span_id",
-        pa.string(),
-        lambda t, _name: identifier(16, lambda t: t.parent_span)(t, "span_id"),
-        where=lambda t: t.child,
-    ),
+    Column("parent_span_id", pa.string(), _parent_span_id, where=lambda t: t.child),
     Column("sampled", pa.bool_(), flag(0.1, by="request")),
     # Who logged it
     Column("service", pa.string(), look_up(texts(v.SERVICES), lambda t: t.service)),
@@ -137,35 +142,17 @@ LOGS: tuple[Column, ...] = (
     Column("logger", pa.string(), look_up(v.LOGGERS, _logger)),
     Column("source_line", pa.int32(), computed(_source_line)),
     Column("message", pa.string(), messages),
-    Column(
-        "error_kind",
-        pa.string(),
-        look_up(v.ERROR_KINDS, lambda t: t.error % len(v.ERROR_KINDS)),
-        where=_failed,
-    ),
+    Column("error_kind", pa.string(), look_up(v.ERROR_KINDS, _error_kind), where=_failed),
     Column("stack_trace", pa.string(), look_up(v.STACK_TRACES, lambda t: t.error), nulls=0.84, where=_failed),
     # The HTTP request, where there was one
     Column(
-        "http_method",
-        pa.string(),
-        choice(v.METHODS, weights=[70, 18, 5, 3, 2, 1, 1], by="request"),
-        where=_traced,
+        "http_method", pa.string(), choice(v.METHODS, weights=v.METHOD_WEIGHTS, by="request"), where=_traced
     ),
     Column("http_host", pa.string(), choice(v.HTTP_HOSTS, by="request"), where=_traced),
-    Column(
-        "http_path",
-        pa.string(),
-        _http_path,
-        where=_traced,
-    ),
+    Column("http_path", pa.string(), _http_path, where=_traced),
     Column("http_query", pa.string(), choice(v.QUERIES, by="request"), nulls=0.75, where=_traced),
     Column(
-        "http_status",
-        pa.int16(),
-        choice(
-            pa.array(v.STATUSES), weights=[800, 40, 30, 40, 10, 12, 10, 8, 25, 4, 5, 8, 3, 3, 2], by="request"
-        ),
-        where=_traced,
+        "http_status", pa.int16(), choice(v.STATUSES, weights=v.STATUS_WEIGHTS, by="request"), where=_traced
     ),
     Column("http_tls", pa.bool_(), flag(0.97, by="request"), where=_traced),
     Column("user_agent", pa.string(), choice(v.USER_AGENTS, by="user"), nulls=0.02),

@@ -37,6 +37,7 @@ Booleans: TypeAlias = NDArray[np.bool_]
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
+_HALF = np.uint64(32)
 
 # A distribution is a table of this many slots, each holding a rank: a draw is one look-up.
 _SLOT_BITS = 16
@@ -61,12 +62,12 @@ def words(key: np.uint64, counters: Words) -> Words:
 
 def below(draws: Words, bound: int | Words) -> Words:
     """Uniform integers in ``[0, bound)``, from the upper halves of the words; `bound` is at most 2**32."""
-    return ((draws >> 32) * np.asarray(bound, dtype=np.uint64)) >> 32
+    return ((draws >> _HALF) * np.asarray(bound, dtype=np.uint64)) >> _HALF
 
 
 def happens(draws: Words, share: float) -> Booleans:
     """True for `share` of the words."""
-    return (draws >> 32) < int(share * 2**32)
+    return (draws >> _HALF) < int(share * 2**32)
 
 
 def log_uniform(draws: Words, low_bits: int, high_bits: int) -> Words:

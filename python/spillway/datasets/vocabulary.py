@@ -10,6 +10,7 @@ import re
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from spillway.datasets.arrow import texts
 from spillway.datasets.random import Integers, Words, below, stream_key, words
@@ -33,8 +34,8 @@ __all__ = [
     "LEVELS",
     "LOGGERS",
     "METHODS",
+    "METHOD_WEIGHTS",
     "NAMESPACES",
-    "OCTETS",
     "PATHS",
     "PODS",
     "PODS_PER_SERVICE",
@@ -44,6 +45,7 @@ __all__ = [
     "SERVICES",
     "STACK_TRACES",
     "STATUSES",
+    "STATUS_WEIGHTS",
     "TAGS",
     "THREADS",
     "TOPICS",
@@ -274,9 +276,9 @@ STACK_TRACES = texts(
 # Requests and those who make them
 
 METHODS = texts(["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"])
-STATUSES = np.array(
-    [200, 201, 204, 304, 301, 400, 401, 403, 404, 409, 429, 500, 502, 503, 504], dtype=np.int16
-)
+METHOD_WEIGHTS = [70, 18, 5, 3, 2, 1, 1]
+STATUSES = pa.array([200, 201, 204, 304, 301, 400, 401, 403, 404, 409, 429, 500, 502, 503, 504], pa.int16())
+STATUS_WEIGHTS = [800, 40, 30, 40, 10, 12, 10, 8, 25, 4, 5, 8, 3, 3, 2]
 HTTP_HOSTS = texts(["www.shop.example", "api.shop.example", "m.shop.example", "partners.shop.example"])
 # Before and after the number of the resource.
 PATHS = [
@@ -314,7 +316,6 @@ TAGS = texts(
         "export internal partner load-test slow-path fast-path"
     )
 )
-OCTETS = texts([str(n) for n in range(256)])
 
 _PLATFORMS = [
     "(Windows NT 10.0; Win64; x64)",
