@@ -1,0 +1,13 @@
+"""The Parquet writers under test, one file each, behind one protocol.
+
+Each backend uses its library's public API alone and keeps its defaults, except codec, level, number of threads
+and rows per row group, which belong to the cell. Other packages add theirs by an entry point in the group
+``spillway.backends``: a name that points to a `Backend` or to a class of them.
+"""
+
+from __future__ import annotations
+
+from spillway.backends.protocol import CODECS, Backend, Mode, Settings, Sink
+from spillway.backends.registry import ENTRY_POINT_GROUP, load, missing, names
+
+__all__ = ["CODECS", "ENTRY_POINT_GROUP", "Backend", "Mode", "Settings", "Sink", "load", "missing", "names"]

@@ -1,0 +1,58 @@
+"""Spillway's own writer, through the same public class a user has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spillway import ParquetWriter, __version__
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from spillway.backends.protocol import Mode, Settings
+
+__all__ = ["Native"]
+
+
+class Native:
+    """Batches go to the writer one at a time; a table goes as one stream of batches."""
+
+    name = "native"
+    modes: frozenset[Mode] = frozenset({"batches", "table"})
+
+    def __init__(self) -> None:
+        self._last: _Sink | None = None
+
+    def version(self) -> str:
+        return __version__
+
+    def open(self, path: Path, schema: pa.Schema, settings: Settings) -> _Sink:
+        self._last = _Sink(path, schema, settings)
+        return self._last
+
+    def peak_account(self) -> dict[str, int]:
+        """The most bytes the last writer held, by its own account."""
+        if self._last is None:
+            return {}
+        return {"peak_tracked_bytes": self._last.peak_tracked_bytes}
+
+
+class _Sink:
+    def __init__(self, path: Path, schema: pa.Schema, settings: Settings) -> None:
+        self._writer = ParquetWriter(
+            path,
+            schema,
+            compression=settings.codec,
+            compression_level=settings.level,
+            row_group_rows=settings.row_group_rows,
+        )
+        self.peak_tracked_bytes = 0
+
+    def write(self, data: pa.RecordBatch | pa.Table) -> None:
+        self._writer.write(data)
+
+    def close(self) -> None:
+        self._writer.close()
+        self.peak_tracked_bytes = self._writer.result.peak_tracked_bytes

@@ -1,0 +1,75 @@
+"""What a backend is. Standard library only: the measured process imports this before its limits are proved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pyarrow as pa
+
+__all__ = ["CODECS", "Backend", "Codec", "Mode", "Settings", "Sink"]
+
+Mode = Literal["batches", "table"]
+Codec = Literal["zstd", "snappy", "lz4", "gzip", "brotli", "uncompressed"]
+
+CODECS: dict[str, range | None] = {
+    "zstd": range(1, 23),
+    "gzip": range(1, 10),
+    "brotli": range(12),
+    "snappy": None,
+    "lz4": None,
+    "uncompressed": None,
+}
+"""Parquet's codecs and the levels each accepts; None where a codec has no level."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What a cell fixes for every backend alike; all else stays at the library's default.
+
+    Attributes:
+        codec: Parquet's own name in lower case, a key of `CODECS`.
+        level: The codec's level, or None where it has none.
+        row_group_rows: Most rows of one row group.
+        threads: Threads the library may use.
+    """
+
+    codec: str
+    level: int | None
+    row_group_rows: int
+    threads: int
+
+
+class Sink(Protocol):
+    """One file being written."""
+
+    def write(self, data: pa.RecordBatch | pa.Table, /) -> None:
+        """Take a record batch (mode "batches") or the one table (mode "table").
+
+        A batch is the caller's again once this returns: a sink that keeps rows for later copies them, as any
+        writer must that outlives its producer's buffers. The table stays valid until `close` returns.
+        """
+
+    def close(self) -> None:
+        """Finish the file; when this returns it is complete at its path."""
+
+
+@runtime_checkable
+class Backend(Protocol):
+    """A Parquet writer under test.
+
+    A backend may also have ``peak_account() -> dict[str, int]``, its library's own account of memory in bytes
+    once a sink is closed, and ``threads_in_force() -> dict[str, int]``, pools that only it can read back.
+    """
+
+    name: str
+    modes: frozenset[Mode]
+
+    def version(self) -> str:
+        """The library's version."""
+
+    def open(self, path: Path, schema: pa.Schema, settings: Settings, /) -> Sink:
+        """Start a file. The measured phase begins with this call."""

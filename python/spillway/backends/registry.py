@@ -1,0 +1,118 @@
+"""Finding a backend by its name, built in or registered by another package."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from spillway.errors import MissingExtraError, OptionError, SpillwayError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+    from spillway.backends.protocol import Backend
+
+__all__ = ["ENTRY_POINT_GROUP", "load", "missing", "names"]
+
+ENTRY_POINT_GROUP = "spillway.backends"
+
+
+class _BuiltIn(NamedTuple):
+    module: str
+    attribute: str
+    requires: str  # the import without which it cannot run
+    package: str  # the distribution that brings it
+
+
+_BUILT_IN = {
+    "native": _BuiltIn("native", "Native", "spillway._native", "spillway"),
+    "pyarrow-buffered": _BuiltIn("pyarrow_buffered", "PyarrowBuffered", "pyarrow", "pyarrow"),
+    "pyarrow-streaming": _BuiltIn("pyarrow_streaming", "PyarrowStreaming", "pyarrow", "pyarrow"),
+    "pyarrow-streaming-tuned": _BuiltIn("pyarrow_tuned", "PyarrowStreamingTuned", "pyarrow", "pyarrow"),
+    "polars": _BuiltIn("polars", "Polars", "polars", "polars"),
+    "duckdb": _BuiltIn("duckdb", "DuckDB", "duckdb", "duckdb"),
+    "arro3": _BuiltIn("arro3", "Arro3", "arro3.io", "arro3-io"),
+}
+
+
+def names() -> tuple[str, ...]:
+    """All backends by name, the built-in ones first, whether or not their library is installed."""
+    return (*_BUILT_IN, *sorted(_registered()))
+
+
+def load(name: str) -> Backend:
+    """Import a backend's library and return the backend.
+
+    Raises:
+        OptionError: No backend has this name.
+        MissingExtraError: Its library is not installed.
+        SpillwayError: Another package registered it, and its entry point does not give a backend.
+    """
+    if name in _BUILT_IN:
+        return _load_built_in(name, _BUILT_IN[name])
+    registered = _registered()
+    if name not in registered:
+        raise OptionError(f"there is no backend {name!r}; choose from: {', '.join(names())}")
+    return _load_registered(name, registered[name])
+
+
+def missing(name: str) -> str | None:
+    """Why this backend cannot run here, or None if it can. Built-in libraries are looked for, not imported.
+
+    Raises:
+        OptionError: No backend has this name.
+    """
+    if name not in _BUILT_IN:
+        try:
+            load(name)
+        except OptionError:
+            raise
+        except (SpillwayError, ImportError) as error:
+            return str(error)
+        return None
+    built_in = _BUILT_IN[name]
+    try:
+        found = importlib.util.find_spec(built_in.requires) is not None
+    except ModuleNotFoundError:  # the parent package of a dotted name is absent
+        found = False
+    return None if found else _absent(built_in)
+
+
+def _absent(built_in: _BuiltIn) -> str:
+    if built_in.package == "spillway":
+        return "the native module is not built: run maturin develop --release, or install the wheel"
+    return f"{built_in.package} is not installed: pip install 'spillway[bench]'"
+
+
+def _load_built_in(name: str, built_in: _BuiltIn) -> Backend:
+    try:
+        module = importlib.import_module(f"spillway.backends.{built_in.module}")
+    except ModuleNotFoundError as error:
+        wanted = error.name or ""
+        if built_in.requires == wanted or built_in.requires.startswith(f"{wanted}."):
+            if built_in.package == "spillway":
+                raise SpillwayError(f"backend {name!r} cannot run: {_absent(built_in)}") from error
+            raise MissingExtraError(built_in.package, "bench", f"run the backend {name!r}") from error
+        raise
+    return cast("Backend", getattr(module, built_in.attribute)())
+
+
+def _registered() -> dict[str, EntryPoint]:
+    """Entry points of other packages; a built-in name stays the built-in backend."""
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP) if point.name not in _BUILT_IN}
+
+
+def _load_registered(name: str, point: EntryPoint) -> Backend:
+    from spillway.backends.protocol import Backend
+
+    loaded = point.load()
+    backend = loaded() if isinstance(loaded, type) else loaded
+    if not isinstance(backend, Backend):
+        raise SpillwayError(
+            f"entry point {name!r} ({point.value}) is not a backend: "
+            f"it needs the attributes name, modes, version and open"
+        )
+    return backend

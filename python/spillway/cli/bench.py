@@ -1,0 +1,180 @@
+"""``spillway bench``: measure Parquet writers on one's own data, under one's own limits."""
+
+from __future__ import annotations
+
+import re
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from spillway.harness.plan import Options
+
+__all__ = ["bench", "parse_bytes"]
+
+_INTERRUPTED = 130
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+
+
+def bench(  # noqa: PLR0913 - one argument per option of the command
+    *,
+    backend: Annotated[
+        list[str] | None,
+        typer.Option(help="Backends, separated by commas; all by default. `spillway doctor` lists them."),
+    ] = None,
+    rows: Annotated[
+        str, typer.Option(help="Row counts, separated by commas.")
+    ] = "10000,25000,50000,100000,200000,400000",
+    dataset: Annotated[str, typer.Option(help="Generated rows: logs (52 columns) or logs-nested.")] = "logs",
+    input: Annotated[  # noqa: A002 - the option's name
+        Path | None,
+        typer.Option(help="Your own rows instead: a Parquet, Arrow IPC, CSV or NDJSON file."),
+    ] = None,
+    mode: Annotated[
+        str,
+        typer.Option(help="batches: record batches one at a time; table: one table that is there already."),
+    ] = "batches,table",
+    table_rows: Annotated[
+        str | None,
+        typer.Option(help="Row counts of mode table; beside batches only the largest of --rows by default."),
+    ] = None,
+    cores: Annotated[int, typer.Option(help="Cores each process is pinned to, and threads per pool.")] = 1,
+    memory: Annotated[
+        str | None,
+        typer.Option(help="Limits on the whole process, separated by commas: 2276MB, 512MiB, none."),
+    ] = None,
+    limit_kind: Annotated[
+        str | None,
+        typer.Option(help="cgroup-v2, cgroup-v1, systemd-scope or rlimit-data; the best by default."),
+    ] = None,
+    chunk_rows: Annotated[int, typer.Option(help="Rows per record batch of the input.")] = 10_000,
+    row_group_rows: Annotated[int, typer.Option(help="Most rows per row group.")] = 1_048_576,
+    codec: Annotated[str, typer.Option(help="zstd, snappy, lz4, gzip, brotli or uncompressed.")] = "zstd",
+    level: Annotated[int | None, typer.Option(help="The codec's level; 1 for zstd.")] = None,
+    samples: Annotated[int, typer.Option(help="Processes per cell: 5 for a look, 12 for a quoted figure.")] = 3,
+    seed: Annotated[int, typer.Option(help="Of the generated rows and of the order of samples.")] = 1,
+    out: Annotated[Path, typer.Option(help="Folder of all runs, on a disk.")] = Path("runs"),
+    validate: Annotated[
+        str, typer.Option(help="Who reads the output back: spark, pyarrow, polars, duckdb, or none.")
+    ] = "spark",
+    trace: Annotated[bool, typer.Option(help="Draw each backend's allocation curve with memray.")] = True,
+    keep_output: Annotated[bool, typer.Option(help="Keep the files that were written.")] = False,
+    timeout: Annotated[float, typer.Option(help="Seconds one sample may take.")] = 300.0,
+) -> None:
+    """Measure which Parquet writer wins on your rows under your limits.
+
+    Every sample is a process of its own, pinned and limited; every file is read back by another engine. Samples,
+    figures and a report are left in a new folder below --out.
+    """
+    from rich.console import Console
+
+    from spillway.backends import names
+    from spillway.errors import SpillwayError
+    from spillway.harness.limits import choose_limiter
+    from spillway.harness.plan import Options
+    from spillway.harness.progress import Progress
+    from spillway.harness.run import measure
+
+    signal.signal(signal.SIGTERM, _interrupt)
+    console = Console()
+    try:
+        limits = _limits(memory)
+        options = Options(
+            backends=tuple(_listed(",".join(backend))) if backend else names(),
+            rows=_whole_numbers("--rows", rows),
+            table_rows=None if table_rows is None else _whole_numbers("--table-rows", table_rows),
+            modes=tuple(_listed(mode)),  # type: ignore[arg-type]  # checked by Options
+            dataset=dataset if input is None else "file",
+            chunk_rows=chunk_rows,
+            row_group_rows=row_group_rows,
+            codec=codec,
+            level=level,
+            memory=limits,
+            limit_kind="none" if limits == (None,) else choose_limiter(limit_kind).kind,
+            threads=cores,
+            samples=samples,
+            seed=seed,
+            timeout=timeout,
+        )
+        finished = measure(
+            options,
+            source=dataset if input is None else input,
+            out=out,
+            engines=_engines(validate),
+            trace=trace,
+            keep_output=keep_output,
+            progress=Progress(console),
+        )
+    except (SpillwayError, OSError) as error:
+        _fail(str(error))
+    print(finished)
+
+
+def parse_bytes(text: str) -> int:
+    """Bytes from a number with a unit: 512MiB, 2276MB, 1.5GB, 4096.
+
+    Raises:
+        ValueError: It is no such number; the message says what is.
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
+    unit = match[2].upper() if match else ""
+    if match is None or unit not in _UNITS:
+        raise ValueError(f"{text!r} is no amount of memory; write it as 512MB, 512MiB, 2GB or in bytes")
+    return int(float(match[1]) * _UNITS[unit])
+
+
+def _limits(text: str | None) -> tuple[int | None, ...]:
+    from spillway.errors import OptionError
+
+    if text is None:
+        return (None,)
+    limits: list[int | None] = []
+    for part in _listed(text):
+        try:
+            limits.append(None if part == "none" else parse_bytes(part))
+        except ValueError as error:
+            raise OptionError(f"--memory: {error}") from error
+    if not limits or 0 in limits:
+        raise OptionError(f"--memory {text!r} names no limit; write for example 2276MB, or 512MB,1GB,none")
+    return tuple(limits)
+
+
+def _whole_numbers(option: str, text: str) -> tuple[int, ...]:
+    from spillway.errors import OptionError
+
+    try:
+        return tuple(int(part.replace("_", "")) for part in _listed(text))
+    except ValueError as error:
+        raise OptionError(f"{option} {text!r}: give whole numbers, separated by commas") from error
+
+
+def _engines(text: str) -> tuple[str, ...]:
+    from spillway.errors import OptionError
+
+    if text == "none":
+        return ()
+    from spillway.validation import ENGINES
+
+    engines = tuple(_listed(text))
+    unknown = [engine for engine in engines if engine not in ENGINES]
+    if unknown or not engines:
+        raise OptionError(f"--validate {text!r}: choose from {', '.join(ENGINES)}, or none")
+    return engines
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
+    """Treat a request to end as Ctrl-C, so that nothing is left running."""
+    raise KeyboardInterrupt
+
+
+def _fail(message: str) -> NoReturn:
+    typer.secho(f"spillway bench: {message}", err=True, fg=typer.colors.RED)
+    raise typer.Exit(2)

@@ -1,0 +1,155 @@
+"""What a run was measured on and with: once per run, without host name or paths."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from spillway.errors import OptionError
+
+__all__ = ["cpu_model", "describe_environment", "native_build", "refuse_debug_build"]
+
+_LIBRARIES = (
+    "spillway",
+    "pyarrow",
+    "polars",
+    "duckdb",
+    "arro3-core",
+    "arro3-io",
+    "numpy",
+    "memray",
+    "pandas",
+    "pyspark",
+)
+_MALLOC_VARIABLES = ("MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD", "ARROW_DEFAULT_MEMORY_POOL", "_RJEM_MALLOC_CONF")
+_GIT_SECONDS = 5
+
+
+def describe_environment() -> dict[str, Any]:
+    """Kernel, processor, memory, Python, every library with its build, git state and the native module's build."""
+    return {
+        "kernel": platform.release(),
+        "system": platform.system(),
+        "architecture": platform.machine(),
+        "cpu_model": cpu_model(),
+        "cores": os.cpu_count(),
+        "usable_cores": len(os.sched_getaffinity(0)),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "transparent_huge_pages": _chosen(Path("/sys/kernel/mm/transparent_hugepage/enabled")),
+        "malloc": _malloc_settings(),
+        "libc": " ".join(platform.libc_ver()),
+        "python": {
+            "version": platform.python_version(),
+            "implementation": platform.python_implementation(),
+            "compiler": platform.python_compiler(),
+            "switch_interval_seconds": sys.getswitchinterval(),
+        },
+        "libraries": [{"name": name, "version": version} for name, version in _libraries().items()],
+        "pyarrow_build": _pyarrow_build(),
+        "native_build": native_build(),
+        "git": _git_state(),
+    }
+
+
+def cpu_model() -> str:
+    """The processor's name, by which a machine is named here."""
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in {"model name", "Model"}:
+            return value.strip()
+    return platform.machine()
+
+
+def native_build() -> dict[str, Any] | None:
+    """What the native module says of its build, or None where it is not built."""
+    try:
+        import spillway
+    except ImportError:
+        return None
+    build: dict[str, Any] = dict(spillway.build_info())
+    return build
+
+
+def refuse_debug_build() -> None:
+    """Check that the native module is an optimised build.
+
+    Raises:
+        OptionError: It is a debug build, whose speed says nothing.
+    """
+    build = native_build()
+    if build is not None and build.get("profile") == "debug":
+        raise OptionError(
+            "spillway._native is a debug build, many times slower than a release: "
+            "run maturin develop --release, or leave the backend native out"
+        )
+
+
+def _libraries() -> dict[str, str]:
+    found = {}
+    for name in _LIBRARIES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _pyarrow_build() -> dict[str, str] | None:
+    try:
+        import pyarrow as pa
+    except ModuleNotFoundError:
+        return None
+    info = pa.cpp_build_info
+    return {
+        "build_type": info.build_type,
+        "package_kind": info.package_kind,
+        "compiler": f"{info.compiler_id} {info.compiler_version}",
+        "simd_level": pa.runtime_info().simd_level,
+        "memory_pool": pa.default_memory_pool().backend_name,
+    }
+
+
+def _malloc_settings() -> list[dict[str, str]]:
+    """Variables that change an allocator; of a preloaded library only its name."""
+    chosen = {name: value for name, value in os.environ.items() if name.startswith(_MALLOC_VARIABLES)}
+    return [{"name": name, "value": Path(value).name} for name, value in sorted(chosen.items())]
+
+
+def _chosen(path: Path) -> str | None:
+    """The bracketed word of a sysfs choice."""
+    if not path.exists():
+        return None
+    text = path.read_text()
+    return text[text.find("[") + 1 : text.find("]")]
+
+
+def _git_state() -> dict[str, Any] | None:
+    """Commit of the checkout this package runs from and whether it is changed; None for an installed wheel."""
+    git = shutil.which("git")
+    if git is None:
+        return None
+    folder = Path(__file__).parent
+
+    def ask(*arguments: str) -> str:
+        return subprocess.run(
+            [git, "-C", str(folder), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=_GIT_SECONDS,
+            check=True,
+        ).stdout.strip()
+
+    try:
+        # A wheel installed below somebody's repository is not a checkout of ours.
+        tracked = ask("ls-files", Path(__file__).name)
+        if not tracked:
+            return None
+        return {"commit": ask("rev-parse", "HEAD"), "changed": bool(ask("status", "--porcelain", "--", ":/"))}
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
+        return None

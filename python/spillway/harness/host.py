@@ -1,0 +1,75 @@
+"""How quiet the host is: load, stolen time, throttling."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+__all__ = ["HostWatch", "noise_warnings", "read_load"]
+
+_LOAD_PER_CORE = 0.5
+_STEAL_SHARE = 0.02
+_STEAL_FIELD = 8  # of the line "cpu" in /proc/stat, counted from 1 after the name
+
+
+class HostWatch:
+    """Counts stolen and throttled time from construction to `read`."""
+
+    def __init__(self) -> None:
+        self._steal = _steal_seconds()
+        self._throttled = _throttled_seconds()
+
+    def read(self) -> dict[str, float]:
+        """Load of the last minute now, and seconds stolen from or denied to all cores since construction."""
+        return {
+            "load": read_load(),
+            "steal_seconds": max(0.0, _steal_seconds() - self._steal),
+            "throttled_seconds": max(0.0, _throttled_seconds() - self._throttled),
+        }
+
+
+def read_load() -> float:
+    """The load of the last minute: processes that ran or wanted to."""
+    return os.getloadavg()[0]
+
+
+def noise_warnings(load_before: float, samples: list[dict[str, float]], seconds: float) -> list[str]:
+    """What makes a run's figures doubtful, in words.
+
+    Args:
+        load_before: The load before the run began.
+        samples: The `HostWatch` readings of the run's samples.
+        seconds: How long these samples took together.
+    """
+    cores = os.cpu_count() or 1
+    warnings = []
+    if load_before > _LOAD_PER_CORE * cores:
+        warnings.append(f"the host was busy before the run: load {load_before:.1f} on {cores} cores")
+    steal = sum(sample["steal_seconds"] for sample in samples)
+    if seconds and steal / (seconds * cores) > _STEAL_SHARE:
+        warnings.append(f"{steal:.1f} s of processor time were stolen by the hypervisor")
+    throttled = sum(sample["throttled_seconds"] for sample in samples)
+    if throttled > 0:
+        warnings.append(f"processes were throttled for {throttled:.1f} s by a processor quota")
+    return warnings
+
+
+def _steal_seconds() -> float:
+    fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()
+    ticks = int(fields[_STEAL_FIELD]) if len(fields) > _STEAL_FIELD else 0
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _throttled_seconds() -> float:
+    """Throttled time of the own v2 or v1 group, 0 where no quota is kept."""
+    for path, unit in (
+        (Path("/sys/fs/cgroup/cpu.stat"), 1e6),
+        (Path("/sys/fs/cgroup/cpu/cpu.stat"), 1e9),
+    ):
+        if not path.exists():
+            continue
+        for line in path.read_text().splitlines():
+            key, _, value = line.partition(" ")
+            if key in {"throttled_usec", "throttled_time"}:
+                return int(value) / unit
+    return 0.0

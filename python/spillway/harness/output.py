@@ -1,0 +1,114 @@
+"""The files that samples write: where they may lie, what is in them, and which are kept for validation."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+from spillway.errors import OptionError
+
+__all__ = ["OutputFiles", "describe_file", "require_disk", "sync_filesystem"]
+
+_MEMORY_FILESYSTEMS = {"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"}
+
+
+def require_disk(folder: Path) -> None:
+    """Make `folder`, and check that files in it can be written and reach a disk.
+
+    Raises:
+        OptionError: It cannot be written, or it lies in memory, where output would be charged as memory.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".probe-{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise OptionError(f"--out {folder}: {error.strerror}; choose a folder that can be written") from error
+    kind = _filesystem(folder.resolve())
+    if kind in _MEMORY_FILESYSTEMS:
+        raise OptionError(
+            f"--out {folder} lies on {kind}, which is memory and would be counted as the writer's: "
+            f"choose a folder on a disk"
+        )
+
+
+def sync_filesystem(folder: Path) -> None:
+    """Write back the dirty pages of the filesystem that `folder` is on."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.syncfs(descriptor) != 0:
+            raise OSError(ctypes.get_errno(), "syncfs failed", folder.name)
+    finally:
+        os.close(descriptor)
+
+
+def describe_file(path: Path) -> dict[str, Any]:
+    """Size, content hash, rows, row groups, and the encodings of each column, from the footer.
+
+    Raises:
+        pyarrow.ArrowException: The file is not Parquet.
+    """
+    import pyarrow.parquet as pq
+
+    metadata = pq.read_metadata(path)
+    encodings: dict[str, set[str]] = {}
+    for group in range(metadata.num_row_groups):
+        for index in range(metadata.num_columns):
+            chunk = metadata.row_group(group).column(index)
+            encodings.setdefault(chunk.path_in_schema, set()).update(chunk.encodings)
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {
+        "bytes": path.stat().st_size,
+        "content_hash": digest,
+        "rows": metadata.num_rows,
+        "row_groups": metadata.num_row_groups,
+        "created_by": metadata.created_by,
+        "encodings": [{"column": name, "encodings": sorted(used)} for name, used in encodings.items()],
+    }
+
+
+class OutputFiles:
+    """The folder samples write to. One file per distinct content is kept, named by its hash."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        folder.mkdir()
+        self.fresh = folder / "sample.parquet"
+        self.warm_up = folder / "warm-up.parquet"
+
+    def keep(self, content_hash: str) -> None:
+        """Move the fresh file to its kept name, or drop it if its content is there already."""
+        self.fresh.replace(self.path_of(content_hash))
+
+    def path_of(self, content_hash: str) -> Path:
+        """Where the file with this content is kept."""
+        return self._folder / f"{content_hash[:16]}.parquet"
+
+    def discard_fresh(self) -> None:
+        """Remove what a sample that failed has left, writers' temporary files included."""
+        kept = {path for path in self._folder.iterdir() if len(path.stem) == 16 and path.suffix == ".parquet"}
+        for path in set(self._folder.iterdir()) - kept:
+            path.unlink()
+
+    def remove(self) -> None:
+        """Remove the folder and all in it."""
+        for path in self._folder.iterdir():
+            path.unlink()
+        self._folder.rmdir()
+
+
+def _filesystem(folder: Path) -> str:
+    """The type of the filesystem that `folder` is on: that of the longest mount point above it."""
+    best, kind = Path("/"), ""
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        left, _, right = line.partition(" - ")
+        point = Path(left.split()[4].replace("\\040", " "))
+        if folder.is_relative_to(point) and len(point.parts) >= len(best.parts):
+            best, kind = point, right.split()[0]
+    return kind

@@ -1,0 +1,167 @@
+"""From options to cells: what will be measured, decided and checked before anything runs."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from spillway.backends import CODECS, Mode
+from spillway.backends import names as backend_names
+from spillway.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["DEFAULT_ROWS", "MODES", "Cell", "Options", "plan_cells", "resolve_level"]
+
+DEFAULT_ROWS = (10_000, 25_000, 50_000, 100_000, 200_000, 400_000)
+MODES: tuple[Mode, ...] = ("batches", "table")
+_DEFAULT_LEVELS = {"zstd": 1, "gzip": 6, "brotli": 1}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One backend at one setting. Two samples of equal cells may be compared; nothing else may.
+
+    Attributes:
+        backend: Its name.
+        mode: "batches" that arrive one at a time, or a "table" that is there already.
+        dataset: A dataset's name, or "file" for the user's own.
+        rows: Rows written.
+        chunk_rows: Rows per record batch of the input.
+        row_group_rows: Most rows per row group.
+        codec: Parquet's name of the codec.
+        level: Its level, or None where it has none.
+        memory_bytes: The limit on the whole process, or None.
+        limit_kind: How the limit is set, "none" without one.
+        threads: Cores the process is pinned to, and threads each pool may use.
+    """
+
+    backend: str
+    mode: str
+    dataset: str
+    rows: int
+    chunk_rows: int
+    row_group_rows: int
+    codec: str
+    level: int | None
+    memory_bytes: int | None
+    limit_kind: str
+    threads: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields as a plain dict, for the record."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What one run measures; `Cell` says what the fields mean.
+
+    Attributes:
+        table_rows: Row counts of mode "table"; None for the largest of `rows` beside mode "batches", else `rows`.
+        samples: Processes per cell, fixed before looking.
+        seed: Of the dataset and of the order of samples.
+        timeout: Seconds one sample may take.
+    """
+
+    backends: tuple[str, ...]
+    rows: tuple[int, ...] = DEFAULT_ROWS
+    table_rows: tuple[int, ...] | None = None
+    modes: tuple[Mode, ...] = MODES
+    dataset: str = "logs"
+    chunk_rows: int = 10_000
+    row_group_rows: int = 1_048_576
+    codec: str = "zstd"
+    level: int | None = None
+    memory: tuple[int | None, ...] = (None,)
+    limit_kind: str = "none"
+    threads: int = 1
+    samples: int = 3
+    seed: int = 1
+    timeout: float = 300.0
+
+    def __post_init__(self) -> None:
+        _check_backends(self.backends)
+        for option, values in (
+            ("--rows", self.rows),
+            ("--table-rows", self.table_rows or (1,)),
+            ("--chunk-rows", (self.chunk_rows,)),
+            ("--row-group-rows", (self.row_group_rows,)),
+            ("--samples", (self.samples,)),
+        ):
+            if not values or min(values) < 1:
+                raise OptionError(f"{option} takes whole numbers from 1 up, not {_joined(values)}")
+        if not self.modes or set(self.modes) - set(MODES):
+            raise OptionError(f"--mode takes {_joined(MODES)}, not {_joined(self.modes)}")
+        if self.timeout <= 0:
+            raise OptionError(f"--timeout takes seconds above 0, not {self.timeout:g}")
+        resolve_level(self.codec, self.level)
+
+    def rows_of(self, mode: Mode) -> tuple[int, ...]:
+        """The row counts this mode is measured at."""
+        if mode == "batches":
+            return self.rows
+        if self.table_rows is not None:
+            return self.table_rows
+        return (max(self.rows),) if "batches" in self.modes else self.rows
+
+    @property
+    def most_rows(self) -> int:
+        """The largest input any cell needs."""
+        return max(rows for mode in self.modes for rows in self.rows_of(mode))
+
+
+def plan_cells(options: Options) -> list[Cell]:
+    """All cells of a run, in a fixed order."""
+    level = resolve_level(options.codec, options.level)
+    return [
+        Cell(
+            backend=backend,
+            mode=mode,
+            dataset=options.dataset,
+            rows=rows,
+            chunk_rows=options.chunk_rows,
+            row_group_rows=options.row_group_rows,
+            codec=options.codec,
+            level=level,
+            memory_bytes=memory,
+            limit_kind="none" if memory is None else options.limit_kind,
+            threads=options.threads,
+        )
+        for mode, memory in itertools.product(options.modes, options.memory)
+        for rows in options.rows_of(mode)
+        for backend in options.backends
+    ]
+
+
+def resolve_level(codec: str, level: int | None) -> int | None:
+    """The level to ask every backend for; a codec with levels always gets one, so that all use the same.
+
+    Raises:
+        OptionError: The codec is unknown, or does not have this level.
+    """
+    if codec not in CODECS:
+        raise OptionError(f"--codec {codec} is not known; choose from: {', '.join(CODECS)}")
+    levels = CODECS[codec]
+    if level is None:
+        return _DEFAULT_LEVELS.get(codec)
+    if levels is None:
+        raise OptionError(f"--codec {codec} has no levels: leave --level out")
+    if level not in levels:
+        raise OptionError(f"--level {level}: {codec} takes {levels[0]} to {levels[-1]}")
+    return level
+
+
+def _check_backends(backends: Sequence[str]) -> None:
+    known = backend_names()
+    unknown = [name for name in backends if name not in known]
+    if unknown:
+        raise OptionError(f"there is no backend {_joined(unknown)}; choose from: {', '.join(known)}")
+    if not backends:
+        raise OptionError(f"no backend is left to measure; choose from: {', '.join(known)}")
+
+
+def _joined(values: Sequence[object]) -> str:
+    return ", ".join(str(value) for value in values)

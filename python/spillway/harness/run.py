@@ -1,0 +1,214 @@
+"""One run from its options to its folder: prove the limits, take the samples, trace, validate, report."""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from spillway import backends, datasets
+from spillway.errors import OptionError
+from spillway.harness import samples
+from spillway.harness.allocations import trace_backends
+from spillway.harness.environment import describe_environment, refuse_debug_build
+from spillway.harness.host import read_load
+from spillway.harness.limits import Unlimited, choose_limiter
+from spillway.harness.limits.affinity import choose_cores, stepping_aside
+from spillway.harness.limits.proof import prove
+from spillway.harness.output import OutputFiles, require_disk
+from spillway.harness.plan import Cell, Options, plan_cells
+from spillway.harness.sample import SampleTaker
+from spillway.harness.schedule import schedule
+from spillway.harness.validate import validate_outputs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from spillway.harness.limits import Limiter
+    from spillway.harness.progress import Progress
+
+__all__ = ["Finished", "measure"]
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a run ended.
+
+    Attributes:
+        folder: The run's folder.
+        interrupted: Ctrl-C ended it before all samples were taken.
+        validation: What was validated, in one line, or None.
+        mismatches: What validation found wrong, in words.
+    """
+
+    folder: Path
+    interrupted: bool
+    validation: str | None
+    mismatches: tuple[str, ...]
+
+
+def measure(  # noqa: PLR0913 - options, by keyword only
+    options: Options,
+    *,
+    source: str | Path,
+    out: Path,
+    engines: Sequence[str],
+    trace: bool,
+    keep_output: bool,
+    progress: Progress,
+) -> Finished:
+    """Measure all cells of `options` and leave everything in a new folder below `out`.
+
+    Ctrl-C ends the run early: what was measured until then stays and is reported.
+
+    Args:
+        options: What to measure.
+        source: A dataset's name, or the user's file.
+        out: Folder of all runs, on a disk.
+        engines: Readers that validate the output after all timing; none for no validation.
+        trace: Whether to trace each backend's allocations once, after all timing.
+        keep_output: Keep the written files in the run's folder.
+        progress: Where to say how far it is.
+
+    Raises:
+        OptionError: Something cannot be measured here; the message says what to do.
+    """
+    require_disk(out)
+    present, absent = _split_absent(options.backends)
+    if "native" in present:
+        refuse_debug_build()
+    limiter = _limiter(options)
+    prepared = datasets.prepare(
+        source,
+        seed=options.seed,
+        rows=options.most_rows,
+        chunk_rows=options.chunk_rows,
+        progress=progress.preparing,
+    )
+    cells = [cell for cell in plan_cells(options) if cell.backend in present]
+    run_id = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
+    folder = out / run_id
+    folder.mkdir()
+    files = OutputFiles(folder / "outputs")
+    cores = choose_cores(options.threads)
+    taker = SampleTaker(
+        run_id=run_id,
+        seed=options.seed,
+        input=prepared.path,
+        files=files,
+        limiter=limiter,
+        cores=cores,
+        timeout=options.timeout,
+    )
+    environment = {
+        "schema_version": samples.SCHEMA_VERSION,
+        "run_id": run_id,
+        **describe_environment(),
+        "load_before": read_load(),
+        "options": asdict(options),
+        "absent_backends": [{"backend": name, "reason": reason} for name, reason in absent.items()],
+        "input": {
+            "source": prepared.source,
+            "fingerprint": prepared.fingerprint,
+            "rows": prepared.rows,
+            "arrow_bytes": prepared.arrow_bytes,
+            "columns": len(prepared.schema.names),
+        },
+        "limit_proofs": _prove_limits(options, limiter, progress),
+    }
+    samples.write_json(folder / samples.ENVIRONMENT, environment)
+    return _finish(
+        folder, taker, cells, options, engines=engines, trace=trace, keep_output=keep_output, progress=progress
+    )
+
+
+def _finish(
+    folder: Path,
+    taker: SampleTaker,
+    cells: list[Cell],
+    options: Options,
+    *,
+    engines: Sequence[str],
+    trace: bool,
+    keep_output: bool,
+    progress: Progress,
+) -> Finished:
+    """Sample, trace and validate; whatever happens, output files that are not wanted go."""
+    interrupted = False
+    validation, mismatches = None, ()
+    with ExitStack() as cleanup:
+        if not keep_output:
+            cleanup.callback(taker.files.remove)
+        try:
+            with stepping_aside(taker.cores):
+                _take_samples(folder, taker, cells, options, progress)
+                if trace:
+                    trace_backends(folder, taker, cells, progress)
+            if engines:
+                validation, mismatches = validate_outputs(folder, taker, engines, progress)
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            progress.stop()
+    return Finished(folder, interrupted, validation, mismatches)
+
+
+def _take_samples(
+    folder: Path, taker: SampleTaker, cells: list[Cell], options: Options, progress: Progress
+) -> None:
+    slots = list(schedule(cells, blocks=options.samples, seed=options.seed))
+    progress.sampling(slots)
+    for slot in slots:
+        progress.sample_begins(slot)
+        limiter, limit = _limit_of(slot.cell, taker.limiter)
+        with limiter.box(limit) as box:
+            record = taker.take(slot, box)
+        samples.validate_sample(record)
+        samples.append(folder / samples.SAMPLES, record)
+        progress.sample_ended(slot, record)
+
+
+def _limit_of(cell: Cell, limiter: Limiter) -> tuple[Limiter, int]:
+    return (Unlimited(), 0) if cell.memory_bytes is None else (limiter, cell.memory_bytes)
+
+
+def _split_absent(wanted: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Backends that can run here, and why the others cannot."""
+    reasons = {name: backends.missing(name) for name in wanted}
+    absent = {name: reason for name, reason in reasons.items() if reason is not None}
+    present = [name for name in wanted if name not in absent]
+    if not present:
+        raise OptionError("; ".join(f"{name}: {reason}" for name, reason in absent.items()))
+    return present, absent
+
+
+def _limiter(options: Options) -> Limiter:
+    if all(limit is None for limit in options.memory):
+        return Unlimited()
+    return choose_limiter(options.limit_kind)
+
+
+def _prove_limits(options: Options, limiter: Limiter, progress: Progress) -> list[dict[str, Any]]:
+    """A canary for each limit; one that survives or dies elsewhere ends the run before it begins."""
+    proofs = []
+    for limit in options.memory:
+        if limit is None:
+            continue
+        progress.say(f"proving the limit of {limit / 1e6:,.0f} MB with a canary")
+        try:
+            proof = prove(limiter, limit)
+        except OSError as error:
+            raise OptionError(
+                f"--memory: a {limiter.kind} limit of {limit:,} bytes cannot be set ({error.strerror}); "
+                f"choose another with --limit-kind"
+            ) from error
+        if not proof.holds:
+            raise OptionError(
+                f"--memory: the {limiter.kind} limit of {limit:,} bytes does not hold: a canary {proof.ending} "
+                f"at {proof.died_at_bytes:,} bytes; run `spillway doctor`, or choose another with --limit-kind"
+            )
+        proofs.append(proof.as_dict())
+    return proofs

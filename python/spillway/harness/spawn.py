@@ -1,0 +1,159 @@
+"""Starting one process under a limit and watching it to its end. The parent side of a sample."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import IO, TYPE_CHECKING, Any
+
+from spillway.harness.probes.curve import CurveProbe
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from spillway.harness.limits import Box
+
+__all__ = ["Ending", "run_in_box"]
+
+_WATCH_SECONDS = 0.005
+_EXIT_SECONDS = 5.0
+_STDERR_TAIL_BYTES = 2_000
+
+
+@dataclass
+class Ending:
+    """How a process ended and what it said.
+
+    Attributes:
+        status: Its exit status, or None if a signal ended it.
+        signal: The signal that ended it, or None.
+        timed_out: It was killed here because its time was up.
+        oom_kills: Processes the kernel killed for the box's limit.
+        phases: Name and monotonic time of each phase that began.
+        messages: The other lines it sent, as they came.
+        stderr: The end of its standard error.
+        curve: Resident bytes over time, seen from outside.
+        wall_seconds: From its start to its end.
+    """
+
+    status: int | None = None
+    signal: int | None = None
+    timed_out: bool = False
+    oom_kills: int = 0
+    phases: list[tuple[str, float]] = field(default_factory=list)
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    stderr: str = ""
+    curve: CurveProbe = field(default_factory=CurveProbe)
+    wall_seconds: float = 0.0
+
+
+def run_in_box(
+    script: str,
+    arguments: Sequence[str],
+    box: Box,
+    *,
+    stdin: str = "",
+    environment: Mapping[str, str],
+    timeout: float,
+) -> Ending:
+    """Run a Python script by path inside `box` and wait for it.
+
+    The script gets the number of a descriptor as its first argument, and writes JSON lines there. It runs in a
+    session of its own, so that a Ctrl-C reaches only the bench; whatever happens here, its process group is dead
+    when this returns or raises.
+
+    Args:
+        script: Path of the script.
+        arguments: Further arguments.
+        box: The memory limit it starts under, joined before the interpreter is loaded.
+        stdin: Text it reads from standard input.
+        environment: Its whole environment.
+        timeout: Seconds after which it is killed.
+    """
+    read_end, write_end = os.pipe()
+    ending = Ending()
+    begin = time.monotonic()
+    with tempfile.TemporaryFile() as stderr, os.fdopen(read_end, "rb", buffering=0) as channel:
+        try:
+            process = subprocess.Popen(
+                [*box.prefix, sys.executable, "-P", script, str(write_end), *arguments],
+                stdin=subprocess.PIPE,
+                stdout=stderr,
+                stderr=stderr,
+                pass_fds=(write_end,),
+                env=dict(environment),
+                start_new_session=True,
+            )
+        finally:
+            os.close(write_end)
+        patience = 0.0
+        try:
+            _feed(process, stdin)
+            ending.timed_out = not _watch(process.pid, channel, ending, begin + timeout)
+            patience = 0.0 if ending.timed_out else _EXIT_SECONDS
+        finally:
+            _end_group(process, patience=patience)
+        ending.wall_seconds = time.monotonic() - begin
+        ending.stderr = _tail(stderr)
+    ending.status, ending.signal = _cause(process.returncode)
+    ending.oom_kills = box.oom_kills()
+    return ending
+
+
+def _feed(process: subprocess.Popen[bytes], text: str) -> None:
+    if process.stdin is None:
+        return
+    with suppress(BrokenPipeError), process.stdin:  # it may die before it reads: the ending says how
+        process.stdin.write(text.encode())
+
+
+def _watch(pid: int, channel: IO[bytes], ending: Ending, deadline: float) -> bool:
+    """Read what the process sends and sample its memory until it closes the channel; False when time is up."""
+    pending = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(channel, selectors.EVENT_READ)
+        while time.monotonic() < deadline:
+            if not selector.select(_WATCH_SECONDS):
+                ending.curve.sample(pid)
+                continue
+            chunk = channel.read(1 << 16)
+            if not chunk:
+                return True
+            *lines, pending = (pending + chunk).split(b"\n")
+            for line in lines:
+                _hear(json.loads(line), ending)
+    return False
+
+
+def _hear(message: dict[str, Any], ending: Ending) -> None:
+    if "phase" in message:
+        ending.phases.append((message["phase"], message["at"]))
+    else:
+        ending.messages.append(message)
+
+
+def _end_group(process: subprocess.Popen[bytes], *, patience: float) -> None:
+    """Reap the group's leader, which has `patience` seconds to exit by itself, and kill whatever is left."""
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=patience)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _cause(return_code: int) -> tuple[int | None, int | None]:
+    return (None, -return_code) if return_code < 0 else (return_code, None)
+
+
+def _tail(stream: IO[bytes]) -> str:
+    size = stream.seek(0, os.SEEK_END)
+    stream.seek(max(0, size - _STDERR_TAIL_BYTES))
+    return stream.read().decode(errors="replace").strip()
