@@ -12,7 +12,9 @@ import typer
 if TYPE_CHECKING:
     from types import FrameType
 
-    from spillway.harness.plan import Options
+    from rich.console import Console
+
+    from spillway.harness.run import Finished
 
 __all__ = ["bench", "parse_bytes"]
 
@@ -111,7 +113,33 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
         )
     except (SpillwayError, OSError) as error:
         _fail(str(error))
-    print(finished)
+    _report(console, finished)
+    if finished.interrupted:
+        raise typer.Exit(_INTERRUPTED)
+    if finished.mismatches:
+        raise typer.Exit(1)
+
+
+def _report(console: Console, finished: Finished) -> None:
+    """Write the report from what is on disk, and print its tables."""
+    from spillway.harness.figures import draw_figures
+    from spillway.harness.report import run_tables, terminal_table, write_report
+    from spillway.harness.summary import read_run
+
+    run = read_run(finished.folder)
+    report = write_report(run, draw_figures(run))
+    for table in run_tables(run):
+        console.print(table.title, style="bold", highlight=False)
+        console.print(terminal_table(table))
+    for warning in run.warnings():
+        console.print(f"! {warning}", style="yellow", highlight=False)
+    for mismatch in finished.mismatches:
+        console.print(f"wrong output: {mismatch}", style="red", highlight=False)
+    if finished.validation is not None:
+        console.print(finished.validation, highlight=False)
+    if finished.interrupted:
+        console.print("interrupted: the report covers the samples that were taken", style="yellow")
+    console.print(f"report: {report}", highlight=False, soft_wrap=True)
 
 
 def parse_bytes(text: str) -> int:

@@ -1,0 +1,133 @@
+"""A run in words and tables: ``report.md`` in its folder, and the tables of the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from spillway.harness.tables import Table, detail_table, throughput_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from rich.table import Table as RichTable
+
+    from spillway.harness.figures import Figure
+    from spillway.harness.summary import RunSummary
+
+__all__ = ["REPORT", "run_tables", "terminal_table", "write_report"]
+
+REPORT = "report.md"
+
+
+def run_tables(run: RunSummary) -> list[Table]:
+    """Throughput by rows where there are several row counts, and details at the largest, per mode and limit."""
+    tables = []
+    for mode, memory in run.settings():
+        if len({each.cell.rows for each in run.of(mode, memory)}) > 1:
+            tables.append(throughput_table(run, mode, memory))
+        tables.append(detail_table(run, mode, memory))
+    return tables
+
+
+def terminal_table(table: Table) -> RichTable:
+    """A table for the terminal, without its title; the best entry of each column has a star."""
+    from rich import box
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for place, name in enumerate(table.header):
+        drawn.add_column(name, justify="left" if place == 0 else "right")
+    for row in table.rows:
+        drawn.add_row(*(Text(f"{entry.text}*", "bold green") if entry.best else Text(entry.text) for entry in row))
+    return drawn
+
+
+def write_report(run: RunSummary, figures: Sequence[Figure]) -> Path:
+    """Write ``report.md`` into the run's folder."""
+    parts = [f"# Run {run.run_id}", _environment(run), *_caveats(run), *_validation(run)]
+    parts += [_markdown(table) for table in run_tables(run)]
+    parts += [_INTERVALS]
+    parts += [f"## {figure.title}\n\n![{figure.title}]({figure.path})" for figure in figures]
+    parts += _invisible(run)
+    path = run.folder / REPORT
+    path.write_text("\n\n".join(parts) + "\n")
+    return path
+
+
+_INTERVALS = (
+    "Medians; in brackets the interval, from order statistics: 95 % with six samples or more, else the whole range. "
+    "The best of a column is bold. RSS growth is the exact peak of resident memory during the write over the "
+    "baseline before it; the mapped input belongs to the baseline. MB is 10^6 bytes; MB/s counts Arrow data."
+)
+
+
+def _environment(run: RunSummary) -> str:
+    environment = run.environment
+    data = environment["input"]
+    libraries = ", ".join(f"{each['name']} {each['version']}" for each in environment["libraries"])
+    git = environment["git"]
+    lines = [
+        f"{environment['cpu_model']}, {environment['usable_cores']} usable cores, "
+        f"{environment['memory_bytes'] / 2**30:.0f} GiB, Linux {environment['kernel']}, "
+        f"transparent huge pages {environment['transparent_huge_pages']}.",
+        f"Python {environment['python']['version']}; {libraries}.",
+        f"Input {data['source']}: {data['columns']} columns, "
+        f"{data['arrow_bytes'] / data['rows']:,.0f} bytes a row as Arrow; seed {environment['options']['seed']}, "
+        f"{environment['options']['chunk_rows']:,} rows a batch.",
+    ]
+    if git is not None:
+        lines.append(f"Spillway at {git['commit'][:12]}{', changed' if git['changed'] else ''}.")
+    lines += [_proof(proof) for proof in environment["limit_proofs"]]
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _proof(proof: dict[str, Any]) -> str:
+    share = proof["died_at_bytes"] / proof["limit_bytes"]
+    return (
+        f"The limit of {proof['limit_bytes'] / 1e6:,.0f} MB ({proof['kind']}) is proved: "
+        f"a canary was {proof['ending']} at {share:.2f} of it."
+    )
+
+
+def _caveats(run: RunSummary) -> list[str]:
+    warnings = run.warnings()
+    if not warnings:
+        return []
+    return ["## Before you believe it\n\n" + "\n".join(f"- {warning}" for warning in warnings)]
+
+
+def _validation(run: RunSummary) -> list[str]:
+    if not run.verdicts:
+        return []
+    engines = ", ".join(dict.fromkeys(verdict["engine"] for verdict in run.verdicts))
+    contents = {verdict["content_hash"] for verdict in run.verdicts}
+    wrong = {verdict["content_hash"] for verdict in run.wrong_outputs()}
+    lines = [
+        f"Read back by {engines}: {len(contents) - len(wrong)} of {len(contents)} distinct outputs hold the rows "
+        f"that were written."
+    ]
+    lines += [f"- {verdict['file']}: {verdict['mismatch']['message']}" for verdict in run.wrong_outputs()]
+    excused = sum(verdict["outcome"] == "excused" for verdict in run.verdicts)
+    if excused:
+        lines.append(f"- {excused} readings are excused: the reader also fails on pyarrow's file of the same rows.")
+    return ["\n".join(lines)]
+
+
+def _invisible(run: RunSummary) -> list[str]:
+    lines = [
+        f"- {each['backend']}, {each['mode']}: n/a, {each['reason']}"
+        for each in run.allocations
+        if each["reason"] is not None
+    ]
+    return ["Without an allocation curve:\n\n" + "\n".join(lines)] if lines else []
+
+
+def _markdown(table: Table) -> str:
+    def line(texts: Sequence[str]) -> str:
+        return "| " + " | ".join(text.replace("|", "\\|") for text in texts) + " |"
+
+    rows = [line([f"**{entry.text}**" if entry.best else entry.text for entry in row]) for row in table.rows]
+    rule = line(["---", *("---:" for _ in table.header[1:])])
+    return "\n".join([f"## {table.title}", "", line(table.header), rule, *rows])

@@ -1,0 +1,172 @@
+"""A run as it lies on disk, summed up cell by cell. Nothing here knows of a live run."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from spillway.harness import samples
+from spillway.harness.host import noise_warnings
+from spillway.harness.plan import Cell
+from spillway.harness.statistics import FEWEST_FOR_INTERVAL, Estimate, estimate, exact_value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+__all__ = ["CellSummary", "RunSummary", "read_run"]
+
+
+@dataclass(frozen=True)
+class CellSummary:
+    """All samples of one cell.
+
+    Attributes:
+        cell: The cell.
+        samples: Its samples in the order they were taken, failed ones too.
+    """
+
+    cell: Cell
+    samples: Sequence[dict[str, Any]]
+
+    @cached_property
+    def good(self) -> list[dict[str, Any]]:
+        """The samples that ended well."""
+        return [sample for sample in self.samples if sample["outcome"] == "ok"]
+
+    @property
+    def outcome(self) -> str:
+        """`ok`, or how often it ended in which way."""
+        counts = Counter(sample["outcome"] for sample in self.samples)
+        if set(counts) == {"ok"}:
+            return "ok"
+        if len(counts) == 1:
+            return str(next(iter(counts)))
+        return ", ".join(f"{name} x{count}" for name, count in counts.most_common())
+
+    def estimate(self, metric: Callable[[dict[str, Any]], float | None]) -> Estimate | None:
+        """The estimate of a metric over the good samples; None where no sample has it."""
+        values = [value for sample in self.good if (value := metric(sample)) is not None]
+        return estimate(values) if values else None
+
+    def exact(self, name: str) -> tuple[int, bool] | None:
+        """An exact metric of the output, and whether it varied."""
+        values = [sample["output"][name] for sample in self.good]
+        return exact_value(values) if values else None
+
+    @property
+    def rows_per_second(self) -> Estimate | None:
+        """Rows per second of the write."""
+        return self.estimate(lambda sample: sample["throughput"]["rows_per_second"])
+
+    @property
+    def growth(self) -> Estimate | None:
+        """Peak resident bytes of the write over its baseline."""
+        return self.estimate(lambda sample: sample["memory"]["growth_bytes"])
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """One run's folder.
+
+    Attributes:
+        folder: The folder.
+        environment: What it was measured on and with.
+        cells: The cells, in the order of the plan.
+        allocations: The allocation curves.
+        verdicts: What validation said of each distinct content.
+    """
+
+    folder: Path
+    environment: dict[str, Any]
+    cells: Sequence[CellSummary]
+    allocations: Sequence[dict[str, Any]]
+    verdicts: Sequence[dict[str, Any]]
+
+    @property
+    def run_id(self) -> str:
+        """The run's name."""
+        return str(self.environment["run_id"])
+
+    def settings(self) -> list[tuple[str, int | None]]:
+        """The pairs of mode and memory limit that were measured, each of which has a table of its own."""
+        return list(dict.fromkeys((each.cell.mode, each.cell.memory_bytes) for each in self.cells))
+
+    def of(self, mode: str, memory: int | None) -> list[CellSummary]:
+        """The cells of one mode and limit."""
+        return [each for each in self.cells if (each.cell.mode, each.cell.memory_bytes) == (mode, memory)]
+
+    def wrong_outputs(self) -> list[dict[str, Any]]:
+        """The verdicts that failed."""
+        return [verdict for verdict in self.verdicts if verdict["outcome"] == "wrong_output"]
+
+    def warnings(self) -> list[str]:
+        """What a reader has to know before believing the figures."""
+        return [*self._noise(), *self._few_samples(), *self._varying(), *self._outliers()]
+
+    def _noise(self) -> list[str]:
+        taken = [sample for each in self.cells for sample in each.samples]
+        seconds = sum(sample["process_seconds"] for sample in taken)
+        warnings = noise_warnings(
+            self.environment["load_before"], [sample["host"] for sample in taken], seconds
+        )
+        cold = sum(sample["input"]["resident_share_before"] < 1 for sample in taken)
+        if cold:
+            warnings.append(f"the input was not wholly in the page cache before {cold} samples, and was read again")
+        return warnings
+
+    def _few_samples(self) -> list[str]:
+        fewest = min((len(each.samples) for each in self.cells), default=0)
+        if fewest == 1:
+            return ["one sample a cell shows no spread: take 5 for a look, 12 for a quoted figure"]
+        if 1 < fewest < FEWEST_FOR_INTERVAL:
+            coverage = 1 - 2 * 0.5**fewest
+            return [
+                f"{fewest} samples a cell are too few for a 95 % interval: intervals are the whole range and cover "
+                f"the median with {coverage:.0%}; take {FEWEST_FOR_INTERVAL} or more, 12 for a quoted figure"
+            ]
+        return []
+
+    def _varying(self) -> list[str]:
+        warnings = []
+        for each in self.cells:
+            for name in ("bytes", "row_groups"):
+                value = each.exact(name)
+                if value is not None and value[1]:
+                    cell = each.cell
+                    warnings.append(
+                        f"{cell.backend}, {cell.mode}, {cell.rows:,} rows: {name.replace('_', ' ')} of the file "
+                        f"vary between samples; the largest is shown"
+                    )
+        return warnings
+
+    def _outliers(self) -> list[str]:
+        found = sum(speed.outliers for each in self.cells if (speed := each.rows_per_second) is not None)
+        return [f"{found} samples are outliers in throughput; none is dropped"] if found else []
+
+
+def read_run(folder: Path) -> RunSummary:
+    """Read a run's folder, whole or cut short.
+
+    Raises:
+        FileNotFoundError: The folder is not a run's.
+        CorruptFileError: A line in it is damaged.
+    """
+    grouped: dict[Cell, list[dict[str, Any]]] = defaultdict(list)
+    for sample in samples.read_lines(folder / samples.SAMPLES):
+        grouped[Cell(**sample["cell"])].append(sample)
+    environment = samples.read_json(folder / samples.ENVIRONMENT)
+    order = {name: place for place, name in enumerate(environment["options"]["backends"])}
+    cells = [CellSummary(cell, taken) for cell, taken in grouped.items()]
+    cells.sort(
+        key=lambda each: (each.cell.mode, -(each.cell.memory_bytes or 0), order[each.cell.backend], each.cell.rows)
+    )
+    return RunSummary(
+        folder,
+        environment,
+        cells,
+        samples.read_lines(folder / samples.ALLOCATIONS),
+        samples.read_lines(folder / samples.VALIDATION),
+    )

@@ -1,0 +1,167 @@
+"""The tables of a run, as cells of text: throughput by rows, and all measures at the largest size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from spillway.harness.statistics import Estimate
+    from spillway.harness.summary import CellSummary, RunSummary
+
+__all__ = ["Entry", "Table", "detail_table", "setting_title", "throughput_table"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One cell of a table; `best` marks the best of those it is compared with."""
+
+    text: str
+    best: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of text. The first column names the row."""
+
+    title: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[Entry]]
+
+
+def setting_title(run: RunSummary, mode: str, memory: int | None) -> str:
+    """What a table's cells have in common."""
+    options = run.environment["options"]
+    level = next(iter(run.of(mode, memory))).cell.level
+    codec = options["codec"] if level is None else f"{options['codec']} level {level}"
+    cores = options["threads"]
+    limit = "no memory limit" if memory is None else f"{memory / 1e6:,.0f} MB ({options['limit_kind']})"
+    what = "record batches one at a time" if mode == "batches" else "one table"
+    return (
+        f"{what}, {codec}, {cores} core{'s' if cores > 1 else ''}, {limit}, "
+        f"row groups of at most {options['row_group_rows']:,} rows"
+    )
+
+
+def throughput_table(run: RunSummary, mode: str, memory: int | None) -> Table:
+    """Backends down, row counts across: median rows per second with its interval."""
+    cells = {(each.cell.backend, each.cell.rows): each for each in run.of(mode, memory)}
+    counts = sorted({rows for _, rows in cells})
+    backends = list(dict.fromkeys(backend for backend, _ in cells))
+    best = {
+        rows: _best([cells[backend, rows] for backend in backends if (backend, rows) in cells]) for rows in counts
+    }
+    rows = [
+        [
+            Entry(backend),
+            *(_speed_entry(cells.get((backend, count)), best[count]) for count in counts),
+        ]
+        for backend in backends
+    ]
+    return Table(
+        f"Rows per second: {setting_title(run, mode, memory)}",
+        ("backend", *(f"{count:,}" for count in counts)),
+        [*rows, *_absent_rows(run, len(counts))],
+    )
+
+
+def detail_table(run: RunSummary, mode: str, memory: int | None) -> Table:
+    """All measures of one mode and limit at its largest row count."""
+    cells = run.of(mode, memory)
+    most = max(each.cell.rows for each in cells)
+    largest = [each for each in cells if each.cell.rows == most]
+    columns = [_column(largest, *spec) for spec in _DETAILS]
+    rows = [
+        [Entry(each.cell.backend), *(column[place] for column in columns), Entry(each.outcome)]
+        for place, each in enumerate(largest)
+    ]
+    return Table(
+        f"At {most:,} rows: {setting_title(run, mode, memory)}",
+        ("backend", *(name for name, *_ in _DETAILS), "outcome"),
+        [*rows, *_absent_rows(run, len(_DETAILS) + 1)],
+    )
+
+
+def _thousands(value: float) -> str:
+    return f"{value / 1e3:,.0f}K" if value >= 1e4 else f"{value:,.0f}"
+
+
+def _megabytes(value: float) -> str:
+    return f"{value / 1e6:,.1f}"
+
+
+def _milliseconds(value: float) -> str:
+    return f"{value * 1e3:,.1f}"
+
+
+def _cpu(sample: dict[str, Any]) -> float:
+    use = sample["use"]
+    return float(use["user_seconds"] + use["system_seconds"])
+
+
+_Metric = tuple[str, "Callable[[dict[str, Any]], float | None]", "Callable[[float], str]", int]
+_DETAILS: tuple[_Metric, ...] = (
+    # name, value of a sample, how it is written, and what is best: 1 the largest, -1 the smallest, 0 neither
+    ("rows/s", lambda s: s["throughput"]["rows_per_second"], _thousands, 1),
+    ("MB/s", lambda s: s["throughput"]["megabytes_per_second"], lambda v: f"{v:,.0f}", 1),
+    ("wall s", lambda s: s["use"]["wall_seconds"], lambda v: f"{v:.2f}", -1),
+    ("CPU s", _cpu, lambda v: f"{v:.2f}", -1),
+    ("RSS growth MB", lambda s: s["memory"]["growth_bytes"], _megabytes, -1),
+    ("file MB", lambda s: s["output"]["bytes"], lambda v: f"{v / 1e6:,.2f}", -1),
+    ("row groups", lambda s: s["output"]["row_groups"], lambda v: f"{v:,.0f}", 0),
+    ("pool MB", lambda s: s["pyarrow_pool"] and s["pyarrow_pool"]["allocated_bytes"], _megabytes, 0),
+    ("own account MB", lambda s: s["account"][0]["bytes"] if s["account"] else None, _megabytes, 0),
+    ("faults", lambda s: s["use"]["minor_faults"] + s["use"]["major_faults"], lambda v: f"{v:,.0f}", -1),
+    ("GC runs", lambda s: s["gc"]["runs"], lambda v: f"{v:,.0f}", 0),
+    ("GC ms", lambda s: s["gc"]["pause_seconds"], _milliseconds, 0),
+    ("GIL gap ms", lambda s: s["gil"]["longest_gap_seconds"], _milliseconds, -1),
+    ("fsync ms", lambda s: s["fsync_seconds"], _milliseconds, 0),
+)
+
+
+def _column(
+    cells: Sequence[CellSummary],
+    _name: str,
+    metric: Callable[[dict[str, Any]], float | None],
+    written: Callable[[float], str],
+    direction: int,
+) -> list[Entry]:
+    medians = [None if (each := cell.estimate(metric)) is None else each.median for cell in cells]
+    present = [median for median in medians if median is not None]
+    best = max(present, key=lambda value: direction * value) if present and direction else None
+    return [
+        Entry("-") if median is None else Entry(written(median), best=median == best) for median in medians
+    ]
+
+
+def _best(cells: Sequence[CellSummary]) -> float | None:
+    medians = [speed.median for cell in cells if (speed := cell.rows_per_second) is not None]
+    return max(medians) if medians else None
+
+
+def _speed_entry(cell: CellSummary | None, best: float | None) -> Entry:
+    if cell is None:
+        return Entry("")
+    speed = cell.rows_per_second
+    if speed is None:
+        return Entry(cell.outcome)
+    failed = "" if cell.outcome == "ok" else f" ({cell.outcome})"
+    return Entry(f"{_thousands(speed.median)} {_interval(speed)}{failed}".rstrip(), best=speed.median == best)
+
+
+def _interval(speed: Estimate) -> str:
+    if speed.n == 1:
+        return ""
+    return f"[{_thousands(speed.low)}, {_thousands(speed.high)}]"
+
+
+def _absent_rows(run: RunSummary, width: int) -> list[list[Entry]]:
+    """A line for each backend that could not run here, with what to do."""
+    padding = [Entry("")] * (width - 1)
+    return [
+        [Entry(absent["backend"]), Entry(absent["reason"]), *padding]
+        for absent in run.environment["absent_backends"]
+    ]

@@ -1,0 +1,190 @@
+"""Backends that misbehave on purpose, for the bench to notice. Installed by a fixture as a distribution."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import mmap
+import os
+import signal
+import time
+
+import pyarrow.parquet as pq
+
+MIB = 1 << 20
+
+
+class Writer:
+    """Writes with pyarrow, and does `effect` once, in `close`."""
+
+    name = "well-behaved"
+    modes = frozenset({"batches", "table"})
+
+    def version(self):
+        return "1.0"
+
+    def open(self, path, schema, settings):
+        return Sink(self, path, schema)
+
+    def effect(self, sink):
+        """What the planted effect is; the warm-up has none."""
+
+    def wants(self, data):
+        return data
+
+
+class Sink:
+    def __init__(self, backend, path, schema):
+        self.backend = backend
+        self.writer = pq.ParquetWriter(path, schema)
+        self.rows = 0
+
+    def write(self, data):
+        data = self.backend.wants(data)
+        self.rows += data.num_rows
+        if hasattr(data, "to_batches"):
+            self.writer.write_table(data)
+        else:
+            self.writer.write_batch(data)
+
+    def close(self):
+        if self.rows > 1000:  # the warm-up writes fewer
+            self.backend.effect(self)
+        self.writer.close()
+
+
+class MemoryErrorWriter(Writer):
+    name = "raises-memory-error"
+
+    def effect(self, sink):
+        raise MemoryError("no room for a page of 8 MiB")
+
+
+class LibraryErrorWriter(Writer):
+    name = "raises"
+
+    def effect(self, sink):
+        raise OSError(28, "No space left on device", "/some/where/file.parquet")
+
+
+class AbortingWriter(Writer):
+    name = "aborts"
+
+    def effect(self, sink):
+        os.write(2, b"terminate called without an active exception\n")
+        os.abort()
+
+
+class CrashingWriter(Writer):
+    name = "crashes"
+
+    def effect(self, sink):
+        ctypes.string_at(0)
+
+
+class KilledWriter(Writer):
+    name = "is-killed"
+
+    def effect(self, sink):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class ExitingWriter(Writer):
+    name = "exits"
+
+    def effect(self, sink):
+        os._exit(7)
+
+
+class HangingWriter(Writer):
+    name = "hangs"
+
+    def effect(self, sink):
+        time.sleep(600)
+
+
+class LosingWriter(Writer):
+    name = "loses-a-row"
+
+    def wants(self, data):
+        return data.slice(1)
+
+
+class GarbageWriter(Writer):
+    name = "writes-no-parquet"
+
+    def open(self, path, schema, settings):
+        sink = super().open(path, schema, settings)
+        sink.path = path
+        return sink
+
+    def effect(self, sink):
+        close = sink.writer.close
+
+        def close_and_spoil():
+            close()
+            sink.path.write_bytes(b"not a Parquet file at all")
+
+        sink.writer.close = close_and_spoil
+
+
+class HungryWriter(Writer):
+    """Takes 200 MiB and gives it back within the phase."""
+
+    name = "takes-200-MiB"
+
+    def effect(self, sink):
+        with mmap.mmap(-1, 200 * MIB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as block:
+            for page in range(0, 200 * MIB, mmap.PAGESIZE):
+                block[page] = 1
+
+
+class GluttonousWriter(Writer):
+    """Takes memory until something stops it."""
+
+    name = "takes-all"
+
+    def effect(self, sink):
+        held = []
+        while True:
+            block = mmap.mmap(-1, 16 * MIB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            for page in range(0, 16 * MIB, mmap.PAGESIZE):
+                block[page] = 1
+            held.append(block)
+
+
+class CollectingWriter(Writer):
+    """Forces three collections of the oldest generation."""
+
+    name = "collects"
+
+    def effect(self, sink):
+        for _ in range(3):
+            gc.collect()
+
+
+class GilHoldingWriter(Writer):
+    """Holds the GIL for 50 ms: a function of a PyDLL is called without releasing it."""
+
+    name = "holds-the-gil"
+
+    def effect(self, sink):
+        ctypes.PyDLL(None).usleep(50_000)
+
+
+ALL = (
+    Writer,
+    MemoryErrorWriter,
+    LibraryErrorWriter,
+    AbortingWriter,
+    CrashingWriter,
+    KilledWriter,
+    ExitingWriter,
+    HangingWriter,
+    LosingWriter,
+    GarbageWriter,
+    HungryWriter,
+    GluttonousWriter,
+    CollectingWriter,
+    GilHoldingWriter,
+)

@@ -1,0 +1,69 @@
+"""Limits are found by mount and controller, hold, and leave nothing behind."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from spillway.errors import OptionError
+from spillway.harness.limits import Unlimited, choose_limiter, detect_limiters
+from spillway.harness.limits.affinity import choose_cores, stepping_aside
+from spillway.harness.limits.cgroup import CgroupV1, CgroupV2
+from spillway.harness.limits.proof import prove
+
+MIB = 1 << 20
+LIMITERS = detect_limiters()
+
+
+@pytest.mark.parametrize("limiter", LIMITERS, ids=lambda limiter: limiter.kind)
+@pytest.mark.parametrize("limit", [96 * MIB, 256 * MIB])
+def test_a_canary_dies_between_nine_and_eleven_tenths_of_the_limit(limiter, limit):
+    proof = prove(limiter, limit)
+    assert proof.holds
+    assert 0.9 <= proof.died_at_bytes / limit <= 1.1
+
+
+def test_a_canary_without_a_limit_survives_and_proves_nothing():
+    proof = prove(Unlimited(), 64 * MIB)
+    assert proof.ending == "survived"
+    assert not proof.holds
+
+
+@pytest.mark.parametrize(
+    "limiter",
+    [limiter for limiter in LIMITERS if isinstance(limiter, CgroupV1 | CgroupV2)],
+    ids=lambda limiter: limiter.kind,
+)
+def test_a_group_is_gone_after_its_box(limiter):
+    before = set(limiter.parent.iterdir())
+    with limiter.box(64 * MIB):
+        assert set(limiter.parent.iterdir()) - before
+    assert set(limiter.parent.iterdir()) == before
+
+
+def test_an_unknown_kind_names_those_there_are():
+    with pytest.raises(OptionError, match="cgroup-v2, cgroup-v1, systemd-scope, rlimit-data"):
+        choose_limiter("ulimit")
+
+
+def test_a_kind_that_is_not_offered_names_those_that_are():
+    lacking = {"cgroup-v2", "cgroup-v1", "systemd-scope"} - {limiter.kind for limiter in LIMITERS}
+    assert lacking, "no machine offers all three"
+    for kind in lacking:
+        with pytest.raises(OptionError, match="rlimit-data"):
+            choose_limiter(kind)
+
+
+def test_more_cores_than_there_are_is_an_error():
+    with pytest.raises(OptionError, match="--cores"):
+        choose_cores(len(os.sched_getaffinity(0)) + 1)
+
+
+def test_the_parent_steps_aside_and_comes_back():
+    before = os.sched_getaffinity(0)
+    cores = choose_cores(1)
+    with stepping_aside(cores):
+        inside = os.sched_getaffinity(0)
+    assert inside == (before - set(cores) or before)
+    assert os.sched_getaffinity(0) == before
