@@ -1,0 +1,217 @@
+"""What is in a Parquet file: row groups, column chunks, encodings, sizes, statistics and indexes.
+
+Only the footer and the page indexes are read, so a file of any size is reported at once. Sizes are in bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spillway import _native
+
+if TYPE_CHECKING:
+    import os
+
+__all__ = [
+    "ColumnChunkReport",
+    "FileReport",
+    "PageEncoding",
+    "RowGroupReport",
+    "SortingColumn",
+    "inspect_file",
+]
+
+
+@dataclass(frozen=True)
+class PageEncoding:
+    """How many pages of one type have one encoding.
+
+    Attributes:
+        page_type: Type of the pages, as the Parquet format names it: ``DATA_PAGE``, ``DICTIONARY_PAGE`` …
+        encoding: Encoding of their values: ``PLAIN``, ``RLE_DICTIONARY`` …
+        pages: How many there are.
+    """
+
+    page_type: str
+    encoding: str
+    pages: int
+
+
+@dataclass(frozen=True)
+class SortingColumn:
+    """A column that the rows of a row group are said to be sorted by.
+
+    Attributes:
+        path: Dotted path of the column.
+        descending: Whether the largest value comes first.
+        nulls_first: Whether nulls come before all values.
+    """
+
+    path: str
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True)
+class ColumnChunkReport:
+    """One column of one row group.
+
+    Attributes:
+        path: Dotted path of the column.
+        physical_type: Type of the stored values: ``INT64``, ``BYTE_ARRAY`` …
+        logical_type: What they mean: ``string``, ``timestamp(us, utc)`` …; None if the physical type says it all.
+        codec: Compression codec, as the format names it: ``ZSTD``, ``SNAPPY``, ``UNCOMPRESSED`` …
+        encodings: All encodings in the chunk, those of levels included.
+        encoding_stats: Pages by type and encoding; None if the writer did not record them.
+        values: Values, nulls included; for a nested column, one for each entry of its levels.
+        nulls: Nulls; None if the statistics do not tell.
+        distinct: Distinct values; None if the statistics do not tell, as with most writers.
+        min: Smallest value as text, long ones cut; None if there is none.
+        max: Largest value as text, long ones cut; None if there is none.
+        min_exact: Whether `min` occurs in the chunk, rather than being a lower bound.
+        max_exact: Whether `max` occurs in the chunk, rather than being an upper bound.
+        compressed_bytes: Pages and their headers as they are stored.
+        uncompressed_bytes: Pages and their headers before compression.
+        dictionary_page: Whether there is a dictionary page.
+        data_pages: Data pages; None if neither the offset index nor the encoding statistics tell.
+        column_index: Whether there is a column index.
+        offset_index: Whether there is an offset index.
+        bloom_filter: Whether there is a bloom filter.
+        bloom_filter_bytes: Its size; None if there is none or the writer did not record it.
+    """
+
+    path: str
+    physical_type: str
+    logical_type: str | None
+    codec: str
+    encodings: tuple[str, ...]
+    encoding_stats: tuple[PageEncoding, ...] | None
+    values: int
+    nulls: int | None
+    distinct: int | None
+    min: str | None
+    max: str | None
+    min_exact: bool
+    max_exact: bool
+    compressed_bytes: int
+    uncompressed_bytes: int
+    dictionary_page: bool
+    data_pages: int | None
+    column_index: bool
+    offset_index: bool
+    bloom_filter: bool
+    bloom_filter_bytes: int | None
+
+
+@dataclass(frozen=True)
+class RowGroupReport:
+    """A row group.
+
+    Attributes:
+        rows: Rows in it.
+        compressed_bytes: Its pages as they are stored.
+        uncompressed_bytes: Its pages before compression.
+        sorting_columns: What its rows are said to be sorted by, the leading column first.
+        columns: Its column chunks, in the schema's order.
+    """
+
+    rows: int
+    compressed_bytes: int
+    uncompressed_bytes: int
+    sorting_columns: tuple[SortingColumn, ...]
+    columns: tuple[ColumnChunkReport, ...]
+
+
+@dataclass(frozen=True)
+class FileReport:
+    """A Parquet file.
+
+    Attributes:
+        path: Where it is.
+        bytes: Size of the whole file.
+        footer_bytes: Size of the footer, its length and the closing magic included.
+        created_by: What the writer called itself; None if it did not.
+        version: Version of the format that the footer states.
+        rows: Rows in all row groups.
+        schema: The schema in the notation of the Parquet specification.
+        metadata_keys: Keys of the key-value metadata, in the footer's order.
+        row_groups: The row groups, in the file's order.
+    """
+
+    path: Path
+    bytes: int
+    footer_bytes: int
+    created_by: str | None
+    version: int
+    rows: int
+    schema: str
+    metadata_keys: tuple[str, ...]
+    row_groups: tuple[RowGroupReport, ...]
+
+
+def inspect_file(path: str | os.PathLike[str]) -> FileReport:
+    """Report what a Parquet file holds, whoever wrote it.
+
+    Args:
+        path: The file.
+
+    Raises:
+        CorruptFileError: The file is not Parquet, or it is empty, truncated, damaged or encrypted.
+        OSError: The file cannot be read: `FileNotFoundError`, `IsADirectoryError`, `PermissionError`.
+
+    Example:
+        >>> import spillway
+        >>> report = spillway.inspect_file("logs.parquet")  # doctest: +SKIP
+        >>> [column.encodings for column in report.row_groups[0].columns]  # doctest: +SKIP
+    """
+    found = _native.inspect(path)
+    return FileReport(
+        path=Path(path),
+        bytes=found["bytes"],
+        footer_bytes=found["footer_bytes"],
+        created_by=found["created_by"],
+        version=found["version"],
+        rows=found["rows"],
+        schema=found["schema"],
+        metadata_keys=tuple(found["metadata_keys"]),
+        row_groups=tuple(_row_group(group) for group in found["row_groups"]),
+    )
+
+
+def _row_group(found: _native.RowGroupDict) -> RowGroupReport:
+    return RowGroupReport(
+        rows=found["rows"],
+        compressed_bytes=found["compressed_bytes"],
+        uncompressed_bytes=found["uncompressed_bytes"],
+        sorting_columns=tuple(SortingColumn(*column) for column in found["sorting_columns"]),
+        columns=tuple(_column_chunk(column) for column in found["columns"]),
+    )
+
+
+def _column_chunk(found: _native.ColumnChunkDict) -> ColumnChunkReport:
+    stats = found["encoding_stats"]
+    return ColumnChunkReport(
+        path=found["path"],
+        physical_type=found["physical_type"],
+        logical_type=found["logical_type"],
+        codec=found["codec"],
+        encodings=tuple(found["encodings"]),
+        encoding_stats=None if stats is None else tuple(PageEncoding(*entry) for entry in stats),
+        values=found["values"],
+        nulls=found["nulls"],
+        distinct=found["distinct"],
+        min=found["min"],
+        max=found["max"],
+        min_exact=found["min_exact"],
+        max_exact=found["max_exact"],
+        compressed_bytes=found["compressed_bytes"],
+        uncompressed_bytes=found["uncompressed_bytes"],
+        dictionary_page=found["dictionary_page"],
+        data_pages=found["data_pages"],
+        column_index=found["column_index"],
+        offset_index=found["offset_index"],
+        bloom_filter=found["bloom_filter"],
+        bloom_filter_bytes=found["bloom_filter_bytes"],
+    )

@@ -1,0 +1,77 @@
+//! What a Parquet file holds, for `spillway.inspection`: reports as dicts.
+
+use std::path::PathBuf;
+
+use parquet_inspect::{ColumnChunkReport, FileReport, InspectError, RowGroupReport};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::errors::{os_error, ours};
+
+/// Reports what a Parquet file's footer and page indexes say.
+///
+/// `CorruptFileError` if it is not a whole Parquet file, `OSError` if it cannot be read.
+#[pyfunction]
+pub(crate) fn inspect(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
+    match py.detach(|| parquet_inspect::inspect(&path)) {
+        Ok(report) => file(py, report),
+        Err(InspectError::Io(error)) => Err(os_error(py, Some(path), error)),
+        Err(error) => Err(ours(py, "CorruptFileError", &format!("{}: {error}", path.display()))),
+    }
+}
+
+fn file(py: Python<'_>, report: FileReport) -> PyResult<Bound<'_, PyDict>> {
+    let groups = report.row_groups.into_iter().map(|group| row_group(py, group));
+    let dict = PyDict::new(py);
+    dict.set_item("bytes", report.bytes)?;
+    dict.set_item("footer_bytes", report.footer_bytes)?;
+    dict.set_item("created_by", report.created_by)?;
+    dict.set_item("version", report.version)?;
+    dict.set_item("rows", report.rows)?;
+    dict.set_item("schema", report.schema)?;
+    dict.set_item("metadata_keys", report.metadata_keys)?;
+    dict.set_item("row_groups", groups.collect::<PyResult<Vec<_>>>()?)?;
+    Ok(dict)
+}
+
+fn row_group(py: Python<'_>, report: RowGroupReport) -> PyResult<Bound<'_, PyDict>> {
+    let sorting = report.sorting_columns.into_iter().map(|by| (by.path, by.descending, by.nulls_first));
+    let columns = report.columns.into_iter().map(|column| column_chunk(py, column));
+    let dict = PyDict::new(py);
+    dict.set_item("rows", report.rows)?;
+    dict.set_item("compressed_bytes", report.compressed_bytes)?;
+    dict.set_item("uncompressed_bytes", report.uncompressed_bytes)?;
+    dict.set_item("sorting_columns", sorting.collect::<Vec<_>>())?;
+    dict.set_item("columns", columns.collect::<PyResult<Vec<_>>>()?)?;
+    Ok(dict)
+}
+
+fn column_chunk(py: Python<'_>, report: ColumnChunkReport) -> PyResult<Bound<'_, PyDict>> {
+    let stats = report.encoding_stats.map(|stats| {
+        let stats = stats.into_iter().map(|entry| (entry.page_type, entry.encoding, entry.pages));
+        stats.collect::<Vec<_>>()
+    });
+    let dict = PyDict::new(py);
+    dict.set_item("path", report.path)?;
+    dict.set_item("physical_type", report.physical_type)?;
+    dict.set_item("logical_type", report.logical_type)?;
+    dict.set_item("codec", report.codec)?;
+    dict.set_item("encodings", report.encodings)?;
+    dict.set_item("encoding_stats", stats)?;
+    dict.set_item("values", report.values)?;
+    dict.set_item("nulls", report.nulls)?;
+    dict.set_item("distinct", report.distinct)?;
+    dict.set_item("min", report.min)?;
+    dict.set_item("max", report.max)?;
+    dict.set_item("min_exact", report.min_exact)?;
+    dict.set_item("max_exact", report.max_exact)?;
+    dict.set_item("compressed_bytes", report.compressed_bytes)?;
+    dict.set_item("uncompressed_bytes", report.uncompressed_bytes)?;
+    dict.set_item("dictionary_page", report.dictionary_page)?;
+    dict.set_item("data_pages", report.data_pages)?;
+    dict.set_item("column_index", report.column_index)?;
+    dict.set_item("offset_index", report.offset_index)?;
+    dict.set_item("bloom_filter", report.bloom_filter)?;
+    dict.set_item("bloom_filter_bytes", report.bloom_filter_bytes)?;
+    Ok(dict)
+}

@@ -1,0 +1,28 @@
+//! Why a file could not be inspected.
+
+use std::io;
+
+/// Why a file could not be inspected. The messages leave the path to the caller.
+#[derive(Debug, thiserror::Error)]
+pub enum InspectError {
+    /// The operating system refused.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// There are no bytes at all.
+    #[error("the file is empty")]
+    Empty,
+    /// The first four bytes are not Parquet's.
+    #[error("not a Parquet file: it does not begin with PAR1")]
+    NotParquet,
+    /// The file begins as Parquet and does not end so.
+    #[error(
+        "the file begins as Parquet but has no footer at its end: it is truncated, or its writer did not finish"
+    )]
+    Truncated,
+    /// The footer is encrypted.
+    #[error("the footer is encrypted; decrypt the file to inspect it")]
+    Encrypted,
+    /// The footer or a page index does not decode.
+    #[error("the footer is damaged: {0}")]
+    Damaged(String),
+}

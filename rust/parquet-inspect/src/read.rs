@@ -1,0 +1,200 @@
+//! From a file to its report.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+
+use parquet::basic::{PageType, Type};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{
+    ColumnChunkMetaData, PageIndexPolicy, ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader,
+    RowGroupMetaData,
+};
+use parquet::file::statistics::Statistics;
+use parquet::schema::printer::print_schema;
+
+use crate::error::InspectError;
+use crate::meaning::Meaning;
+use crate::report::{ColumnChunkReport, FileReport, PageEncoding, RowGroupReport, SortingColumn};
+use crate::value::bounds;
+
+const MAGIC: [u8; 4] = *b"PAR1";
+const ENCRYPTED_MAGIC: [u8; 4] = *b"PARE";
+const DICTIONARY_PAGE: &str = "DICTIONARY_PAGE";
+/// The footer's length, and the magic.
+const TAIL_BYTES: u64 = 8;
+
+/// Reports what the Parquet file at `path` holds.
+///
+/// # Errors
+///
+/// [`InspectError::Io`] if the file cannot be read; the others if it is not a whole Parquet file with a plain footer.
+pub fn inspect(path: &Path) -> Result<FileReport, InspectError> {
+    let mut file = File::open(path)?;
+    let bytes = file.metadata()?.len();
+    let footer_bytes = check_ends(&mut file, bytes)?;
+    let options = ParquetMetaDataOptions::new().with_encoding_stats_as_mask(false);
+    let metadata = ParquetMetaDataReader::new()
+        .with_page_index_policy(PageIndexPolicy::Optional)
+        .with_metadata_options(Some(options))
+        .parse_and_finish(&file)
+        .map_err(damaged)?;
+    Ok(report(&metadata, bytes, footer_bytes))
+}
+
+/// Checks that the file begins and ends as Parquet does; gives the footer's size.
+fn check_ends(file: &mut File, bytes: u64) -> Result<u64, InspectError> {
+    // Reading comes first: it is what fails on a directory.
+    let mut head = [0; 4];
+    let read = file.take(4).read(&mut head)?;
+    if read == 0 {
+        return Err(InspectError::Empty);
+    }
+    if head == ENCRYPTED_MAGIC {
+        return Err(InspectError::Encrypted);
+    }
+    if head != MAGIC {
+        return Err(InspectError::NotParquet);
+    }
+    if bytes < MAGIC.len() as u64 + TAIL_BYTES {
+        return Err(InspectError::Truncated);
+    }
+    let mut length = [0; 4];
+    let mut magic = [0; 4];
+    file.seek(SeekFrom::Start(bytes - TAIL_BYTES))?;
+    file.read_exact(&mut length)?;
+    file.read_exact(&mut magic)?;
+    match magic {
+        MAGIC => Ok(u64::from(u32::from_le_bytes(length)) + TAIL_BYTES),
+        ENCRYPTED_MAGIC => Err(InspectError::Encrypted),
+        _ => Err(InspectError::Truncated),
+    }
+}
+
+fn damaged(error: ParquetError) -> InspectError {
+    match error {
+        ParquetError::External(source) => match source.downcast::<std::io::Error>() {
+            Ok(error) if error.raw_os_error().is_some() => InspectError::Io(*error),
+            Ok(error) => InspectError::Damaged(error.to_string()),
+            Err(source) => InspectError::Damaged(source.to_string()),
+        },
+        other => InspectError::Damaged(other.to_string()),
+    }
+}
+
+fn report(metadata: &ParquetMetaData, bytes: u64, footer_bytes: u64) -> FileReport {
+    let file = metadata.file_metadata();
+    let mut schema = Vec::new();
+    print_schema(&mut schema, file.schema());
+    FileReport {
+        bytes,
+        footer_bytes,
+        created_by: file.created_by().map(str::to_owned),
+        version: file.version(),
+        rows: file.num_rows(),
+        schema: String::from_utf8_lossy(&schema).trim_end().to_owned(),
+        metadata_keys: file
+            .key_value_metadata()
+            .into_iter()
+            .flatten()
+            .map(|pair| pair.key.clone())
+            .collect(),
+        row_groups: (0..metadata.num_row_groups())
+            .map(|index| row_group(metadata, index))
+            .collect(),
+    }
+}
+
+fn row_group(metadata: &ParquetMetaData, index: usize) -> RowGroupReport {
+    let group = metadata.row_group(index);
+    let pages = metadata.page_index_for_row_group(index);
+    let columns = group.columns().iter().enumerate();
+    RowGroupReport {
+        rows: group.num_rows(),
+        compressed_bytes: group
+            .columns()
+            .iter()
+            .fold(0, |sum, c| sum.saturating_add(c.compressed_size())),
+        uncompressed_bytes: group.total_byte_size(),
+        sorting_columns: sorting_columns(group),
+        columns: columns
+            .map(|(index, chunk)| column_chunk(chunk, pages.num_data_pages(index)))
+            .collect(),
+    }
+}
+
+fn sorting_columns(group: &RowGroupMetaData) -> Vec<SortingColumn> {
+    let described = group.sorting_columns().into_iter().flatten();
+    described
+        .filter_map(|column| {
+            // An index outside the schema says nothing.
+            let chunk = group.columns().get(usize::try_from(column.column_idx).ok()?)?;
+            Some(SortingColumn {
+                path: chunk.column_path().string(),
+                descending: column.descending,
+                nulls_first: column.nulls_first,
+            })
+        })
+        .collect()
+}
+
+fn column_chunk(chunk: &ColumnChunkMetaData, indexed_pages: Option<usize>) -> ColumnChunkReport {
+    let meaning = Meaning::of(chunk.column_descr());
+    let statistics = chunk.statistics();
+    let (min, max) = statistics.map_or((None, None), |statistics| bounds(statistics, &meaning));
+    let encoding_stats = encoding_stats(chunk);
+    ColumnChunkReport {
+        path: chunk.column_path().string(),
+        physical_type: physical_type(chunk),
+        logical_type: meaning.name(),
+        codec: chunk.compression_codec().to_string(),
+        encodings: chunk.encodings().map(|encoding| encoding.to_string()).collect(),
+        values: chunk.num_values(),
+        nulls: statistics.and_then(Statistics::null_count_opt),
+        distinct: statistics.and_then(Statistics::distinct_count_opt),
+        min,
+        max,
+        min_exact: statistics.is_some_and(Statistics::min_is_exact),
+        max_exact: statistics.is_some_and(Statistics::max_is_exact),
+        compressed_bytes: chunk.compressed_size(),
+        uncompressed_bytes: chunk.uncompressed_size(),
+        dictionary_page: chunk.dictionary_page_offset().is_some()
+            || encoding_stats
+                .iter()
+                .flatten()
+                .any(|stats| stats.page_type == DICTIONARY_PAGE),
+        data_pages: indexed_pages
+            .map(|pages| pages as u64)
+            .or_else(|| recorded_data_pages(chunk)),
+        encoding_stats,
+        column_index: chunk.column_index_offset().is_some(),
+        offset_index: chunk.offset_index_offset().is_some(),
+        bloom_filter: chunk.bloom_filter_offset().is_some(),
+        bloom_filter_bytes: chunk.bloom_filter_length(),
+    }
+}
+
+/// The physical type, with the length of a fixed-size one.
+fn physical_type(chunk: &ColumnChunkMetaData) -> String {
+    match chunk.column_type() {
+        Type::FIXED_LEN_BYTE_ARRAY => format!("FIXED_LEN_BYTE_ARRAY({})", chunk.column_descr().type_length()),
+        other => other.to_string(),
+    }
+}
+
+fn encoding_stats(chunk: &ColumnChunkMetaData) -> Option<Vec<PageEncoding>> {
+    let stats = chunk.page_encoding_stats()?.iter().map(|stats| PageEncoding {
+        page_type: stats.page_type.to_string(),
+        encoding: stats.encoding.to_string(),
+        pages: stats.count,
+    });
+    Some(stats.collect())
+}
+
+fn recorded_data_pages(chunk: &ColumnChunkMetaData) -> Option<u64> {
+    let data = chunk
+        .page_encoding_stats()?
+        .iter()
+        .filter(|stats| matches!(stats.page_type, PageType::DATA_PAGE | PageType::DATA_PAGE_V2));
+    data.map(|stats| u64::try_from(stats.count).ok()).sum()
+}

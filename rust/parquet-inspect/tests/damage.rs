@@ -1,0 +1,119 @@
+//! Files that are not what they should be are refused, whatever is wrong with them.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::sync::Arc;
+
+use parquet::basic::Compression;
+use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
+use parquet_inspect::{InspectError, inspect};
+use proptest::prelude::*;
+
+/// Two columns, two row groups, page indexes and a bloom filter.
+fn parquet_file() -> Vec<u8> {
+    let schema = "message rows { required int64 id; optional binary name (UTF8); }";
+    let schema = Arc::new(parse_message_type(schema).unwrap());
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::SNAPPY)
+        .set_bloom_filter_enabled(true)
+        .set_data_page_row_count_limit(100)
+        .set_write_batch_size(100)
+        .build();
+    let mut file = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties)).unwrap();
+    for start in [0, 500] {
+        let mut group = file.next_row_group().unwrap();
+        let ids: Vec<i64> = (start..start + 500).collect();
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<Int64Type>().write_batch(&ids, None, None).unwrap();
+        column.close().unwrap();
+        let levels: Vec<i16> = ids.iter().map(|id| i16::from(id % 5 != 0)).collect();
+        let names: Vec<ByteArray> = ids
+            .iter()
+            .filter(|id| *id % 5 != 0)
+            .map(|id| format!("name {id}").as_str().into())
+            .collect();
+        let mut column = group.next_column().unwrap().unwrap();
+        column
+            .typed::<ByteArrayType>()
+            .write_batch(&names, Some(&levels), None)
+            .unwrap();
+        column.close().unwrap();
+        group.close().unwrap();
+    }
+    file.into_inner().unwrap()
+}
+
+fn inspect_bytes(content: &[u8]) -> Result<parquet_inspect::FileReport, InspectError> {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), content).unwrap();
+    inspect(file.path())
+}
+
+#[test]
+fn a_whole_file_is_reported() {
+    let content = parquet_file();
+    let report = inspect_bytes(&content).unwrap();
+    assert_eq!(
+        (report.bytes, report.rows, report.row_groups.len()),
+        (content.len() as u64, 1_000, 2)
+    );
+    let name = &report.row_groups[1].columns[1];
+    assert_eq!(
+        (name.path.as_str(), name.nulls, name.data_pages),
+        ("name", Some(100), Some(5))
+    );
+    assert_eq!(
+        (name.min.as_deref(), name.max.as_deref()),
+        (Some("name 501"), Some("name 999"))
+    );
+    assert!(name.bloom_filter && name.column_index && name.offset_index && name.dictionary_page);
+}
+
+#[test]
+fn what_is_not_parquet_is_named() {
+    let content = parquet_file();
+    assert!(matches!(inspect_bytes(b""), Err(InspectError::Empty)));
+    assert!(matches!(
+        inspect_bytes(b"id,name\n1,a\n"),
+        Err(InspectError::NotParquet)
+    ));
+    assert!(matches!(inspect_bytes(b"PAR1"), Err(InspectError::Truncated)));
+    assert!(matches!(
+        inspect_bytes(&content[..content.len() - 1]),
+        Err(InspectError::Truncated)
+    ));
+    assert!(matches!(
+        inspect_bytes(b"PARE0000000000PARE"),
+        Err(InspectError::Encrypted)
+    ));
+    assert!(matches!(
+        inspect_bytes(b"PAR1\xff\xff\xff\x7fPAR1"),
+        Err(InspectError::Damaged(_))
+    ));
+    assert!(matches!(
+        inspect(std::env::temp_dir().as_path()),
+        Err(InspectError::Io(_))
+    ));
+}
+
+proptest! {
+    #[test]
+    fn no_truncation_passes_for_a_file(cut in 1usize..) {
+        let content = parquet_file();
+        prop_assert!(inspect_bytes(&content[..content.len() - 1 - cut % content.len()]).is_err());
+    }
+
+    #[test]
+    fn no_damage_to_the_footer_panics(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6)) {
+        let mut content = parquet_file();
+        let (start, end) = (content.len() - 1_500, content.len() - 4);
+        for (place, byte) in changes {
+            content[start + place.index(end - start)] = byte;
+        }
+        // Some changes leave a valid file; the others must be errors.
+        let _ = inspect_bytes(&content);
+    }
+}
