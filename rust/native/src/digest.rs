@@ -1,0 +1,183 @@
+//! Digests of Arrow data, for validation: `digest`, `row_hashes` and the class `Digest`.
+
+use arrow_array::cast::AsArray;
+use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
+use arrow_array::types::Int64Type;
+use arrow_array::{Int64Array, RecordBatch, RecordBatchReader};
+use arrow_schema::{ArrowError, DataType, Schema};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList};
+use row_digest::{ColumnDigest, Digest as RowDigest, Positions};
+
+/// The digest of some rows; equal digests mean equal rows in equal order.
+#[pyclass(module = "spillway._native", frozen, eq)]
+#[derive(PartialEq)]
+pub(crate) struct Digest(RowDigest);
+
+#[pymethods]
+impl Digest {
+    /// Decodes what `to_bytes` made; `ValueError` if it is damaged.
+    #[staticmethod]
+    fn from_bytes(data: &[u8]) -> PyResult<Self> {
+        RowDigest::from_bytes(data).map(Self).map_err(|e| refused(&e))
+    }
+
+    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.to_bytes())
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
+        Ok((py.get_type::<Self>().getattr("from_bytes")?, (self.to_bytes(py),)))
+    }
+
+    /// The digest of these rows and those of `other`; `ValueError` if their columns differ.
+    fn merge(&self, other: &Self) -> PyResult<Self> {
+        let mut merged = self.0.clone();
+        merged.merge(&other.0).map_err(|e| refused(&e))?;
+        Ok(Self(merged))
+    }
+
+    #[getter]
+    fn rows(&self) -> u64 {
+        self.0.rows()
+    }
+
+    /// Checksum over whole rows, whatever their order: 32 hexadecimal digits.
+    #[getter]
+    fn row_checksum(&self) -> String {
+        format!("{:032x}", self.0.row_sum())
+    }
+
+    /// Checksum over whole rows and their positions: 32 hexadecimal digits.
+    #[getter]
+    fn sequence_checksum(&self) -> String {
+        format!("{:032x}", self.0.sequence_sum())
+    }
+
+    /// One dict per column: name, type, values, nulls, min, max, checksum; all JSON values.
+    #[getter]
+    fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let columns = self.0.columns().iter().map(|column| describe(py, column));
+        PyList::new(py, columns.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "Digest(rows={}, columns={}, row_checksum='{}')",
+            self.rows(),
+            self.0.columns().len(),
+            self.row_checksum()
+        )
+    }
+}
+
+/// The digest of an Arrow stream whose rows begin at `first_row` of their table.
+///
+/// With `positions`, the int64 column of that name says where each row stands, and is no part of the digest.
+#[pyfunction]
+#[pyo3(signature = (data, *, first_row = 0, positions = None))]
+pub(crate) fn digest(data: &Bound<'_, PyAny>, first_row: u64, positions: Option<&str>) -> PyResult<Digest> {
+    let reader = open_stream(data)?;
+    data.py().detach(|| digest_stream(reader, first_row, positions))
+}
+
+/// The hash of every row of an Arrow stream, as little-endian 64-bit words one after the other.
+#[pyfunction]
+pub(crate) fn row_hashes<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+    let reader = open_stream(data)?;
+    let words = data.py().detach(|| -> PyResult<Vec<u8>> {
+        let mut words = Vec::new();
+        for batch in reader {
+            let hashes = row_digest::row_hashes(&batch.map_err(|e| invalid(&e))?).map_err(|e| refused(&e))?;
+            words.extend(hashes.into_iter().flat_map(u64::to_le_bytes));
+        }
+        Ok(words)
+    })?;
+    Ok(PyBytes::new(data.py(), &words))
+}
+
+fn digest_stream(
+    reader: RecordBatchStreamReader,
+    first_row: u64,
+    positions: Option<&str>,
+) -> PyResult<Digest> {
+    let split = positions
+        .map(|name| position_index(&reader.schema(), name))
+        .transpose()?;
+    let mut schema = reader.schema().as_ref().clone();
+    if let Some(index) = split {
+        schema = without(&schema, index)?;
+    }
+    let mut digest = RowDigest::new(&schema).map_err(|e| refused(&e))?;
+    for batch in reader {
+        let mut batch = batch.map_err(|e| invalid(&e))?;
+        let places = split.map(|index| take_positions(&mut batch, index));
+        let next = Positions::From(first_row + digest.rows());
+        digest
+            .update(&batch, places.as_ref().map_or(next, Positions::At))
+            .map_err(|e| refused(&e))?;
+    }
+    Ok(Digest(digest))
+}
+
+fn position_index(schema: &Schema, name: &str) -> PyResult<usize> {
+    match schema.column_with_name(name) {
+        Some((index, field)) if field.data_type() == &DataType::Int64 => Ok(index),
+        Some((_, field)) => Err(PyTypeError::new_err(format!(
+            "positions must be an int64 column; {name:?} is {}",
+            field.data_type()
+        ))),
+        None => Err(PyValueError::new_err(format!(
+            "the data has no column {name:?} of positions"
+        ))),
+    }
+}
+
+fn without(schema: &Schema, index: usize) -> PyResult<Schema> {
+    let others: Vec<usize> = (0..schema.fields().len()).filter(|i| *i != index).collect();
+    schema.project(&others).map_err(|e| invalid(&e))
+}
+
+fn take_positions(batch: &mut RecordBatch, index: usize) -> Int64Array {
+    batch.remove_column(index).as_primitive::<Int64Type>().clone()
+}
+
+fn describe<'py>(py: Python<'py>, column: &ColumnDigest) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("name", &column.name)?;
+    dict.set_item("type", &column.type_name)?;
+    dict.set_item("values", column.values)?;
+    dict.set_item("nulls", column.nulls)?;
+    dict.set_item("min", column.min.as_ref().map(ToString::to_string))?;
+    dict.set_item("max", column.max.as_ref().map(ToString::to_string))?;
+    dict.set_item("checksum", format!("{:032x}", column.checksum))?;
+    Ok(dict)
+}
+
+/// Takes over the stream that `data` exports through the Arrow `PyCapsule` interface.
+fn open_stream(data: &Bound<'_, PyAny>) -> PyResult<RecordBatchStreamReader> {
+    let Some(export) = data.getattr_opt("__arrow_c_stream__")? else {
+        return Err(PyTypeError::new_err(format!(
+            "{} has no __arrow_c_stream__; give a pyarrow Table, RecordBatch or RecordBatchReader, or the like",
+            data.get_type().name()?
+        )));
+    };
+    let capsule = export.call0()?.cast_into::<PyCapsule>()?;
+    let pointer = capsule
+        .pointer_checked(Some(c"arrow_array_stream"))?
+        .cast::<FFI_ArrowArrayStream>();
+    #[expect(unsafe_code, reason = "the C stream interface hands over a raw struct")]
+    // SAFETY: a capsule of this name holds a valid, properly aligned `ArrowArrayStream`, which `from_raw` moves out,
+    // leaving a released one behind, so the capsule's destructor does not free it again.
+    let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.as_ptr()) };
+    RecordBatchStreamReader::try_new(stream).map_err(|e| invalid(&e))
+}
+
+fn refused(error: &row_digest::Error) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+fn invalid(error: &ArrowError) -> PyErr {
+    PyValueError::new_err(format!("the Arrow stream cannot be read: {error}"))
+}
