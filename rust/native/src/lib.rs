@@ -2,5 +2,22 @@
 
 use pyo3::prelude::*;
 
+mod arrow;
+mod build_info;
+mod digest;
+mod errors;
+mod file_object;
+mod inspect;
+mod writer;
+
 #[pymodule]
-mod _native {}
+mod _native {
+    #[pymodule_export]
+    use crate::build_info::build_info;
+    #[pymodule_export]
+    use crate::digest::{Digest, digest, row_hashes};
+    #[pymodule_export]
+    use crate::inspect::inspect;
+    #[pymodule_export]
+    use crate::writer::{Writer, check_options};
+}

@@ -1,1 +1,30 @@
 //! Arrow batches in, a Parquet file out.
+//!
+//! The way of a batch: [`schema`] checks that it fits, [`feed`] cuts it into units at fixed row positions, [`choose`]
+//! picks each column's encoding from the first unit, [`column`] encodes, [`row_group`] closes chunks one by one into
+//! the file, and [`sink`] makes the file appear. The same rows, schema and options give the same bytes however the
+//! rows were chunked, because everything that decides about bytes looks at units, never at batches.
+
+mod batch;
+mod choose;
+mod column;
+mod error;
+mod feed;
+mod normalize;
+mod weight;
+mod file_writer;
+mod options;
+mod pages;
+mod result;
+mod row_group;
+mod schema;
+pub mod sink;
+
+pub use batch::Batch;
+pub use error::{Result, WriteError};
+pub use file_writer::{FileWriter, Progress};
+pub use options::{
+    Codec, Compatibility, DEFAULT_PAGE_BYTES, DEFAULT_ROW_GROUP_BYTES, DEFAULT_ROW_GROUP_ROWS, DictionaryRule,
+    OptionInput, Timestamps, WriterOptions,
+};
+pub use result::{ColumnResult, WriteResult};

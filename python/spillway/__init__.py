@@ -1,0 +1,44 @@
+"""Write rows to Parquet in bounded memory, and measure every writer under your limits."""
+
+from __future__ import annotations
+
+from spillway._native import build_info
+from spillway.errors import (
+    ClosedError,
+    CorruptFileError,
+    MissingExtraError,
+    NotArrowError,
+    OptionError,
+    SchemaError,
+    SpillwayError,
+)
+from spillway.writer import ColumnResult, ParquetWriter, WriteResult, WriterOptions, write_parquet
+
+__all__ = [
+    "ClosedError",
+    "ColumnResult",
+    "CorruptFileError",
+    "MissingExtraError",
+    "NotArrowError",
+    "OptionError",
+    "ParquetWriter",
+    "SchemaError",
+    "SpillwayError",
+    "WriteResult",
+    "WriterOptions",
+    "__version__",
+    "build_info",
+    "write_parquet",
+]
+
+__version__: str = build_info()["version"]
+
+if build_info()["debug_assertions"]:
+    import warnings
+
+    warnings.warn(
+        "this is a debug build of spillway, ten times slower than a release build: run `maturin develop --release`",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    del warnings

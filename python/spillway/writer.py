@@ -1,0 +1,357 @@
+"""Writing Parquet files: `ParquetWriter`, `write_parquet`, their options and their results."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Literal, Protocol, TypedDict
+
+from spillway import _native
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+    from typing import Self, Unpack
+
+__all__ = [
+    "ArrowArray",
+    "ArrowSchema",
+    "ArrowStream",
+    "BinaryFile",
+    "ColumnResult",
+    "Compatibility",
+    "Compression",
+    "ParquetWriter",
+    "Timestamps",
+    "WriteResult",
+    "WriterKeywords",
+    "WriterOptions",
+    "write_parquet",
+]
+
+Compression = Literal["zstd", "snappy", "lz4", "gzip", "brotli", "uncompressed"]
+Compatibility = Literal["modern", "v1"]
+Timestamps = Literal["keep", "us"]
+
+
+class ArrowStream(Protocol):
+    """Rows as the Arrow PyCapsule interface gives them: tables, data frames, relations, readers."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return a capsule of an ``ArrowArrayStream``."""
+
+
+class ArrowArray(Protocol):
+    """One record batch as the Arrow PyCapsule interface gives it."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
+        """Return capsules of an ``ArrowSchema`` and an ``ArrowArray`` of struct type."""
+
+
+class ArrowSchema(Protocol):
+    """A schema as the Arrow PyCapsule interface gives it."""
+
+    def __arrow_c_schema__(self) -> object:
+        """Return a capsule of an ``ArrowSchema`` of struct type."""
+
+
+class BinaryFile(Protocol):
+    """What a writer needs of a file object."""
+
+    def write(self, data: bytes, /) -> int | None:
+        """Take bytes; say how many, or nothing for all."""
+
+
+class WriterKeywords(TypedDict, total=False):
+    """The keyword arguments of `ParquetWriter` and `write_parquet`: the fields of `WriterOptions`."""
+
+    compression: Compression
+    compression_level: int | None
+    row_group_rows: int
+    row_group_bytes: int
+    page_bytes: int
+    dictionary: bool | Mapping[str | tuple[str, ...], bool]
+    compatibility: Compatibility
+    timestamps: Timestamps
+    durable: bool
+    metadata: Mapping[str, str] | None
+
+
+@dataclass(frozen=True)
+class WriterOptions:
+    """How a Parquet file is written. Every field is a keyword argument of `ParquetWriter`.
+
+    Args:
+        compression: The codec of the pages, by Parquet's own name in lower case. ``"lz4"`` writes ``LZ4_RAW``.
+        compression_level: ``zstd`` takes 1 to 22 (by default 1), ``gzip`` 0 to 9 (6), ``brotli`` 0 to 11 (1); the
+            others have no levels.
+        row_group_rows: Rows of a row group, exactly, unless ``row_group_bytes`` comes first.
+        row_group_bytes: Bytes of a row group, encoded and compressed, that end it early. They are looked at every
+            few thousand rows, or sooner when rows are heavy.
+        page_bytes: Bytes of a data page before compression. A page is larger only when one value is larger than an
+            eighth of it.
+        dictionary: ``False`` forbids dictionaries, a mapping forbids them by column. A key is a column's dotted path
+            as Parquet has it (``"tags.list.element"``), or a tuple of its parts where names contain dots. Columns
+            that are not named may have a dictionary, and get one where a sample says that it pays.
+        compatibility: ``"modern"`` uses encodings that Spark, pyarrow, polars, DuckDB and arrow-rs read; ``"v1"``
+            only PLAIN and dictionaries.
+        timestamps: ``"us"`` stores every timestamp in microseconds, rounded down, as Spark and Delta Lake want them.
+            ``"keep"`` leaves the unit, but for seconds, which Parquet does not have and which become milliseconds.
+        durable: Sync the file before it appears, and its directory after.
+        metadata: Key-value metadata of the file, over that of the schema.
+
+    Raises:
+        OptionError: A value is not accepted; the message lists what is.
+
+    Example:
+        >>> import spillway
+        >>> spillway.WriterOptions(compression="zstd", compression_level=3).row_group_rows
+        1048576
+        >>> spillway.WriterOptions(compression="lzo")
+        Traceback (most recent call last):
+        ...
+        spillway.errors.OptionError: compression="lzo" is not accepted: choose one of "zstd", "snappy", "lz4", ...
+    """
+
+    _: KW_ONLY
+    compression: Compression = "zstd"
+    compression_level: int | None = None
+    row_group_rows: int = 1_048_576
+    row_group_bytes: int = 128 << 20
+    page_bytes: int = 256 << 10
+    dictionary: bool | Mapping[str | tuple[str, ...], bool] = True
+    compatibility: Compatibility = "modern"
+    timestamps: Timestamps = "keep"
+    durable: bool = False
+    metadata: Mapping[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        _native.check_options(self)
+
+
+@dataclass(frozen=True)
+class ColumnResult:
+    """One leaf column of a finished file, over all its row groups.
+
+    Args:
+        path: Parquet's dotted path.
+        physical_type: Parquet's physical type, such as ``"INT64"``.
+        encodings: The encodings of its data pages, the most used first.
+        compression: The codec of its pages.
+        values: Values, nulls included.
+        nulls: Nulls.
+        compressed_bytes: Bytes in the file, page headers included.
+        uncompressed_bytes: The same before compression.
+    """
+
+    path: str
+    physical_type: str
+    encodings: tuple[str, ...]
+    compression: str
+    values: int
+    nulls: int
+    compressed_bytes: int
+    uncompressed_bytes: int
+
+
+@dataclass(frozen=True)
+class WriteResult:
+    """A finished file.
+
+    Args:
+        rows: Rows in the file.
+        bytes: Bytes of the file.
+        row_groups: Row groups in the file.
+        columns: One entry for each leaf column, in file order.
+        peak_tracked_bytes: The most memory the writer held at once, by its own account: encoders, finished pages and
+            rows that wait for a full unit. The caller's batches are not in it.
+    """
+
+    rows: int
+    bytes: int
+    row_groups: int
+    columns: tuple[ColumnResult, ...]
+    peak_tracked_bytes: int
+
+
+class ParquetWriter:
+    """Writes record batches to one Parquet file, in bounded memory.
+
+    Used as a context manager, the file appears when the block ends well. When the block raises, what was at the path
+    before is still there. A regular file is written to a hidden sibling (whose name does not end in ``.parquet``) and
+    renamed; symbolic links are followed. Pipes, devices and file objects get bytes as they come: what was written
+    stays written, and a file object is not closed.
+
+    The same rows, schema and options give the same bytes, however the rows were cut into batches. Threads may share a
+    writer: each batch is written as a whole, in the order in which they come.
+
+    Args:
+        destination: A path, or an object with ``write(bytes)``.
+        schema: The schema of the file, from any object with ``__arrow_c_schema__``. Without it the first batch gives
+            it.
+        **options: The fields of `WriterOptions`.
+
+    Raises:
+        OptionError: An option has a value that is not accepted.
+        SchemaError: The schema has a type that Parquet cannot hold.
+        NotArrowError: ``schema`` is not an Arrow schema.
+        OSError: The destination cannot be written.
+
+    Example:
+        >>> import pyarrow as pa, spillway
+        >>> batches = [pa.record_batch({"id": [1, 2]}), pa.record_batch({"id": [3]})]
+        >>> with spillway.ParquetWriter("ids.parquet", batches[0].schema) as writer:
+        ...     for batch in batches:
+        ...         writer.write(batch)
+        >>> writer.result.rows, writer.result.row_groups
+        (3, 1)
+    """
+
+    def __init__(
+        self,
+        destination: str | os.PathLike[str] | BinaryFile,
+        schema: ArrowSchema | None = None,
+        **options: Unpack[WriterKeywords],
+    ) -> None:
+        self._options = WriterOptions(**options)
+        self._writer = _native.Writer(_place(destination), schema, self._options)
+        self._result: WriteResult | None = None
+
+    @property
+    def options(self) -> WriterOptions:
+        """The options in force."""
+        return self._options
+
+    @property
+    def closed(self) -> bool:
+        """Whether the writer takes no more batches."""
+        return self._writer.closed
+
+    @property
+    def bytes_written(self) -> int:
+        """Bytes handed to the destination so far; pages of the open row group are not among them."""
+        return self._writer.bytes_written
+
+    @property
+    def result(self) -> WriteResult:
+        """What was written, once the writer is closed.
+
+        Raises:
+            ClosedError: The writer was aborted, so there is no file.
+            ValueError: The writer is still open.
+        """
+        if self._result is None:
+            self._result = _result(self._writer)
+        return self._result
+
+    def write(self, data: ArrowStream | ArrowArray) -> None:
+        """Write a table, a data frame, a record batch or a stream of them.
+
+        A batch fits when names, order and logical types agree with the writer's schema: string, large string, string
+        view and dictionary forms of one type are equal, and metadata is ignored. A batch that does not fit is refused
+        and the writer can go on; batches of the same stream before it are written. No reference to the data is kept.
+
+        Args:
+            data: Anything with ``__arrow_c_stream__`` (preferred) or ``__arrow_c_array__``.
+
+        Raises:
+            SchemaError: A batch does not fit, or has a null in a field that is not nullable.
+            NotArrowError: ``data`` has no Arrow interface.
+            ClosedError: The writer is closed, was aborted or failed before.
+            OSError: The destination refused; the file is discarded.
+        """
+        self._writer.write(data)
+
+    def flush(self) -> None:
+        """Close the row group, however few rows it has.
+
+        Raises:
+            ClosedError: As `write`.
+            OSError: As `write`.
+        """
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Write what is left and the footer, and make the file appear. Closing again does nothing.
+
+        Raises:
+            SchemaError: There was neither a schema nor a batch.
+            ClosedError: The writer was aborted or failed before.
+            OSError: As `write`.
+        """
+        self._writer.close()
+
+    def abort(self) -> None:
+        """Give the file up: what was at the path before stays. A closed writer stays closed."""
+        self._writer.abort()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
+
+
+def write_parquet(
+    data: ArrowStream | ArrowArray,
+    destination: str | os.PathLike[str] | BinaryFile,
+    *,
+    schema: ArrowSchema | None = None,
+    **options: Unpack[WriterKeywords],
+) -> WriteResult:
+    """Write all of `data` to one Parquet file; see `ParquetWriter`.
+
+    Args:
+        data: Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``.
+        destination: A path, or an object with ``write(bytes)``.
+        schema: The schema of the file; without it, that of `data`.
+        **options: The fields of `WriterOptions`.
+
+    Returns:
+        What was written.
+
+    Raises:
+        SpillwayError: As `ParquetWriter` and its methods.
+        OSError: The destination cannot be written.
+
+    Example:
+        >>> import pyarrow as pa, spillway
+        >>> result = spillway.write_parquet(pa.table({"word": ["a", "b", None]}), "words.parquet")
+        >>> result.columns[0].path, result.columns[0].nulls
+        ('word', 1)
+    """
+    with ParquetWriter(destination, schema, **options) as writer:
+        writer.write(data)
+    return writer.result
+
+
+def _place(destination: object) -> object:
+    if isinstance(destination, (str, os.PathLike)):
+        path = os.fspath(destination)
+        return os.fsdecode(path)
+    if callable(getattr(destination, "write", None)):
+        return destination
+    message = f"destination must be a path or an object with write(), not {type(destination).__name__}"
+    raise TypeError(message)
+
+
+def _result(writer: _native.Writer) -> WriteResult:
+    found = writer.result
+    if found is None:
+        if writer.closed:
+            from spillway.errors import ClosedError
+
+            raise ClosedError("the writer was aborted or failed, so there is no result")
+        raise ValueError("the writer is still open: its result is there after close()")
+    columns = tuple(
+        ColumnResult(**{**column, "encodings": tuple(column["encodings"])}) for column in found["columns"]
+    )
+    return WriteResult(**{**found, "columns": columns})

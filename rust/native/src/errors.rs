@@ -1,0 +1,91 @@
+//! Errors on their way to Python.
+
+use std::io;
+
+use parquet_writer::WriteError;
+use pyo3::exceptions::{PyOSError, PyRuntimeError};
+use pyo3::prelude::*;
+
+/// Why a call failed, before there is a GIL to say so.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The writer's own error.
+    Write(WriteError),
+    /// An exception that is ready.
+    Python(PyErr),
+    /// The object that batches came from reported an error.
+    Producer(String),
+}
+
+impl From<WriteError> for Failure {
+    fn from(error: WriteError) -> Self {
+        Self::Write(error)
+    }
+}
+
+impl From<PyErr> for Failure {
+    fn from(error: PyErr) -> Self {
+        Self::Python(error)
+    }
+}
+
+impl Failure {
+    pub fn into_py(self, py: Python<'_>) -> PyErr {
+        match self {
+            Self::Python(error) => error,
+            Self::Producer(message) => ours(py, "SpillwayError", &format!("the data could not be read: {message}")),
+            Self::Write(error) => write_error(py, error),
+        }
+    }
+}
+
+fn write_error(py: Python<'_>, error: WriteError) -> PyErr {
+    match error {
+        WriteError::Option(message) => ours(py, "OptionError", &message),
+        WriteError::Schema(message) => ours(py, "SchemaError", &message),
+        WriteError::Closed(message) => ours(py, "ClosedError", &message),
+        WriteError::Io { path, source } => os_error(py, path, source),
+        other @ WriteError::Interrupted => PyRuntimeError::new_err(other.to_string()),
+        WriteError::Encode(message) => ours(py, "SpillwayError", &message),
+    }
+}
+
+/// An exception of `spillway.errors`.
+pub(crate) fn ours(py: Python<'_>, class: &str, message: &str) -> PyErr {
+    let made = py.import("spillway.errors").and_then(|errors| errors.getattr(class)?.call1((message,)));
+    made.map_or_else(|error| error, PyErr::from_value)
+}
+
+/// `OSError`, or the subclass that its `errno` selects; an exception of a file object comes back as it was.
+pub(crate) fn os_error(py: Python<'_>, path: Option<std::path::PathBuf>, source: io::Error) -> PyErr {
+    let Some(errno) = source.raw_os_error().or_else(|| errno_of(source.kind())) else {
+        let message = source.to_string();
+        return match source.into_inner().map(|inner| inner.downcast::<PyErr>()) {
+            Some(Ok(error)) => *error,
+            _ => PyOSError::new_err(message),
+        };
+    };
+    let explained = py.import("os").and_then(|os| os.call_method1("strerror", (errno,)));
+    match explained {
+        Ok(text) => PyOSError::new_err((errno, text.unbind(), path.map(std::path::PathBuf::into_os_string))),
+        Err(error) => error,
+    }
+}
+
+/// The number behind a kind, for errors that a library wrapped.
+fn errno_of(kind: io::ErrorKind) -> Option<i32> {
+    Some(match kind {
+        io::ErrorKind::NotFound => 2,
+        io::ErrorKind::PermissionDenied => 13,
+        io::ErrorKind::AlreadyExists => 17,
+        io::ErrorKind::NotADirectory => 20,
+        io::ErrorKind::IsADirectory => 21,
+        io::ErrorKind::FileTooLarge => 27,
+        io::ErrorKind::StorageFull => 28,
+        io::ErrorKind::ReadOnlyFilesystem => 30,
+        io::ErrorKind::BrokenPipe => 32,
+        io::ErrorKind::InvalidFilename => 36,
+        io::ErrorKind::QuotaExceeded => 122,
+        _ => return None,
+    })
+}

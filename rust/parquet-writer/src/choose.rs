@@ -1,0 +1,83 @@
+//! Which encoding each leaf column gets.
+
+use parquet::basic::{Encoding, Type};
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder, WriterVersion};
+use parquet::schema::types::SchemaDescriptor;
+
+use crate::error::{Result, WriteError};
+use crate::options::{Compatibility, DictionaryRule, WriterOptions};
+
+/// Bytes of a dictionary above which a column chunk goes on without it.
+const DICTIONARY_BYTES: usize = 1 << 20;
+/// Rows of a page at most: what a reader that looks for one row has to decode.
+const PAGE_ROWS: usize = 20_000;
+
+/// The choice for one leaf column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Choice {
+    /// Whether it starts with a dictionary.
+    pub dictionary: bool,
+    /// Its encoding without one, or after one that grew too large.
+    pub encoding: Encoding,
+}
+
+/// Which leaf columns may have a dictionary.
+pub(crate) fn dictionary_allowed(parquet: &SchemaDescriptor, rule: &DictionaryRule) -> Result<Vec<bool>> {
+    let columns = match rule {
+        DictionaryRule::All(allowed) => return Ok(vec![*allowed; parquet.num_columns()]),
+        DictionaryRule::Columns(columns) => columns,
+    };
+    let mut allowed = vec![true; parquet.num_columns()];
+    for (key, value) in columns {
+        let matching: Vec<_> = (0..parquet.num_columns()).filter(|&leaf| is_named(parquet, leaf, key)).collect();
+        if matching.is_empty() {
+            let paths: Vec<_> = parquet.columns().iter().map(|column| format!("{:?}", column.path().string())).collect();
+            return Err(WriteError::Option(format!(
+                "dictionary names the column {:?}, which the schema does not have: it has {}",
+                key.join("."),
+                paths.join(", ")
+            )));
+        }
+        matching.into_iter().for_each(|leaf| allowed[leaf] = *value);
+    }
+    Ok(allowed)
+}
+
+/// A key of one part is a dotted path; one of several parts names each.
+fn is_named(parquet: &SchemaDescriptor, leaf: usize, key: &[String]) -> bool {
+    let column = parquet.column(leaf);
+    let parts = column.path().parts();
+    parts == key || (key.len() == 1 && parts.join(".") == key[0])
+}
+
+/// The choice for a column about which nothing is known.
+pub(crate) fn unseen(allowed: bool) -> Choice {
+    Choice { dictionary: allowed, encoding: Encoding::PLAIN }
+}
+
+/// Properties of a row group with the given choices.
+pub(crate) fn properties(options: &WriterOptions, parquet: &SchemaDescriptor, choices: &[Choice]) -> WriterProperties {
+    let mut builder = base(options);
+    for (column, choice) in parquet.columns().iter().zip(choices) {
+        let dictionary = choice.dictionary && column.physical_type() != Type::BOOLEAN;
+        builder = builder
+            .set_column_encoding(column.path().clone(), choice.encoding)
+            .set_column_dictionary_enabled(column.path().clone(), dictionary);
+    }
+    builder.build()
+}
+
+fn base(options: &WriterOptions) -> WriterPropertiesBuilder {
+    let version = match options.compatibility {
+        Compatibility::Modern | Compatibility::V1 => WriterVersion::PARQUET_1_0,
+    };
+    WriterProperties::builder()
+        .set_writer_version(version)
+        .set_created_by(concat!("spillway version ", env!("CARGO_PKG_VERSION")).to_string())
+        .set_compression(options.compression)
+        .set_statistics_enabled(EnabledStatistics::Page)
+        .set_data_page_size_limit((options.page_bytes / 4 * 3).max(1))
+        .set_dictionary_page_size_limit(DICTIONARY_BYTES)
+        .set_data_page_row_count_limit(PAGE_ROWS.min(options.page_bytes).max(1))
+        .set_coerce_types(true)
+}

@@ -1,0 +1,75 @@
+//! What can go wrong, by what the caller can do about it.
+
+use std::io;
+use std::path::PathBuf;
+
+use arrow_schema::ArrowError;
+use parquet::errors::ParquetError;
+
+/// A result of this crate.
+pub type Result<T, E = WriteError> = std::result::Result<T, E>;
+
+/// Why a write did not happen.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// An option has a value that is not accepted; the message lists what is.
+    #[error("{0}")]
+    Option(String),
+    /// Data does not fit the writer's schema, or a schema cannot be written to Parquet.
+    #[error("{0}")]
+    Schema(String),
+    /// The writer is closed, was aborted, or failed before.
+    #[error("{0}")]
+    Closed(String),
+    /// The caller's check asked to stop.
+    #[error("the write was interrupted")]
+    Interrupted,
+    /// The operating system, or the object written to, refused.
+    #[error("{}", io_message(path.as_ref(), source))]
+    Io {
+        /// The file it was about, where there is one.
+        path: Option<PathBuf>,
+        /// What it said.
+        #[source]
+        source: io::Error,
+    },
+    /// A value could not be encoded.
+    #[error("{0}")]
+    Encode(String),
+}
+
+fn io_message(path: Option<&PathBuf>, source: &io::Error) -> String {
+    path.map_or_else(|| source.to_string(), |path| format!("{}: {source}", path.display()))
+}
+
+impl WriteError {
+    /// An error of the operating system about `path`.
+    pub fn io(path: impl Into<PathBuf>, source: io::Error) -> Self {
+        Self::Io { path: Some(path.into()), source }
+    }
+}
+
+impl From<io::Error> for WriteError {
+    fn from(source: io::Error) -> Self {
+        Self::Io { path: None, source }
+    }
+}
+
+impl From<ParquetError> for WriteError {
+    /// The crate wraps a sink's error; what the sink said is taken out again.
+    fn from(error: ParquetError) -> Self {
+        match error {
+            ParquetError::External(inner) => match inner.downcast::<io::Error>() {
+                Ok(source) => Self::from(*source),
+                Err(inner) => Self::Encode(inner.to_string()),
+            },
+            other => Self::Encode(other.to_string()),
+        }
+    }
+}
+
+impl From<ArrowError> for WriteError {
+    fn from(error: ArrowError) -> Self {
+        Self::Encode(error.to_string())
+    }
+}

@@ -1,0 +1,357 @@
+//! The writer: batches in, row groups out, a footer at the end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow_schema::{Schema, SchemaRef};
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+
+use crate::batch::Batch;
+use crate::choose::{self, Choice};
+use crate::column::Factory;
+use crate::error::{Result, WriteError};
+use crate::feed::{Carry, Feed, Units};
+use crate::options::WriterOptions;
+use crate::pages::{ChunkPagesFactory, Pages};
+use crate::result::{self, WriteResult};
+use crate::row_group::{Patience, RowGroup};
+use crate::schema::FileSchema;
+use crate::sink::{Output, Sink};
+
+/// Figures that may be read while a write is under way.
+#[derive(Debug, Default)]
+pub struct Progress {
+    bytes: AtomicU64,
+}
+
+impl Progress {
+    /// Bytes handed to the sink.
+    #[must_use]
+    pub fn bytes_written(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+}
+
+/// Writes one Parquet file.
+pub struct FileWriter {
+    options: WriterOptions,
+    progress: Arc<Progress>,
+    state: State,
+}
+
+enum State {
+    /// Nothing is known of the schema yet.
+    Unopened(Box<Output>),
+    Open(Box<OpenFile>),
+    Closed(Option<WriteResult>),
+    Failed(String),
+}
+
+impl FileWriter {
+    /// A writer into `sink`; without a schema the first batch gives it.
+    ///
+    /// # Errors
+    /// [`WriteError::Schema`] when the schema cannot be written, [`WriteError::Option`] when an option names a column
+    /// that the schema does not have, [`WriteError::Io`] when the sink refuses.
+    pub fn new(sink: Box<dyn Sink>, schema: Option<SchemaRef>, options: WriterOptions) -> Result<Self> {
+        let state = State::Unopened(Box::new(Output::new(sink)));
+        let mut writer = Self { options, progress: Arc::default(), state };
+        if let Some(schema) = schema {
+            writer.open(&schema)?;
+        }
+        Ok(writer)
+    }
+
+    /// Figures that other threads may read at any time.
+    #[must_use]
+    pub fn progress(&self) -> Arc<Progress> {
+        Arc::clone(&self.progress)
+    }
+
+    /// Whether the writer takes no more batches.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        matches!(self.state, State::Closed(_) | State::Failed(_))
+    }
+
+    /// What was written, once the writer is closed.
+    #[must_use]
+    pub fn result(&self) -> Option<&WriteResult> {
+        match &self.state {
+            State::Closed(result) => result.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Checks that batches of `schema` can be written; the first one opens the file when it was made without a schema.
+    ///
+    /// # Errors
+    /// [`WriteError::Schema`] names what does not fit; the writer can go on.
+    pub fn accept(&mut self, schema: &SchemaRef) -> Result<()> {
+        self.refuse_if_closed()?;
+        match &self.state {
+            State::Open(file) => file.schema.check(schema),
+            _ => self.open(schema),
+        }
+    }
+
+    /// Writes a batch. `go_on` is called now and then; when it says no, the write ends in [`WriteError::Interrupted`].
+    ///
+    /// # Errors
+    /// [`WriteError::Schema`] when the batch does not fit: nothing of it was written and the writer can go on. After
+    /// any other error the file is discarded and later calls say so.
+    pub fn write(&mut self, batch: &Batch, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        self.accept(&batch.schema)?;
+        let State::Open(file) = &mut self.state else { return self.refuse_if_closed() };
+        file.schema.check_nulls(&batch.columns)?;
+        let written = file.write(batch, &self.options, &mut Patience::new(go_on));
+        self.settle(written)
+    }
+
+    /// Closes the row group, short as it may be.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub fn flush(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        self.refuse_if_closed()?;
+        let State::Open(file) = &mut self.state else { return Ok(()) };
+        let flushed = file.end_row_group(&self.options, &mut Patience::new(go_on));
+        self.settle(flushed)
+    }
+
+    /// Writes what is left and the footer, and makes the file appear. Closing again does nothing.
+    ///
+    /// # Errors
+    /// [`WriteError::Schema`] when there is neither schema nor batch, else as [`Self::write`].
+    pub fn close(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        if matches!(self.state, State::Closed(_)) {
+            return Ok(());
+        }
+        self.refuse_if_closed()?;
+        let State::Open(file) = &mut self.state else {
+            self.abort();
+            return Err(WriteError::Schema(
+                "nothing was written and no schema was given, so there is no file to write: pass schema=".into(),
+            ));
+        };
+        let closed = file.close(&self.options, &mut Patience::new(go_on));
+        self.progress.bytes.store(file.bytes_written(), Ordering::Relaxed);
+        match closed {
+            Ok(result) => {
+                self.state = State::Closed(Some(result));
+                Ok(())
+            }
+            Err(error) => self.settle(Err(error)),
+        }
+    }
+
+    /// Gives the file up: what was at the path stays, the temporary file goes.
+    pub fn abort(&mut self) {
+        match &mut self.state {
+            State::Unopened(output) => output.discard(),
+            State::Open(file) => file.discard(),
+            State::Closed(_) => return,
+            State::Failed(_) => {}
+        }
+        self.state = State::Closed(None);
+    }
+
+    fn open(&mut self, schema: &SchemaRef) -> Result<()> {
+        let prepared = Prepared::new(schema, &self.options)?;
+        match std::mem::replace(&mut self.state, State::Failed("the file could not be started".into())) {
+            State::Unopened(output) => {
+                self.state = State::Open(Box::new(OpenFile::start(*output, prepared)?));
+                Ok(())
+            }
+            other => {
+                self.state = other;
+                self.refuse_if_closed()
+            }
+        }
+    }
+
+    fn refuse_if_closed(&self) -> Result<()> {
+        match &self.state {
+            State::Closed(Some(_)) => Err(WriteError::Closed("the writer is closed: open another one".into())),
+            State::Closed(None) => Err(WriteError::Closed("the writer was aborted: open another one".into())),
+            State::Failed(why) => {
+                Err(WriteError::Closed(format!("the writer failed before and its file was discarded: {why}")))
+            }
+            State::Unopened(_) | State::Open(_) => Ok(()),
+        }
+    }
+
+    /// Keeps the account after a call, and gives the file up when the call failed half-way.
+    fn settle(&mut self, outcome: Result<()>) -> Result<()> {
+        if let State::Open(file) = &mut self.state {
+            self.progress.bytes.store(file.bytes_written(), Ordering::Relaxed);
+            if let Err(error) = outcome {
+                let error = file.name(error);
+                file.discard();
+                self.state = State::Failed(error.to_string());
+                return Err(error);
+            }
+        }
+        outcome
+    }
+}
+
+impl Drop for FileWriter {
+    fn drop(&mut self) {
+        self.abort();
+    }
+}
+
+/// What follows from schema and options before anything is written.
+struct Prepared {
+    schema: FileSchema,
+    allowed: Vec<bool>,
+    metadata: Vec<KeyValue>,
+}
+
+impl Prepared {
+    fn new(schema: &SchemaRef, options: &WriterOptions) -> Result<Self> {
+        let schema = FileSchema::new(Arc::clone(schema), options.timestamps)?;
+        let allowed = choose::dictionary_allowed(&schema.parquet, &options.dictionary)?;
+        let metadata = key_values(&schema.stored, &options.metadata);
+        Ok(Self { schema, allowed, metadata })
+    }
+}
+
+/// The schema's own metadata, the caller's over it, and the Arrow schema last.
+fn key_values(stored: &Schema, metadata: &[(String, String)]) -> Vec<KeyValue> {
+    let mut pairs: std::collections::BTreeMap<&str, &str> =
+        stored.metadata().iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    pairs.remove(parquet::arrow::ARROW_SCHEMA_META_KEY);
+    pairs.extend(metadata.iter().map(|(key, value)| (key.as_str(), value.as_str())));
+    let mut properties = WriterProperties::new();
+    parquet::arrow::add_encoded_arrow_schema_to_metadata(stored, &mut properties);
+    let arrow_schema = properties.key_value_metadata().cloned().unwrap_or_default();
+    pairs.into_iter().map(|(key, value)| KeyValue::new(key.to_string(), value.to_string())).chain(arrow_schema).collect()
+}
+
+struct OpenFile {
+    schema: FileSchema,
+    allowed: Vec<bool>,
+    file: SerializedFileWriter<Output>,
+    pages: Arc<Pages>,
+    carry: Carry,
+    row_group: Option<RowGroup>,
+    rows: u64,
+    peak: usize,
+}
+
+impl OpenFile {
+    fn start(output: Output, prepared: Prepared) -> Result<Self> {
+        let Prepared { schema, allowed, metadata } = prepared;
+        let pages = Pages::new(output.sink().spill_directory());
+        let properties = WriterProperties::builder()
+            .set_created_by(concat!("spillway version ", env!("CARGO_PKG_VERSION")).to_string())
+            .set_key_value_metadata(Some(metadata))
+            .build();
+        let file = SerializedFileWriter::new(output, schema.parquet.root_schema_ptr(), Arc::new(properties))?;
+        Ok(Self { schema, allowed, file, pages, carry: Carry::default(), row_group: None, rows: 0, peak: 0 })
+    }
+
+    fn bytes_written(&self) -> u64 {
+        self.file.bytes_written() as u64
+    }
+
+    fn write(&mut self, batch: &Batch, options: &WriterOptions, patience: &mut Patience<'_>) -> Result<()> {
+        let carried = Arc::clone(&self.schema.carried);
+        let mut feed = Feed::new(&batch.columns, batch.rows, &carried);
+        loop {
+            let position = self.position(options);
+            let Some(units) = feed.next(position, &mut self.carry)? else { break };
+            self.encode(&units, options, patience)?;
+        }
+        self.account();
+        Ok(())
+    }
+
+    fn position(&self, options: &WriterOptions) -> crate::feed::Position {
+        let limit = options.row_group_rows;
+        self.row_group.as_ref().map_or(crate::feed::Position { rows: 0, units: 0, limit }, |group| group.position(limit))
+    }
+
+    fn encode(&mut self, units: &Units, options: &WriterOptions, patience: &mut Patience<'_>) -> Result<()> {
+        let row_group = match &mut self.row_group {
+            Some(row_group) => row_group,
+            None => self.row_group.insert(RowGroup::new(encoders(&self.schema, &self.allowed, &self.pages, options)?)),
+        };
+        row_group.write(units, patience)?;
+        self.rows += units.rows as u64;
+        let full = row_group.rows() >= options.row_group_rows
+            || (units.check && row_group.encoded_bytes() >= options.row_group_bytes);
+        if units.check || full {
+            self.account();
+        }
+        if full { self.close_row_group(patience) } else { Ok(()) }
+    }
+
+    /// Writes the carried rows and closes the row group.
+    fn end_row_group(&mut self, options: &WriterOptions, patience: &mut Patience<'_>) -> Result<()> {
+        if self.carry.rows() > 0 {
+            let units = self.carry.take(self.position(options))?;
+            self.encode(&units, options, patience)?;
+        }
+        self.close_row_group(patience)
+    }
+
+    fn close_row_group(&mut self, patience: &mut Patience<'_>) -> Result<()> {
+        self.account();
+        if let Some(row_group) = self.row_group.take() {
+            row_group.close(&mut self.file, patience)?;
+            self.pages.rewind()?;
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, options: &WriterOptions, patience: &mut Patience<'_>) -> Result<WriteResult> {
+        self.end_row_group(options, patience)?;
+        self.file.flush()?;
+        let metadata = self.file.finish()?;
+        self.file.inner_mut().commit()?;
+        Ok(WriteResult {
+            rows: self.rows,
+            bytes: self.bytes_written(),
+            row_groups: metadata.num_row_groups(),
+            columns: result::columns(&self.schema.parquet, metadata.row_groups()),
+            peak_tracked_bytes: self.peak as u64,
+        })
+    }
+
+    /// Notes the memory held now.
+    fn account(&mut self) {
+        let encoders = self.row_group.as_ref().map_or(0, RowGroup::tracked_bytes);
+        self.peak = self.peak.max(encoders + self.pages.resident() + self.carry.bytes());
+    }
+
+    fn discard(&mut self) {
+        self.file.inner_mut().discard();
+    }
+
+    /// The error with the file's path, where it is one of the operating system.
+    fn name(&self, error: WriteError) -> WriteError {
+        match (error, self.file.inner().sink().path()) {
+            (WriteError::Io { path: None, source }, Some(path)) => WriteError::io(path, source),
+            (error, _) => error,
+        }
+    }
+}
+
+fn encoders(
+    schema: &FileSchema,
+    allowed: &[bool],
+    pages: &Arc<Pages>,
+    options: &WriterOptions,
+) -> Result<Vec<Box<dyn crate::column::FieldEncoder>>> {
+    let choices: Vec<Choice> = allowed.iter().map(|&allowed| choose::unseen(allowed)).collect();
+    let properties = choose::properties(options, &schema.parquet, &choices);
+    let store = Arc::new(ChunkPagesFactory(Arc::clone(pages)));
+    let encoded = Arc::clone(&schema.encoded);
+    let factory = Factory::new(encoded, schema.parquet.root_schema_ptr(), properties, store, options.page_bytes)?;
+    factory.encoders()
+}

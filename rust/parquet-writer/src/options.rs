@@ -1,0 +1,233 @@
+//! The writer's options, validated in this one place.
+
+use parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
+
+use crate::error::{Result, WriteError};
+
+/// Rows of a row group unless bytes end it first.
+pub const DEFAULT_ROW_GROUP_ROWS: i64 = 1_048_576;
+/// Encoded and compressed bytes of a row group.
+pub const DEFAULT_ROW_GROUP_BYTES: i64 = 128 << 20;
+/// Bytes of a page before compression: ZSTD level 1 loses a quarter of its ratio one byte above.
+pub const DEFAULT_PAGE_BYTES: i64 = 256 << 10;
+
+const MAX_ROW_GROUP_ROWS: i64 = i32::MAX as i64;
+const MAX_PAGE_BYTES: i64 = 512 << 20;
+
+/// A compression codec, by Parquet's own name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Codec {
+    /// Zstandard; levels 1 to 22, by default 1.
+    Zstd,
+    /// Snappy; no level.
+    Snappy,
+    /// `LZ4_RAW`; no level.
+    Lz4,
+    /// Gzip; levels 0 to 9, by default 6.
+    Gzip,
+    /// Brotli; levels 0 to 11, by default 1.
+    Brotli,
+    /// No compression.
+    Uncompressed,
+}
+
+impl Codec {
+    const ALL: [(&'static str, Self); 6] = [
+        ("zstd", Self::Zstd),
+        ("snappy", Self::Snappy),
+        ("lz4", Self::Lz4),
+        ("gzip", Self::Gzip),
+        ("brotli", Self::Brotli),
+        ("uncompressed", Self::Uncompressed),
+    ];
+
+    /// The accepted levels and the default one; `None` for a codec without levels.
+    const fn levels(self) -> Option<(i64, i64, i64)> {
+        match self {
+            Self::Zstd => Some((1, 22, 1)),
+            Self::Gzip => Some((0, 9, 6)),
+            Self::Brotli => Some((0, 11, 1)),
+            Self::Snappy | Self::Lz4 | Self::Uncompressed => None,
+        }
+    }
+}
+
+/// Which readers the file is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compatibility {
+    /// Every encoding that Spark, pyarrow, polars, `DuckDB` and arrow-rs read.
+    Modern,
+    /// Data pages of version 1, PLAIN and dictionary encodings only.
+    V1,
+}
+
+/// What becomes of timestamps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Timestamps {
+    /// Every unit stays, but for seconds, which Parquet does not have: they become milliseconds.
+    Keep,
+    /// Every unit becomes microseconds, which is what Spark and Delta Lake read.
+    Us,
+}
+
+/// Where the dictionary encoding may be chosen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DictionaryRule {
+    /// In every column, or in none.
+    All(bool),
+    /// By column path; columns that are not named may use it.
+    Columns(Vec<(Vec<String>, bool)>),
+}
+
+/// Options as a caller gives them: names and plain integers.
+#[derive(Debug, Clone)]
+pub struct OptionInput {
+    /// A codec's name in lower case.
+    pub compression: String,
+    /// The codec's level; `None` for its default.
+    pub compression_level: Option<i64>,
+    /// Rows of a row group.
+    pub row_group_rows: i64,
+    /// Encoded and compressed bytes of a row group.
+    pub row_group_bytes: i64,
+    /// Bytes of a page before compression.
+    pub page_bytes: i64,
+    /// Where the dictionary encoding may be chosen.
+    pub dictionary: DictionaryRule,
+    /// `modern` or `v1`.
+    pub compatibility: String,
+    /// `keep` or `us`.
+    pub timestamps: String,
+    /// Whether the file and its directory are synced before the file appears.
+    pub durable: bool,
+    /// Key-value metadata of the file.
+    pub metadata: Vec<(String, String)>,
+}
+
+impl Default for OptionInput {
+    fn default() -> Self {
+        Self {
+            compression: "zstd".into(),
+            compression_level: None,
+            row_group_rows: DEFAULT_ROW_GROUP_ROWS,
+            row_group_bytes: DEFAULT_ROW_GROUP_BYTES,
+            page_bytes: DEFAULT_PAGE_BYTES,
+            dictionary: DictionaryRule::All(true),
+            compatibility: "modern".into(),
+            timestamps: "keep".into(),
+            durable: false,
+            metadata: Vec::new(),
+        }
+    }
+}
+
+/// Options that were found valid.
+#[derive(Debug, Clone)]
+pub struct WriterOptions {
+    pub(crate) compression: Compression,
+    pub(crate) row_group_rows: usize,
+    pub(crate) row_group_bytes: u64,
+    pub(crate) page_bytes: usize,
+    pub(crate) dictionary: DictionaryRule,
+    pub(crate) compatibility: Compatibility,
+    pub(crate) timestamps: Timestamps,
+    pub(crate) durable: bool,
+    pub(crate) metadata: Vec<(String, String)>,
+}
+
+impl WriterOptions {
+    /// Validates what a caller gave.
+    ///
+    /// # Errors
+    /// [`WriteError::Option`] names the option, the value and what is accepted.
+    pub fn new(input: OptionInput) -> Result<Self> {
+        let codec = named("compression", &input.compression, &Codec::ALL)?;
+        Ok(Self {
+            compression: compression(codec, &input.compression, input.compression_level)?,
+            row_group_rows: within("row_group_rows", input.row_group_rows, MAX_ROW_GROUP_ROWS)?,
+            row_group_bytes: within("row_group_bytes", input.row_group_bytes, i64::MAX)? as u64,
+            page_bytes: within("page_bytes", input.page_bytes, MAX_PAGE_BYTES)?,
+            dictionary: dictionary(input.dictionary)?,
+            compatibility: named(
+                "compatibility",
+                &input.compatibility,
+                &[("modern", Compatibility::Modern), ("v1", Compatibility::V1)],
+            )?,
+            timestamps: named(
+                "timestamps",
+                &input.timestamps,
+                &[("keep", Timestamps::Keep), ("us", Timestamps::Us)],
+            )?,
+            durable: input.durable,
+            metadata: metadata(input.metadata)?,
+        })
+    }
+
+    /// Whether the file is synced before it appears.
+    #[must_use]
+    pub fn durable(&self) -> bool {
+        self.durable
+    }
+}
+
+fn named<T: Copy>(option: &str, value: &str, accepted: &[(&str, T)]) -> Result<T> {
+    accepted.iter().find(|(name, _)| *name == value).map(|(_, found)| *found).ok_or_else(|| {
+        let names: Vec<_> = accepted.iter().map(|(name, _)| format!("{name:?}")).collect();
+        WriteError::Option(format!("{option}={value:?} is not accepted: choose one of {}", names.join(", ")))
+    })
+}
+
+fn within(option: &str, value: i64, highest: i64) -> Result<usize> {
+    if (1..=highest).contains(&value) {
+        return usize::try_from(value).map_err(|error| WriteError::Option(format!("{option}={value}: {error}")));
+    }
+    Err(WriteError::Option(format!("{option}={value} is not accepted: give an integer from 1 to {highest}")))
+}
+
+fn compression(codec: Codec, name: &str, level: Option<i64>) -> Result<Compression> {
+    let Some((lowest, highest, default)) = codec.levels() else {
+        return match level {
+            None => Ok(match codec {
+                Codec::Snappy => Compression::SNAPPY,
+                Codec::Lz4 => Compression::LZ4_RAW,
+                _ => Compression::UNCOMPRESSED,
+            }),
+            Some(level) => Err(WriteError::Option(format!(
+                "compression_level={level} is not accepted: {name:?} has no levels, leave it out"
+            ))),
+        };
+    };
+    let level = level.unwrap_or(default);
+    if !(lowest..=highest).contains(&level) {
+        return Err(WriteError::Option(format!(
+            "compression_level={level} is not accepted: {name:?} takes {lowest} to {highest}"
+        )));
+    }
+    let level = i32::try_from(level).map_err(|error| WriteError::Option(error.to_string()))?;
+    Ok(match codec {
+        Codec::Zstd => Compression::ZSTD(ZstdLevel::try_new(level)?),
+        Codec::Gzip => Compression::GZIP(GzipLevel::try_new(level.unsigned_abs())?),
+        _ => Compression::BROTLI(BrotliLevel::try_new(level.unsigned_abs())?),
+    })
+}
+
+fn dictionary(rule: DictionaryRule) -> Result<DictionaryRule> {
+    if let DictionaryRule::Columns(columns) = &rule
+        && let Some((path, _)) = columns.iter().find(|(path, _)| path.is_empty() || path.iter().all(String::is_empty))
+    {
+        return Err(WriteError::Option(format!(
+            "dictionary has the key {path:?}: a key is a column's dotted path (\"a.list.element\") or a tuple of its parts"
+        )));
+    }
+    Ok(rule)
+}
+
+fn metadata(pairs: Vec<(String, String)>) -> Result<Vec<(String, String)>> {
+    if pairs.iter().any(|(key, _)| key == parquet::arrow::ARROW_SCHEMA_META_KEY) {
+        return Err(WriteError::Option(format!(
+            "metadata has the key {:?}, which the writer sets itself: choose another",
+            parquet::arrow::ARROW_SCHEMA_META_KEY
+        )));
+    }
+    Ok(pairs)
+}

@@ -1,0 +1,93 @@
+//! What was written.
+
+use std::collections::BTreeMap;
+
+use parquet::basic::Encoding;
+use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
+
+/// What a closed writer tells.
+#[derive(Debug, Clone)]
+pub struct WriteResult {
+    /// Rows in the file.
+    pub rows: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Row groups in the file.
+    pub row_groups: usize,
+    /// One entry for each leaf column, in file order.
+    pub columns: Vec<ColumnResult>,
+    /// The most memory the writer held at once, by its own account.
+    pub peak_tracked_bytes: u64,
+}
+
+/// One leaf column over all row groups.
+#[derive(Debug, Clone)]
+pub struct ColumnResult {
+    /// Parquet's dotted path.
+    pub path: String,
+    /// Parquet's physical type.
+    pub physical_type: String,
+    /// The encodings of its pages, levels left out.
+    pub encodings: Vec<String>,
+    /// The codec of its pages.
+    pub compression: String,
+    /// Values, nulls included.
+    pub values: u64,
+    /// Nulls, where counted.
+    pub nulls: u64,
+    /// Bytes in the file, page headers included.
+    pub compressed_bytes: u64,
+    /// Bytes before compression, page headers included.
+    pub uncompressed_bytes: u64,
+}
+
+/// Sums up the columns of all row groups.
+pub(crate) fn columns(parquet: &parquet::schema::types::SchemaDescriptor, row_groups: &[RowGroupMetaData]) -> Vec<ColumnResult> {
+    (0..parquet.num_columns())
+        .map(|index| {
+            let column = parquet.column(index);
+            let chunks = || row_groups.iter().map(move |group| group.column(index));
+            ColumnResult {
+                path: column.path().string(),
+                physical_type: column.physical_type().to_string(),
+                encodings: encodings(chunks()),
+                compression: chunks().next().map_or_else(String::new, codec),
+                values: chunks().map(|chunk| unsigned(chunk.num_values())).sum(),
+                nulls: chunks().filter_map(|chunk| chunk.statistics()?.null_count_opt()).sum(),
+                compressed_bytes: chunks().map(|chunk| unsigned(chunk.compressed_size())).sum(),
+                uncompressed_bytes: chunks().map(|chunk| unsigned(chunk.uncompressed_size())).sum(),
+            }
+        })
+        .collect()
+}
+
+fn unsigned(value: i64) -> u64 {
+    u64::try_from(value).unwrap_or(0)
+}
+
+fn codec(chunk: &ColumnChunkMetaData) -> String {
+    let name = chunk.compression().to_string();
+    name.split('(').next().unwrap_or(&name).to_string()
+}
+
+/// Encodings of data pages, most pages first.
+fn encodings<'a>(chunks: impl Iterator<Item = &'a ColumnChunkMetaData>) -> Vec<String> {
+    let mut pages = BTreeMap::<String, i64>::new();
+    for chunk in chunks {
+        for stats in chunk.page_encoding_stats().into_iter().flatten() {
+            if stats.page_type != parquet::basic::PageType::DICTIONARY_PAGE {
+                *pages.entry(encoding_name(stats.encoding)).or_default() += i64::from(stats.count);
+            }
+        }
+    }
+    let mut names: Vec<_> = pages.into_iter().collect();
+    names.sort_by(|left, right| right.1.cmp(&left.1).then_with(|| left.0.cmp(&right.0)));
+    names.into_iter().map(|(name, _)| name).collect()
+}
+
+fn encoding_name(encoding: Encoding) -> String {
+    match encoding {
+        Encoding::PLAIN_DICTIONARY => Encoding::RLE_DICTIONARY.to_string(),
+        other => other.to_string(),
+    }
+}

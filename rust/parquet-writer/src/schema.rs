@@ -1,0 +1,252 @@
+//! What a schema becomes in the file, and which batches fit it.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
+use parquet::arrow::ArrowSchemaConverter;
+use parquet::schema::types::SchemaDescriptor;
+
+use crate::error::{Result, WriteError};
+use crate::options::Timestamps;
+
+/// One schema in the forms that the writer needs.
+#[derive(Debug, Clone)]
+pub(crate) struct FileSchema {
+    /// As it was given; batches are compared with it.
+    pub declared: SchemaRef,
+    /// As readers get it back: `ARROW:schema` holds it.
+    pub stored: SchemaRef,
+    /// As encoders take it: no dictionaries, runs or views.
+    pub encoded: SchemaRef,
+    /// As arrays are that were rebuilt: like `encoded`, and nested fields may hold nulls under null parents.
+    pub carried: SchemaRef,
+    /// As Parquet has it.
+    pub parquet: SchemaDescriptor,
+}
+
+impl FileSchema {
+    /// # Errors
+    /// [`WriteError::Schema`] names the column that Parquet cannot hold and says why.
+    pub fn new(declared: SchemaRef, timestamps: Timestamps) -> Result<Self> {
+        if declared.fields().is_empty() {
+            return Err(WriteError::Schema("the schema has no columns: a Parquet file needs at least one".into()));
+        }
+        for field in declared.fields() {
+            check_writable(field.name(), field.data_type())?;
+        }
+        let stored = map_schema(&declared, &|data_type| stored_leaf(data_type, timestamps));
+        let encoded = map_schema(&stored, &encoded_leaf);
+        let carried = map_schema(&encoded, &carried_leaf);
+        let parquet = ArrowSchemaConverter::new().with_coerce_types(true).schema_root("schema").convert(&encoded)?;
+        Ok(Self { declared, stored, encoded, carried, parquet })
+    }
+
+    /// Checks that a batch's schema has the same names, order and logical types.
+    ///
+    /// # Errors
+    /// [`WriteError::Schema`] names the first difference.
+    pub fn check(&self, other: &Schema) -> Result<()> {
+        if self.declared.fields() == other.fields() {
+            return Ok(());
+        }
+        let (ours, theirs) = (self.declared.fields(), other.fields());
+        for (index, (our, their)) in ours.iter().zip(theirs).enumerate() {
+            if our.name() != their.name() {
+                return Err(misfit(&format!("column {index} is {:?}, the writer has {:?} there", their.name(), our.name())));
+            }
+            if !same_type(our.data_type(), their.data_type()) {
+                return Err(misfit(&format!(
+                    "column {:?} is {}, the writer has {}",
+                    our.name(),
+                    their.data_type(),
+                    our.data_type()
+                )));
+            }
+        }
+        if ours.len() != theirs.len() {
+            let extra = if ours.len() < theirs.len() { theirs } else { ours };
+            let (name, what) = (extra[ours.len().min(theirs.len())].name(), ours.len() < theirs.len());
+            return Err(misfit(&format!(
+                "it has {} columns, the writer has {}: {name:?} is {}",
+                theirs.len(),
+                ours.len(),
+                if what { "not in the writer's schema" } else { "missing" }
+            )));
+        }
+        Ok(())
+    }
+
+    /// Checks that no field without nulls has one.
+    ///
+    /// # Errors
+    /// [`WriteError::Schema`] names the column and the row.
+    pub fn check_nulls(&self, columns: &[ArrayRef]) -> Result<()> {
+        self.declared.fields().iter().zip(columns).try_for_each(|(field, column)| crate::schema::nulls::check(field, column))
+    }
+}
+
+fn misfit(difference: &str) -> WriteError {
+    WriteError::Schema(format!(
+        "the batch does not fit the writer's schema: {difference}. Cast or reorder the batch; the writer can go on"
+    ))
+}
+
+/// Whether two types hold the same values: string, binary and list layouts, dictionaries and runs make no difference.
+pub(crate) fn same_type(left: &DataType, right: &DataType) -> bool {
+    use DataType::{
+        Binary, BinaryView, FixedSizeList, LargeBinary, LargeList, LargeListView, LargeUtf8, List, ListView, Map, Struct,
+        Timestamp, Utf8, Utf8View,
+    };
+    match (plain(left), plain(right)) {
+        (Utf8 | LargeUtf8 | Utf8View, Utf8 | LargeUtf8 | Utf8View)
+        | (Binary | LargeBinary | BinaryView, Binary | LargeBinary | BinaryView) => true,
+        (
+            List(l) | LargeList(l) | ListView(l) | LargeListView(l),
+            List(r) | LargeList(r) | ListView(r) | LargeListView(r),
+        ) => same_type(l.data_type(), r.data_type()),
+        (FixedSizeList(l, left_size), FixedSizeList(r, right_size)) => {
+            left_size == right_size && same_type(l.data_type(), r.data_type())
+        }
+        (Struct(l), Struct(r)) => same_fields(l, r, true),
+        (Map(l, _), Map(r, _)) => match (l.data_type(), r.data_type()) {
+            // The names of a map's entries, keys and values are its layout's, not the data's.
+            (Struct(l), Struct(r)) => same_fields(l, r, false),
+            _ => false,
+        },
+        (Timestamp(l, left_zone), Timestamp(r, right_zone)) => {
+            l == r && canonical_zone(left_zone.as_deref()) == canonical_zone(right_zone.as_deref())
+        }
+        (l, r) => l == r,
+    }
+}
+
+fn same_fields(left: &Fields, right: &Fields, named: bool) -> bool {
+    left.len() == right.len()
+        && left.iter().zip(right).all(|(l, r)| {
+            (!named || l.name() == r.name()) && same_type(l.data_type(), r.data_type())
+        })
+}
+
+fn canonical_zone(zone: Option<&str>) -> Option<&str> {
+    match zone {
+        Some("") | None => None,
+        Some("UTC" | "Etc/UTC" | "Z" | "+00:00" | "+0000" | "Zulu") => Some("UTC"),
+        other => other,
+    }
+}
+
+/// The type of the values of a dictionary or of runs.
+fn plain(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::Dictionary(_, values) => plain(values),
+        DataType::RunEndEncoded(_, values) => plain(values.data_type()),
+        other => other,
+    }
+}
+
+fn check_writable(path: &str, data_type: &DataType) -> Result<()> {
+    let refuse = |why: &str| Err(WriteError::Schema(format!("column {path:?} has type {data_type}, {why}")));
+    match data_type {
+        DataType::Union(_, _) => refuse("and Parquet has no unions: split it into one nullable column per kind"),
+        DataType::Interval(_) => refuse("and readers disagree on Parquet's intervals: cast it to a duration or to integers"),
+        DataType::FixedSizeBinary(size) if *size <= 0 => refuse("and Parquet needs at least one byte: cast it to binary"),
+        DataType::Decimal32(precision, scale)
+        | DataType::Decimal64(precision, scale)
+        | DataType::Decimal128(precision, scale)
+        | DataType::Decimal256(precision, scale)
+            if *scale < 0 || i16::from(*scale) > i16::from(*precision) =>
+        {
+            refuse("and Parquet wants a scale from 0 to the precision: cast it")
+        }
+        DataType::Struct(fields) if fields.is_empty() => refuse("and Parquet has no empty structs: add a field or drop it"),
+        DataType::Struct(fields) => {
+            fields.iter().try_for_each(|field| check_writable(&format!("{path}.{}", field.name()), field.data_type()))
+        }
+        DataType::Dictionary(_, values) => check_writable(path, values),
+        DataType::RunEndEncoded(_, field)
+        | DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::Map(field, _) => check_writable(path, field.data_type()),
+        _ => Ok(()),
+    }
+}
+
+/// The stored form of one level of a type: units that Parquet has, no runs.
+fn stored_leaf(data_type: &DataType, timestamps: Timestamps) -> DataType {
+    match data_type {
+        DataType::Timestamp(_, zone) if timestamps == Timestamps::Us => {
+            DataType::Timestamp(TimeUnit::Microsecond, zone.clone())
+        }
+        DataType::Timestamp(TimeUnit::Second, zone) => DataType::Timestamp(TimeUnit::Millisecond, zone.clone()),
+        DataType::Time32(TimeUnit::Second) => DataType::Time32(TimeUnit::Millisecond),
+        DataType::RunEndEncoded(_, values) => values.data_type().clone(),
+        other => other.clone(),
+    }
+}
+
+/// The encoders' form of one level of a type: one layout for what has several.
+fn encoded_leaf(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Dictionary(_, values) => encoded_leaf(values),
+        DataType::Utf8View => DataType::LargeUtf8,
+        DataType::BinaryView => DataType::LargeBinary,
+        DataType::ListView(field) | DataType::LargeListView(field) => DataType::LargeList(Arc::clone(field)),
+        other => other.clone(),
+    }
+}
+
+/// One level of a type with nested fields that accept nulls; a map's keys never do.
+fn carried_leaf(data_type: &DataType) -> DataType {
+    let relaxed = |field: &FieldRef| Arc::new(Field::clone(field).with_nullable(true));
+    match data_type {
+        DataType::List(field) => DataType::List(relaxed(field)),
+        DataType::LargeList(field) => DataType::LargeList(relaxed(field)),
+        DataType::FixedSizeList(field, size) => DataType::FixedSizeList(relaxed(field), *size),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(relaxed).collect()),
+        other => other.clone(),
+    }
+}
+
+fn map_schema(schema: &Schema, leaf: &dyn Fn(&DataType) -> DataType) -> SchemaRef {
+    let fields: Vec<_> = schema.fields().iter().map(|field| map_field(field, leaf)).collect();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+fn map_field(field: &FieldRef, leaf: &dyn Fn(&DataType) -> DataType) -> FieldRef {
+    let nullable = match field.data_type() {
+        DataType::RunEndEncoded(_, values) => field.is_nullable() || values.is_nullable(),
+        _ => field.is_nullable(),
+    };
+    let mapped = map_type(field.data_type(), leaf);
+    Arc::new(Field::clone(field).with_data_type(mapped).with_nullable(nullable))
+}
+
+fn map_type(data_type: &DataType, leaf: &dyn Fn(&DataType) -> DataType) -> DataType {
+    let inner = |field: &FieldRef| map_field(field, leaf);
+    match leaf(data_type) {
+        DataType::List(field) => DataType::List(inner(&field)),
+        DataType::LargeList(field) => DataType::LargeList(inner(&field)),
+        DataType::ListView(field) => DataType::ListView(inner(&field)),
+        DataType::LargeListView(field) => DataType::LargeListView(inner(&field)),
+        DataType::FixedSizeList(field, size) => DataType::FixedSizeList(inner(&field), size),
+        DataType::Map(field, sorted) => DataType::Map(inner(&field), sorted),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
+        DataType::Dictionary(keys, values) => DataType::Dictionary(keys, Box::new(map_type(&values, leaf))),
+        other if other == *data_type => other,
+        other => map_type(&other, leaf),
+    }
+}
+
+/// Runs written out as one value a row.
+pub(crate) fn expand_runs(array: &ArrayRef) -> Result<ArrayRef> {
+    match array.data_type() {
+        DataType::RunEndEncoded(_, values) => Ok(arrow_cast::cast(array, values.data_type())?),
+        _ => Ok(Arc::clone(array)),
+    }
+}
+
+mod nulls;

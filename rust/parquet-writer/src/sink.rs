@@ -1,0 +1,101 @@
+//! Where a file's bytes go, and how the file appears.
+
+mod atomic;
+mod stream;
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+pub use atomic::AtomicFile;
+pub use stream::Stream;
+
+use crate::error::{Result, WriteError};
+
+/// Takes bytes in order and makes them a file at the end.
+pub trait Sink: Write + Send {
+    /// Makes the file appear. Nothing is written after it.
+    ///
+    /// # Errors
+    /// What the operating system says; the file has not appeared then.
+    fn commit(&mut self) -> io::Result<()>;
+
+    /// Removes what was written, as far as that can be done.
+    fn discard(&mut self);
+
+    /// The file it is about, for messages.
+    fn path(&self) -> Option<&Path> {
+        None
+    }
+
+    /// Where pages may spill that do not fit memory.
+    fn spill_directory(&self) -> Option<PathBuf> {
+        None
+    }
+}
+
+/// Opens `path` for a new file: a temporary sibling for a regular file, the thing itself for a pipe or a device.
+///
+/// # Errors
+/// [`WriteError::Io`] with the path when it cannot be written.
+pub fn create(path: &Path, durable: bool) -> Result<Box<dyn Sink>> {
+    let with_path = |error| WriteError::io(path, error);
+    let target = atomic::resolve(path).map_err(with_path)?;
+    match std::fs::metadata(&target) {
+        Ok(found) if found.is_dir() => Err(with_path(io::Error::from(io::ErrorKind::IsADirectory))),
+        Ok(found) if !found.is_file() => {
+            let file = std::fs::OpenOptions::new().write(true).open(&target).map_err(with_path)?;
+            Ok(Box::new(Stream::new(Box::new(file)).named(path)))
+        }
+        Ok(_) => Ok(Box::new(AtomicFile::create(&target, durable).map_err(with_path)?)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Ok(Box::new(AtomicFile::create(&target, durable).map_err(with_path)?))
+        }
+        Err(error) => Err(with_path(error)),
+    }
+}
+
+/// A sink that remembers the process it belongs to and can be told to write no more.
+pub(crate) struct Output {
+    sink: Box<dyn Sink>,
+    process: u32,
+    done: bool,
+}
+
+impl Output {
+    pub fn new(sink: Box<dyn Sink>) -> Self {
+        Self { sink, process: std::process::id(), done: false }
+    }
+
+    pub fn sink(&self) -> &dyn Sink {
+        self.sink.as_ref()
+    }
+
+    pub fn commit(&mut self) -> io::Result<()> {
+        self.done = true;
+        self.sink.commit()
+    }
+
+    /// Removes what was written; buffers that are flushed after it go nowhere.
+    pub fn discard(&mut self) {
+        if !self.done {
+            self.done = true;
+            self.sink.discard();
+        }
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.done {
+            return Ok(bytes.len());
+        }
+        if self.process != std::process::id() {
+            return Err(io::Error::other("this writer was opened by another process: open one after the fork"));
+        }
+        self.sink.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.done { Ok(()) } else { self.sink.flush() }
+    }
+}

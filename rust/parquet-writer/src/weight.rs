@@ -1,0 +1,212 @@
+//! How many bytes of values each row brings, whatever layout they came in.
+//!
+//! Units are cut by these figures, so they must not depend on the layout: slots under nulls weigh nothing, and a string
+//! weighs its bytes in every form.
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, OffsetSizeTrait};
+use arrow_schema::DataType;
+
+/// Bytes that an element of a list counts for besides its values.
+const ELEMENT_BYTES: u64 = 8;
+
+/// The weight of each row of a set of columns.
+pub(crate) struct Weights {
+    columns: Vec<Column>,
+    /// Bytes that every row has in fixed-size columns.
+    fixed: u64,
+}
+
+enum Column {
+    /// Offsets of a string or binary array: exact wherever no slot is null.
+    Small(ArrayRef),
+    Large(ArrayRef),
+    /// The sum of all rows before each.
+    Sums(Vec<u64>),
+}
+
+impl Weights {
+    pub fn new(columns: &[ArrayRef]) -> Self {
+        let mut fixed = 0;
+        let columns = columns
+            .iter()
+            .filter_map(|column| match column.data_type() {
+                DataType::FixedSizeBinary(size) => {
+                    fixed += u64::try_from(*size).unwrap_or(0);
+                    None
+                }
+                DataType::Utf8 | DataType::Binary => Some(Column::Small(column.clone())),
+                DataType::LargeUtf8 | DataType::LargeBinary => Some(Column::Large(column.clone())),
+                _ => sums(column).map(Column::Sums),
+            })
+            .collect();
+        Self { columns, fixed }
+    }
+
+    /// At least the weight of the rows from `start` to `end`, in a few operations.
+    fn at_most(&self, start: usize, end: usize) -> u64 {
+        let columns: u64 = self.columns.iter().map(|column| column.at_most(start, end)).sum();
+        columns + self.fixed * (end - start) as u64
+    }
+
+    fn exact(&self, row: usize) -> u64 {
+        self.fixed + self.columns.iter().map(|column| column.exact(row)).sum::<u64>()
+    }
+
+    /// The weight of the rows from `start` to `end`.
+    pub fn total(&self, start: usize, end: usize) -> u64 {
+        (start..end).map(|row| self.exact(row)).sum()
+    }
+
+    /// How many of the rows from `start` to `end` come before `budget` is used up, and whether it was.
+    ///
+    /// The row that uses it up is counted in.
+    pub fn rows_within(&self, start: usize, end: usize, budget: u64) -> (usize, bool) {
+        if self.at_most(start, end) < budget {
+            return (end - start, false);
+        }
+        let mut sum = 0;
+        for row in start..end {
+            sum += self.exact(row);
+            if sum >= budget {
+                return (row + 1 - start, true);
+            }
+        }
+        (end - start, false)
+    }
+}
+
+impl Column {
+    fn at_most(&self, start: usize, end: usize) -> u64 {
+        match self {
+            Self::Small(array) => span(offsets::<i32>(array), start, end),
+            Self::Large(array) => span(offsets::<i64>(array), start, end),
+            Self::Sums(sums) => sums[end] - sums[start],
+        }
+    }
+
+    fn exact(&self, row: usize) -> u64 {
+        match self {
+            Self::Small(array) | Self::Large(array) if array.is_null(row) => 0,
+            _ => self.at_most(row, row + 1),
+        }
+    }
+}
+
+fn span<T: OffsetSizeTrait>(offsets: &[T], start: usize, end: usize) -> u64 {
+    (offsets[end] - offsets[start]).as_usize() as u64
+}
+
+fn offsets<T: OffsetSizeTrait>(array: &ArrayRef) -> &[T] {
+    match array.data_type() {
+        DataType::Utf8 | DataType::LargeUtf8 => array.as_string::<T>().value_offsets(),
+        _ => array.as_binary::<T>().value_offsets(),
+    }
+}
+
+/// The weights of all rows before each; `None` for a type whose values have one small size.
+fn sums(array: &ArrayRef) -> Option<Vec<u64>> {
+    let valid = |row: usize| array.is_valid(row);
+    match array.data_type() {
+        DataType::Utf8 | DataType::Binary => {
+            let offsets = offsets::<i32>(array);
+            Some(accumulate(array.len(), valid, |row| span(offsets, row, row + 1)))
+        }
+        DataType::LargeUtf8 | DataType::LargeBinary => {
+            let offsets = offsets::<i64>(array);
+            Some(accumulate(array.len(), valid, |row| span(offsets, row, row + 1)))
+        }
+        DataType::Utf8View => {
+            let views = array.as_string_view().views();
+            Some(accumulate(array.len(), valid, |row| u64::from(views[row] as u32)))
+        }
+        DataType::BinaryView => {
+            let views = array.as_binary_view().views();
+            Some(accumulate(array.len(), valid, |row| u64::from(views[row] as u32)))
+        }
+        DataType::FixedSizeBinary(size) => {
+            let size = u64::try_from(*size).unwrap_or(0);
+            Some(accumulate(array.len(), |_| true, |_| size))
+        }
+        DataType::Dictionary(_, _) => {
+            let dictionary = array.as_any_dictionary();
+            let values = sums(dictionary.values())?;
+            let keys = dictionary.normalized_keys();
+            let last = values.len().saturating_sub(2);
+            Some(accumulate(array.len(), valid, |row| {
+                let key = keys.get(row).copied().unwrap_or(0).min(last);
+                if values.len() < 2 { 0 } else { values[key + 1] - values[key] }
+            }))
+        }
+        DataType::RunEndEncoded(_, _) => sums(&crate::schema::expand_runs(array).ok()?),
+        DataType::Struct(_) => structs(array),
+        DataType::List(_) => Some(list(array.len(), valid, array.as_list::<i32>().value_offsets(), array.as_list::<i32>().values())),
+        DataType::LargeList(_) => {
+            Some(list(array.len(), valid, array.as_list::<i64>().value_offsets(), array.as_list::<i64>().values()))
+        }
+        DataType::Map(_, _) => {
+            let map = array.as_map();
+            let entries: ArrayRef = std::sync::Arc::new(map.entries().clone());
+            Some(list(array.len(), valid, map.value_offsets(), &entries))
+        }
+        DataType::ListView(_) => {
+            let list = array.as_list_view::<i32>();
+            Some(view(array.len(), valid, list.offsets(), list.sizes(), list.values()))
+        }
+        DataType::LargeListView(_) => {
+            let list = array.as_list_view::<i64>();
+            Some(view(array.len(), valid, list.offsets(), list.sizes(), list.values()))
+        }
+        DataType::FixedSizeList(_, size) => {
+            let size = usize::try_from(*size).unwrap_or(0);
+            let inner = sums(array.as_fixed_size_list().values());
+            Some(accumulate(array.len(), valid, |row| elements(inner.as_deref(), row * size, (row + 1) * size)))
+        }
+        _ => None,
+    }
+}
+
+fn accumulate(rows: usize, valid: impl Fn(usize) -> bool, weight: impl Fn(usize) -> u64) -> Vec<u64> {
+    let mut sums = Vec::with_capacity(rows + 1);
+    let mut sum = 0;
+    sums.push(0);
+    for row in 0..rows {
+        if valid(row) {
+            sum += weight(row);
+        }
+        sums.push(sum);
+    }
+    sums
+}
+
+fn structs(array: &ArrayRef) -> Option<Vec<u64>> {
+    let children: Vec<_> = array.as_struct().columns().iter().filter_map(sums).collect();
+    if children.is_empty() {
+        return None;
+    }
+    let weight = |row: usize| children.iter().map(|child| child[row + 1] - child[row]).sum();
+    Some(accumulate(array.len(), |row| array.is_valid(row), weight))
+}
+
+fn list<T: OffsetSizeTrait>(rows: usize, valid: impl Fn(usize) -> bool, offsets: &[T], values: &ArrayRef) -> Vec<u64> {
+    let inner = sums(values);
+    accumulate(rows, valid, |row| elements(inner.as_deref(), offsets[row].as_usize(), offsets[row + 1].as_usize()))
+}
+
+fn view<T: OffsetSizeTrait>(
+    rows: usize,
+    valid: impl Fn(usize) -> bool,
+    offsets: &[T],
+    sizes: &[T],
+    values: &ArrayRef,
+) -> Vec<u64> {
+    let inner = sums(values);
+    accumulate(rows, valid, |row| {
+        let start = offsets[row].as_usize();
+        elements(inner.as_deref(), start, start + sizes[row].as_usize())
+    })
+}
+
+fn elements(inner: Option<&[u64]>, start: usize, end: usize) -> u64 {
+    inner.map_or(0, |inner| inner[end] - inner[start]) + ELEMENT_BYTES * (end - start) as u64
+}
