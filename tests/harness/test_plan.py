@@ -27,7 +27,9 @@ def test_the_table_mode_alone_is_measured_at_all_sizes():
 
 
 def test_every_limit_is_a_cell_of_its_own():
-    options = Options(backends=("native",), rows=(10,), modes=("batches",), memory=(None, 10**9), limit_kind="cgroup-v1")
+    options = Options(
+        backends=("native",), rows=(10,), modes=("batches",), memory=(None, 10**9), limit_kind="cgroup-v1"
+    )
     assert [(cell.memory_bytes, cell.limit_kind) for cell in plan_cells(options)] == [
         (None, "none"),
         (10**9, "cgroup-v1"),
@@ -75,4 +77,6 @@ def test_each_block_holds_every_cell_once_and_the_seed_decides_the_order(blocks,
 def test_blocks_are_not_all_in_one_order():
     cells = plan_cells(Options(backends=BACKENDS))
     slots = list(schedule(cells, blocks=2, seed=1))
-    assert [slot.cell for slot in slots if slot.block == 0] != [slot.cell for slot in slots if slot.block == 1]
+    assert [slot.cell for slot in slots if slot.block == 0] != [
+        slot.cell for slot in slots if slot.block == 1
+    ]

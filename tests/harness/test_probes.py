@@ -24,7 +24,8 @@ from spillway.harness.probes.memray_pass import read_curve
 MIB = 1 << 20
 
 
-def test_200_mib_allocated_and_freed_in_the_phase_are_reported_within_1_percent(take, misbehaving):
+@pytest.mark.usefixtures("misbehaving")
+def test_200_mib_allocated_and_freed_in_the_phase_are_reported_within_1_percent(take):
     plain = take("well-behaved")["memory"]["growth_bytes"]
     growth = take("takes-200-MiB")["memory"]["growth_bytes"]
     # The writer's own growth peaks before the planted memory comes, and most of it is still there.
@@ -48,7 +49,8 @@ def test_the_counters_agree_with_the_page_tables():
     assert memory.anon + memory.file <= memory.rss
 
 
-def test_a_big_parent_does_not_show_in_its_child(take, misbehaving):
+@pytest.mark.usefixtures("misbehaving")
+def test_a_big_parent_does_not_show_in_its_child(take):
     with mmap.mmap(-1, 300 * MIB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as block:
         for page in range(0, 300 * MIB, mmap.PAGESIZE):
             block[page] = 1
@@ -56,7 +58,8 @@ def test_a_big_parent_does_not_show_in_its_child(take, misbehaving):
     assert record["memory"]["after"]["high_water"] < 300 * MIB
 
 
-def test_a_gil_held_for_50_ms_in_the_phase_is_reported_within_10_percent(take, misbehaving):
+@pytest.mark.usefixtures("misbehaving")
+def test_a_gil_held_for_50_ms_in_the_phase_is_reported_within_10_percent(take):
     gap = take("holds-the-gil")["gil"]["longest_gap_seconds"]
     assert gap == pytest.approx(0.050, rel=0.10)
 
@@ -77,7 +80,8 @@ def test_a_released_gil_leaves_no_gap():
     assert seen["longest_gap_seconds"] < 0.05
 
 
-def test_three_forced_collections_in_the_phase_are_counted(take, misbehaving):
+@pytest.mark.usefixtures("misbehaving")
+def test_three_forced_collections_in_the_phase_are_counted(take):
     plain = take("well-behaved")["gc"]["runs_by_generation"][2]
     collected = take("collects")["gc"]
     assert collected["runs_by_generation"][2] == plain + 3
@@ -130,8 +134,13 @@ def test_what_pyarrows_pool_hands_out_is_seen():
 
 
 def test_memory_of_another_process_is_seen_over_time():
-    code = f"import mmap,time\nb=mmap.mmap(-1,{64 * MIB})\nprint(flush=True)\ninput()\nb.write(bytes({64 * MIB}))\nprint(flush=True)\ninput()"
-    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+    code = (
+        f"import mmap; block = mmap.mmap(-1, {64 * MIB}); print(flush=True); input(); "
+        f"block.write(bytes({64 * MIB})); print(flush=True); input()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
         probe = CurveProbe()
         begin = time.monotonic()
         for _ in range(2):

@@ -14,7 +14,15 @@ samples = st.lists(st.floats(min_value=1e-6, max_value=1e9), min_size=1, max_siz
 
 @pytest.mark.parametrize(
     ("n", "rank", "coverage"),
-    [(2, 1, 0.5), (3, 1, 0.75), (5, 1, 0.9375), (6, 1, 0.96875), (9, 2, 0.9609), (12, 3, 0.9614), (20, 6, 0.9586)],
+    [
+        (2, 1, 0.5),
+        (3, 1, 0.75),
+        (5, 1, 0.9375),
+        (6, 1, 0.96875),
+        (9, 2, 0.9609),
+        (12, 3, 0.9614),
+        (20, 6, 0.9586),
+    ],
 )
 def test_the_interval_is_that_of_the_tables(n, rank, coverage):
     found = estimate([float(value) for value in range(1, n + 1)])

@@ -1,8 +1,9 @@
 """The rule by which the tuned pyarrow backend chooses encodings, from a sample of the first row group.
 
-It is what pyarrow's documentation leaves to its user. Timestamps are DELTA_BINARY_PACKED. Elsewhere a dictionary
-is kept where values repeat; where they do not, integers are DELTA_BINARY_PACKED, strings and binary
-DELTA_LENGTH_BYTE_ARRAY, floats BYTE_STREAM_SPLIT. Nested columns and other types keep pyarrow's default.
+It is what pyarrow's documentation leaves to its user. Timestamps are DELTA_BINARY_PACKED. Elsewhere a
+dictionary is kept where values repeat; where they do not, integers are DELTA_BINARY_PACKED, strings and
+binary DELTA_LENGTH_BYTE_ARRAY, floats BYTE_STREAM_SPLIT. Nested columns and other types keep pyarrow's
+default.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ class EncodingChoice:
 
 
 def choose_encodings(first_row_group: pa.Table) -> EncodingChoice:
-    """Choose for each flat column of `first_row_group`, by its type and how often values repeat in a sample."""
+    """Choose for each flat column, by its type and how often values repeat in a sample of the row group."""
     sample = first_row_group.slice(0, _SAMPLE_ROWS)
     dictionary: list[str] = []
     encodings: dict[str, str] = {}
     for field, column in zip(sample.schema, sample.columns, strict=True):
         encoding = _without_dictionary(field.type)
-        if encoding is not None and (pa.types.is_timestamp(field.type) or _distinct(column) >= _DISTINCT_FROM[encoding]):
+        if encoding is not None and _does_without_dictionary(column, encoding):
             encodings[field.name] = encoding
         else:
             dictionary += _leaves(field.name, field.type)
@@ -56,7 +57,11 @@ def _without_dictionary(data_type: pa.DataType) -> str | None:
     return None
 
 
-def _distinct(column: pa.ChunkedArray) -> float:
+def _does_without_dictionary(column: pa.ChunkedArray[pa.Scalar[pa.DataType]], encoding: str) -> bool:
+    return pa.types.is_timestamp(column.type) or _distinct(column) >= _DISTINCT_FROM[encoding]
+
+
+def _distinct(column: pa.ChunkedArray[pa.Scalar[pa.DataType]]) -> float:
     """Distinct values per non-null value; 0 where all are null."""
     present = len(column) - column.null_count
     distinct: int = pc.count_distinct(column, mode="only_valid").as_py()
@@ -69,7 +74,13 @@ def _leaves(path: str, data_type: pa.DataType) -> list[str]:
         return [leaf for field in data_type for leaf in _leaves(f"{path}.{field.name}", field.type)]
     if pa.types.is_map(data_type):
         entries = f"{path}.key_value"
-        return _leaves(f"{entries}.key", data_type.key_type) + _leaves(f"{entries}.value", data_type.item_type)
-    if pa.types.is_list(data_type) or pa.types.is_large_list(data_type) or pa.types.is_fixed_size_list(data_type):
+        return _leaves(f"{entries}.key", data_type.key_type) + _leaves(
+            f"{entries}.value", data_type.item_type
+        )
+    if (
+        pa.types.is_list(data_type)
+        or pa.types.is_large_list(data_type)
+        or pa.types.is_fixed_size_list(data_type)
+    ):
         return _leaves(f"{path}.list.element", data_type.value_type)
     return [path]

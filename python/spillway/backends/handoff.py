@@ -1,7 +1,7 @@
 """From push to pull: a sink for libraries that take a whole stream in one call.
 
-The library runs in a thread of its own and asks for batches; `write` hands it one and waits until it asks for the
-next, so that at most one batch is held and a batch is the caller's again when `write` returns.
+The library runs in a thread of its own and asks for batches; `write` hands it one and waits until it asks for
+the next, so that at most one batch is held and a batch is the caller's again when `write` returns.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from spillway import ParquetWriter, __version__
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from spillway.backends.protocol import Mode, Settings
+    from spillway.backends.protocol import Codec, Mode, Settings
 
 __all__ = ["Native"]
 
@@ -44,7 +44,7 @@ class _Sink:
         self._writer = ParquetWriter(
             path,
             schema,
-            compression=settings.codec,
+            compression=cast("Codec", settings.codec),
             compression_level=settings.level,
             row_group_rows=settings.row_group_rows,
         )

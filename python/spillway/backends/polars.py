@@ -20,8 +20,8 @@ __all__ = ["Polars"]
 class Polars:
     """A frame from Arrow, then one write; the conversion is part of the phase.
 
-    Batches are collected, each as a frame, and concatenated at the end: the lazy sink that could take a stream
-    (`scan_arrow_c_stream`) is marked unstable in polars 2.1.
+    Batches are collected, each as a frame, and concatenated at the end: the lazy sink that could take a
+    stream (`scan_arrow_c_stream`) is marked unstable in polars 2.1.
     """
 
     name = "polars"

@@ -1,4 +1,4 @@
-"""What a backend is. Standard library only: the measured process imports this before its limits are proved."""
+"""What a backend is. Standard library only: the measured process imports this whatever it measures."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Literal, TypedDict, cast
 
 if TYPE_CHECKING:
     from spillway.backends.protocol import Settings
@@ -10,14 +10,17 @@ if TYPE_CHECKING:
 __all__ = ["Compression", "compression"]
 
 
+_Codec = Literal["gzip", "brotli", "lz4", "zstd", "snappy", "none"]
+
+
 class Compression(TypedDict):
     """The keyword arguments of pyarrow's writers that choose the codec."""
 
-    compression: str
+    compression: _Codec
     compression_level: int | None
 
 
 def compression(settings: Settings) -> Compression:
-    """pyarrow takes Parquet's names, but says "none" for no codec."""
+    """Pyarrow takes Parquet's names, but says "none" for no codec."""
     codec = "none" if settings.codec == "uncompressed" else settings.codec
-    return {"compression": codec, "compression_level": settings.level}
+    return {"compression": cast("_Codec", codec), "compression_level": settings.level}

@@ -1,4 +1,4 @@
-"""pyarrow at its best documented settings: full row groups, and an encoding per column chosen from the data."""
+"""pyarrow at its best documented settings: full row groups, and encodings chosen from the data."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class _Sink:
         return pq.ParquetWriter(
             self._path,
             self._schema,
-            use_dictionary=chosen.dictionary,
+            use_dictionary=chosen.dictionary,  # type: ignore[arg-type]  # the stub lacks the list of columns
             column_encoding=chosen.encodings or None,
             **compression(self._settings),
         )

@@ -102,7 +102,9 @@ def _registered() -> dict[str, EntryPoint]:
     """Entry points of other packages; a built-in name stays the built-in backend."""
     from importlib.metadata import entry_points
 
-    return {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP) if point.name not in _BUILT_IN}
+    return {
+        point.name: point for point in entry_points(group=ENTRY_POINT_GROUP) if point.name not in _BUILT_IN
+    }
 
 
 def _load_registered(name: str, point: EntryPoint) -> Backend:

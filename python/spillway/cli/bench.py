@@ -46,9 +46,9 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
     ] = None,
     cores: Annotated[int, typer.Option(help="Cores each process is pinned to, and threads per pool.")] = 1,
     memory: Annotated[
-        str | None,
+        str,
         typer.Option(help="Limits on the whole process, separated by commas: 2276MB, 512MiB, none."),
-    ] = None,
+    ] = "2276MB",
     limit_kind: Annotated[
         str | None,
         typer.Option(help="cgroup-v2, cgroup-v1, systemd-scope or rlimit-data; the best by default."),
@@ -57,7 +57,9 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
     row_group_rows: Annotated[int, typer.Option(help="Most rows per row group.")] = 1_048_576,
     codec: Annotated[str, typer.Option(help="zstd, snappy, lz4, gzip, brotli or uncompressed.")] = "zstd",
     level: Annotated[int | None, typer.Option(help="The codec's level; 1 for zstd.")] = None,
-    samples: Annotated[int, typer.Option(help="Processes per cell: 5 for a look, 12 for a quoted figure.")] = 3,
+    samples: Annotated[
+        int, typer.Option(help="Processes per cell: 5 for a look, 12 for a quoted figure.")
+    ] = 3,
     seed: Annotated[int, typer.Option(help="Of the generated rows and of the order of samples.")] = 1,
     out: Annotated[Path, typer.Option(help="Folder of all runs, on a disk.")] = Path("runs"),
     validate: Annotated[
@@ -69,8 +71,8 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
 ) -> None:
     """Measure which Parquet writer wins on your rows under your limits.
 
-    Every sample is a process of its own, pinned and limited; every file is read back by another engine. Samples,
-    figures and a report are left in a new folder below --out.
+    Every sample is a process of its own, pinned and limited; every file is read back by another engine.
+    Samples, figures and a report are left in a new folder below --out.
     """
     from rich.console import Console
 
@@ -123,14 +125,17 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
 def _report(console: Console, finished: Finished) -> None:
     """Write the report from what is on disk, and print its tables."""
     from spillway.harness.figures import draw_figures
-    from spillway.harness.report import run_tables, terminal_table, write_report
+    from spillway.harness.report import run_tables, terminal_tables, write_report
     from spillway.harness.summary import read_run
 
     run = read_run(finished.folder)
     report = write_report(run, draw_figures(run))
     for table in run_tables(run):
         console.print(table.title, style="bold", highlight=False)
-        console.print(terminal_table(table))
+        for part in terminal_tables(table, console.width):
+            console.print(part)
+        for note in table.notes:
+            console.print(note, highlight=False, markup=False, soft_wrap=True)
     for warning in run.warnings():
         console.print(f"! {warning}", style="yellow", highlight=False)
     for mismatch in finished.mismatches:
@@ -155,11 +160,9 @@ def parse_bytes(text: str) -> int:
     return int(float(match[1]) * _UNITS[unit])
 
 
-def _limits(text: str | None) -> tuple[int | None, ...]:
+def _limits(text: str) -> tuple[int | None, ...]:
     from spillway.errors import OptionError
 
-    if text is None:
-        return (None,)
     limits: list[int | None] = []
     for part in _listed(text):
         try:

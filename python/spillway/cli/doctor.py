@@ -19,8 +19,8 @@ def doctor(
 ) -> None:
     """Say what this machine can measure and limit, and prove it.
 
-    Memory is planted and asked for again; under every kind of limit a canary has to die. Ends with 1 if something
-    is missing without which nothing can be measured.
+    Memory is planted and asked for again; under every kind of limit a canary has to die. Ends with 1 if
+    something is missing without which nothing can be measured.
     """
     from rich.console import Console
 
@@ -32,7 +32,8 @@ def doctor(
         for finding in examine(out):
             colour = _COLOURS[finding.verdict]
             console.print(
-                f"[{colour}]{finding.verdict:8}[/] [bold]{finding.subject}[/]: {finding.detail}", highlight=False
+                f"[{colour}]{finding.verdict:8}[/] [bold]{finding.subject}[/]: {finding.detail}",
+                highlight=False,
             )
             if finding.verdict == "missing" and finding.subject in _NEEDED:
                 lacking.append(finding.subject)

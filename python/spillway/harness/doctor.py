@@ -8,10 +8,9 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from spillway import backends
 from spillway.errors import SpillwayError
@@ -23,6 +22,9 @@ from spillway.harness.limits.detect import LIMIT_KINDS
 from spillway.harness.limits.proof import prove
 from spillway.harness.output import require_disk
 from spillway.harness.probes import rss
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["Finding", "examine"]
 
@@ -106,7 +108,9 @@ def _affinity() -> Finding:
         os.sched_setaffinity(0, available)
     if len(available) == 1:
         return Finding("affinity", "warning", "one core only: the bench and what it measures share it")
-    return Finding("affinity", "ok" if pinned else "warning", f"{len(available)} cores may be used, one was pinned")
+    return Finding(
+        "affinity", "ok" if pinned else "warning", f"{len(available)} cores may be used, one was pinned"
+    )
 
 
 def _page_cache() -> Finding:
@@ -118,7 +122,9 @@ def _page_cache() -> Finding:
             share = resident_share(Path(file.name))
         except OSError as error:
             return Finding("page cache", "missing", f"mincore does not answer: {error.strerror}")
-    return Finding("page cache", "ok" if share == 1 else "warning", f"a fresh file is resident by {share:.0%}")
+    return Finding(
+        "page cache", "ok" if share == 1 else "warning", f"a fresh file is resident by {share:.0%}"
+    )
 
 
 def _output_folder(out: Path) -> Finding:
@@ -149,7 +155,9 @@ def _native() -> Finding:
         return Finding("spillway._native", "missing", "not built: run maturin develop --release")
     profile = str(build.get("profile"))
     if profile == "debug":
-        return Finding("spillway._native", "warning", "a debug build, which the bench refuses: build with --release")
+        return Finding(
+            "spillway._native", "warning", "a debug build, which the bench refuses: build with --release"
+        )
     return Finding("spillway._native", "ok", f"{profile} build for {build.get('target')}")
 
 
@@ -160,7 +168,9 @@ def _backends() -> Iterator[Finding]:
             yield Finding(f"backend {name}", "missing", reason)
             continue
         backend = backends.load(name)
-        yield Finding(f"backend {name}", "ok", f"{backend.version()}, modes {', '.join(sorted(backend.modes))}")
+        yield Finding(
+            f"backend {name}", "ok", f"{backend.version()}, modes {', '.join(sorted(backend.modes))}"
+        )
 
 
 def _java() -> Finding:
@@ -168,7 +178,9 @@ def _java() -> Finding:
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if java is None or not Path(java).exists():
-        return Finding(subject, "missing", f"not found: install Java {_JAVA}, or leave spark out of --validate")
+        return Finding(
+            subject, "missing", f"not found: install Java {_JAVA}, or leave spark out of --validate"
+        )
     said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
     version = said.splitlines()[0] if said else "says no version"
     return Finding(subject, "ok" if f'"{_JAVA}' in version else "warning", version)

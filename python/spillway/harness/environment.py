@@ -27,12 +27,18 @@ _LIBRARIES = (
     "pandas",
     "pyspark",
 )
-_MALLOC_VARIABLES = ("MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD", "ARROW_DEFAULT_MEMORY_POOL", "_RJEM_MALLOC_CONF")
+_MALLOC_VARIABLES = (
+    "MALLOC_",
+    "GLIBC_TUNABLES",
+    "LD_PRELOAD",
+    "ARROW_DEFAULT_MEMORY_POOL",
+    "_RJEM_MALLOC_CONF",
+)
 _GIT_SECONDS = 5
 
 
 def describe_environment() -> dict[str, Any]:
-    """Kernel, processor, memory, Python, every library with its build, git state and the native module's build."""
+    """Kernel, processor, memory, Python, libraries with their builds, and the state of the checkout."""
     return {
         "kernel": platform.release(),
         "system": platform.system(),
@@ -130,7 +136,7 @@ def _chosen(path: Path) -> str | None:
 
 
 def _git_state() -> dict[str, Any] | None:
-    """Commit of the checkout this package runs from and whether it is changed; None for an installed wheel."""
+    """Commit of the checkout this runs from and whether it is changed; None for an installed wheel."""
     git = shutil.which("git")
     if git is None:
         return None

@@ -20,7 +20,8 @@ __all__ = ["FOLDER", "Figure", "draw_figures"]
 
 FOLDER = "figures"
 _DPI = 120
-# Okabe and Ito's palette, told apart by all common kinds of colour vision; the native writer has the strongest.
+# Okabe and Ito's palette, told apart by all common kinds of colour vision; the native writer has the
+# strongest.
 _NATIVE = "#D55E00"
 _PEERS = ("#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#8C8C8C")
 _MARKERS = ("s", "^", "v", "D", "P", "X", "*")
@@ -52,7 +53,9 @@ def draw_figures(run: RunSummary) -> list[Figure]:
         if len({each.cell.rows for each in cells}) > 1:
             figures += [
                 _by_rows(run, cells, styles, f"throughput-{place}", f"Throughput by rows ({words})", _SPEED),
-                _by_rows(run, cells, styles, f"peak-rss-{place}", f"Peak RSS growth by rows ({words})", _GROWTH),
+                _by_rows(
+                    run, cells, styles, f"peak-rss-{place}", f"Peak RSS growth by rows ({words})", _GROWTH
+                ),
             ]
         figures.append(_rss_over_time(run, cells, styles, f"rss-over-time-{place}", words))
     figures += _allocation_curves(run, styles)
@@ -125,7 +128,9 @@ def _allocation_curves(run: RunSummary, styles: dict[str, dict[str, Any]]) -> li
             length = seconds[-1] if seconds and seconds[-1] else 1
             style = {key: value for key, value in styles[each["backend"]].items() if key != "marker"}
             allocated = [value / 1e6 for value in each["curve"]["allocated_bytes"]]
-            axes.plot([100 * second / length for second in seconds], allocated, label=each["backend"], **style)
+            axes.plot(
+                [100 * second / length for second in seconds], allocated, label=each["backend"], **style
+            )
         axes.set_xlabel("% of the traced write (tracing slows each writer differently)")
         axes.set_ylabel("allocated, MB")
         most = max(each["rows"] for each in curves)

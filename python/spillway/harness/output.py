@@ -21,6 +21,14 @@ def require_disk(folder: Path) -> None:
     Raises:
         OptionError: It cannot be written, or it lies in memory, where output would be charged as memory.
     """
+    kind = _filesystem(
+        next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
+    )
+    if kind in _MEMORY_FILESYSTEMS:
+        raise OptionError(
+            f"--out {folder} lies on {kind}, which is memory and would be counted as the writer's: "
+            f"choose a folder on a disk"
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / f".probe-{os.getpid()}"
@@ -28,12 +36,6 @@ def require_disk(folder: Path) -> None:
         probe.unlink()
     except OSError as error:
         raise OptionError(f"--out {folder}: {error.strerror}; choose a folder that can be written") from error
-    kind = _filesystem(folder.resolve())
-    if kind in _MEMORY_FILESYSTEMS:
-        raise OptionError(
-            f"--out {folder} lies on {kind}, which is memory and would be counted as the writer's: "
-            f"choose a folder on a disk"
-        )
 
 
 def sync_filesystem(folder: Path) -> None:
@@ -78,6 +80,7 @@ class OutputFiles:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._kept: set[str] = set()
         folder.mkdir()
         self.fresh = folder / "sample.parquet"
         self.warm_up = folder / "warm-up.parquet"
@@ -85,6 +88,7 @@ class OutputFiles:
     def keep(self, content_hash: str) -> None:
         """Move the fresh file to its kept name, or drop it if its content is there already."""
         self.fresh.replace(self.path_of(content_hash))
+        self._kept.add(content_hash)
 
     def path_of(self, content_hash: str) -> Path:
         """Where the file with this content is kept."""
@@ -92,7 +96,7 @@ class OutputFiles:
 
     def discard_fresh(self) -> None:
         """Remove what a sample that failed has left, writers' temporary files included."""
-        kept = {path for path in self._folder.iterdir() if len(path.stem) == 16 and path.suffix == ".parquet"}
+        kept = {self.path_of(content_hash) for content_hash in self._kept}
         for path in set(self._folder.iterdir()) - kept:
             path.unlink()
 
@@ -105,6 +109,7 @@ class OutputFiles:
 
 def _filesystem(folder: Path) -> str:
     """The type of the filesystem that `folder` is on: that of the longest mount point above it."""
+    folder = folder.resolve()
     best, kind = Path("/"), ""
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         left, _, right = line.partition(" - ")

@@ -60,8 +60,8 @@ class Options:
     """What one run measures; `Cell` says what the fields mean.
 
     Attributes:
-        table_rows: Row counts of mode "table"; None for the largest of `rows` beside mode "batches", else `rows`.
-        samples: Processes per cell, fixed before looking.
+        table_rows: Row counts of mode "table"; None for the largest of `rows` beside mode "batches", else
+        `rows`. samples: Processes per cell, fixed before looking.
         seed: Of the dataset and of the order of samples.
         timeout: Seconds one sample may take.
     """

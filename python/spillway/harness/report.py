@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from spillway.harness.tables import Table, detail_table, throughput_table
+from spillway.harness.validate import wrong_output_sentence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,13 +16,13 @@ if TYPE_CHECKING:
     from spillway.harness.figures import Figure
     from spillway.harness.summary import RunSummary
 
-__all__ = ["REPORT", "run_tables", "terminal_table", "write_report"]
+__all__ = ["REPORT", "run_tables", "terminal_tables", "write_report"]
 
 REPORT = "report.md"
 
 
 def run_tables(run: RunSummary) -> list[Table]:
-    """Throughput by rows where there are several row counts, and details at the largest, per mode and limit."""
+    """Per mode and limit: throughput by rows where row counts differ, and all measures at the largest."""
     tables = []
     for mode, memory in run.settings():
         if len({each.cell.rows for each in run.of(mode, memory)}) > 1:
@@ -30,17 +31,28 @@ def run_tables(run: RunSummary) -> list[Table]:
     return tables
 
 
-def terminal_table(table: Table) -> RichTable:
-    """A table for the terminal, without its title; the best entry of each column has a star."""
+def terminal_tables(table: Table, width: int) -> list[RichTable]:
+    """A table for a terminal of `width` columns, in parts if it is wider; the best of a column has a star."""
+    texts = [[f"{entry.text}*" if entry.best else entry.text for entry in row] for row in table.rows]
+    lengths = [max(map(len, column)) + 2 for column in zip(table.header, *texts, strict=True)]
+    parts: list[list[int]] = [[]]
+    for place in range(1, len(lengths)):
+        if parts[-1] and lengths[0] + sum(lengths[each] for each in parts[-1]) + lengths[place] > width:
+            parts.append([])
+        parts[-1].append(place)
+    return [_terminal_part(table, texts, [0, *part]) for part in parts]
+
+
+def _terminal_part(table: Table, texts: list[list[str]], places: list[int]) -> RichTable:
     from rich import box
     from rich.table import Table as RichTable
     from rich.text import Text
 
     drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for place, name in enumerate(table.header):
-        drawn.add_column(name, justify="left" if place == 0 else "right")
-    for row in table.rows:
-        drawn.add_row(*(Text(f"{entry.text}*", "bold green") if entry.best else Text(entry.text) for entry in row))
+    for place in places:
+        drawn.add_column(table.header[place], justify="right" if place else "left", no_wrap=True)
+    for row, line in zip(table.rows, texts, strict=True):
+        drawn.add_row(*(Text(line[place], "bold green" if row[place].best else "") for place in places))
     return drawn
 
 
@@ -57,9 +69,10 @@ def write_report(run: RunSummary, figures: Sequence[Figure]) -> Path:
 
 
 _INTERVALS = (
-    "Medians; in brackets the interval, from order statistics: 95 % with six samples or more, else the whole range. "
-    "The best of a column is bold. RSS growth is the exact peak of resident memory during the write over the "
-    "baseline before it; the mapped input belongs to the baseline. MB is 10^6 bytes; MB/s counts Arrow data."
+    "Medians; in brackets the interval, from order statistics: 95 % with six samples or more, else the whole "
+    "range. The best of a column is bold. RSS growth is the exact peak of resident memory during the write "
+    "over the baseline before it; the mapped input belongs to the baseline. MB is 10^6 bytes; MB/s counts "
+    "Arrow data."
 )
 
 
@@ -68,15 +81,18 @@ def _environment(run: RunSummary) -> str:
     data = environment["input"]
     libraries = ", ".join(f"{each['name']} {each['version']}" for each in environment["libraries"])
     git = environment["git"]
-    lines = [
+    options = environment["options"]
+    row_bytes = data["arrow_bytes"] / data["rows"]
+    machine = (
         f"{environment['cpu_model']}, {environment['usable_cores']} usable cores, "
         f"{environment['memory_bytes'] / 2**30:.0f} GiB, Linux {environment['kernel']}, "
-        f"transparent huge pages {environment['transparent_huge_pages']}.",
-        f"Python {environment['python']['version']}; {libraries}.",
-        f"Input {data['source']}: {data['columns']} columns, "
-        f"{data['arrow_bytes'] / data['rows']:,.0f} bytes a row as Arrow; seed {environment['options']['seed']}, "
-        f"{environment['options']['chunk_rows']:,} rows a batch.",
-    ]
+        f"transparent huge pages {environment['transparent_huge_pages']}."
+    )
+    rows = (
+        f"Input {data['source']}: {data['columns']} columns, {row_bytes:,.0f} bytes a row as Arrow; "
+        f"seed {options['seed']}, {options['chunk_rows']:,} rows a batch."
+    )
+    lines = [machine, f"Python {environment['python']['version']}; {libraries}.", rows]
     if git is not None:
         lines.append(f"Spillway at {git['commit'][:12]}{', changed' if git['changed'] else ''}.")
     lines += [_proof(proof) for proof in environment["limit_proofs"]]
@@ -104,14 +120,13 @@ def _validation(run: RunSummary) -> list[str]:
     engines = ", ".join(dict.fromkeys(verdict["engine"] for verdict in run.verdicts))
     contents = {verdict["content_hash"] for verdict in run.verdicts}
     wrong = {verdict["content_hash"] for verdict in run.wrong_outputs()}
-    lines = [
-        f"Read back by {engines}: {len(contents) - len(wrong)} of {len(contents)} distinct outputs hold the rows "
-        f"that were written."
-    ]
-    lines += [f"- {verdict['file']}: {verdict['mismatch']['message']}" for verdict in run.wrong_outputs()]
+    held = f"{len(contents) - len(wrong)} of {len(contents)} distinct outputs hold the rows that were written"
+    lines = [f"Read back by {engines}: {held}."]
+    lines += [f"- {wrong_output_sentence(verdict)}" for verdict in run.wrong_outputs()]
     excused = sum(verdict["outcome"] == "excused" for verdict in run.verdicts)
     if excused:
-        lines.append(f"- {excused} readings are excused: the reader also fails on pyarrow's file of the same rows.")
+        why = "the reader also fails on pyarrow's file of the same rows"
+        lines.append(f"- {excused} readings are excused: {why}.")
     return ["\n".join(lines)]
 
 
@@ -130,4 +145,5 @@ def _markdown(table: Table) -> str:
 
     rows = [line([f"**{entry.text}**" if entry.best else entry.text for entry in row]) for row in table.rows]
     rule = line(["---", *("---:" for _ in table.header[1:])])
-    return "\n".join([f"## {table.title}", "", line(table.header), rule, *rows])
+    notes = [part for note in table.notes for part in ("", note)]
+    return "\n".join([f"## {table.title}", "", line(table.header), rule, *rows, *notes])

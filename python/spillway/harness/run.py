@@ -120,12 +120,20 @@ def measure(  # noqa: PLR0913 - options, by keyword only
         "limit_proofs": _prove_limits(options, limiter, progress),
     }
     samples.write_json(folder / samples.ENVIRONMENT, environment)
+    samples.write_json(folder / samples.SCHEMA, samples.sample_schema())
     return _finish(
-        folder, taker, cells, options, engines=engines, trace=trace, keep_output=keep_output, progress=progress
+        folder,
+        taker,
+        cells,
+        options,
+        engines=engines,
+        trace=trace,
+        keep_output=keep_output,
+        progress=progress,
     )
 
 
-def _finish(
+def _finish(  # noqa: PLR0913 - the options of `measure`, handed on
     folder: Path,
     taker: SampleTaker,
     cells: list[Cell],
@@ -138,7 +146,8 @@ def _finish(
 ) -> Finished:
     """Sample, trace and validate; whatever happens, output files that are not wanted go."""
     interrupted = False
-    validation, mismatches = None, ()
+    validation: str | None = None
+    mismatches: tuple[str, ...] = ()
     with ExitStack() as cleanup:
         if not keep_output:
             cleanup.callback(taker.files.remove)
@@ -203,12 +212,12 @@ def _prove_limits(options: Options, limiter: Limiter, progress: Progress) -> lis
         except OSError as error:
             raise OptionError(
                 f"--memory: a {limiter.kind} limit of {limit:,} bytes cannot be set ({error.strerror}); "
-                f"choose another with --limit-kind"
+                f"choose another kind with --limit-kind"
             ) from error
         if not proof.holds:
             raise OptionError(
-                f"--memory: the {limiter.kind} limit of {limit:,} bytes does not hold: a canary {proof.ending} "
-                f"at {proof.died_at_bytes:,} bytes; run `spillway doctor`, or choose another with --limit-kind"
+                f"--memory: the {limiter.kind} limit of {limit:,} bytes does not hold: a canary was "
+                f"{proof.ending} at {proof.died_at_bytes:,}; choose another kind with --limit-kind"
             )
         proofs.append(proof.as_dict())
     return proofs

@@ -7,6 +7,7 @@ import os
 import signal
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -117,7 +118,7 @@ class SampleTaker:
     def _check_output(
         self, cell: Cell, outcome: Outcome
     ) -> tuple[dict[str, Any] | None, Outcome, dict[str, str] | None]:
-        """Describe the file a sample wrote and keep it for validation; one of other rows is a wrong output."""
+        """Describe the file a sample wrote and keep it for validation, if its rows are as many as written."""
         if outcome != "ok":
             return None, outcome, None
         try:
@@ -174,10 +175,7 @@ def _last_phase(ending: Ending) -> str:
 
 def _phase_lengths(ending: Ending) -> list[dict[str, Any]]:
     starts = ending.phases
-    return [
-        {"phase": name, "seconds": round(end - begin, 6)}
-        for (name, begin), (_, end) in zip(starts, starts[1:], strict=False)
-    ]
+    return [{"phase": name, "seconds": round(end - begin, 6)} for (name, begin), (_, end) in pairwise(starts)]
 
 
 def _curve(ending: Ending) -> dict[str, list[float] | list[int]]:
@@ -191,7 +189,17 @@ def _curve(ending: Ending) -> dict[str, list[float] | list[int]]:
 def _measured(result: dict[str, Any] | None) -> dict[str, Any]:
     """What the worker measured, in the record's form; nulls when it did not live to say."""
     if result is None:
-        names = ("throughput", "use", "memory", "fsync_seconds", "pools", "pyarrow_pool", "account", "gc", "gil")
+        names = (
+            "throughput",
+            "use",
+            "memory",
+            "fsync_seconds",
+            "pools",
+            "pyarrow_pool",
+            "account",
+            "gc",
+            "gil",
+        )
         return {**dict.fromkeys(names), "affinity_cores": None, "backend_version": None}
     wall = result["use"]["wall_seconds"]
     memory = result["memory"]

@@ -14,6 +14,7 @@ __all__ = [
     "ALLOCATIONS",
     "ENVIRONMENT",
     "SAMPLES",
+    "SCHEMA",
     "SCHEMA_VERSION",
     "VALIDATION",
     "append",
@@ -26,6 +27,7 @@ __all__ = [
 
 SCHEMA_VERSION = 1
 SAMPLES = "samples.jsonl"
+SCHEMA = "sample.schema.json"
 VALIDATION = "validation.jsonl"
 ALLOCATIONS = "allocations.jsonl"
 ENVIRONMENT = "environment.json"
@@ -34,7 +36,7 @@ ENVIRONMENT = "environment.json"
 @cache
 def sample_schema() -> dict[str, Any]:
     """The JSON Schema of one line of ``samples.jsonl``."""
-    text = Path(__file__).with_name("sample.schema.json").read_text()
+    text = Path(__file__).with_name(SCHEMA).read_text()
     schema: dict[str, Any] = json.loads(text)
     return schema
 

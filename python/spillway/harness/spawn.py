@@ -55,7 +55,7 @@ class Ending:
     wall_seconds: float = 0.0
 
 
-def run_in_box(
+def run_in_box(  # noqa: PLR0913 - options, by keyword only
     script: str,
     arguments: Sequence[str],
     box: Box,
@@ -66,9 +66,9 @@ def run_in_box(
 ) -> Ending:
     """Run a Python script by path inside `box` and wait for it.
 
-    The script gets the number of a descriptor as its first argument, and writes JSON lines there. It runs in a
-    session of its own, so that a Ctrl-C reaches only the bench; whatever happens here, its process group is dead
-    when this returns or raises.
+    The script gets the number of a descriptor as its first argument, and writes JSON lines there. It runs in
+    a session of its own, so that a Ctrl-C reaches only the bench; whatever happens here, its process group is
+    dead when this returns or raises.
 
     Args:
         script: Path of the script.
@@ -116,7 +116,7 @@ def _feed(process: subprocess.Popen[bytes], text: str) -> None:
 
 
 def _watch(pid: int, channel: IO[bytes], ending: Ending, deadline: float) -> bool:
-    """Read what the process sends and sample its memory until it closes the channel; False when time is up."""
+    """Read what the process sends and sample its memory, until it hangs up; False when time is up."""
     pending = b""
     with selectors.DefaultSelector() as selector:
         selector.register(channel, selectors.EVENT_READ)

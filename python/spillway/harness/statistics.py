@@ -15,7 +15,7 @@ __all__ = ["CONFIDENCE", "FEWEST_FOR_INTERVAL", "Estimate", "estimate", "exact_v
 
 CONFIDENCE = 0.95
 FEWEST_FOR_INTERVAL = 6
-"""From so few samples on an interval of order statistics covers the median with 95 %: 1 - 2 / 2**6 = 96.9 %."""
+"""From here on an interval of order statistics can cover the median with 95 %: 1 - 2 / 2**6 = 96.9 %."""
 
 _FENCE = 1.5  # of the interquartile range, beyond the quartiles: Tukey's outliers
 
@@ -28,7 +28,8 @@ class Estimate:
         median: Of all samples; no outlier is dropped.
         low: Lower end of the interval.
         high: Upper end of the interval.
-        coverage: How likely the interval covers the true median, whatever the distribution. At least 0.95 from
+        coverage: How likely the interval covers the true median, whatever the distribution. At least 0.95
+        from
             six samples on; with fewer the interval is the whole range, and covers what it can.
         iqr: Interquartile range.
         minimum: The smallest sample.

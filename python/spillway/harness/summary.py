@@ -114,7 +114,9 @@ class RunSummary:
         )
         cold = sum(sample["input"]["resident_share_before"] < 1 for sample in taken)
         if cold:
-            warnings.append(f"the input was not wholly in the page cache before {cold} samples, and was read again")
+            warnings.append(
+                f"the input was not wholly in the page cache before {cold} samples, and was read again"
+            )
         return warnings
 
     def _few_samples(self) -> list[str]:
@@ -123,10 +125,9 @@ class RunSummary:
             return ["one sample a cell shows no spread: take 5 for a look, 12 for a quoted figure"]
         if 1 < fewest < FEWEST_FOR_INTERVAL:
             coverage = 1 - 2 * 0.5**fewest
-            return [
-                f"{fewest} samples a cell are too few for a 95 % interval: intervals are the whole range and cover "
-                f"the median with {coverage:.0%}; take {FEWEST_FOR_INTERVAL} or more, 12 for a quoted figure"
-            ]
+            few = f"{fewest} samples a cell are too few for a 95 % interval: intervals are the whole range"
+            enough = f"take {FEWEST_FOR_INTERVAL} or more, 12 for a quoted figure"
+            return [f"{few} and cover the median with {coverage:.0%}; {enough}"]
         return []
 
     def _varying(self) -> list[str]:
@@ -137,8 +138,8 @@ class RunSummary:
                 if value is not None and value[1]:
                     cell = each.cell
                     warnings.append(
-                        f"{cell.backend}, {cell.mode}, {cell.rows:,} rows: {name.replace('_', ' ')} of the file "
-                        f"vary between samples; the largest is shown"
+                        f"{cell.backend}, {cell.mode}, {cell.rows:,} rows: {name.replace('_', ' ')} of the "
+                        f"file vary between samples; the largest is shown"
                     )
         return warnings
 
@@ -161,7 +162,12 @@ def read_run(folder: Path) -> RunSummary:
     order = {name: place for place, name in enumerate(environment["options"]["backends"])}
     cells = [CellSummary(cell, taken) for cell, taken in grouped.items()]
     cells.sort(
-        key=lambda each: (each.cell.mode, -(each.cell.memory_bytes or 0), order[each.cell.backend], each.cell.rows)
+        key=lambda each: (
+            each.cell.mode,
+            -(each.cell.memory_bytes or 0),
+            order[each.cell.backend],
+            each.cell.rows,
+        )
     )
     return RunSummary(
         folder,

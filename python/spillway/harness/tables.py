@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from spillway.harness.statistics import Estimate
     from spillway.harness.summary import CellSummary, RunSummary
 
+_IN_THOUSANDS_FROM = 10_000
+
 __all__ = ["Entry", "Table", "detail_table", "setting_title", "throughput_table"]
 
 
@@ -25,11 +27,12 @@ class Entry:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of text. The first column names the row."""
+    """A table of text. The first column names the row; notes belong below it."""
 
     title: str
     header: Sequence[str]
     rows: Sequence[Sequence[Entry]]
+    notes: Sequence[str]
 
 
 def setting_title(run: RunSummary, mode: str, memory: int | None) -> str:
@@ -52,7 +55,8 @@ def throughput_table(run: RunSummary, mode: str, memory: int | None) -> Table:
     counts = sorted({rows for _, rows in cells})
     backends = list(dict.fromkeys(backend for backend, _ in cells))
     best = {
-        rows: _best([cells[backend, rows] for backend in backends if (backend, rows) in cells]) for rows in counts
+        rows: _best([cells[backend, rows] for backend in backends if (backend, rows) in cells])
+        for rows in counts
     }
     rows = [
         [
@@ -65,6 +69,7 @@ def throughput_table(run: RunSummary, mode: str, memory: int | None) -> Table:
         f"Rows per second: {setting_title(run, mode, memory)}",
         ("backend", *(f"{count:,}" for count in counts)),
         [*rows, *_absent_rows(run, len(counts))],
+        _absent_notes(run),
     )
 
 
@@ -82,11 +87,12 @@ def detail_table(run: RunSummary, mode: str, memory: int | None) -> Table:
         f"At {most:,} rows: {setting_title(run, mode, memory)}",
         ("backend", *(name for name, *_ in _DETAILS), "outcome"),
         [*rows, *_absent_rows(run, len(_DETAILS) + 1)],
+        _absent_notes(run),
     )
 
 
 def _thousands(value: float) -> str:
-    return f"{value / 1e3:,.0f}K" if value >= 1e4 else f"{value:,.0f}"
+    return f"{value / 1e3:,.0f}K" if value >= _IN_THOUSANDS_FROM else f"{value:,.0f}"
 
 
 def _megabytes(value: float) -> str:
@@ -159,9 +165,13 @@ def _interval(speed: Estimate) -> str:
 
 
 def _absent_rows(run: RunSummary, width: int) -> list[list[Entry]]:
-    """A line for each backend that could not run here, with what to do."""
-    padding = [Entry("")] * (width - 1)
+    """A line for each backend that could not run here."""
     return [
-        [Entry(absent["backend"]), Entry(absent["reason"]), *padding]
+        [Entry(absent["backend"]), *([Entry("-")] * (width - 1)), Entry("absent")]
         for absent in run.environment["absent_backends"]
     ]
+
+
+def _absent_notes(run: RunSummary) -> list[str]:
+    """Why each of them is absent, with what to do."""
+    return [f"{absent['backend']}: {absent['reason']}" for absent in run.environment["absent_backends"]]

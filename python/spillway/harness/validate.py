@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from spillway.harness.sample import SampleTaker
     from spillway.validation import Verdict
 
-__all__ = ["validate_outputs"]
+__all__ = ["validate_outputs", "wrong_output_sentence"]
 
 
 def validate_outputs(
@@ -44,7 +44,7 @@ def validate_outputs(
             if verdict.ok or verdict.excused:
                 readers[verdict.engine].add(content_hash)
             else:
-                failed.setdefault(content_hash, []).append(_sentence(record))
+                failed.setdefault(content_hash, []).append(wrong_output_sentence(record))
         progress.validated(len(hashes))
     good = len(contents) - len(failed)
     return f"validated by {', '.join(engines)}: {good} of {len(contents)}", tuple(
@@ -89,7 +89,8 @@ def _record(run_id: str, content_hash: str, rows: int, count: int, verdict: Verd
     }
 
 
-def _sentence(record: dict[str, Any]) -> str:
+def wrong_output_sentence(record: dict[str, Any]) -> str:
+    """A verdict that failed, in words: the file, the row, the column and both values."""
     mismatch = record["mismatch"]
     if mismatch is None:
         return f"{record['file']} ({record['rows']} rows), by {record['engine']}: refused"

@@ -1,9 +1,9 @@
 """One sample, in a process of its own. Run by path; nothing else of the harness runs in the measured process.
 
-The order is the point: parse the cell -> limits and affinity -> thread pools -> import the backend -> attach the
-input -> a tiny warm-up write -> collect garbage, release pool memory, trim malloc -> record the baseline -> reset
-the high-water mark -> write -> read the high-water mark before any object is dropped -> an extra fsync, timed apart
--> one line on the inherited descriptor -> exit.
+The order is the point: parse the cell -> limits and affinity -> thread pools -> import the backend -> attach
+the input -> a tiny warm-up write -> collect garbage, release pool memory, trim malloc -> record the baseline
+-> reset the high-water mark -> write -> read the high-water mark before any object is dropped -> an extra
+fsync, timed apart -> one line on the inherited descriptor -> exit.
 
 Everything imported here is charged to the limit, so only the standard library is imported at the top.
 """
@@ -197,7 +197,7 @@ def _write_and_probe(
     collected = garbage.stop()
     rollup = rss.read_rollup()
     channel.mark("after")
-    account = getattr(backend, "peak_account", dict)()
+    account: dict[str, int] = getattr(backend, "peak_account", dict)()
     del sink
     return {
         "rows": source.rows,

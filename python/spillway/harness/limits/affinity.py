@@ -22,7 +22,9 @@ def choose_cores(count: int) -> tuple[int, ...]:
     """
     available = sorted(os.sched_getaffinity(0))
     if not 1 <= count <= len(available):
-        raise OptionError(f"--cores {count}: this process may use {len(available)} cores; give 1 to {len(available)}")
+        raise OptionError(
+            f"--cores {count}: this process may use {len(available)} cores; give 1 to {len(available)}"
+        )
     return tuple(available[-count:])
 
 

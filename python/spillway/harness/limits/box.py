@@ -57,7 +57,7 @@ class Unlimited:
 
 
 class RlimitData:
-    """``RLIMIT_DATA``: private writable address space, resident or not, so it bites earlier than the others."""
+    """``RLIMIT_DATA``: private writable address space, resident or not, so it bites earlier."""
 
     kind = "rlimit-data"
 

@@ -21,7 +21,7 @@ _FINDERS: dict[str, Callable[[], Limiter | None]] = {
     "rlimit-data": RlimitData,
 }
 LIMIT_KINDS = tuple(_FINDERS)
-"""Every kind, the best first. ``RLIMIT_AS`` is none of them: it counts address space that is only reserved."""
+"""The kinds, the best first. ``RLIMIT_AS`` is none of them: it counts what is only reserved."""
 
 
 def detect_limiters() -> list[Limiter]:

@@ -13,8 +13,8 @@ INTERVAL_SECONDS = 0.001
 class GilTicker:
     """Ticks every millisecond from `start` to `stop`.
 
-    A gap runs from one tick to the next. It holds the wait for the GIL, and on a shared core also the wait for
-    the processor, so a few milliseconds are the floor when the writer keeps its one core busy.
+    A gap runs from one tick to the next. It holds the wait for the GIL, and on a shared core also the wait
+    for the processor, so a few milliseconds are the floor when the writer keeps its one core busy.
     """
 
     def __init__(self) -> None:

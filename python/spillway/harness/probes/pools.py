@@ -1,4 +1,4 @@
-"""Thread pools and memory pools: set, read back, released. Looks only at libraries that are already imported."""
+"""Thread and memory pools: set, read back, released. Looks only at libraries that are imported already."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Resident memory of this process, exactly, from procfs. Standard library only.
 
-The kernel keeps the high-water mark ``VmHWM``; writing ``5`` to ``clear_refs`` sets it back to what is resident
-now, so a phase's peak is read without any sampling. ``ru_maxrss`` would not do: it survives fork and exec.
+The kernel keeps the high-water mark ``VmHWM``; writing ``5`` to ``clear_refs`` sets it back to what is
+resident now, so a phase's peak is read without any sampling. ``ru_maxrss`` would not do: it survives fork and
+exec.
 """
 
 from __future__ import annotations

@@ -1,0 +1,61 @@
+"""Every backend under pytest-benchmark: how long one small file takes, in this process.
+
+For a quick comparison while changing a writer. Nothing is pinned, limited or read back here; a figure to quote
+comes from ``spillway bench``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from spillway import backends, datasets
+from spillway.backends import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pytest_benchmark.fixture import BenchmarkFixture
+
+BATCHES = 2
+ROUNDS = 5
+SETTINGS = Settings(codec="zstd", level=1, row_group_rows=1_048_576, threads=1)
+
+
+@pytest.fixture(scope="module", params=datasets.names())
+def rows(request: pytest.FixtureRequest) -> list[pa.RecordBatch]:
+    return list(datasets.batches(request.param, 1, BATCHES * datasets.CHUNK_ROWS))
+
+
+@pytest.mark.parametrize("mode", ["batches", "table"])
+@pytest.mark.parametrize("name", backends.names())
+def test_write(
+    benchmark: BenchmarkFixture, tmp_path: Path, rows: list[pa.RecordBatch], name: str, mode: str
+) -> None:
+    data = [pa.Table.from_batches(rows)] if mode == "table" else rows
+    path = tmp_path / "file.parquet"
+    benchmark.group = mode
+    benchmark.extra_info["rows"] = BATCHES * datasets.CHUNK_ROWS
+    benchmark.pedantic(_write, setup=_fresh(backends.load(name), path, data), rounds=ROUNDS, warmup_rounds=1)
+    assert pq.read_metadata(path).num_rows == BATCHES * datasets.CHUNK_ROWS
+
+
+def _fresh(
+    backend: backends.Backend, path: Path, data: list[pa.RecordBatch]
+) -> Callable[[], tuple[tuple, dict]]:
+    def setup() -> tuple[tuple, dict]:
+        path.unlink(missing_ok=True)
+        return (backend, path, data), {}
+
+    return setup
+
+
+def _write(backend: backends.Backend, path: Path, data: list[pa.RecordBatch]) -> None:
+    sink = backend.open(path, data[0].schema, SETTINGS)
+    for each in data:
+        sink.write(each)
+    sink.close()

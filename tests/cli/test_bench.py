@@ -1,0 +1,283 @@
+"""`spillway bench` from its command line to the files it leaves."""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from spillway import datasets
+from spillway.cli.bench import bench, parse_bytes
+from spillway.harness import samples
+from spillway.harness.figures import draw_figures
+from spillway.harness.report import write_report
+from spillway.harness.summary import read_run
+
+app = typer.Typer()
+app.command()(bench)
+
+IN_MEMORY = "/dev/shm/spillway-runs"  # noqa: S108 - to be refused
+QUICK = ["--rows", "2000,10000", "--backend", "pyarrow-streaming,arro3", "--validate", "none"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _cache(tmp_path_factory):
+    patch = pytest.MonkeyPatch()
+    patch.setenv("SPILLWAY_CACHE", str(tmp_path_factory.mktemp("cache")))
+    yield
+    patch.undo()
+
+
+@pytest.fixture(scope="module")
+def runs(request, tmp_path_factory):
+    """A folder for runs in the checkout: the system's temporary folder may lie in memory."""
+    base = request.config.rootpath / ".build" / tmp_path_factory.mktemp("runs").name
+    base.mkdir(parents=True, exist_ok=True)
+    yield base
+    subprocess.run(["rm", "-r", str(base)], check=True)  # noqa: S607
+
+
+@pytest.fixture(scope="module")
+def run(runs):
+    """One small run with both modes, a limit and two samples a cell; its folder and what was printed."""
+    result = CliRunner().invoke(
+        app, [*QUICK, "--samples", "2", "--memory", "2276MB", "--out", str(runs / "whole")]
+    )
+    assert result.exit_code == 0, result.output
+    (folder,) = (runs / "whole").iterdir()
+    return folder, result.output
+
+
+def test_a_run_leaves_its_files_and_no_output(run):
+    folder, _ = run
+    assert {path.name for path in folder.iterdir()} == {
+        "samples.jsonl",
+        "sample.schema.json",
+        "environment.json",
+        "allocations.jsonl",
+        "report.md",
+        "figures",
+    }
+    assert {path.stem for path in (folder / "figures").iterdir()} == {
+        "throughput-batches-2276MB",
+        "peak-rss-batches-2276MB",
+        "rss-over-time-batches-2276MB",
+        "rss-over-time-table-2276MB",
+        "allocations-batches",
+        "allocations-table",
+    }
+
+
+def test_every_cell_has_its_samples_and_every_sample_fits_the_schema(run):
+    taken = samples.read_lines(run[0] / samples.SAMPLES)
+    for sample in taken:
+        samples.validate_sample(sample)
+        assert sample["outcome"] == "ok"
+    cells = [(s["cell"]["backend"], s["cell"]["mode"], s["cell"]["rows"]) for s in taken]
+    # Batches at both sizes and tables at the largest, for two backends, twice.
+    assert len(cells) == 12
+    assert {cells.count(cell) for cell in cells} == {2}
+
+
+def test_a_sample_holds_every_measure(run):
+    for sample in samples.read_lines(run[0] / samples.SAMPLES):
+        assert sample["throughput"]["rows_per_second"] > 0
+        assert sample["memory"]["growth_bytes"] > 0
+        assert sample["use"]["minor_faults"] > 0
+        assert sample["gil"]["ticks"] > 0
+        assert sample["output"]["row_groups"] == 1
+        assert len(sample["output"]["encodings"]) == 52
+        assert sample["affinity_cores"] == 1
+        assert sample["cell"]["limit_kind"] != "none"
+
+
+def test_the_limit_is_proved_and_the_proof_recorded(run):
+    (proof,) = samples.read_json(run[0] / samples.ENVIRONMENT)["limit_proofs"]
+    assert proof["holds"]
+    assert 0.9 <= proof["died_at_bytes"] / 2276e6 <= 1.1
+
+
+def test_the_machine_is_named_by_its_processor_alone(run):
+    texts = [path.read_text() for path in run[0].iterdir() if path.suffix in {".json", ".jsonl", ".md"}]
+    host = re.compile(rf"\b{re.escape(platform.node())}\b")
+    for text in texts:
+        assert not host.search(text)
+        assert str(Path.home()) not in text
+        assert str(Path.cwd()) not in text
+        assert not re.search(r'"/(?:home|root|tmp|work|usr|opt|var)/', text)
+
+
+def test_the_samples_are_read_in_one_line(run):
+    path = str(run[0] / samples.SAMPLES)
+    assert pl.read_ndjson(path).height == 12
+    assert len(pd.read_json(path, lines=True)) == 12
+    assert duckdb.read_json(path).filter("outcome = 'ok'").count("*").fetchall() == [(12,)]
+    assert pl.read_ndjson(path)["cell"].struct.field("rows").to_list().count(10_000) == 8
+
+
+@pytest.mark.spark
+def test_the_samples_are_read_by_spark_in_one_line(run, spark):
+    path = str(run[0] / samples.SAMPLES)
+    assert spark.read.json(path).where("outcome = 'ok' and cell.rows = 10000").count() == 8
+
+
+def test_the_table_marks_the_best_and_shows_intervals(run):
+    output = run[1]
+    assert "pyarrow-streaming" in output
+    assert re.search(r"\d+K \[[\d,]+K?, [\d,]+K?\]\*", output)
+    assert "report:" in output
+
+
+def test_the_report_shows_environment_caveats_and_figures(run):
+    report = (run[0] / "report.md").read_text()
+    for figure in (run[0] / "figures").iterdir():
+        assert f"(figures/{figure.name})" in report
+    assert "is proved" in report
+    assert "2 samples a cell are too few" in report
+    assert re.search(r"\*\*[\d,]+K", report)
+
+
+def test_a_report_is_made_again_from_the_disk_alone(run):
+    before = (run[0] / "report.md").read_text()
+    summary = read_run(run[0])
+    assert write_report(summary, draw_figures(summary)).read_text() == before
+
+
+def test_a_users_own_file_is_measured(runs, tmp_path):
+    path = tmp_path / "mine.csv"
+    path.write_text("id,name\n" + "".join(f"{n},name {n % 9}\n" for n in range(5000)))
+    out = str(runs / "own")
+    arguments = ["--input", str(path), "--rows", "5000", "--mode", "table", "--samples", "1", "--no-trace"]
+    result = CliRunner().invoke(app, [*arguments, "--backend", "duckdb", "--validate", "none", "--out", out])
+    assert result.exit_code == 0, result.output
+    assert "5,000 rows" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--backend", "parquet-cpp"], "choose from: native"),
+        (["--rows", "many"], "give whole numbers"),
+        (["--codec", "lzo"], "choose from: zstd"),
+        (["--level", "99"], "zstd takes 1 to 22"),
+        (["--memory", "plenty"], "512MiB"),
+        (["--memory", "64MB", "--limit-kind", "ulimit"], "choose from: cgroup-v2"),
+        (["--cores", "4096"], "this process may use"),
+        (["--validate", "excel"], "spark, pyarrow, polars, duckdb"),
+        (["--out", IN_MEMORY], "choose a folder on a disk"),
+        (["--out", "/proc/version/runs"], "choose a folder that can be written"),
+        (["--input", "absent.parquet"], "absent.parquet"),
+        (["--mode", "stream"], "batches, table"),
+    ],
+)
+def test_an_option_that_cannot_be_says_what_to_do(runs, arguments, words):
+    defaults = ["--rows", "2000", "--validate", "none", "--out", str(runs / "wrong")]
+    result = CliRunner().invoke(app, [*defaults, *arguments])
+    assert result.exit_code == 2
+    assert words in result.output
+    assert "Traceback" not in result.output
+
+
+def test_more_rows_than_a_file_holds_is_an_error(runs, tmp_path):
+    path = tmp_path / "mine.csv"
+    path.write_text("id\n1\n2\n")
+    result = CliRunner().invoke(
+        app, ["--input", str(path), "--rows", "3", "--validate", "none", "--out", str(runs)]
+    )
+    assert result.exit_code == 2
+    assert "holds 2 rows" in result.output
+
+
+def test_an_absent_library_is_a_line_in_the_table(runs, monkeypatch):
+    monkeypatch.setattr(
+        "spillway.backends.registry.importlib.util.find_spec",
+        lambda name: None if name == "polars" else object(),
+    )
+    out = str(runs / "absent")
+    quick = ["--rows", "2000", "--samples", "1", "--no-trace", "--validate", "none", "--mode", "batches"]
+    result = CliRunner().invoke(app, [*quick, "--backend", "polars,arro3", "--out", out])
+    assert result.exit_code == 0, result.output
+    assert "polars is not installed" in " ".join(result.output.split())
+
+
+def test_ctrl_c_keeps_what_was_measured_and_leaves_nothing_running(runs):
+    out = runs / "interrupted"
+    command = "import typer; from spillway.cli.bench import bench; typer.run(bench)"
+    arguments = ["--samples", "500", "--validate", "none", "--memory", "1GB", "--out", str(out), *QUICK[:4]]
+    with subprocess.Popen(
+        [sys.executable, "-c", command, *arguments], stdout=subprocess.PIPE, text=True
+    ) as process:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and len(_samples_in(out)) < 3:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=60)
+        assert process.returncode == 130
+    (folder,) = out.iterdir()
+    assert 3 <= len(_samples_in(out)) < 100
+    assert "interrupted" in output
+    assert (folder / "report.md").exists()
+    assert not (folder / "outputs").exists()
+    assert not _children_of(process.pid)
+    assert not _groups_of(process.pid)
+
+
+def _samples_in(out):
+    return [line for path in out.glob("*/samples.jsonl") for line in path.read_text().splitlines()]
+
+
+def _children_of(pid):
+    """Processes that call this one their parent."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if f"PPid:\t{pid}\n" in (entry / "status").read_text():
+                    found.append(entry.name)
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+    return found
+
+
+def _groups_of(pid):
+    return list(Path("/sys/fs/cgroup").rglob(f"spillway-{pid}-*"))
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("2276MB", 2_276_000_000),
+        ("512MiB", 512 << 20),
+        ("1.5GB", 1_500_000_000),
+        ("4096", 4096),
+        ("10 kB", 10_000),
+    ],
+)
+def test_amounts_of_memory(text, size):
+    assert parse_bytes(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "MB", "12 parsecs", "-1MB"])
+def test_what_is_no_amount_of_memory(text):
+    with pytest.raises(ValueError, match="512MB"):
+        parse_bytes(text)
+
+
+def test_the_datasets_are_those_of_the_command():
+    assert datasets.names() == ("logs", "logs-nested")
+
+
+def test_the_schema_in_the_folder_is_the_one_that_was_checked(run):
+    assert json.loads((run[0] / "sample.schema.json").read_text()) == samples.sample_schema()
