@@ -9,6 +9,7 @@ expect, so that ``except ValueError`` and ``except OSError`` work as they do els
     ├── ClosedError(ValueError)       the writer is closed or was aborted
     ├── NotArrowError(TypeError)      the object has no Arrow PyCapsule interface
     ├── CorruptFileError(ValueError)  a file is not Parquet, or is truncated or damaged
+    ├── JavaError(RuntimeError)       there is no Java for Spark, it is too old, or it does not start
     └── MissingExtraError(ImportError)  an optional dependency is not installed; the message names the extra
 
 Errors of the operating system stay what they are: a missing directory is `FileNotFoundError`, a read-only one
@@ -20,6 +21,7 @@ from __future__ import annotations
 __all__ = [
     "ClosedError",
     "CorruptFileError",
+    "JavaError",
     "MissingExtraError",
     "NotArrowError",
     "OptionError",
@@ -50,6 +52,10 @@ class NotArrowError(SpillwayError, TypeError):
 
 class CorruptFileError(SpillwayError, ValueError):
     """The file is not Parquet, or it is truncated or damaged."""
+
+
+class JavaError(SpillwayError, RuntimeError):
+    """There is no Java for Spark, it is too old, or Spark's JVM does not start."""
 
 
 class MissingExtraError(SpillwayError, ImportError):

@@ -1,0 +1,100 @@
+"""``spillway validate``: read Parquet files back with other engines and hold them against their source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spillway.validation import Verdict
+
+__all__ = ["validate"]
+
+
+def validate(
+    files: Annotated[list[Path], typer.Argument(help="Parquet files that should hold the source's rows.")],
+    against: Annotated[
+        Path, typer.Option(help="The source that holds the truth: an Arrow IPC file or a Parquet file.")
+    ],
+    rows: Annotated[
+        int | None, typer.Option(min=0, help="Hold the files against the first ROWS rows of the source only.")
+    ] = None,
+    engine: Annotated[
+        str, typer.Option(help="Engines to read with, with commas between: spark, pyarrow, polars, duckdb.")
+    ] = "spark,pyarrow,polars,duckdb",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the verdicts as one JSON document instead of a table.")
+    ] = False,
+) -> None:
+    """Check that FILES hold the rows of a source, value by value, in its order.
+
+    Every engine decodes each file with its own reader, Spark with both of its two. What differs is named with
+    its row and column and both values. A reader is excused from a file when it fails alike on pyarrow's own file
+    of the same rows. Exits with 1 when a file is at fault.
+
+    Example: spillway validate out.parquet --against rows.arrow --engine pyarrow,polars
+    """
+    from spillway.errors import SpillwayError
+    from spillway.validation import Source, summary
+
+    engines = [name.strip() for name in engine.split(",") if name.strip()]
+    try:
+        verdicts = _run(files, Source(against, rows), engines)
+    except (SpillwayError, OSError) as error:
+        typer.echo(f"spillway validate: {error}", err=True)
+        raise typer.Exit(2) from error
+    if as_json:
+        _print_json(verdicts)
+    else:
+        _print_table(verdicts)
+        for line in summary(verdicts):
+            typer.echo(line)
+    if any(verdict.failed for verdict in verdicts):
+        raise typer.Exit(1)
+
+
+def _run(files: list[Path], source: object, engines: list[str]) -> Sequence[Verdict]:
+    from typing import cast
+
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from spillway.validation import Source
+    from spillway.validation import validate as validate_files
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("preparing", total=None)
+
+        def show(done: int, total: int, what: str) -> None:
+            bar.update(task, completed=done, total=total or None, description=what)
+
+        return validate_files(files, cast("Source", source), engines, progress=show)
+
+
+def _print_table(verdicts: Sequence[Verdict]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("file", "reader", "verdict", "seconds")
+    for verdict in verdicts:
+        word = "ok" if verdict.ok else "excused" if verdict.excused else "MISMATCH"
+        table.add_row(str(verdict.file), verdict.engine, word, f"{verdict.seconds:.2f}")
+    Console().print(table)
+    for verdict in verdicts:
+        if verdict.mismatch is not None:
+            note = "excused: pyarrow's own file is read alike: " if verdict.excused else ""
+            typer.echo(f"{verdict.file}: {verdict.engine}: {note}{verdict.mismatch.message}")
+
+
+def _print_json(verdicts: Sequence[Verdict]) -> None:
+    import json
+
+    from spillway.validation import summary
+
+    document = {"verdicts": [verdict.as_json() for verdict in verdicts], "summary": summary(verdicts)}
+    typer.echo(json.dumps(document, indent=2, ensure_ascii=False))

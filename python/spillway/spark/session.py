@@ -1,0 +1,188 @@
+"""A local Spark session with every setting pinned, in a process group of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import spillway
+from spillway.errors import JavaError, MissingExtraError
+from spillway.spark.java import find_java
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql import SparkSession
+
+__all__ = ["local_session", "stop_session"]
+
+_log = logging.getLogger(__name__)
+
+# What would make this session another one than the wheel of PySpark beside us.
+_FOREIGN = ("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_REMOTE", "PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT")
+_STOP_SECONDS = 20.0
+
+
+def local_session(
+    app_name: str,
+    *,
+    cores: int = 2,
+    memory: str = "2g",
+    say: Callable[[str], None] | None = None,
+) -> SparkSession:
+    """Start Spark on this machine: loopback only, UTC, no web UI, this Python for its workers.
+
+    The JVM takes some ten seconds to start. It runs in a session of its own, so Ctrl-C does not reach it, and ends
+    by itself when this process does; `stop_session` ends it earlier.
+
+    Args:
+        app_name: The name of the application.
+        cores: Threads of the local master, and so Python workers.
+        memory: The JVM's heap, as Spark spells sizes.
+        say: Told in one line what is being waited for; by default the log is.
+
+    Raises:
+        MissingExtraError: PySpark or pandas is not installed.
+        JavaError: There is no Java, it is too old, or the JVM does not start.
+    """
+    say = say or _log.info
+    try:
+        import pandas  # noqa: F401  # PySpark's Arrow path imports it
+        from pyspark.sql import SparkSession
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(error.name or "pyspark", "spark", "run Spark") from error
+    java = find_java()
+    say(f"starting Spark on {cores} cores; this takes some ten seconds")
+    started = time.monotonic()
+    scratch = tempfile.mkdtemp(prefix="spillway-spark-")
+    try:
+        context = _start_context(_settings(app_name, cores, memory, scratch), java)
+    except BaseException:
+        shutil.rmtree(scratch, ignore_errors=True)
+        raise
+    say(f"Spark {context.version} runs after {time.monotonic() - started:.0f} s")
+    return cast("SparkSession", SparkSession.builder.getOrCreate())
+
+
+def stop_session(session: SparkSession) -> None:
+    """Stop Spark and its JVM, at once if it does not go by itself; nothing happens when it is gone already."""
+    from py4j.protocol import Py4JError
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway  # noqa: SLF001  # there is no public way to the JVM's process
+    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+    scratch = getattr(gateway, "spillway_scratch", None)
+    try:
+        with contextlib.suppress(Py4JError, OSError):  # the JVM may be dead
+            session.stop()
+        if gateway is not None:
+            with contextlib.suppress(Py4JError, OSError):
+                gateway.shutdown()
+    finally:
+        SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001  # else a next session would call the dead one
+        if process is not None:
+            _end(process)
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _settings(app_name: str, cores: int, memory: str, scratch: str) -> dict[str, str]:
+    log = Path(__file__).with_name("log4j2.properties").as_uri()
+    return {
+        "spark.app.name": app_name,
+        "spark.master": f"local[{cores}]",
+        "spark.driver.memory": memory,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": f'-Dlog4j2.configurationFile="{log}"',
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.local.dir": scratch,
+        "spark.sql.warehouse.dir": Path(scratch, "warehouse").as_uri(),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.caseSensitive": "true",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+        "spark.python.worker.reuse": "true",
+        "spark.log.structuredLogging.enabled": "false",
+    }
+
+
+@contextlib.contextmanager
+def _environment(java: Path) -> Iterator[None]:
+    """The environment that the JVM and its Python workers inherit; this process's own is given back."""
+    before = dict(os.environ)
+    package = str(Path(cast("str", spillway.__path__[0])).parent)
+    inherited = [before["PYTHONPATH"]] if before.get("PYTHONPATH") else []
+    for name in _FOREIGN:
+        os.environ.pop(name, None)
+    os.environ.update(
+        JAVA_HOME=str(java.resolve().parent.parent),
+        SPARK_LOCAL_IP="127.0.0.1",
+        PYSPARK_PYTHON=sys.executable,
+        PYSPARK_DRIVER_PYTHON=sys.executable,
+        PYTHONPATH=os.pathsep.join([package, *inherited]),
+    )
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _start_context(settings: dict[str, str], java: Path) -> Any:  # PySpark ships no types
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.java_gateway import launch_gateway
+
+    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    with tempfile.TemporaryFile() as output, _environment(java), _signal_handler_kept():
+        try:
+            gateway = launch_gateway(
+                conf, {"start_new_session": True, "stdout": output, "stderr": subprocess.STDOUT}
+            )
+        except PySparkRuntimeError as error:
+            output.seek(0)
+            said = output.read().decode(errors="replace").strip()[-2000:]
+            raise JavaError(f"Spark's JVM ended as it started; it said: {said or 'nothing'}") from error
+        gateway.spillway_scratch = settings["spark.local.dir"]
+        try:
+            return SparkContext(conf=conf, gateway=gateway)
+        except BaseException:
+            SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+            _end(gateway.proc)
+            raise
+
+
+@contextlib.contextmanager
+def _signal_handler_kept() -> Iterator[None]:
+    """PySpark replaces the handler of Ctrl-C for good; here it stays the program's own."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Wait for the JVM to see its input closed; kill its group if it does not."""
+    if process.stdin is not None:
+        process.stdin.close()
+    try:
+        process.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(_STOP_SECONDS)

@@ -1,0 +1,27 @@
+"""Read Parquet files back with other engines, and say whether they hold the rows that were written.
+
+A file is held against its source by digests: per column the counts of values and nulls, the smallest and largest
+value and a checksum; over whole rows a checksum that ignores their order and one that does not. Where they differ, a
+second pass names the first row and column, and both values. Writers keep the order of rows, so another order
+is a mismatch too, of a kind of its own.
+"""
+
+from __future__ import annotations
+
+from spillway._native import Digest
+from spillway.validation.truth import digest_source
+from spillway.validation.validator import Validator, validate
+from spillway.validation.verdict import ENGINES, READERS, Mismatch, Source, Verdict, summary
+
+__all__ = [
+    "ENGINES",
+    "READERS",
+    "Digest",
+    "Mismatch",
+    "Source",
+    "Validator",
+    "Verdict",
+    "digest_source",
+    "summary",
+    "validate",
+]

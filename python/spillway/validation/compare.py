@@ -1,0 +1,183 @@
+"""From what a reader saw to a mismatch: digests first, then row by row where they differ."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+
+from spillway._native import Digest, digest, row_hashes
+from spillway.validation.forms import LossyValueError, Plan, SchemaDiffersError, plan_reader
+from spillway.validation.truth import Truth, empty_digest
+from spillway.validation.verdict import Kind, Mismatch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from spillway.validation.engines import Reader
+
+__all__ = ["check", "describe", "first_differing", "lossy", "schema_differs", "unreadable"]
+
+_SHOWN = 160
+_ERROR_SHOWN = 400
+
+
+def check(reader: Reader, path: Path, truth: Truth) -> Mismatch | None:
+    """Read ``path`` with ``reader`` and say how it differs from the source, or None."""
+    try:
+        with reader.open(path) as (schema, batches):
+            plan = plan_reader(truth.plan.schema, schema, engine=reader.name)
+            found = _digest(batches, plan)
+        if found == truth.digest:
+            return None
+        with reader.open(path) as (_, batches):
+            return _first_difference(batches, plan, found, truth)
+    except SchemaDiffersError as error:
+        return schema_differs(error)
+    except _LossyAtError as error:
+        return lossy(error.cause, error.row, truth)
+    except reader.errors as error:
+        return unreadable(f"{type(error).__name__}: {error}")
+
+
+class _LossyAtError(Exception):
+    """A value that did not survive its cast, with its row in the file."""
+
+    def __init__(self, cause: LossyValueError, row: int) -> None:
+        super().__init__(str(cause))
+        self.cause, self.row = cause, row
+
+
+def _normalised(batches: Iterator[pa.RecordBatch], plan: Plan) -> Iterator[tuple[int, pa.RecordBatch]]:
+    start = 0
+    for batch in batches:
+        try:
+            yield start, plan.apply(batch)
+        except LossyValueError as error:
+            raise _LossyAtError(error, start + error.row) from error
+        start += batch.num_rows
+
+
+def _digest(batches: Iterator[pa.RecordBatch], plan: Plan) -> Digest:
+    total = empty_digest(plan.schema)
+    for start, batch in _normalised(batches, plan):
+        total = total.merge(digest(batch, first_row=start))
+    return total
+
+
+def _first_difference(batches: Iterator[pa.RecordBatch], plan: Plan, found: Digest, truth: Truth) -> Mismatch:
+    expected = truth.hashes
+    rows = 0
+    for start, batch in _normalised(batches, plan):
+        row = first_differing(expected, row_hashes(batch), start)
+        if row is not None:
+            return describe(truth, found, row, batch.slice(row - start, 1))
+        rows = start + batch.num_rows
+    return describe(truth, found, rows, None)
+
+
+def first_differing(expected: NDArray[np.uint64], words: bytes, start: int) -> int | None:
+    """The first row of a batch, counted in the file, whose hash is not the expected one."""
+    actual = np.frombuffer(words, dtype="<u8")
+    window = expected[start : start + len(actual)]
+    differs = np.flatnonzero(window != actual[: len(window)])
+    if len(differs):
+        return start + int(differs[0])
+    return start + len(window) if len(window) < len(actual) else None
+
+
+def describe(truth: Truth, found: Digest, row: int, actual: pa.RecordBatch | None) -> Mismatch:
+    """Name the first column that differs in ``row``, given the reader's row there, or None past its end."""
+    kind = _kind(truth.digest, found)
+    expected = truth.row(row)
+    if expected is None and actual is None:
+        message = "its digest differs from the source's, and on a second reading every row agrees"
+        return Mismatch("unstable", None, None, None, None, message)
+    column, want, have = _first_column(expected, actual)
+    lead = {
+        "row_count": f"{found.rows} rows instead of {truth.digest.rows}",
+        "row_order": "the same rows in another order",
+    }.get(kind, "values differ")
+    message = f"{lead}; first at row {row}, column {column!r}: expected {want}, got {have}"
+    return Mismatch(kind, column, row, want, have, message)
+
+
+def schema_differs(error: SchemaDiffersError) -> Mismatch:
+    """The mismatch of a reader's columns."""
+    return Mismatch("schema", error.column, None, error.expected, error.actual, str(error))
+
+
+def lossy(error: LossyValueError, row: int, truth: Truth) -> Mismatch:
+    """The mismatch of a value that the source's type cannot hold."""
+    source = truth.row(row)
+    want = "no row" if source is None else _show(source.column(error.column)[0])
+    have = f"{_show(error.value)}, which {error.target} cannot hold"
+    message = f"values differ; first at row {row}, column {error.column!r}: expected {want}, got {have}"
+    return Mismatch("values", error.column, row, want, have, message)
+
+
+def unreadable(said: str) -> Mismatch:
+    """The mismatch of a file that a reader refuses, in its own words."""
+    return Mismatch(
+        "unreadable", None, None, None, None, "cannot be read: " + " ".join(said.split())[:_ERROR_SHOWN]
+    )
+
+
+def _kind(expected: Digest, found: Digest) -> Kind:
+    if expected.rows != found.rows:
+        return "row_count"
+    return "row_order" if expected.row_checksum == found.row_checksum else "values"
+
+
+def _first_column(expected: pa.RecordBatch | None, actual: pa.RecordBatch | None) -> tuple[str, str, str]:
+    """The first differing column of two single rows, and both values as text."""
+    if expected is None or actual is None:
+        row = expected if actual is None else actual
+        assert row is not None, "a row that neither side has cannot differ"  # noqa: S101
+        value = _show(row.column(0)[0])
+        return row.schema.names[0], *((value, "no row") if actual is None else ("no row", value))
+    for index, name in enumerate(expected.schema.names):
+        if row_hashes(expected.select([index])) != row_hashes(actual.select([index])):
+            want, have = _show_both(expected.column(index)[0], actual.column(index)[0])
+            return name, want, have
+    raise AssertionError("rows whose hashes differ have a column that differs")
+
+
+def _show_both(want: pa.Scalar, have: pa.Scalar) -> tuple[str, str]:  # type: ignore[type-arg]  # generic in the stubs only
+    """Both values as text; of long ones, the part where they begin to differ."""
+    texts = _text(want), _text(have)
+    same = next((i for i, (a, b) in enumerate(zip(*texts, strict=False)) if a != b), min(map(len, texts)))
+    start = max(0, same - _SHOWN // 4) if max(map(len, texts)) > _SHOWN else 0
+    return _cut(texts[0], start), _cut(texts[1], start)
+
+
+def _show(value: pa.Scalar) -> str:  # type: ignore[type-arg]  # generic in the stubs only
+    return _cut(_text(value), 0)
+
+
+def _cut(text: str, start: int) -> str:
+    shown = text[start : start + _SHOWN]
+    return ("…" if start else "") + shown + ("…" if start + _SHOWN < len(text) else "")
+
+
+def _text(value: pa.Scalar) -> str:  # type: ignore[type-arg]  # generic in the stubs only
+    """A value as Python would write it; times as Arrow writes them, to the nanosecond."""
+    if not value.is_valid:
+        return "null"
+    if pt.is_temporal(value.type) and not pt.is_duration(value.type):
+        return str(value.cast(pa.string()).as_py())
+    if pt.is_duration(value.type):
+        return f"{value.cast(pa.int64()).as_py()} {value.type.unit}"
+    if pt.is_nested(value.type):
+        return str(pa.array([value], value.type)) if _holds_times(value.type) else repr(value.as_py())
+    return repr(value.as_py())
+
+
+def _holds_times(kind: pa.DataType) -> bool:
+    """Whether nanoseconds may lie inside, which Python's own types cannot show."""
+    return pt.is_temporal(kind) or any(_holds_times(kind.field(i).type) for i in range(kind.num_fields))

@@ -1,0 +1,260 @@
+"""Every file against its source by every reader, each distinct content once, in one Spark session."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from spillway.errors import OptionError
+from spillway.validation.compare import check
+from spillway.validation.engines import load_reader
+from spillway.validation.excuses import excuses, write_reference
+from spillway.validation.truth import Truth
+from spillway.validation.verdict import ENGINES, READERS, Mismatch, Source, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from spillway.validation.spark_reader import SparkReader
+
+__all__ = ["Progress", "Validator", "validate"]
+
+Progress = "Callable[[int, int, str], None]"
+"""Told of readings done, readings in all, and what is being done."""
+
+
+def validate(
+    files: Sequence[Path],
+    against: Source,
+    engines: Sequence[str] = ENGINES,
+    *,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> list[Verdict]:
+    """Read every file with every engine and hold what it sees against the source.
+
+    Args:
+        files: Parquet files that should all hold the source's rows in its order.
+        against: The truth.
+        engines: Some of `ENGINES`.
+        progress: Told of readings done, readings in all, and what is being done.
+
+    Returns:
+        One verdict per file and reader, file by file.
+
+    Raises:
+        OptionError: An engine is unknown, or the source holds too few rows.
+        FileNotFoundError: A file or the source is missing.
+        MissingExtraError: An engine is not installed.
+        JavaError: Spark was asked for and there is no Java for it.
+    """
+    with Validator(engines, progress=progress) as validator:
+        return validator.validate([(file, against) for file in files])
+
+
+@dataclass(frozen=True)
+class _Content:
+    """One content to be read: a link to a file that has it, under a name without surprises."""
+
+    link: Path
+    file: Path
+    truth: Truth
+    source: Source
+
+
+@dataclass
+class _Work:
+    """The distinct contents, and which of them each job asks for."""
+
+    contents: dict[tuple[str, Source], _Content] = field(default_factory=dict)
+    jobs: list[tuple[Path, tuple[str, Source]]] = field(default_factory=list)
+
+
+class Validator:
+    """Validates files against several sources, with one Spark session for all.
+
+    A context manager: leaving it stops a Spark that it started and removes its scratch files.
+
+    Args:
+        engines: Some of `ENGINES`.
+        spark: A session to use instead of starting one; it is not stopped.
+        progress: Told of readings done, readings in all, and what is being done.
+
+    Raises:
+        OptionError: An engine is unknown, or there is none.
+    """
+
+    def __init__(
+        self,
+        engines: Sequence[str] = ENGINES,
+        *,
+        spark: SparkSession | None = None,
+        progress: Callable[[int, int, str], None] | None = None,
+    ) -> None:
+        unknown = [engine for engine in engines if engine not in ENGINES]
+        if unknown or not engines:
+            wrong = f"unknown engine {unknown[0]!r}" if unknown else "no engine was named"
+            raise OptionError(f"{wrong}; accepted are {', '.join(ENGINES)}")
+        self._engines = tuple(dict.fromkeys(engines))
+        self._spark = spark
+        self._progress = progress or (lambda done, total, what: None)
+        self._done = self._total = 0
+        self._stack = ExitStack()
+        self._numbers = count(1)
+        self._truths: dict[Source, Truth] = {}
+        self._references: dict[Source, Path | None] = {}
+        self._on_reference: dict[tuple[str, Source], Mismatch | None] = {}
+        self._verdicts: dict[tuple[str, str, Source], Verdict] = {}
+
+    def __enter__(self) -> Self:
+        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="spillway-validate-"))
+        self._scratch = Path(folder)
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._stack.close()
+
+    def validate(self, jobs: Iterable[tuple[Path, Source]]) -> list[Verdict]:
+        """Read every file with every engine; the verdicts come job by job, reader by reader.
+
+        Raises:
+            FileNotFoundError: A file or a source is missing.
+            OptionError: A source holds too few rows.
+            MissingExtraError: An engine is not installed.
+            JavaError: Spark was asked for and there is no Java for it.
+        """
+        work = self._prepare(jobs)
+        self._done, self._total = (
+            0,
+            len(work.contents) * sum(len(READERS[engine]) for engine in self._engines),
+        )
+        for engine in self._engines:
+            if engine == "spark":
+                self._read_with_spark(work)
+            else:
+                self._read_with(engine, work)
+        names = [name for engine in self._engines for name in READERS[engine]]
+        return [replace(self._verdicts[name, *key], file=file) for file, key in work.jobs for name in names]
+
+    def _prepare(self, jobs: Iterable[tuple[Path, Source]]) -> _Work:
+        work = _Work()
+        for file, source in jobs:
+            with file.open("rb") as content:
+                key = hashlib.file_digest(content, "sha256").hexdigest(), source
+            work.jobs.append((file, key))
+            known = any((name, *key) in self._verdicts for name in READERS[self._engines[0]])
+            if key not in work.contents and not known:
+                truth = self._truth(source)
+                work.contents[key] = _Content(self._link(file), file, truth, source)
+        return work
+
+    def _truth(self, source: Source) -> Truth:
+        if source not in self._truths:
+            truth = Truth(source)
+            self._progress(self._done, self._total, f"digesting {source.path.name}")
+            _ = truth.digest  # a source with too few rows is told of before anything is read
+            self._truths[source] = truth
+        return self._truths[source]
+
+    def _link(self, file: Path) -> Path:
+        """The file under a number: globs, hidden names and odd characters mean nothing to any reader then."""
+        link = self._scratch / f"{next(self._numbers):06}.parquet"
+        link.symlink_to(file.resolve())
+        return link
+
+    def _read_with(self, engine: str, work: _Work) -> None:
+        reader = load_reader(engine)
+        for key, content in work.contents.items():
+            self._tell(f"{engine} reads {content.file.name}")
+            started = time.perf_counter()
+            mismatch = check(reader, content.link, content.truth)
+            self._settle(
+                engine, key, content, mismatch, time.perf_counter() - started, self._try_with(engine)
+            )
+            self._done += 1
+        self._tell(f"{engine} is done")
+
+    def _try_with(self, engine: str) -> Callable[[Path, Truth], Mismatch | None]:
+        reader = load_reader(engine)
+        return lambda path, truth: check(reader, path, truth)
+
+    def _read_with_spark(self, work: _Work) -> None:
+        from spillway.validation.spark_reader import readers
+
+        if not work.contents:
+            return
+        for reader in readers(self._session()):
+            self._read_with_one_spark_reader(reader, work)
+
+    def _read_with_one_spark_reader(self, reader: SparkReader, work: _Work) -> None:
+        self._tell(f"{reader.name} reads {len(work.contents)} files")
+
+        def done(files: int) -> None:
+            self._done += files
+            self._tell(f"{reader.name} reads {len(work.contents)} files")
+
+        jobs = {content.link: content.truth for content in work.contents.values()}
+        results = reader.check(jobs, done=done)
+        for key, content in work.contents.items():
+            mismatch, seconds = results[content.link]
+            self._settle(
+                reader.name,
+                key,
+                content,
+                mismatch,
+                seconds,
+                lambda path, truth: reader.check({path: truth})[path][0],
+            )
+
+    def _settle(
+        self,
+        name: str,
+        key: tuple[str, Source],
+        content: _Content,
+        mismatch: Mismatch | None,
+        seconds: float,
+        read: Callable[[Path, Truth], Mismatch | None],
+    ) -> None:
+        """Keep the verdict, after giving a reader that failed the chance to fail on pyarrow's file too."""
+        if mismatch is not None:
+            mismatch = _rename(mismatch, content)
+        excused = mismatch is not None and excuses(mismatch, self._reference_mismatch(name, content, read))
+        self._verdicts[name, *key] = Verdict(content.file, name, mismatch is None, excused, mismatch, seconds)
+
+    def _reference_mismatch(
+        self, name: str, content: _Content, read: Callable[[Path, Truth], Mismatch | None]
+    ) -> Mismatch | None:
+        source = content.source
+        if source not in self._references:
+            path = self._scratch / f"{next(self._numbers):06}.parquet"
+            self._references[source] = path if write_reference(content.truth, path) else None
+        reference = self._references[source]
+        if reference is None:
+            return None
+        if (name, source) not in self._on_reference:
+            self._on_reference[name, source] = read(reference, content.truth)
+        return self._on_reference[name, source]
+
+    def _session(self) -> SparkSession:
+        if self._spark is None:
+            from spillway.spark.session import local_session, stop_session
+
+            self._spark = local_session("spillway-validate", say=self._tell)
+            self._stack.callback(stop_session, self._spark)
+        return self._spark
+
+    def _tell(self, what: str) -> None:
+        self._progress(self._done, self._total, what)
+
+
+def _rename(mismatch: Mismatch, content: _Content) -> Mismatch:
+    """What readers say of the link is true of the file."""
+    message = mismatch.message.replace(str(content.link), str(content.file))
+    return replace(mismatch, message=message.replace(content.link.name, content.file.name))
