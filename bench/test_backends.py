@@ -1,7 +1,7 @@
 """Every backend under pytest-benchmark: how long one small file takes, in this process.
 
-For a quick comparison while changing a writer. Nothing is pinned, limited or read back here; a figure to quote
-comes from ``spillway bench``.
+For a quick comparison while changing a writer. Nothing is pinned, limited or read back here; a figure to
+quote comes from ``spillway bench``.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import os
 import signal
 import time
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 MIB = 1 << 20
@@ -110,6 +111,20 @@ class LosingWriter(Writer):
         return data.slice(1)
 
 
+class SwappingWriter(Writer):
+    """Swaps two values of one column: counts, nulls, extremes and sums stay as they were."""
+
+    name = "swaps-two-values"
+    modes = frozenset({"batches"})
+
+    def wants(self, data):
+        if data.num_rows <= 1000:
+            return data
+        values = data.column(0)
+        column = pa.concat_arrays([values.take(pa.array([1, 0])), values.slice(2)])
+        return data.set_column(0, data.schema.field(0), column)
+
+
 class GarbageWriter(Writer):
     name = "writes-no-parquet"
 
@@ -182,6 +197,7 @@ ALL = (
     ExitingWriter,
     HangingWriter,
     LosingWriter,
+    SwappingWriter,
     GarbageWriter,
     HungryWriter,
     GluttonousWriter,

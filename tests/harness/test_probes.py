@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import time
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -20,6 +20,9 @@ from spillway.harness.probes.curve import CurveProbe
 from spillway.harness.probes.garbage import GarbageProbe
 from spillway.harness.probes.gil import GilTicker
 from spillway.harness.probes.memray_pass import read_curve
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MIB = 1 << 20
 

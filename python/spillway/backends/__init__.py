@@ -8,6 +8,17 @@ group ``spillway.backends``: a name that points to a `Backend` or to a class of 
 from __future__ import annotations
 
 from spillway.backends.protocol import CODECS, Backend, Mode, Settings, Sink
-from spillway.backends.registry import ENTRY_POINT_GROUP, load, missing, names
+from spillway.backends.registry import ENTRY_POINT_GROUP, load, missing, modes, names
 
-__all__ = ["CODECS", "ENTRY_POINT_GROUP", "Backend", "Mode", "Settings", "Sink", "load", "missing", "names"]
+__all__ = [
+    "CODECS",
+    "ENTRY_POINT_GROUP",
+    "Backend",
+    "Mode",
+    "Settings",
+    "Sink",
+    "load",
+    "missing",
+    "modes",
+    "names",
+]

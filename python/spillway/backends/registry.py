@@ -11,9 +11,9 @@ from spillway.errors import MissingExtraError, OptionError, SpillwayError
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-    from spillway.backends.protocol import Backend
+    from spillway.backends.protocol import Backend, Mode
 
-__all__ = ["ENTRY_POINT_GROUP", "load", "missing", "names"]
+__all__ = ["ENTRY_POINT_GROUP", "load", "missing", "modes", "names"]
 
 ENTRY_POINT_GROUP = "spillway.backends"
 
@@ -55,6 +55,17 @@ def load(name: str) -> Backend:
     if name not in registered:
         raise OptionError(f"there is no backend {name!r}; choose from: {', '.join(names())}")
     return _load_registered(name, registered[name])
+
+
+def modes(name: str) -> frozenset[Mode]:
+    """The modes a backend has; every built-in one has both.
+
+    Raises:
+        OptionError: No backend has this name.
+    """
+    if name in _BUILT_IN:
+        return frozenset({"batches", "table"})
+    return load(name).modes
 
 
 def missing(name: str) -> str | None:

@@ -115,6 +115,8 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
         )
     except (SpillwayError, OSError) as error:
         _fail(str(error))
+    except KeyboardInterrupt:
+        raise typer.Exit(_INTERRUPTED) from None
     _report(console, finished)
     if finished.interrupted:
         raise typer.Exit(_INTERRUPTED)
@@ -140,8 +142,8 @@ def _report(console: Console, finished: Finished) -> None:
         console.print(f"! {warning}", style="yellow", highlight=False)
     for mismatch in finished.mismatches:
         console.print(f"wrong output: {mismatch}", style="red", highlight=False)
-    if finished.validation is not None:
-        console.print(finished.validation, highlight=False)
+    for line in finished.validation:
+        console.print(line, highlight=False)
     if finished.interrupted:
         console.print("interrupted: the report covers the samples that were taken", style="yellow")
     console.print(f"report: {report}", highlight=False, soft_wrap=True)

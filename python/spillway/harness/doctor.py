@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import shutil
-import subprocess
 import tempfile
 import time
 from dataclasses import dataclass
@@ -31,7 +29,6 @@ __all__ = ["Finding", "examine"]
 _PLANTED = 200 << 20
 _CANARY_LIMIT = 256 << 20
 _WITHIN = 0.01
-_JAVA = 17
 _STEAL_WATCH_SECONDS = 0.5
 
 
@@ -174,13 +171,10 @@ def _backends() -> Iterator[Finding]:
 
 
 def _java() -> Finding:
-    subject = "Java for Spark"
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    if java is None or not Path(java).exists():
-        return Finding(
-            subject, "missing", f"not found: install Java {_JAVA}, or leave spark out of --validate"
-        )
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
-    version = said.splitlines()[0] if said else "says no version"
-    return Finding(subject, "ok" if f'"{_JAVA}' in version else "warning", version)
+    from spillway.spark.java import find_java
+
+    try:
+        find_java()
+    except SpillwayError as error:
+        return Finding("Java for Spark", "missing", f"{error} Or leave spark out of --validate.")
+    return Finding("Java for Spark", "ok", "found, and new enough")

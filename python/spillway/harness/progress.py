@@ -96,9 +96,9 @@ class Progress:
         self.say(f"reading {files} distinct outputs back with {', '.join(engines)}")
         self._begin(f"validating with {', '.join(engines)}", files)
 
-    def validated(self, files: int) -> None:
-        """Some were read back."""
-        self._bars.update(self._task_id, advance=files)
+    def validated(self, done: int, total: int, what: str) -> None:
+        """Some readings are done."""
+        self._bars.update(self._task_id, completed=done, total=total or None, description=what)
 
     def stop(self) -> None:
         """Clear the line."""

@@ -21,12 +21,13 @@ from spillway.harness.output import OutputFiles, require_disk
 from spillway.harness.plan import Cell, Options, plan_cells
 from spillway.harness.sample import SampleTaker
 from spillway.harness.schedule import schedule
-from spillway.harness.validate import validate_outputs
+from spillway.harness.validate import require_engines, validate_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from spillway.backends import Mode
     from spillway.harness.limits import Limiter
     from spillway.harness.progress import Progress
 
@@ -40,13 +41,13 @@ class Finished:
     Attributes:
         folder: The run's folder.
         interrupted: Ctrl-C ended it before all samples were taken.
-        validation: What was validated, in one line, or None.
+        validation: What was validated, a line per engine.
         mismatches: What validation found wrong, in words.
     """
 
     folder: Path
     interrupted: bool
-    validation: str | None
+    validation: tuple[str, ...]
     mismatches: tuple[str, ...]
 
 
@@ -77,7 +78,8 @@ def measure(  # noqa: PLR0913 - options, by keyword only
         OptionError: Something cannot be measured here; the message says what to do.
     """
     require_disk(out)
-    present, absent = _split_absent(options.backends)
+    require_engines(engines)
+    present, absent = _split_absent(options)
     if "native" in present:
         refuse_debug_build()
     limiter = _limiter(options)
@@ -88,7 +90,7 @@ def measure(  # noqa: PLR0913 - options, by keyword only
         chunk_rows=options.chunk_rows,
         progress=progress.preparing,
     )
-    cells = [cell for cell in plan_cells(options) if cell.backend in present]
+    cells = [cell for cell in plan_cells(options) if cell.mode in present.get(cell.backend, ())]
     run_id = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
     folder = out / run_id
     folder.mkdir()
@@ -146,7 +148,7 @@ def _finish(  # noqa: PLR0913 - the options of `measure`, handed on
 ) -> Finished:
     """Sample, trace and validate; whatever happens, output files that are not wanted go."""
     interrupted = False
-    validation: str | None = None
+    validation: list[str] = []
     mismatches: tuple[str, ...] = ()
     with ExitStack() as cleanup:
         if not keep_output:
@@ -162,7 +164,7 @@ def _finish(  # noqa: PLR0913 - the options of `measure`, handed on
             interrupted = True
         finally:
             progress.stop()
-    return Finished(folder, interrupted, validation, mismatches)
+    return Finished(folder, interrupted, tuple(validation), mismatches)
 
 
 def _take_samples(
@@ -184,11 +186,18 @@ def _limit_of(cell: Cell, limiter: Limiter) -> tuple[Limiter, int]:
     return (Unlimited(), 0) if cell.memory_bytes is None else (limiter, cell.memory_bytes)
 
 
-def _split_absent(wanted: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Backends that can run here, and why the others cannot."""
-    reasons = {name: backends.missing(name) for name in wanted}
-    absent = {name: reason for name, reason in reasons.items() if reason is not None}
-    present = [name for name in wanted if name not in absent]
+def _split_absent(options: Options) -> tuple[dict[str, frozenset[Mode]], dict[str, str]]:
+    """The modes of each backend that can run here, and why the others cannot."""
+    present: dict[str, frozenset[Mode]] = {}
+    absent: dict[str, str] = {}
+    for name in options.backends:
+        reason = backends.missing(name)
+        if reason is None and not backends.modes(name) & set(options.modes):
+            reason = f"it has no mode {' or '.join(options.modes)}"
+        if reason is None:
+            present[name] = backends.modes(name)
+        else:
+            absent[name] = reason
     if not present:
         raise OptionError("; ".join(f"{name}: {reason}" for name, reason in absent.items()))
     return present, absent

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from spillway.errors import MissingExtraError
 from spillway.harness import samples
+from spillway.harness.scrub import scrub
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,41 +18,50 @@ if TYPE_CHECKING:
     from spillway.harness.sample import SampleTaker
     from spillway.validation import Verdict
 
-__all__ = ["validate_outputs", "wrong_output_sentence"]
+__all__ = ["require_engines", "validate_outputs", "wrong_output_sentence"]
+
+
+def require_engines(engines: Sequence[str]) -> None:
+    """Check before a run what validation will need after it.
+
+    Raises:
+        JavaError: Spark is among the engines and there is no Java for it.
+        MissingExtraError: An engine is not installed.
+    """
+    for engine in engines:
+        package, extra = ("pyspark", "spark") if engine == "spark" else (engine, "bench")
+        if find_spec(package) is None:
+            raise MissingExtraError(package, extra, f"validate with {engine}")
+    if "spark" in engines:
+        from spillway.spark.java import find_java
+
+        find_java()
 
 
 def validate_outputs(
     folder: Path, taker: SampleTaker, engines: Sequence[str], progress: Progress
-) -> tuple[str, tuple[str, ...]]:
+) -> tuple[list[str], tuple[str, ...]]:
     """Validate each distinct content once with each engine and append the verdicts.
 
     Returns:
-        One line that says how many files held, and a sentence for each that did not.
+        A line per engine that says how many files held, and a sentence for each reading that did not.
     """
-    from spillway.validation import Source, validate
+    from spillway.validation import Source, Validator, summary
 
     contents = _distinct_contents(folder)
-    by_rows: dict[int, list[str]] = defaultdict(list)
-    for content_hash, (rows, _) in contents.items():
-        by_rows[rows].append(content_hash)
-    progress.validating(len(contents), engines)
-    failed: dict[str, list[str]] = {}
-    readers: dict[str, set[str]] = defaultdict(set)
-    for rows, hashes in sorted(by_rows.items()):
-        paths = {taker.files.path_of(content_hash): content_hash for content_hash in hashes}
-        for verdict in validate(list(paths), Source(taker.input, rows), engines):
-            content_hash = paths[verdict.file]
-            record = _record(taker.run_id, content_hash, rows, contents[content_hash][1], verdict)
-            samples.append(folder / samples.VALIDATION, record)
-            if verdict.ok or verdict.excused:
-                readers[verdict.engine].add(content_hash)
-            else:
-                failed.setdefault(content_hash, []).append(wrong_output_sentence(record))
-        progress.validated(len(hashes))
-    good = len(contents) - len(failed)
-    return f"validated by {', '.join(engines)}: {good} of {len(contents)}", tuple(
-        sentence for sentences in failed.values() for sentence in sentences
-    )
+    paths = {taker.files.path_of(content_hash): content_hash for content_hash in contents}
+    jobs = [(path, Source(taker.input, contents[content_hash][0])) for path, content_hash in paths.items()]
+    progress.validating(len(jobs), engines)
+    with Validator(engines, progress=progress.validated) as validator:
+        verdicts = validator.validate(jobs)
+    wrong = []
+    for verdict in verdicts:
+        content_hash = paths[verdict.file]
+        record = _record(taker.run_id, content_hash, *contents[content_hash], verdict)
+        samples.append(folder / samples.VALIDATION, record)
+        if verdict.failed:
+            wrong.append(wrong_output_sentence(record))
+    return summary(verdicts), tuple(wrong)
 
 
 def _distinct_contents(folder: Path) -> dict[str, tuple[int, int]]:
@@ -84,7 +96,7 @@ def _record(run_id: str, content_hash: str, rows: int, count: int, verdict: Verd
             "row": mismatch.row,
             "expected": None if mismatch.expected is None else str(mismatch.expected),
             "actual": None if mismatch.actual is None else str(mismatch.actual),
-            "message": mismatch.message,
+            "message": scrub(mismatch.message),
         },
     }
 

@@ -21,15 +21,14 @@ class GilTicker:
         self._last_ns = 0
         self._longest_ns = 0
         self._ticks = 0
+        self._running = threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._tick, name="spillway-gil-ticker", daemon=True)
 
     def start(self) -> None:
         """Start ticking, and return once the thread runs."""
-        running = threading.Event()
-        self._running = running
         self._thread.start()
-        running.wait()
+        self._running.wait()
         self._last_ns = time.perf_counter_ns()
         self._longest_ns = 0
         self._ticks = 0

@@ -1,0 +1,65 @@
+"""What samples wrote is read back once all timing is over, and a wrong value fails the run."""
+
+from __future__ import annotations
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from spillway.cli.bench import bench
+from spillway.errors import JavaError
+from spillway.harness import samples
+from spillway.harness.validate import require_engines
+
+app = typer.Typer()
+app.command()(bench)
+
+
+def run(disk_folder, *arguments):
+    shared = [
+        "--rows",
+        "10000",
+        "--samples",
+        "2",
+        "--no-trace",
+        "--memory",
+        "none",
+        "--out",
+        str(disk_folder),
+    ]
+    return CliRunner().invoke(app, [*shared, *arguments])
+
+
+def test_each_distinct_content_is_validated_once(disk_folder):
+    result = run(disk_folder, "--backend", "arro3,pyarrow-streaming", "--validate", "pyarrow,duckdb")
+    assert result.exit_code == 0, result.output
+    assert "validated by pyarrow: 2 of 2" in result.output
+    assert "validated by duckdb: 2 of 2" in result.output
+    (verdicts,) = [samples.read_lines(path) for path in disk_folder.glob("*/validation.jsonl")]
+    assert len(verdicts) == 4
+    assert {verdict["outcome"] for verdict in verdicts} == {"ok"}
+    # Each writer made the same file for both modes and both samples.
+    assert {verdict["samples"] for verdict in verdicts} == {4}
+
+
+@pytest.mark.usefixtures("misbehaving")
+def test_two_swapped_values_fail_the_run_and_are_named(disk_folder):
+    result = run(disk_folder, "--backend", "swaps-two-values", "--validate", "pyarrow")
+    assert result.exit_code == 1, result.output
+    assert "validated by pyarrow: 0 of 1" in result.output
+    (folder,) = disk_folder.iterdir()
+    (verdict,) = samples.read_lines(folder / samples.VALIDATION)
+    assert verdict["outcome"] == "wrong_output"
+    assert verdict["mismatch"]["row"] == 0
+    assert verdict["mismatch"]["column"] == "timestamp"
+    assert verdict["mismatch"]["expected"] != verdict["mismatch"]["actual"]
+    output = " ".join(result.output.split())
+    for named in (verdict["file"], "timestamp", str(verdict["mismatch"]["expected"])):
+        assert named in output
+    assert str(verdict["mismatch"]["actual"]) in (folder / "report.md").read_text()
+
+
+def test_missing_java_is_told_before_anything_is_measured(monkeypatch, tmp_path):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(JavaError, match="Java 17"):
+        require_engines(("spark",))
