@@ -12,12 +12,14 @@ from spillway.errors import (
     SchemaError,
     SpillwayError,
 )
+from spillway.inspection import FileReport, inspect_file
 from spillway.writer import ColumnResult, ParquetWriter, WriteResult, WriterOptions, write_parquet
 
 __all__ = [
     "ClosedError",
     "ColumnResult",
     "CorruptFileError",
+    "FileReport",
     "MissingExtraError",
     "NotArrowError",
     "OptionError",
@@ -28,6 +30,7 @@ __all__ = [
     "WriterOptions",
     "__version__",
     "build_info",
+    "inspect_file",
     "write_parquet",
 ]
 

@@ -5,6 +5,7 @@ Only the footer and the page indexes are read, so a file of any size is reported
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,9 +14,11 @@ from spillway import _native
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Iterable
 
 __all__ = [
     "ColumnChunkReport",
+    "ColumnTotals",
     "FileReport",
     "PageEncoding",
     "RowGroupReport",
@@ -61,7 +64,7 @@ class ColumnChunkReport:
     Attributes:
         path: Dotted path of the column.
         physical_type: Type of the stored values: ``INT64``, ``BYTE_ARRAY`` …
-        logical_type: What they mean: ``string``, ``timestamp(us, utc)`` …; None if the physical type says it all.
+        logical_type: What they mean: ``string``, ``timestamp(us, utc)`` …; None if the schema adds nothing.
         codec: Compression codec, as the format names it: ``ZSTD``, ``SNAPPY``, ``UNCOMPRESSED`` …
         encodings: All encodings in the chunk, those of levels included.
         encoding_stats: Pages by type and encoding; None if the writer did not record them.
@@ -150,6 +153,52 @@ class FileReport:
     metadata_keys: tuple[str, ...]
     row_groups: tuple[RowGroupReport, ...]
 
+    def column_totals(self) -> tuple[ColumnTotals, ...]:
+        """Each column over all row groups, in the schema's order."""
+        chunks: dict[str, list[ColumnChunkReport]] = {}
+        for group in self.row_groups:
+            for column in group.columns:
+                chunks.setdefault(column.path, []).append(column)
+        return tuple(_totals(path, found) for path, found in chunks.items())
+
+
+@dataclass(frozen=True)
+class ColumnTotals:
+    """One column over all row groups it is in.
+
+    Attributes:
+        path: Dotted path of the column.
+        type: Its logical type, or its physical type if there is no other.
+        codecs: Its compression codecs, each once.
+        encodings: Its encodings and the number of data pages that have them, the commonest first; where the
+            writer did not record the number it is None, and the encodings of levels are among them.
+        dictionary_chunks: Chunks with a dictionary page.
+        chunks: Chunks in all.
+        compressed_bytes: Size as stored.
+        uncompressed_bytes: Size before compression.
+        values: Values, nulls included.
+        nulls: Nulls; None if a chunk does not tell.
+        data_pages: Data pages; None if a chunk does not tell.
+        column_indexes: Chunks with a column index.
+        offset_indexes: Chunks with an offset index.
+        bloom_filters: Chunks with a bloom filter.
+    """
+
+    path: str
+    type: str
+    codecs: tuple[str, ...]
+    encodings: tuple[tuple[str, int | None], ...]
+    dictionary_chunks: int
+    chunks: int
+    compressed_bytes: int
+    uncompressed_bytes: int
+    values: int
+    nulls: int | None
+    data_pages: int | None
+    column_indexes: int
+    offset_indexes: int
+    bloom_filters: int
+
 
 def inspect_file(path: str | os.PathLike[str]) -> FileReport:
     """Report what a Parquet file holds, whoever wrote it.
@@ -178,6 +227,45 @@ def inspect_file(path: str | os.PathLike[str]) -> FileReport:
         metadata_keys=tuple(found["metadata_keys"]),
         row_groups=tuple(_row_group(group) for group in found["row_groups"]),
     )
+
+
+def _totals(path: str, chunks: list[ColumnChunkReport]) -> ColumnTotals:
+    return ColumnTotals(
+        path=path,
+        type=chunks[0].logical_type or chunks[0].physical_type,
+        codecs=tuple(dict.fromkeys(chunk.codec for chunk in chunks)),
+        encodings=_encodings(chunks),
+        dictionary_chunks=sum(chunk.dictionary_page for chunk in chunks),
+        chunks=len(chunks),
+        compressed_bytes=sum(chunk.compressed_bytes for chunk in chunks),
+        uncompressed_bytes=sum(chunk.uncompressed_bytes for chunk in chunks),
+        values=sum(chunk.values for chunk in chunks),
+        nulls=_sum_if_all_known(chunk.nulls for chunk in chunks),
+        data_pages=_sum_if_all_known(chunk.data_pages for chunk in chunks),
+        column_indexes=sum(chunk.column_index for chunk in chunks),
+        offset_indexes=sum(chunk.offset_index for chunk in chunks),
+        bloom_filters=sum(chunk.bloom_filter for chunk in chunks),
+    )
+
+
+def _encodings(chunks: list[ColumnChunkReport]) -> tuple[tuple[str, int | None], ...]:
+    pages: Counter[str] = Counter()
+    for chunk in chunks:
+        if chunk.encoding_stats is None:
+            return tuple((encoding, None) for encoding in sorted({e for c in chunks for e in c.encodings}))
+        for entry in chunk.encoding_stats:
+            if entry.page_type.startswith("DATA_PAGE"):
+                pages[entry.encoding] += entry.pages
+    return tuple(pages.most_common())
+
+
+def _sum_if_all_known(counts: Iterable[int | None]) -> int | None:
+    total = 0
+    for count in counts:
+        if count is None:
+            return None
+        total += count
+    return total
 
 
 def _row_group(found: _native.RowGroupDict) -> RowGroupReport:

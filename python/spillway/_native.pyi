@@ -1,0 +1,91 @@
+# Types of the compiled module; stubtest checks them against it.
+
+from typing import Any, TypedDict, final, type_check_only
+
+from spillway.writer import WriterOptions
+
+__all__ = ["Digest", "Writer", "build_info", "check_options", "digest", "inspect", "row_hashes"]
+
+def build_info() -> dict[str, Any]: ...
+def check_options(options: WriterOptions) -> None: ...
+
+@final
+class Writer:
+    def __new__(cls, destination: object, schema: object | None, options: WriterOptions) -> Writer: ...
+    def write(self, data: object) -> None: ...
+    def flush(self) -> None: ...
+    def close(self) -> None: ...
+    def abort(self) -> None: ...
+    @property
+    def bytes_written(self) -> int: ...
+    @property
+    def closed(self) -> bool: ...
+    @property
+    def result(self) -> dict[str, Any] | None: ...
+
+@final
+class Digest:
+    @staticmethod
+    def from_bytes(data: bytes) -> Digest: ...
+    def to_bytes(self) -> bytes: ...
+    def merge(self, other: Digest) -> Digest: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def row_checksum(self) -> str: ...
+    @property
+    def sequence_checksum(self) -> str: ...
+    @property
+    def columns(self) -> list[dict[str, Any]]: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def __reduce__(self) -> tuple[Any, tuple[bytes]]: ...
+    __hash__: None  # type: ignore[assignment]  # equality without a hash
+
+def digest(data: object, *, first_row: int = 0, positions: str | None = None) -> Digest: ...
+def row_hashes(data: object) -> bytes: ...
+
+@type_check_only
+class ColumnChunkDict(TypedDict):
+    path: str
+    physical_type: str
+    logical_type: str | None
+    codec: str
+    encodings: list[str]
+    encoding_stats: list[tuple[str, str, int]] | None
+    values: int
+    nulls: int | None
+    distinct: int | None
+    min: str | None
+    max: str | None
+    min_exact: bool
+    max_exact: bool
+    compressed_bytes: int
+    uncompressed_bytes: int
+    dictionary_page: bool
+    data_pages: int | None
+    column_index: bool
+    offset_index: bool
+    bloom_filter: bool
+    bloom_filter_bytes: int | None
+
+@type_check_only
+class RowGroupDict(TypedDict):
+    rows: int
+    compressed_bytes: int
+    uncompressed_bytes: int
+    sorting_columns: list[tuple[str, bool, bool]]
+    columns: list[ColumnChunkDict]
+
+@type_check_only
+class FileDict(TypedDict):
+    bytes: int
+    footer_bytes: int
+    created_by: str | None
+    version: int
+    rows: int
+    schema: str
+    metadata_keys: list[str]
+    row_groups: list[RowGroupDict]
+
+def inspect(path: object) -> FileDict: ...

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from spillway.cli.inspect import inspect
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ROWS = 3_000
+
+
+def run(*arguments: object) -> Result:
+    app = typer.Typer()
+    app.command()(inspect)
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    table = pa.table(
+        {
+            "id": pa.array(range(ROWS), pa.int64()),
+            "name": [f"name-{i % 10}" if i % 4 else None for i in range(ROWS)],
+            "http": [{"status": 200, "size": i} for i in range(ROWS)],
+        }
+    )
+    pq.write_table(
+        table,
+        tmp_path / "rows.parquet",
+        row_group_size=1_000,
+        write_page_index=True,
+        compression="zstd",
+        sorting_columns=[pq.SortingColumn(0)],
+    )
+    return tmp_path / "rows.parquet"
+
+
+def test_a_summary_and_one_line_a_column_are_shown(path: Path) -> None:
+    result = run(path)
+    assert result.exit_code == 0
+    assert str(path) in result.output
+    assert re.search(r"rows +3,000", result.output)
+    assert re.search(r"row groups +3, 1,000 rows each on average", result.output)
+    assert re.search(r"written by +parquet-cpp-arrow", result.output)
+    line = next(line for line in result.output.splitlines() if line.strip().startswith("name"))
+    assert re.search(
+        r"string +ZSTD +RLE_DICTIONARY 3 .*25\.0% +3 +dictionary, column index, offset index", line
+    )
+    assert re.search(r"http\.status .*http\.size ", result.output, re.DOTALL)
+    assert "column chunks" not in result.output
+
+
+def test_shares_are_of_the_whole_file(path: Path) -> None:
+    shares = [float(share) for share in re.findall(r" ([\d.]+)% +[\d.]+ +[\d.]+% ", run(path).output)]
+    assert len(shares) == 4
+    assert 30 < sum(shares) < 100
+
+
+def test_row_groups_are_shown_when_asked_for(path: Path) -> None:
+    result = run(path, "--row-groups")
+    assert result.exit_code == 0
+    assert len(re.findall(r"^ +[012] +1,000 .* id$", _trimmed(result), re.MULTILINE)) == 3
+    assert re.search(r"^ +2 +id +ZSTD .* 1,000 +0 +\? +2000 +2999 ", result.output, re.MULTILINE)
+
+
+def test_one_column_is_shown_alone(path: Path) -> None:
+    result = run(path, "--column", "name", "--row-groups")
+    assert result.exit_code == 0
+    assert "name-9" in result.output
+    assert "http" not in result.output
+
+
+def test_a_nested_column_is_shown_with_what_is_inside(path: Path) -> None:
+    output = run(path, "--column", "http").output
+    assert "http.status" in output
+    assert "http.size" in output
+    assert " name " not in output
+
+
+def test_a_column_that_is_not_there_is_refused_with_those_that_are(path: Path) -> None:
+    result = run(path, "--column", "nam")
+    assert result.exit_code == 1
+    assert result.stderr.strip().endswith("no column nam; there are: id, name, http.status, http.size")
+
+
+def test_json_holds_everything(path: Path) -> None:
+    (report,) = json.loads(run(path, "--json").stdout)
+    assert (report["path"], report["rows"], report["bytes"]) == (str(path), ROWS, path.stat().st_size)
+    column = report["row_groups"][1]["columns"][1]
+    assert (column["path"], column["nulls"], column["min"], column["max"]) == (
+        "name",
+        250,
+        "name-0",
+        "name-9",
+    )
+    assert {"page_type": "DICTIONARY_PAGE", "encoding": "PLAIN", "pages": 1} in column["encoding_stats"]
+
+
+def test_json_is_narrowed_to_a_column(path: Path) -> None:
+    (report,) = json.loads(run(path, "--json", "--column", "id").stdout)
+    assert [[column["path"] for column in group["columns"]] for group in report["row_groups"]] == [["id"]] * 3
+
+
+def test_good_files_are_shown_beside_bad_ones_and_the_exit_code_tells(path: Path) -> None:
+    text = path.parent / "rows.csv"
+    text.write_text("id\n1\n")
+    result = run(text, path, path.parent / "absent.parquet", path.parent, "--json")
+    assert result.exit_code == 1
+    assert [report["path"] for report in json.loads(result.stdout)] == [str(path)]
+    assert result.stderr.splitlines() == [
+        f"spillway inspect: {text}: not a Parquet file: it does not begin with PAR1",
+        f"spillway inspect: {path.parent / 'absent.parquet'}: No such file or directory",
+        f"spillway inspect: {path.parent}: Is a directory",
+    ]
+
+
+def test_names_in_a_file_are_neither_markup_nor_escapes(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"[red]x[/]\x1b[2J": ["[bold]\x1b]0;title\x07"]}), tmp_path / "odd.parquet")
+    result = run(tmp_path / "odd.parquet", "--row-groups")
+    assert result.exit_code == 0
+    assert "[red]x[/]" in result.output
+    assert "[bold]" in result.output
+    assert "\x1b" not in result.output
+
+
+def _trimmed(result: Result) -> str:
+    return "\n".join(line.rstrip() for line in result.output.splitlines())
