@@ -233,12 +233,23 @@ fn map_type(data_type: &DataType, leaf: &dyn Fn(&DataType) -> DataType) -> DataT
         DataType::ListView(field) => DataType::ListView(inner(&field)),
         DataType::LargeListView(field) => DataType::LargeListView(inner(&field)),
         DataType::FixedSizeList(field, size) => DataType::FixedSizeList(inner(&field), size),
-        DataType::Map(field, sorted) => DataType::Map(inner(&field), sorted),
+        DataType::Map(field, sorted) => DataType::Map(with_required_keys(inner(&field)), sorted),
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
         DataType::Dictionary(keys, values) => DataType::Dictionary(keys, Box::new(map_type(&values, leaf))),
         other if other == *data_type => other,
         other => map_type(&other, leaf),
     }
+}
+
+/// A map's entries; their keys never accept nulls, whatever was done to fields in general.
+fn with_required_keys(entries: FieldRef) -> FieldRef {
+    let DataType::Struct(fields) = entries.data_type() else { return entries };
+    let required = |(place, field): (usize, &FieldRef)| match place {
+        0 => Arc::new(Field::clone(field).with_nullable(false)),
+        _ => Arc::clone(field),
+    };
+    let fields = fields.iter().enumerate().map(required).collect();
+    Arc::new(Field::clone(&entries).with_data_type(DataType::Struct(fields)))
 }
 
 /// Runs written out as one value a row.
