@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import os
 import shutil
 import sys
 import tempfile
@@ -34,7 +35,13 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> datasets.PreparedInput
 
 
 @pytest.fixture
-def disk_folder(request: pytest.FixtureRequest) -> Iterator[Path]:
+def disk_folder(module_disk_folder: Path) -> Path:
+    """A fresh folder on a disk."""
+    return Path(tempfile.mkdtemp(dir=module_disk_folder))
+
+
+@pytest.fixture(scope="module")
+def module_disk_folder(request: pytest.FixtureRequest) -> Iterator[Path]:
     """A folder in the checkout: the system's temporary folder may lie in memory."""
     base = request.config.rootpath / ".build"
     base.mkdir(exist_ok=True)
@@ -43,21 +50,22 @@ def disk_folder(request: pytest.FixtureRequest) -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-@pytest.fixture
-def misbehaving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(scope="module")
+def misbehaving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Install a distribution whose entry points are the backends of ``misbehaving.py``; its folder."""
-    site = tmp_path / "site"
+    site = tmp_path_factory.mktemp("site")
     info = site / "misbehaving-1.0.dist-info"
     info.mkdir(parents=True)
     shutil.copy(Path(__file__).with_name("misbehaving.py"), site)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: misbehaving\nVersion: 1.0\n")
-    monkeypatch.syspath_prepend(str(site))
-    monkeypatch.setenv("PYTHONPATH", str(site))
-    module = importlib.import_module("misbehaving")
-    lines = [f"{cls.name} = misbehaving:{cls.__name__}" for cls in module.ALL]
-    (info / "entry_points.txt").write_text("[spillway.backends]\n" + "\n".join(lines) + "\n")
-    importlib.invalidate_caches()
-    yield site
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(site))
+        patch.setenv("PYTHONPATH", str(site), prepend=os.pathsep)
+        module = importlib.import_module("misbehaving")
+        lines = [f"{cls.name} = misbehaving:{cls.__name__}" for cls in module.ALL]
+        (info / "entry_points.txt").write_text("[spillway.backends]\n" + "\n".join(lines) + "\n")
+        importlib.invalidate_caches()
+        yield site
     sys.modules.pop("misbehaving")
 
 

@@ -8,6 +8,7 @@ import mmap
 import os
 import signal
 import time
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -125,6 +126,16 @@ class SwappingWriter(Writer):
         return data.set_column(0, data.schema.field(0), column)
 
 
+class SpillingWriter(Writer):
+    """Leaves a folder of spilled pages where it works."""
+
+    name = "spills"
+
+    def effect(self, _sink):
+        Path(".spilled").mkdir()
+        Path(".spilled/pages").write_bytes(bytes(MIB))
+
+
 class GarbageWriter(Writer):
     name = "writes-no-parquet"
 
@@ -198,6 +209,7 @@ ALL = (
     HangingWriter,
     LosingWriter,
     SwappingWriter,
+    SpillingWriter,
     GarbageWriter,
     HungryWriter,
     GluttonousWriter,

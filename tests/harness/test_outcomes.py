@@ -73,3 +73,10 @@ def test_a_limit_that_is_not_crossed_changes_nothing(take, limiter):
 def test_nothing_of_a_failed_sample_is_left_on_disk(taker, take):
     take("crashes")
     assert list(taker.files.fresh.parent.iterdir()) == []
+
+
+def test_what_a_library_spills_is_cleaned_up(taker, take, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert take("spills")["outcome"] == "ok"
+    assert list(tmp_path.iterdir()) == []
+    assert [path.suffix for path in taker.files.fresh.parent.iterdir()] == [".parquet"]

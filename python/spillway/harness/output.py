@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -95,16 +96,21 @@ class OutputFiles:
         return self._folder / f"{content_hash[:16]}.parquet"
 
     def discard_fresh(self) -> None:
-        """Remove what a sample that failed has left, writers' temporary files included."""
+        """Remove what a sample has left beside the kept files: temporary and spilled ones."""
         kept = {self.path_of(content_hash) for content_hash in self._kept}
         for path in set(self._folder.iterdir()) - kept:
-            path.unlink()
+            _delete(path)
 
     def remove(self) -> None:
         """Remove the folder and all in it."""
-        for path in self._folder.iterdir():
-            path.unlink()
-        self._folder.rmdir()
+        shutil.rmtree(self._folder)
+
+
+def _delete(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def _filesystem(folder: Path) -> str:

@@ -98,9 +98,9 @@ class SampleTaker:
         """Run the worker for a cell to its end."""
         request = {
             "cell": cell.as_dict(),
-            "input": str(self.input),
-            "output": str(self.files.fresh),
-            "warm_up": str(self.files.warm_up),
+            "input": str(self.input.absolute()),
+            "output": str(self.files.fresh.absolute()),
+            "warm_up": str(self.files.warm_up.absolute()),
             "cores": list(self.cores),
             "data_limit": box.data_limit,
             "memray": None if memray is None else str(memray),

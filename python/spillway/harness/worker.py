@@ -103,6 +103,8 @@ def _measure(request: dict[str, Any], channel: Channel) -> dict[str, Any]:
 
 
 def _apply_limits(request: dict[str, Any]) -> None:
+    # Libraries that spill do it in the working folder: there the bench cleans up.
+    os.chdir(Path(request["output"]).parent)
     os.sched_setaffinity(0, request["cores"])
     data_limit = request["data_limit"]
     if data_limit is not None:
