@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,6 +14,7 @@ from spillway.validation import Source, Validator, validate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -25,7 +25,7 @@ Rows = list[dict[str, Any]]
 
 
 def make_rows() -> Rows:
-    rng = random.Random(7)
+    rng = random.Random(7)  # noqa: S311  # rows that are the same every time
     return [
         {
             "id": index,
@@ -201,7 +201,9 @@ def faults(folder: Path, good_file: Path) -> list[Fault]:
         path = folder / f"{plant.__name__}.parquet"
         pq.write_table(to_table(bad), path, row_group_size=300)
         row, column, values = first_difference(good, bad)
-        shown = None if values is None or column == "at" else ("null" if v is None else repr(v) for v in values)
+        shown = (
+            None if values is None or column == "at" else ("null" if v is None else repr(v) for v in values)
+        )
         found.append(Fault(plant.__name__, path, kind, row, column, tuple(shown) if shown else None))
     for change, column in SCHEMA_FAULTS.items():
         path = folder / f"{change.__name__}.parquet"

@@ -45,7 +45,9 @@ def test_no_rows_are_rows_too(tmp_path: Path) -> None:
 
 
 def test_unknown_engines_are_refused_with_the_list() -> None:
-    with pytest.raises(OptionError, match=r"unknown engine 'hive'; accepted are spark, pyarrow, polars, duckdb"):
+    with pytest.raises(
+        OptionError, match=r"unknown engine 'hive'; accepted are spark, pyarrow, polars, duckdb"
+    ):
         Validator(["pyarrow", "hive"])
 
 
@@ -152,4 +154,7 @@ def test_the_summary_counts_files_and_not_readers() -> None:
         verdict("c", "spark-row"),
         verdict("a", "polars"),
     ]
-    assert summary(verdicts) == ["validated by spark: 1 of 3 (1 failed, 1 excused)", "validated by polars: 1 of 1"]
+    assert summary(verdicts) == [
+        "validated by spark: 1 of 3 (1 failed, 1 excused)",
+        "validated by polars: 1 of 1",
+    ]

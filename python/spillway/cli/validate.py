@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path  # noqa: TC003 - typer evaluates the annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,6 +17,7 @@ __all__ = ["validate"]
 
 def validate(
     files: Annotated[list[Path], typer.Argument(help="Parquet files that should hold the source's rows.")],
+    *,
     against: Annotated[
         Path, typer.Option(help="The source that holds the truth: an Arrow IPC file or a Parquet file.")
     ],
@@ -24,7 +25,7 @@ def validate(
         int | None, typer.Option(min=0, help="Hold the files against the first ROWS rows of the source only.")
     ] = None,
     engine: Annotated[
-        str, typer.Option(help="Engines to read with, with commas between: spark, pyarrow, polars, duckdb.")
+        str, typer.Option(help="Engines to read with, commas between: spark, pyarrow, polars, duckdb.")
     ] = "spark,pyarrow,polars,duckdb",
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the verdicts as one JSON document instead of a table.")
@@ -33,8 +34,8 @@ def validate(
     """Check that FILES hold the rows of a source, value by value, in its order.
 
     Every engine decodes each file with its own reader, Spark with both of its two. What differs is named with
-    its row and column and both values. A reader is excused from a file when it fails alike on pyarrow's own file
-    of the same rows. Exits with 1 when a file is at fault.
+    its row and column and both values. A reader is excused from a column when it fails alike on pyarrow's own
+    file of the same rows. Exits with 1 when a file is at fault, with 2 when files could not be compared.
 
     Example: spillway validate out.parquet --against rows.arrow --engine pyarrow,polars
     """

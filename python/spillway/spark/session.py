@@ -42,8 +42,8 @@ def local_session(
 ) -> SparkSession:
     """Start Spark on this machine: loopback only, UTC, no web UI, this Python for its workers.
 
-    The JVM takes some ten seconds to start. It runs in a session of its own, so Ctrl-C does not reach it, and ends
-    by itself when this process does; `stop_session` ends it earlier.
+    The JVM takes some ten seconds to start. Ctrl-C does not reach it, as it has a process group of its own, and
+    it ends by itself when this process does; `stop_session` ends it earlier.
 
     Args:
         app_name: The name of the application.
@@ -57,7 +57,7 @@ def local_session(
     """
     say = say or _log.info
     try:
-        import pandas  # noqa: F401  # PySpark's Arrow path imports it
+        import pandas as pd  # noqa: F401  # PySpark's Arrow path imports it
         from pyspark.sql import SparkSession
     except ModuleNotFoundError as error:
         raise MissingExtraError(error.name or "pyspark", "spark", "run Spark") from error
@@ -75,7 +75,7 @@ def local_session(
 
 
 def stop_session(session: SparkSession) -> None:
-    """Stop Spark and its JVM, at once if it does not go by itself; nothing happens when it is gone already."""
+    """Stop Spark and its JVM, by force if it does not go by itself; it may be gone already."""
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
 

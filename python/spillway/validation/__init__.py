@@ -1,9 +1,9 @@
 """Read Parquet files back with other engines, and say whether they hold the rows that were written.
 
-A file is held against its source by digests: per column the counts of values and nulls, the smallest and largest
-value and a checksum; over whole rows a checksum that ignores their order and one that does not. Where they differ, a
-second pass names the first row and column, and both values. Writers keep the order of rows, so another order
-is a mismatch too, of a kind of its own.
+A file is held against its source by digests: per column the counts of values and nulls, the smallest and
+largest value and a checksum; over whole rows a checksum that ignores their order and one that does not. Where
+they differ, a second pass names the first row and column, and both values. Writers keep the order of rows, so
+another order is a mismatch too, of a kind of its own.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,14 +15,23 @@ from spillway.validation.truth import Truth, empty_digest
 from spillway.validation.verdict import Kind, Mismatch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from spillway.validation.engines import Reader
 
-__all__ = ["check", "describe", "first_differing", "lossy", "schema_differs", "unreadable"]
+__all__ = ["Finding", "check", "describe", "first_differing", "lossy", "schema_differs", "unreadable"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a reader found wrong with a file, or None, and how long it took."""
+
+    mismatch: Mismatch | None
+    seconds: float
+
 
 _SHOWN = 160
 _ERROR_SHOWN = 400
@@ -31,12 +41,13 @@ def check(reader: Reader, path: Path, truth: Truth) -> Mismatch | None:
     """Read ``path`` with ``reader`` and say how it differs from the source, or None."""
     try:
         with reader.open(path) as (schema, batches):
-            plan = plan_reader(truth.plan.schema, schema, engine=reader.name)
-            found = _digest(batches, plan)
-        if found == truth.digest:
+            counted = pa.schema([field for field in schema if field.name not in truth.without])
+            plan = plan_reader(truth.plan.schema, counted, engine=reader.name)
+            found = _digest(map(truth.keep, batches), plan)
+        if found is not None and found == truth.digest:
             return None
         with reader.open(path) as (_, batches):
-            return _first_difference(batches, plan, found, truth)
+            return _first_difference(map(truth.keep, batches), plan, found, truth)
     except SchemaDiffersError as error:
         return schema_differs(error)
     except _LossyAtError as error:
@@ -53,24 +64,34 @@ class _LossyAtError(Exception):
         self.cause, self.row = cause, row
 
 
-def _normalised(batches: Iterator[pa.RecordBatch], plan: Plan) -> Iterator[tuple[int, pa.RecordBatch]]:
-    start = 0
+def _normalised(
+    batches: Iterable[pa.RecordBatch], plan: Plan, start: int = 0
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Each batch in normal form with the place of its first row; all rows before one that is refused."""
     for batch in batches:
         try:
-            yield start, plan.apply(batch)
+            normal = plan.apply(batch)
         except LossyValueError as error:
+            yield from _normalised([batch.slice(0, error.row)], plan, start)
             raise _LossyAtError(error, start + error.row) from error
+        yield start, normal
         start += batch.num_rows
 
 
-def _digest(batches: Iterator[pa.RecordBatch], plan: Plan) -> Digest:
+def _digest(batches: Iterable[pa.RecordBatch], plan: Plan) -> Digest | None:
+    """The digest of all rows; None if a value does not survive its cast."""
     total = empty_digest(plan.schema)
-    for start, batch in _normalised(batches, plan):
-        total = total.merge(digest(batch, first_row=start))
+    try:
+        for start, batch in _normalised(batches, plan):
+            total = total.merge(digest(batch, first_row=start))
+    except _LossyAtError:
+        return None
     return total
 
 
-def _first_difference(batches: Iterator[pa.RecordBatch], plan: Plan, found: Digest, truth: Truth) -> Mismatch:
+def _first_difference(
+    batches: Iterable[pa.RecordBatch], plan: Plan, found: Digest | None, truth: Truth
+) -> Mismatch:
     expected = truth.hashes
     rows = 0
     for start, batch in _normalised(batches, plan):
@@ -91,16 +112,19 @@ def first_differing(expected: NDArray[np.uint64], words: bytes, start: int) -> i
     return start + len(window) if len(window) < len(actual) else None
 
 
-def describe(truth: Truth, found: Digest, row: int, actual: pa.RecordBatch | None) -> Mismatch:
-    """Name the first column that differs in ``row``, given the reader's row there, or None past its end."""
-    kind = _kind(truth.digest, found)
+def describe(truth: Truth, found: Digest | None, row: int, actual: pa.RecordBatch | None) -> Mismatch:
+    """Name the first column that differs in ``row``, given the reader's row there, or None past its end.
+
+    ``found`` is the digest of what was read; None if a later value did not survive its cast.
+    """
+    kind = "values" if found is None else _kind(truth.digest, found)
     expected = truth.row(row)
     if expected is None and actual is None:
         message = "its digest differs from the source's, and on a second reading every row agrees"
         return Mismatch("unstable", None, None, None, None, message)
     column, want, have = _first_column(expected, actual)
     lead = {
-        "row_count": f"{found.rows} rows instead of {truth.digest.rows}",
+        "row_count": f"{found.rows if found else 'other'} rows instead of {truth.digest.rows}",
         "row_order": "the same rows in another order",
     }.get(kind, "values differ")
     message = f"{lead}; first at row {row}, column {column!r}: expected {want}, got {have}"

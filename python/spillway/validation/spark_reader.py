@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from spillway._native import Digest
-from spillway.validation.compare import describe, lossy, schema_differs, unreadable
+from spillway.validation.compare import Finding, describe, lossy, schema_differs, unreadable
 from spillway.validation.forms import LossyValueError, SchemaDiffersError, plan_reader
-from spillway.validation.spark_worker import digest_files, find_difference
+from spillway.validation.spark_worker import digest_files, find_differences
 from spillway.validation.truth import empty_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
     from spillway.validation.forms import Plan
     from spillway.validation.truth import Truth
@@ -28,8 +30,8 @@ __all__ = ["SparkReader"]
 
 # Files of one job: enough to spread its fixed cost, few enough for the progress to move.
 _FILES_PER_JOB = 8
-_DIGESTS = "file int, digest binary, lossy_row bigint"
-_ROWS = "row bigint, lossy boolean, batch binary"
+_DIGESTS = "file int, lossy boolean, digest binary"
+_ROWS = "file int, row bigint, lossy boolean, batch binary"
 
 
 class SparkReader:
@@ -38,22 +40,24 @@ class SparkReader:
     Args:
         session: A running session.
         vectorized: Which of the two readers.
+        schemas: Schemas inferred so far; they depend on the file alone, so both readers share them.
     """
 
-    def __init__(self, session: SparkSession, *, vectorized: bool) -> None:
+    def __init__(self, session: SparkSession, *, vectorized: bool, schemas: dict[Path, StructType]) -> None:
         self.name = "spark-vectorized" if vectorized else "spark-row"
         self._session = session
+        self._schemas = schemas
         self._conf = {
             "spark.sql.parquet.enableVectorizedReader": str(vectorized).lower(),
             "spark.sql.parquet.enableNestedColumnVectorizedReader": str(vectorized).lower(),
         }
 
     def check(
-        self, jobs: Mapping[Path, Truth], *, done: Callable[[int], None] = lambda count: None
-    ) -> dict[Path, tuple[Mismatch | None, float]]:
+        self, jobs: Mapping[Path, Truth], *, done: Callable[[int], None] | None = None
+    ) -> dict[Path, Finding]:
         """Read every file of ``jobs`` and say how it differs from its source, and the seconds that took.
 
-        The files' names have to be numbers, as in ``000017.parquet``: that is how rows tell where they come from.
+        The files' names have to be numbers, as in ``000017.parquet``: by them rows tell where they come from.
 
         Args:
             jobs: The files and what each should hold.
@@ -61,25 +65,26 @@ class SparkReader:
         """
         for name, value in self._conf.items():
             self._session.conf.set(name, value)
-        results: dict[Path, tuple[Mismatch | None, float]] = {}
-        groups: dict[tuple[str, str], list[tuple[Path, Plan, Any]]] = defaultdict(list)
+        results: dict[Path, Finding] = {}
+        groups: dict[tuple[str, str], list[_Planned]] = defaultdict(list)
         for path, truth in jobs.items():
             started = time.perf_counter()
             try:
-                schema, plan = self._plan(path, truth)
+                file = self._plan(path, truth)
             except SchemaDiffersError as error:
-                results[path] = schema_differs(error), time.perf_counter() - started
+                results[path] = Finding(schema_differs(error), time.perf_counter() - started)
             except self._errors as error:
-                results[path] = unreadable(_said(error)), time.perf_counter() - started
+                results[path] = Finding(unreadable(_said(error)), time.perf_counter() - started)
             else:
                 # One job reads with one schema: only files whose schemas are equal share it.
-                groups[schema.json(), str(plan)].append((path, plan, schema))
-        done(len(results))
+                groups[file.schema.json(), str(file.plan)].append(file)
+        tell = done or (lambda _: None)
+        tell(len(results))
         for group in groups.values():
             for start in range(0, len(group), _FILES_PER_JOB):
                 some = group[start : start + _FILES_PER_JOB]
-                results |= self._check_together(some, jobs)
-                done(len(some))
+                results |= self._check_together(some)
+                tell(len(some))
         return results
 
     @property
@@ -89,91 +94,95 @@ class SparkReader:
 
         return PySparkException, Py4JJavaError
 
-    def _plan(self, path: Path, truth: Truth) -> tuple[Any, Plan]:
+    def _plan(self, path: Path, truth: Truth) -> _Planned:
         from pyspark.sql.pandas.types import to_arrow_schema
+        from pyspark.sql.types import StructType
 
-        schema = self._session.read.parquet(str(path)).schema
-        return schema, plan_reader(truth.plan.schema, to_arrow_schema(schema, timezone="UTC"), engine="spark")
+        if path not in self._schemas:
+            self._schemas[path] = self._session.read.parquet(str(path)).schema
+        schema = StructType([field for field in self._schemas[path] if field.name not in truth.without])
+        seen = to_arrow_schema(schema, timezone="UTC")
+        return _Planned(path, truth, schema, plan_reader(truth.plan.schema, seen, engine="spark"))
 
-    def _check_together(
-        self, group: Sequence[tuple[Path, Plan, Any]], jobs: Mapping[Path, Truth]
-    ) -> dict[Path, tuple[Mismatch | None, float]]:
+    def _check_together(self, group: Sequence[_Planned]) -> dict[Path, Finding]:
+        """Read files of one schema in one job, and what differs in a second."""
         started = time.perf_counter()
-        plan, schema = group[0][1], group[0][2]
         try:
-            found = self._digests([path for path, _, _ in group], plan, schema)
+            mismatches = self._mismatches(group)
         except self._errors as error:
             if len(group) == 1:
-                return {group[0][0]: (unreadable(_said(error)), time.perf_counter() - started)}
-            # One bad file fails the job for all: read each alone.
-            alone: dict[Path, tuple[Mismatch | None, float]] = {}
-            for each in group:
-                alone |= self._check_together([each], jobs)
-            return alone
+                return {group[0].path: Finding(unreadable(_said(error)), time.perf_counter() - started)}
+            # One bad file fails the job for all: halve until it is alone.
+            middle = len(group) // 2
+            return self._check_together(group[:middle]) | self._check_together(group[middle:])
         share = (time.perf_counter() - started) / len(group)
-        results = {}
-        for path, _, _ in group:
-            began = time.perf_counter()
-            mismatch = self._judge(path, plan, schema, jobs[path], found[path])
-            results[path] = mismatch, share + time.perf_counter() - began
-        return results
+        return {file.path: Finding(mismatches.get(file.path), share) for file in group}
 
-    def _judge(
-        self,
-        path: Path,
-        plan: Plan,
-        schema: Any,
-        truth: Truth,
-        found: tuple[Digest, bool],
-    ) -> Mismatch | None:
-        total, is_lossy = found
-        if not is_lossy and total == truth.digest:
-            return None
-        try:
-            return self._first_difference(path, plan, schema, truth, total)
-        except self._errors as error:
-            return unreadable(_said(error))
+    def _mismatches(self, group: Sequence[_Planned]) -> dict[Path, Mismatch]:
+        found = self._digests(group)
+        differing = [file for file in group if found[file.path] != file.truth.digest]
+        if not differing:
+            return {}
+        rows = self._first_differences(differing)
+        return {file.path: _judge(file, found[file.path], rows.get(file.path)) for file in differing}
 
-    def _digests(self, paths: Sequence[Path], plan: Plan, schema: Any) -> dict[Path, tuple[Digest, bool]]:
-        """The digest of each file, and whether a value of it did not survive its cast."""
-        rows = self._frame(paths, schema).mapInArrow(digest_files(plan), _DIGESTS)
-        by_file = {int(path.stem): path for path in paths}
-        found = {path: (empty_digest(plan.schema), False) for path in paths}
-        for row in rows.collect():
-            path = by_file[row["file"]]
-            total, is_lossy = found[path]
-            if row["digest"] is not None:
-                total = total.merge(Digest.from_bytes(bytes(row["digest"])))
-            found[path] = total, is_lossy or row["lossy_row"] is not None
+    def _digests(self, group: Sequence[_Planned]) -> dict[Path, Digest | None]:
+        """The digest of each file; None where a value does not survive its cast."""
+        parts = self._frame(group).mapInArrow(digest_files(group[0].plan), _DIGESTS).collect()
+        by_number = {int(file.path.stem): file.path for file in group}
+        found: dict[Path, Digest | None] = {file.path: empty_digest(file.plan.schema) for file in group}
+        for part in parts:
+            path = by_number[part["file"]]
+            total = found[path]
+            if part["lossy"] or total is None:
+                found[path] = None
+            else:
+                found[path] = total.merge(Digest.from_bytes(bytes(part["digest"])))
         return found
 
-    def _first_difference(
-        self,
-        path: Path,
-        plan: Plan,
-        schema: Any,
-        truth: Truth,
-        found: Digest,
-    ) -> Mismatch:
-        search = find_difference(plan, truth.hashes)
-        rows = self._frame([path], schema).mapInArrow(search, _ROWS).collect()
-        if not rows:
-            return describe(truth, found, found.rows, None)
-        first = min(rows, key=lambda row: row["row"])
-        batch = _read_row(bytes(first["batch"]))
-        if first["lossy"]:
-            return lossy(_refused(plan, batch), first["row"], truth)
-        return describe(truth, found, first["row"], batch)
+    def _first_differences(self, group: Sequence[_Planned]) -> dict[Path, Any]:
+        """The first row of each file that is not the source's, where one is not."""
+        expected = {int(file.path.stem): file.truth.hashes for file in group}
+        rows = self._frame(group).mapInArrow(find_differences(group[0].plan, expected), _ROWS).collect()
+        by_number = {int(file.path.stem): file.path for file in group}
+        first: dict[Path, Any] = {}
+        for row in rows:
+            path = by_number[row["file"]]
+            if path not in first or row["row"] < first[path]["row"]:
+                first[path] = row
+        return first
 
-    def _frame(self, paths: Sequence[Path], schema: Any) -> DataFrame:
+    def _frame(self, group: Sequence[_Planned]) -> DataFrame:
         """The files' columns by number, then the file's number and the row's place in it."""
         from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
-        frame = self._session.read.schema(schema).parquet(*map(str, paths))
+        schema = group[0].schema
+        frame = self._session.read.schema(schema).parquet(*[str(file.path) for file in group])
         origin = frame.metadataColumn("_metadata")
         number = F.substring_index(origin["file_name"], ".", 1).cast("int")
         columns = [F.col(_quoted(name)).alias(f"c{index}") for index, name in enumerate(schema.names)]
         return frame.select(*columns, number.alias("file"), origin["row_index"].alias("place"))
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """A file whose schema holds, and how its rows come to their normal form."""
+
+    path: Path
+    truth: Truth
+    schema: StructType
+    plan: Plan
+
+
+def _judge(file: _Planned, found: Digest | None, first: Any) -> Mismatch:
+    if first is None:
+        # Every row that is there agrees: the file ends too early.
+        digest = found or file.truth.digest
+        return describe(file.truth, digest, digest.rows, None)
+    batch = _read_row(bytes(first["batch"]))
+    if first["lossy"]:
+        return lossy(_refused(file.plan, batch), first["row"], file.truth)
+    return describe(file.truth, found, first["row"], batch)
 
 
 def _said(error: BaseException) -> str:
@@ -201,7 +210,7 @@ def _refused(plan: Plan, row: pa.RecordBatch) -> LossyValueError:
     raise AssertionError("a row whose cast failed on a worker fails here too")
 
 
-def readers(session: SparkSession) -> Iterator[SparkReader]:
+def readers(session: SparkSession) -> tuple[SparkReader, ...]:
     """Both of Spark's readers on one session."""
-    for vectorized in (True, False):
-        yield SparkReader(session, vectorized=vectorized)
+    schemas: dict[Path, StructType] = {}
+    return tuple(SparkReader(session, vectorized=vectorized, schemas=schemas) for vectorized in (True, False))

@@ -1,103 +1,94 @@
 """What runs on Spark's Python workers: partial digests, and the search for the first differing row.
 
-Each function takes the record batches of one task, whose last two columns are the file's number and the row's
-place in its file, and yields record batches of a few bytes. No row of the data leaves the worker, but the first
-that differs.
+Each task takes record batches whose last two columns are the file's number and the row's place in its file,
+and yields a record batch of a few bytes. No row of the data leaves the worker, but the first that differs.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spillway._native import digest, row_hashes
 from spillway.validation.forms import LossyValueError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
     from spillway._native import Digest
     from spillway.validation.forms import Plan
 
-__all__ = ["DIGESTS", "ROWS", "digest_files", "find_difference"]
+__all__ = ["digest_files", "find_differences"]
 
-Task = "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]"
-
-DIGESTS = pa.schema({"file": pa.int32(), "digest": pa.binary(), "lossy_row": pa.int64()})
-"""A partial digest of a file; or, where a value does not survive its cast, the row it stands in."""
-
-ROWS = pa.schema({"row": pa.int64(), "lossy": pa.bool_(), "batch": pa.binary()})
-"""A row that differs, as an Arrow IPC stream of that row; in the reader's own types if ``lossy``."""
-
+_DIGESTS = pa.schema([("file", pa.int32()), ("lossy", pa.bool_()), ("digest", pa.binary())])
+_ROWS = pa.schema([("file", pa.int32()), ("row", pa.int64()), ("lossy", pa.bool_()), ("batch", pa.binary())])
 _PLACE = "__place"
 
 
 def digest_files(plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The task that digests the rows of several files, yielding `DIGESTS`."""
+    """The task that digests rows of several files.
+
+    It yields a file's number and its partial digest, or ``lossy`` where a value does not survive its cast.
+    """
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found: dict[int, Digest] = {}
-        lossy: dict[int, int] = {}
+        found: dict[int, Digest | None] = {}
         for batch in batches:
             for file, rows, places in _split_by_file(batch):
                 try:
                     part = digest(plan.apply(rows).append_column(_PLACE, places), positions=_PLACE)
-                except LossyValueError as error:
-                    place = places[error.row].as_py()
-                    lossy[file] = min(place, lossy.get(file, place))
+                except LossyValueError:
+                    found[file] = None
                     continue
-                found[file] = found[file].merge(part) if file in found else part
-        files = sorted(found | lossy)
-        columns = [
-            files,
-            [found[f].to_bytes() if f in found else None for f in files],
-            [lossy.get(f) for f in files],
-        ]
-        yield pa.RecordBatch.from_arrays(
-            [pa.array(c, t) for c, t in zip(columns, DIGESTS.types, strict=True)], schema=DIGESTS
-        )
+                before = found.get(file, part)
+                found[file] = part if before is part else before and before.merge(part)
+        answers = [(file, part is None, part and part.to_bytes()) for file, part in found.items()]
+        yield _to_batch(answers, _DIGESTS)
 
     return task
 
 
-def find_difference(
-    plan: Plan, expected: NDArray[np.uint64]
+def find_differences(
+    plan: Plan, expected: Mapping[int, NDArray[np.uint64]]
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The task that compares one file's rows with the hashes expected of them, yielding `ROWS`."""
+    """The task that compares rows with the hashes that are expected of them, by their file's number.
+
+    It yields, for each file with a row that differs, the first one: its place, and the row as an Arrow IPC
+    stream, in the reader's own types if a value of it does not survive its cast (``lossy``).
+    """
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        first: tuple[int, bool, bytes] | None = None
+        first: dict[int, tuple[int, bool, bytes]] = {}
         for batch in batches:
-            for _, rows, places in _split_by_file(batch):
-                found = _first_in_batch(plan, expected, rows, places)
-                if found is not None and (first is None or found[0] < first[0]):
-                    first = found
-        rows_found = [] if first is None else [first]
-        columns = zip(*rows_found, strict=True) if rows_found else ([], [], [])
-        yield pa.RecordBatch.from_arrays(
-            [pa.array(list(c), t) for c, t in zip(columns, ROWS.types, strict=True)], schema=ROWS
-        )
+            for file, rows, places in _split_by_file(batch):
+                found = _first_in_batch(plan, expected[file], rows, places)
+                if found is not None and (file not in first or found[0] < first[file][0]):
+                    first[file] = found
+        yield _to_batch([(file, *found) for file, found in first.items()], _ROWS)
 
     return task
+
+
+def _to_batch(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
+    names = schema.names
+    return pa.RecordBatch.from_pylist([dict(zip(names, row, strict=True)) for row in rows], schema=schema)
 
 
 def _first_in_batch(
-    plan: Plan, expected: NDArray[np.uint64], rows: pa.RecordBatch, places: pa.Int64Array
+    plan: Plan,
+    expected: NDArray[np.uint64],
+    rows: pa.RecordBatch,
+    places: pa.Array,  # type: ignore[type-arg]  # generic in the stubs only
 ) -> tuple[int, bool, bytes] | None:
     try:
         normal = plan.apply(rows)
     except LossyValueError as error:
-        place = places[error.row].as_py()
-        return (
-            place,
-            True,
-            _row_bytes(pa.RecordBatch.from_arrays(rows.columns, schema=_named(plan, rows)), error.row),
-        )
+        return _earlier_or_lossy(plan, expected, rows, places, error.row)
     at = places.to_numpy()
     inside = at < len(expected)
     actual = np.frombuffer(row_hashes(normal), dtype="<u8")
@@ -108,6 +99,21 @@ def _first_in_batch(
         return None
     index = int(candidates[np.argmin(at[candidates])])
     return int(at[index]), False, _row_bytes(normal, index)
+
+
+def _earlier_or_lossy(
+    plan: Plan,
+    expected: NDArray[np.uint64],
+    rows: pa.RecordBatch,
+    places: pa.Array,  # type: ignore[type-arg]  # generic in the stubs only
+    refused: int,
+) -> tuple[int, bool, bytes]:
+    """A difference in the rows before the one whose cast was refused, or else that one."""
+    before = _first_in_batch(plan, expected, rows.slice(0, refused), places.slice(0, refused))
+    if before is not None:
+        return before
+    named = pa.RecordBatch.from_arrays(rows.columns, schema=_named(plan, rows))
+    return places[refused].as_py(), True, _row_bytes(named, refused)
 
 
 def _named(plan: Plan, rows: pa.RecordBatch) -> pa.Schema:
@@ -122,12 +128,11 @@ def _row_bytes(batch: pa.RecordBatch, index: int) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def _split_by_file(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch, pa.Int64Array]]:
+def _split_by_file(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch, Any]]:
     """The runs of rows of one file; a task that reads several files gives them one after the other."""
-    files, places = batch.column(batch.num_columns - 2), batch.column(batch.num_columns - 1)
+    files, places = batch.column(batch.num_columns - 2).to_numpy(), batch.column(batch.num_columns - 1)
     data = batch.select(list(range(batch.num_columns - 2)))
-    runs = pc.run_end_encode(files)
-    start = 0
-    for end, file in zip(runs.run_ends.to_pylist(), runs.values.to_pylist(), strict=True):
-        yield file, data.slice(start, end - start), places.slice(start, end - start)
-        start = end
+    borders = [0, *(np.flatnonzero(np.diff(files)) + 1).tolist(), len(files)]
+    for start, end in pairwise(borders):
+        if start < end:
+            yield int(files[start]), data.slice(start, end - start), places.slice(start, end - start)

@@ -43,13 +43,19 @@ def empty_digest(schema: pa.Schema) -> Digest:
 
 
 class Truth:
-    """What a reader is held against; everything is read once, when it is first asked for."""
+    """What a reader is held against; everything is read once, when it is first asked for.
 
-    def __init__(self, source: Source) -> None:
+    Args:
+        source: Where the rows are.
+        without: Columns that do not count, because a reader is excused from them.
+    """
+
+    def __init__(self, source: Source, without: frozenset[str] = frozenset()) -> None:
         self.source = source
+        self.without = without
         with self._open() as (schema, _):
-            self.raw_schema = schema
-        self.plan = plan_source(schema)
+            self.raw_schema = pa.schema([field for field in schema if field.name not in without])
+        self.plan = plan_source(self.raw_schema)
 
     @cached_property
     def digest(self) -> Digest:
@@ -64,7 +70,8 @@ class Truth:
         wanted = self.source.rows
         if wanted is not None and total.rows < wanted:
             raise OptionError(
-                f"{self.source.path} holds {total.rows} rows, and {wanted} were asked for: ask for {total.rows} at most"
+                f"{self.source.path} holds {total.rows} rows, and {wanted} were asked for: "
+                f"ask for {total.rows} at most"
             )
         return total
 
@@ -92,14 +99,16 @@ class Truth:
         left = self.source.rows
         with self._open() as (_, batches):
             for batch in batches:
-                if left is None:
-                    yield batch
-                    continue
-                if left == 0:
-                    return
-                taken = batch.slice(0, left)
-                left -= taken.num_rows
-                yield taken
+                counted = self.keep(batch) if left is None else self.keep(batch).slice(0, left)
+                yield counted
+                if left is not None:
+                    left -= counted.num_rows
+                    if left == 0:
+                        return
+
+    def keep(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns that count, of a batch whose columns have the source's names."""
+        return batch.drop_columns(sorted(self.without)) if self.without else batch
 
     @contextmanager
     def _open(self) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from spillway.errors import OptionError
-from spillway.validation.compare import check
+from spillway.validation.compare import Finding, check
 from spillway.validation.engines import load_reader
 from spillway.validation.excuses import excuses, write_reference
 from spillway.validation.truth import Truth
@@ -25,10 +25,7 @@ if TYPE_CHECKING:
 
     from spillway.validation.spark_reader import SparkReader
 
-__all__ = ["Progress", "Validator", "validate"]
-
-Progress = "Callable[[int, int, str], None]"
-"""Told of readings done, readings in all, and what is being done."""
+__all__ = ["Validator", "validate"]
 
 
 def validate(
@@ -65,8 +62,15 @@ class _Content:
 
     link: Path
     file: Path
-    truth: Truth
     source: Source
+
+
+@dataclass(frozen=True)
+class _Read:
+    """A reader by the name of its verdicts, and how it reads one file."""
+
+    name: str
+    check: Callable[[Path, Truth], Mismatch | None]
 
 
 @dataclass
@@ -104,13 +108,13 @@ class Validator:
             raise OptionError(f"{wrong}; accepted are {', '.join(ENGINES)}")
         self._engines = tuple(dict.fromkeys(engines))
         self._spark = spark
-        self._progress = progress or (lambda done, total, what: None)
+        self._progress = progress
         self._done = self._total = 0
         self._stack = ExitStack()
         self._numbers = count(1)
-        self._truths: dict[Source, Truth] = {}
+        self._truths: dict[tuple[Source, frozenset[str]], Truth] = {}
         self._references: dict[Source, Path | None] = {}
-        self._on_reference: dict[tuple[str, Source], Mismatch | None] = {}
+        self._on_reference: dict[tuple[str, Source, frozenset[str]], Mismatch | None] = {}
         self._verdicts: dict[tuple[str, str, Source], Verdict] = {}
 
     def __enter__(self) -> Self:
@@ -151,17 +155,17 @@ class Validator:
             work.jobs.append((file, key))
             known = any((name, *key) in self._verdicts for name in READERS[self._engines[0]])
             if key not in work.contents and not known:
-                truth = self._truth(source)
-                work.contents[key] = _Content(self._link(file), file, truth, source)
+                self._truth(source)
+                work.contents[key] = _Content(self._link(file), file, source)
         return work
 
-    def _truth(self, source: Source) -> Truth:
-        if source not in self._truths:
-            truth = Truth(source)
-            self._progress(self._done, self._total, f"digesting {source.path.name}")
+    def _truth(self, source: Source, without: frozenset[str] = frozenset()) -> Truth:
+        if (source, without) not in self._truths:
+            truth = Truth(source, without)
+            self._tell(f"digesting {source.path.name}")
             _ = truth.digest  # a source with too few rows is told of before anything is read
-            self._truths[source] = truth
-        return self._truths[source]
+            self._truths[source, without] = truth
+        return self._truths[source, without]
 
     def _link(self, file: Path) -> Path:
         """The file under a number: globs, hidden names and odd characters mean nothing to any reader then."""
@@ -171,19 +175,14 @@ class Validator:
 
     def _read_with(self, engine: str, work: _Work) -> None:
         reader = load_reader(engine)
+        read = _Read(engine, lambda path, truth: check(reader, path, truth))
         for key, content in work.contents.items():
             self._tell(f"{engine} reads {content.file.name}")
             started = time.perf_counter()
-            mismatch = check(reader, content.link, content.truth)
-            self._settle(
-                engine, key, content, mismatch, time.perf_counter() - started, self._try_with(engine)
-            )
+            mismatch = read.check(content.link, self._truth(content.source))
+            self._judge(read, key, content, Finding(mismatch, time.perf_counter() - started))
             self._done += 1
         self._tell(f"{engine} is done")
-
-    def _try_with(self, engine: str) -> Callable[[Path, Truth], Mismatch | None]:
-        reader = load_reader(engine)
-        return lambda path, truth: check(reader, path, truth)
 
     def _read_with_spark(self, work: _Work) -> None:
         from spillway.validation.spark_reader import readers
@@ -194,53 +193,54 @@ class Validator:
             self._read_with_one_spark_reader(reader, work)
 
     def _read_with_one_spark_reader(self, reader: SparkReader, work: _Work) -> None:
-        self._tell(f"{reader.name} reads {len(work.contents)} files")
-
         def done(files: int) -> None:
             self._done += files
             self._tell(f"{reader.name} reads {len(work.contents)} files")
 
-        jobs = {content.link: content.truth for content in work.contents.values()}
-        results = reader.check(jobs, done=done)
+        jobs = {content.link: self._truth(content.source) for content in work.contents.values()}
+        findings = reader.check(jobs, done=done)
+        read = _Read(reader.name, lambda path, truth: reader.check({path: truth})[path].mismatch)
         for key, content in work.contents.items():
-            mismatch, seconds = results[content.link]
-            self._settle(
-                reader.name,
-                key,
-                content,
-                mismatch,
-                seconds,
-                lambda path, truth: reader.check({path: truth})[path][0],
-            )
+            self._judge(read, key, content, findings[content.link])
 
-    def _settle(
-        self,
-        name: str,
-        key: tuple[str, Source],
-        content: _Content,
-        mismatch: Mismatch | None,
-        seconds: float,
-        read: Callable[[Path, Truth], Mismatch | None],
-    ) -> None:
-        """Keep the verdict, after giving a reader that failed the chance to fail on pyarrow's file too."""
-        if mismatch is not None:
-            mismatch = _rename(mismatch, content)
-        excused = mismatch is not None and excuses(mismatch, self._reference_mismatch(name, content, read))
-        self._verdicts[name, *key] = Verdict(content.file, name, mismatch is None, excused, mismatch, seconds)
+    def _judge(self, read: _Read, key: tuple[str, Source], content: _Content, first: Finding) -> None:
+        """Keep the verdict, after a reader that failed had the chance to fail alike on pyarrow's file.
 
-    def _reference_mismatch(
-        self, name: str, content: _Content, read: Callable[[Path, Truth], Mismatch | None]
-    ) -> Mismatch | None:
-        source = content.source
+        It is excused from a column only: the others are read again and have to hold.
+        """
+        excuse, mismatch = None, first.mismatch
+        without: frozenset[str] = frozenset()
+        while mismatch is not None and excuses(
+            mismatch, self._on_reference_file(read, content.source, without)
+        ):
+            excuse = excuse or mismatch
+            names = self._truth(content.source, without).raw_schema.names
+            if mismatch.column not in names or len(names) == 1:
+                mismatch = None
+                break
+            without |= {mismatch.column}
+            mismatch = read.check(content.link, self._truth(content.source, without))
+        told = mismatch or excuse
+        self._verdicts[read.name, *key] = Verdict(
+            file=content.file,
+            engine=read.name,
+            ok=told is None,
+            excused=mismatch is None and excuse is not None,
+            mismatch=told and _rename(told, content),
+            seconds=first.seconds,
+        )
+
+    def _on_reference_file(self, read: _Read, source: Source, without: frozenset[str]) -> Mismatch | None:
+        """What the reader finds wrong with pyarrow's file of the source, if pyarrow can write one."""
         if source not in self._references:
             path = self._scratch / f"{next(self._numbers):06}.parquet"
-            self._references[source] = path if write_reference(content.truth, path) else None
+            self._references[source] = path if write_reference(self._truth(source), path) else None
         reference = self._references[source]
-        if reference is None:
-            return None
-        if (name, source) not in self._on_reference:
-            self._on_reference[name, source] = read(reference, content.truth)
-        return self._on_reference[name, source]
+        key = read.name, source, without
+        if key not in self._on_reference:
+            truth = self._truth(source, without)
+            self._on_reference[key] = None if reference is None else read.check(reference, truth)
+        return self._on_reference[key]
 
     def _session(self) -> SparkSession:
         if self._spark is None:
@@ -251,7 +251,8 @@ class Validator:
         return self._spark
 
     def _tell(self, what: str) -> None:
-        self._progress(self._done, self._total, what)
+        if self._progress is not None:
+            self._progress(self._done, self._total, what)
 
 
 def _rename(mismatch: Mismatch, content: _Content) -> Mismatch:

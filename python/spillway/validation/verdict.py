@@ -39,9 +39,9 @@ class Mismatch:
     """How what a reader saw differs from the source.
 
     Attributes:
-        kind: ``unreadable``: the reader failed. ``schema``: names, order or logical types differ. ``row_count``:
-            there are more or fewer rows. ``values``: a row differs. ``row_order``: the same rows stand in another
-            order. ``unstable``: the digests differ, and a second reading agrees with the source.
+        kind: ``unreadable``: the reader failed. ``schema``: names, order or logical types differ.
+            ``row_count``: there are more or fewer rows. ``values``: a row differs. ``row_order``: the same
+            rows stand in another order. ``unstable``: the digests differ, and a second reading agrees.
         column: The first column that differs, where one does.
         row: The first row that differs, from 0, where one does.
         expected: The source's value there, as text.
@@ -65,8 +65,8 @@ class Verdict:
         file: The file that was read.
         engine: The reader: ``spark-vectorized``, ``spark-row``, ``pyarrow``, ``polars`` or ``duckdb``.
         ok: The reader saw the source's rows, in their order.
-        excused: It did not, but it fails alike on pyarrow's file of the same table: the reader's limit, not the
-            file's fault. An excused verdict is never ``ok``.
+        excused: It did not, but only in columns in which it fails alike on pyarrow's file of the same table:
+            the reader's limit, not the file's fault. An excused verdict is never ``ok``.
         mismatch: What is wrong, unless ``ok``.
         seconds: Time it took; a share of the whole where files were read together.
     """

@@ -1,0 +1,150 @@
+"""Spark starts pinned to this machine and this Python, says what is missing, and leaves no JVM behind."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import spillway
+from spillway.errors import JavaError
+from spillway.spark.java import find_java
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+VALIDATE = """
+import sys
+from spillway.cli import main
+sys.argv = ["spillway", "validate", sys.argv[1], "--against", sys.argv[1], "--engine", "spark"]
+main()
+"""
+
+START_AND_WAIT = """
+import sys, time
+from spillway.spark import local_session
+session = local_session("left-behind")
+print(session.sparkContext._gateway.proc.pid, flush=True)
+time.sleep(120)
+"""
+
+START_AND_STOP = """
+import signal
+from spillway.spark import local_session, stop_session
+before = signal.getsignal(signal.SIGINT)
+session = local_session("stopped", say=print)
+assert signal.getsignal(signal.SIGINT) is before
+print(session.sparkContext._gateway.proc.pid, flush=True)
+stop_session(session)
+stop_session(session)
+"""
+
+
+@pytest.fixture
+def fake_java(tmp_path: Path) -> Path:
+    """A JAVA_HOME whose java says that it is Java 8."""
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_392\"' >&2\n")
+    java.chmod(0o755)
+    return tmp_path
+
+
+def parquet_file(folder: Path) -> Path:
+    path = folder / "file.parquet"
+    pq.write_table(pa.table({"a": [1, 2, 3]}), path)
+    return path
+
+
+def test_absent_java_is_one_clear_error(tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name not in {"JAVA_HOME", "PATH"}}
+    file = parquet_file(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", VALIDATE, file],
+        env={**environment, "PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "there is no java on PATH. Spark needs Java 17 or newer" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_old_java_is_refused_with_its_version(fake_java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(fake_java))
+    with pytest.raises(JavaError, match=r"is Java 8\. Spark needs Java 17 or newer"):
+        find_java()
+
+
+def test_a_java_home_without_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(JavaError, match="which holds no bin/java"):
+        find_java()
+
+
+@pytest.mark.spark
+def test_the_session_is_pinned_to_loopback_utc_and_this_python(spark: SparkSession) -> None:
+    conf = spark.sparkContext.getConf()
+    assert conf.get("spark.driver.host") == conf.get("spark.driver.bindAddress") == "127.0.0.1"
+    assert conf.get("spark.ui.enabled") == "false"
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+
+    def interpreter(rows: object) -> list[str]:  # noqa: ARG001  # what a worker is given
+        # What a worker imports is its own, not what this process has loaded.
+        modules = [importlib.import_module(name) for name in ("sys", "spillway")]
+        return [modules[0].executable, modules[1].__version__]
+
+    found = spark.sparkContext.parallelize([0], 1).mapPartitions(interpreter).collect()
+    assert found == [sys.executable, spillway.__version__]
+
+
+@pytest.mark.spark
+def test_spark_listens_on_loopback_only(spark: SparkSession) -> None:
+    process = psutil.Process(spark.sparkContext._gateway.proc.pid)
+    listening = [c.laddr.ip for c in process.net_connections() if c.status == psutil.CONN_LISTEN]
+    assert listening
+    assert {address.removeprefix("::ffff:") for address in listening} == {"127.0.0.1"}
+
+
+@pytest.mark.spark
+def test_a_stopped_session_leaves_no_jvm() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", START_AND_STOP],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.split("\n")
+    assert lines[0].startswith("starting Spark on 2 cores")
+    assert lines[1].startswith("Spark 4")
+    assert not psutil.pid_exists(int(lines[2]))
+
+
+@pytest.mark.spark
+def test_a_killed_program_leaves_no_jvm() -> None:
+    program = subprocess.Popen([sys.executable, "-c", START_AND_WAIT], stdout=subprocess.PIPE, text=True)
+    assert program.stdout is not None
+    with program.stdout:
+        jvm = psutil.Process(int(program.stdout.readline()))
+    assert os.getpgid(jvm.pid) != os.getpgid(program.pid)
+    program.send_signal(signal.SIGKILL)
+    program.wait(60)
+    deadline = time.monotonic() + 60
+    while jvm.is_running() and jvm.status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline, "the JVM outlived the program that started it"
+        time.sleep(0.1)

@@ -1,0 +1,99 @@
+"""``spillway validate`` as a user meets it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MAIN = "from spillway.cli import main; main()"
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    tables = {
+        "source": pa.table({"id": [0, 1, 2, 3], "name": ["a", "b", None, "d"]}),
+        "good": pa.table({"id": [0, 1, 2, 3], "name": ["a", "b", None, "d"]}),
+        "shifted": pa.table({"id": [0, 1, 2, 3], "name": ["a", None, "b", "d"]}),
+    }
+    paths = {name: tmp_path / f"{name}.parquet" for name in tables}
+    for name, table in tables.items():
+        pq.write_table(table, paths[name], compression="zstd" if name == "source" else "snappy")
+    return paths
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", MAIN, "validate", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_good_files_exit_with_zero_and_are_counted(files: dict[str, Path]) -> None:
+    done = run(files["good"], "--against", files["source"], "--engine", "pyarrow,polars,duckdb")
+    assert done.returncode == 0, done.stderr
+    for engine in ("pyarrow", "polars", "duckdb"):
+        assert f"validated by {engine}: 1 of 1" in done.stdout
+
+
+def test_a_mismatch_exits_with_one_and_names_file_row_column_and_values(files: dict[str, Path]) -> None:
+    done = run(files["good"], files["shifted"], "--against", files["source"], "--engine", "polars")
+    assert done.returncode == 1
+    assert f"{files['shifted']}: polars: values differ; first at row 1, column 'name'" in done.stdout
+    assert "expected 'b', got null" in done.stdout
+    assert "validated by polars: 1 of 2 (1 failed)" in done.stdout
+
+
+def test_json_holds_every_verdict(files: dict[str, Path]) -> None:
+    done = run(files["shifted"], "--against", files["source"], "--engine", "duckdb", "--json")
+    assert done.returncode == 1
+    document = json.loads(done.stdout)
+    (verdict,) = document["verdicts"]
+    assert verdict["file"] == str(files["shifted"])
+    assert verdict["ok"] is verdict["excused"] is False
+    assert verdict["mismatch"] == {
+        "kind": "values",
+        "column": "name",
+        "row": 1,
+        "expected": "'b'",
+        "actual": "null",
+        "message": "values differ; first at row 1, column 'name': expected 'b', got null",
+    }
+    assert document["summary"] == ["validated by duckdb: 0 of 1 (1 failed)"]
+
+
+def test_the_first_rows_may_be_enough(files: dict[str, Path], tmp_path: Path) -> None:
+    prefix = tmp_path / "prefix.parquet"
+    pq.write_table(pq.read_table(files["source"]).slice(0, 2), prefix)
+    assert run(prefix, "--against", files["source"], "--engine", "pyarrow", "--rows", 2).returncode == 0
+    assert run(prefix, "--against", files["source"], "--engine", "pyarrow").returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["good", "--against", "source", "--engine", "hive"], "accepted are spark, pyarrow, polars, duckdb"),
+        (["good", "--against", "source", "--engine", "pyarrow", "--rows", "5"], "holds 4 rows"),
+        (["good", "--against", "absent", "--engine", "pyarrow"], "absent"),
+        (["absent", "--against", "source", "--engine", "pyarrow"], "absent"),
+    ],
+)
+def test_what_cannot_be_compared_exits_with_two(
+    files: dict[str, Path], tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    places = {**files, "absent": tmp_path / "absent.parquet"}
+    done = run(*[places.get(argument, argument) for argument in arguments])
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
