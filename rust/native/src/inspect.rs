@@ -16,7 +16,11 @@ pub(crate) fn inspect(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDic
     match py.detach(|| parquet_inspect::inspect(&path)) {
         Ok(report) => file(py, report),
         Err(InspectError::Io(error)) => Err(os_error(py, Some(path), error)),
-        Err(error) => Err(ours(py, "CorruptFileError", &format!("{}: {error}", path.display()))),
+        Err(error) => Err(ours(
+            py,
+            "CorruptFileError",
+            &format!("{}: {error}", path.display()),
+        )),
     }
 }
 
@@ -35,7 +39,10 @@ fn file(py: Python<'_>, report: FileReport) -> PyResult<Bound<'_, PyDict>> {
 }
 
 fn row_group(py: Python<'_>, report: RowGroupReport) -> PyResult<Bound<'_, PyDict>> {
-    let sorting = report.sorting_columns.into_iter().map(|by| (by.path, by.descending, by.nulls_first));
+    let sorting = report
+        .sorting_columns
+        .into_iter()
+        .map(|by| (by.path, by.descending, by.nulls_first));
     let columns = report.columns.into_iter().map(|column| column_chunk(py, column));
     let dict = PyDict::new(py);
     dict.set_item("rows", report.rows)?;
@@ -48,7 +55,9 @@ fn row_group(py: Python<'_>, report: RowGroupReport) -> PyResult<Bound<'_, PyDic
 
 fn column_chunk(py: Python<'_>, report: ColumnChunkReport) -> PyResult<Bound<'_, PyDict>> {
     let stats = report.encoding_stats.map(|stats| {
-        let stats = stats.into_iter().map(|entry| (entry.page_type, entry.encoding, entry.pages));
+        let stats = stats
+            .into_iter()
+            .map(|entry| (entry.page_type, entry.encoding, entry.pages));
         stats.collect::<Vec<_>>()
     });
     let dict = PyDict::new(py);
