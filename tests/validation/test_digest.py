@@ -31,7 +31,7 @@ def test_positions_say_where_rows_stand(batch: pa.RecordBatch) -> None:
 def test_positions_have_to_be_whole(batch: pa.RecordBatch, column: pa.Array) -> None:
     with pytest.raises((TypeError, ValueError), match="position"):
         digest(batch.append_column("at", column), positions="at")
-    with pytest.raises(ValueError, match="no column "there""):
+    with pytest.raises(ValueError, match='no column "there"'):
         digest(batch, positions="there")
 
 

@@ -189,7 +189,7 @@ def test_other_writers_files_are_good(write: Callable[[pa.Table, Path], None], t
 
 @pytest.mark.spark
 @given(some=st.lists(st.tuples(tables(PLAIN), tables(PLAIN | SPECIAL)), min_size=6, max_size=6))
-@settings(max_examples=1)
+@settings(max_examples=max(1, settings.default.max_examples // 500))
 def test_spark_reads_what_was_written(spark: SparkSession, some: list[tuple[pa.Table, pa.Table]]) -> None:
     with tempfile.TemporaryDirectory() as folder, Validator(["spark"], spark=spark) as validator:
         jobs, plain = [], set()

@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import spillway
 from spillway.errors import JavaError, MissingExtraError
@@ -42,8 +42,8 @@ def local_session(
 ) -> SparkSession:
     """Start Spark on this machine: loopback only, UTC, no web UI, this Python for its workers.
 
-    The JVM takes some ten seconds to start. Ctrl-C does not reach it, as it has a process group of its own, and
-    it ends by itself when this process does; `stop_session` ends it earlier.
+    The JVM takes some ten seconds to start. It has a process group of its own, so Ctrl-C does not reach it,
+    and it ends by itself when this process does; `stop_session` ends it earlier.
 
     Args:
         app_name: The name of the application.
@@ -71,7 +71,7 @@ def local_session(
         shutil.rmtree(scratch, ignore_errors=True)
         raise
     say(f"Spark {context.version} runs after {time.monotonic() - started:.0f} s")
-    return cast("SparkSession", SparkSession.builder.getOrCreate())
+    return SparkSession.builder.getOrCreate()
 
 
 def stop_session(session: SparkSession) -> None:
@@ -121,7 +121,7 @@ def _settings(app_name: str, cores: int, memory: str, scratch: str) -> dict[str,
 def _environment(java: Path) -> Iterator[None]:
     """The environment that the JVM and its Python workers inherit; this process's own is given back."""
     before = dict(os.environ)
-    package = str(Path(cast("str", spillway.__path__[0])).parent)
+    package = str(Path(spillway.__path__[0]).parent)
     inherited = [before["PYTHONPATH"]] if before.get("PYTHONPATH") else []
     for name in _FOREIGN:
         os.environ.pop(name, None)
@@ -147,9 +147,8 @@ def _start_context(settings: dict[str, str], java: Path) -> Any:  # PySpark ship
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     with tempfile.TemporaryFile() as output, _environment(java), _signal_handler_kept():
         try:
-            gateway = launch_gateway(
-                conf, {"start_new_session": True, "stdout": output, "stderr": subprocess.STDOUT}
-            )
+            apart = {"start_new_session": True, "stdout": output, "stderr": subprocess.STDOUT}
+            gateway = launch_gateway(conf, apart)  # type: ignore[no-untyped-call]  # typed in part
         except PySparkRuntimeError as error:
             output.seek(0)
             said = output.read().decode(errors="replace").strip()[-2000:]

@@ -144,7 +144,7 @@ def _normal(kind: pa.DataType) -> pa.DataType:  # noqa: C901, PLR0911  # one lin
     if pt.is_large_binary(kind) or pt.is_binary_view(kind):
         return pa.binary()
     if _is_list(kind):
-        return pa.list_(pa.field("element", _normal(kind.value_type)))
+        return pa.list_(pa.field("element", _normal(kind.value_type)))  # type: ignore[attr-defined]  # what `_is_list` makes sure of
     if isinstance(kind, pa.MapType):
         return pa.map_(_normal(kind.key_type), _normal(kind.item_type))
     if isinstance(kind, pa.StructType):

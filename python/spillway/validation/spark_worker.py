@@ -25,8 +25,13 @@ if TYPE_CHECKING:
 
 __all__ = ["digest_files", "find_differences"]
 
-_DIGESTS = pa.schema([("file", pa.int32()), ("lossy", pa.bool_()), ("digest", pa.binary())])
-_ROWS = pa.schema([("file", pa.int32()), ("row", pa.int64()), ("lossy", pa.bool_()), ("batch", pa.binary())])
+_DIGEST_TYPES: dict[str, pa.DataType] = {"file": pa.int32(), "lossy": pa.bool_(), "digest": pa.binary()}
+_ROW_TYPES: dict[str, pa.DataType] = {
+    "file": pa.int32(),
+    "row": pa.int64(),
+    "lossy": pa.bool_(),
+    "batch": pa.binary(),
+}
 _PLACE = "__place"
 
 
@@ -48,7 +53,7 @@ def digest_files(plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa
                 before = found.get(file, part)
                 found[file] = part if before is part else before and before.merge(part)
         answers = [(file, part is None, part and part.to_bytes()) for file, part in found.items()]
-        yield _to_batch(answers, _DIGESTS)
+        yield _to_batch(answers, _DIGEST_TYPES)
 
     return task
 
@@ -69,14 +74,14 @@ def find_differences(
                 found = _first_in_batch(plan, expected[file], rows, places)
                 if found is not None and (file not in first or found[0] < first[file][0]):
                     first[file] = found
-        yield _to_batch([(file, *found) for file, found in first.items()], _ROWS)
+        yield _to_batch([(file, *found) for file, found in first.items()], _ROW_TYPES)
 
     return task
 
 
-def _to_batch(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
-    names = schema.names
-    return pa.RecordBatch.from_pylist([dict(zip(names, row, strict=True)) for row in rows], schema=schema)
+def _to_batch(rows: list[tuple[Any, ...]], types: dict[str, pa.DataType]) -> pa.RecordBatch:
+    schema = pa.schema(types)
+    return pa.RecordBatch.from_pylist([dict(zip(types, row, strict=True)) for row in rows], schema=schema)
 
 
 def _first_in_batch(
