@@ -2,8 +2,8 @@
 
 It is what pyarrow's documentation leaves to its user. Timestamps are DELTA_BINARY_PACKED. Elsewhere a
 dictionary is kept where values repeat; where they do not, integers are DELTA_BINARY_PACKED, strings and
-binary DELTA_LENGTH_BYTE_ARRAY, floats BYTE_STREAM_SPLIT. Nested columns and other types keep pyarrow's
-default.
+binary DELTA_LENGTH_BYTE_ARRAY. Nested columns and other types keep pyarrow's default; floats too, because
+Spark 4.2's vectorized reader refuses BYTE_STREAM_SPLIT.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 __all__ = ["EncodingChoice", "choose_encodings"]
 
 _SAMPLE_ROWS = 10_000
-# Distinct values per non-null value from which a dictionary no longer pays. Integers pack well without one;
-# strings and floats do only when nearly all differ: a sample holds fewer repeats than the row group.
-_DISTINCT_FROM = {"DELTA_BINARY_PACKED": 0.5, "DELTA_LENGTH_BYTE_ARRAY": 0.9, "BYTE_STREAM_SPLIT": 0.9}
+# Distinct values per non-null value from which a dictionary no longer pays. Integers pack well without one,
+# strings only when nearly all differ: a sample holds fewer repeats than the row group.
+_DISTINCT_FROM = {"DELTA_BINARY_PACKED": 0.5, "DELTA_LENGTH_BYTE_ARRAY": 0.9}
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,6 @@ def _without_dictionary(data_type: pa.DataType) -> str | None:
         return "DELTA_LENGTH_BYTE_ARRAY"
     if pa.types.is_binary(data_type) or pa.types.is_large_binary(data_type):
         return "DELTA_LENGTH_BYTE_ARRAY"
-    if pa.types.is_float32(data_type) or pa.types.is_float64(data_type):
-        return "BYTE_STREAM_SPLIT"
     return None
 
 

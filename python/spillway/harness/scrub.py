@@ -7,7 +7,7 @@ import re
 
 __all__ = ["scrub"]
 
-_PATH = re.compile(r"(?<![\w.:/])/(?:[\w.@+~-]+/)+")
+_PATH = re.compile(r"(?:\bfile:/*|(?<![\w.:/]))/(?:[\w.@+~-]+/)+")
 
 
 def scrub(text: str) -> str:
