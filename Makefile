@@ -16,7 +16,7 @@ unexport PYTHONPATH PYTHONHOME CONDA_PREFIX
 RUST_SOURCES := Cargo.toml Cargo.lock rust-toolchain.toml $(shell find rust -name '*.rs' -o -name Cargo.toml)
 BENCH_OPTIONS ?=
 
-.PHONY: help bench test soak check format wheel lock setup clean
+.PHONY: help bench test soak check format wheel readme lock setup clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ format: setup ## Rewrite the sources in the house format
 wheel: setup ## Leave a release wheel in dist/
 	rm -f dist/spillway-*.whl
 	$(BIN)/maturin build --release --locked --out dist
+
+readme: setup ## Put the figures of the run in results/ into the README
+	$(BIN)/python docs/render.py
 
 lock: .build/environment ## Renew the hashed locks of both languages
 	cargo update

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from spillway.harness.figures import Figure
     from spillway.harness.summary import RunSummary
 
-__all__ = ["REPORT", "run_tables", "terminal_tables", "write_report"]
+__all__ = ["REPORT", "markdown_table", "run_tables", "terminal_tables", "write_report"]
 
 REPORT = "report.md"
 
@@ -59,7 +59,7 @@ def _terminal_part(table: Table, texts: list[list[str]], places: list[int]) -> R
 def write_report(run: RunSummary, figures: Sequence[Figure]) -> Path:
     """Write ``report.md`` into the run's folder."""
     parts = [f"# Run {run.run_id}", _environment(run), *_caveats(run), *_validation(run)]
-    parts += [_markdown(table) for table in run_tables(run)]
+    parts += [f"## {table.title}\n\n{markdown_table(table)}" for table in run_tables(run)]
     parts += [_INTERVALS]
     parts += [f"## {figure.title}\n\n![{figure.title}]({figure.path})" for figure in figures]
     parts += _invisible(run)
@@ -139,11 +139,13 @@ def _invisible(run: RunSummary) -> list[str]:
     return ["Without an allocation curve:\n\n" + "\n".join(lines)] if lines else []
 
 
-def _markdown(table: Table) -> str:
+def markdown_table(table: Table) -> str:
+    """A table in Markdown, without its title; the best entry of each column is bold."""
+
     def line(texts: Sequence[str]) -> str:
         return "| " + " | ".join(text.replace("|", "\\|") for text in texts) + " |"
 
     rows = [line([f"**{entry.text}**" if entry.best else entry.text for entry in row]) for row in table.rows]
     rule = line(["---", *("---:" for _ in table.header[1:])])
     notes = [part for note in table.notes for part in ("", note)]
-    return "\n".join([f"## {table.title}", "", line(table.header), rule, *rows, *notes])
+    return "\n".join([line(table.header), rule, *rows, *notes])

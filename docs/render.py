@@ -1,0 +1,106 @@
+"""Put the figures that prose quotes into README.md, from the reference run in ``results/``.
+
+``make readme`` runs it; ``--check`` says whether the text is up to date. Each block between
+``<!-- results: NAME -->`` and ``<!-- end -->`` belongs to this script, everything else to people.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spillway.harness.report import markdown_table
+from spillway.harness.summary import CellSummary, RunSummary, read_run
+from spillway.harness.tables import throughput_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_ROOT = Path(__file__).resolve().parent.parent
+_README = _ROOT / "README.md"
+_BLOCK = re.compile(r"(<!-- results: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_NATIVE = "native"
+
+
+def _reference() -> Path:
+    """The newest run in ``results/``; run ids begin with their date."""
+    runs = sorted(path.parent for path in (_ROOT / "results").glob("*/samples.jsonl"))
+    if not runs:
+        sys.exit("docs/render.py: results/ holds no run; copy one there from runs/")
+    return runs[-1]
+
+
+def _limited(run: RunSummary, mode: str) -> tuple[str, int | None]:
+    return next(setting for setting in run.settings() if setting[0] == mode)
+
+
+def _throughput(run: RunSummary) -> str:
+    return markdown_table(throughput_table(run, *_limited(run, "batches")))
+
+
+def _picture(run: RunSummary) -> str:
+    name = next((run.folder / "figures").glob("throughput-batches*")).name
+    place = run.folder.relative_to(_ROOT) / "figures" / name
+    return f"![Throughput of each writer by number of rows]({place})"
+
+
+def _headline(run: RunSummary) -> str:
+    cells = run.of(*_limited(run, "batches"))
+    most = max(each.cell.rows for each in cells)
+    largest = {each.cell.backend: each for each in cells if each.cell.rows == most and each.good}
+    native = largest.pop(_NATIVE)
+    fastest = max(largest.values(), key=_speed)
+    smallest = min(largest.values(), key=_bytes)
+    whole = [each for each in largest.values() if _row_groups(each) == _row_groups(native)]
+    leanest = min(whole, key=_growth)
+    return (
+        f"At {most:,} rows, one core, the native writer runs at {_speed(native) / _speed(fastest):.2f} times the "
+        f"speed of the fastest peer ({fastest.cell.backend}). Its file is "
+        f"{_bytes(native) / _bytes(smallest):.2f} times the size of the smallest peer's "
+        f"({smallest.cell.backend}), and its memory grows by {_growth(native) / 1e6:.0f} MB, where the leanest peer "
+        f"with equal row groups ({leanest.cell.backend}) takes {_growth(leanest) / 1e6:.0f} MB. "
+        f"[Run {run.run_id}]({run.folder.relative_to(_ROOT)}/report.md), "
+        f"{run.environment['cpu_model']}, medians of {len(native.samples)} processes."
+    )
+
+
+def _speed(cell: CellSummary) -> float:
+    return cell.rows_per_second.median if cell.rows_per_second else 0.0
+
+
+def _growth(cell: CellSummary) -> float:
+    return cell.growth.median if cell.growth else 0.0
+
+
+def _bytes(cell: CellSummary) -> int:
+    value = cell.exact("bytes")
+    return value[0] if value else 0
+
+
+def _row_groups(cell: CellSummary) -> int:
+    value = cell.exact("row_groups")
+    return value[0] if value else 0
+
+
+_BLOCKS: dict[str, Callable[[RunSummary], str]] = {
+    "headline": _headline,
+    "picture": _picture,
+    "throughput": _throughput,
+}
+
+
+def main() -> None:
+    """Rewrite the README's blocks, or with ``--check`` only say whether they are up to date."""
+    run = read_run(_reference())
+    text = _README.read_text()
+    rendered = _BLOCK.sub(lambda block: f"{block[1]}{_BLOCKS[block[2]](run)}\n{block[3]}", text)
+    if "--check" not in sys.argv[1:]:
+        _README.write_text(rendered)
+    elif rendered != text:
+        sys.exit(f"README.md does not show run {run.run_id}: run make readme")
+
+
+if __name__ == "__main__":
+    main()
