@@ -1,0 +1,201 @@
+"""What the bytes of every file have to be like, whatever the rows and options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from . import strategies
+from .anatomy import DATA_PAGE, PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY, UNCOMPRESSED, Anatomy
+from .bounds import check_bounds
+from .fill import Look
+from .writing import write
+
+if TYPE_CHECKING:
+    from .strategies import Recipe
+
+CODECS = {"uncompressed": 0, "snappy": 1, "gzip": 2, "brotli": 4, "zstd": 6, "lz4": 7}
+# Rows of everything but nested columns, whose bounds are computed anew.
+FLAT = strategies.recipes(types=strategies.leaf_types(), max_columns=4)
+
+
+def written(recipe: Recipe, options: dict[str, Any], folder: str) -> tuple[Path, Anatomy]:
+    path = Path(folder) / "file.parquet"
+    write(recipe.table(), path, **options)
+    return path, Anatomy(path)
+
+
+@given(st.data())
+def test_every_file_keeps_the_rules_of_the_format(data: st.DataObject) -> None:
+    recipe = data.draw(strategies.recipes())
+    options = data.draw(strategies.options(recipe.schema))
+    with TemporaryDirectory() as folder:
+        _, anatomy = written(recipe, options, folder)
+    anatomy.check()
+    assert sum(group.rows for group in anatomy.row_groups) == recipe.rows
+
+
+@given(st.data())
+def test_bounds_and_null_counts_are_those_of_the_values(data: st.DataObject) -> None:
+    recipe = data.draw(FLAT)
+    options = data.draw(strategies.options(recipe.schema))
+    with TemporaryDirectory() as folder:
+        path, anatomy = written(recipe, options, folder)
+        check_bounds(anatomy, pq.ParquetFile(path).read())
+
+
+@pytest.mark.parametrize("values", ["few", "unique", "sorted", "extreme", "constant"])
+@pytest.mark.parametrize(
+    "data_type",
+    [pa.int32(), pa.uint64(), pa.float32(), pa.string(), pa.decimal128(20, 3), pa.date32()],
+    ids=str,
+)
+def test_ordinary_columns_have_bounds_at_all(tmp_path: Path, data_type: pa.DataType, values: Any) -> None:
+    recipe = strategies.Recipe(pa.schema([("c", data_type)]), (Look("few", values),), (200,), 1)
+    path, anatomy = written(recipe, {"page_bytes": 64}, str(tmp_path))
+    assert check_bounds(anatomy, pq.ParquetFile(path).read()) >= 1
+    statistics = anatomy.chunks[0].statistics
+    assert {3, 5, 6} <= set(statistics), "null_count, max_value and min_value"
+
+
+@given(st.data())
+def test_row_groups_have_exactly_the_rows_asked_for(data: st.DataObject) -> None:
+    recipe = data.draw(strategies.recipes(max_columns=2))
+    rows = data.draw(st.integers(1, 600))
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "file.parquet"
+        cuts = data.draw(strategies.cuts(recipe.rows))
+        result = write(recipe.table(), path, cuts=cuts, row_group_rows=rows)
+        sizes = [group.rows for group in Anatomy(path).row_groups]
+    whole, rest = divmod(recipe.rows, rows)
+    assert sizes == [rows] * whole + [rest] * bool(rest)
+    assert (result.rows, result.row_groups) == (recipe.rows, len(sizes))
+
+
+@pytest.mark.parametrize("limit", [1_000_000, 3_000_000])
+def test_row_groups_end_near_their_bytes(tmp_path: Path, limit: int) -> None:
+    rng = np.random.default_rng(0)
+    table = pa.table({f"c{index}": rng.integers(0, 2**62, 600_000) for index in range(2)})
+    write(table, tmp_path / "file.parquet", row_group_bytes=limit)
+    sizes = [
+        sum(chunk.meta[7] for chunk in group.chunks)
+        for group in Anatomy(tmp_path / "file.parquet").row_groups
+    ]
+    assert len(sizes) >= 3
+    assert all(0.6 * limit <= size <= 1.25 * limit for size in sizes[:-1]), sizes
+
+
+@given(st.data())
+def test_version_1_files_have_version_1_pages_and_encodings(data: st.DataObject) -> None:
+    recipe = data.draw(strategies.recipes(max_columns=3))
+    options = data.draw(strategies.options(recipe.schema)) | {"compatibility": "v1"}
+    with TemporaryDirectory() as folder:
+        _, anatomy = written(recipe, options, folder)
+    for chunk in anatomy.chunks:
+        assert {page.kind for page in chunk.data_pages} == {DATA_PAGE}, chunk.path
+        assert {page.encoding for page in chunk.data_pages} <= {PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY}, (
+            chunk.path
+        )
+
+
+@given(st.data())
+def test_a_forbidden_dictionary_is_not_written(data: st.DataObject) -> None:
+    recipe = data.draw(strategies.recipes(types=strategies.leaf_types(), max_columns=3))
+    with TemporaryDirectory() as folder:
+        _, anatomy = written(recipe, {"dictionary": False}, folder)
+        assert not any(chunk.dictionary_pages for chunk in anatomy.chunks)
+        forbidden = recipe.schema.names[0]
+        _, anatomy = written(recipe, {"dictionary": {(forbidden,): False}}, folder)
+        assert not any(chunk.dictionary_pages for chunk in anatomy.chunks if chunk.path == (forbidden,))
+
+
+def test_a_dictionary_is_written_where_values_repeat(tmp_path: Path) -> None:
+    table = pa.table(
+        {"word": ["alpha", "beta", "gamma delta epsilon"] * 5000, "other": ["one", "two", "three"] * 5000}
+    )
+    write(table, tmp_path / "a.parquet", dictionary={"other": False})
+    word, other = Anatomy(tmp_path / "a.parquet").chunks
+    assert word.dictionary_pages
+    assert not other.dictionary_pages
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_the_codec_is_the_one_asked_for(tmp_path: Path, codec: str) -> None:
+    table = pa.table(
+        {"text": [f"some text that shrinks {row % 100}" for row in range(5000)], "n": range(5000)}
+    )
+    write(table, tmp_path / "a.parquet", compression=codec)
+    chunks = Anatomy(tmp_path / "a.parquet").chunks
+    assert {chunk.meta[4] for chunk in chunks} <= {CODECS[codec], UNCOMPRESSED}
+    assert chunks[0].meta[4] == CODECS[codec]
+
+
+# Values of at most an eighth of the page, so that the promise is exact.
+@pytest.mark.parametrize("page_bytes", [256, 4096, 65_536, 256 << 10])
+@pytest.mark.parametrize("compatibility", ["modern", "v1"])
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_pages_are_cut_by_bytes(
+    tmp_path: Path,
+    page_bytes: int,
+    compatibility: str,
+    dictionary: bool,  # noqa: FBT001 - pytest gives it by name
+) -> None:
+    rng = np.random.default_rng(1)
+    rows = min(200_000, max(5000, page_bytes // 2))
+    columns = {
+        "random": rng.integers(0, 2**62, rows),
+        "few": rng.integers(0, 9, rows),
+        "sorted": np.arange(rows),
+        "real": rng.standard_normal(rows),
+        "flag": rng.integers(0, 2, rows).astype(bool),
+        "text": pa.array([f"message {number}" for number in rng.integers(0, 10**9, rows)]),
+        "word": pa.array(rng.choice(["a", "bb", "ccc"], rows)),
+        "maybe": pa.array(rng.integers(0, 2**40, rows), mask=rng.random(rows) < 0.5),
+        "list": pa.ListArray.from_arrays(np.arange(0, rows + 1) // 2, pa.array(np.arange(rows // 2 + 1))),
+    }
+    options = {"page_bytes": page_bytes, "compatibility": compatibility, "dictionary": dictionary}
+    write(pa.table(columns), tmp_path / "a.parquet", **options)
+    anatomy = Anatomy(tmp_path / "a.parquet")
+    anatomy.check()
+    for chunk in anatomy.chunks:
+        largest = max(page.uncompressed for page in chunk.data_pages)
+        assert largest <= page_bytes, f"{chunk.path}: a page of {largest} bytes"
+        total = sum(page.uncompressed for page in chunk.data_pages)
+        assert len(chunk.data_pages) <= 4 + 8 * total // page_bytes, (
+            f"{chunk.path}: pages far smaller than asked for"
+        )
+
+
+@pytest.mark.parametrize("sizes", [(100_000, 10), (10, 100_000), (1_000_000, 1_000_000)])
+def test_large_values_make_pages_hardly_larger_than_themselves(
+    tmp_path: Path, sizes: tuple[int, int]
+) -> None:
+    rng = np.random.default_rng(2)
+    cells = [rng.bytes(size) for size in sizes * 40]
+    write(pa.table({"blob": cells}), tmp_path / "a.parquet", page_bytes=64 << 10)
+    pages = Anatomy(tmp_path / "a.parquet").chunks[0].data_pages
+    assert max(page.uncompressed for page in pages) <= (64 << 10) + max(sizes) + 100
+
+
+def test_the_result_says_what_is_in_the_file(tmp_path: Path) -> None:
+    table = pa.table({"n": [1, None, 3], "nested": [[{"a": "x"}], [], None]})
+    result = write(table, tmp_path / "a.parquet")
+    anatomy = Anatomy(tmp_path / "a.parquet")
+    assert result.bytes == anatomy.size == (tmp_path / "a.parquet").stat().st_size
+    assert [column.path for column in result.columns] == [".".join(chunk.path) for chunk in anatomy.chunks]
+    assert [column.compressed_bytes for column in result.columns] == [
+        chunk.meta[7] for chunk in anatomy.chunks
+    ]
+    assert [column.uncompressed_bytes for column in result.columns] == [
+        chunk.meta[6] for chunk in anatomy.chunks
+    ]
+    assert [column.values for column in result.columns] == [chunk.meta[5] for chunk in anatomy.chunks]
+    assert result.columns[0].nulls == 1

@@ -1,0 +1,152 @@
+"""Rules of the repository that no linter checks."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .conftest import ROOT, TOOLS
+
+CANONICAL = "registry+https://github.com/rust-lang/crates.io-index"
+
+
+def output(*command: str | Path, **environment: str) -> str:
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        timeout=120,
+        env=os.environ | environment,
+    ).stdout
+
+
+def tracked() -> list[Path]:
+    return [ROOT / name for name in output("git", "ls-files", "-z").split("\0") if name]
+
+
+def test_locks_name_no_registry() -> None:
+    for lock in (ROOT / "requirements").glob("*.txt"):
+        text = lock.read_text()
+        assert "://" not in text, lock.name
+        assert "index-url" not in text, lock.name
+        assert "--hash=sha256:" in text, lock.name
+    sources = set(re.findall(r'^source = "(.*)"$', (ROOT / "Cargo.lock").read_text(), flags=re.MULTILINE))
+    assert sources == {CANONICAL}
+
+
+def test_every_locked_package_has_its_hashes() -> None:
+    for lock in (ROOT / "requirements").glob("*.txt"):
+        entries = re.split(r"^(?=[a-z0-9._-]+==)", lock.read_text(), flags=re.MULTILINE)[1:]
+        assert entries
+        assert all("--hash=sha256:" in entry for entry in entries)
+
+
+def prerequisites(folder: Path, *programs: str) -> subprocess.CompletedProcess[str]:
+    """Runs the script where nothing but `programs` and the shell's own tools are found."""
+    folder.mkdir()
+    for program in ("bash", "env", "sed", "head", *programs):
+        found = shutil.which(program)
+        assert found is not None, program
+        (folder / program).symlink_to(found)
+    environment = {"PATH": str(folder), "PYTHON": sys.executable, "HOME": os.environ.get("HOME", "/")}
+    environment |= {name: os.environ[name] for name in ("RUSTUP_HOME", "CARGO_HOME") if name in os.environ}
+    return subprocess.run(
+        [folder / "bash", ROOT / "requirements" / "prerequisites.sh"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env=environment,
+    )
+
+
+@pytest.mark.parametrize(
+    ("lacking", "named"),
+    [("java", "Java 17"), ("cargo", "Rust"), ("cc", "C compiler")],
+    ids=["java", "cargo", "cc"],
+)
+def test_what_a_machine_lacks_is_named(tmp_path: Path, lacking: str, named: str) -> None:
+    done = prerequisites(tmp_path / "bin", *({"java", "cargo", "cc"} - {lacking}))
+    assert done.returncode == 1
+    lines = [line for line in done.stderr.splitlines() if line.startswith("  - ")]
+    assert len(lines) == 1
+    assert named in lines[0]
+
+
+def test_all_that_a_machine_lacks_is_named_at_once(tmp_path: Path) -> None:
+    done = prerequisites(tmp_path / "bin")
+    assert done.returncode == 1
+    assert all(named in done.stderr for named in ("Java 17", "Rust", "C compiler"))
+
+
+def test_a_machine_that_lacks_nothing_passes(tmp_path: Path) -> None:
+    done = prerequisites(tmp_path / "bin", "java", "cargo", "cc")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_make_help_lists_every_target() -> None:
+    text = output("make", "--no-print-directory", "help")
+    (phony,) = re.findall(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+    public = set(phony.split()) - {"setup"}
+    listed = set(re.findall(r"make (\w+)", text))
+    assert {"bench", "test", "soak", "check", "wheel", "help"} <= listed
+    assert public <= listed | {"clean"}
+
+
+def test_no_tracked_file_names_a_place_on_this_machine() -> None:
+    private = [str(ROOT), f"{Path.home()}/"]
+    found = []
+    for path in tracked():
+        if not path.is_file() or path.is_symlink():
+            continue
+        data = path.read_bytes()
+        found += [(path.name, text) for text in private if text.encode() in data]
+    assert not found
+
+
+@pytest.mark.parametrize("name", ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"])
+def test_what_a_visitor_looks_for_is_there(name: str) -> None:
+    assert len((ROOT / name).read_text().splitlines()) > 5
+
+
+def test_the_readme_has_the_two_commands() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert "make bench" in text
+    assert "make test" in text
+
+
+def test_relative_links_of_the_documents_lead_somewhere() -> None:
+    documents = [path for path in tracked() if path.suffix == ".md"]
+    assert documents
+    broken = [
+        (path.name, link)
+        for path in documents
+        for link in re.findall(r"\]\(([^)#\s]+)", path.read_text())
+        if "://" not in link and not link.startswith("mailto:") and not (path.parent / link).exists()
+    ]
+    assert not broken
+
+
+def test_every_command_has_help() -> None:
+    overview = output(TOOLS / "spillway", "--help", COLUMNS="100")
+    commands = re.findall(r"^\W*│ (\w[\w-]*) ", overview, flags=re.MULTILINE)
+    assert {"bench", "doctor", "inspect", "validate"} <= set(commands)
+    for command in commands:
+        text = output(TOOLS / "spillway", command, "--help", COLUMNS="100")
+        assert "Usage" in text
+        assert len(text) > 300, f"{command}: help that teaches"
+
+
+def test_help_does_not_wait_for_heavy_imports() -> None:
+    code = "import sys; from spillway.cli.app import app; print(sorted(sys.modules))"
+    modules = output(sys.executable, "-c", code)
+    heavy = {"pyarrow", "polars", "duckdb", "pyspark", "matplotlib", "numpy", "pandas", "scipy"}
+    assert not heavy & set(re.findall(r"'(\w+)'", modules))

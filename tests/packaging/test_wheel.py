@@ -1,0 +1,140 @@
+"""The wheel alone in an empty environment, and with nothing but polars beside it."""
+
+from __future__ import annotations
+
+import re
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING
+from zipfile import ZipFile
+
+import pytest
+
+from .conftest import ROOT
+
+if TYPE_CHECKING:
+    from .conftest import Environment
+
+# The first test waits for the build.
+pytestmark = pytest.mark.timeout(900)
+
+
+def test_the_wheel_imports_with_no_other_package(bare: Environment) -> None:
+    installed = bare.evaluate(
+        "from importlib.metadata import distributions; print([d.name for d in distributions()])"
+    )
+    assert installed == "['spillway']"
+    version = bare.evaluate("import spillway; print(spillway.__version__)")
+    assert version == bare.evaluate("from importlib.metadata import version; print(version('spillway'))")
+    assert re.fullmatch(r"\d+\.\d+\.\d+\S*", version)
+
+
+def test_the_wheel_is_a_release_build(bare: Environment) -> None:
+    assert bare.evaluate("import spillway; print(spillway.build_info()['profile'])") == "release"
+
+
+def test_what_is_not_arrow_is_told_what_can_be_written(bare: Environment) -> None:
+    answer = bare.evaluate("""
+import os, spillway
+for thing in ([{"a": 1}], {"a": [1]}, "text", 5):
+    try:
+        spillway.write_parquet(thing, "a.parquet")
+    except spillway.NotArrowError as error:
+        print(error)
+assert "a.parquet" not in os.listdir()
+""")
+    lines = answer.splitlines()
+    assert len(lines) == 4
+    for line in lines:
+        assert "__arrow_c_stream__" in line
+        assert "polars" in line
+        assert "pyarrow" in line
+
+
+def test_base_modules_import_and_others_name_what_they_lack(bare: Environment, wheel: Path) -> None:
+    with ZipFile(wheel) as archive:
+        modules = sorted(
+            name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+            for name in archive.namelist()
+            if name.startswith("spillway/") and name.endswith(".py")
+        )
+    answer = bare.evaluate(f"""
+import importlib
+for name in {modules}:
+    try:
+        importlib.import_module(name)
+        print("imports", name)
+    except ImportError as error:
+        assert not (error.name or "").startswith("spillway"), (name, error)
+        print("lacks", name, error)
+""")
+    imports = {line.split()[1] for line in answer.splitlines() if line.startswith("imports")}
+    assert {"spillway", "spillway.writer", "spillway.errors", "spillway.cli"} <= imports
+    assert "lacks" in answer, "the command line's modules need typer"
+
+
+def test_the_command_without_its_extra_says_which_in_one_line(bare: Environment) -> None:
+    done = bare.run("spillway", "--help")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert "pip install 'spillway[bench]'" in line
+
+
+def test_the_wheel_is_for_every_python_from_3_11(wheel: Path) -> None:
+    assert re.search(r"-cp311-abi3-", wheel.name)
+
+
+def test_the_wheel_requires_nothing_and_names_its_extras(bare: Environment) -> None:
+    answer = bare.evaluate("""
+from importlib.metadata import metadata
+data = metadata("spillway")
+print(sorted(data.get_all("Provides-Extra")))
+print([need for need in data.get_all("Requires-Dist") if "extra ==" not in need])
+""")
+    extras, required = answer.splitlines()
+    assert {"bench", "spark", "notebooks"} <= set(re.findall(r"\w+", extras))
+    assert required == "[]"
+
+
+def test_the_wheel_knows_nothing_of_the_machine_that_built_it(wheel: Path) -> None:
+    private = {"checkout": str(ROOT), "home": f"{Path.home()}/", "host": socket.gethostname()}
+    with ZipFile(wheel) as archive:
+        found = {
+            (what, name)
+            for name in archive.namelist()
+            for what, text in private.items()
+            if len(text) > 4 and text.encode() in archive.read(name)
+        }
+    assert not found
+
+
+def test_the_wheel_holds_the_package_alone(wheel: Path) -> None:
+    with ZipFile(wheel) as archive:
+        names = archive.namelist()
+    assert {name.split("/")[0].split("-")[0] for name in names} == {"spillway"}
+    assert not [name for name in names if "__pycache__" in name or name.endswith((".pyc", ".rs"))]
+    assert "spillway/py.typed" in names
+    assert "spillway/_native.pyi" in names
+    assert [name for name in names if name.endswith(".so")] == ["spillway/_native.abi3.so"]
+    assert any("licenses/LICENSE" in name for name in names)
+
+
+def test_a_polars_frame_is_written_and_read_back(with_polars: Environment) -> None:
+    answer = with_polars.evaluate("""
+import datetime
+import polars as pl, spillway
+frame = pl.DataFrame({
+    "n": [1, None, 3], "word": ["a", None, "ż"], "list": [[1], [], None],
+    "at": [datetime.datetime(2024, 1, 2)] * 3,
+    "kind": pl.Series(["x", "y", None], dtype=pl.Categorical), "struct": [{"a": 1.5}, None, {"a": None}],
+})
+result = spillway.write_parquet(frame, "a.parquet")
+back = pl.read_parquet("a.parquet")
+text = pl.col("kind").cast(pl.String)
+assert back.with_columns(text).equals(frame.with_columns(text)), back
+spillway.write_parquet(frame.lazy().filter(pl.col("n") > 1).collect(), "b.parquet")
+spillway.write_parquet(frame["word"].to_frame(), "c.parquet")
+print(result.rows, pl.read_parquet("b.parquet").height)
+""")
+    assert answer == "3 1"
