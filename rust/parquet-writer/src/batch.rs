@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, RecordBatch, StructArray, make_array};
 use arrow_buffer::NullBuffer;
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::SchemaRef;
 
 use crate::error::Result;
 
@@ -66,10 +66,4 @@ fn mask(column: &ArrayRef, nulls: &NullBuffer) -> Result<ArrayRef> {
             make_array(data)
         }
     })
-}
-
-/// The schema of a struct type's fields.
-#[must_use]
-pub fn schema_of(fields: &arrow_schema::Fields) -> SchemaRef {
-    Arc::new(Schema::new(fields.clone()))
 }

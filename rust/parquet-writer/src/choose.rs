@@ -1,11 +1,16 @@
-//! Which encoding each leaf column gets.
+//! Which encoding each leaf column gets: by what a sample of it costs in each.
+
+mod evidence;
+mod sample;
 
 use parquet::basic::{Encoding, Type};
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder, WriterVersion};
 use parquet::schema::types::SchemaDescriptor;
 
 use crate::error::{Result, WriteError};
-use crate::options::{Compatibility, DictionaryRule, WriterOptions};
+use crate::options::{DictionaryRule, WriterOptions};
+
+pub(crate) use evidence::Chooser;
 
 /// Bytes of a dictionary above which a column chunk goes on without it.
 const DICTIONARY_BYTES: usize = 1 << 20;
@@ -50,12 +55,7 @@ fn is_named(parquet: &SchemaDescriptor, leaf: usize, key: &[String]) -> bool {
     parts == key || (key.len() == 1 && parts.join(".") == key[0])
 }
 
-/// The choice for a column about which nothing is known.
-pub(crate) fn unseen(allowed: bool) -> Choice {
-    Choice { dictionary: allowed, encoding: Encoding::PLAIN }
-}
-
-/// Properties of a row group with the given choices.
+/// Properties of a row group with the given choices. `codec` is what the encoders compress with.
 pub(crate) fn properties(options: &WriterOptions, parquet: &SchemaDescriptor, choices: &[Choice]) -> WriterProperties {
     let mut builder = base(options);
     for (column, choice) in parquet.columns().iter().zip(choices) {
@@ -68,11 +68,9 @@ pub(crate) fn properties(options: &WriterOptions, parquet: &SchemaDescriptor, ch
 }
 
 fn base(options: &WriterOptions) -> WriterPropertiesBuilder {
-    let version = match options.compatibility {
-        Compatibility::Modern | Compatibility::V1 => WriterVersion::PARQUET_1_0,
-    };
+    // Pages of version 1 throughout: they compress levels too, and the flags of nullable columns shrink by half.
     WriterProperties::builder()
-        .set_writer_version(version)
+        .set_writer_version(WriterVersion::PARQUET_1_0)
         .set_created_by(concat!("spillway version ", env!("CARGO_PKG_VERSION")).to_string())
         .set_compression(options.compression)
         .set_statistics_enabled(EnabledStatistics::Page)

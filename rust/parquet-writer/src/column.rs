@@ -1,19 +1,19 @@
 //! The seam: how a column becomes a column chunk.
 //!
 //! A row group asks for one [`FieldEncoder`] for each top-level field and feeds it units. Today every field is encoded
-//! by the `parquet` crate; an encoder of our own for flat columns implements the same two traits.
+//! by the `parquet` crate; an encoder of our own for flat columns implements the same trait and puts its pages into the
+//! same [`ChunkPages`].
 
 mod crate_encoder;
 
-use std::io::Write;
-
 use arrow_array::ArrayRef;
-use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::column::writer::ColumnCloseResult;
 use parquet::file::writer::SerializedRowGroupWriter;
 
-pub(crate) use crate_encoder::Factory;
+pub(crate) use crate_encoder::{encoders, leaf_count};
 
 use crate::error::Result;
+use crate::pages::ChunkPages;
 use crate::sink::Output;
 
 /// Encodes the leaf columns of one top-level field of one row group.
@@ -28,19 +28,20 @@ pub(crate) trait FieldEncoder: Send {
     fn encoded_bytes(&self) -> u64;
 
     /// Closes its chunks one by one, so that the memory of each is free before the next is closed.
-    fn close(self: Box<Self>, each: &mut dyn FnMut(Box<dyn EncodedChunk>) -> Result<()>) -> Result<()>;
+    fn close(self: Box<Self>, each: &mut dyn FnMut(EncodedChunk) -> Result<()>) -> Result<()>;
 }
 
 /// A finished column chunk.
-pub(crate) trait EncodedChunk {
-    /// What the footer will say of it, but for its place in the file.
-    fn metadata(&self) -> &ColumnChunkMetaData;
-
-    /// Writes its pages to the file and frees them one by one.
-    fn append_to(self: Box<Self>, row_group: &mut SerializedRowGroupWriter<'_, Output>) -> Result<()>;
+pub(crate) struct EncodedChunk {
+    /// What the footer will say of it; offsets count from its first byte.
+    pub close: ColumnCloseResult,
+    /// Its pages, dictionary first.
+    pub pages: ChunkPages,
 }
 
-/// A place for bytes that are not wanted.
-pub(crate) fn nowhere() -> impl Write + Send {
-    std::io::sink()
+impl EncodedChunk {
+    /// Writes its pages to the file and frees them one by one.
+    pub fn append_to(self, row_group: &mut SerializedRowGroupWriter<'_, Output>) -> Result<()> {
+        Ok(row_group.append_column(&self.pages, self.close)?)
+    }
 }

@@ -4,17 +4,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_schema::{Schema, SchemaRef};
+use parquet::basic::Compression;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 
 use crate::batch::Batch;
-use crate::choose::{self, Choice};
-use crate::column::Factory;
+use crate::choose::{self, Chooser};
+use crate::column::{self, FieldEncoder};
 use crate::error::{Result, WriteError};
-use crate::feed::{Carry, Feed, Units};
+use crate::feed::{Carry, Feed, SAMPLE_ROWS, Units};
 use crate::options::WriterOptions;
-use crate::pages::{ChunkPagesFactory, Pages};
+use crate::pages::{Pages, Press, Shelf};
 use crate::result::{self, WriteResult};
 use crate::row_group::{Patience, RowGroup};
 use crate::schema::FileSchema;
@@ -162,7 +163,7 @@ impl FileWriter {
         let prepared = Prepared::new(schema, &self.options)?;
         match std::mem::replace(&mut self.state, State::Failed("the file could not be started".into())) {
             State::Unopened(output) => {
-                self.state = State::Open(Box::new(OpenFile::start(*output, prepared)?));
+                self.state = State::Open(Box::new(OpenFile::start(*output, prepared, &self.options)?));
                 Ok(())
             }
             other => {
@@ -207,7 +208,7 @@ impl Drop for FileWriter {
 /// What follows from schema and options before anything is written.
 struct Prepared {
     schema: FileSchema,
-    allowed: Vec<bool>,
+    chooser: Chooser,
     metadata: Vec<KeyValue>,
 }
 
@@ -215,8 +216,9 @@ impl Prepared {
     fn new(schema: &SchemaRef, options: &WriterOptions) -> Result<Self> {
         let schema = FileSchema::new(Arc::clone(schema), options.timestamps)?;
         let allowed = choose::dictionary_allowed(&schema.parquet, &options.dictionary)?;
+        let chooser = Chooser::new(allowed, options);
         let metadata = key_values(&schema.stored, &options.metadata);
-        Ok(Self { schema, allowed, metadata })
+        Ok(Self { schema, chooser, metadata })
     }
 }
 
@@ -234,9 +236,11 @@ fn key_values(stored: &Schema, metadata: &[(String, String)]) -> Vec<KeyValue> {
 
 struct OpenFile {
     schema: FileSchema,
-    allowed: Vec<bool>,
+    chooser: Chooser,
     file: SerializedFileWriter<Output>,
     pages: Arc<Pages>,
+    /// What is left of the codec to the encoders.
+    encoder_codec: Compression,
     carry: Carry,
     row_group: Option<RowGroup>,
     rows: u64,
@@ -244,15 +248,16 @@ struct OpenFile {
 }
 
 impl OpenFile {
-    fn start(output: Output, prepared: Prepared) -> Result<Self> {
-        let Prepared { schema, allowed, metadata } = prepared;
-        let pages = Pages::new(output.sink().spill_directory());
+    fn start(output: Output, prepared: Prepared, options: &WriterOptions) -> Result<Self> {
+        let Prepared { schema, chooser, metadata } = prepared;
+        let (press, encoder_codec) = Press::for_file(options.compression)?;
+        let pages = Arc::new(Pages::new(Shelf::new(output.sink().spill_directory()), press));
         let properties = WriterProperties::builder()
             .set_created_by(concat!("spillway version ", env!("CARGO_PKG_VERSION")).to_string())
             .set_key_value_metadata(Some(metadata))
             .build();
         let file = SerializedFileWriter::new(output, schema.parquet.root_schema_ptr(), Arc::new(properties))?;
-        Ok(Self { schema, allowed, file, pages, carry: Carry::default(), row_group: None, rows: 0, peak: 0 })
+        Ok(Self { schema, chooser, file, pages, encoder_codec, carry: Carry::default(), row_group: None, rows: 0, peak: 0 })
     }
 
     fn bytes_written(&self) -> u64 {
@@ -277,10 +282,10 @@ impl OpenFile {
     }
 
     fn encode(&mut self, units: &Units, options: &WriterOptions, patience: &mut Patience<'_>) -> Result<()> {
-        let row_group = match &mut self.row_group {
-            Some(row_group) => row_group,
-            None => self.row_group.insert(RowGroup::new(encoders(&self.schema, &self.allowed, &self.pages, options)?)),
-        };
+        if self.row_group.is_none() {
+            self.row_group = Some(RowGroup::new(self.encoders(units, options)?));
+        }
+        let Some(row_group) = &mut self.row_group else { return Ok(()) };
         row_group.write(units, patience)?;
         self.rows += units.rows as u64;
         let full = row_group.rows() >= options.row_group_rows
@@ -289,6 +294,18 @@ impl OpenFile {
             self.account();
         }
         if full { self.close_row_group(patience) } else { Ok(()) }
+    }
+
+    /// Encoders for a row group that begins with these units.
+    fn encoders(&mut self, units: &Units, options: &WriterOptions) -> Result<Vec<Box<dyn FieldEncoder>>> {
+        let rows = units.rows.min(SAMPLE_ROWS);
+        let sample: Vec<_> = units.columns.iter().map(|column| column.slice(0, rows)).collect();
+        let choices = self.chooser.choose(&sample, &self.schema, options)?;
+        let encoder_options = WriterOptions { compression: self.encoder_codec, ..options.clone() };
+        let parquet = &self.schema.parquet;
+        let properties = choose::properties(&encoder_options, parquet, &choices);
+        let sizes = (options.compression, options.page_bytes);
+        column::encoders(&self.schema.encoded, parquet.root_schema_ptr(), properties, &self.pages, sizes)
     }
 
     /// Writes the carried rows and closes the row group.
@@ -304,7 +321,10 @@ impl OpenFile {
         self.account();
         if let Some(row_group) = self.row_group.take() {
             row_group.close(&mut self.file, patience)?;
-            self.pages.rewind()?;
+            self.pages.shelf.rewind()?;
+            if let Some(closed) = self.file.flushed_row_groups().last() {
+                self.chooser.learn(closed);
+            }
         }
         Ok(())
     }
@@ -326,7 +346,7 @@ impl OpenFile {
     /// Notes the memory held now.
     fn account(&mut self) {
         let encoders = self.row_group.as_ref().map_or(0, RowGroup::tracked_bytes);
-        self.peak = self.peak.max(encoders + self.pages.resident() + self.carry.bytes());
+        self.peak = self.peak.max(encoders + self.pages.tracked_bytes() + self.carry.bytes());
     }
 
     fn discard(&mut self) {
@@ -340,18 +360,4 @@ impl OpenFile {
             (error, _) => error,
         }
     }
-}
-
-fn encoders(
-    schema: &FileSchema,
-    allowed: &[bool],
-    pages: &Arc<Pages>,
-    options: &WriterOptions,
-) -> Result<Vec<Box<dyn crate::column::FieldEncoder>>> {
-    let choices: Vec<Choice> = allowed.iter().map(|&allowed| choose::unseen(allowed)).collect();
-    let properties = choose::properties(options, &schema.parquet, &choices);
-    let store = Arc::new(ChunkPagesFactory(Arc::clone(pages)));
-    let encoded = Arc::clone(&schema.encoded);
-    let factory = Factory::new(encoded, schema.parquet.root_schema_ptr(), properties, store, options.page_bytes)?;
-    factory.encoders()
 }

@@ -1,151 +1,263 @@
-//! Finished pages, kept in memory or in one temporary file until their chunk is written out.
+//! Finished pages on their way from an encoder to the file.
+//!
+//! Encoders hand over pages as they are; here they are compressed, by one context for all columns, and kept in memory
+//! or in one temporary file until their chunk is written out.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+mod header;
+mod press;
+mod shelf;
+
+use std::io::Read;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use parquet::basic::Compression;
 use parquet::column::page_store::{PageKey, PageStore, PageStoreArgs, PageStoreFactory};
-use parquet::errors::{ParquetError, Result};
+use parquet::column::writer::ColumnCloseResult;
+use parquet::errors::{ParquetError, Result as ParquetResult};
+use parquet::file::reader::{ChunkReader, Length};
 
-/// Pages kept in memory before the rest goes to the temporary file.
-const RESIDENT_BYTES: usize = 4 << 20;
-/// Smaller pieces, page headers above all, stay in memory.
-const SMALLEST_SPILLED: usize = 4 << 10;
+pub(crate) use press::Press;
+pub(crate) use shelf::Shelf;
 
-/// Where the columns of one writer keep their finished pages.
+use crate::error::Result;
+use header::PageHeader;
+use shelf::Kept;
+
+/// What the chunks of one writer share.
 #[derive(Debug)]
 pub(crate) struct Pages {
-    resident: AtomicUsize,
-    spill: Option<Spill>,
-}
-
-/// A temporary file without a name, made when it is first needed.
-#[derive(Debug)]
-struct Spill {
-    directory: PathBuf,
-    file: std::sync::OnceLock<File>,
-    end: AtomicU64,
+    /// Where finished pages are kept.
+    pub shelf: Shelf,
+    press: Mutex<Press>,
 }
 
 impl Pages {
-    /// Pages that may spill into `directory`, or stay in memory when there is none.
-    pub fn new(directory: Option<PathBuf>) -> Arc<Self> {
-        let spill = directory.map(|directory| Spill { directory, file: std::sync::OnceLock::new(), end: AtomicU64::new(0) });
-        Arc::new(Self { resident: AtomicUsize::new(0), spill })
+    pub fn new(shelf: Shelf, press: Press) -> Self {
+        Self { shelf, press: Mutex::new(press) }
     }
 
-    /// Bytes of pages in memory.
-    pub fn resident(&self) -> usize {
-        self.resident.load(Ordering::Relaxed)
-    }
-
-    /// Forgets what the temporary file holds; only between row groups, when every page was taken.
-    pub fn rewind(&self) -> std::io::Result<()> {
-        if let Some(spill) = &self.spill
-            && let Some(file) = spill.file.get()
-        {
-            spill.end.store(0, Ordering::Relaxed);
-            file.set_len(0)?;
-        }
-        Ok(())
-    }
-
-    fn keep(&self, value: Bytes) -> std::io::Result<Kept> {
-        if let Some(spill) = &self.spill
-            && value.len() >= SMALLEST_SPILLED
-            && self.resident() + value.len() > RESIDENT_BYTES
-        {
-            return spill.put(&value);
-        }
-        self.resident.fetch_add(value.len(), Ordering::Relaxed);
-        Ok(Kept::Resident(value))
-    }
-
-    fn fetch(&self, kept: Kept) -> std::io::Result<Bytes> {
-        match kept {
-            Kept::Resident(value) => {
-                self.resident.fetch_sub(value.len(), Ordering::Relaxed);
-                Ok(value)
-            }
-            Kept::Spilled { offset, length } => match self.spill.as_ref().and_then(|spill| spill.file.get()) {
-                Some(file) => {
-                    let mut value = vec![0; length];
-                    file.read_exact_at(&mut value, offset)?;
-                    Ok(value.into())
-                }
-                None => Err(std::io::Error::other("a page was spilled and the temporary file is gone")),
-            },
-            Kept::Taken => Err(std::io::Error::other("a page was taken twice")),
-        }
+    /// Memory held for all chunks.
+    pub fn tracked_bytes(&self) -> usize {
+        self.shelf.resident() + lock(&self.press).tracked_bytes()
     }
 }
 
-impl Spill {
-    fn put(&self, value: &[u8]) -> std::io::Result<Kept> {
-        let file = match self.file.get() {
-            Some(file) => file,
-            None => {
-                let file = tempfile::tempfile_in(&self.directory)?;
-                self.file.get_or_init(|| file)
-            }
-        };
-        let offset = self.end.fetch_add(value.len() as u64, Ordering::Relaxed);
-        file.write_all_at(value, offset)?;
-        Ok(Kept::Spilled { offset, length: value.len() })
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Makes the store of each leaf's chunk, and keeps the other end of it.
+#[derive(Debug)]
+pub(crate) struct ChunkFactory {
+    pages: Arc<Pages>,
+    chunks: Mutex<Vec<ChunkPages>>,
+}
+
+impl ChunkFactory {
+    pub fn new(pages: Arc<Pages>) -> Self {
+        Self { pages, chunks: Mutex::default() }
     }
+
+    /// The chunks of all leaves, in the order of the stores that were made.
+    pub fn take_chunks(&self) -> Vec<ChunkPages> {
+        std::mem::take(&mut *lock(&self.chunks))
+    }
+}
+
+impl PageStoreFactory for ChunkFactory {
+    fn create(&self, _: &PageStoreArgs<'_>) -> ParquetResult<Box<dyn PageStore>> {
+        let chunk = ChunkPages { pages: Arc::clone(&self.pages), state: Arc::default() };
+        lock(&self.chunks).push(chunk.clone());
+        Ok(Box::new(Inlet { chunk, header: None, puts: 0 }))
+    }
+}
+
+/// The pages of one chunk so far.
+#[derive(Debug, Clone)]
+pub(crate) struct ChunkPages {
+    pages: Arc<Pages>,
+    state: Arc<Mutex<Chunk>>,
 }
 
 #[derive(Debug, Default)]
-enum Kept {
-    Resident(Bytes),
-    Spilled {
-        offset: u64,
-        length: usize,
-    },
-    #[default]
-    Taken,
+struct Chunk {
+    dictionary: Option<Page>,
+    dictionary_entries: usize,
+    data: Vec<Page>,
+    /// Bytes as the encoder put them.
+    put: u64,
+    /// Bytes as they go to the file.
+    finished: u64,
 }
 
-/// Makes the store of one column chunk.
+/// See [`ChunkPages::sizes`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sizes {
+    /// Bytes of data pages as they go to the file.
+    pub data: usize,
+    /// Bytes of the dictionary page as it goes to the file, and before.
+    pub dictionary: usize,
+    pub dictionary_uncompressed: usize,
+    pub dictionary_entries: usize,
+}
+
 #[derive(Debug)]
-pub(crate) struct ChunkPagesFactory(pub Arc<Pages>);
+struct Page {
+    header: Vec<u8>,
+    body: Kept,
+    body_bytes: usize,
+    uncompressed_bytes: usize,
+}
 
-impl PageStoreFactory for ChunkPagesFactory {
-    fn create(&self, _: &PageStoreArgs<'_>) -> Result<Box<dyn PageStore>> {
-        Ok(Box::new(ChunkPages { pages: Arc::clone(&self.0), kept: Vec::new() }))
+impl Page {
+    fn bytes(&self) -> usize {
+        self.header.len() + self.body_bytes
     }
 }
 
-struct ChunkPages {
-    pages: Arc<Pages>,
-    kept: Vec<Kept>,
+impl ChunkPages {
+    /// Bytes of finished pages as they go to the file, and as they came from the encoder.
+    pub fn bytes(&self) -> (u64, u64) {
+        let chunk = lock(&self.state);
+        (chunk.finished, chunk.put)
+    }
+
+    /// What its finished pages add up to, headers left out.
+    pub fn sizes(&self) -> Sizes {
+        let chunk = lock(&self.state);
+        Sizes {
+            data: chunk.data.iter().map(|page| page.body_bytes).sum(),
+            dictionary: chunk.dictionary.as_ref().map_or(0, |page| page.body_bytes),
+            dictionary_uncompressed: chunk.dictionary.as_ref().map_or(0, |page| page.uncompressed_bytes),
+            dictionary_entries: chunk.dictionary_entries,
+        }
+    }
+
+    /// The chunk's metadata with the sizes and places of the pages as they go to the file, dictionary first.
+    pub fn settle(&self, mut close: ColumnCloseResult, codec: Compression) -> Result<ColumnCloseResult> {
+        let chunk = lock(&self.state);
+        let dictionary_bytes = chunk.dictionary.as_ref().map_or(0, Page::bytes);
+        let all = || chunk.dictionary.iter().chain(&chunk.data);
+        let uncompressed: usize = all().map(|page| page.header.len() + page.uncompressed_bytes).sum();
+        close.bytes_written = chunk.finished;
+        close.metadata = close
+            .metadata
+            .into_builder()
+            .set_compression_codec(codec.into())
+            .set_total_compressed_size(signed(chunk.finished)?)
+            .set_total_uncompressed_size(signed(uncompressed as u64)?)
+            .set_dictionary_page_offset(chunk.dictionary.as_ref().map(|_| 0))
+            .set_data_page_offset(signed(dictionary_bytes as u64)?)
+            .build()?;
+        if let Some(index) = &mut close.offset_index {
+            let mut offset = dictionary_bytes;
+            for (location, page) in index.page_locations.iter_mut().zip(&chunk.data) {
+                location.offset = signed(offset as u64)?;
+                location.compressed_page_size = i32::try_from(page.bytes()).map_err(too_large)?;
+                offset += page.bytes();
+            }
+        }
+        Ok(close)
+    }
+
+    fn put(&self, header: &[u8], body: &[u8]) -> Result<()> {
+        let mut header = PageHeader::parse(header)?;
+        let page = {
+            let mut press = lock(&self.pages.press);
+            let pressed = press.press(body)?;
+            header.set_compressed(pressed.len())?;
+            let body = self.pages.shelf.keep(pressed)?;
+            Page { header: header.bytes(), body, body_bytes: pressed.len(), uncompressed_bytes: header.uncompressed() }
+        };
+        let mut chunk = lock(&self.state);
+        chunk.finished += page.bytes() as u64;
+        if header.is_dictionary() {
+            chunk.dictionary_entries = header.dictionary_entries()?;
+            chunk.dictionary = Some(page);
+        } else {
+            chunk.data.push(page);
+        }
+        Ok(())
+    }
 }
 
-impl PageStore for ChunkPages {
-    fn put(&mut self, value: Bytes) -> Result<PageKey> {
-        let key = PageKey::new(self.kept.len() as u64);
-        self.kept.push(self.pages.keep(value).map_err(ParquetError::from)?);
-        Ok(key)
+fn signed(value: u64) -> Result<i64> {
+    i64::try_from(value).map_err(too_large)
+}
+
+fn too_large(_: std::num::TryFromIntError) -> crate::error::WriteError {
+    crate::error::WriteError::Encode("a page or column chunk is too large for Parquet: write smaller row groups".into())
+}
+
+/// The end that the encoder puts pages into: header and body in turn.
+struct Inlet {
+    chunk: ChunkPages,
+    header: Option<Bytes>,
+    puts: u64,
+}
+
+impl PageStore for Inlet {
+    fn put(&mut self, value: Bytes) -> ParquetResult<PageKey> {
+        lock(&self.chunk.state).put += value.len() as u64;
+        match self.header.take() {
+            None => self.header = Some(value),
+            Some(header) => self.chunk.put(&header, &value).map_err(|error| ParquetError::External(Box::new(error)))?,
+        }
+        self.puts += 1;
+        Ok(PageKey::new(self.puts - 1))
     }
 
-    fn take(&mut self, key: PageKey) -> Result<Bytes> {
-        let index = usize::try_from(key.get()).map_err(|error| ParquetError::External(Box::new(error)))?;
-        let kept = self.kept.get_mut(index).map(std::mem::take).unwrap_or_default();
-        self.pages.fetch(kept).map_err(ParquetError::from)
-    }
-
-    fn memory_size(&self) -> usize {
-        // Counted once for all columns, by `Pages::resident`.
-        0
+    fn take(&mut self, _: PageKey) -> ParquetResult<Bytes> {
+        Err(ParquetError::General("pages are read from the other end of their store".into()))
     }
 }
 
-impl Drop for ChunkPages {
-    fn drop(&mut self) {
-        let left = self.kept.iter().map(|kept| if let Kept::Resident(value) = kept { value.len() } else { 0 }).sum();
-        self.pages.resident.fetch_sub(left, Ordering::Relaxed);
+/// Reads the pages of a chunk once, from its start, and frees each as it goes.
+impl ChunkReader for ChunkPages {
+    type T = ChunkRead;
+
+    fn get_read(&self, start: u64) -> ParquetResult<ChunkRead> {
+        if start != 0 {
+            return Err(ParquetError::General("a chunk is read from its start".into()));
+        }
+        let mut chunk = lock(&self.state);
+        let pages: Vec<_> = chunk.dictionary.take().into_iter().chain(std::mem::take(&mut chunk.data)).collect();
+        Ok(ChunkRead { chunk: self.clone(), pages: pages.into_iter(), current: Vec::new().into(), next: None })
+    }
+
+    fn get_bytes(&self, _: u64, _: usize) -> ParquetResult<Bytes> {
+        Err(ParquetError::General("a chunk is read from its start".into()))
+    }
+}
+
+impl Length for ChunkPages {
+    fn len(&self) -> u64 {
+        self.bytes().0
+    }
+}
+
+/// See [`ChunkPages::get_read`].
+pub(crate) struct ChunkRead {
+    chunk: ChunkPages,
+    pages: std::vec::IntoIter<Page>,
+    current: Bytes,
+    next: Option<Kept>,
+}
+
+impl Read for ChunkRead {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        while self.current.is_empty() {
+            if let Some(body) = self.next.take() {
+                self.current = self.chunk.pages.shelf.fetch(body)?;
+            } else if let Some(page) = self.pages.next() {
+                (self.current, self.next) = (page.header.into(), Some(page.body));
+            } else {
+                return Ok(0);
+            }
+        }
+        let length = buffer.len().min(self.current.len());
+        buffer[..length].copy_from_slice(&self.current.split_to(length));
+        Ok(length)
     }
 }

@@ -3,25 +3,26 @@
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef};
-use arrow_schema::{FieldRef, SchemaRef};
-use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
+use arrow_schema::{DataType, FieldRef, SchemaRef};
+use parquet::arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
+use parquet::basic::Compression;
 use parquet::column::page_store::PageStoreFactory;
-use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::column::writer::ColumnCloseResult;
+use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::TypePtr;
 
 use super::{EncodedChunk, FieldEncoder};
 use crate::error::{Result, WriteError};
 use crate::feed::UNIT_ROWS;
-use crate::sink::Output;
+use crate::pages::{ChunkFactory, ChunkPages, Pages};
 use crate::weight::Weights;
 
-/// Makes the encoders of a row group.
-pub(crate) struct Factory {
-    writers: ArrowRowGroupWriterFactory,
-    schema: SchemaRef,
-    piece: Piece,
+/// What one leaf column is written with.
+pub(crate) struct LeafWriter {
+    writer: ArrowColumnWriter,
+    pages: ChunkPages,
 }
 
 /// How much an encoder takes before it looks at the size of its page.
@@ -38,34 +39,32 @@ impl Piece {
     }
 }
 
-impl Factory {
-    pub fn new(
-        schema: SchemaRef,
-        parquet: TypePtr,
-        properties: WriterProperties,
-        pages: Arc<dyn PageStoreFactory>,
-        page_bytes: usize,
-    ) -> Result<Self> {
-        // The crate ties its factory to a file; this one is only asked for schema and properties.
-        let file = SerializedFileWriter::new(super::nowhere(), parquet, Arc::new(properties))?;
-        let writers = ArrowRowGroupWriterFactory::new(&file, Arc::clone(&schema)).with_page_store_factory(pages);
-        Ok(Self { writers, schema, piece: Piece::of(page_bytes) })
-    }
-
-    /// One encoder for each top-level field.
-    pub fn encoders(&self) -> Result<Vec<Box<dyn FieldEncoder>>> {
-        let mut leaves = self.writers.create_column_writers(0)?.into_iter();
-        let encoder = |field: &FieldRef| -> Box<dyn FieldEncoder> {
-            let leaves: Vec<_> = leaves.by_ref().take(leaf_count(field.data_type())).collect();
-            Box::new(CrateEncoder { field: Arc::clone(field), leaves, piece: self.piece })
-        };
-        Ok(self.schema.fields().iter().map(encoder).collect())
-    }
+/// One encoder for each top-level field of `schema`. Pages that come out of them go through `pages`; `codec` is what
+/// they are compressed with in the end.
+pub(crate) fn encoders(
+    schema: &SchemaRef,
+    parquet: TypePtr,
+    properties: WriterProperties,
+    pages: &Arc<Pages>,
+    (codec, page_bytes): (Compression, usize),
+) -> Result<Vec<Box<dyn FieldEncoder>>> {
+    let factory = Arc::new(ChunkFactory::new(Arc::clone(pages)));
+    // The crate ties its factory to a file; this one is only asked for schema and properties.
+    let file = SerializedFileWriter::new(std::io::sink(), parquet, Arc::new(properties))?;
+    let store = Arc::clone(&factory) as Arc<dyn PageStoreFactory>;
+    let writers = ArrowRowGroupWriterFactory::new(&file, Arc::clone(schema)).with_page_store_factory(store);
+    let writers = writers.create_column_writers(0)?.into_iter();
+    let mut leaves = writers.zip(factory.take_chunks()).map(|(writer, pages)| LeafWriter { writer, pages });
+    let piece = Piece::of(page_bytes);
+    let encoder = |field: &FieldRef| -> Box<dyn FieldEncoder> {
+        let leaves = leaves.by_ref().take(leaf_count(field.data_type())).collect();
+        Box::new(CrateEncoder { field: Arc::clone(field), leaves, piece, codec })
+    };
+    Ok(schema.fields().iter().map(encoder).collect())
 }
 
 /// Leaf columns of a type in its encoded form.
-pub(crate) fn leaf_count(data_type: &arrow_schema::DataType) -> usize {
-    use arrow_schema::DataType;
+pub(crate) fn leaf_count(data_type: &DataType) -> usize {
     match data_type {
         DataType::Struct(fields) => fields.iter().map(|field| leaf_count(field.data_type())).sum(),
         DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) | DataType::Map(field, _) => {
@@ -77,19 +76,25 @@ pub(crate) fn leaf_count(data_type: &arrow_schema::DataType) -> usize {
 
 struct CrateEncoder {
     field: FieldRef,
-    leaves: Vec<ArrowColumnWriter>,
+    leaves: Vec<LeafWriter>,
     piece: Piece,
+    codec: Compression,
 }
 
 impl CrateEncoder {
     fn write_piece(&mut self, piece: &ArrayRef) -> Result<()> {
-        for (writer, leaf) in self.leaves.iter_mut().zip(compute_leaves(&self.field, piece)?) {
-            writer.write(&leaf).map_err(|error| match WriteError::from(error) {
-                WriteError::Encode(message) => WriteError::Encode(format!("column {:?}: {message}", self.field.name())),
-                other => other,
-            })?;
-        }
-        Ok(())
+        let leaves = compute_leaves(&self.field, piece)?;
+        let field = &self.field;
+        self.leaves.iter_mut().zip(leaves).try_for_each(|(leaf, values)| {
+            leaf.writer.write(&values).map_err(|error| in_column(field.name(), error))
+        })
+    }
+}
+
+fn in_column(name: &str, error: ParquetError) -> WriteError {
+    match WriteError::from(error) {
+        WriteError::Encode(message) => WriteError::Encode(format!("column {name:?}: {message}")),
+        other => other,
     }
 }
 
@@ -107,26 +112,27 @@ impl FieldEncoder for CrateEncoder {
     }
 
     fn tracked_bytes(&self) -> usize {
-        self.leaves.iter().map(ArrowColumnWriter::memory_size).sum()
+        self.leaves.iter().map(|leaf| leaf.writer.memory_size()).sum()
     }
 
     fn encoded_bytes(&self) -> u64 {
-        self.leaves.iter().map(|leaf| leaf.get_estimated_total_bytes() as u64).sum()
+        let bytes = |leaf: &LeafWriter| {
+            let (finished, put) = leaf.pages.bytes();
+            // The crate counts what it put and what it has begun.
+            finished + (leaf.writer.get_estimated_total_bytes() as u64).saturating_sub(put)
+        };
+        self.leaves.iter().map(bytes).sum()
     }
 
-    fn close(self: Box<Self>, each: &mut dyn FnMut(Box<dyn EncodedChunk>) -> Result<()>) -> Result<()> {
-        self.leaves.into_iter().try_for_each(|leaf| each(Box::new(CrateChunk(leaf.close()?))))
+    fn close(self: Box<Self>, each: &mut dyn FnMut(EncodedChunk) -> Result<()>) -> Result<()> {
+        let Self { field, leaves, codec, .. } = *self;
+        leaves.into_iter().try_for_each(|LeafWriter { writer, pages }| {
+            let close = closed(writer).map_err(|error| in_column(field.name(), error))?;
+            each(EncodedChunk { close: pages.settle(close, codec)?, pages })
+        })
     }
 }
 
-struct CrateChunk(ArrowColumnChunk);
-
-impl EncodedChunk for CrateChunk {
-    fn metadata(&self) -> &ColumnChunkMetaData {
-        &self.0.close().metadata
-    }
-
-    fn append_to(self: Box<Self>, row_group: &mut SerializedRowGroupWriter<'_, Output>) -> Result<()> {
-        Ok(self.0.append_to_row_group(row_group)?)
-    }
+fn closed(writer: ArrowColumnWriter) -> Result<ColumnCloseResult, ParquetError> {
+    Ok(writer.close()?.close().clone())
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{File, Permissions};
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -16,9 +16,12 @@ const MOST_LINKS: usize = 40;
 /// Bytes of the destination's name kept in the temporary one, so that it stays below 255 in all.
 const MOST_NAME: usize = 200;
 
+/// Bytes gathered for one call of the operating system.
+const BUFFER_BYTES: usize = 128 << 10;
+
 /// A hidden temporary sibling of the destination, renamed over it at the end.
 pub struct AtomicFile {
-    temporary: Option<NamedTempFile>,
+    temporary: Option<BufWriter<NamedTempFile>>,
     destination: PathBuf,
     durable: bool,
     process: u32,
@@ -40,52 +43,50 @@ impl AtomicFile {
             .permissions(Permissions::from_mode(0o666))
             .tempfile_in(directory(destination))?;
         Ok(Self {
-            temporary: Some(temporary),
+            temporary: Some(BufWriter::with_capacity(BUFFER_BYTES, temporary)),
             destination: destination.to_path_buf(),
             durable,
             process: std::process::id(),
         })
     }
 
-    fn file(&mut self) -> io::Result<&mut File> {
-        match &mut self.temporary {
-            Some(temporary) => Ok(temporary.as_file_mut()),
-            None => Err(io::Error::other("the file is complete or was discarded")),
-        }
+    fn buffer(&mut self) -> io::Result<&mut BufWriter<NamedTempFile>> {
+        self.temporary.as_mut().ok_or_else(|| io::Error::other("the file is complete or was discarded"))
     }
 }
 
 impl Write for AtomicFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file()?.write(bytes)
+        self.buffer()?.write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file()?.flush()
+        self.buffer()?.flush()
     }
 }
 
 impl Sink for AtomicFile {
     fn commit(&mut self) -> io::Result<()> {
-        let durable = self.durable;
-        let file = self.file()?;
-        if durable {
-            file.sync_all()?;
+        self.buffer()?.flush()?;
+        if self.durable {
+            self.buffer()?.get_ref().as_file().sync_all()?;
         }
         if let Some(temporary) = self.temporary.take() {
+            let (temporary, _) = temporary.into_parts();
             temporary.persist(&self.destination).map_err(|failed| failed.error)?;
         }
-        if durable {
+        if self.durable {
             File::open(directory(&self.destination))?.sync_all()?;
         }
         Ok(())
     }
 
     fn discard(&mut self) {
+        let Some(temporary) = self.temporary.take() else { return };
+        // Taken apart, because a buffer that is dropped would be written.
+        let (temporary, _) = temporary.into_parts();
         // Dropping it removes it, unless this process only inherited it over a fork.
-        if let Some(temporary) = self.temporary.take()
-            && self.process != std::process::id()
-        {
+        if self.process != std::process::id() {
             std::mem::forget(temporary);
         }
     }

@@ -1,0 +1,227 @@
+//! The choice from what samples cost.
+
+use arrow_array::ArrayRef;
+use parquet::basic::{Encoding, Type};
+use parquet::file::metadata::RowGroupMetaData;
+
+use super::sample::{Cost, Scale, fell_back};
+use super::{Choice, DICTIONARY_BYTES};
+use crate::error::Result;
+use crate::options::{Compatibility, WriterOptions};
+use crate::schema::FileSchema;
+
+/// Fewer values than this say nothing.
+const FEWEST_VALUES: usize = 64;
+/// Rows that a dictionary is assumed to serve as long as no row group was closed.
+const ASSUMED_ROWS: usize = 262_144;
+/// How much the bytes of a value may change from one row group to the next before its column is sampled again.
+const DRIFT: f64 = 0.3;
+
+/// Chooses encodings, and remembers them from one row group to the next.
+pub(crate) struct Chooser {
+    /// Which leaf columns may have a dictionary.
+    allowed: Vec<bool>,
+    leaves: Vec<Leaf>,
+    rows: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Leaf {
+    choice: Choice,
+    /// Whether it need not be sampled again.
+    settled: bool,
+    /// Compressed bytes of a value in the row group before.
+    value_bytes: Option<f64>,
+}
+
+impl Chooser {
+    pub fn new(allowed: Vec<bool>, options: &WriterOptions) -> Self {
+        let leaf = |&allowed: &bool| Leaf {
+            choice: Choice { dictionary: allowed, encoding: Encoding::PLAIN },
+            settled: false,
+            value_bytes: None,
+        };
+        let leaves = allowed.iter().map(leaf).collect();
+        Self { allowed, leaves, rows: ASSUMED_ROWS.min(options.row_group_rows) }
+    }
+
+    /// The choices for a row group that begins with `sample`.
+    pub fn choose(&mut self, sample: &[ArrayRef], schema: &FileSchema, options: &WriterOptions) -> Result<Vec<Choice>> {
+        if self.leaves.iter().any(|leaf| !leaf.settled) {
+            self.settle(sample, schema, options)?;
+        }
+        Ok(self.leaves.iter().map(|leaf| leaf.choice).collect())
+    }
+
+    /// Learns from a closed row group; what turned out otherwise than it was sampled is sampled again.
+    pub fn learn(&mut self, row_group: &RowGroupMetaData) {
+        self.rows = usize::try_from(row_group.num_rows()).unwrap_or(0).max(1);
+        for (leaf, chunk) in self.leaves.iter_mut().zip(row_group.columns()) {
+            #[expect(clippy::cast_precision_loss, reason = "a ratio")]
+            let value_bytes = chunk.compressed_size() as f64 / chunk.num_values().max(1) as f64;
+            let drifted = leaf.value_bytes.is_some_and(|before| (value_bytes / before - 1.0).abs() > DRIFT);
+            leaf.value_bytes = Some(value_bytes);
+            leaf.settled = leaf.settled && !drifted && !(leaf.choice.dictionary && fell_back(chunk));
+        }
+    }
+
+    fn settle(&mut self, sample: &[ArrayRef], schema: &FileSchema, options: &WriterOptions) -> Result<()> {
+        let scale = Scale::new(schema, options)?;
+        let open: Vec<_> = self.leaves.iter().map(|leaf| !leaf.settled).collect();
+        let with_dictionary = self.weigh_dictionaries(&scale, sample, &open)?;
+        let halves = weigh_halves(&scale, sample, &with_dictionary)?;
+        let trials: Vec<_> = (0..self.leaves.len())
+            .map(|index| {
+                let kind = schema.parquet.column(index).physical_type();
+                let undecided = open[index] && is_open(kind, with_dictionary[index].as_ref());
+                if undecided { candidates(kind, options.compatibility) } else { &[] }
+            })
+            .collect();
+        let mut best: Vec<Option<(Encoding, Cost)>> = vec![None; self.leaves.len()];
+        for round in 0..trials.iter().map(|trial| trial.len()).max().unwrap_or(0) {
+            let choices: Vec<_> = trials.iter().map(|trial| trial.get(round).map(|&encoding| direct(encoding))).collect();
+            for ((best, cost), choice) in best.iter_mut().zip(scale.weigh(sample, &choices)?).zip(&choices) {
+                if let (Some(cost), Some(choice)) = (cost, choice)
+                    && best.as_ref().is_none_or(|(_, before)| cost.data < before.data)
+                {
+                    *best = Some((choice.encoding, cost));
+                }
+            }
+        }
+        let rows = sample.first().map_or(1, |column| column.len()).max(1);
+        for (index, leaf) in self.leaves.iter_mut().enumerate().filter(|(index, _)| open[*index]) {
+            let seen = with_dictionary[index].as_ref().or(best[index].as_ref().map(|(_, cost)| cost));
+            let seen = seen.map_or(0, |cost| cost.values);
+            leaf.settled = seen >= FEWEST_VALUES;
+            leaf.value_bytes = None;
+            leaf.choice = Choice { dictionary: self.allowed[index], encoding: Encoding::PLAIN };
+            if let Some((encoding, without)) = &best[index] {
+                let values = self.rows.saturating_mul(seen) / rows;
+                let with = with_dictionary[index].as_ref().zip(halves[index].as_ref());
+                leaf.choice.dictionary = with.is_some_and(|(with, half)| pays(with, half.distinct, without, values));
+                leaf.choice.encoding = *encoding;
+            }
+        }
+        Ok(())
+    }
+
+    fn weigh_dictionaries(&self, scale: &Scale<'_>, sample: &[ArrayRef], open: &[bool]) -> Result<Vec<Option<Cost>>> {
+        let choice = Choice { dictionary: true, encoding: Encoding::PLAIN };
+        let wanted = open.iter().zip(&self.allowed).map(|(&open, &allowed)| (open && allowed).then_some(choice));
+        scale.weigh(sample, &wanted.collect::<Vec<_>>())
+    }
+}
+
+fn direct(encoding: Encoding) -> Choice {
+    Choice { dictionary: false, encoding }
+}
+
+/// Encodings to try without a dictionary. All of them are read by every reader that the defaults are for.
+fn candidates(kind: Type, compatibility: Compatibility) -> &'static [Encoding] {
+    match (compatibility, kind) {
+        (Compatibility::V1, _) | (_, Type::BOOLEAN | Type::FIXED_LEN_BYTE_ARRAY | Type::INT96) => &[Encoding::PLAIN],
+        (_, Type::INT32 | Type::INT64) => &[Encoding::PLAIN, Encoding::DELTA_BINARY_PACKED],
+        (_, Type::FLOAT | Type::DOUBLE) => &[Encoding::PLAIN, Encoding::BYTE_STREAM_SPLIT],
+        (_, Type::BYTE_ARRAY) => &[Encoding::PLAIN, Encoding::DELTA_LENGTH_BYTE_ARRAY],
+    }
+}
+
+/// Whether a dictionary is not plainly the best already.
+fn is_open(kind: Type, with_dictionary: Option<&Cost>) -> bool {
+    let Some(cost) = with_dictionary else { return kind != Type::BOOLEAN };
+    let repeats = match kind {
+        Type::BOOLEAN => return false,
+        // Few different integers may still be runs or steps, which deltas code in next to nothing.
+        Type::INT32 | Type::INT64 => 32,
+        _ => 8,
+    };
+    cost.values >= FEWEST_VALUES && (cost.distinct == 0 || cost.distinct * repeats > cost.values)
+}
+
+/// The costs of dictionaries over the first half of the sample, where they may tell something.
+fn weigh_halves(scale: &Scale<'_>, sample: &[ArrayRef], whole: &[Option<Cost>]) -> Result<Vec<Option<Cost>>> {
+    let half: Vec<_> = sample.iter().map(|column| column.slice(0, column.len() / 2)).collect();
+    let choice = Choice { dictionary: true, encoding: Encoding::PLAIN };
+    let telling = |cost: &Cost| cost.distinct > 0 && cost.distinct < cost.values;
+    let wanted = whole.iter().map(|cost| cost.as_ref().is_some_and(telling).then_some(choice));
+    scale.weigh(&half, &wanted.collect::<Vec<_>>())
+}
+
+/// Whether a dictionary costs less than coding directly, over the values that it serves before it grows too large.
+#[expect(clippy::cast_precision_loss, reason = "an estimate")]
+fn pays(with: &Cost, distinct_in_half: usize, without: &Cost, values: usize) -> bool {
+    if with.distinct == 0 || with.distinct == with.values {
+        return false;
+    }
+    let (sampled, distinct) = (with.values as f64, with.distinct as f64);
+    let growth = Growth::new(sampled, distinct, distinct_in_half as f64);
+    let most_entries = DICTIONARY_BYTES as f64 / (with.dictionary as f64 / distinct);
+    let served = growth.values_for(most_entries).min((values as f64).max(sampled));
+    let entries = growth.distinct(served);
+    let index_bits = |entries: f64| entries.log2().ceil().max(1.0);
+    // First occurrences have rising indices, which compress in a sample; over a row group they are few.
+    let (first, ratio) = (distinct / sampled, with.data as f64 / (sampled * index_bits(distinct) / 8.0));
+    let index_bytes = index_bits(entries) / 8.0 * (ratio.min(1.0) * (1.0 - first) + first);
+    let page_bytes = entries / served * with.dictionary_compressed as f64 / distinct;
+    index_bytes + page_bytes < without.data as f64 / sampled
+}
+
+/// How the number of different values grows with the number of values.
+enum Growth {
+    /// Equally likely values: it ends at their population.
+    Uniform { population: f64 },
+    /// Skewed or clustered ones: a power of the number of values, after Heaps.
+    Power { sampled: f64, distinct: f64, exponent: f64 },
+}
+
+impl Growth {
+    fn new(sampled: f64, distinct: f64, distinct_in_half: f64) -> Self {
+        // As one counts fish by marking them: from how many values both halves of the sample have.
+        let in_both = 2.0 * distinct_in_half - distinct;
+        let population = distinct_in_half * distinct_in_half / in_both;
+        let expected = population * (1.0 - (-sampled / population).exp());
+        if in_both >= 1.0 && (expected / distinct - 1.0).abs() < 0.05 {
+            return Self::Uniform { population };
+        }
+        let exponent = (distinct / distinct_in_half).log2().clamp(0.01, 1.0);
+        Self::Power { sampled, distinct, exponent }
+    }
+
+    fn distinct(&self, values: f64) -> f64 {
+        match self {
+            Self::Uniform { population } => population * (1.0 - (-values / population).exp()),
+            Self::Power { sampled, distinct, exponent } => distinct * (values / sampled).powf(*exponent),
+        }
+    }
+
+    /// After how many values there are that many different ones.
+    fn values_for(&self, distinct: f64) -> f64 {
+        match self {
+            Self::Uniform { population } if distinct >= *population => f64::INFINITY,
+            Self::Uniform { population } => -population * (1.0 - distinct / population).ln(),
+            Self::Power { sampled, distinct: seen, exponent } => sampled * (distinct / seen).powf(1.0 / exponent),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Growth;
+
+    #[test]
+    fn equally_likely_values_end_at_their_population() {
+        for size in [500.0, 20_000.0] {
+            let shown = |draws: f64| size * (1.0 - f64::exp(-draws / size));
+            let growth = Growth::new(2048.0, shown(2048.0), shown(1024.0));
+            assert!((growth.distinct(1e7) / size - 1.0).abs() < 0.05, "{} for {size}", growth.distinct(1e7));
+            assert!((growth.values_for(growth.distinct(3000.0)) / 3000.0 - 1.0).abs() < 1e-6);
+        }
+    }
+
+    #[test]
+    fn values_that_repeat_only_nearby_go_on_growing() {
+        let growth = Growth::new(2048.0, 400.0, 201.0);
+        assert!(growth.distinct(204_800.0) > 35_000.0);
+        assert!((growth.values_for(growth.distinct(3000.0)) / 3000.0 - 1.0).abs() < 1e-6);
+    }
+}

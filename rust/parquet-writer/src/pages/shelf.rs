@@ -1,0 +1,121 @@
+//! Where finished pages wait for their chunk: memory first, then one temporary file.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use bytes::Bytes;
+
+/// Pages kept in memory before the rest goes to the temporary file.
+const RESIDENT_BYTES: usize = 8 << 20;
+/// Smaller pages stay in memory.
+const SMALLEST_SPILLED: usize = 4 << 10;
+
+/// Keeps pages until they are fetched, each once.
+#[derive(Debug)]
+pub(crate) struct Shelf {
+    resident: AtomicUsize,
+    spill: Option<Spill>,
+}
+
+/// A temporary file without a name, made when it is first needed.
+#[derive(Debug)]
+struct Spill {
+    directory: PathBuf,
+    file: OnceLock<File>,
+    end: AtomicU64,
+}
+
+/// A page on the shelf.
+#[derive(Debug)]
+pub(super) enum Kept {
+    Resident(Bytes),
+    Spilled { offset: u64, length: usize },
+}
+
+impl Shelf {
+    /// A shelf that may spill into `directory`, or keeps all in memory when there is none.
+    pub fn new(directory: Option<PathBuf>) -> Self {
+        let spill = directory.map(|directory| Spill { directory, file: OnceLock::new(), end: AtomicU64::new(0) });
+        Self { resident: AtomicUsize::new(0), spill }
+    }
+
+    /// Bytes of pages in memory.
+    pub fn resident(&self) -> usize {
+        self.resident.load(Ordering::Relaxed)
+    }
+
+    /// Starts the temporary file over; only when every page was fetched.
+    pub fn rewind(&self) -> io::Result<()> {
+        if let Some(spill) = &self.spill
+            && let Some(file) = spill.file.get()
+        {
+            spill.end.store(0, Ordering::Relaxed);
+            file.set_len(0)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn keep(&self, page: &[u8]) -> io::Result<Kept> {
+        if let Some(spill) = &self.spill
+            && page.len() >= SMALLEST_SPILLED
+            && self.resident() + page.len() > RESIDENT_BYTES
+        {
+            return spill.put(page);
+        }
+        self.resident.fetch_add(page.len(), Ordering::Relaxed);
+        Ok(Kept::Resident(Bytes::copy_from_slice(page)))
+    }
+
+    pub(super) fn fetch(&self, kept: Kept) -> io::Result<Bytes> {
+        match kept {
+            Kept::Resident(page) => {
+                self.resident.fetch_sub(page.len(), Ordering::Relaxed);
+                Ok(page)
+            }
+            Kept::Spilled { offset, length } => {
+                let file = self.spill.as_ref().and_then(|spill| spill.file.get());
+                let file = file.ok_or_else(|| io::Error::other("a page was spilled and the temporary file is gone"))?;
+                let mut page = vec![0; length];
+                file.read_exact_at(&mut page, offset)?;
+                Ok(page.into())
+            }
+        }
+    }
+}
+
+impl Spill {
+    fn put(&self, page: &[u8]) -> io::Result<Kept> {
+        let file = if let Some(file) = self.file.get() {
+            file
+        } else {
+            let file = tempfile::tempfile_in(&self.directory)?;
+            self.file.get_or_init(|| file)
+        };
+        let offset = self.end.fetch_add(page.len() as u64, Ordering::Relaxed);
+        file.write_all_at(page, offset)?;
+        Ok(Kept::Spilled { offset, length: page.len() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_come_back_from_memory_and_from_the_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let shelf = Shelf::new(Some(directory.path().to_path_buf()));
+        let page = |index: usize| vec![u8::try_from(index % 251).unwrap(); 1 << 20];
+        let kept: Vec<_> = (0..20).map(|index| shelf.keep(&page(index)).unwrap()).collect();
+        assert!(shelf.resident() <= RESIDENT_BYTES);
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "the temporary file has no name");
+        for (index, kept) in kept.into_iter().enumerate() {
+            assert_eq!(shelf.fetch(kept).unwrap(), page(index));
+        }
+        assert_eq!(shelf.resident(), 0);
+    }
+}
