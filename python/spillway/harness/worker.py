@@ -19,7 +19,6 @@ import signal
 import sys
 import time
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -30,23 +29,6 @@ if TYPE_CHECKING:
 
 _WARM_UP_ROWS = 100
 _PR_SET_PDEATHSIG = 1
-_PACKAGE = Path(__file__).resolve().parent.parent
-
-
-class _Package(ModuleType):
-    """Stands for the package `spillway` and runs its ``__init__`` only when one of its names is asked for.
-
-    The probes live in that package, and a peer must not pay for loading the native module with them.
-    """
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") and name != "__version__":
-            raise AttributeError(name)
-        init = _PACKAGE / "__init__.py"
-        code = compile(init.read_text(), str(init), "exec")
-        self.__class__ = ModuleType  # type: ignore[assignment]  # it is the real package from here on
-        exec(code, self.__dict__)  # noqa: S102 - what importing the package would have run
-        return getattr(self, name)
 
 
 class Channel:
@@ -121,10 +103,6 @@ def _die_with_parent(parent: int) -> None:
 
 
 def _import_backend(request: dict[str, Any]) -> Backend:
-    package = _Package("spillway")
-    package.__path__ = [str(_PACKAGE)]
-    package.__file__ = str(_PACKAGE / "__init__.py")
-    sys.modules["spillway"] = package
     from spillway.backends import load
     from spillway.harness.probes.pools import set_threads
 
