@@ -81,6 +81,12 @@ class Truth:
         words = b"".join(row_hashes(batch) for batch in self.batches())
         return np.frombuffer(words, dtype="<u8")
 
+    @cached_property
+    def row_bytes(self) -> float:
+        """Bytes of an Arrow row, averaged over the batch where they are most."""
+        sizes = (batch.nbytes / batch.num_rows for batch in self.raw_batches() if batch.num_rows)
+        return max(sizes, default=0.0)
+
     def row(self, index: int) -> pa.RecordBatch | None:
         """The row at ``index`` in normal form, or None where the source has ended."""
         start = 0
