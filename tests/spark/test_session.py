@@ -136,8 +136,14 @@ def test_a_stopped_session_leaves_no_jvm() -> None:
 
 
 @pytest.mark.spark
-def test_a_killed_program_leaves_no_jvm() -> None:
-    program = subprocess.Popen([sys.executable, "-c", START_AND_WAIT], stdout=subprocess.PIPE, text=True)
+def test_a_killed_program_leaves_no_jvm(tmp_path: Path) -> None:
+    # What a killed program had as scratch stays behind, so it goes where the test's files go.
+    program = subprocess.Popen(
+        [sys.executable, "-c", START_AND_WAIT],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert program.stdout is not None
     with program.stdout:
         jvm = psutil.Process(int(program.stdout.readline()))

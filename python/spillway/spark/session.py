@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
 import os
@@ -71,7 +72,9 @@ def local_session(
         shutil.rmtree(scratch, ignore_errors=True)
         raise
     say(f"Spark {context.version} runs after {time.monotonic() - started:.0f} s")
-    return SparkSession.builder.getOrCreate()
+    session = SparkSession.builder.getOrCreate()
+    atexit.register(stop_session, session)
+    return session
 
 
 def stop_session(session: SparkSession) -> None:
@@ -79,6 +82,7 @@ def stop_session(session: SparkSession) -> None:
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
 
+    atexit.unregister(stop_session)
     gateway = SparkContext._gateway  # noqa: SLF001  # there is no public way to the JVM's process
     process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
     scratch = getattr(gateway, "spillway_scratch", None)
