@@ -77,6 +77,7 @@ def answer(request: dict[str, str]) -> str | None:
     """Runs one request; returns what went wrong."""
     try:
         table = ENGINES[request["engine"]](Path(request["path"]))
+        table.validate(full=True)
         with pa.ipc.new_stream(request["reply"], table.schema) as stream:
             stream.write_table(table)
     except (KeyboardInterrupt, SystemExit):

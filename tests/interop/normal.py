@@ -7,13 +7,17 @@ lists and maps are tuples of their elements.
 
 from __future__ import annotations
 
-from typing import Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from .fill import is_bytes, is_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _DAY_MILLISECONDS = 86_400_000
@@ -83,9 +87,7 @@ def _nested(array: pa.Array, like: pa.DataType) -> list[Any]:
         raise Unlike(f"{array.type} for {like}")
     if pa.types.is_map(like):
         entry = pa.struct([like.key_field, like.item_field])
-        if pa.types.is_map(array.type):
-            array = _map_as_list(array)
-        return _lists(array, entry)
+        return _maps(array, like) if pa.types.is_map(array.type) else _lists(array, entry)
     return _lists(array, like.value_type)
 
 
@@ -102,19 +104,28 @@ def _is_list(data_type: pa.DataType) -> bool:
     return any(check(data_type) for check in checks)
 
 
-def _map_as_list(array: pa.MapArray) -> pa.ListArray:
-    entries = pa.StructArray.from_arrays([array.keys, array.items], names=["key", "value"])
-    return pa.ListArray.from_arrays(array.offsets, entries, mask=array.is_null())
+def _maps(array: pa.MapArray, like: pa.MapType) -> list[Any]:
+    entries = list(zip(values(array.keys, like.key_type), values(array.items, like.item_type), strict=True))
+    ranges = pairwise(array.offsets.to_pylist())
+    return _rows(array, [tuple(entries[start:end]) for start, end in ranges])
 
 
 def _lists(array: pa.Array, element: pa.DataType) -> list[Any]:
-    flat = values(array.flatten(), element)
-    rows: list[Any] = []
-    start = 0
-    for length in pc.list_value_length(array).to_pylist():
-        rows.append(None if length is None else tuple(flat[start : start + length]))
-        start += length or 0
-    return rows
+    """Each list's elements, cut out by hand: pyarrow's flatten loses dictionaries of half floats."""
+    elements = values(array.values, element)
+    return _rows(array, [tuple(elements[start:end]) for start, end in _ranges(array)])
+
+
+def _ranges(array: pa.Array) -> Iterable[tuple[int, int]]:
+    types = pa.types
+    if types.is_fixed_size_list(array.type):
+        size = array.type.list_size
+        return [((array.offset + row) * size, (array.offset + row + 1) * size) for row in range(len(array))]
+    offsets = array.offsets.to_pylist()
+    if types.is_list_view(array.type) or types.is_large_list_view(array.type):
+        pairs = zip(offsets, array.sizes.to_pylist(), strict=True)
+        return [(start, start + size) for start, size in pairs]
+    return pairwise(offsets)
 
 
 def _rows(array: pa.Array, cells: list[Any]) -> list[Any]:
@@ -135,9 +146,7 @@ def _leaf(array: pa.Array, like: pa.DataType) -> list[Any]:
 def _same_kind(found: pa.DataType, like: pa.DataType) -> bool:
     types = pa.types
     if types.is_boolean(like) or types.is_decimal(like):
-        return types.is_boolean(found) == types.is_boolean(like) and types.is_decimal(
-            found
-        ) == types.is_decimal(like)
+        return all(check(found) == check(like) for check in (types.is_boolean, types.is_decimal))
     if is_text(like):
         return is_text(found)
     if types.is_integer(like):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 FEEDS = st.sampled_from(("batches", "tables", "stream"))
 
 
+# Shrinking a failure may take as long again.
+@pytest.mark.timeout(900)
 @given(st.data())
 def test_every_engine_reads_back_what_was_written(checker: Checker, data: st.DataObject) -> None:
     recipe = data.draw(strategies.recipes())
