@@ -1,0 +1,384 @@
+//! The dictionary of byte arrays and fixed-size binary.
+
+use super::keys::{Key, KeyMap, map_keys};
+use super::{BATCH, LEAST_SLOTS, Limits, Table, hash};
+use crate::byte_arrays::{ByteArrays, Head, head_of};
+use crate::cpu::dispatch;
+
+/// What is kept of a value beside the page.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    head: u128,
+    len: u32,
+    /// Where the value starts in the page.
+    start: u32,
+    tag: u32,
+}
+
+impl Entry {
+    #[inline(always)]
+    fn bytes<'a>(&self, page: &'a [u8]) -> &'a [u8] {
+        &page[self.start as usize..][..self.len as usize]
+    }
+}
+
+/// Stands for free slots: no value is so long.
+const NO_ENTRY: Entry = Entry {
+    head: 0,
+    len: u32::MAX,
+    start: 0,
+    tag: 0,
+};
+
+/// A dictionary of byte arrays. Its values lie in the page that is written in the end.
+#[derive(Debug)]
+pub struct ByteDictionary {
+    limits: Limits,
+    /// Bytes of a length before each value: 4, or 0 for fixed-size binary.
+    prefix: usize,
+    page: Vec<u8>,
+    /// The first one is [`NO_ENTRY`]; index `i` is entry `i + 1`.
+    entries: Vec<Entry>,
+    table: Table,
+}
+
+impl ByteDictionary {
+    /// A dictionary of `BYTE_ARRAY` values.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self::with_prefix(limits, 4)
+    }
+
+    /// A dictionary of `FIXED_LEN_BYTE_ARRAY` values, which have no length before them in the page.
+    #[must_use]
+    pub fn fixed_size(limits: Limits) -> Self {
+        Self::with_prefix(limits, 0)
+    }
+
+    fn with_prefix(limits: Limits, prefix: usize) -> Self {
+        Self {
+            limits: limits.within_format(),
+            prefix,
+            page: Vec::new(),
+            entries: vec![NO_ENTRY],
+            table: Table::new(),
+        }
+    }
+
+    /// Changes where the dictionary stops; what it holds stays.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits.within_format();
+    }
+
+    /// How many entries there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len() - 1
+    }
+
+    /// Whether there are no entries.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The body of the dictionary page, PLAIN.
+    #[must_use]
+    pub fn page(&self) -> &[u8] {
+        &self.page
+    }
+
+    /// The values, in the order of their indices.
+    #[must_use]
+    pub fn entries(&self) -> Entries<'_> {
+        Entries {
+            page: &self.page,
+            entries: &self.entries[1..],
+        }
+    }
+
+    /// The memory that is held, used or not.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.page.capacity() + self.entries.capacity() * size_of::<Entry>() + self.table.memory_bytes()
+    }
+
+    /// Forgets all entries; keeps the memory.
+    pub fn clear(&mut self) {
+        self.page.clear();
+        self.entries.truncate(1);
+        self.table.reset(LEAST_SLOTS);
+    }
+
+    /// Appends the index of each value, adding those that are new.
+    ///
+    /// Returns how many values were taken: fewer than there are when the next one would break a limit.
+    pub fn encode<V: ByteArrays>(&mut self, values: &V, indices: &mut Vec<u32>) -> usize {
+        encode(self, values, indices)
+    }
+
+    /// Appends the index of the value that each key names, hashing each of `values` once at most.
+    ///
+    /// `map` belongs to `values` and to what this dictionary holds: [`KeyMap::reset`] it when either changes. Values
+    /// that no key names are not added. Returns how many keys were taken, as [`Self::encode`] does.
+    ///
+    /// # Panics
+    ///
+    /// If a key is not below the length that the map was reset to.
+    pub fn encode_keys<K: Key, V: ByteArrays>(
+        &mut self,
+        keys: &[K],
+        values: &V,
+        map: &mut KeyMap,
+        indices: &mut Vec<u32>,
+    ) -> usize {
+        map_keys(keys, map, indices, |row| self.index_of(values.value(row)))
+    }
+
+    /// The index of a value, which is added if it is new; `None` if that would break a limit.
+    pub fn index_of(&mut self, value: &[u8]) -> Option<u32> {
+        let head = head_of(value, value.len());
+        self.find_or_add(head, tag_of(head, || value), || value)
+    }
+
+    #[inline(never)]
+    fn find_or_add<'v>(&mut self, head: Head, tag: u32, value: impl Fn() -> &'v [u8]) -> Option<u32> {
+        let mut slot = self.table.home(tag);
+        loop {
+            let entry = self.table.slots[slot];
+            if entry == 0 {
+                break;
+            }
+            if self.entries[entry as usize].tag == tag
+                && holds(&self.entries, &self.page, entry, head, &value)
+            {
+                return Some(entry - 1);
+            }
+            slot = self.table.after(slot);
+        }
+        let size = self.prefix + head.len as usize;
+        if self.len() >= self.limits.entries || self.page.len() + size > self.limits.bytes {
+            return None;
+        }
+        let index = self.len() as u32;
+        self.page
+            .extend_from_slice(&head.len.to_le_bytes()[..self.prefix]);
+        let start = self.page.len() as u32;
+        self.page.extend_from_slice(value());
+        self.entries.push(Entry {
+            head: head.bytes,
+            len: head.len,
+            start,
+            tag,
+        });
+        if let Some(slots) = self.table.wanted(self.entries.len()) {
+            self.table.reset(slots);
+            for (number, entry) in self.entries.iter().enumerate().skip(1) {
+                self.table.put(entry.tag, number as u32);
+            }
+        } else {
+            self.table.slots[slot] = index + 1;
+        }
+        Some(index)
+    }
+}
+
+#[inline(always)]
+fn tag_of<'v>(head: Head, value: impl FnOnce() -> &'v [u8]) -> u32 {
+    if head.len <= 16 {
+        hash::of_short(head)
+    } else {
+        hash::of_long(head, value())
+    }
+}
+
+/// Whether an entry has this head and length; that makes it the value, if the value is no longer than its head.
+#[inline(always)]
+fn has_head(entry: &Entry, head: Head) -> bool {
+    u128::from(entry.len ^ head.len) | (entry.head ^ head.bytes) == 0
+}
+
+/// Whether an entry is the value with this head.
+#[inline(always)]
+fn holds<'v>(
+    entries: &[Entry],
+    page: &[u8],
+    entry: u32,
+    head: Head,
+    value: impl FnOnce() -> &'v [u8],
+) -> bool {
+    let entry = &entries[entry as usize];
+    has_head(entry, head) && (head.len <= 16 || same_tail(entry.bytes(page), value()))
+}
+
+/// Whether two values of one length above 16 are equal behind their first 16 bytes.
+#[inline(always)]
+fn same_tail(left: &[u8], right: &[u8]) -> bool {
+    // Ends overlap the steps before them, so that no length has a remainder of its own.
+    if left.len() < 48 {
+        left.last_chunk::<16>() == right.last_chunk()
+            && left[16..].first_chunk::<16>() == right[16..].first_chunk()
+    } else {
+        let mut steps = left[16..]
+            .as_chunks::<32>()
+            .0
+            .iter()
+            .zip(right[16..].as_chunks::<32>().0);
+        left.last_chunk::<32>() == right.last_chunk() && steps.all(|(left, right)| left == right)
+    }
+}
+
+/// The rows of a batch that are longer than their heads. They are told from the others without a branch, since columns
+/// mix both.
+struct Longer {
+    rows: [u8; BATCH],
+    count: usize,
+}
+
+impl Longer {
+    #[inline(always)]
+    fn rows(&self) -> impl Iterator<Item = usize> + '_ {
+        self.rows[..self.count.min(BATCH)]
+            .iter()
+            .map(|row| usize::from(*row))
+    }
+}
+
+/// Hashes a batch by its heads alone, and notes which need more.
+#[inline(always)]
+fn hash_heads(heads: &[Head], tags: &mut [u32]) -> Longer {
+    let mut longer = Longer {
+        rows: [0; BATCH],
+        count: 0,
+    };
+    for (at, (head, tag)) in heads.iter().zip(tags).enumerate() {
+        *tag = hash::of_short(*head);
+        longer.rows[longer.count % BATCH] = at as u8;
+        longer.count += usize::from(head.len > 16);
+    }
+    longer
+}
+
+/// Loads the home slot of each tag: the loads do not wait for each other.
+#[inline(always)]
+fn look_up(table: &Table, tags: &[u32], found: &mut [u32]) {
+    for (found, tag) in found.iter_mut().zip(tags) {
+        *found = table.slots[table.home(*tag)];
+    }
+}
+
+/// Compares each head with the entry found for it; returns a bit for each that differs.
+#[inline(always)]
+fn compare_heads(entries: &[Entry], heads: &[Head], found: &[u32], out: &mut [u32]) -> u64 {
+    let mut missed = 0;
+    for (at, ((head, entry), out)) in heads.iter().zip(found).zip(out).enumerate() {
+        missed |= u64::from(!has_head(&entries[*entry as usize], *head)) << at;
+        *out = entry.wrapping_sub(1);
+    }
+    missed
+}
+
+/// The index of a batch that holds one value only, as in sorted columns and those of a single source. Any other batch
+/// is told by its first few heads. A value that breaks a limit is left to the careful look.
+#[inline(always)]
+fn repeated<V: ByteArrays>(
+    dictionary: &mut ByteDictionary,
+    values: &V,
+    start: usize,
+    heads: &[Head],
+) -> Option<u32> {
+    let first = *heads.first()?;
+    if !heads.iter().all(|head| *head == first) {
+        return None;
+    }
+    let value = values.value(start);
+    if first.len > 16 && !(1..heads.len()).all(|at| same_tail(value, values.value(start + at))) {
+        return None;
+    }
+    dictionary.index_of(value)
+}
+
+#[inline(always)]
+fn encode_kernel<V: ByteArrays>(
+    dictionary: &mut ByteDictionary,
+    values: &V,
+    indices: &mut Vec<u32>,
+) -> usize {
+    let (base, count) = (indices.len(), values.len());
+    indices.resize(base + count, 0);
+    let mut heads = [Head { bytes: 0, len: 0 }; BATCH];
+    let mut tags = [0; BATCH];
+    let mut found = [0; BATCH];
+    let mut start = 0;
+    while start < count {
+        let size = BATCH.min(count - start);
+        let (heads, tags, found) = (&mut heads[..size], &mut tags[..size], &mut found[..size]);
+        let out = &mut indices[base + start..][..size];
+        values.heads(start, heads);
+        if let Some(index) = repeated(dictionary, values, start, heads) {
+            out.fill(index);
+            start += size;
+            continue;
+        }
+        let longer = hash_heads(heads, tags);
+        for at in longer.rows() {
+            tags[at] = hash::of_long(heads[at], values.value(start + at));
+        }
+        look_up(&dictionary.table, tags, found);
+        let mut missed = compare_heads(&dictionary.entries, heads, found, out);
+        for at in longer.rows() {
+            let entry = &dictionary.entries[found[at] as usize];
+            if missed >> at & 1 == 0 && !same_tail(entry.bytes(&dictionary.page), values.value(start + at)) {
+                missed |= 1 << at;
+            }
+        }
+        while missed != 0 {
+            let at = missed.trailing_zeros() as usize;
+            missed &= missed - 1;
+            if let Some(index) = dictionary.find_or_add(heads[at], tags[at], || values.value(start + at)) {
+                out[at] = index;
+            } else {
+                indices.truncate(base + start + at);
+                return start + at;
+            }
+        }
+        start += size;
+    }
+    count
+}
+
+dispatch! {
+    fn encode<V: ByteArrays>(
+        dictionary: &mut ByteDictionary,
+        values: &V,
+        indices: &mut Vec<u32>,
+    ) -> usize = encode_kernel;
+}
+
+/// The values of a dictionary, as a source for statistics or another encoding.
+#[derive(Clone, Copy, Debug)]
+pub struct Entries<'a> {
+    page: &'a [u8],
+    entries: &'a [Entry],
+}
+
+impl ByteArrays for Entries<'_> {
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    #[inline(always)]
+    fn value(&self, row: usize) -> &[u8] {
+        self.entries[row].bytes(self.page)
+    }
+
+    #[inline(always)]
+    fn head(&self, row: usize) -> Head {
+        let entry = &self.entries[row];
+        Head {
+            bytes: entry.head,
+            len: entry.len,
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Input that has a dictionary of its own: its keys are translated, its values hashed once.
+
+use super::BATCH;
+
+/// A key of an Arrow dictionary.
+pub trait Key: Copy {
+    /// The row of the dictionary's values. Negative keys name none.
+    fn row(self) -> usize;
+}
+
+macro_rules! key {
+    ($($ty:ty)+) => {$(
+        impl Key for $ty {
+            #[inline(always)]
+            #[allow(clippy::cast_sign_loss, reason = "a negative key becomes one that is out of range")]
+            fn row(self) -> usize {
+                self as usize
+            }
+        }
+    )+};
+}
+key!(i8 i16 i32 i64 u8 u16 u32 u64);
+
+/// The index of no value.
+const UNMAPPED: u32 = u32::MAX;
+
+/// Which index each value of an input dictionary has in the dictionary being written.
+#[derive(Debug, Default)]
+pub struct KeyMap {
+    indices: Vec<u32>,
+}
+
+impl KeyMap {
+    /// A map of no values.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Forgets everything and expects keys below `values`.
+    pub fn reset(&mut self, values: usize) {
+        self.indices.clear();
+        self.indices.resize(values, UNMAPPED);
+    }
+
+    /// The memory that is held, used or not.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.indices.capacity() * size_of::<u32>()
+    }
+}
+
+/// Appends the index of each key; `index_of` finds that of a value that was not met before.
+pub(super) fn map_keys<K: Key>(
+    keys: &[K],
+    map: &mut KeyMap,
+    indices: &mut Vec<u32>,
+    mut index_of: impl FnMut(usize) -> Option<u32>,
+) -> usize {
+    let base = indices.len();
+    indices.resize(base + keys.len(), 0);
+    for (batch, (keys, out)) in keys
+        .chunks(BATCH)
+        .zip(indices[base..].chunks_mut(BATCH))
+        .enumerate()
+    {
+        let mut missed = 0u64;
+        for (at, (key, out)) in keys.iter().zip(out.iter_mut()).enumerate() {
+            *out = map.indices[key.row()];
+            missed |= u64::from(*out == UNMAPPED) << at;
+        }
+        while missed != 0 {
+            let at = missed.trailing_zeros() as usize;
+            missed &= missed - 1;
+            let row = keys[at].row();
+            if map.indices[row] == UNMAPPED {
+                let Some(index) = index_of(row) else {
+                    let taken = batch * BATCH + at;
+                    indices.truncate(base + taken);
+                    return taken;
+                };
+                map.indices[row] = index;
+            }
+            out[at] = map.indices[row];
+        }
+    }
+    keys.len()
+}

@@ -1,0 +1,116 @@
+//! Dictionaries: each value once, and an index per row.
+//!
+//! `Encodings.md`, "Dictionary Encoding (`PLAIN_DICTIONARY` = 2 and `RLE_DICTIONARY` = 8)". A dictionary keeps its
+//! values the way its page stores them. Indices count up from 0 in the order in which values first appear, so the same
+//! rows give the same dictionary however they were cut into calls.
+//!
+//! Look-ups go in batches. The first passes over a batch have no branch that depends on the data: they hash, load the
+//! home slot of each value and compare with the entry it names. Only what was not there takes a second, careful look.
+
+mod bytes;
+mod hash;
+mod keys;
+mod numbers;
+mod used;
+
+pub use bytes::{ByteDictionary, Entries};
+pub use keys::{Key, KeyMap};
+pub use numbers::{NumberDictionary, Word};
+pub use used::UsedEntries;
+
+/// Values that are looked up together: one bit of a word each.
+const BATCH: usize = 64;
+
+/// Slots of a new table.
+const LEAST_SLOTS: usize = 2048;
+
+/// Where a dictionary stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// It takes no more entries than this.
+    pub entries: usize,
+    /// Its page grows no larger than this.
+    pub bytes: usize,
+}
+
+impl Limits {
+    /// What a page header can tell, and an index of 31 bits.
+    const FORMAT: Self = Self {
+        entries: i32::MAX as usize,
+        bytes: i32::MAX as usize,
+    };
+
+    fn within_format(self) -> Self {
+        Self {
+            entries: self.entries.min(Self::FORMAT.entries),
+            bytes: self.bytes.min(Self::FORMAT.bytes),
+        }
+    }
+}
+
+impl Default for Limits {
+    /// The 1 MiB at which other writers stop.
+    fn default() -> Self {
+        Self {
+            entries: usize::MAX,
+            bytes: 1 << 20,
+        }
+    }
+}
+
+/// An open-addressing table of entry numbers; 0 is a free slot. A slot's place is the highest bits of a 32-bit hash.
+#[derive(Debug)]
+struct Table {
+    slots: Vec<u32>,
+    /// 32 less the bits that choose a slot.
+    shift: u32,
+}
+
+impl Table {
+    fn new() -> Self {
+        let mut table = Self {
+            slots: Vec::new(),
+            shift: 0,
+        };
+        table.reset(LEAST_SLOTS);
+        table
+    }
+
+    /// Empties the table and gives it `slots` slots, a power of two.
+    fn reset(&mut self, slots: usize) {
+        self.slots.clear();
+        self.slots.resize(slots, 0);
+        self.shift = 32 - slots.trailing_zeros();
+    }
+
+    /// The slots that the table should have for `entries` entries, if they are not those that it has: small tables are
+    /// sparse, so that few values are displaced; large ones denser, so that they fit a cache.
+    fn wanted(&self, entries: usize) -> Option<usize> {
+        let slots = self.slots.len();
+        let load = if slots < 1 << 16 { 8 } else { 3 };
+        (entries * load > slots && slots < 1 << 31).then(|| slots * 4)
+    }
+
+    #[inline(always)]
+    fn home(&self, tag: u32) -> usize {
+        (tag >> self.shift) as usize
+    }
+
+    #[inline(always)]
+    fn after(&self, slot: usize) -> usize {
+        (slot + 1) & (self.slots.len() - 1)
+    }
+
+    /// Puts an entry that the table does not have.
+    fn put(&mut self, tag: u32, entry: u32) {
+        let mut slot = self.home(tag);
+        while self.slots[slot] != 0 {
+            slot = self.after(slot);
+        }
+        self.slots[slot] = entry;
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.slots.capacity() * size_of::<u32>()
+    }
+}

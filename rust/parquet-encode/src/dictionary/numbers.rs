@@ -1,0 +1,300 @@
+//! The dictionary of integers and floats.
+
+use super::keys::{Key, KeyMap, map_keys};
+use super::{BATCH, LEAST_SLOTS, Limits, Table, hash};
+use crate::cpu::dispatch;
+use crate::fixed::{Fixed, as_bytes};
+
+/// A number that is looked up by its bits: floats too, so that each NaN and both zeros are values of their own.
+pub trait Word: Fixed {
+    /// The bits, sign-extended.
+    fn bits(self) -> i64;
+}
+
+macro_rules! word {
+    ($($ty:ty: $value:ident => $bits:expr),+ $(,)?) => {$(
+        impl Word for $ty {
+            #[inline(always)]
+            fn bits(self) -> i64 {
+                let $value = self;
+                $bits
+            }
+        }
+    )+};
+}
+word!(
+    i32: value => value.into(),
+    u32: value => value.into(),
+    f32: value => value.to_bits().cast_signed().into(),
+    i64: value => value,
+    u64: value => value.cast_signed(),
+    f64: value => value.to_bits().cast_signed(),
+);
+
+/// Values that a window spans at most.
+const WINDOW: u64 = 1 << 16;
+
+/// A plain array over a range of values, in front of the table: most integer columns need no hash.
+#[derive(Debug, Default)]
+struct Window {
+    /// The value of the first slot.
+    base: i64,
+    /// Entry numbers; 0 for what has not been seen.
+    slots: Vec<u32>,
+}
+
+impl Window {
+    #[inline(always)]
+    fn place(&self, bits: i64) -> u64 {
+        bits.wrapping_sub(self.base).cast_unsigned()
+    }
+
+    fn covers(&self, least: i64, most: i64) -> bool {
+        self.place(least) <= self.place(most) && self.place(most) < self.slots.len() as u64
+    }
+}
+
+/// A dictionary of integers or floats.
+#[derive(Debug)]
+pub struct NumberDictionary<T> {
+    limits: Limits,
+    /// The first one stands for free slots; index `i` is entry `i + 1`.
+    entries: Vec<T>,
+    table: Table,
+    window: Window,
+}
+
+impl<T: Word> NumberDictionary<T> {
+    /// An empty dictionary.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits: limits.within_format(),
+            entries: vec![T::ZERO],
+            table: Table::new(),
+            window: Window::default(),
+        }
+    }
+
+    /// Changes where the dictionary stops; what it holds stays.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits.within_format();
+    }
+
+    /// How many entries there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len() - 1
+    }
+
+    /// Whether there are no entries.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The values, in the order of their indices.
+    #[must_use]
+    pub fn entries(&self) -> &[T] {
+        &self.entries[1..]
+    }
+
+    /// The body of the dictionary page, PLAIN.
+    #[must_use]
+    pub fn page(&self) -> &[u8] {
+        as_bytes(self.entries())
+    }
+
+    /// The memory that is held, used or not.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<T>()
+            + self.table.memory_bytes()
+            + self.window.slots.capacity() * size_of::<u32>()
+    }
+
+    /// Forgets all entries; keeps the memory.
+    pub fn clear(&mut self) {
+        self.entries.truncate(1);
+        self.table.reset(LEAST_SLOTS);
+        self.window.slots.clear();
+    }
+
+    /// Appends the index of each value, adding those that are new.
+    ///
+    /// Returns how many values were taken: fewer than there are when the next one would break a limit.
+    pub fn encode(&mut self, values: &[T], indices: &mut Vec<u32>) -> usize {
+        encode(self, values, indices)
+    }
+
+    /// Appends the index of the value that each key names, hashing each of `values` once at most.
+    ///
+    /// `map` belongs to `values` and to what this dictionary holds: [`KeyMap::reset`] it when either changes. Values
+    /// that no key names are not added. Returns how many keys were taken, as [`Self::encode`] does.
+    ///
+    /// # Panics
+    ///
+    /// If a key is not below the length that the map was reset to.
+    pub fn encode_keys<K: Key>(
+        &mut self,
+        keys: &[K],
+        values: &[T],
+        map: &mut KeyMap,
+        indices: &mut Vec<u32>,
+    ) -> usize {
+        map_keys(keys, map, indices, |row| self.index_of(values[row]))
+    }
+
+    /// The index of a value, which is added if it is new; `None` if that would break a limit.
+    #[inline(never)]
+    pub fn index_of(&mut self, value: T) -> Option<u32> {
+        let tag = tag_of(value);
+        let mut slot = self.table.home(tag);
+        loop {
+            let entry = self.table.slots[slot];
+            if entry == 0 {
+                break;
+            }
+            if self.entries[entry as usize].bits() == value.bits() {
+                return Some(entry - 1);
+            }
+            slot = self.table.after(slot);
+        }
+        if self.len() >= self.limits.entries || self.entries.len() * size_of::<T>() > self.limits.bytes {
+            return None;
+        }
+        let index = self.len() as u32;
+        self.entries.push(value);
+        if let Some(slots) = self.table.wanted(self.entries.len()) {
+            self.table.reset(slots);
+            for (number, value) in self.entries.iter().enumerate().skip(1) {
+                self.table.put(tag_of(*value), number as u32);
+            }
+        } else {
+            self.table.slots[slot] = index + 1;
+        }
+        Some(index)
+    }
+
+    /// Makes the window cover values from `least` to `most` and what it covered, if that is narrow enough.
+    fn widen_window(&mut self, mut least: i64, mut most: i64) -> bool {
+        if self.window.covers(least, most) {
+            return true;
+        }
+        if !self.window.slots.is_empty() {
+            least = least.min(self.window.base);
+            most = most.max(
+                self.window
+                    .base
+                    .saturating_add(self.window.slots.len() as i64 - 1),
+            );
+        }
+        let span = most.wrapping_sub(least).cast_unsigned();
+        if span >= WINDOW {
+            return false;
+        }
+        // Twice what is needed, so that a drifting range moves the window seldom.
+        let slots = (2 * (span + 1)).clamp(256, WINDOW);
+        self.window.base = least.saturating_sub((slots - span) as i64 / 2);
+        self.window.slots.clear();
+        self.window.slots.resize(slots as usize, 0);
+        for (number, value) in self.entries.iter().enumerate().skip(1) {
+            let place = self.window.place(value.bits());
+            if let Some(slot) = self.window.slots.get_mut(place as usize) {
+                *slot = number as u32;
+            }
+        }
+        self.window.covers(least, most)
+    }
+}
+
+#[inline(always)]
+fn tag_of<T: Word>(value: T) -> u32 {
+    hash::of_word(value.bits().cast_unsigned())
+}
+
+#[inline(always)]
+fn extremes<T: Word>(values: &[T]) -> (i64, i64) {
+    values.iter().fold((i64::MAX, i64::MIN), |(least, most), value| {
+        (least.min(value.bits()), most.max(value.bits()))
+    })
+}
+
+#[inline(always)]
+fn encode_kernel<T: Word>(
+    dictionary: &mut NumberDictionary<T>,
+    values: &[T],
+    indices: &mut Vec<u32>,
+) -> usize {
+    if values.is_empty() {
+        return 0;
+    }
+    let base = indices.len();
+    indices.resize(base + values.len(), 0);
+    let (least, most) = extremes(values);
+    let taken = if dictionary.widen_window(least, most) {
+        through_window(dictionary, values, &mut indices[base..])
+    } else {
+        through_table(dictionary, values, &mut indices[base..])
+    };
+    indices.truncate(base + taken);
+    taken
+}
+
+#[inline(always)]
+fn through_window<T: Word>(dictionary: &mut NumberDictionary<T>, values: &[T], out: &mut [u32]) -> usize {
+    for (batch, (values, out)) in values.chunks(BATCH).zip(out.chunks_mut(BATCH)).enumerate() {
+        let window = &dictionary.window;
+        let mut missed = 0u64;
+        for (at, (value, out)) in values.iter().zip(out.iter_mut()).enumerate() {
+            let entry = window.slots[window.place(value.bits()) as usize];
+            missed |= u64::from(entry == 0) << at;
+            *out = entry.wrapping_sub(1);
+        }
+        while missed != 0 {
+            let at = missed.trailing_zeros() as usize;
+            missed &= missed - 1;
+            let Some(index) = dictionary.index_of(values[at]) else {
+                return batch * BATCH + at;
+            };
+            let place = dictionary.window.place(values[at].bits());
+            dictionary.window.slots[place as usize] = index + 1;
+            out[at] = index;
+        }
+    }
+    values.len()
+}
+
+#[inline(always)]
+fn through_table<T: Word>(dictionary: &mut NumberDictionary<T>, values: &[T], out: &mut [u32]) -> usize {
+    let mut found = [0u32; BATCH];
+    for (batch, (values, out)) in values.chunks(BATCH).zip(out.chunks_mut(BATCH)).enumerate() {
+        let table = &dictionary.table;
+        for (found, value) in found.iter_mut().zip(values) {
+            *found = table.slots[table.home(tag_of(*value))];
+        }
+        let mut missed = 0u64;
+        for (at, ((entry, value), out)) in found.iter().zip(values).zip(out.iter_mut()).enumerate() {
+            let same = (*entry != 0) & (dictionary.entries[*entry as usize].bits() == value.bits());
+            missed |= u64::from(!same) << at;
+            *out = entry.wrapping_sub(1);
+        }
+        while missed != 0 {
+            let at = missed.trailing_zeros() as usize;
+            missed &= missed - 1;
+            let Some(index) = dictionary.index_of(values[at]) else {
+                return batch * BATCH + at;
+            };
+            out[at] = index;
+        }
+    }
+    values.len()
+}
+
+dispatch! {
+    fn encode<T: Word>(
+        dictionary: &mut NumberDictionary<T>,
+        values: &[T],
+        indices: &mut Vec<u32>,
+    ) -> usize = encode_kernel;
+}

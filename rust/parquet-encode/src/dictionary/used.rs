@@ -1,0 +1,72 @@
+//! Which entries a page uses: statistics over them equal those over its rows.
+
+use crate::cpu::dispatch;
+
+/// The distinct indices of a page. Reused from page to page.
+#[derive(Debug, Default)]
+pub struct UsedEntries {
+    /// One byte per entry; all zero between calls.
+    marks: Vec<u8>,
+    used: Vec<u32>,
+}
+
+impl UsedEntries {
+    /// Nothing used yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The distinct values of `indices`, ascending. All are below `entries`, the size of the dictionary.
+    ///
+    /// # Panics
+    ///
+    /// If an index is not below `entries`.
+    pub fn of(&mut self, indices: &[u32], entries: usize) -> &[u32] {
+        self.used.clear();
+        if entries <= 64 {
+            let mut bits = few(indices);
+            while bits != 0 {
+                self.used.push(bits.trailing_zeros());
+                bits &= bits - 1;
+            }
+            return &self.used;
+        }
+        if self.marks.len() < entries {
+            self.marks.resize(entries, 0);
+        }
+        let marks = &mut self.marks[..entries];
+        for index in indices {
+            marks[*index as usize] = 1;
+        }
+        for (group, marks) in marks.chunks_mut(8).enumerate() {
+            if marks.iter().any(|mark| *mark != 0) {
+                let first = group as u32 * 8;
+                self.used.extend(
+                    (first..)
+                        .zip(marks.iter())
+                        .filter(|(_, mark)| **mark != 0)
+                        .map(|(index, _)| index),
+                );
+                marks.fill(0);
+            }
+        }
+        &self.used
+    }
+
+    /// The memory that is held, used or not.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.marks.capacity() + self.used.capacity() * size_of::<u32>()
+    }
+}
+
+#[inline(always)]
+fn few_kernel(indices: &[u32]) -> u64 {
+    indices.iter().fold(0, |bits, index| bits | 1 << (index & 63))
+}
+
+dispatch! {
+    /// A bit for each index below 64.
+    fn few(indices: &[u32]) -> u64 = few_kernel;
+}

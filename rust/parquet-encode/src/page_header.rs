@@ -1,0 +1,205 @@
+//! Page headers.
+//!
+//! `parquet.thrift`: `PageHeader`, `DataPageHeader`, `DataPageHeaderV2`, `DictionaryPageHeader`, `Statistics`.
+
+use crate::thrift::Struct;
+
+/// How values are encoded: `Encoding` of `parquet.thrift`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Encoding {
+    /// As they are.
+    Plain = 0,
+    /// Runs: levels, and booleans.
+    Rle = 3,
+    /// Packed differences.
+    DeltaBinaryPacked = 5,
+    /// Packed lengths, joined bytes.
+    DeltaLengthByteArray = 6,
+    /// Packed lengths of shared starts, then the rest.
+    DeltaByteArray = 7,
+    /// Indices into the dictionary.
+    RleDictionary = 8,
+    /// A stream for each byte.
+    ByteStreamSplit = 9,
+}
+
+/// A number that the header has no place for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what} of a page is {number}; the format ends at 2147483647")]
+pub struct TooLarge {
+    /// What the number is.
+    pub what: &'static str,
+    /// The number.
+    pub number: usize,
+}
+
+/// Statistics of the values of a page.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PageStatistics<'a> {
+    /// How many are null.
+    pub null_count: Option<u64>,
+    /// Not greater than any, PLAIN without a length; and whether it is one of them.
+    pub min: Option<(&'a [u8], bool)>,
+    /// Not less than any, PLAIN without a length; and whether it is one of them.
+    pub max: Option<(&'a [u8], bool)>,
+}
+
+/// What is in a page.
+#[derive(Clone, Copy, Debug)]
+pub enum Content<'a> {
+    /// Data page V1; its levels are always runs.
+    Data {
+        /// Values, nulls among them; for nested columns, levels.
+        values: usize,
+        /// How they are encoded.
+        encoding: Encoding,
+        /// What is known of them.
+        statistics: Option<PageStatistics<'a>>,
+    },
+    /// Data page V2.
+    DataV2 {
+        /// Values, nulls among them; for nested columns, levels.
+        values: usize,
+        /// How many of them are null.
+        nulls: usize,
+        /// Rows; a page starts and ends with whole ones.
+        rows: usize,
+        /// How values are encoded.
+        encoding: Encoding,
+        /// Bytes of definition levels, before the values and never compressed.
+        definition_levels_size: usize,
+        /// Bytes of repetition levels, before the definition levels and never compressed.
+        repetition_levels_size: usize,
+        /// Whether the values are compressed.
+        compressed: bool,
+        /// What is known of the values.
+        statistics: Option<PageStatistics<'a>>,
+    },
+    /// Dictionary page, PLAIN.
+    Dictionary {
+        /// Its entries.
+        entries: usize,
+        /// Whether they ascend.
+        sorted: bool,
+    },
+}
+
+/// The header before a page.
+#[derive(Clone, Copy, Debug)]
+pub struct PageHeader<'a> {
+    /// Bytes of the page before compression, levels included, without this header.
+    pub uncompressed_size: usize,
+    /// Bytes of the page in the file, levels included, without this header.
+    pub compressed_size: usize,
+    /// CRC-32 (the polynomial of gzip) of the page as it is in the file.
+    pub crc: Option<u32>,
+    /// What is in the page.
+    pub content: Content<'a>,
+}
+
+fn fit(what: &'static str, number: usize) -> Result<i32, TooLarge> {
+    i32::try_from(number).map_err(|_| TooLarge { what, number })
+}
+
+impl PageHeader<'_> {
+    /// Appends the header.
+    ///
+    /// # Errors
+    ///
+    /// [`TooLarge`] if a size or a count does not fit into 31 bits; nothing is appended then.
+    pub fn write(&self, out: &mut Vec<u8>) -> Result<(), TooLarge> {
+        let start = out.len();
+        self.write_fields(out).inspect_err(|_| out.truncate(start))
+    }
+
+    fn write_fields(&self, out: &mut Vec<u8>) -> Result<(), TooLarge> {
+        let kind = match self.content {
+            Content::Data { .. } => 0,
+            Content::Dictionary { .. } => 2,
+            Content::DataV2 { .. } => 3,
+        };
+        let mut header = Struct::new(out);
+        header.i32(1, kind);
+        header.i32(2, fit("uncompressed size", self.uncompressed_size)?);
+        header.i32(3, fit("compressed size", self.compressed_size)?);
+        if let Some(crc) = self.crc {
+            header.i32(4, crc.cast_signed());
+        }
+        match self.content {
+            Content::Data {
+                values,
+                encoding,
+                statistics,
+            } => {
+                let values = fit("number of values", values)?;
+                header.nested(5, |page| {
+                    page.i32(1, values);
+                    page.i32(2, encoding as i32);
+                    page.i32(3, Encoding::Rle as i32);
+                    page.i32(4, Encoding::Rle as i32);
+                    write_statistics(page, 5, statistics);
+                });
+            }
+            Content::Dictionary { entries, sorted } => {
+                let entries = fit("number of entries", entries)?;
+                header.nested(7, |page| {
+                    page.i32(1, entries);
+                    page.i32(2, Encoding::Plain as i32);
+                    page.bool(3, sorted);
+                });
+            }
+            Content::DataV2 {
+                values,
+                nulls,
+                rows,
+                encoding,
+                definition_levels_size,
+                repetition_levels_size,
+                compressed,
+                statistics,
+            } => {
+                let values = fit("number of values", values)?;
+                let nulls = fit("number of nulls", nulls)?;
+                let rows = fit("number of rows", rows)?;
+                let definition = fit("size of definition levels", definition_levels_size)?;
+                let repetition = fit("size of repetition levels", repetition_levels_size)?;
+                header.nested(8, |page| {
+                    page.i32(1, values);
+                    page.i32(2, nulls);
+                    page.i32(3, rows);
+                    page.i32(4, encoding as i32);
+                    page.i32(5, definition);
+                    page.i32(6, repetition);
+                    page.bool(7, compressed);
+                    write_statistics(page, 8, statistics);
+                });
+            }
+        }
+        header.end();
+        Ok(())
+    }
+}
+
+fn write_statistics(page: &mut Struct<'_>, field: u8, statistics: Option<PageStatistics<'_>>) {
+    let Some(PageStatistics { null_count, min, max }) = statistics else {
+        return;
+    };
+    page.nested(field, |fields| {
+        // Fields 1 and 2, the ends in an order nobody agreed on, are left to the past.
+        if let Some(nulls) = null_count {
+            fields.i64(3, nulls.cast_signed());
+        }
+        if let Some((bytes, _)) = max {
+            fields.binary(5, bytes);
+        }
+        if let Some((bytes, _)) = min {
+            fields.binary(6, bytes);
+        }
+        if let Some((_, exact)) = max {
+            fields.bool(7, exact);
+        }
+        if let Some((_, exact)) = min {
+            fields.bool(8, exact);
+        }
+    });
+}

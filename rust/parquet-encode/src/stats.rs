@@ -1,0 +1,337 @@
+//! Least and greatest values, and bounds that are short enough to keep.
+//!
+//! `parquet.thrift`, `Statistics` and `ColumnOrder`: `TYPE_ORDER`, the order of each type. Nulls are not among the values
+//! given here. `None` means that there is nothing to tell, so that no statistics may be written.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use crate::bitmap::Bitmap;
+use crate::byte_arrays::ByteArrays;
+use crate::cpu::dispatch;
+
+/// The least and the greatest of some values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MinMax<T> {
+    /// No value is less.
+    pub min: T,
+    /// No value is greater.
+    pub max: T,
+}
+
+/// Widens the range of a page to a chunk's.
+pub fn merge<T: Ord + Copy>(left: Option<MinMax<T>>, right: Option<MinMax<T>>) -> Option<MinMax<T>> {
+    match (left, right) {
+        (Some(left), Some(right)) => Some(MinMax {
+            min: left.min.min(right.min),
+            max: left.max.max(right.max),
+        }),
+        (one, None) | (None, one) => one,
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// A signed or unsigned integer. The type says the order: unsigned columns are given as unsigned values, though Parquet
+/// stores them in signed types.
+pub trait Integer: Ord + Copy + sealed::Sealed {}
+macro_rules! integer {
+    ($($ty:ty)+) => {$(
+        impl sealed::Sealed for $ty {}
+        impl Integer for $ty {}
+    )+};
+}
+integer!(i8 i16 i32 i64 i128 u8 u16 u32 u64);
+
+#[inline(always)]
+fn integers_kernel<T: Integer>(values: &[T]) -> Option<MinMax<T>> {
+    let first = *values.first()?;
+    let (min, max) = values.iter().fold((first, first), |(min, max), value| {
+        (min.min(*value), max.max(*value))
+    });
+    Some(MinMax { min, max })
+}
+
+dispatch! {
+    /// The range of integers.
+    pub fn integers<T: Integer>(values: &[T]) -> Option<MinMax<T>> = integers_kernel;
+}
+
+/// f32 or f64.
+pub trait Float: Copy + PartialOrd + sealed::Sealed {
+    /// Above all.
+    const INFINITY: Self;
+    /// Below all.
+    const NEG_INFINITY: Self;
+    /// The zero that counts as less.
+    const NEG_ZERO: Self;
+    /// The zero that counts as greater.
+    const ZERO: Self;
+}
+macro_rules! float {
+    ($($ty:ident)+) => {$(
+        impl sealed::Sealed for $ty {}
+        impl Float for $ty {
+            const INFINITY: Self = $ty::INFINITY;
+            const NEG_INFINITY: Self = $ty::NEG_INFINITY;
+            const NEG_ZERO: Self = -0.0;
+            const ZERO: Self = 0.0;
+        }
+    )+};
+}
+float!(f32 f64);
+
+/// Values that are compared side by side: four registers of f64 for each end.
+const LANES: usize = 16;
+
+#[inline(always)]
+fn floats_kernel<T: Float>(values: &[T]) -> Option<MinMax<T>> {
+    // Written so that a NaN, which is neither less nor greater than anything, changes nothing.
+    let least = |value: T, than: T| if value < than { value } else { than };
+    let most = |value: T, than: T| if value > than { value } else { than };
+    let (mut mins, mut maxes) = ([T::INFINITY; LANES], [T::NEG_INFINITY; LANES]);
+    let (groups, rest) = values.as_chunks::<LANES>();
+    for group in groups {
+        for lane in 0..LANES {
+            mins[lane] = least(group[lane], mins[lane]);
+            maxes[lane] = most(group[lane], maxes[lane]);
+        }
+    }
+    let min = mins
+        .iter()
+        .chain(rest)
+        .fold(T::INFINITY, |min, value| least(*value, min));
+    let max = maxes
+        .iter()
+        .chain(rest)
+        .fold(T::NEG_INFINITY, |max, value| most(*value, max));
+    // Only NaN, or nothing at all: the ends are still where they started.
+    (min <= max).then(|| MinMax {
+        min: if min == T::ZERO { T::NEG_ZERO } else { min },
+        max: if max == T::ZERO { T::ZERO } else { max },
+    })
+}
+
+dispatch! {
+    /// The range of floats. NaN is left out; a zero at an end gets the sign that keeps both zeros inside.
+    ///
+    /// `parquet.thrift`, `ColumnOrder`, the rules for FLOAT and DOUBLE.
+    pub fn floats<T: Float>(values: &[T]) -> Option<MinMax<T>> = floats_kernel;
+}
+
+/// The range of half floats, given as their bits, by the rules of [`floats`].
+#[must_use]
+pub fn half_floats(values: &[u16]) -> Option<MinMax<u16>> {
+    const SIGN: u16 = 0x8000;
+    const INFINITY: u16 = 0x7c00;
+    // Ordered like the numbers; -0 comes just before +0.
+    let order = |bits: u16| if bits & SIGN == 0 { bits | SIGN } else { !bits };
+    let range = values
+        .iter()
+        .filter(|bits| **bits & !SIGN <= INFINITY)
+        .map(|bits| order(*bits))
+        .fold(None, |range, key| {
+            merge(range, Some(MinMax { min: key, max: key }))
+        })?;
+    let bits = |key: u16| if key & SIGN == 0 { !key } else { key & !SIGN };
+    let (min, max) = (bits(range.min), bits(range.max));
+    Some(MinMax {
+        min: if min == 0 { SIGN } else { min },
+        max: if max == SIGN { 0 } else { max },
+    })
+}
+
+/// The range of booleans.
+#[must_use]
+pub fn bools(values: &Bitmap<'_>) -> Option<MinMax<bool>> {
+    let ones = values.count_ones();
+    (!values.is_empty()).then(|| MinMax {
+        min: ones == values.len(),
+        max: ones > 0,
+    })
+}
+
+/// The rows with the least and the greatest value, in an order that agrees with that of unsigned bytes, where heads
+/// differ, after their first byte was changed by `flip`.
+#[inline(always)]
+fn extreme_rows<V: ByteArrays + ?Sized>(values: &V, flip: u8) -> Option<(usize, usize)> {
+    if values.is_empty() {
+        return None;
+    }
+    let flip = u128::from(flip) << 120;
+    let key = |row: usize| {
+        let head = values.head(row);
+        (head.bytes.swap_bytes() ^ flip, head.len)
+    };
+    let (mut min, mut max) = (0, 0);
+    let (mut min_key, mut max_key) = (key(0), key(0));
+    for row in 1..values.len() {
+        let (head, len) = key(row);
+        // A short value with the head and the length of the other is the other.
+        let new = |other: (u128, u32)| head != other.0 || len != other.1 || len > 16;
+        if head <= min_key.0 && new(min_key) && (head < min_key.0 || values.value(row) < values.value(min)) {
+            (min, min_key) = (row, (head, len));
+        }
+        if head >= max_key.0 && new(max_key) && (head > max_key.0 || values.value(row) > values.value(max)) {
+            (max, max_key) = (row, (head, len));
+        }
+    }
+    Some((min, max))
+}
+
+#[inline(always)]
+fn byte_arrays_rows<V: ByteArrays>(values: &V) -> Option<(usize, usize)> {
+    extreme_rows(values, 0)
+}
+
+dispatch! {
+    fn byte_arrays_dispatched<V: ByteArrays>(values: &V) -> Option<(usize, usize)> = byte_arrays_rows;
+}
+
+/// The range of strings and binary values: unsigned bytes, shorter before longer.
+pub fn byte_arrays<V: ByteArrays>(values: &V) -> Option<MinMax<&[u8]>> {
+    let (min, max) = byte_arrays_dispatched(values)?;
+    Some(MinMax {
+        min: values.value(min),
+        max: values.value(max),
+    })
+}
+
+/// The range of decimals that are stored as big-endian two's complement of one width.
+pub fn big_endian_decimals<V: ByteArrays>(values: &V) -> Option<MinMax<&[u8]>> {
+    // With the sign bit flipped, two's complement has the order of unsigned bytes. Values with equal heads have the
+    // same sign, so that what follows compares as it is.
+    let (min, max) = extreme_rows(values, 0x80)?;
+    Some(MinMax {
+        min: values.value(min),
+        max: values.value(max),
+    })
+}
+
+/// Compares two decimals in big-endian two's complement of one width.
+#[must_use]
+pub fn compare_decimals(left: &[u8], right: &[u8]) -> Ordering {
+    let flipped = |value: &[u8]| value.first().map(|first| first ^ 0x80);
+    flipped(left).cmp(&flipped(right)).then_with(|| left.cmp(right))
+}
+
+/// Another dictionary entry or row per index: the used entries of a page as a source of their own.
+#[derive(Clone, Copy, Debug)]
+pub struct Picked<'a, V> {
+    /// The source.
+    pub values: &'a V,
+    /// Its rows.
+    pub rows: &'a [u32],
+}
+
+impl<V: ByteArrays> ByteArrays for Picked<'_, V> {
+    fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn value(&self, row: usize) -> &[u8] {
+        self.values.value(self.rows[row] as usize)
+    }
+
+    fn head(&self, row: usize) -> crate::byte_arrays::Head {
+        self.values.head(self.rows[row] as usize)
+    }
+}
+
+/// A bound of some values, which may be none of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bound<'a> {
+    /// The bytes.
+    pub bytes: Cow<'a, [u8]>,
+    /// Whether it is the value itself: `is_min_value_exact`, `is_max_value_exact`.
+    pub exact: bool,
+}
+
+/// What a byte array holds, which decides where it may be cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Characters: a bound is cut between them. What is not valid UTF-8 is treated as bytes.
+    Utf8,
+    /// Bytes.
+    Binary,
+}
+
+/// The value, or its first bytes if it is longer than `limit`: not greater than the value.
+#[must_use]
+pub fn lower_bound(value: &[u8], limit: usize, content: Content) -> Bound<'_> {
+    if value.len() <= limit {
+        return Bound {
+            bytes: value.into(),
+            exact: true,
+        };
+    }
+    let cut = match (content, std::str::from_utf8(value)) {
+        (Content::Utf8, Ok(text)) => text.floor_char_boundary_at(limit),
+        _ => limit,
+    };
+    Bound {
+        bytes: value[..cut].into(),
+        exact: false,
+    }
+}
+
+/// The value, or something at most `limit` bytes long that is greater than everything that starts like it.
+///
+/// `None` if there is no such thing: then the greatest value must be kept whole, or not at all.
+#[must_use]
+pub fn upper_bound(value: &[u8], limit: usize, content: Content) -> Option<Bound<'_>> {
+    if value.len() <= limit {
+        return Some(Bound {
+            bytes: value.into(),
+            exact: true,
+        });
+    }
+    let bytes = match (content, std::str::from_utf8(value)) {
+        (Content::Utf8, Ok(text)) => next_text(&text[..text.floor_char_boundary_at(limit)], limit)?,
+        _ => next_bytes(&value[..limit])?,
+    };
+    Some(Bound {
+        bytes: bytes.into(),
+        exact: false,
+    })
+}
+
+trait CharBoundary {
+    fn floor_char_boundary_at(&self, index: usize) -> usize;
+}
+
+impl CharBoundary for str {
+    /// The last boundary between characters that is not behind `index`.
+    fn floor_char_boundary_at(&self, index: usize) -> usize {
+        (0..=index.min(self.len()))
+            .rev()
+            .find(|at| self.is_char_boundary(*at))
+            .unwrap_or(0)
+    }
+}
+
+/// The least byte string that is no longer and greater than all that start with `prefix`.
+fn next_bytes(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|byte| *byte != u8::MAX)?;
+    let mut next = prefix[..=last].to_vec();
+    next[last] += 1;
+    Some(next)
+}
+
+/// The same for text: the last character that has a successor which fits makes place for it.
+fn next_text(prefix: &str, limit: usize) -> Option<Vec<u8>> {
+    for (at, last) in prefix.char_indices().rev() {
+        // Steps over the surrogates, which are no characters.
+        let successor = (u32::from(last) + 1..=u32::from(char::MAX)).find_map(char::from_u32);
+        if let Some(successor) = successor
+            && at + successor.len_utf8() <= limit
+        {
+            let mut next = prefix[..at].to_owned();
+            next.push(successor);
+            return Some(next.into_bytes());
+        }
+    }
+    None
+}

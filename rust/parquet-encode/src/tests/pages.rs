@@ -1,0 +1,253 @@
+//! Headers, and whole chunks as a reader of files sees them.
+
+use std::sync::Arc;
+
+use parquet::basic::{Encoding as TheirEncoding, PageType, Repetition, Type as Physical};
+use parquet::column::page::{Page, PageReader};
+use parquet::column::reader::get_typed_column_reader;
+use parquet::data_type::ByteArrayType;
+use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::file::properties::ReaderProperties;
+use parquet::file::serialized_reader::SerializedPageReader;
+use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor, ColumnPath, Type};
+
+use super::{byte_arrays, with_bitmap};
+use crate::dictionary::{ByteDictionary, Limits};
+use crate::levels::{LevelForm, encode_validity};
+use crate::page_header::{Content, Encoding, PageHeader, PageStatistics, TooLarge};
+use crate::rle::encode_indices;
+
+fn column() -> ColumnDescPtr {
+    let primitive = Type::primitive_type_builder("column", Physical::BYTE_ARRAY)
+        .with_repetition(Repetition::OPTIONAL)
+        .build()
+        .unwrap();
+    Arc::new(ColumnDescriptor::new(
+        Arc::new(primitive),
+        1,
+        0,
+        ColumnPath::new(vec!["column".into()]),
+    ))
+}
+
+fn pages(chunk: &[u8], values: usize, dictionary: bool) -> SerializedPageReader<bytes::Bytes> {
+    let mut metadata = ColumnChunkMetaData::builder(column())
+        .set_num_values(values as i64)
+        .set_total_compressed_size(chunk.len() as i64)
+        .set_total_uncompressed_size(chunk.len() as i64);
+    if dictionary {
+        metadata = metadata.set_dictionary_page_offset(Some(0));
+    }
+    let properties = ReaderProperties::builder().set_read_page_statistics(true).build();
+    SerializedPageReader::new_with_properties(
+        Arc::new(bytes::Bytes::copy_from_slice(chunk)),
+        &metadata.build().unwrap(),
+        values,
+        None,
+        Arc::new(properties),
+    )
+    .unwrap()
+}
+
+fn page(content: Content<'_>, body: &[u8], out: &mut Vec<u8>) {
+    let header = PageHeader {
+        uncompressed_size: body.len(),
+        compressed_size: body.len(),
+        crc: Some(0xdead_beef),
+        content,
+    };
+    header.write(out).unwrap();
+    out.extend_from_slice(body);
+}
+
+/// A chunk of a dictionary page, a V2 page and a V1 page, read as a column.
+#[test]
+fn a_chunk_of_all_page_kinds_comes_back() {
+    let valid: Vec<bool> = (0..1000).map(|row| row % 7 != 3).collect();
+    let rows: Vec<Vec<u8>> = (0..1000)
+        .map(|row| format!("value {}", row % 13).into_bytes())
+        .collect();
+    let present: Vec<&[u8]> = rows
+        .iter()
+        .zip(&valid)
+        .filter(|(_, valid)| **valid)
+        .map(|(row, _)| &row[..])
+        .collect();
+    let mut dictionary = ByteDictionary::new(Limits::default());
+    let mut indices = vec![];
+    for value in &present {
+        indices.push(dictionary.index_of(value).unwrap());
+    }
+    let first = valid[..600].iter().filter(|valid| **valid).count();
+
+    let mut chunk = vec![];
+    page(
+        Content::Dictionary {
+            entries: dictionary.len(),
+            sorted: false,
+        },
+        dictionary.page(),
+        &mut chunk,
+    );
+    let mut body = vec![];
+    with_bitmap(&valid[..600], 1, |bits| {
+        encode_validity(bits, LevelForm::V2, &mut body);
+    });
+    let levels = body.len();
+    encode_indices(&indices[..first], dictionary.len(), &mut body);
+    let statistics = PageStatistics {
+        null_count: Some(600 - first as u64),
+        min: Some((b"value 0", true)),
+        max: Some((b"value 9", true)),
+    };
+    let content = Content::DataV2 {
+        values: 600,
+        nulls: 600 - first,
+        rows: 600,
+        encoding: Encoding::RleDictionary,
+        definition_levels_size: levels,
+        repetition_levels_size: 0,
+        compressed: false,
+        statistics: Some(statistics),
+    };
+    page(content, &body, &mut chunk);
+    body.clear();
+    with_bitmap(&valid[600..], 1, |bits| {
+        encode_validity(bits, LevelForm::V1, &mut body);
+    });
+    encode_indices(&indices[first..], dictionary.len(), &mut body);
+    page(
+        Content::Data {
+            values: 400,
+            encoding: Encoding::RleDictionary,
+            statistics: None,
+        },
+        &body,
+        &mut chunk,
+    );
+
+    let seen: Vec<Page> = pages(&chunk, 1000, true).collect::<Result<_, _>>().unwrap();
+    assert_eq!(
+        seen.iter().map(Page::page_type).collect::<Vec<_>>(),
+        [
+            PageType::DICTIONARY_PAGE,
+            PageType::DATA_PAGE_V2,
+            PageType::DATA_PAGE
+        ]
+    );
+    assert_eq!(
+        seen.iter().map(Page::num_values).collect::<Vec<_>>(),
+        [13, 600, 400]
+    );
+    assert!(
+        seen.iter()
+            .skip(1)
+            .all(|page| page.encoding() == TheirEncoding::RLE_DICTIONARY)
+    );
+    let statistics = seen[1].statistics().unwrap();
+    assert_eq!(statistics.null_count_opt(), Some(600 - first as u64));
+    assert_eq!(statistics.min_bytes_opt(), Some(&b"value 0"[..]));
+    assert_eq!(statistics.max_bytes_opt(), Some(&b"value 9"[..]));
+    assert!(statistics.min_is_exact() && statistics.max_is_exact());
+
+    let reader: Box<dyn PageReader> = Box::new(pages(&chunk, 1000, true));
+    let mut reader = get_typed_column_reader::<ByteArrayType>(parquet::column::reader::get_column_reader(
+        column(),
+        reader,
+    ));
+    let (mut levels, mut values) = (vec![], vec![]);
+    let (records, _, _) = reader
+        .read_records(1000, Some(&mut levels), None, &mut values)
+        .unwrap();
+    assert_eq!(records, 1000);
+    assert_eq!(values, byte_arrays(&present));
+    assert_eq!(
+        levels,
+        valid.iter().map(|valid| i16::from(*valid)).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn v2_pages_of_no_values() {
+    let mut body = vec![];
+    with_bitmap(&[false; 100], 0, |bits| {
+        encode_validity(bits, LevelForm::V2, &mut body);
+    });
+    let levels = body.len();
+    encode_indices(&[], 0, &mut body);
+    let content = Content::DataV2 {
+        values: 100,
+        nulls: 100,
+        rows: 100,
+        encoding: Encoding::RleDictionary,
+        definition_levels_size: levels,
+        repetition_levels_size: 0,
+        compressed: false,
+        statistics: None,
+    };
+    let mut chunk = vec![];
+    page(
+        Content::Dictionary {
+            entries: 0,
+            sorted: false,
+        },
+        &[],
+        &mut chunk,
+    );
+    page(content, &body, &mut chunk);
+    let reader: Box<dyn PageReader> = Box::new(pages(&chunk, 100, true));
+    let mut reader = get_typed_column_reader::<ByteArrayType>(parquet::column::reader::get_column_reader(
+        column(),
+        reader,
+    ));
+    let (mut levels, mut values) = (vec![], vec![]);
+    let (records, found, _) = reader
+        .read_records(100, Some(&mut levels), None, &mut values)
+        .unwrap();
+    assert_eq!((records, found), (100, 0));
+    assert_eq!(levels, [0; 100]);
+}
+
+#[test]
+fn page_sizes_past_31_bits_are_refused() {
+    let most = i32::MAX as usize;
+    let content = Content::Data {
+        values: 1,
+        encoding: Encoding::Plain,
+        statistics: None,
+    };
+    let mut out = vec![1, 2, 3];
+    let header = PageHeader {
+        uncompressed_size: most + 1,
+        compressed_size: 0,
+        crc: None,
+        content,
+    };
+    assert_eq!(
+        header.write(&mut out),
+        Err(TooLarge {
+            what: "uncompressed size",
+            number: most + 1
+        })
+    );
+    let header = PageHeader {
+        uncompressed_size: most,
+        compressed_size: most,
+        crc: None,
+        content,
+    };
+    header.write(&mut out).unwrap();
+    out.truncate(3);
+    let content = Content::Dictionary {
+        entries: usize::MAX,
+        sorted: false,
+    };
+    let header = PageHeader {
+        uncompressed_size: 1,
+        compressed_size: 1,
+        crc: None,
+        content,
+    };
+    assert!(header.write(&mut out).is_err());
+    assert_eq!(out, [1, 2, 3], "a refused header leaves nothing behind");
+}

@@ -1,0 +1,61 @@
+//! As much of Thrift's compact protocol as page and filter headers need.
+//!
+//! `thrift-compact-protocol.md` of Apache Thrift, "Struct Encoding".
+
+use crate::sink::{varint, zigzag};
+
+const TRUE: u8 = 1;
+const FALSE: u8 = 2;
+const I32: u8 = 5;
+const I64: u8 = 6;
+const BINARY: u8 = 8;
+const STRUCT: u8 = 12;
+
+/// A struct that is being written. Fields come in ascending order, with ids no more than 15 apart.
+pub(crate) struct Struct<'a> {
+    out: &'a mut Vec<u8>,
+    last: u8,
+}
+
+impl<'a> Struct<'a> {
+    pub(crate) fn new(out: &'a mut Vec<u8>) -> Self {
+        Self { out, last: 0 }
+    }
+
+    fn field(&mut self, id: u8, kind: u8) {
+        debug_assert!(id > self.last && id - self.last <= 15);
+        self.out.push((id - self.last) << 4 | kind);
+        self.last = id;
+    }
+
+    pub(crate) fn bool(&mut self, id: u8, value: bool) {
+        self.field(id, if value { TRUE } else { FALSE });
+    }
+
+    pub(crate) fn i32(&mut self, id: u8, value: i32) {
+        self.field(id, I32);
+        varint(zigzag(value.into()), self.out);
+    }
+
+    pub(crate) fn i64(&mut self, id: u8, value: i64) {
+        self.field(id, I64);
+        varint(zigzag(value), self.out);
+    }
+
+    pub(crate) fn binary(&mut self, id: u8, value: &[u8]) {
+        self.field(id, BINARY);
+        varint(value.len() as u64, self.out);
+        self.out.extend_from_slice(value);
+    }
+
+    pub(crate) fn nested(&mut self, id: u8, fields: impl FnOnce(&mut Struct<'_>)) {
+        self.field(id, STRUCT);
+        let mut nested = Struct::new(self.out);
+        fields(&mut nested);
+        nested.end();
+    }
+
+    pub(crate) fn end(self) {
+        self.out.push(0);
+    }
+}
