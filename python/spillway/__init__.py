@@ -40,7 +40,7 @@ if build_info()["debug_assertions"]:
     import warnings
 
     warnings.warn(
-        "this is a debug build of spillway, ten times slower than a release build: run `maturin develop --release`",
+        "this is a debug build of spillway, ten times slower than a release one: `maturin develop --release`",
         RuntimeWarning,
         stacklevel=2,
     )

@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TypedDict
 
 from spillway import _native
+from spillway.errors import ClosedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,21 +83,21 @@ class WriterOptions:
     """How a Parquet file is written. Every field is a keyword argument of `ParquetWriter`.
 
     Args:
-        compression: The codec of the pages, by Parquet's own name in lower case. ``"lz4"`` writes ``LZ4_RAW``.
-        compression_level: ``zstd`` takes 1 to 22 (by default 1), ``gzip`` 0 to 9 (6), ``brotli`` 0 to 11 (1); the
-            others have no levels.
+        compression: The codec of the pages, by Parquet's own name in lower case. ``"lz4"`` is ``LZ4_RAW``.
+        compression_level: ``zstd`` takes 1 to 22 (by default 1), ``gzip`` 0 to 9 (6), ``brotli`` 0 to 11 (1);
+            the others have no levels.
         row_group_rows: Rows of a row group, exactly, unless ``row_group_bytes`` comes first.
-        row_group_bytes: Bytes of a row group, encoded and compressed, that end it early. They are looked at every
-            few thousand rows, or sooner when rows are heavy.
-        page_bytes: Bytes of a data page before compression. A page is larger only when one value is larger than an
-            eighth of it.
-        dictionary: ``False`` forbids dictionaries, a mapping forbids them by column. A key is a column's dotted path
-            as Parquet has it (``"tags.list.element"``), or a tuple of its parts where names contain dots. Columns
-            that are not named may have a dictionary, and get one where a sample says that it pays.
-        compatibility: ``"modern"`` uses encodings that Spark, pyarrow, polars, DuckDB and arrow-rs read; ``"v1"``
-            only PLAIN and dictionaries.
-        timestamps: ``"us"`` stores every timestamp in microseconds, rounded down, as Spark and Delta Lake want them.
-            ``"keep"`` leaves the unit, but for seconds, which Parquet does not have and which become milliseconds.
+        row_group_bytes: Bytes of a row group, encoded and compressed, that end it early. They are looked at
+            every few thousand rows, or sooner when rows are heavy.
+        page_bytes: Bytes of a data page before compression. A page is larger only when one value is larger
+            than an eighth of it.
+        dictionary: ``False`` forbids dictionaries, a mapping forbids them by column. A key is a column's
+            dotted path as Parquet has it (``"tags.list.element"``), or a tuple of its parts where names contain
+            dots. Columns that are not named get a dictionary where a sample says that it pays.
+        compatibility: ``"modern"`` uses encodings that Spark, pyarrow, polars, DuckDB and arrow-rs read;
+            ``"v1"`` only PLAIN and dictionaries.
+        timestamps: ``"us"`` stores every timestamp in microseconds, rounded down, as Spark and Delta want.
+            ``"keep"`` leaves the unit, but for seconds, which Parquet lacks and which become milliseconds.
         durable: Sync the file before it appears, and its directory after.
         metadata: Key-value metadata of the file, over that of the schema.
 
@@ -110,7 +111,7 @@ class WriterOptions:
         >>> spillway.WriterOptions(compression="lzo")
         Traceback (most recent call last):
         ...
-        spillway.errors.OptionError: compression="lzo" is not accepted: choose one of "zstd", "snappy", "lz4", ...
+        spillway.errors.OptionError: compression="lzo" is not accepted: choose one of "zstd", "snappy", ...
     """
 
     _: KW_ONLY
@@ -163,8 +164,8 @@ class WriteResult:
         bytes: Bytes of the file.
         row_groups: Row groups in the file.
         columns: One entry for each leaf column, in file order.
-        peak_tracked_bytes: The most memory the writer held at once, by its own account: encoders, finished pages and
-            rows that wait for a full unit. The caller's batches are not in it.
+        peak_tracked_bytes: The most memory the writer held at once, by its own account: encoders, finished
+            pages and rows that wait for a full unit. The caller's batches are not in it.
     """
 
     rows: int
@@ -177,18 +178,18 @@ class WriteResult:
 class ParquetWriter:
     """Writes record batches to one Parquet file, in bounded memory.
 
-    Used as a context manager, the file appears when the block ends well. When the block raises, what was at the path
-    before is still there. A regular file is written to a hidden sibling (whose name does not end in ``.parquet``) and
-    renamed; symbolic links are followed. Pipes, devices and file objects get bytes as they come: what was written
-    stays written, and a file object is not closed.
+    Used as a context manager, the file appears when the block ends well. When the block raises, what was at
+    the path before is still there. A regular file is written to a hidden sibling (whose name does not end in
+    ``.parquet``) and renamed; symbolic links are followed. Pipes, devices and file objects get bytes as they
+    come: what was written stays written, and a file object is not closed.
 
-    The same rows, schema and options give the same bytes, however the rows were cut into batches. Threads may share a
-    writer: each batch is written as a whole, in the order in which they come.
+    The same rows, schema and options give the same bytes, however the rows were cut into batches. Threads may
+    share a writer: each batch is written as a whole, in the order in which they come.
 
     Args:
         destination: A path, or an object with ``write(bytes)``.
-        schema: The schema of the file, from any object with ``__arrow_c_schema__``. Without it the first batch gives
-            it.
+        schema: The schema of the file, from any object with ``__arrow_c_schema__``. Without it the first
+            batch gives it.
         **options: The fields of `WriterOptions`.
 
     Raises:
@@ -247,9 +248,10 @@ class ParquetWriter:
     def write(self, data: ArrowStream | ArrowArray) -> None:
         """Write a table, a data frame, a record batch or a stream of them.
 
-        A batch fits when names, order and logical types agree with the writer's schema: string, large string, string
-        view and dictionary forms of one type are equal, and metadata is ignored. A batch that does not fit is refused
-        and the writer can go on; batches of the same stream before it are written. No reference to the data is kept.
+        A batch fits when names, order and logical types agree with the writer's schema: string, large string,
+        string view and dictionary forms of one type are equal, and metadata is ignored. A batch that does not
+        fit is refused and the writer can go on; batches of the same stream before it are written. No reference
+        to the data is kept.
 
         Args:
             data: Anything with ``__arrow_c_stream__`` (preferred) or ``__arrow_c_array__``.
@@ -347,8 +349,6 @@ def _result(writer: _native.Writer) -> WriteResult:
     found = writer.result
     if found is None:
         if writer.closed:
-            from spillway.errors import ClosedError
-
             raise ClosedError("the writer was aborted or failed, so there is no result")
         raise ValueError("the writer is still open: its result is there after close()")
     columns = tuple(

@@ -71,6 +71,28 @@ pub(crate) fn check_options(py: Python<'_>, options: Options<'_>) -> PyResult<()
     options.validated(py).map(|_| ())
 }
 
+/// Where bytes go, before anything was opened.
+enum Place {
+    Path(PathBuf),
+    Object(FileObject),
+}
+
+impl Place {
+    fn of(destination: Bound<'_, PyAny>) -> PyResult<Self> {
+        match destination.cast::<PyString>() {
+            Ok(path) => Ok(Self::Path(path.extract()?)),
+            Err(_) => Ok(Self::Object(FileObject::new(destination))),
+        }
+    }
+
+    fn open(self, durable: bool) -> Result<Box<dyn Sink>, WriteError> {
+        match self {
+            Self::Path(path) => sink::create(&path, durable),
+            Self::Object(object) => Ok(Box::new(Stream::new(Box::new(object)))),
+        }
+    }
+}
+
 /// A file being written; any thread may use it, one at a time gets its turn.
 #[pyclass(module = "spillway._native", frozen)]
 pub(crate) struct Writer {
@@ -94,16 +116,9 @@ impl Writer {
     ) -> PyResult<Self> {
         let options = options.validated(py)?;
         let schema = schema.map(schema_from).transpose()?;
-        let path = destination.cast::<PyString>().ok().map(|path| path.extract::<PathBuf>()).transpose()?;
-        let object = FileObject::new(destination);
+        let place = Place::of(destination)?;
         let file = py
-            .detach(move || {
-                let sink: Box<dyn Sink> = match path {
-                    Some(path) => sink::create(&path, options.durable())?,
-                    None => Box::new(Stream::new(Box::new(object))),
-                };
-                FileWriter::new(sink, schema, options)
-            })
+            .detach(move || FileWriter::new(place.open(options.durable())?, schema, options))
             .map_err(|error| Failure::from(error).into_py(py))?;
         Ok(Self {
             progress: file.progress(),

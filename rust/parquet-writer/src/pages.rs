@@ -91,17 +91,6 @@ struct Chunk {
     finished: u64,
 }
 
-/// See [`ChunkPages::sizes`].
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Sizes {
-    /// Bytes of data pages as they go to the file.
-    pub data: usize,
-    /// Bytes of the dictionary page as it goes to the file, and before.
-    pub dictionary: usize,
-    pub dictionary_uncompressed: usize,
-    pub dictionary_entries: usize,
-}
-
 #[derive(Debug)]
 struct Page {
     header: Vec<u8>,
@@ -123,15 +112,18 @@ impl ChunkPages {
         (chunk.finished, chunk.put)
     }
 
-    /// What its finished pages add up to, headers left out.
-    pub fn sizes(&self) -> Sizes {
+    /// Entries of its dictionary page and their bytes before compression.
+    pub fn dictionary(&self) -> (usize, usize) {
         let chunk = lock(&self.state);
-        Sizes {
-            data: chunk.data.iter().map(|page| page.body_bytes).sum(),
-            dictionary: chunk.dictionary.as_ref().map_or(0, |page| page.body_bytes),
-            dictionary_uncompressed: chunk.dictionary.as_ref().map_or(0, |page| page.uncompressed_bytes),
-            dictionary_entries: chunk.dictionary_entries,
-        }
+        (chunk.dictionary_entries, chunk.dictionary.as_ref().map_or(0, |page| page.uncompressed_bytes))
+    }
+
+    /// Bytes of its data pages and of its dictionary page as `press` makes them; they must be in memory.
+    pub fn pressed(&self, press: &mut Press) -> Result<(usize, usize)> {
+        let chunk = lock(&self.state);
+        let mut size = |page: &Page| press.press(page.body.in_memory()).map(<[u8]>::len);
+        let data = chunk.data.iter().map(&mut size).sum::<Result<usize>>()?;
+        Ok((data, chunk.dictionary.as_ref().map_or(Ok(0), size)?))
     }
 
     /// The chunk's metadata with the sizes and places of the pages as they go to the file, dictionary first.

@@ -261,3 +261,67 @@ pub(crate) fn expand_runs(array: &ArrayRef) -> Result<ArrayRef> {
 }
 
 mod nulls;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Types in a layout that has several, and the other layouts of the same logical type.
+    fn layouts() -> impl Strategy<Value = Vec<DataType>> {
+        let dictionary = |keys: DataType, values: DataType| DataType::Dictionary(Box::new(keys), Box::new(values));
+        let leaf = prop_oneof![
+            Just(vec![DataType::Int64, dictionary(DataType::Int8, DataType::Int64)]),
+            Just(vec![
+                DataType::Utf8,
+                DataType::LargeUtf8,
+                DataType::Utf8View,
+                dictionary(DataType::UInt32, DataType::LargeUtf8),
+            ]),
+            Just(vec![DataType::Binary, DataType::LargeBinary, DataType::BinaryView]),
+            Just(vec![DataType::Boolean]),
+        ];
+        let wrap = |name: &'static str| move |inner: &DataType| Arc::new(Field::new(name, inner.clone(), true));
+        leaf.prop_recursive(3, 12, 2, move |inner| {
+            prop_oneof![
+                inner.clone().prop_map(move |layouts| {
+                    let fields: Vec<_> = layouts.iter().map(wrap("item")).collect();
+                    let fields = fields.into_iter();
+                    fields.flat_map(|f| [DataType::List(f.clone()), DataType::LargeList(f.clone()), DataType::ListView(f)]).collect()
+                }),
+                inner.prop_map(move |layouts| {
+                    layouts.iter().map(|layout| DataType::Struct(vec![wrap("a")(layout)].into())).collect()
+                }),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn layouts_of_one_type_are_equal_and_others_are_not(left in layouts(), right in layouts()) {
+            for one in &left {
+                for other in &left {
+                    prop_assert!(same_type(one, other), "{one} and {other}");
+                }
+                for other in &right {
+                    prop_assert_eq!(same_type(one, other), left.contains(other) || right.contains(one), "{} and {}", one, other);
+                }
+            }
+        }
+
+        #[test]
+        fn encoded_types_have_one_layout(layouts in layouts()) {
+            let encoded = |layout: &DataType| {
+                let schema = Arc::new(Schema::new(vec![Field::new("x", layout.clone(), true)]));
+                FileSchema::new(schema, Timestamps::Keep).unwrap()
+            };
+            let first = encoded(&layouts[0]);
+            for layout in &layouts {
+                let schema = encoded(layout);
+                prop_assert!(same_type(schema.encoded.field(0).data_type(), layout));
+                prop_assert_eq!(schema.parquet.root_schema(), first.parquet.root_schema());
+            }
+        }
+    }
+}

@@ -4,7 +4,7 @@ use arrow_array::ArrayRef;
 use parquet::basic::{Encoding, Type};
 use parquet::file::metadata::RowGroupMetaData;
 
-use super::sample::{Cost, Scale, fell_back};
+use super::sample::{Sample, Scale, fell_back};
 use super::{Choice, DICTIONARY_BYTES};
 use crate::error::Result;
 use crate::options::{Compatibility, WriterOptions};
@@ -34,14 +34,15 @@ struct Leaf {
     value_bytes: Option<f64>,
 }
 
+impl Leaf {
+    fn unknown(allowed: bool) -> Self {
+        Self { choice: Choice { dictionary: allowed, encoding: Encoding::PLAIN }, settled: false, value_bytes: None }
+    }
+}
+
 impl Chooser {
     pub fn new(allowed: Vec<bool>, options: &WriterOptions) -> Self {
-        let leaf = |&allowed: &bool| Leaf {
-            choice: Choice { dictionary: allowed, encoding: Encoding::PLAIN },
-            settled: false,
-            value_bytes: None,
-        };
-        let leaves = allowed.iter().map(leaf).collect();
+        let leaves = allowed.iter().map(|&allowed| Leaf::unknown(allowed)).collect();
         Self { allowed, leaves, rows: ASSUMED_ROWS.min(options.row_group_rows) }
     }
 
@@ -65,55 +66,81 @@ impl Chooser {
         }
     }
 
-    fn settle(&mut self, sample: &[ArrayRef], schema: &FileSchema, options: &WriterOptions) -> Result<()> {
-        let scale = Scale::new(schema, options)?;
-        let open: Vec<_> = self.leaves.iter().map(|leaf| !leaf.settled).collect();
-        let with_dictionary = self.weigh_dictionaries(&scale, sample, &open)?;
-        let halves = weigh_halves(&scale, sample, &with_dictionary)?;
+    fn settle(&mut self, rows: &[ArrayRef], schema: &FileSchema, options: &WriterOptions) -> Result<()> {
+        let mut scale = Scale::new(schema, options)?;
+        let dictionaries = self.with_dictionaries(&scale, rows)?;
         let trials: Vec<_> = (0..self.leaves.len())
             .map(|index| {
                 let kind = schema.parquet.column(index).physical_type();
-                let undecided = open[index] && is_open(kind, with_dictionary[index].as_ref());
+                let undecided = !self.leaves[index].settled && is_open(kind, dictionaries[index].as_ref());
                 if undecided { candidates(kind, options.compatibility) } else { &[] }
             })
             .collect();
-        let mut best: Vec<Option<(Encoding, Cost)>> = vec![None; self.leaves.len()];
-        for round in 0..trials.iter().map(|trial| trial.len()).max().unwrap_or(0) {
-            let choices: Vec<_> = trials.iter().map(|trial| trial.get(round).map(|&encoding| direct(encoding))).collect();
-            for ((best, cost), choice) in best.iter_mut().zip(scale.weigh(sample, &choices)?).zip(&choices) {
-                if let (Some(cost), Some(choice)) = (cost, choice)
-                    && best.as_ref().is_none_or(|(_, before)| cost.data < before.data)
-                {
-                    *best = Some((choice.encoding, cost));
-                }
-            }
-        }
-        let rows = sample.first().map_or(1, |column| column.len()).max(1);
-        for (index, leaf) in self.leaves.iter_mut().enumerate().filter(|(index, _)| open[*index]) {
-            let seen = with_dictionary[index].as_ref().or(best[index].as_ref().map(|(_, cost)| cost));
-            let seen = seen.map_or(0, |cost| cost.values);
-            leaf.settled = seen >= FEWEST_VALUES;
-            leaf.value_bytes = None;
-            leaf.choice = Choice { dictionary: self.allowed[index], encoding: Encoding::PLAIN };
-            if let Some((encoding, without)) = &best[index] {
-                let values = self.rows.saturating_mul(seen) / rows;
-                let with = with_dictionary[index].as_ref().zip(halves[index].as_ref());
-                leaf.choice.dictionary = with.is_some_and(|(with, half)| pays(with, half.distinct, without, values));
-                leaf.choice.encoding = *encoding;
+        let halves = halves_with_dictionaries(&scale, rows, &dictionaries, &trials)?;
+        let best = lightest(&mut scale, rows, &trials)?;
+        let row_count = rows.first().map_or(1, |column| column.len()).max(1);
+        for (index, leaf) in self.leaves.iter_mut().enumerate().filter(|(_, leaf)| !leaf.settled) {
+            let (dictionary, best) = (dictionaries[index].as_ref(), best[index].as_ref());
+            let values = dictionary.or(best.map(|best| &best.sample)).map_or(0, |sample| sample.values);
+            *leaf = Leaf::unknown(self.allowed[index]);
+            leaf.settled = values >= FEWEST_VALUES;
+            let Some(best) = best else { continue };
+            leaf.choice = Choice { dictionary: false, encoding: best.encoding };
+            if let (Some(dictionary), Some(half)) = (dictionary, halves[index].as_ref()) {
+                let expected = self.rows.saturating_mul(values) / row_count;
+                let weights = scale.weigh(dictionary)?;
+                leaf.choice.dictionary = pays(dictionary, weights, half.distinct, best.weight, expected);
             }
         }
         Ok(())
     }
 
-    fn weigh_dictionaries(&self, scale: &Scale<'_>, sample: &[ArrayRef], open: &[bool]) -> Result<Vec<Option<Cost>>> {
-        let choice = Choice { dictionary: true, encoding: Encoding::PLAIN };
-        let wanted = open.iter().zip(&self.allowed).map(|(&open, &allowed)| (open && allowed).then_some(choice));
-        scale.weigh(sample, &wanted.collect::<Vec<_>>())
+    fn with_dictionaries(&self, scale: &Scale<'_>, rows: &[ArrayRef]) -> Result<Vec<Option<Sample>>> {
+        let wanted = self.leaves.iter().zip(&self.allowed);
+        let wanted = wanted.map(|(leaf, &allowed)| (!leaf.settled && allowed).then_some(WITH_DICTIONARY));
+        scale.encode(rows, &wanted.collect::<Vec<_>>())
     }
 }
 
-fn direct(encoding: Encoding) -> Choice {
-    Choice { dictionary: false, encoding }
+const WITH_DICTIONARY: Choice = Choice { dictionary: true, encoding: Encoding::PLAIN };
+
+/// Samples of the first half of the rows, for the leaves that are undecided and whose values repeat.
+fn halves_with_dictionaries(
+    scale: &Scale<'_>,
+    rows: &[ArrayRef],
+    whole: &[Option<Sample>],
+    trials: &[&[Encoding]],
+) -> Result<Vec<Option<Sample>>> {
+    let half: Vec<_> = rows.iter().map(|column| column.slice(0, column.len() / 2)).collect();
+    let repeats = |sample: &Sample| (1..sample.values).contains(&sample.distinct);
+    let wanted = whole.iter().zip(trials).map(|(sample, trial)| {
+        (!trial.is_empty() && sample.as_ref().is_some_and(repeats)).then_some(WITH_DICTIONARY)
+    });
+    scale.encode(&half, &wanted.collect::<Vec<_>>())
+}
+
+/// The best encoding of a leaf without a dictionary.
+struct Lightest {
+    encoding: Encoding,
+    weight: usize,
+    sample: Sample,
+}
+
+/// The lightest of each leaf's encodings.
+fn lightest(scale: &mut Scale<'_>, rows: &[ArrayRef], trials: &[&[Encoding]]) -> Result<Vec<Option<Lightest>>> {
+    let mut best: Vec<Option<Lightest>> = trials.iter().map(|_| None).collect();
+    for round in 0..trials.iter().map(|trial| trial.len()).max().unwrap_or(0) {
+        let direct = |trial: &&[Encoding]| trial.get(round).map(|&encoding| Choice { dictionary: false, encoding });
+        let choices: Vec<_> = trials.iter().map(direct).collect();
+        for ((best, sample), choice) in best.iter_mut().zip(scale.encode(rows, &choices)?).zip(&choices) {
+            let (Some(sample), Some(Choice { encoding, .. })) = (sample, *choice) else { continue };
+            let (weight, _) = scale.weigh(&sample)?;
+            if best.as_ref().is_none_or(|best| weight < best.weight) {
+                *best = Some(Lightest { encoding, weight, sample });
+            }
+        }
+    }
+    Ok(best)
 }
 
 /// Encodings to try without a dictionary. All of them are read by every reader that the defaults are for.
@@ -127,29 +154,26 @@ fn candidates(kind: Type, compatibility: Compatibility) -> &'static [Encoding] {
 }
 
 /// Whether a dictionary is not plainly the best already.
-fn is_open(kind: Type, with_dictionary: Option<&Cost>) -> bool {
-    let Some(cost) = with_dictionary else { return kind != Type::BOOLEAN };
+fn is_open(kind: Type, with_dictionary: Option<&Sample>) -> bool {
+    let Some(sample) = with_dictionary else { return kind != Type::BOOLEAN };
     let repeats = match kind {
         Type::BOOLEAN => return false,
         // Few different integers may still be runs or steps, which deltas code in next to nothing.
         Type::INT32 | Type::INT64 => 32,
         _ => 8,
     };
-    cost.values >= FEWEST_VALUES && (cost.distinct == 0 || cost.distinct * repeats > cost.values)
-}
-
-/// The costs of dictionaries over the first half of the sample, where they may tell something.
-fn weigh_halves(scale: &Scale<'_>, sample: &[ArrayRef], whole: &[Option<Cost>]) -> Result<Vec<Option<Cost>>> {
-    let half: Vec<_> = sample.iter().map(|column| column.slice(0, column.len() / 2)).collect();
-    let choice = Choice { dictionary: true, encoding: Encoding::PLAIN };
-    let telling = |cost: &Cost| cost.distinct > 0 && cost.distinct < cost.values;
-    let wanted = whole.iter().map(|cost| cost.as_ref().is_some_and(telling).then_some(choice));
-    scale.weigh(&half, &wanted.collect::<Vec<_>>())
+    sample.values >= FEWEST_VALUES && (sample.distinct == 0 || sample.distinct * repeats > sample.values)
 }
 
 /// Whether a dictionary costs less than coding directly, over the values that it serves before it grows too large.
 #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-fn pays(with: &Cost, distinct_in_half: usize, without: &Cost, values: usize) -> bool {
+fn pays(
+    with: &Sample,
+    (index_weight, dictionary_weight): (usize, usize),
+    distinct_in_half: usize,
+    direct_weight: usize,
+    values: usize,
+) -> bool {
     if with.distinct == 0 || with.distinct == with.values {
         return false;
     }
@@ -160,10 +184,10 @@ fn pays(with: &Cost, distinct_in_half: usize, without: &Cost, values: usize) -> 
     let entries = growth.distinct(served);
     let index_bits = |entries: f64| entries.log2().ceil().max(1.0);
     // First occurrences have rising indices, which compress in a sample; over a row group they are few.
-    let (first, ratio) = (distinct / sampled, with.data as f64 / (sampled * index_bits(distinct) / 8.0));
+    let (first, ratio) = (distinct / sampled, index_weight as f64 / (sampled * index_bits(distinct) / 8.0));
     let index_bytes = index_bits(entries) / 8.0 * (ratio.min(1.0) * (1.0 - first) + first);
-    let page_bytes = entries / served * with.dictionary_compressed as f64 / distinct;
-    index_bytes + page_bytes < without.data as f64 / sampled
+    let page_bytes = entries / served * dictionary_weight as f64 / distinct;
+    index_bytes + page_bytes < direct_weight as f64 / sampled
 }
 
 /// How the number of different values grows with the number of values.

@@ -1,4 +1,4 @@
-//! What a sample of each leaf column costs in a given encoding.
+//! Samples of leaf columns in a given encoding, and what they weigh.
 
 use std::sync::Arc;
 
@@ -11,21 +11,19 @@ use super::Choice;
 use crate::column::{self, EncodedChunk};
 use crate::error::Result;
 use crate::options::WriterOptions;
-use crate::pages::{Pages, Press, Shelf};
+use crate::pages::{ChunkPages, Pages, Press, Shelf};
 use crate::schema::FileSchema;
 
-/// The cost of one leaf column's sample.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Cost {
+/// One leaf column's sample, encoded.
+#[derive(Debug, Clone)]
+pub(super) struct Sample {
     /// Values that are not null.
     pub values: usize,
-    /// Compressed bytes of its data pages.
-    pub data: usize,
-    /// Bytes of its dictionary page as it is, and compressed.
-    pub dictionary: usize,
-    pub dictionary_compressed: usize,
     /// Entries of its dictionary; 0 when it has none or it grew too large.
     pub distinct: usize,
+    /// Bytes of its dictionary page before compression.
+    pub dictionary: usize,
+    pages: ChunkPages,
 }
 
 /// Encodes samples and weighs what comes out.
@@ -33,32 +31,39 @@ pub(super) struct Scale<'a> {
     schema: &'a FileSchema,
     options: WriterOptions,
     pages: Arc<Pages>,
+    press: Press,
 }
 
 impl<'a> Scale<'a> {
     pub fn new(schema: &'a FileSchema, options: &WriterOptions) -> Result<Self> {
-        let pages = Arc::new(Pages::new(Shelf::new(None), Press::for_samples(options.compression)?));
+        let press = Press::for_samples(options.compression)?;
+        let pages = Arc::new(Pages::new(Shelf::new(None), Press::none()));
         let options = WriterOptions { compression: Compression::UNCOMPRESSED, ..options.clone() };
-        Ok(Self { schema, options, pages })
+        Ok(Self { schema, options, pages, press })
     }
 
-    /// The costs of the leaves that have a choice; `None` for the others.
-    pub fn weigh(&self, columns: &[ArrayRef], choices: &[Option<Choice>]) -> Result<Vec<Option<Cost>>> {
-        let mut costs = Vec::with_capacity(choices.len());
+    /// Compressed bytes of a sample's data pages and of its dictionary page.
+    pub fn weigh(&mut self, sample: &Sample) -> Result<(usize, usize)> {
+        sample.pages.pressed(&mut self.press)
+    }
+
+    /// The samples of the leaves that have a choice, encoded as it says; `None` for the others.
+    pub fn encode(&self, columns: &[ArrayRef], choices: &[Option<Choice>]) -> Result<Vec<Option<Sample>>> {
+        let mut samples = Vec::with_capacity(choices.len());
         let fields = self.schema.encoded.fields();
         for ((mut encoder, column), field) in self.encoders(choices)?.into_iter().zip(columns).zip(fields) {
             let leaves = column::leaf_count(field.data_type());
-            if choices[costs.len()..costs.len() + leaves].iter().all(Option::is_none) {
-                costs.extend(std::iter::repeat_n(None, leaves));
+            if choices[samples.len()..samples.len() + leaves].iter().all(Option::is_none) {
+                samples.extend(std::iter::repeat_n(None, leaves));
                 continue;
             }
             encoder.write(column)?;
             encoder.close(&mut |chunk| {
-                costs.push(choices[costs.len()].map(|_| cost(&chunk)));
+                samples.push(choices[samples.len()].map(|_| sample(chunk)));
                 Ok(())
             })?;
         }
-        Ok(costs)
+        Ok(samples)
     }
 
     fn encoders(&self, choices: &[Option<Choice>]) -> Result<Vec<Box<dyn column::FieldEncoder>>> {
@@ -71,16 +76,16 @@ impl<'a> Scale<'a> {
     }
 }
 
-fn cost(chunk: &EncodedChunk) -> Cost {
-    let (metadata, sizes) = (&chunk.close.metadata, chunk.pages.sizes());
+fn sample(EncodedChunk { close, pages }: EncodedChunk) -> Sample {
+    let metadata = &close.metadata;
     let nulls = metadata.statistics().and_then(Statistics::null_count_opt).unwrap_or(0);
     let values = u64::try_from(metadata.num_values()).unwrap_or(0).saturating_sub(nulls);
-    Cost {
+    let (entries, dictionary) = pages.dictionary();
+    Sample {
         values: usize::try_from(values).unwrap_or(usize::MAX),
-        data: sizes.data,
-        dictionary: sizes.dictionary_uncompressed,
-        dictionary_compressed: sizes.dictionary,
-        distinct: if fell_back(metadata) { 0 } else { sizes.dictionary_entries },
+        distinct: if fell_back(metadata) { 0 } else { entries },
+        dictionary,
+        pages,
     }
 }
 

@@ -35,7 +35,12 @@ impl Press {
         }
     }
 
-    /// The press for samples, by whether the codec codes entropy or only finds repeats; encoders do not compress.
+    /// One that leaves pages as they come.
+    pub fn none() -> Self {
+        Self::with(Codec::None)
+    }
+
+    /// One that stands in for a codec on samples: it either codes entropy too, or only finds repeats too.
     pub fn for_samples(codec: Compression) -> Result<Self> {
         match codec {
             Compression::ZSTD(_) | Compression::GZIP(_) | Compression::BROTLI(_) => Self::zstd(ZstdLevel::try_new(1)?),

@@ -36,6 +36,16 @@ pub(super) enum Kept {
     Spilled { offset: u64, length: usize },
 }
 
+impl Kept {
+    /// The page, or nothing where it was spilled.
+    pub(super) fn in_memory(&self) -> &[u8] {
+        match self {
+            Self::Resident(page) => page,
+            Self::Spilled { .. } => &[],
+        }
+    }
+}
+
 impl Shelf {
     /// A shelf that may spill into `directory`, or keeps all in memory when there is none.
     pub fn new(directory: Option<PathBuf>) -> Self {

@@ -1,0 +1,205 @@
+"""Anything with the Arrow PyCapsule interface can be written."""
+
+from __future__ import annotations
+
+import ctypes
+import decimal
+import io
+import threading
+import time
+from itertools import pairwise
+from typing import Any
+
+import arro3.core
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import spillway
+
+COLUMNS: dict[str, list[Any]] = {
+    "n": [1, 2, 3],
+    "s": ["a", None, "long enough to be no inline view"],
+    "f": [0.5, None, 2.0],
+}
+TABLE = pa.table(COLUMNS)
+
+SELECT = """
+select n::bigint n, s, f::double f
+from (values (1, 'a', 0.5), (2, null, null), (3, 'long enough to be no inline view', 2.0)) t(n, s, f)
+"""
+
+INPUTS = {
+    "pyarrow.Table": lambda: TABLE,
+    "pyarrow.RecordBatch": lambda: TABLE.to_batches()[0],
+    "pyarrow.RecordBatchReader": TABLE.to_reader,
+    "pyarrow.StructArray": lambda: TABLE.to_struct_array().combine_chunks(),
+    "polars": lambda: pl.DataFrame(COLUMNS),
+    "pandas": lambda: pd.DataFrame(
+        {"n": COLUMNS["n"], "s": pd.array(COLUMNS["s"], "string"), "f": pd.array(COLUMNS["f"], "Float64")}
+    ),
+    "duckdb": lambda: duckdb.sql(SELECT),
+    "arro3": lambda: arro3.core.Table.from_arrow(TABLE),
+}
+
+
+@pytest.mark.parametrize("name", INPUTS)
+@pytest.mark.parametrize("with_schema", [False, True])
+def test_every_library_can_be_written_from(name: str, with_schema: bool) -> None:  # noqa: FBT001
+    file = io.BytesIO()
+    result = spillway.write_parquet(INPUTS[name](), file, schema=TABLE.schema if with_schema else None)
+    assert result.rows == 3
+    assert pq.read_table(file).to_pydict() == COLUMNS
+
+
+def test_a_stream_is_preferred_to_an_array() -> None:
+    class Both:
+        def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+            return TABLE.__arrow_c_stream__(requested_schema)
+
+        def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+            raise AssertionError("the stream was there")
+
+    assert spillway.write_parquet(Both(), io.BytesIO()).rows == 3
+
+
+def test_nulls_of_the_top_level_struct_are_nulls_of_every_column() -> None:
+    rows = pa.StructArray.from_arrays(
+        [pa.array([1, 2]), pa.array(["a", "b"])], names=["n", "s"], mask=pa.array([False, True])
+    )
+    file = io.BytesIO()
+    spillway.write_parquet(rows, file)
+    assert pq.read_table(file).to_pylist() == [{"n": 1, "s": "a"}, {"n": None, "s": None}]
+
+
+class CArray(ctypes.Structure):
+    """The head of a struct ArrowArray."""
+
+    _fields_ = [
+        ("length", ctypes.c_int64),
+        ("null_count", ctypes.c_int64),
+        ("offset", ctypes.c_int64),
+        ("n_buffers", ctypes.c_int64),
+        ("n_children", ctypes.c_int64),
+        ("buffers", ctypes.POINTER(ctypes.c_void_p)),
+        ("children", ctypes.POINTER(ctypes.c_void_p)),
+    ]
+
+
+class Tampered:
+    """A record batch whose exported structs are changed before they are taken."""
+
+    def __init__(self, batch: pa.RecordBatch, change: Any) -> None:
+        self.batch, self.change = batch, change
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        schema, array = self.batch.__arrow_c_array__(requested_schema)
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        self.change(CArray.from_address(pointer(array, b"arrow_array")))
+        return schema, array
+
+
+def child(array: CArray) -> CArray:
+    return CArray.from_address(array.children[0])
+
+
+def tampered(column: pa.Array, change: Any) -> list[Any]:
+    file = io.BytesIO()
+    spillway.write_parquet(Tampered(pa.record_batch({"x": column}), change), file)
+    return pq.read_table(file)["x"].to_pylist()
+
+
+def test_an_unknown_null_count_is_counted() -> None:
+    def change(array: CArray) -> None:
+        child(array).null_count = -1
+
+    assert tampered(pa.array([1, None, 3]), change) == [1, None, 3]
+
+
+def test_a_null_pointer_for_no_bytes_is_no_bytes() -> None:
+    def change(array: CArray) -> None:
+        child(array).buffers[2] = None
+
+    assert tampered(pa.array(["", ""]), change) == ["", ""]
+
+
+def test_sixteen_byte_values_may_stand_at_any_address() -> None:
+    values = [decimal.Decimal("1.50"), decimal.Decimal("-2.25")]
+    column = pa.array(values, pa.decimal128(30, 2))
+    data = column.buffers()[1]
+    assert data is not None
+    moved = ctypes.create_string_buffer(64)
+    shift = 8 - ctypes.addressof(moved) % 16 % 8 + (8 if ctypes.addressof(moved) % 16 == 0 else 0)
+    address = ctypes.addressof(moved) + shift
+    address += 8 if address % 16 == 0 else 0
+    ctypes.memmove(address, data.address, 32)
+
+    def change(array: CArray) -> None:
+        child(array).buffers[1] = address
+
+    assert address % 16 == 8
+    assert tampered(column, change) == values
+
+
+def test_a_producers_error_is_told() -> None:
+    def batches() -> Any:
+        yield TABLE.to_batches()[0]
+        raise OSError("the source ran dry")
+
+    reader = pa.RecordBatchReader.from_batches(TABLE.schema, batches())
+    file = io.BytesIO()
+    with spillway.ParquetWriter(file, TABLE.schema) as writer:
+        with pytest.raises(spillway.SpillwayError, match="the source ran dry"):
+            writer.write(reader)
+        writer.write(TABLE)
+    assert pq.read_table(file).num_rows == 6
+
+
+def test_no_reference_to_the_data_is_kept() -> None:
+    column = pa.array(["some text that is no inline view"] * 3000).cast(pa.string_view())
+    before = pa.total_allocated_bytes()
+    writer = spillway.ParquetWriter(io.BytesIO())
+    batch = pa.record_batch({"x": pa.concat_arrays([column])})
+    held = pa.total_allocated_bytes()
+    writer.write(batch.slice(0, 100))
+    del batch, column
+    assert held > before
+    assert pa.total_allocated_bytes() < before
+    writer.abort()
+
+
+def test_other_threads_run_while_a_table_is_written(table: pa.Table) -> None:
+    big = pa.concat_tables([table] * 100)
+    stop, beats = threading.Event(), [0.0]
+
+    def beat() -> None:
+        while not stop.is_set():
+            beats.append(time.perf_counter())
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=beat)
+    thread.start()
+    start = time.perf_counter()
+    spillway.write_parquet(big, "/dev/null")
+    end = time.perf_counter()
+    stop.set()
+    thread.join()
+    during = [start, *(moment for moment in beats if start < moment < end), end]
+    gap = max(later - earlier for earlier, later in pairwise(during))
+    assert gap < (end - start) / 2, f"one gap of {gap:.3f} s in a write of {end - start:.3f} s"
+
+
+def test_threads_that_share_a_writer_lose_no_row(table: pa.Table) -> None:
+    file = io.BytesIO()
+    with spillway.ParquetWriter(file, table.schema) as writer:
+        parts = [table.slice(start, 500) for start in range(0, 6000, 500)]
+        threads = [threading.Thread(target=writer.write, args=(part,)) for part in parts]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert pq.read_table(file).sort_by("id").equals(table)
