@@ -386,7 +386,7 @@ def test_a_producer_that_writes_to_its_own_writer_does_not_hang() -> None:
 
 
 def test_a_thousand_open_writers_cost_little_each(
-    tmp_path: Path, record_property: Callable[[str, object], None]
+    tmp_path: Path, record_testsuite_property: Callable[[str, object], None]
 ) -> None:
     found = run(
         """
@@ -413,7 +413,7 @@ def test_a_thousand_open_writers_cost_little_each(
         """,
         tmp_path,
     )
-    record_property("bytes_per_open_writer", found["each"])
+    record_testsuite_property("bytes_per_open_writer", found["each"])
     assert found["rows"] == 10_000
     assert len(list(tmp_path.iterdir())) == 1001
     assert found["each"] < 64 * 1024
