@@ -10,11 +10,14 @@ MAKEFLAGS += --no-builtin-rules
 PYTHON ?= python3
 BIN := .venv/bin
 export VIRTUAL_ENV := $(CURDIR)/.venv
+# Panic messages hold the paths of sources: a wheel must not tell where it was built.
+export RUSTFLAGS := --remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)=/cargo --remap-path-prefix=$(CURDIR)=/spillway
 # A stray activation or a user's own settings must not decide what is built.
 unexport PYTHONPATH PYTHONHOME CONDA_PREFIX
 
 RUST_SOURCES := Cargo.toml Cargo.lock rust-toolchain.toml $(shell find rust -name '*.rs' -o -name Cargo.toml)
 BENCH_OPTIONS ?=
+DIST ?= dist
 
 .PHONY: help bench test soak check format wheel readme lock setup clean
 
@@ -48,8 +51,8 @@ format: setup ## Rewrite the sources in the house format
 	$(BIN)/ruff format
 
 wheel: setup ## Leave a release wheel in dist/
-	rm -f dist/spillway-*.whl
-	$(BIN)/maturin build --release --locked --out dist
+	rm -f $(DIST)/spillway-*.whl
+	$(BIN)/maturin build --release --locked --out $(DIST)
 
 readme: setup ## Put the figures of the run in results/ into the README
 	$(BIN)/python docs/render.py

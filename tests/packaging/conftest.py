@@ -63,7 +63,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The release wheel of this tree; with nothing changed, the target folder makes it quick."""
     folder = tmp_path_factory.mktemp("wheel")
     subprocess.run(
-        [TOOLS / "maturin", "build", "-q", "--release", "--locked", "--out", folder],
+        ["make", "wheel", f"DIST={folder}"],  # with the flags that everything here is built with
         check=True,
         cwd=ROOT,
         timeout=SECONDS,
