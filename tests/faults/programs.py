@@ -1,4 +1,8 @@
-"""Python programs run apart from the test process: they are killed, starved of disk, or may crash."""
+"""Python programs run apart from the test process: they are killed, starved of disk, or may crash.
+
+Where one reads Parquet with pyarrow it does so without threads: pyarrow 26 at times aborts at the exit of
+a process whose last act was `read_table`.
+"""
 
 from __future__ import annotations
 
