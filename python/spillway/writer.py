@@ -92,7 +92,7 @@ class WriterOptions:
         page_bytes: Bytes of a data page before compression. A page is larger only when one value is larger
             than an eighth of it.
         dictionary: ``False`` forbids dictionaries, a mapping forbids them by column. A key is a column's
-            dotted path as Parquet has it (``"tags.list.element"``), or a tuple of its parts where names contain
+            dotted path as Parquet has it (``"tags.list.element"``), or a tuple of its parts where names have
             dots. Columns that are not named get a dictionary where a sample says that it pays.
         compatibility: ``"modern"`` uses encodings that Spark, pyarrow, polars, DuckDB and arrow-rs read;
             ``"v1"`` only PLAIN and dictionaries.
@@ -217,6 +217,7 @@ class ParquetWriter:
         self._options = WriterOptions(**options)
         self._writer = _native.Writer(_place(destination), schema, self._options)
         self._result: WriteResult | None = None
+        self._aborted = False
 
     @property
     def options(self) -> WriterOptions:
@@ -250,8 +251,8 @@ class ParquetWriter:
 
         A batch fits when names, order and logical types agree with the writer's schema: string, large string,
         string view and dictionary forms of one type are equal, and metadata is ignored. A batch that does not
-        fit is refused and the writer can go on; batches of the same stream before it are written. No reference
-        to the data is kept.
+        fit is refused and the writer can go on; batches of the same stream before it are written. No
+        reference to the data is kept.
 
         Args:
             data: Anything with ``__arrow_c_stream__`` (preferred) or ``__arrow_c_array__``.
@@ -285,6 +286,7 @@ class ParquetWriter:
 
     def abort(self) -> None:
         """Give the file up: what was at the path before stays. A closed writer stays closed."""
+        self._aborted = True
         self._writer.abort()
 
     def __enter__(self) -> Self:
@@ -296,10 +298,10 @@ class ParquetWriter:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if kind is None:
-            self.close()
-        else:
+        if kind is not None:
             self.abort()
+        elif not self._aborted:
+            self.close()
 
 
 def write_parquet(

@@ -21,7 +21,10 @@ pub(crate) fn build_info(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     info.set_item("opt_level", env!("SPILLWAY_OPT_LEVEL"))?;
     info.set_item("debug_assertions", cfg!(debug_assertions))?;
     info.set_item("target", env!("SPILLWAY_TARGET"))?;
-    let features: Vec<_> = env!("SPILLWAY_TARGET_FEATURES").split(',').filter(|feature| !feature.is_empty()).collect();
+    let features: Vec<_> = env!("SPILLWAY_TARGET_FEATURES")
+        .split(',')
+        .filter(|feature| !feature.is_empty())
+        .collect();
     info.set_item("features", features)?;
     info.set_item("rustc", env!("SPILLWAY_RUSTC"))?;
     info.set_item("versions", versions)?;

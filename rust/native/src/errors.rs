@@ -33,7 +33,11 @@ impl Failure {
     pub fn into_py(self, py: Python<'_>) -> PyErr {
         match self {
             Self::Python(error) => error,
-            Self::Producer(message) => ours(py, "SpillwayError", &format!("the data could not be read: {message}")),
+            Self::Producer(message) => ours(
+                py,
+                "SpillwayError",
+                &format!("the data could not be read: {message}"),
+            ),
             Self::Write(error) => write_error(py, error),
         }
     }
@@ -52,20 +56,23 @@ fn write_error(py: Python<'_>, error: WriteError) -> PyErr {
 
 /// An exception of `spillway.errors`.
 pub(crate) fn ours(py: Python<'_>, class: &str, message: &str) -> PyErr {
-    let made = py.import("spillway.errors").and_then(|errors| errors.getattr(class)?.call1((message,)));
+    let made = py
+        .import("spillway.errors")
+        .and_then(|errors| errors.getattr(class)?.call1((message,)));
     made.map_or_else(|error| error, PyErr::from_value)
 }
 
 /// `OSError`, or the subclass that its `errno` selects; an exception of a file object comes back as it was.
 pub(crate) fn os_error(py: Python<'_>, path: Option<std::path::PathBuf>, source: io::Error) -> PyErr {
     let Some(errno) = source.raw_os_error().or_else(|| errno_of(source.kind())) else {
-        let message = source.to_string();
-        return match source.into_inner().map(|inner| inner.downcast::<PyErr>()) {
-            Some(Ok(error)) => *error,
-            _ => PyOSError::new_err(message),
+        return match source.downcast::<PyErr>() {
+            Ok(error) => error,
+            Err(source) => PyOSError::new_err(source.to_string()),
         };
     };
-    let explained = py.import("os").and_then(|os| os.call_method1("strerror", (errno,)));
+    let explained = py
+        .import("os")
+        .and_then(|os| os.call_method1("strerror", (errno,)));
     match explained {
         Ok(text) => PyOSError::new_err((errno, text.unbind(), path.map(std::path::PathBuf::into_os_string))),
         Err(error) => error,

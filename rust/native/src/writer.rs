@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use parquet_writer::sink::{self, Sink, Stream};
-use parquet_writer::{DictionaryRule, FileWriter, OptionInput, Progress, WriteError, WriteResult, WriterOptions};
-use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use parquet_writer::{
+    DictionaryRule, FileWriter, OptionInput, Progress, WriteError, WriteResult, WriterOptions,
+};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyUnicodeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyMapping, PyString};
 
@@ -41,19 +43,32 @@ impl Options<'_> {
             compatibility: self.compatibility,
             timestamps: self.timestamps,
             durable: self.durable,
-            metadata: self.metadata.map_or_else(|| Ok(Vec::new()), |pairs| pairs.items()?.extract())?,
+            metadata: self.metadata.as_ref().map_or(Ok(Vec::new()), metadata)?,
         };
         WriterOptions::new(input).map_err(|error| Failure::from(error).into_py(py))
     }
+}
+
+fn metadata(pairs: &Bound<'_, PyMapping>) -> PyResult<Vec<(String, String)>> {
+    let items = pairs.items()?;
+    items.extract().map_err(|error| {
+        // Text that UTF-8 cannot hold says so itself.
+        if error.is_instance_of::<PyUnicodeError>(pairs.py()) {
+            return error;
+        }
+        let wrong = PyTypeError::new_err("metadata must be a mapping from str to str");
+        wrong.set_cause(pairs.py(), Some(error));
+        wrong
+    })
 }
 
 fn dictionary_rule(value: &Bound<'_, PyAny>) -> PyResult<DictionaryRule> {
     if let Ok(all) = value.extract::<bool>() {
         return Ok(DictionaryRule::All(all));
     }
-    let columns = value
-        .cast::<PyMapping>()
-        .map_err(|_| PyTypeError::new_err("dictionary must be True, False or a mapping from column paths to bool"))?;
+    let columns = value.cast::<PyMapping>().map_err(|_| {
+        PyTypeError::new_err("dictionary must be True, False or a mapping from column paths to bool")
+    })?;
     let parts = |key: Bound<'_, PyAny>| match key.cast::<PyString>() {
         Ok(path) => Ok(vec![path.extract()?]),
         Err(_) => key.extract::<Vec<String>>(),
@@ -132,7 +147,7 @@ impl Writer {
     /// Writes all batches of an object with the Arrow `PyCapsule` interface.
     fn write(&self, data: &Bound<'_, PyAny>) -> PyResult<()> {
         let source = Source::take(data)?;
-        self.detached(data.py(), || {
+        detached(data.py(), || {
             let (schema, mut batches) = source.open()?;
             self.on_turn(|file| file.accept(&schema).map_err(Failure::from))?;
             while let Some(batch) = batches.next()? {
@@ -145,17 +160,24 @@ impl Writer {
 
     /// Closes the row group.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
-        self.detached(py, || self.on_turn(|file| interruptible(|go_on| file.flush(go_on))))
+        detached(py, || {
+            self.on_turn(|file| interruptible(|go_on| file.flush(go_on)))
+        })
     }
 
     /// Completes the file.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        self.detached(py, || self.on_turn(|file| interruptible(|go_on| file.close(go_on))))
+        detached(py, || {
+            self.on_turn(|file| interruptible(|go_on| file.close(go_on)))
+        })
     }
 
-    /// Gives the file up.
+    /// Gives the file up. In a forked child there is nothing to give up: the file is its parent's.
     fn abort(&self, py: Python<'_>) -> PyResult<()> {
-        self.detached(py, || {
+        if self.process != std::process::id() {
+            return Ok(());
+        }
+        detached(py, || {
             self.on_turn(|file| {
                 file.abort();
                 Ok(())
@@ -176,25 +198,25 @@ impl Writer {
     /// What was written, as a dict; `None` before the file is complete.
     #[getter]
     fn result<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
-        let result = self.detached(py, || self.on_turn(|file| Ok(file.result().cloned())))?;
+        let result = detached(py, || self.on_turn(|file| Ok(file.result().cloned())))?;
         result.map(|result| result_dict(py, &result)).transpose()
     }
 }
 
 impl Writer {
-    /// Runs `work` without the GIL.
-    fn detached<T: Send>(&self, py: Python<'_>, work: impl FnOnce() -> Result<T, Failure> + Send) -> PyResult<T> {
-        py.detach(work).map_err(|failure| failure.into_py(py))
-    }
-
     /// Waits for this thread's turn and runs `work`. The GIL is not held.
     fn on_turn<T>(&self, work: impl FnOnce(&mut FileWriter) -> Result<T, Failure>) -> Result<T, Failure> {
         if self.process != std::process::id() {
-            return Err(WriteError::Closed("the writer belongs to another process: open one after the fork".into()).into());
+            return Err(WriteError::Closed(
+                "the writer belongs to another process: open one after the fork".into(),
+            )
+            .into());
         }
         let me = thread_mark();
         if self.turn.load(Ordering::Relaxed) == me {
-            return Err(PyRuntimeError::new_err("the writer was called from inside one of its own calls").into());
+            return Err(
+                PyRuntimeError::new_err("the writer was called from inside one of its own calls").into(),
+            );
         }
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         self.turn.store(me, Ordering::Relaxed);
@@ -205,6 +227,11 @@ impl Writer {
     }
 }
 
+/// Runs `work` without the GIL.
+fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, Failure> + Send) -> PyResult<T> {
+    py.detach(work).map_err(|failure| failure.into_py(py))
+}
+
 /// A number that no two living threads share.
 fn thread_mark() -> usize {
     thread_local!(static MARK: u8 = const { 0 });
@@ -212,13 +239,15 @@ fn thread_mark() -> usize {
 }
 
 fn check_signals() -> Result<(), Failure> {
-    Python::attach(|py| py.check_signals()).map_err(Failure::from)
+    Python::attach(|py| Ok(py.check_signals()?))
 }
 
 /// Runs `work` with a check for signals; what a handler raised is the error then.
-fn interruptible(work: impl FnOnce(&mut dyn FnMut() -> bool) -> Result<(), WriteError>) -> Result<(), Failure> {
+fn interruptible(
+    work: impl FnOnce(&mut dyn FnMut() -> bool) -> Result<(), WriteError>,
+) -> Result<(), Failure> {
     let mut raised = None;
-    let done = work(&mut || match Python::attach(|py| py.check_signals()) {
+    let done = work(&mut || match check_signals() {
         Ok(()) => true,
         Err(error) => {
             raised = Some(error);
@@ -226,7 +255,7 @@ fn interruptible(work: impl FnOnce(&mut dyn FnMut() -> bool) -> Result<(), Write
         }
     });
     match (done, raised) {
-        (Err(WriteError::Interrupted), Some(error)) => Err(error.into()),
+        (Err(WriteError::Interrupted), Some(error)) => Err(error),
         (done, _) => done.map_err(Failure::from),
     }
 }

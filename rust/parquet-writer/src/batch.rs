@@ -29,9 +29,16 @@ impl Batch {
         let (_, columns, nulls) = array.into_parts();
         let columns = match nulls.filter(|nulls| nulls.null_count() > 0) {
             None => columns,
-            Some(nulls) => columns.iter().map(|column| mask(column, &nulls)).collect::<Result<_>>()?,
+            Some(nulls) => columns
+                .iter()
+                .map(|column| mask(column, &nulls))
+                .collect::<Result<_>>()?,
         };
-        Ok(Self { schema, columns, rows })
+        Ok(Self {
+            schema,
+            columns,
+            rows,
+        })
     }
 
     /// Rows in the batch.
@@ -45,7 +52,11 @@ impl From<RecordBatch> for Batch {
     fn from(batch: RecordBatch) -> Self {
         let rows = batch.num_rows();
         let (schema, columns, _) = batch.into_parts();
-        Self { schema, columns, rows }
+        Self {
+            schema,
+            columns,
+            rows,
+        }
     }
 }
 

@@ -4,7 +4,9 @@ mod evidence;
 mod sample;
 
 use parquet::basic::{Encoding, Type};
-use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder, WriterVersion};
+use parquet::file::properties::{
+    EnabledStatistics, WriterProperties, WriterPropertiesBuilder, WriterVersion,
+};
 use parquet::schema::types::SchemaDescriptor;
 
 use crate::error::{Result, WriteError};
@@ -34,16 +36,24 @@ pub(crate) fn dictionary_allowed(parquet: &SchemaDescriptor, rule: &DictionaryRu
     };
     let mut allowed = vec![true; parquet.num_columns()];
     for (key, value) in columns {
-        let matching: Vec<_> = (0..parquet.num_columns()).filter(|&leaf| is_named(parquet, leaf, key)).collect();
+        let matching: Vec<_> = (0..parquet.num_columns())
+            .filter(|&leaf| is_named(parquet, leaf, key))
+            .collect();
         if matching.is_empty() {
-            let paths: Vec<_> = parquet.columns().iter().map(|column| format!("{:?}", column.path().string())).collect();
+            let paths: Vec<_> = parquet
+                .columns()
+                .iter()
+                .map(|column| format!("{:?}", column.path().string()))
+                .collect();
             return Err(WriteError::Option(format!(
                 "dictionary names the column {:?}, which the schema does not have: it has {}",
                 key.join("."),
                 paths.join(", ")
             )));
         }
-        matching.into_iter().for_each(|leaf| allowed[leaf] = *value);
+        for leaf in matching {
+            allowed[leaf] = *value;
+        }
     }
     Ok(allowed)
 }
@@ -56,7 +66,11 @@ fn is_named(parquet: &SchemaDescriptor, leaf: usize, key: &[String]) -> bool {
 }
 
 /// Properties of a row group with the given choices. `codec` is what the encoders compress with.
-pub(crate) fn properties(options: &WriterOptions, parquet: &SchemaDescriptor, choices: &[Choice]) -> WriterProperties {
+pub(crate) fn properties(
+    options: &WriterOptions,
+    parquet: &SchemaDescriptor,
+    choices: &[Choice],
+) -> WriterProperties {
     let mut builder = base(options);
     for (column, choice) in parquet.columns().iter().zip(choices) {
         let dictionary = choice.dictionary && column.physical_type() != Type::BOOLEAN;

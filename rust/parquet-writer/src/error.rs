@@ -39,13 +39,19 @@ pub enum WriteError {
 }
 
 fn io_message(path: Option<&PathBuf>, source: &io::Error) -> String {
-    path.map_or_else(|| source.to_string(), |path| format!("{}: {source}", path.display()))
+    path.map_or_else(
+        || source.to_string(),
+        |path| format!("{}: {source}", path.display()),
+    )
 }
 
 impl WriteError {
     /// An error of the operating system about `path`.
     pub fn io(path: impl Into<PathBuf>, source: io::Error) -> Self {
-        Self::Io { path: Some(path.into()), source }
+        Self::Io {
+            path: Some(path.into()),
+            source,
+        }
     }
 }
 

@@ -47,7 +47,7 @@ pub(crate) struct Units {
     /// Rows of all of them.
     pub rows: usize,
     /// How many units.
-    pub units: usize,
+    pub count: usize,
     /// Whether the row group's size is due for a check after them.
     pub check: bool,
 }
@@ -72,7 +72,13 @@ pub(crate) struct Feed<'a> {
 
 impl<'a> Feed<'a> {
     pub fn new(columns: &'a [ArrayRef], rows: usize, carried: &'a SchemaRef) -> Self {
-        Self { columns, carried, weights: Weights::new(columns), next: 0, rows }
+        Self {
+            columns,
+            carried,
+            weights: Weights::new(columns),
+            next: 0,
+            rows,
+        }
     }
 
     /// The next units, or `None` when the batch is used up; its tail is in `carry` then.
@@ -89,16 +95,27 @@ impl<'a> Feed<'a> {
             return Ok(None);
         }
         let columns = self.take(rows, normalize::loosely)?;
-        Ok(Some(Units { columns, rows, units, check }))
+        Ok(Some(Units {
+            columns,
+            rows,
+            count: units,
+            check,
+        }))
     }
 
     /// Fills the unit that `carry` began.
     fn complete(&mut self, position: Position, carry: &mut Carry) -> Result<Option<Units>> {
         let missing = position.unit_rows() - carry.rows;
         let end = (self.next + missing).min(self.rows);
-        let (rows, full) = self.weights.rows_within(self.next, end, UNIT_BYTES.saturating_sub(carry.weight));
+        let (rows, full) = self
+            .weights
+            .rows_within(self.next, end, UNIT_BYTES.saturating_sub(carry.weight));
         self.carry_over(rows, carry)?;
-        if full || rows == missing { carry.take(position).map(Some) } else { Ok(None) }
+        if full || rows == missing {
+            carry.take(position).map(Some)
+        } else {
+            Ok(None)
+        }
     }
 
     /// Rows and units from here to the next check of the row group's size, as far as the batch has them.
@@ -106,7 +123,9 @@ impl<'a> Feed<'a> {
         let (mut start, mut units) = (self.next, 0);
         while position.rows < position.limit {
             let most = position.unit_rows();
-            let (rows, full) = self.weights.rows_within(start, (start + most).min(self.rows), UNIT_BYTES);
+            let (rows, full) = self
+                .weights
+                .rows_within(start, (start + most).min(self.rows), UNIT_BYTES);
             if !full && rows < most {
                 break;
             }
@@ -120,18 +139,30 @@ impl<'a> Feed<'a> {
         (start - self.next, units, false)
     }
 
-    fn take(&mut self, rows: usize, conform: fn(&ArrayRef, &arrow_schema::DataType) -> Result<ArrayRef>) -> Result<Vec<ArrayRef>> {
+    fn take(
+        &mut self,
+        rows: usize,
+        conform: fn(&ArrayRef, &arrow_schema::DataType) -> Result<ArrayRef>,
+    ) -> Result<Vec<ArrayRef>> {
         let start = self.next;
         self.next += rows;
         let fields = self.carried.fields().iter();
-        self.columns.iter().zip(fields).map(|(column, field)| conform(&column.slice(start, rows), field.data_type())).collect()
+        self.columns
+            .iter()
+            .zip(fields)
+            .map(|(column, field)| conform(&column.slice(start, rows), field.data_type()))
+            .collect()
     }
 
     fn carry_over(&mut self, rows: usize, carry: &mut Carry) -> Result<()> {
         carry.weight += self.weights.total(self.next, self.next + rows);
         carry.rows += rows;
-        let columns: Vec<_> = self.take(rows, normalize::exactly)?.iter().map(|column| copied(&[column])).collect::<Result<_>>()?;
-        carry.bytes += columns.iter().map(|column| column.get_buffer_memory_size()).sum::<usize>();
+        let columns: Vec<_> = self
+            .take(rows, normalize::exactly)?
+            .iter()
+            .map(|column| copied(&[column]))
+            .collect::<Result<_>>()?;
+        carry.bytes += columns.iter().map(Array::get_buffer_memory_size).sum::<usize>();
         carry.parts.push(columns);
         Ok(())
     }
@@ -150,9 +181,16 @@ impl Carry {
 
     /// All its rows as one unit.
     pub fn take(&mut self, position: Position) -> Result<Units> {
-        let Self { parts, rows, weight, .. } = std::mem::take(self);
+        let Self {
+            parts, rows, weight, ..
+        } = std::mem::take(self);
         let check = weight >= UNIT_BYTES || (position.units + 1).is_multiple_of(UNITS_PER_CHECK);
-        Ok(Units { columns: joined(parts)?, rows, units: 1, check })
+        Ok(Units {
+            columns: joined(parts)?,
+            rows,
+            count: 1,
+            check,
+        })
     }
 }
 
@@ -161,12 +199,14 @@ fn joined(mut parts: Vec<Vec<ArrayRef>>) -> Result<Vec<ArrayRef>> {
         return Ok(parts.remove(0));
     }
     let width = parts.first().map_or(0, Vec::len);
-    (0..width).map(|column| copied(&parts.iter().map(|part| &part[column]).collect::<Vec<_>>())).collect()
+    (0..width)
+        .map(|column| copied(&parts.iter().map(|part| &part[column]).collect::<Vec<_>>()))
+        .collect()
 }
 
 /// The rows of all `arrays` in buffers of their own.
 fn copied(arrays: &[&ArrayRef]) -> Result<ArrayRef> {
-    let data: Vec<_> = arrays.iter().map(|array| array.to_data()).collect();
+    let data: Vec<_> = arrays.iter().map(Array::to_data).collect();
     let rows = data.iter().map(arrow_data::ArrayData::len).sum();
     let mut copy = MutableArrayData::new(data.iter().collect(), false, rows);
     for (index, part) in data.iter().enumerate() {

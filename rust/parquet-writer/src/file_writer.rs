@@ -58,7 +58,11 @@ impl FileWriter {
     /// that the schema does not have, [`WriteError::Io`] when the sink refuses.
     pub fn new(sink: Box<dyn Sink>, schema: Option<SchemaRef>, options: WriterOptions) -> Result<Self> {
         let state = State::Unopened(Box::new(Output::new(sink)));
-        let mut writer = Self { options, progress: Arc::default(), state };
+        let mut writer = Self {
+            options,
+            progress: Arc::default(),
+            state,
+        };
         if let Some(schema) = schema {
             writer.open(&schema)?;
         }
@@ -105,7 +109,9 @@ impl FileWriter {
     /// any other error the file is discarded and later calls say so.
     pub fn write(&mut self, batch: &Batch, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
         self.accept(&batch.schema)?;
-        let State::Open(file) = &mut self.state else { return self.refuse_if_closed() };
+        let State::Open(file) = &mut self.state else {
+            return self.refuse_if_closed();
+        };
         file.schema.check_nulls(&batch.columns)?;
         let written = file.write(batch, &self.options, &mut Patience::new(go_on));
         self.settle(written)
@@ -117,7 +123,9 @@ impl FileWriter {
     /// As [`Self::write`].
     pub fn flush(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
         self.refuse_if_closed()?;
-        let State::Open(file) = &mut self.state else { return Ok(()) };
+        let State::Open(file) = &mut self.state else {
+            return Ok(());
+        };
         let flushed = file.end_row_group(&self.options, &mut Patience::new(go_on));
         self.settle(flushed)
     }
@@ -127,14 +135,15 @@ impl FileWriter {
     /// # Errors
     /// [`WriteError::Schema`] when there is neither schema nor batch, else as [`Self::write`].
     pub fn close(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
-        if matches!(self.state, State::Closed(_)) {
+        if matches!(self.state, State::Closed(Some(_))) {
             return Ok(());
         }
         self.refuse_if_closed()?;
         let State::Open(file) = &mut self.state else {
             self.abort();
             return Err(WriteError::Schema(
-                "nothing was written and no schema was given, so there is no file to write: pass schema=".into(),
+                "nothing was written and no schema was given, so there is no file to write: pass schema="
+                    .into(),
             ));
         };
         let closed = file.close(&self.options, &mut Patience::new(go_on));
@@ -161,7 +170,10 @@ impl FileWriter {
 
     fn open(&mut self, schema: &SchemaRef) -> Result<()> {
         let prepared = Prepared::new(schema, &self.options)?;
-        match std::mem::replace(&mut self.state, State::Failed("the file could not be started".into())) {
+        match std::mem::replace(
+            &mut self.state,
+            State::Failed("the file could not be started".into()),
+        ) {
             State::Unopened(output) => {
                 self.state = State::Open(Box::new(OpenFile::start(*output, prepared, &self.options)?));
                 Ok(())
@@ -175,11 +187,15 @@ impl FileWriter {
 
     fn refuse_if_closed(&self) -> Result<()> {
         match &self.state {
-            State::Closed(Some(_)) => Err(WriteError::Closed("the writer is closed: open another one".into())),
-            State::Closed(None) => Err(WriteError::Closed("the writer was aborted: open another one".into())),
-            State::Failed(why) => {
-                Err(WriteError::Closed(format!("the writer failed before and its file was discarded: {why}")))
-            }
+            State::Closed(Some(_)) => Err(WriteError::Closed(
+                "the writer is closed: open another one".into(),
+            )),
+            State::Closed(None) => Err(WriteError::Closed(
+                "the writer was aborted: open another one".into(),
+            )),
+            State::Failed(why) => Err(WriteError::Closed(format!(
+                "the writer failed before and its file was discarded: {why}"
+            ))),
             State::Unopened(_) | State::Open(_) => Ok(()),
         }
     }
@@ -218,20 +234,31 @@ impl Prepared {
         let allowed = choose::dictionary_allowed(&schema.parquet, &options.dictionary)?;
         let chooser = Chooser::new(allowed, options);
         let metadata = key_values(&schema.stored, &options.metadata);
-        Ok(Self { schema, chooser, metadata })
+        Ok(Self {
+            schema,
+            chooser,
+            metadata,
+        })
     }
 }
 
 /// The schema's own metadata, the caller's over it, and the Arrow schema last.
 fn key_values(stored: &Schema, metadata: &[(String, String)]) -> Vec<KeyValue> {
-    let mut pairs: std::collections::BTreeMap<&str, &str> =
-        stored.metadata().iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    let mut pairs: std::collections::BTreeMap<&str, &str> = stored
+        .metadata()
+        .iter()
+        .map(|(key, value)| (key.as_str(), value.as_str()))
+        .collect();
     pairs.remove(parquet::arrow::ARROW_SCHEMA_META_KEY);
     pairs.extend(metadata.iter().map(|(key, value)| (key.as_str(), value.as_str())));
     let mut properties = WriterProperties::new();
     parquet::arrow::add_encoded_arrow_schema_to_metadata(stored, &mut properties);
     let arrow_schema = properties.key_value_metadata().cloned().unwrap_or_default();
-    pairs.into_iter().map(|(key, value)| KeyValue::new(key.to_string(), value.to_string())).chain(arrow_schema).collect()
+    pairs
+        .into_iter()
+        .map(|(key, value)| KeyValue::new(key.to_string(), value.to_string()))
+        .chain(arrow_schema)
+        .collect()
 }
 
 struct OpenFile {
@@ -249,7 +276,11 @@ struct OpenFile {
 
 impl OpenFile {
     fn start(output: Output, prepared: Prepared, options: &WriterOptions) -> Result<Self> {
-        let Prepared { schema, chooser, metadata } = prepared;
+        let Prepared {
+            schema,
+            chooser,
+            metadata,
+        } = prepared;
         let (press, encoder_codec) = Press::for_file(options.compression)?;
         let pages = Arc::new(Pages::new(Shelf::new(output.sink().spill_directory()), press));
         let properties = WriterProperties::builder()
@@ -257,7 +288,17 @@ impl OpenFile {
             .set_key_value_metadata(Some(metadata))
             .build();
         let file = SerializedFileWriter::new(output, schema.parquet.root_schema_ptr(), Arc::new(properties))?;
-        Ok(Self { schema, chooser, file, pages, encoder_codec, carry: Carry::default(), row_group: None, rows: 0, peak: 0 })
+        Ok(Self {
+            schema,
+            chooser,
+            file,
+            pages,
+            encoder_codec,
+            carry: Carry::default(),
+            row_group: None,
+            rows: 0,
+            peak: 0,
+        })
     }
 
     fn bytes_written(&self) -> u64 {
@@ -269,7 +310,9 @@ impl OpenFile {
         let mut feed = Feed::new(&batch.columns, batch.rows, &carried);
         loop {
             let position = self.position(options);
-            let Some(units) = feed.next(position, &mut self.carry)? else { break };
+            let Some(units) = feed.next(position, &mut self.carry)? else {
+                break;
+            };
             self.encode(&units, options, patience)?;
         }
         self.account();
@@ -278,14 +321,23 @@ impl OpenFile {
 
     fn position(&self, options: &WriterOptions) -> crate::feed::Position {
         let limit = options.row_group_rows;
-        self.row_group.as_ref().map_or(crate::feed::Position { rows: 0, units: 0, limit }, |group| group.position(limit))
+        self.row_group.as_ref().map_or(
+            crate::feed::Position {
+                rows: 0,
+                units: 0,
+                limit,
+            },
+            |group| group.position(limit),
+        )
     }
 
     fn encode(&mut self, units: &Units, options: &WriterOptions, patience: &mut Patience<'_>) -> Result<()> {
         if self.row_group.is_none() {
             self.row_group = Some(RowGroup::new(self.encoders(units, options)?));
         }
-        let Some(row_group) = &mut self.row_group else { return Ok(()) };
+        let Some(row_group) = &mut self.row_group else {
+            return Ok(());
+        };
         row_group.write(units, patience)?;
         self.rows += units.rows as u64;
         let full = row_group.rows() >= options.row_group_rows
@@ -293,7 +345,11 @@ impl OpenFile {
         if units.check || full {
             self.account();
         }
-        if full { self.close_row_group(patience) } else { Ok(()) }
+        if full {
+            self.close_row_group(patience)
+        } else {
+            Ok(())
+        }
     }
 
     /// Encoders for a row group that begins with these units.
@@ -301,11 +357,20 @@ impl OpenFile {
         let rows = units.rows.min(SAMPLE_ROWS);
         let sample: Vec<_> = units.columns.iter().map(|column| column.slice(0, rows)).collect();
         let choices = self.chooser.choose(&sample, &self.schema, options)?;
-        let encoder_options = WriterOptions { compression: self.encoder_codec, ..options.clone() };
+        let encoder_options = WriterOptions {
+            compression: self.encoder_codec,
+            ..options.clone()
+        };
         let parquet = &self.schema.parquet;
         let properties = choose::properties(&encoder_options, parquet, &choices);
         let sizes = (options.compression, options.page_bytes);
-        column::encoders(&self.schema.encoded, parquet.root_schema_ptr(), properties, &self.pages, sizes)
+        column::encoders(
+            &self.schema.encoded,
+            parquet.root_schema_ptr(),
+            properties,
+            &self.pages,
+            sizes,
+        )
     }
 
     /// Writes the carried rows and closes the row group.
@@ -346,7 +411,9 @@ impl OpenFile {
     /// Notes the memory held now.
     fn account(&mut self) {
         let encoders = self.row_group.as_ref().map_or(0, RowGroup::tracked_bytes);
-        self.peak = self.peak.max(encoders + self.pages.tracked_bytes() + self.carry.bytes());
+        self.peak = self
+            .peak
+            .max(encoders + self.pages.tracked_bytes() + self.carry.bytes());
     }
 
     fn discard(&mut self) {

@@ -10,21 +10,21 @@ mod choose;
 mod column;
 mod error;
 mod feed;
-mod normalize;
-mod weight;
 mod file_writer;
+mod normalize;
 mod options;
 mod pages;
 mod result;
 mod row_group;
 mod schema;
 pub mod sink;
+mod weight;
 
 pub use batch::Batch;
 pub use error::{Result, WriteError};
 pub use file_writer::{FileWriter, Progress};
 pub use options::{
-    Codec, Compatibility, DEFAULT_PAGE_BYTES, DEFAULT_ROW_GROUP_BYTES, DEFAULT_ROW_GROUP_ROWS, DictionaryRule,
-    OptionInput, Timestamps, WriterOptions,
+    Codec, Compatibility, DEFAULT_PAGE_BYTES, DEFAULT_ROW_GROUP_BYTES, DEFAULT_ROW_GROUP_ROWS,
+    DictionaryRule, OptionInput, Timestamps, WriterOptions,
 };
 pub use result::{ColumnResult, WriteResult};

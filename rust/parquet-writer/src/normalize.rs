@@ -8,8 +8,8 @@ use arrow_array::types::{
     TimestampNanosecondType, TimestampSecondType,
 };
 use arrow_array::{
-    Array, ArrayRef, ArrowPrimitiveType, FixedSizeListArray, GenericListArray, MapArray, OffsetSizeTrait, PrimitiveArray,
-    StructArray,
+    Array, ArrayRef, ArrowPrimitiveType, FixedSizeListArray, GenericListArray, MapArray, OffsetSizeTrait,
+    PrimitiveArray, StructArray,
 };
 use arrow_schema::{DataType, FieldRef, Fields, TimeUnit};
 use arrow_select::take::take;
@@ -18,14 +18,22 @@ use crate::error::{Result, WriteError};
 
 /// `array` as encoders accept it for `target`: string and binary layouts stay what they are.
 pub(crate) fn loosely(array: &ArrayRef, target: &DataType) -> Result<ArrayRef> {
-    if acceptable(array.data_type(), target) { Ok(Arc::clone(array)) } else { exactly(array, target) }
+    if acceptable(array.data_type(), target) {
+        Ok(Arc::clone(array))
+    } else {
+        exactly(array, target)
+    }
 }
 
 /// Whether encoders made for `target` take arrays of `actual` as they are.
 fn acceptable(actual: &DataType, target: &DataType) -> bool {
-    use DataType::{Binary, BinaryView, FixedSizeList, LargeBinary, LargeList, LargeUtf8, List, Map, Struct, Utf8, Utf8View};
+    use DataType::{
+        Binary, BinaryView, FixedSizeList, LargeBinary, LargeList, LargeUtf8, List, Map, Struct, Utf8,
+        Utf8View,
+    };
     match (actual, target) {
-        (Utf8 | LargeUtf8 | Utf8View, Utf8 | LargeUtf8) | (Binary | LargeBinary | BinaryView, Binary | LargeBinary) => true,
+        (Utf8 | LargeUtf8 | Utf8View, Utf8 | LargeUtf8)
+        | (Binary | LargeBinary | BinaryView, Binary | LargeBinary) => true,
         (List(l), List(r)) | (LargeList(l), LargeList(r)) => acceptable(l.data_type(), r.data_type()),
         (Map(l, left_sorted), Map(r, right_sorted)) => {
             left_sorted == right_sorted && acceptable(l.data_type(), r.data_type())
@@ -34,7 +42,10 @@ fn acceptable(actual: &DataType, target: &DataType) -> bool {
             left_size == right_size && acceptable(l.data_type(), r.data_type())
         }
         (Struct(l), Struct(r)) => {
-            l.len() == r.len() && l.iter().zip(r).all(|(l, r)| acceptable(l.data_type(), r.data_type()))
+            l.len() == r.len()
+                && l.iter()
+                    .zip(r)
+                    .all(|(l, r)| acceptable(l.data_type(), r.data_type()))
         }
         (DataType::Timestamp(l, _), DataType::Timestamp(r, _)) => l == r,
         (l, r) => l == r,
@@ -52,10 +63,15 @@ pub(crate) fn exactly(array: &ArrayRef, target: &DataType) -> Result<ArrayRef> {
             exactly(&take(dictionary.values(), dictionary.keys(), None)?, target)
         }
         (DataType::RunEndEncoded(_, _), _) => exactly(&crate::schema::expand_runs(array)?, target),
-        (DataType::Timestamp(_, _), DataType::Timestamp(unit, zone)) => timestamps(array, *unit, zone.clone()),
+        (DataType::Timestamp(_, _), DataType::Timestamp(unit, zone)) => {
+            timestamps(array, *unit, zone.clone())
+        }
         (DataType::Time32(TimeUnit::Second), DataType::Time32(TimeUnit::Millisecond)) => {
             let seconds = array.as_primitive::<Time32SecondType>();
-            Ok(Arc::new(scaled::<Int32Type>(seconds.reinterpret_cast(), 1000)?.reinterpret_cast::<Time32MillisecondType>()))
+            Ok(Arc::new(
+                scaled::<Int32Type>(seconds.reinterpret_cast(), 1000)?
+                    .reinterpret_cast::<Time32MillisecondType>(),
+            ))
         }
         (DataType::Struct(_), DataType::Struct(fields)) => Ok(Arc::new(structs(array.as_struct(), fields)?)),
         (DataType::List(_), DataType::List(field)) => lists(array.as_list::<i32>(), field),
@@ -73,11 +89,18 @@ pub(crate) fn exactly(array: &ArrayRef, target: &DataType) -> Result<ArrayRef> {
         }
         (DataType::Map(_, _), DataType::Map(field, sorted)) => maps(array.as_map(), field, *sorted),
         (
-            DataType::List(from) | DataType::LargeList(from) | DataType::ListView(from) | DataType::LargeListView(from),
+            DataType::List(from)
+            | DataType::LargeList(from)
+            | DataType::ListView(from)
+            | DataType::LargeListView(from),
             DataType::List(_) | DataType::LargeList(_),
         ) => {
             let large = matches!(target, DataType::LargeList(_));
-            let same_child = if large { DataType::LargeList(from.clone()) } else { DataType::List(from.clone()) };
+            let same_child = if large {
+                DataType::LargeList(from.clone())
+            } else {
+                DataType::List(from.clone())
+            };
             exactly(&arrow_cast::cast(array, &same_child)?, target)
         }
         _ => Ok(arrow_cast::cast(array, target)?),
@@ -85,24 +108,47 @@ pub(crate) fn exactly(array: &ArrayRef, target: &DataType) -> Result<ArrayRef> {
 }
 
 fn structs(array: &StructArray, fields: &Fields) -> Result<StructArray> {
-    let columns = array.columns().iter().zip(fields).map(|(column, field)| exactly(column, field.data_type()));
+    let columns = array
+        .columns()
+        .iter()
+        .zip(fields)
+        .map(|(column, field)| exactly(column, field.data_type()));
     let columns = columns.collect::<Result<Vec<_>>>()?;
-    Ok(StructArray::try_new_with_length(fields.clone(), columns, array.nulls().cloned(), array.len())?)
+    Ok(StructArray::try_new_with_length(
+        fields.clone(),
+        columns,
+        array.nulls().cloned(),
+        array.len(),
+    )?)
 }
 
 fn lists<T: OffsetSizeTrait>(list: &GenericListArray<T>, field: &FieldRef) -> Result<ArrayRef> {
     let values = exactly(list.values(), field.data_type())?;
     let (offsets, nulls) = (list.offsets().clone(), list.nulls().cloned());
-    Ok(Arc::new(GenericListArray::<T>::try_new(Arc::clone(field), offsets, values, nulls)?))
+    Ok(Arc::new(GenericListArray::<T>::try_new(
+        Arc::clone(field),
+        offsets,
+        values,
+        nulls,
+    )?))
 }
 
 fn maps(map: &MapArray, field: &FieldRef, sorted: bool) -> Result<ArrayRef> {
     let DataType::Struct(fields) = field.data_type() else {
-        return Err(WriteError::Schema(format!("a map's entries are {}, not a struct", field.data_type())));
+        return Err(WriteError::Schema(format!(
+            "a map's entries are {}, not a struct",
+            field.data_type()
+        )));
     };
     let entries = structs(map.entries(), fields)?;
     let (offsets, nulls) = (map.offsets().clone(), map.nulls().cloned());
-    Ok(Arc::new(MapArray::try_new(Arc::clone(field), offsets, entries, nulls, sorted)?))
+    Ok(Arc::new(MapArray::try_new(
+        Arc::clone(field),
+        offsets,
+        entries,
+        nulls,
+        sorted,
+    )?))
 }
 
 /// Timestamps in another unit: coarser ones are rounded down, also before 1970; finer ones must not overflow.
@@ -112,17 +158,41 @@ fn timestamps(array: &ArrayRef, unit: TimeUnit, zone: Option<Arc<str>>) -> Resul
     };
     let ticks: PrimitiveArray<arrow_array::types::Int64Type> = match from {
         TimeUnit::Second => array.as_primitive::<TimestampSecondType>().reinterpret_cast(),
-        TimeUnit::Millisecond => array.as_primitive::<TimestampMillisecondType>().reinterpret_cast(),
-        TimeUnit::Microsecond => array.as_primitive::<TimestampMicrosecondType>().reinterpret_cast(),
+        TimeUnit::Millisecond => array
+            .as_primitive::<TimestampMillisecondType>()
+            .reinterpret_cast(),
+        TimeUnit::Microsecond => array
+            .as_primitive::<TimestampMicrosecondType>()
+            .reinterpret_cast(),
         TimeUnit::Nanosecond => array.as_primitive::<TimestampNanosecondType>().reinterpret_cast(),
     };
     let (from, to) = (per_second(*from), per_second(unit));
-    let ticks = if from > to { ticks.unary(|tick| tick.div_euclid(from / to)) } else { scaled(ticks, to / from)? };
+    let ticks = if from > to {
+        ticks.unary(|tick| tick.div_euclid(from / to))
+    } else {
+        scaled(ticks, to / from)?
+    };
     Ok(match unit {
-        TimeUnit::Second => Arc::new(ticks.reinterpret_cast::<TimestampSecondType>().with_timezone_opt(zone)),
-        TimeUnit::Millisecond => Arc::new(ticks.reinterpret_cast::<TimestampMillisecondType>().with_timezone_opt(zone)),
-        TimeUnit::Microsecond => Arc::new(ticks.reinterpret_cast::<TimestampMicrosecondType>().with_timezone_opt(zone)),
-        TimeUnit::Nanosecond => Arc::new(ticks.reinterpret_cast::<TimestampNanosecondType>().with_timezone_opt(zone)),
+        TimeUnit::Second => Arc::new(
+            ticks
+                .reinterpret_cast::<TimestampSecondType>()
+                .with_timezone_opt(zone),
+        ),
+        TimeUnit::Millisecond => Arc::new(
+            ticks
+                .reinterpret_cast::<TimestampMillisecondType>()
+                .with_timezone_opt(zone),
+        ),
+        TimeUnit::Microsecond => Arc::new(
+            ticks
+                .reinterpret_cast::<TimestampMicrosecondType>()
+                .with_timezone_opt(zone),
+        ),
+        TimeUnit::Nanosecond => Arc::new(
+            ticks
+                .reinterpret_cast::<TimestampNanosecondType>()
+                .with_timezone_opt(zone),
+        ),
     })
 }
 
@@ -146,7 +216,8 @@ where
     }
     array.try_unary(|value| value.mul_checked(factor)).map_err(|_| {
         WriteError::Schema(
-            "a time is out of range in the unit that the file stores: filter it out or store a finer unit".into(),
+            "a time is out of range in the unit that the file stores: filter it out or store a finer unit"
+                .into(),
         )
     })
 }

@@ -171,17 +171,27 @@ impl WriterOptions {
 }
 
 fn named<T: Copy>(option: &str, value: &str, accepted: &[(&str, T)]) -> Result<T> {
-    accepted.iter().find(|(name, _)| *name == value).map(|(_, found)| *found).ok_or_else(|| {
-        let names: Vec<_> = accepted.iter().map(|(name, _)| format!("{name:?}")).collect();
-        WriteError::Option(format!("{option}={value:?} is not accepted: choose one of {}", names.join(", ")))
-    })
+    accepted
+        .iter()
+        .find(|(name, _)| *name == value)
+        .map(|(_, found)| *found)
+        .ok_or_else(|| {
+            let names: Vec<_> = accepted.iter().map(|(name, _)| format!("{name:?}")).collect();
+            WriteError::Option(format!(
+                "{option}={value:?} is not accepted: choose one of {}",
+                names.join(", ")
+            ))
+        })
 }
 
 fn within(option: &str, value: i64, highest: i64) -> Result<usize> {
     if (1..=highest).contains(&value) {
-        return usize::try_from(value).map_err(|error| WriteError::Option(format!("{option}={value}: {error}")));
+        return usize::try_from(value)
+            .map_err(|error| WriteError::Option(format!("{option}={value}: {error}")));
     }
-    Err(WriteError::Option(format!("{option}={value} is not accepted: give an integer from 1 to {highest}")))
+    Err(WriteError::Option(format!(
+        "{option}={value} is not accepted: give an integer from 1 to {highest}"
+    )))
 }
 
 fn compression(codec: Codec, name: &str, level: Option<i64>) -> Result<Compression> {
@@ -213,7 +223,9 @@ fn compression(codec: Codec, name: &str, level: Option<i64>) -> Result<Compressi
 
 fn dictionary(rule: DictionaryRule) -> Result<DictionaryRule> {
     if let DictionaryRule::Columns(columns) = &rule
-        && let Some((path, _)) = columns.iter().find(|(path, _)| path.is_empty() || path.iter().all(String::is_empty))
+        && let Some((path, _)) = columns
+            .iter()
+            .find(|(path, _)| path.is_empty() || path.iter().all(String::is_empty))
     {
         return Err(WriteError::Option(format!(
             "dictionary has the key {path:?}: a key is a column's dotted path (\"a.list.element\") or a tuple of its parts"
@@ -223,7 +235,10 @@ fn dictionary(rule: DictionaryRule) -> Result<DictionaryRule> {
 }
 
 fn metadata(pairs: Vec<(String, String)>) -> Result<Vec<(String, String)>> {
-    if pairs.iter().any(|(key, _)| key == parquet::arrow::ARROW_SCHEMA_META_KEY) {
+    if pairs
+        .iter()
+        .any(|(key, _)| key == parquet::arrow::ARROW_SCHEMA_META_KEY)
+    {
         return Err(WriteError::Option(format!(
             "metadata has the key {:?}, which the writer sets itself: choose another",
             parquet::arrow::ARROW_SCHEMA_META_KEY

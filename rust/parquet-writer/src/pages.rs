@@ -34,7 +34,10 @@ pub(crate) struct Pages {
 
 impl Pages {
     pub fn new(shelf: Shelf, press: Press) -> Self {
-        Self { shelf, press: Mutex::new(press) }
+        Self {
+            shelf,
+            press: Mutex::new(press),
+        }
     }
 
     /// Memory held for all chunks.
@@ -56,7 +59,10 @@ pub(crate) struct ChunkFactory {
 
 impl ChunkFactory {
     pub fn new(pages: Arc<Pages>) -> Self {
-        Self { pages, chunks: Mutex::default() }
+        Self {
+            pages,
+            chunks: Mutex::default(),
+        }
     }
 
     /// The chunks of all leaves, in the order of the stores that were made.
@@ -67,9 +73,16 @@ impl ChunkFactory {
 
 impl PageStoreFactory for ChunkFactory {
     fn create(&self, _: &PageStoreArgs<'_>) -> ParquetResult<Box<dyn PageStore>> {
-        let chunk = ChunkPages { pages: Arc::clone(&self.pages), state: Arc::default() };
+        let chunk = ChunkPages {
+            pages: Arc::clone(&self.pages),
+            state: Arc::default(),
+        };
         lock(&self.chunks).push(chunk.clone());
-        Ok(Box::new(Inlet { chunk, header: None, puts: 0 }))
+        Ok(Box::new(Inlet {
+            chunk,
+            header: None,
+            puts: 0,
+        }))
     }
 }
 
@@ -115,7 +128,13 @@ impl ChunkPages {
     /// Entries of its dictionary page and their bytes before compression.
     pub fn dictionary(&self) -> (usize, usize) {
         let chunk = lock(&self.state);
-        (chunk.dictionary_entries, chunk.dictionary.as_ref().map_or(0, |page| page.uncompressed_bytes))
+        (
+            chunk.dictionary_entries,
+            chunk
+                .dictionary
+                .as_ref()
+                .map_or(0, |page| page.uncompressed_bytes),
+        )
     }
 
     /// Bytes of its data pages and of its dictionary page as `press` makes them; they must be in memory.
@@ -131,7 +150,9 @@ impl ChunkPages {
         let chunk = lock(&self.state);
         let dictionary_bytes = chunk.dictionary.as_ref().map_or(0, Page::bytes);
         let all = || chunk.dictionary.iter().chain(&chunk.data);
-        let uncompressed: usize = all().map(|page| page.header.len() + page.uncompressed_bytes).sum();
+        let uncompressed: usize = all()
+            .map(|page| page.header.len() + page.uncompressed_bytes)
+            .sum();
         close.bytes_written = chunk.finished;
         close.metadata = close
             .metadata
@@ -160,7 +181,12 @@ impl ChunkPages {
             let pressed = press.press(body)?;
             header.set_compressed(pressed.len())?;
             let body = self.pages.shelf.keep(pressed)?;
-            Page { header: header.bytes(), body, body_bytes: pressed.len(), uncompressed_bytes: header.uncompressed() }
+            Page {
+                header: header.bytes(),
+                body,
+                body_bytes: pressed.len(),
+                uncompressed_bytes: header.uncompressed(),
+            }
         };
         let mut chunk = lock(&self.state);
         chunk.finished += page.bytes() as u64;
@@ -179,7 +205,9 @@ fn signed(value: u64) -> Result<i64> {
 }
 
 fn too_large(_: std::num::TryFromIntError) -> crate::error::WriteError {
-    crate::error::WriteError::Encode("a page or column chunk is too large for Parquet: write smaller row groups".into())
+    crate::error::WriteError::Encode(
+        "a page or column chunk is too large for Parquet: write smaller row groups".into(),
+    )
 }
 
 /// The end that the encoder puts pages into: header and body in turn.
@@ -194,14 +222,19 @@ impl PageStore for Inlet {
         lock(&self.chunk.state).put += value.len() as u64;
         match self.header.take() {
             None => self.header = Some(value),
-            Some(header) => self.chunk.put(&header, &value).map_err(|error| ParquetError::External(Box::new(error)))?,
+            Some(header) => self
+                .chunk
+                .put(&header, &value)
+                .map_err(|error| ParquetError::External(Box::new(error)))?,
         }
         self.puts += 1;
         Ok(PageKey::new(self.puts - 1))
     }
 
     fn take(&mut self, _: PageKey) -> ParquetResult<Bytes> {
-        Err(ParquetError::General("pages are read from the other end of their store".into()))
+        Err(ParquetError::General(
+            "pages are read from the other end of their store".into(),
+        ))
     }
 }
 
@@ -214,8 +247,18 @@ impl ChunkReader for ChunkPages {
             return Err(ParquetError::General("a chunk is read from its start".into()));
         }
         let mut chunk = lock(&self.state);
-        let pages: Vec<_> = chunk.dictionary.take().into_iter().chain(std::mem::take(&mut chunk.data)).collect();
-        Ok(ChunkRead { chunk: self.clone(), pages: pages.into_iter(), current: Vec::new().into(), next: None })
+        let pages: Vec<_> = chunk
+            .dictionary
+            .take()
+            .into_iter()
+            .chain(std::mem::take(&mut chunk.data))
+            .collect();
+        Ok(ChunkRead {
+            chunk: self.clone(),
+            pages: pages.into_iter(),
+            current: Vec::new().into(),
+            next: None,
+        })
     }
 
     fn get_bytes(&self, _: u64, _: usize) -> ParquetResult<Bytes> {

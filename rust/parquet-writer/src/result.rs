@@ -42,7 +42,10 @@ pub struct ColumnResult {
 }
 
 /// Sums up the columns of all row groups.
-pub(crate) fn columns(parquet: &parquet::schema::types::SchemaDescriptor, row_groups: &[RowGroupMetaData]) -> Vec<ColumnResult> {
+pub(crate) fn columns(
+    parquet: &parquet::schema::types::SchemaDescriptor,
+    row_groups: &[RowGroupMetaData],
+) -> Vec<ColumnResult> {
     (0..parquet.num_columns())
         .map(|index| {
             let column = parquet.column(index);
@@ -53,7 +56,9 @@ pub(crate) fn columns(parquet: &parquet::schema::types::SchemaDescriptor, row_gr
                 encodings: encodings(chunks()),
                 compression: chunks().next().map_or_else(String::new, codec),
                 values: chunks().map(|chunk| unsigned(chunk.num_values())).sum(),
-                nulls: chunks().filter_map(|chunk| chunk.statistics()?.null_count_opt()).sum(),
+                nulls: chunks()
+                    .filter_map(|chunk| chunk.statistics()?.null_count_opt())
+                    .sum(),
                 compressed_bytes: chunks().map(|chunk| unsigned(chunk.compressed_size())).sum(),
                 uncompressed_bytes: chunks().map(|chunk| unsigned(chunk.uncompressed_size())).sum(),
             }

@@ -20,7 +20,10 @@ pub(crate) struct Patience<'a> {
 
 impl<'a> Patience<'a> {
     pub fn new(go_on: &'a mut dyn FnMut() -> bool) -> Self {
-        Self { go_on, asked: Instant::now() }
+        Self {
+            go_on,
+            asked: Instant::now(),
+        }
     }
 
     pub fn check(&mut self) -> Result<()> {
@@ -28,7 +31,11 @@ impl<'a> Patience<'a> {
             return Ok(());
         }
         self.asked = Instant::now();
-        if (self.go_on)() { Ok(()) } else { Err(WriteError::Interrupted) }
+        if (self.go_on)() {
+            Ok(())
+        } else {
+            Err(WriteError::Interrupted)
+        }
     }
 }
 
@@ -41,11 +48,19 @@ pub(crate) struct RowGroup {
 
 impl RowGroup {
     pub fn new(encoders: Vec<Box<dyn FieldEncoder>>) -> Self {
-        Self { encoders, rows: 0, units: 0 }
+        Self {
+            encoders,
+            rows: 0,
+            units: 0,
+        }
     }
 
     pub fn position(&self, limit: usize) -> Position {
-        Position { rows: self.rows, units: self.units, limit }
+        Position {
+            rows: self.rows,
+            units: self.units,
+            limit,
+        }
     }
 
     pub fn rows(&self) -> usize {
@@ -61,7 +76,7 @@ impl RowGroup {
             patience.check()?;
         }
         self.rows += units.rows;
-        self.units += units.units;
+        self.units += units.count;
         Ok(())
     }
 

@@ -30,7 +30,9 @@ impl FileSchema {
     /// [`WriteError::Schema`] names the column that Parquet cannot hold and says why.
     pub fn new(declared: SchemaRef, timestamps: Timestamps) -> Result<Self> {
         if declared.fields().is_empty() {
-            return Err(WriteError::Schema("the schema has no columns: a Parquet file needs at least one".into()));
+            return Err(WriteError::Schema(
+                "the schema has no columns: a Parquet file needs at least one".into(),
+            ));
         }
         for field in declared.fields() {
             check_writable(field.name(), field.data_type())?;
@@ -38,8 +40,17 @@ impl FileSchema {
         let stored = map_schema(&declared, &|data_type| stored_leaf(data_type, timestamps));
         let encoded = map_schema(&stored, &encoded_leaf);
         let carried = map_schema(&encoded, &carried_leaf);
-        let parquet = ArrowSchemaConverter::new().with_coerce_types(true).schema_root("schema").convert(&encoded)?;
-        Ok(Self { declared, stored, encoded, carried, parquet })
+        let parquet = ArrowSchemaConverter::new()
+            .with_coerce_types(true)
+            .schema_root("schema")
+            .convert(&encoded)?;
+        Ok(Self {
+            declared,
+            stored,
+            encoded,
+            carried,
+            parquet,
+        })
     }
 
     /// Checks that a batch's schema has the same names, order and logical types.
@@ -53,7 +64,11 @@ impl FileSchema {
         let (ours, theirs) = (self.declared.fields(), other.fields());
         for (index, (our, their)) in ours.iter().zip(theirs).enumerate() {
             if our.name() != their.name() {
-                return Err(misfit(&format!("column {index} is {:?}, the writer has {:?} there", their.name(), our.name())));
+                return Err(misfit(&format!(
+                    "column {index} is {:?}, the writer has {:?} there",
+                    their.name(),
+                    our.name()
+                )));
             }
             if !same_type(our.data_type(), their.data_type()) {
                 return Err(misfit(&format!(
@@ -66,12 +81,19 @@ impl FileSchema {
         }
         if ours.len() != theirs.len() {
             let extra = if ours.len() < theirs.len() { theirs } else { ours };
-            let (name, what) = (extra[ours.len().min(theirs.len())].name(), ours.len() < theirs.len());
+            let (name, what) = (
+                extra[ours.len().min(theirs.len())].name(),
+                ours.len() < theirs.len(),
+            );
             return Err(misfit(&format!(
                 "it has {} columns, the writer has {}: {name:?} is {}",
                 theirs.len(),
                 ours.len(),
-                if what { "not in the writer's schema" } else { "missing" }
+                if what {
+                    "not in the writer's schema"
+                } else {
+                    "missing"
+                }
             )));
         }
         Ok(())
@@ -82,7 +104,11 @@ impl FileSchema {
     /// # Errors
     /// [`WriteError::Schema`] names the column and the row.
     pub fn check_nulls(&self, columns: &[ArrayRef]) -> Result<()> {
-        self.declared.fields().iter().zip(columns).try_for_each(|(field, column)| crate::schema::nulls::check(field, column))
+        self.declared
+            .fields()
+            .iter()
+            .zip(columns)
+            .try_for_each(|(field, column)| crate::schema::nulls::check(field, column))
     }
 }
 
@@ -95,8 +121,8 @@ fn misfit(difference: &str) -> WriteError {
 /// Whether two types hold the same values: string, binary and list layouts, dictionaries and runs make no difference.
 pub(crate) fn same_type(left: &DataType, right: &DataType) -> bool {
     use DataType::{
-        Binary, BinaryView, FixedSizeList, LargeBinary, LargeList, LargeListView, LargeUtf8, List, ListView, Map, Struct,
-        Timestamp, Utf8, Utf8View,
+        Binary, BinaryView, FixedSizeList, LargeBinary, LargeList, LargeListView, LargeUtf8, List, ListView,
+        Map, Struct, Timestamp, Utf8, Utf8View,
     };
     match (plain(left), plain(right)) {
         (Utf8 | LargeUtf8 | Utf8View, Utf8 | LargeUtf8 | Utf8View)
@@ -123,9 +149,10 @@ pub(crate) fn same_type(left: &DataType, right: &DataType) -> bool {
 
 fn same_fields(left: &Fields, right: &Fields, named: bool) -> bool {
     left.len() == right.len()
-        && left.iter().zip(right).all(|(l, r)| {
-            (!named || l.name() == r.name()) && same_type(l.data_type(), r.data_type())
-        })
+        && left
+            .iter()
+            .zip(right)
+            .all(|(l, r)| (!named || l.name() == r.name()) && same_type(l.data_type(), r.data_type()))
 }
 
 fn canonical_zone(zone: Option<&str>) -> Option<&str> {
@@ -146,11 +173,21 @@ fn plain(data_type: &DataType) -> &DataType {
 }
 
 fn check_writable(path: &str, data_type: &DataType) -> Result<()> {
-    let refuse = |why: &str| Err(WriteError::Schema(format!("column {path:?} has type {data_type}, {why}")));
+    let refuse = |why: &str| {
+        Err(WriteError::Schema(format!(
+            "column {path:?} has type {data_type}, {why}"
+        )))
+    };
     match data_type {
-        DataType::Union(_, _) => refuse("and Parquet has no unions: split it into one nullable column per kind"),
-        DataType::Interval(_) => refuse("and readers disagree on Parquet's intervals: cast it to a duration or to integers"),
-        DataType::FixedSizeBinary(size) if *size <= 0 => refuse("and Parquet needs at least one byte: cast it to binary"),
+        DataType::Union(_, _) => {
+            refuse("and Parquet has no unions: split it into one nullable column per kind")
+        }
+        DataType::Interval(_) => {
+            refuse("and readers disagree on Parquet's intervals: cast it to a duration or to integers")
+        }
+        DataType::FixedSizeBinary(size) if *size <= 0 => {
+            refuse("and Parquet needs at least one byte: cast it to binary")
+        }
         DataType::Decimal32(precision, scale)
         | DataType::Decimal64(precision, scale)
         | DataType::Decimal128(precision, scale)
@@ -159,10 +196,12 @@ fn check_writable(path: &str, data_type: &DataType) -> Result<()> {
         {
             refuse("and Parquet wants a scale from 0 to the precision: cast it")
         }
-        DataType::Struct(fields) if fields.is_empty() => refuse("and Parquet has no empty structs: add a field or drop it"),
-        DataType::Struct(fields) => {
-            fields.iter().try_for_each(|field| check_writable(&format!("{path}.{}", field.name()), field.data_type()))
+        DataType::Struct(fields) if fields.is_empty() => {
+            refuse("and Parquet has no empty structs: add a field or drop it")
         }
+        DataType::Struct(fields) => fields
+            .iter()
+            .try_for_each(|field| check_writable(&format!("{path}.{}", field.name()), field.data_type())),
         DataType::Dictionary(_, values) => check_writable(path, values),
         DataType::RunEndEncoded(_, field)
         | DataType::List(field)
@@ -181,7 +220,9 @@ fn stored_leaf(data_type: &DataType, timestamps: Timestamps) -> DataType {
         DataType::Timestamp(_, zone) if timestamps == Timestamps::Us => {
             DataType::Timestamp(TimeUnit::Microsecond, zone.clone())
         }
-        DataType::Timestamp(TimeUnit::Second, zone) => DataType::Timestamp(TimeUnit::Millisecond, zone.clone()),
+        DataType::Timestamp(TimeUnit::Second, zone) => {
+            DataType::Timestamp(TimeUnit::Millisecond, zone.clone())
+        }
         DataType::Time32(TimeUnit::Second) => DataType::Time32(TimeUnit::Millisecond),
         DataType::RunEndEncoded(_, values) => values.data_type().clone(),
         other => other.clone(),
@@ -212,7 +253,11 @@ fn carried_leaf(data_type: &DataType) -> DataType {
 }
 
 fn map_schema(schema: &Schema, leaf: &dyn Fn(&DataType) -> DataType) -> SchemaRef {
-    let fields: Vec<_> = schema.fields().iter().map(|field| map_field(field, leaf)).collect();
+    let fields: Vec<_> = schema
+        .fields()
+        .iter()
+        .map(|field| map_field(field, leaf))
+        .collect();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
@@ -243,7 +288,9 @@ fn map_type(data_type: &DataType, leaf: &dyn Fn(&DataType) -> DataType) -> DataT
 
 /// A map's entries; their keys never accept nulls, whatever was done to fields in general.
 fn with_required_keys(entries: FieldRef) -> FieldRef {
-    let DataType::Struct(fields) = entries.data_type() else { return entries };
+    let DataType::Struct(fields) = entries.data_type() else {
+        return entries;
+    };
     let required = |(place, field): (usize, &FieldRef)| match place {
         0 => Arc::new(Field::clone(field).with_nullable(false)),
         _ => Arc::clone(field),
@@ -270,7 +317,8 @@ mod tests {
 
     /// Types in a layout that has several, and the other layouts of the same logical type.
     fn layouts() -> impl Strategy<Value = Vec<DataType>> {
-        let dictionary = |keys: DataType, values: DataType| DataType::Dictionary(Box::new(keys), Box::new(values));
+        let dictionary =
+            |keys: DataType, values: DataType| DataType::Dictionary(Box::new(keys), Box::new(values));
         let leaf = prop_oneof![
             Just(vec![DataType::Int64, dictionary(DataType::Int8, DataType::Int64)]),
             Just(vec![
@@ -279,19 +327,35 @@ mod tests {
                 DataType::Utf8View,
                 dictionary(DataType::UInt32, DataType::LargeUtf8),
             ]),
-            Just(vec![DataType::Binary, DataType::LargeBinary, DataType::BinaryView]),
+            Just(vec![
+                DataType::Binary,
+                DataType::LargeBinary,
+                DataType::BinaryView
+            ]),
             Just(vec![DataType::Boolean]),
         ];
-        let wrap = |name: &'static str| move |inner: &DataType| Arc::new(Field::new(name, inner.clone(), true));
+        let wrap =
+            |name: &'static str| move |inner: &DataType| Arc::new(Field::new(name, inner.clone(), true));
         leaf.prop_recursive(3, 12, 2, move |inner| {
             prop_oneof![
                 inner.clone().prop_map(move |layouts| {
                     let fields: Vec<_> = layouts.iter().map(wrap("item")).collect();
                     let fields = fields.into_iter();
-                    fields.flat_map(|f| [DataType::List(f.clone()), DataType::LargeList(f.clone()), DataType::ListView(f)]).collect()
+                    fields
+                        .flat_map(|f| {
+                            [
+                                DataType::List(f.clone()),
+                                DataType::LargeList(f.clone()),
+                                DataType::ListView(f),
+                            ]
+                        })
+                        .collect()
                 }),
                 inner.prop_map(move |layouts| {
-                    layouts.iter().map(|layout| DataType::Struct(vec![wrap("a")(layout)].into())).collect()
+                    layouts
+                        .iter()
+                        .map(|layout| DataType::Struct(vec![wrap("a")(layout)].into()))
+                        .collect()
                 }),
             ]
         })

@@ -43,7 +43,10 @@ pub fn create(path: &Path, durable: bool) -> Result<Box<dyn Sink>> {
     match std::fs::metadata(&target) {
         Ok(found) if found.is_dir() => Err(with_path(io::Error::from(io::ErrorKind::IsADirectory))),
         Ok(found) if !found.is_file() => {
-            let file = std::fs::OpenOptions::new().write(true).open(&target).map_err(with_path)?;
+            let file = std::fs::OpenOptions::new()
+                .write(true)
+                .open(&target)
+                .map_err(with_path)?;
             Ok(Box::new(Stream::new(Box::new(file)).named(path)))
         }
         Ok(_) => Ok(Box::new(AtomicFile::create(&target, durable).map_err(with_path)?)),
@@ -63,7 +66,11 @@ pub(crate) struct Output {
 
 impl Output {
     pub fn new(sink: Box<dyn Sink>) -> Self {
-        Self { sink, process: std::process::id(), done: false }
+        Self {
+            sink,
+            process: std::process::id(),
+            done: false,
+        }
     }
 
     pub fn sink(&self) -> &dyn Sink {
@@ -90,7 +97,9 @@ impl Write for Output {
             return Ok(bytes.len());
         }
         if self.process != std::process::id() {
-            return Err(io::Error::other("this writer was opened by another process: open one after the fork"));
+            return Err(io::Error::other(
+                "this writer was opened by another process: open one after the fork",
+            ));
         }
         self.sink.write(bytes)
     }

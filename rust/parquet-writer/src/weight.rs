@@ -118,11 +118,11 @@ fn sums(array: &ArrayRef) -> Option<Vec<u64>> {
         }
         DataType::Utf8View => {
             let views = array.as_string_view().views();
-            Some(accumulate(array.len(), valid, |row| u64::from(views[row] as u32)))
+            Some(accumulate(array.len(), valid, |row| view_length(views[row])))
         }
         DataType::BinaryView => {
             let views = array.as_binary_view().views();
-            Some(accumulate(array.len(), valid, |row| u64::from(views[row] as u32)))
+            Some(accumulate(array.len(), valid, |row| view_length(views[row])))
         }
         DataType::FixedSizeBinary(size) => {
             let size = u64::try_from(*size).unwrap_or(0);
@@ -135,15 +135,27 @@ fn sums(array: &ArrayRef) -> Option<Vec<u64>> {
             let last = values.len().saturating_sub(2);
             Some(accumulate(array.len(), valid, |row| {
                 let key = keys.get(row).copied().unwrap_or(0).min(last);
-                if values.len() < 2 { 0 } else { values[key + 1] - values[key] }
+                if values.len() < 2 {
+                    0
+                } else {
+                    values[key + 1] - values[key]
+                }
             }))
         }
         DataType::RunEndEncoded(_, _) => sums(&crate::schema::expand_runs(array).ok()?),
         DataType::Struct(_) => structs(array),
-        DataType::List(_) => Some(list(array.len(), valid, array.as_list::<i32>().value_offsets(), array.as_list::<i32>().values())),
-        DataType::LargeList(_) => {
-            Some(list(array.len(), valid, array.as_list::<i64>().value_offsets(), array.as_list::<i64>().values()))
-        }
+        DataType::List(_) => Some(list(
+            array.len(),
+            valid,
+            array.as_list::<i32>().value_offsets(),
+            array.as_list::<i32>().values(),
+        )),
+        DataType::LargeList(_) => Some(list(
+            array.len(),
+            valid,
+            array.as_list::<i64>().value_offsets(),
+            array.as_list::<i64>().values(),
+        )),
         DataType::Map(_, _) => {
             let map = array.as_map();
             let entries: ArrayRef = std::sync::Arc::new(map.entries().clone());
@@ -151,19 +163,39 @@ fn sums(array: &ArrayRef) -> Option<Vec<u64>> {
         }
         DataType::ListView(_) => {
             let list = array.as_list_view::<i32>();
-            Some(view(array.len(), valid, list.offsets(), list.sizes(), list.values()))
+            Some(view(
+                array.len(),
+                valid,
+                list.offsets(),
+                list.sizes(),
+                list.values(),
+            ))
         }
         DataType::LargeListView(_) => {
             let list = array.as_list_view::<i64>();
-            Some(view(array.len(), valid, list.offsets(), list.sizes(), list.values()))
+            Some(view(
+                array.len(),
+                valid,
+                list.offsets(),
+                list.sizes(),
+                list.values(),
+            ))
         }
         DataType::FixedSizeList(_, size) => {
             let size = usize::try_from(*size).unwrap_or(0);
             let inner = sums(array.as_fixed_size_list().values());
-            Some(accumulate(array.len(), valid, |row| elements(inner.as_deref(), row * size, (row + 1) * size)))
+            Some(accumulate(array.len(), valid, |row| {
+                elements(inner.as_deref(), row * size, (row + 1) * size)
+            }))
         }
         _ => None,
     }
+}
+
+/// The length of a view's value, which is its first four bytes.
+fn view_length(view: u128) -> u64 {
+    let [a, b, c, d, ..] = view.to_le_bytes();
+    u64::from(u32::from_le_bytes([a, b, c, d]))
 }
 
 fn accumulate(rows: usize, valid: impl Fn(usize) -> bool, weight: impl Fn(usize) -> u64) -> Vec<u64> {
@@ -188,9 +220,20 @@ fn structs(array: &ArrayRef) -> Option<Vec<u64>> {
     Some(accumulate(array.len(), |row| array.is_valid(row), weight))
 }
 
-fn list<T: OffsetSizeTrait>(rows: usize, valid: impl Fn(usize) -> bool, offsets: &[T], values: &ArrayRef) -> Vec<u64> {
+fn list<T: OffsetSizeTrait>(
+    rows: usize,
+    valid: impl Fn(usize) -> bool,
+    offsets: &[T],
+    values: &ArrayRef,
+) -> Vec<u64> {
     let inner = sums(values);
-    accumulate(rows, valid, |row| elements(inner.as_deref(), offsets[row].as_usize(), offsets[row + 1].as_usize()))
+    accumulate(rows, valid, |row| {
+        elements(
+            inner.as_deref(),
+            offsets[row].as_usize(),
+            offsets[row + 1].as_usize(),
+        )
+    })
 }
 
 fn view<T: OffsetSizeTrait>(

@@ -1,4 +1,5 @@
 //! The same rows give the same bytes, however they are cut, and come back as they were.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -37,13 +38,28 @@ fn row() -> impl Strategy<Value = Row> {
 }
 
 fn batch(rows: &[Row]) -> RecordBatch {
-    let mut lists = ListBuilder::new(StringBuilder::new()).with_field(Field::new("element", DataType::Utf8, true));
-    rows.iter().for_each(|row| lists.append_option(row.3.clone()));
+    let mut lists =
+        ListBuilder::new(StringBuilder::new()).with_field(Field::new("element", DataType::Utf8, true));
+    for row in rows {
+        lists.append_option(row.3.clone());
+    }
     let columns: [(&str, ArrayRef); 5] = [
-        ("number", Arc::new(rows.iter().map(|row| row.0).collect::<Int64Array>())),
-        ("text", Arc::new(rows.iter().map(|row| row.1.clone()).collect::<StringArray>())),
-        ("view", Arc::new(rows.iter().map(|row| row.1.clone()).collect::<StringViewArray>())),
-        ("float", Arc::new(rows.iter().map(|row| row.2).collect::<Float64Array>())),
+        (
+            "number",
+            Arc::new(rows.iter().map(|row| row.0).collect::<Int64Array>()),
+        ),
+        (
+            "text",
+            Arc::new(rows.iter().map(|row| row.1.clone()).collect::<StringArray>()),
+        ),
+        (
+            "view",
+            Arc::new(rows.iter().map(|row| row.1.clone()).collect::<StringViewArray>()),
+        ),
+        (
+            "float",
+            Arc::new(rows.iter().map(|row| row.2).collect::<Float64Array>()),
+        ),
         ("list", Arc::new(lists.finish())),
     ];
     let nullable = columns.map(|(name, column)| (name, column, true));
@@ -55,7 +71,10 @@ fn written(batch: &RecordBatch, cuts: &[usize], options: &OptionInput) -> Vec<u8
     let sink = Box::new(Stream::new(Box::new(file.clone())));
     let options = WriterOptions::new(options.clone()).unwrap();
     let mut writer = FileWriter::new(sink, Some(batch.schema()), options).unwrap();
-    let edges: Vec<_> = std::iter::once(0).chain(cuts.iter().copied()).chain([batch.num_rows()]).collect();
+    let edges: Vec<_> = std::iter::once(0)
+        .chain(cuts.iter().copied())
+        .chain([batch.num_rows()])
+        .collect();
     for edge in edges.windows(2) {
         let part = Batch::from(batch.slice(edge[0], edge[1] - edge[0]));
         writer.write(&part, &mut || true).unwrap();
@@ -75,13 +94,15 @@ fn read(bytes: Vec<u8>) -> RecordBatch {
 fn options() -> impl Strategy<Value = OptionInput> {
     let codec = prop_oneof![Just("zstd"), Just("snappy"), Just("uncompressed"), Just("lz4")];
     let mode = prop_oneof![Just("modern"), Just("v1")];
-    (codec, mode, 1..5_000_i64, 1..40_000_i64, 16..8_000_i64).prop_map(|(codec, mode, rows, bytes, page)| OptionInput {
-        compression: codec.into(),
-        compatibility: mode.into(),
-        row_group_rows: rows,
-        row_group_bytes: bytes,
-        page_bytes: page,
-        ..OptionInput::default()
+    (codec, mode, 1..5_000_i64, 1..40_000_i64, 16..8_000_i64).prop_map(|(codec, mode, rows, bytes, page)| {
+        OptionInput {
+            compression: codec.into(),
+            compatibility: mode.into(),
+            row_group_rows: rows,
+            row_group_bytes: bytes,
+            page_bytes: page,
+            ..OptionInput::default()
+        }
     })
 }
 

@@ -36,18 +36,34 @@ struct Leaf {
 
 impl Leaf {
     fn unknown(allowed: bool) -> Self {
-        Self { choice: Choice { dictionary: allowed, encoding: Encoding::PLAIN }, settled: false, value_bytes: None }
+        Self {
+            choice: Choice {
+                dictionary: allowed,
+                encoding: Encoding::PLAIN,
+            },
+            settled: false,
+            value_bytes: None,
+        }
     }
 }
 
 impl Chooser {
     pub fn new(allowed: Vec<bool>, options: &WriterOptions) -> Self {
         let leaves = allowed.iter().map(|&allowed| Leaf::unknown(allowed)).collect();
-        Self { allowed, leaves, rows: ASSUMED_ROWS.min(options.row_group_rows) }
+        Self {
+            allowed,
+            leaves,
+            rows: ASSUMED_ROWS.min(options.row_group_rows),
+        }
     }
 
     /// The choices for a row group that begins with `sample`.
-    pub fn choose(&mut self, sample: &[ArrayRef], schema: &FileSchema, options: &WriterOptions) -> Result<Vec<Choice>> {
+    pub fn choose(
+        &mut self,
+        sample: &[ArrayRef],
+        schema: &FileSchema,
+        options: &WriterOptions,
+    ) -> Result<Vec<Choice>> {
         if self.leaves.iter().any(|leaf| !leaf.settled) {
             self.settle(sample, schema, options)?;
         }
@@ -60,7 +76,9 @@ impl Chooser {
         for (leaf, chunk) in self.leaves.iter_mut().zip(row_group.columns()) {
             #[expect(clippy::cast_precision_loss, reason = "a ratio")]
             let value_bytes = chunk.compressed_size() as f64 / chunk.num_values().max(1) as f64;
-            let drifted = leaf.value_bytes.is_some_and(|before| (value_bytes / before - 1.0).abs() > DRIFT);
+            let drifted = leaf
+                .value_bytes
+                .is_some_and(|before| (value_bytes / before - 1.0).abs() > DRIFT);
             leaf.value_bytes = Some(value_bytes);
             leaf.settled = leaf.settled && !drifted && !(leaf.choice.dictionary && fell_back(chunk));
         }
@@ -73,19 +91,33 @@ impl Chooser {
             .map(|index| {
                 let kind = schema.parquet.column(index).physical_type();
                 let undecided = !self.leaves[index].settled && is_open(kind, dictionaries[index].as_ref());
-                if undecided { candidates(kind, options.compatibility) } else { &[] }
+                if undecided {
+                    candidates(kind, options.compatibility)
+                } else {
+                    &[]
+                }
             })
             .collect();
         let halves = halves_with_dictionaries(&scale, rows, &dictionaries, &trials)?;
         let best = lightest(&mut scale, rows, &trials)?;
         let row_count = rows.first().map_or(1, |column| column.len()).max(1);
-        for (index, leaf) in self.leaves.iter_mut().enumerate().filter(|(_, leaf)| !leaf.settled) {
+        for (index, leaf) in self
+            .leaves
+            .iter_mut()
+            .enumerate()
+            .filter(|(_, leaf)| !leaf.settled)
+        {
             let (dictionary, best) = (dictionaries[index].as_ref(), best[index].as_ref());
-            let values = dictionary.or(best.map(|best| &best.sample)).map_or(0, |sample| sample.values);
+            let values = dictionary
+                .or(best.map(|best| &best.sample))
+                .map_or(0, |sample| sample.values);
             *leaf = Leaf::unknown(self.allowed[index]);
             leaf.settled = values >= FEWEST_VALUES;
             let Some(best) = best else { continue };
-            leaf.choice = Choice { dictionary: false, encoding: best.encoding };
+            leaf.choice = Choice {
+                dictionary: false,
+                encoding: best.encoding,
+            };
             if let (Some(dictionary), Some(half)) = (dictionary, halves[index].as_ref()) {
                 let expected = self.rows.saturating_mul(values) / row_count;
                 let weights = scale.weigh(dictionary)?;
@@ -102,7 +134,10 @@ impl Chooser {
     }
 }
 
-const WITH_DICTIONARY: Choice = Choice { dictionary: true, encoding: Encoding::PLAIN };
+const WITH_DICTIONARY: Choice = Choice {
+    dictionary: true,
+    encoding: Encoding::PLAIN,
+};
 
 /// Samples of the first half of the rows, for the leaves that are undecided and whose values repeat.
 fn halves_with_dictionaries(
@@ -111,7 +146,10 @@ fn halves_with_dictionaries(
     whole: &[Option<Sample>],
     trials: &[&[Encoding]],
 ) -> Result<Vec<Option<Sample>>> {
-    let half: Vec<_> = rows.iter().map(|column| column.slice(0, column.len() / 2)).collect();
+    let half: Vec<_> = rows
+        .iter()
+        .map(|column| column.slice(0, column.len() / 2))
+        .collect();
     let repeats = |sample: &Sample| (1..sample.values).contains(&sample.distinct);
     let wanted = whole.iter().zip(trials).map(|(sample, trial)| {
         (!trial.is_empty() && sample.as_ref().is_some_and(repeats)).then_some(WITH_DICTIONARY)
@@ -127,16 +165,31 @@ struct Lightest {
 }
 
 /// The lightest of each leaf's encodings.
-fn lightest(scale: &mut Scale<'_>, rows: &[ArrayRef], trials: &[&[Encoding]]) -> Result<Vec<Option<Lightest>>> {
+fn lightest(
+    scale: &mut Scale<'_>,
+    rows: &[ArrayRef],
+    trials: &[&[Encoding]],
+) -> Result<Vec<Option<Lightest>>> {
     let mut best: Vec<Option<Lightest>> = trials.iter().map(|_| None).collect();
     for round in 0..trials.iter().map(|trial| trial.len()).max().unwrap_or(0) {
-        let direct = |trial: &&[Encoding]| trial.get(round).map(|&encoding| Choice { dictionary: false, encoding });
+        let direct = |trial: &&[Encoding]| {
+            trial.get(round).map(|&encoding| Choice {
+                dictionary: false,
+                encoding,
+            })
+        };
         let choices: Vec<_> = trials.iter().map(direct).collect();
         for ((best, sample), choice) in best.iter_mut().zip(scale.encode(rows, &choices)?).zip(&choices) {
-            let (Some(sample), Some(Choice { encoding, .. })) = (sample, *choice) else { continue };
+            let (Some(sample), Some(Choice { encoding, .. })) = (sample, *choice) else {
+                continue;
+            };
             let (weight, _) = scale.weigh(&sample)?;
             if best.as_ref().is_none_or(|best| weight < best.weight) {
-                *best = Some(Lightest { encoding, weight, sample });
+                *best = Some(Lightest {
+                    encoding,
+                    weight,
+                    sample,
+                });
             }
         }
     }
@@ -146,7 +199,9 @@ fn lightest(scale: &mut Scale<'_>, rows: &[ArrayRef], trials: &[&[Encoding]]) ->
 /// Encodings to try without a dictionary. All of them are read by every reader that the defaults are for.
 fn candidates(kind: Type, compatibility: Compatibility) -> &'static [Encoding] {
     match (compatibility, kind) {
-        (Compatibility::V1, _) | (_, Type::BOOLEAN | Type::FIXED_LEN_BYTE_ARRAY | Type::INT96) => &[Encoding::PLAIN],
+        (Compatibility::V1, _) | (_, Type::BOOLEAN | Type::FIXED_LEN_BYTE_ARRAY | Type::INT96) => {
+            &[Encoding::PLAIN]
+        }
         (_, Type::INT32 | Type::INT64) => &[Encoding::PLAIN, Encoding::DELTA_BINARY_PACKED],
         (_, Type::FLOAT | Type::DOUBLE) => &[Encoding::PLAIN, Encoding::BYTE_STREAM_SPLIT],
         (_, Type::BYTE_ARRAY) => &[Encoding::PLAIN, Encoding::DELTA_LENGTH_BYTE_ARRAY],
@@ -155,7 +210,9 @@ fn candidates(kind: Type, compatibility: Compatibility) -> &'static [Encoding] {
 
 /// Whether a dictionary is not plainly the best already.
 fn is_open(kind: Type, with_dictionary: Option<&Sample>) -> bool {
-    let Some(sample) = with_dictionary else { return kind != Type::BOOLEAN };
+    let Some(sample) = with_dictionary else {
+        return kind != Type::BOOLEAN;
+    };
     let repeats = match kind {
         Type::BOOLEAN => return false,
         // Few different integers may still be runs or steps, which deltas code in next to nothing.
@@ -184,7 +241,10 @@ fn pays(
     let entries = growth.distinct(served);
     let index_bits = |entries: f64| entries.log2().ceil().max(1.0);
     // First occurrences have rising indices, which compress in a sample; over a row group they are few.
-    let (first, ratio) = (distinct / sampled, index_weight as f64 / (sampled * index_bits(distinct) / 8.0));
+    let (first, ratio) = (
+        distinct / sampled,
+        index_weight as f64 / (sampled * index_bits(distinct) / 8.0),
+    );
     let index_bytes = index_bits(entries) / 8.0 * (ratio.min(1.0) * (1.0 - first) + first);
     let page_bytes = entries / served * dictionary_weight as f64 / distinct;
     index_bytes + page_bytes < direct_weight as f64 / sampled
@@ -195,7 +255,11 @@ enum Growth {
     /// Equally likely values: it ends at their population.
     Uniform { population: f64 },
     /// Skewed or clustered ones: a power of the number of values, after Heaps.
-    Power { sampled: f64, distinct: f64, exponent: f64 },
+    Power {
+        sampled: f64,
+        distinct: f64,
+        exponent: f64,
+    },
 }
 
 impl Growth {
@@ -208,13 +272,21 @@ impl Growth {
             return Self::Uniform { population };
         }
         let exponent = (distinct / distinct_in_half).log2().clamp(0.01, 1.0);
-        Self::Power { sampled, distinct, exponent }
+        Self::Power {
+            sampled,
+            distinct,
+            exponent,
+        }
     }
 
     fn distinct(&self, values: f64) -> f64 {
         match self {
             Self::Uniform { population } => population * (1.0 - (-values / population).exp()),
-            Self::Power { sampled, distinct, exponent } => distinct * (values / sampled).powf(*exponent),
+            Self::Power {
+                sampled,
+                distinct,
+                exponent,
+            } => distinct * (values / sampled).powf(*exponent),
         }
     }
 
@@ -223,7 +295,11 @@ impl Growth {
         match self {
             Self::Uniform { population } if distinct >= *population => f64::INFINITY,
             Self::Uniform { population } => -population * (1.0 - distinct / population).ln(),
-            Self::Power { sampled, distinct: seen, exponent } => sampled * (distinct / seen).powf(1.0 / exponent),
+            Self::Power {
+                sampled,
+                distinct: seen,
+                exponent,
+            } => sampled * (distinct / seen).powf(1.0 / exponent),
         }
     }
 }
@@ -237,7 +313,11 @@ mod tests {
         for size in [500.0, 20_000.0] {
             let shown = |draws: f64| size * (1.0 - f64::exp(-draws / size));
             let growth = Growth::new(2048.0, shown(2048.0), shown(1024.0));
-            assert!((growth.distinct(1e7) / size - 1.0).abs() < 0.05, "{} for {size}", growth.distinct(1e7));
+            assert!(
+                (growth.distinct(1e7) / size - 1.0).abs() < 0.05,
+                "{} for {size}",
+                growth.distinct(1e7)
+            );
             assert!((growth.values_for(growth.distinct(3000.0)) / 3000.0 - 1.0).abs() < 1e-6);
         }
     }

@@ -38,8 +38,16 @@ impl<'a> Scale<'a> {
     pub fn new(schema: &'a FileSchema, options: &WriterOptions) -> Result<Self> {
         let press = Press::for_samples(options.compression)?;
         let pages = Arc::new(Pages::new(Shelf::new(None), Press::none()));
-        let options = WriterOptions { compression: Compression::UNCOMPRESSED, ..options.clone() };
-        Ok(Self { schema, options, pages, press })
+        let options = WriterOptions {
+            compression: Compression::UNCOMPRESSED,
+            ..options.clone()
+        };
+        Ok(Self {
+            schema,
+            options,
+            pages,
+            press,
+        })
     }
 
     /// Compressed bytes of a sample's data pages and of its dictionary page.
@@ -53,7 +61,10 @@ impl<'a> Scale<'a> {
         let fields = self.schema.encoded.fields();
         for ((mut encoder, column), field) in self.encoders(choices)?.into_iter().zip(columns).zip(fields) {
             let leaves = column::leaf_count(field.data_type());
-            if choices[samples.len()..samples.len() + leaves].iter().all(Option::is_none) {
+            if choices[samples.len()..samples.len() + leaves]
+                .iter()
+                .all(Option::is_none)
+            {
                 samples.extend(std::iter::repeat_n(None, leaves));
                 continue;
             }
@@ -67,19 +78,33 @@ impl<'a> Scale<'a> {
     }
 
     fn encoders(&self, choices: &[Option<Choice>]) -> Result<Vec<Box<dyn column::FieldEncoder>>> {
-        let plain = Choice { dictionary: false, encoding: Encoding::PLAIN };
+        let plain = Choice {
+            dictionary: false,
+            encoding: Encoding::PLAIN,
+        };
         let choices: Vec<_> = choices.iter().map(|choice| choice.unwrap_or(plain)).collect();
         let parquet = &self.schema.parquet;
         let properties = super::properties(&self.options, parquet, &choices);
         let sizes = (Compression::UNCOMPRESSED, self.options.page_bytes);
-        column::encoders(&self.schema.encoded, parquet.root_schema_ptr(), properties, &self.pages, sizes)
+        column::encoders(
+            &self.schema.encoded,
+            parquet.root_schema_ptr(),
+            properties,
+            &self.pages,
+            sizes,
+        )
     }
 }
 
 fn sample(EncodedChunk { close, pages }: EncodedChunk) -> Sample {
     let metadata = &close.metadata;
-    let nulls = metadata.statistics().and_then(Statistics::null_count_opt).unwrap_or(0);
-    let values = u64::try_from(metadata.num_values()).unwrap_or(0).saturating_sub(nulls);
+    let nulls = metadata
+        .statistics()
+        .and_then(Statistics::null_count_opt)
+        .unwrap_or(0);
+    let values = u64::try_from(metadata.num_values())
+        .unwrap_or(0)
+        .saturating_sub(nulls);
     let (entries, dictionary) = pages.dictionary();
     Sample {
         values: usize::try_from(values).unwrap_or(usize::MAX),

@@ -35,7 +35,10 @@ struct Piece {
 impl Piece {
     /// An eighth of a page: with the page's limit at three quarters, levels included it stays below the whole.
     fn of(page_bytes: usize) -> Self {
-        Self { rows: (page_bytes / 128).clamp(1, UNIT_ROWS), bytes: (page_bytes / 8).max(1) as u64 }
+        Self {
+            rows: (page_bytes / 128).clamp(1, UNIT_ROWS),
+            bytes: (page_bytes / 8).max(1) as u64,
+        }
     }
 }
 
@@ -54,11 +57,18 @@ pub(crate) fn encoders(
     let store = Arc::clone(&factory) as Arc<dyn PageStoreFactory>;
     let writers = ArrowRowGroupWriterFactory::new(&file, Arc::clone(schema)).with_page_store_factory(store);
     let writers = writers.create_column_writers(0)?.into_iter();
-    let mut leaves = writers.zip(factory.take_chunks()).map(|(writer, pages)| LeafWriter { writer, pages });
+    let mut leaves = writers
+        .zip(factory.take_chunks())
+        .map(|(writer, pages)| LeafWriter { writer, pages });
     let piece = Piece::of(page_bytes);
     let encoder = |field: &FieldRef| -> Box<dyn FieldEncoder> {
         let leaves = leaves.by_ref().take(leaf_count(field.data_type())).collect();
-        Box::new(CrateEncoder { field: Arc::clone(field), leaves, piece, codec })
+        Box::new(CrateEncoder {
+            field: Arc::clone(field),
+            leaves,
+            piece,
+            codec,
+        })
     };
     Ok(schema.fields().iter().map(encoder).collect())
 }
@@ -67,9 +77,10 @@ pub(crate) fn encoders(
 pub(crate) fn leaf_count(data_type: &DataType) -> usize {
     match data_type {
         DataType::Struct(fields) => fields.iter().map(|field| leaf_count(field.data_type())).sum(),
-        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) | DataType::Map(field, _) => {
-            leaf_count(field.data_type())
-        }
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::Map(field, _) => leaf_count(field.data_type()),
         _ => 1,
     }
 }
@@ -86,7 +97,9 @@ impl CrateEncoder {
         let leaves = compute_leaves(&self.field, piece)?;
         let field = &self.field;
         self.leaves.iter_mut().zip(leaves).try_for_each(|(leaf, values)| {
-            leaf.writer.write(&values).map_err(|error| in_column(field.name(), error))
+            leaf.writer
+                .write(&values)
+                .map_err(|error| in_column(field.name(), error))
         })
     }
 }
@@ -125,10 +138,15 @@ impl FieldEncoder for CrateEncoder {
     }
 
     fn close(self: Box<Self>, each: &mut dyn FnMut(EncodedChunk) -> Result<()>) -> Result<()> {
-        let Self { field, leaves, codec, .. } = *self;
+        let Self {
+            field, leaves, codec, ..
+        } = *self;
         leaves.into_iter().try_for_each(|LeafWriter { writer, pages }| {
             let close = closed(writer).map_err(|error| in_column(field.name(), error))?;
-            each(EncodedChunk { close: pages.settle(close, codec)?, pages })
+            each(EncodedChunk {
+                close: pages.settle(close, codec)?,
+                pages,
+            })
         })
     }
 }

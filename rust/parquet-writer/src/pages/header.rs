@@ -24,7 +24,12 @@ impl PageHeader {
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let mut rest = bytes;
         let (kind, uncompressed, compressed) = (field(&mut rest)?, field(&mut rest)?, field(&mut rest)?);
-        Ok(Self { kind, uncompressed, compressed, rest: rest.to_vec() })
+        Ok(Self {
+            kind,
+            uncompressed,
+            compressed,
+            rest: rest.to_vec(),
+        })
     }
 
     pub fn is_dictionary(&self) -> bool {
@@ -43,8 +48,9 @@ impl PageHeader {
     }
 
     pub fn set_compressed(&mut self, bytes: usize) -> Result<()> {
-        self.compressed = i32::try_from(bytes)
-            .map_err(|_| WriteError::Encode("a page is larger than 2 GiB: a value is too large for Parquet".into()))?;
+        self.compressed = i32::try_from(bytes).map_err(|_| {
+            WriteError::Encode("a page is larger than 2 GiB: a value is too large for Parquet".into())
+        })?;
         Ok(())
     }
 
@@ -82,11 +88,14 @@ fn zigzag(value: i32) -> u32 {
 }
 
 fn put_varint(bytes: &mut Vec<u8>, mut value: u32) {
-    while value >= 0x80 {
-        bytes.push((value & 0x7f) as u8 | 0x80);
+    loop {
+        let [low, ..] = value.to_le_bytes();
         value >>= 7;
+        if value == 0 {
+            return bytes.push(low & 0x7f);
+        }
+        bytes.push(low | 0x80);
     }
-    bytes.push(value as u8);
 }
 
 #[cfg(test)]

@@ -43,18 +43,25 @@ impl Press {
     /// One that stands in for a codec on samples: it either codes entropy too, or only finds repeats too.
     pub fn for_samples(codec: Compression) -> Result<Self> {
         match codec {
-            Compression::ZSTD(_) | Compression::GZIP(_) | Compression::BROTLI(_) => Self::zstd(ZstdLevel::try_new(1)?),
+            Compression::ZSTD(_) | Compression::GZIP(_) | Compression::BROTLI(_) => {
+                Self::zstd(ZstdLevel::try_new(1)?)
+            }
             Compression::SNAPPY | Compression::LZ4_RAW => Ok(Self::with(Codec::Lz4)),
             _ => Ok(Self::with(Codec::None)),
         }
     }
 
     fn zstd(level: ZstdLevel) -> Result<Self> {
-        Ok(Self::with(Codec::Zstd(zstd::bulk::Compressor::new(level.compression_level())?)))
+        Ok(Self::with(Codec::Zstd(zstd::bulk::Compressor::new(
+            level.compression_level(),
+        )?)))
     }
 
     fn with(codec: Codec) -> Self {
-        Self { codec, scratch: Vec::new() }
+        Self {
+            codec,
+            scratch: Vec::new(),
+        }
     }
 
     /// Memory it holds, its context's tables left out.

@@ -49,8 +49,15 @@ impl Kept {
 impl Shelf {
     /// A shelf that may spill into `directory`, or keeps all in memory when there is none.
     pub fn new(directory: Option<PathBuf>) -> Self {
-        let spill = directory.map(|directory| Spill { directory, file: OnceLock::new(), end: AtomicU64::new(0) });
-        Self { resident: AtomicUsize::new(0), spill }
+        let spill = directory.map(|directory| Spill {
+            directory,
+            file: OnceLock::new(),
+            end: AtomicU64::new(0),
+        });
+        Self {
+            resident: AtomicUsize::new(0),
+            spill,
+        }
     }
 
     /// Bytes of pages in memory.
@@ -88,7 +95,8 @@ impl Shelf {
             }
             Kept::Spilled { offset, length } => {
                 let file = self.spill.as_ref().and_then(|spill| spill.file.get());
-                let file = file.ok_or_else(|| io::Error::other("a page was spilled and the temporary file is gone"))?;
+                let file = file
+                    .ok_or_else(|| io::Error::other("a page was spilled and the temporary file is gone"))?;
                 let mut page = vec![0; length];
                 file.read_exact_at(&mut page, offset)?;
                 Ok(page.into())
@@ -107,7 +115,10 @@ impl Spill {
         };
         let offset = self.end.fetch_add(page.len() as u64, Ordering::Relaxed);
         file.write_all_at(page, offset)?;
-        Ok(Kept::Spilled { offset, length: page.len() })
+        Ok(Kept::Spilled {
+            offset,
+            length: page.len(),
+        })
     }
 }
 
@@ -122,7 +133,11 @@ mod tests {
         let page = |index: usize| vec![u8::try_from(index % 251).unwrap(); 1 << 20];
         let kept: Vec<_> = (0..20).map(|index| shelf.keep(&page(index)).unwrap()).collect();
         assert!(shelf.resident() <= RESIDENT_BYTES);
-        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "the temporary file has no name");
+        assert_eq!(
+            std::fs::read_dir(directory.path()).unwrap().count(),
+            0,
+            "the temporary file has no name"
+        );
         for (index, kept) in kept.into_iter().enumerate() {
             assert_eq!(shelf.fetch(kept).unwrap(), page(index));
         }

@@ -18,7 +18,8 @@ fn visit(field: &Field, path: &str, array: &ArrayRef, live: Option<&NullBuffer>)
     let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
     if !field.is_nullable()
         && let Some(nulls) = &nulls
-        && let Some(row) = (0..array.len()).find(|&row| nulls.is_null(row) && live.is_none_or(|live| live.is_valid(row)))
+        && let Some(row) =
+            (0..array.len()).find(|&row| nulls.is_null(row) && live.is_none_or(|live| live.is_valid(row)))
     {
         return Err(WriteError::Schema(format!(
             "column {path:?} is not nullable and has a null in slot {row} of this batch. Declare the field nullable or \
@@ -46,7 +47,12 @@ fn has_required_child(data_type: &DataType) -> bool {
     }
 }
 
-fn visit_children(data_type: &DataType, path: &str, array: &ArrayRef, live: Option<&NullBuffer>) -> Result<()> {
+fn visit_children(
+    data_type: &DataType,
+    path: &str,
+    array: &ArrayRef,
+    live: Option<&NullBuffer>,
+) -> Result<()> {
     match (data_type, array.data_type()) {
         (DataType::Struct(fields), DataType::Struct(_)) => fields
             .iter()
@@ -70,7 +76,12 @@ fn visit_children(data_type: &DataType, path: &str, array: &ArrayRef, live: Opti
                     (start..end).for_each(|slot| reached.set_bit(slot, true));
                 }
             }
-            visit(field, &format!("{path}.element"), &child, Some(&NullBuffer::new(reached.finish())))
+            visit(
+                field,
+                &format!("{path}.element"),
+                &child,
+                Some(&NullBuffer::new(reached.finish())),
+            )
         }
         _ => Ok(()),
     }
@@ -79,15 +90,24 @@ fn visit_children(data_type: &DataType, path: &str, array: &ArrayRef, live: Opti
 /// A list's child and the slots of each row in it; lists behind dictionaries and runs are not looked into.
 fn elements(array: &ArrayRef) -> (Option<ArrayRef>, Vec<(usize, usize)>) {
     fn pairs<T: arrow_array::OffsetSizeTrait>(offsets: &[T]) -> Vec<(usize, usize)> {
-        offsets.windows(2).map(|pair| (pair[0].as_usize(), pair[1].as_usize())).collect()
+        offsets
+            .windows(2)
+            .map(|pair| (pair[0].as_usize(), pair[1].as_usize()))
+            .collect()
     }
     fn views<T: arrow_array::OffsetSizeTrait>(offsets: &[T], sizes: &[T]) -> Vec<(usize, usize)> {
         let end = |(start, size): (&T, &T)| (start.as_usize(), start.as_usize() + size.as_usize());
         offsets.iter().zip(sizes).map(end).collect()
     }
     match array.data_type() {
-        DataType::List(_) => (Some(array.as_list::<i32>().values().clone()), pairs(array.as_list::<i32>().offsets())),
-        DataType::LargeList(_) => (Some(array.as_list::<i64>().values().clone()), pairs(array.as_list::<i64>().offsets())),
+        DataType::List(_) => (
+            Some(array.as_list::<i32>().values().clone()),
+            pairs(array.as_list::<i32>().offsets()),
+        ),
+        DataType::LargeList(_) => (
+            Some(array.as_list::<i64>().values().clone()),
+            pairs(array.as_list::<i64>().offsets()),
+        ),
         DataType::ListView(_) => {
             let list = array.as_list_view::<i32>();
             (Some(list.values().clone()), views(list.offsets(), list.sizes()))
@@ -98,7 +118,12 @@ fn elements(array: &ArrayRef) -> (Option<ArrayRef>, Vec<(usize, usize)>) {
         }
         DataType::FixedSizeList(_, size) => {
             let (list, size) = (array.as_fixed_size_list(), usize::try_from(*size).unwrap_or(0));
-            (Some(list.values().clone()), (0..list.len()).map(|row| (row * size, (row + 1) * size)).collect())
+            (
+                Some(list.values().clone()),
+                (0..list.len())
+                    .map(|row| (row * size, (row + 1) * size))
+                    .collect(),
+            )
         }
         DataType::Map(_, _) => {
             let map = array.as_map();

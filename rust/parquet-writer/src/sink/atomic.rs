@@ -33,7 +33,9 @@ impl AtomicFile {
     /// # Errors
     /// What the operating system says.
     pub fn create(destination: &Path, durable: bool) -> io::Result<Self> {
-        let name = destination.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::IsADirectory))?;
+        let name = destination
+            .file_name()
+            .ok_or_else(|| io::Error::from(io::ErrorKind::IsADirectory))?;
         let mut prefix = vec![b'.'];
         prefix.extend(name.as_bytes().iter().take(MOST_NAME));
         prefix.push(b'.');
@@ -51,7 +53,9 @@ impl AtomicFile {
     }
 
     fn buffer(&mut self) -> io::Result<&mut BufWriter<NamedTempFile>> {
-        self.temporary.as_mut().ok_or_else(|| io::Error::other("the file is complete or was discarded"))
+        self.temporary
+            .as_mut()
+            .ok_or_else(|| io::Error::other("the file is complete or was discarded"))
     }
 }
 
@@ -73,7 +77,9 @@ impl Sink for AtomicFile {
         }
         if let Some(temporary) = self.temporary.take() {
             let (temporary, _) = temporary.into_parts();
-            temporary.persist(&self.destination).map_err(|failed| failed.error)?;
+            temporary
+                .persist(&self.destination)
+                .map_err(|failed| failed.error)?;
         }
         if self.durable {
             File::open(directory(&self.destination))?.sync_all()?;
@@ -82,7 +88,9 @@ impl Sink for AtomicFile {
     }
 
     fn discard(&mut self) {
-        let Some(temporary) = self.temporary.take() else { return };
+        let Some(temporary) = self.temporary.take() else {
+            return;
+        };
         // Taken apart, because a buffer that is dropped would be written.
         let (temporary, _) = temporary.into_parts();
         // Dropping it removes it, unless this process only inherited it over a fork.

@@ -21,7 +21,10 @@ impl Stream {
     /// The same with a path for messages.
     #[must_use]
     pub fn named(self, path: &Path) -> Self {
-        Self { path: Some(path.to_path_buf()), ..self }
+        Self {
+            path: Some(path.to_path_buf()),
+            ..self
+        }
     }
 }
 
