@@ -51,7 +51,7 @@ impl Options<'_> {
 
 fn metadata(pairs: &Bound<'_, PyMapping>) -> PyResult<Vec<(String, String)>> {
     let items = pairs.items()?;
-    items.extract().map_err(|error| {
+    items.extract().map_err(|error: PyErr| {
         // Text that UTF-8 cannot hold says so itself.
         if error.is_instance_of::<PyUnicodeError>(pairs.py()) {
             return error;
