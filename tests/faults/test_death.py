@@ -32,19 +32,20 @@ KILL = """
         old = file.read()
     rng = np.random.default_rng(0)
     table = pa.table({f"c{index}": rng.integers(0, 2**40, 100_000) for index in range(8)})
-    wholes, ends = {old}, []
-    for trial in range(trials + 1):
+    wholes, ends, lengths = {old}, [], []
+    for trial in range(4 * trials):
         pid = os.fork()
         if pid == 0:
             spillway.write_parquet(table, path, row_group_rows=10_000 + trial)
             os._exit(0)
         started = time.monotonic()
-        if trial:
-            time.sleep(float(rng.uniform(0, 1.05)) * whole)
+        calibrates = trial < 3
+        if not calibrates:
+            time.sleep(float(rng.uniform(0, 1)) * min(lengths))
             os.kill(pid, signal.SIGKILL)
         status = os.waitpid(pid, 0)[1]
-        if not trial:
-            whole = time.monotonic() - started
+        if calibrates:
+            lengths.append(time.monotonic() - started)
         with open(path, "rb") as file:
             now = file.read()
         ends.append("killed" if os.WIFSIGNALED(status) else "lived")
@@ -56,6 +57,8 @@ KILL = """
             assert groups.metadata.row_group(0).num_rows == 10_000 + trial, "bytes of another writer"
             assert groups.read(use_threads=False).equals(table)
             wholes.add(now)
+        if ends.count("killed") == trials:
+            break
     left = sorted(set(os.listdir(os.path.dirname(path))) - {os.path.basename(path)})
     print(json.dumps({"ends": ends, "left": left}))
 """
@@ -63,8 +66,8 @@ KILL = """
 
 def test_a_killed_writer_leaves_the_old_file_or_a_whole_new_one(place: Place) -> None:
     found = run(KILL, place.path, 20)
-    assert found["ends"][0] == "lived"
-    assert found["ends"].count("killed") >= 10, "hardly a writer was killed in the middle"
+    assert found["ends"][:3] == ["lived"] * 3
+    assert found["ends"].count("killed") == 20, "hardly a writer was killed in the middle"
     for name in found["left"]:
         assert name.startswith("."), "what a killed writer leaves is hidden"
         assert not name.endswith(".parquet"), "what a killed writer leaves is no data file"
