@@ -56,11 +56,11 @@ def _headline(run: RunSummary) -> str:
     whole = [each for each in largest.values() if _row_groups(each) == _row_groups(native)]
     leanest = min(whole, key=_growth)
     return (
-        f"At {most:,} rows, one core, the native writer runs at {_speed(native) / _speed(fastest):.2f} times the "
-        f"speed of the fastest peer ({fastest.cell.backend}). Its file is "
+        f"At {most:,} rows, one core, the native writer runs at {_speed(native) / _speed(fastest):.2f} "
+        f"times the speed of the fastest peer ({fastest.cell.backend}). Its file is "
         f"{_bytes(native) / _bytes(smallest):.2f} times the size of the smallest peer's "
-        f"({smallest.cell.backend}), and its memory grows by {_growth(native) / 1e6:.0f} MB, where the leanest peer "
-        f"with equal row groups ({leanest.cell.backend}) takes {_growth(leanest) / 1e6:.0f} MB. "
+        f"({smallest.cell.backend}), and its memory grows by {_growth(native) / 1e6:.0f} MB, "
+        f"where the leanest peer with equal row groups ({leanest.cell.backend}) takes {_growth(leanest) / 1e6:.0f} MB. "
         f"[Run {run.run_id}]({run.folder.relative_to(_ROOT)}/report.md), "
         f"{run.environment['cpu_model']}, medians of {len(native.samples)} processes."
     )

@@ -23,7 +23,7 @@ settings.load_profile("soak" if os.environ.get("SPILLWAY_SOAK") else "ci")
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One local Spark session for the whole run; it starts once because a JVM costs ten seconds."""
-    from spillway.spark.session import local_session
+    from spillway.spark.session import local_session  # noqa: PLC0415 - other tests need no Spark
 
     session = local_session("spillway-tests")
     yield session
