@@ -60,7 +60,8 @@ def _headline(run: RunSummary) -> str:
         f"times the speed of the fastest peer ({fastest.cell.backend}). Its file is "
         f"{_bytes(native) / _bytes(smallest):.2f} times the size of the smallest peer's "
         f"({smallest.cell.backend}), and its memory grows by {_growth(native) / 1e6:.0f} MB, "
-        f"where the leanest peer with equal row groups ({leanest.cell.backend}) takes {_growth(leanest) / 1e6:.0f} MB. "
+        f"where the leanest peer with equal row groups ({leanest.cell.backend}) takes "
+        f"{_growth(leanest) / 1e6:.0f} MB. "
         f"[Run {run.run_id}]({run.folder.relative_to(_ROOT)}/report.md), "
         f"{run.environment['cpu_model']}, medians of {len(native.samples)} processes."
     )
