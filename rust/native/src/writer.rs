@@ -1,5 +1,6 @@
 //! The class `Writer`, which `spillway.ParquetWriter` wraps.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -220,10 +221,16 @@ impl Writer {
         }
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         self.turn.store(me, Ordering::Relaxed);
-        let done = work(&mut file);
+        // Also after a panic the turn is over.
+        let done = catch_unwind(AssertUnwindSafe(|| work(&mut file)));
         self.closed.store(file.is_closed(), Ordering::Release);
         self.turn.store(0, Ordering::Relaxed);
-        done
+        done.unwrap_or_else(|panic| {
+            file.abort();
+            self.closed.store(true, Ordering::Release);
+            drop(file);
+            resume_unwind(panic)
+        })
     }
 }
 

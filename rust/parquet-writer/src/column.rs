@@ -4,6 +4,7 @@
 //! by the `parquet` crate; an encoder of our own for flat columns implements the same trait and puts its pages into the
 //! same [`ChunkPages`].
 
+mod bounds;
 mod crate_encoder;
 
 use arrow_array::ArrayRef;

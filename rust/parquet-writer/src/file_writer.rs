@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use arrow_array::ArrayRef;
 use arrow_schema::{Schema, SchemaRef};
 use parquet::basic::Compression;
 use parquet::file::metadata::KeyValue;
@@ -14,6 +15,8 @@ use crate::choose::{self, Chooser};
 use crate::column::{self, FieldEncoder};
 use crate::error::{Result, WriteError};
 use crate::feed::{Carry, Feed, SAMPLE_ROWS, Units};
+use crate::footer;
+use crate::normalize;
 use crate::options::WriterOptions;
 use crate::pages::{Pages, Press, Shelf};
 use crate::result::{self, WriteResult};
@@ -113,7 +116,8 @@ impl FileWriter {
             return self.refuse_if_closed();
         };
         file.schema.check_nulls(&batch.columns)?;
-        let written = file.write(batch, &self.options, &mut Patience::new(go_on));
+        let columns = normalize::with_stored_times(&batch.columns, &file.schema)?;
+        let written = file.write(&columns, batch.rows, &self.options, &mut Patience::new(go_on));
         self.settle(written)
     }
 
@@ -305,9 +309,15 @@ impl OpenFile {
         self.file.bytes_written() as u64
     }
 
-    fn write(&mut self, batch: &Batch, options: &WriterOptions, patience: &mut Patience<'_>) -> Result<()> {
+    fn write(
+        &mut self,
+        columns: &[ArrayRef],
+        rows: usize,
+        options: &WriterOptions,
+        patience: &mut Patience<'_>,
+    ) -> Result<()> {
         let carried = Arc::clone(&self.schema.carried);
-        let mut feed = Feed::new(&batch.columns, batch.rows, &carried);
+        let mut feed = Feed::new(columns, rows, &carried);
         loop {
             let position = self.position(options);
             let Some(units) = feed.next(position, &mut self.carry)? else {
@@ -397,8 +407,11 @@ impl OpenFile {
     fn close(&mut self, options: &WriterOptions, patience: &mut Patience<'_>) -> Result<WriteResult> {
         self.end_row_group(options, patience)?;
         self.file.flush()?;
+        self.file.inner_mut().hold_end();
         let metadata = self.file.finish()?;
-        self.file.inner_mut().commit()?;
+        let output = self.file.inner_mut();
+        footer::set_type_order(output.end_mut(), self.schema.parquet.num_columns())?;
+        output.commit()?;
         Ok(WriteResult {
             rows: self.rows,
             bytes: self.bytes_written(),

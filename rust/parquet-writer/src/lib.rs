@@ -11,6 +11,7 @@ mod column;
 mod error;
 mod feed;
 mod file_writer;
+mod footer;
 mod normalize;
 mod options;
 mod pages;

@@ -15,6 +15,7 @@ use arrow_schema::{DataType, FieldRef, Fields, TimeUnit};
 use arrow_select::take::take;
 
 use crate::error::{Result, WriteError};
+use crate::schema::{FileSchema, same_type};
 
 /// `array` as encoders accept it for `target`: string and binary layouts stay what they are.
 pub(crate) fn loosely(array: &ArrayRef, target: &DataType) -> Result<ArrayRef> {
@@ -23,6 +24,32 @@ pub(crate) fn loosely(array: &ArrayRef, target: &DataType) -> Result<ArrayRef> {
     } else {
         exactly(array, target)
     }
+}
+
+/// The columns of a batch with their times in the units that are stored, which may fail; all else stays.
+///
+/// # Errors
+/// [`WriteError::Schema`] names the column with a time that its unit cannot hold.
+pub(crate) fn with_stored_times(columns: &[ArrayRef], schema: &FileSchema) -> Result<Vec<ArrayRef>> {
+    let fields = schema
+        .declared
+        .fields()
+        .iter()
+        .zip(schema.stored.fields())
+        .zip(schema.carried.fields());
+    let convert =
+        |(column, ((declared, stored), carried)): (&ArrayRef, ((&FieldRef, &FieldRef), &FieldRef))| {
+            if same_type(declared.data_type(), stored.data_type()) {
+                return Ok(Arc::clone(column));
+            }
+            exactly(column, carried.data_type()).map_err(|error| match error {
+                WriteError::Schema(message) => {
+                    WriteError::Schema(format!("column {:?}: {message}", declared.name()))
+                }
+                other => other,
+            })
+        };
+    columns.iter().zip(fields).map(convert).collect()
 }
 
 /// Whether encoders made for `target` take arrays of `actual` as they are.

@@ -21,6 +21,8 @@ pub(crate) struct FileSchema {
     pub encoded: SchemaRef,
     /// As arrays are that were rebuilt: like `encoded`, and nested fields may hold nulls under null parents.
     pub carried: SchemaRef,
+    /// Which leaves readers get back as dictionaries.
+    pub dictionaries: Vec<bool>,
     /// As Parquet has it.
     pub parquet: SchemaDescriptor,
 }
@@ -38,6 +40,10 @@ impl FileSchema {
             check_writable(field.name(), field.data_type())?;
         }
         let stored = map_schema(&declared, &|data_type| stored_leaf(data_type, timestamps));
+        let mut dictionaries = Vec::new();
+        for field in stored.fields() {
+            find_dictionaries(field.data_type(), &mut dictionaries);
+        }
         let encoded = map_schema(&stored, &encoded_leaf);
         let carried = map_schema(&encoded, &carried_leaf);
         let parquet = ArrowSchemaConverter::new()
@@ -49,6 +55,7 @@ impl FileSchema {
             stored,
             encoded,
             carried,
+            dictionaries,
             parquet,
         })
     }
@@ -169,6 +176,23 @@ fn plain(data_type: &DataType) -> &DataType {
         DataType::Dictionary(_, values) => plain(values),
         DataType::RunEndEncoded(_, values) => plain(values.data_type()),
         other => other,
+    }
+}
+
+/// Says of each leaf, in file order, whether it is a dictionary.
+fn find_dictionaries(data_type: &DataType, found: &mut Vec<bool>) {
+    match data_type {
+        DataType::Struct(fields) => fields
+            .iter()
+            .for_each(|field| find_dictionaries(field.data_type(), found)),
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::Map(field, _) => find_dictionaries(field.data_type(), found),
+        DataType::Dictionary(_, values) if values.is_nested() => find_dictionaries(values, found),
+        other => found.push(matches!(other, DataType::Dictionary(_, _))),
     }
 }
 

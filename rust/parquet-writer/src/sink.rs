@@ -62,6 +62,8 @@ pub(crate) struct Output {
     sink: Box<dyn Sink>,
     process: u32,
     done: bool,
+    /// Bytes held back since the end of the file began.
+    end: Option<Vec<u8>>,
 }
 
 impl Output {
@@ -70,6 +72,7 @@ impl Output {
             sink,
             process: std::process::id(),
             done: false,
+            end: None,
         }
     }
 
@@ -77,7 +80,20 @@ impl Output {
         self.sink.as_ref()
     }
 
+    /// Holds back what is written from here on, until [`Self::commit`].
+    pub fn hold_end(&mut self) {
+        self.end = Some(Vec::new());
+    }
+
+    /// What was held back.
+    pub fn end_mut(&mut self) -> &mut [u8] {
+        self.end.as_deref_mut().unwrap_or_default()
+    }
+
     pub fn commit(&mut self) -> io::Result<()> {
+        if let Some(end) = self.end.take() {
+            self.sink.write_all(&end)?;
+        }
         self.done = true;
         self.sink.commit()
     }
@@ -101,7 +117,10 @@ impl Write for Output {
                 "this writer was opened by another process: open one after the fork",
             ));
         }
-        self.sink.write(bytes)
+        match &mut self.end {
+            Some(end) => end.write(bytes),
+            None => self.sink.write(bytes),
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -131,16 +131,14 @@ fn sums(array: &ArrayRef) -> Option<Vec<u64>> {
         DataType::Dictionary(_, _) => {
             let dictionary = array.as_any_dictionary();
             let values = sums(dictionary.values())?;
-            let keys = dictionary.normalized_keys();
-            let last = values.len().saturating_sub(2);
-            Some(accumulate(array.len(), valid, |row| {
-                let key = keys.get(row).copied().unwrap_or(0).min(last);
-                if values.len() < 2 {
-                    0
-                } else {
-                    values[key + 1] - values[key]
-                }
-            }))
+            // An empty dictionary has null keys only, and no normal form of them.
+            let keys = if values.len() > 1 {
+                dictionary.normalized_keys()
+            } else {
+                vec![0; array.len()]
+            };
+            let weight = |row: usize| values.get(keys[row] + 1).map_or(0, |end| end - values[keys[row]]);
+            Some(accumulate(array.len(), valid, weight))
         }
         DataType::RunEndEncoded(_, _) => sums(&crate::schema::expand_runs(array).ok()?),
         DataType::Struct(_) => structs(array),

@@ -12,6 +12,9 @@ use crate::schema::FileSchema;
 
 /// Fewer values than this say nothing.
 const FEWEST_VALUES: usize = 64;
+/// Bytes of a page below which the blocks of deltas are too coarse to cut it by.
+const SMALLEST_DELTA_PAGE: usize = 16 << 10;
+const PLAIN_ONLY: &[Encoding] = &[Encoding::PLAIN];
 /// Rows that a dictionary is assumed to serve as long as no row group was closed.
 const ASSUMED_ROWS: usize = 262_144;
 /// How much the bytes of a value may change from one row group to the next before its column is sampled again.
@@ -91,10 +94,14 @@ impl Chooser {
             .map(|index| {
                 let kind = schema.parquet.column(index).physical_type();
                 let undecided = !self.leaves[index].settled && is_open(kind, dictionaries[index].as_ref());
-                if undecided {
-                    candidates(kind, options.compatibility)
-                } else {
-                    &[]
+                match (undecided, options.compatibility) {
+                    (false, _) => &[],
+                    (true, Compatibility::V1) => PLAIN_ONLY,
+                    // pyarrow makes dictionaries only of pages that are PLAIN or have one.
+                    (true, Compatibility::Modern) if schema.dictionaries[index] => PLAIN_ONLY,
+                    // The crate counts a delta's block, up to 2 KiB, only when it is full.
+                    (true, Compatibility::Modern) if options.page_bytes < SMALLEST_DELTA_PAGE => PLAIN_ONLY,
+                    (true, Compatibility::Modern) => candidates(kind),
                 }
             })
             .collect();
@@ -197,14 +204,12 @@ fn lightest(
 }
 
 /// Encodings to try without a dictionary. All of them are read by every reader that the defaults are for.
-fn candidates(kind: Type, compatibility: Compatibility) -> &'static [Encoding] {
-    match (compatibility, kind) {
-        (Compatibility::V1, _) | (_, Type::BOOLEAN | Type::FIXED_LEN_BYTE_ARRAY | Type::INT96) => {
-            &[Encoding::PLAIN]
-        }
-        (_, Type::INT32 | Type::INT64) => &[Encoding::PLAIN, Encoding::DELTA_BINARY_PACKED],
-        (_, Type::FLOAT | Type::DOUBLE) => &[Encoding::PLAIN, Encoding::BYTE_STREAM_SPLIT],
-        (_, Type::BYTE_ARRAY) => &[Encoding::PLAIN, Encoding::DELTA_LENGTH_BYTE_ARRAY],
+fn candidates(kind: Type) -> &'static [Encoding] {
+    match kind {
+        Type::BOOLEAN | Type::FIXED_LEN_BYTE_ARRAY | Type::INT96 => PLAIN_ONLY,
+        Type::INT32 | Type::INT64 => &[Encoding::PLAIN, Encoding::DELTA_BINARY_PACKED],
+        Type::FLOAT | Type::DOUBLE => &[Encoding::PLAIN, Encoding::BYTE_STREAM_SPLIT],
+        Type::BYTE_ARRAY => &[Encoding::PLAIN, Encoding::DELTA_LENGTH_BYTE_ARRAY],
     }
 }
 

@@ -13,7 +13,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::TypePtr;
 
-use super::{EncodedChunk, FieldEncoder};
+use super::{EncodedChunk, FieldEncoder, bounds};
 use crate::error::{Result, WriteError};
 use crate::feed::UNIT_ROWS;
 use crate::pages::{ChunkFactory, ChunkPages, Pages};
@@ -144,7 +144,7 @@ impl FieldEncoder for CrateEncoder {
         leaves.into_iter().try_for_each(|LeafWriter { writer, pages }| {
             let close = closed(writer).map_err(|error| in_column(field.name(), error))?;
             each(EncodedChunk {
-                close: pages.settle(close, codec)?,
+                close: bounds::comparable(pages.settle(close, codec)?)?,
                 pages,
             })
         })

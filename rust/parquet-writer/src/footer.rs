@@ -1,0 +1,31 @@
+//! The last bytes of a file, changed where readers need them otherwise than the crate writes them.
+//!
+//! `FileMetaData` ends with its list of column orders, a union of one empty struct each, and a stop byte; the length and
+//! the magic follow. Thrift's compact protocol has three bytes for such a union: the field's number and type, and two
+//! stops. So one order is exchanged for another without moving a byte.
+
+use crate::error::{Result, WriteError};
+
+/// Bytes of the footer's length and of the magic.
+const TRAILER: usize = 8;
+const TYPE_ORDER: [u8; 3] = [0x1c, 0, 0];
+const IEEE_754_TOTAL_ORDER: [u8; 3] = [0x2c, 0, 0];
+
+/// Makes every column's order `TYPE_ORDER`, which is the one that readers know and the one that bounds keep to.
+pub(crate) fn set_type_order(end_of_file: &mut [u8], columns: usize) -> Result<()> {
+    let orders = 3 * columns;
+    let unexpected = || WriteError::Encode("the footer does not end with the order of its columns".into());
+    let end = end_of_file
+        .len()
+        .checked_sub(TRAILER + 1)
+        .ok_or_else(unexpected)?;
+    let start = end.checked_sub(orders).ok_or_else(unexpected)?;
+    for order in end_of_file[start..end].chunks_exact_mut(3) {
+        if order == IEEE_754_TOTAL_ORDER {
+            order.copy_from_slice(&TYPE_ORDER);
+        } else if order != TYPE_ORDER {
+            return Err(unexpected());
+        }
+    }
+    Ok(())
+}
