@@ -191,7 +191,6 @@ fn find_dictionaries(data_type: &DataType, found: &mut Vec<bool>) {
         | DataType::LargeListView(field)
         | DataType::FixedSizeList(field, _)
         | DataType::Map(field, _) => find_dictionaries(field.data_type(), found),
-        DataType::Dictionary(_, values) if values.is_nested() => find_dictionaries(values, found),
         other => found.push(matches!(other, DataType::Dictionary(_, _))),
     }
 }
@@ -238,7 +237,7 @@ fn check_writable(path: &str, data_type: &DataType) -> Result<()> {
     }
 }
 
-/// The stored form of one level of a type: units that Parquet has, no runs.
+/// The stored form of one level of a type: units that Parquet has, no runs, dictionaries of text only.
 fn stored_leaf(data_type: &DataType, timestamps: Timestamps) -> DataType {
     match data_type {
         DataType::Timestamp(_, zone) if timestamps == Timestamps::Us => {
@@ -249,8 +248,18 @@ fn stored_leaf(data_type: &DataType, timestamps: Timestamps) -> DataType {
         }
         DataType::Time32(TimeUnit::Second) => DataType::Time32(TimeUnit::Millisecond),
         DataType::RunEndEncoded(_, values) => values.data_type().clone(),
+        // Readers make dictionaries of strings and bytes only; of others, some fail when they are asked to.
+        DataType::Dictionary(_, values) if !is_text(values) => values.as_ref().clone(),
         other => other.clone(),
     }
+}
+
+fn is_text(data_type: &DataType) -> bool {
+    use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
+    matches!(
+        data_type,
+        Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView
+    )
 }
 
 /// The encoders' form of one level of a type: one layout for what has several.
