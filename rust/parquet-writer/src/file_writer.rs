@@ -396,6 +396,7 @@ impl OpenFile {
         self.account();
         if let Some(row_group) = self.row_group.take() {
             row_group.close(&mut self.file, patience)?;
+            self.file.flush()?;
             self.pages.shelf.rewind()?;
             if let Some(closed) = self.file.flushed_row_groups().last() {
                 self.chooser.learn(closed);
