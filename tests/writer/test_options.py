@@ -142,7 +142,7 @@ def test_columns_get_the_encodings_that_suit_them() -> None:
     assert chosen["counter"] == "DELTA_BINARY_PACKED"
     assert chosen["few"] == "RLE_DICTIONARY"
     assert chosen["unique"] in {"PLAIN", "DELTA_LENGTH_BYTE_ARRAY"}
-    assert chosen["noise"] in {"PLAIN", "BYTE_STREAM_SPLIT"}
+    assert chosen["noise"] == "PLAIN"  # Spark's vectorized reader refuses BYTE_STREAM_SPLIT
 
 
 def test_flush_closes_the_row_group(table: pa.Table) -> None:

@@ -203,13 +203,13 @@ fn lightest(
     Ok(best)
 }
 
-/// Encodings to try without a dictionary. All of them are read by every reader that the defaults are for.
+/// Encodings to try without a dictionary. All of them are read by every reader that the defaults are for; of
+/// `BYTE_STREAM_SPLIT` that is not true: Spark's vectorized reader refuses it.
 fn candidates(kind: Type) -> &'static [Encoding] {
     match kind {
-        Type::BOOLEAN | Type::FIXED_LEN_BYTE_ARRAY | Type::INT96 => PLAIN_ONLY,
         Type::INT32 | Type::INT64 => &[Encoding::PLAIN, Encoding::DELTA_BINARY_PACKED],
-        Type::FLOAT | Type::DOUBLE => &[Encoding::PLAIN, Encoding::BYTE_STREAM_SPLIT],
         Type::BYTE_ARRAY => &[Encoding::PLAIN, Encoding::DELTA_LENGTH_BYTE_ARRAY],
+        _ => PLAIN_ONLY,
     }
 }
 
