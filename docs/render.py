@@ -54,6 +54,8 @@ def _headline(run: RunSummary) -> str:
     fastest = max(largest.values(), key=_speed)
     smallest = min(largest.values(), key=_bytes)
     whole = [each for each in largest.values() if _row_groups(each) == _row_groups(native)]
+    if not whole:
+        sys.exit(f"docs/render.py: no peer of run {run.run_id} has the native writer's row groups")
     leanest = min(whole, key=_growth)
     return (
         f"At {most:,} rows, one core, the native writer runs at {_speed(native) / _speed(fastest):.2f} "

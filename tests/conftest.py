@@ -20,6 +20,13 @@ settings.register_profile("soak", max_examples=10_000, **_COMMON)
 settings.load_profile("soak" if os.environ.get("SPILLWAY_SOAK") else "ci")
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A test that is skipped in continuous integration is a failure: it would never run anywhere."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if os.environ.get("CI") and reporter is not None and reporter.stats.get("skipped"):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One local Spark session for the whole run; it starts once because a JVM costs ten seconds."""

@@ -61,7 +61,8 @@ class Options:
 
     Attributes:
         table_rows: Row counts of mode "table"; None for the largest of `rows` beside mode "batches", else
-        `rows`. samples: Processes per cell, fixed before looking.
+            `rows`.
+        samples: Processes per cell, fixed before looking.
         seed: Of the dataset and of the order of samples.
         timeout: Seconds one sample may take.
     """

@@ -29,8 +29,7 @@ class Estimate:
         low: Lower end of the interval.
         high: Upper end of the interval.
         coverage: How likely the interval covers the true median, whatever the distribution. At least 0.95
-        from
-            six samples on; with fewer the interval is the whole range, and covers what it can.
+            from six samples on; with fewer the interval is the whole range, and covers what it can.
         iqr: Interquartile range.
         minimum: The smallest sample.
         n: Number of samples.
