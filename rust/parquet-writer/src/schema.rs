@@ -248,18 +248,17 @@ fn stored_leaf(data_type: &DataType, timestamps: Timestamps) -> DataType {
         }
         DataType::Time32(TimeUnit::Second) => DataType::Time32(TimeUnit::Millisecond),
         DataType::RunEndEncoded(_, values) => values.data_type().clone(),
-        // Readers make dictionaries of strings and bytes only; of others, some fail when they are asked to.
-        DataType::Dictionary(_, values) if !is_text(values) => values.as_ref().clone(),
+        // Readers make dictionaries of plain strings and bytes only; of others, some fail when they are asked to.
+        DataType::Dictionary(keys, values) => match values.as_ref() {
+            DataType::Utf8View => DataType::Dictionary(keys.clone(), Box::new(DataType::Utf8)),
+            DataType::BinaryView => DataType::Dictionary(keys.clone(), Box::new(DataType::Binary)),
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary => {
+                data_type.clone()
+            }
+            values => values.clone(),
+        },
         other => other.clone(),
     }
-}
-
-fn is_text(data_type: &DataType) -> bool {
-    use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
-    matches!(
-        data_type,
-        Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView
-    )
 }
 
 /// The encoders' form of one level of a type: one layout for what has several.
