@@ -1,0 +1,146 @@
+//! Actions about files: `add`, `remove`, `cdc`.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::PartitionValues;
+
+/// A data file enters the table.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Add {
+    /// Where the file is, relative to the table's root, URL-encoded: see [`crate::path::encode`].
+    pub path: String,
+    /// The file's value in each partition column.
+    pub partition_values: PartitionValues,
+    /// Bytes.
+    pub size: i64,
+    /// Milliseconds since the epoch.
+    pub modification_time: i64,
+    /// Whether the table's rows change by it.
+    pub data_change: bool,
+    /// Statistics, a JSON object *as a string*.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stats: Option<String>,
+    /// Notes about the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tags: Option<BTreeMap<String, Option<String>>>,
+    /// Which rows are deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deletion_vector: Option<DeletionVector>,
+    /// The row id of the first row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_row_id: Option<i64>,
+    /// The version in which the path was first added.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_row_commit_version: Option<i64>,
+    /// Who clustered the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clustering_provider: Option<String>,
+}
+
+/// A data file leaves the table.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Remove {
+    /// The path, exactly as the `add` had it.
+    pub path: String,
+    /// Milliseconds since the epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deletion_timestamp: Option<i64>,
+    /// Whether the table's rows change by it.
+    pub data_change: bool,
+    /// Whether `partition_values` and `size` are there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extended_file_metadata: Option<bool>,
+    /// The file's value in each partition column.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition_values: Option<PartitionValues>,
+    /// Bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<i64>,
+    /// Statistics, a JSON object as a string.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stats: Option<String>,
+    /// Notes about the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tags: Option<BTreeMap<String, Option<String>>>,
+    /// Which rows were deleted before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deletion_vector: Option<DeletionVector>,
+    /// The row id of the first row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_row_id: Option<i64>,
+    /// The version in which the path was first added.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_row_commit_version: Option<i64>,
+}
+
+impl Remove {
+    /// The removal of what `add` brought, with everything that a reader of tombstones can use.
+    ///
+    /// `now` is in milliseconds since the epoch.
+    #[must_use]
+    pub fn of(add: &Add, now: i64, data_change: bool) -> Self {
+        Self {
+            path: add.path.clone(),
+            deletion_timestamp: Some(now),
+            data_change,
+            extended_file_metadata: Some(true),
+            partition_values: Some(add.partition_values.clone()),
+            size: Some(add.size),
+            stats: add.stats.clone(),
+            tags: add.tags.clone(),
+            deletion_vector: add.deletion_vector.clone(),
+            base_row_id: add.base_row_id,
+            default_row_commit_version: add.default_row_commit_version,
+        }
+    }
+}
+
+/// A change data file.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Cdc {
+    /// Where the file is, relative to the table's root, URL-encoded.
+    pub path: String,
+    /// The file's value in each partition column.
+    pub partition_values: PartitionValues,
+    /// Bytes.
+    pub size: i64,
+    /// Always false: the table's rows do not change by it.
+    pub data_change: bool,
+    /// Notes about the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tags: Option<BTreeMap<String, Option<String>>>,
+}
+
+/// Where the bitmap of a file's deleted rows is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeletionVector {
+    /// `u` beside the table, `p` at an absolute path, `i` inline.
+    pub storage_type: String,
+    /// An encoded UUID, a path or the bitmap itself, by storage type.
+    pub path_or_inline_dv: String,
+    /// Where it begins in its file, bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offset: Option<i32>,
+    /// Its length, bytes.
+    pub size_in_bytes: i32,
+    /// How many rows it deletes.
+    pub cardinality: i64,
+}
+
+impl DeletionVector {
+    /// What tells two deletion vectors of one file apart.
+    #[must_use]
+    pub fn unique_id(&self) -> String {
+        let (kind, place) = (&self.storage_type, &self.path_or_inline_dv);
+        match self.offset {
+            Some(offset) => format!("{kind}{place}@{offset}"),
+            None => format!("{kind}{place}"),
+        }
+    }
+}

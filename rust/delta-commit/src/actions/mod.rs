@@ -1,0 +1,109 @@
+//! The actions of the Delta log, as they are written and as others write them.
+//!
+//! One action is one JSON object of one key on one line. Fields and actions that are not known here are left out when
+//! reading: the protocol promises that they are never needed to read a table correctly.
+
+mod commit_info;
+mod files;
+mod partition_values;
+mod table;
+
+pub use commit_info::CommitInfo;
+pub use files::{Add, Cdc, DeletionVector, Remove};
+pub use partition_values::{PartitionValues, partition_value};
+pub use table::{DomainMetadata, Format, Metadata, Protocol, Txn};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::error::{CommitError, Result};
+
+/// One entry of a commit.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Action {
+    /// Where a commit came from.
+    CommitInfo(CommitInfo),
+    /// Who may read and write the table.
+    Protocol(Protocol),
+    /// Schema, partitioning and properties.
+    #[serde(rename = "metaData")]
+    Metadata(Metadata),
+    /// A data file enters the table.
+    Add(Add),
+    /// A data file leaves the table.
+    Remove(Remove),
+    /// A change data file.
+    Cdc(Cdc),
+    /// How far an application has come.
+    Txn(Txn),
+    /// The configuration of a named domain.
+    DomainMetadata(DomainMetadata),
+}
+
+impl Action {
+    /// The action as one line of a commit, without the line's end.
+    ///
+    /// # Errors
+    /// [`CommitError::Malformed`] when a value has no JSON form.
+    pub fn to_line(&self) -> Result<String> {
+        serde_json::to_string(self)
+            .map_err(|e| CommitError::Malformed(format!("an action has no JSON form: {e}")))
+    }
+
+    /// The action in one line of a commit; none when this crate does not know it.
+    ///
+    /// # Errors
+    /// [`CommitError::Malformed`] when the line is not JSON, or lacks what its action requires.
+    pub fn from_line(line: &str) -> Result<Option<Self>> {
+        let malformed = |e: serde_json::Error| {
+            CommitError::Malformed(format!(
+                "not an action of the Delta log: {e} in {}",
+                shorten(line)
+            ))
+        };
+        let value: Value = serde_json::from_str(line).map_err(malformed)?;
+        let Value::Object(object) = value else {
+            return Err(CommitError::Malformed(format!(
+                "an action is a JSON object, but this is not: {}",
+                shorten(line)
+            )));
+        };
+        for (name, body) in object {
+            let action = match name.as_str() {
+                "commitInfo" => Self::CommitInfo(CommitInfo::from_json(&body)),
+                "protocol" => Self::Protocol(serde_json::from_value(body).map_err(malformed)?),
+                "metaData" => Self::Metadata(serde_json::from_value(body).map_err(malformed)?),
+                "add" => Self::Add(serde_json::from_value(body).map_err(malformed)?),
+                "remove" => Self::Remove(serde_json::from_value(body).map_err(malformed)?),
+                "cdc" => Self::Cdc(serde_json::from_value(body).map_err(malformed)?),
+                "txn" => Self::Txn(serde_json::from_value(body).map_err(malformed)?),
+                "domainMetadata" => Self::DomainMetadata(serde_json::from_value(body).map_err(malformed)?),
+                _ => continue,
+            };
+            return Ok(Some(action));
+        }
+        Ok(None)
+    }
+}
+
+/// The known actions of a whole commit, in its order.
+///
+/// # Errors
+/// [`CommitError::Malformed`] when it is not UTF-8, or one of its lines is not an action.
+pub fn parse_commit(body: &[u8]) -> Result<Vec<Action>> {
+    let text = std::str::from_utf8(body)
+        .map_err(|e| CommitError::Malformed(format!("a commit is UTF-8 text, but: {e}")))?;
+    text.lines()
+        .filter(|line| !line.trim().is_empty())
+        .filter_map(|line| Action::from_line(line).transpose())
+        .collect()
+}
+
+fn shorten(line: &str) -> String {
+    const SHOWN: usize = 120;
+    match line.char_indices().nth(SHOWN) {
+        Some((cut, _)) => format!("{}…", &line[..cut]),
+        None => line.to_owned(),
+    }
+}

@@ -1,0 +1,166 @@
+//! Actions about the table: `protocol`, `metaData`, `txn`, `domainMetadata`.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{CommitError, Result};
+
+/// Features that may be written beside: see "What is written, exactly" in the design.
+const WRITABLE_FEATURES: [&str; 10] = [
+    "appendOnly",
+    "invariants",
+    "timestampNtz",
+    "inCommitTimestamp",
+    "rowTracking",
+    "domainMetadata",
+    "deletionVectors",
+    "v2Checkpoint",
+    "clustering",
+    "changeDataFeed",
+];
+
+/// Who may read and write the table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Protocol {
+    /// What a reader must implement.
+    pub min_reader_version: i32,
+    /// What a writer must implement.
+    pub min_writer_version: i32,
+    /// Features a reader must implement, with reader version 3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reader_features: Option<Vec<String>>,
+    /// Features a writer must implement, with writer version 7.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub writer_features: Option<Vec<String>>,
+}
+
+impl Default for Protocol {
+    fn default() -> Self {
+        Self {
+            min_reader_version: 1,
+            min_writer_version: 2,
+            reader_features: None,
+            writer_features: None,
+        }
+    }
+}
+
+impl Protocol {
+    /// Refuses a table that asks of its writers what is not built.
+    ///
+    /// # Errors
+    /// [`CommitError::Unsupported`], with the version or the features by name.
+    pub fn check_writable(&self) -> Result<()> {
+        let unsupported = |what: String| {
+            CommitError::Unsupported(format!(
+                "the table's protocol asks for {what}; supported are writer versions 1, 2 and 7, with the \
+                 features {}",
+                WRITABLE_FEATURES.join(", ")
+            ))
+        };
+        match (self.min_reader_version, self.min_writer_version) {
+            (1, 1 | 2) => Ok(()),
+            (1..=3, 7) => {
+                let unknown: Vec<&str> = self
+                    .writer_features
+                    .iter()
+                    .chain(&self.reader_features)
+                    .flatten()
+                    .map(String::as_str)
+                    .filter(|feature| !WRITABLE_FEATURES.contains(feature))
+                    .collect();
+                if unknown.is_empty() {
+                    Ok(())
+                } else {
+                    Err(unsupported(format!("the features {}", unknown.join(", "))))
+                }
+            }
+            (reader, writer) => Err(unsupported(format!(
+                "reader version {reader} and writer version {writer}"
+            ))),
+        }
+    }
+}
+
+/// How data files are encoded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Format {
+    /// Always `parquet`.
+    pub provider: String,
+    /// Always empty.
+    #[serde(default)]
+    pub options: BTreeMap<String, String>,
+}
+
+impl Default for Format {
+    fn default() -> Self {
+        Self {
+            provider: "parquet".to_owned(),
+            options: BTreeMap::new(),
+        }
+    }
+}
+
+/// Schema, partitioning and properties.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Metadata {
+    /// The table's own id, a UUID.
+    pub id: String,
+    /// A name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// A description for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// How data files are encoded.
+    #[serde(default)]
+    pub format: Format,
+    /// The schema, a JSON object as a string: see [`crate::schema`].
+    pub schema_string: String,
+    /// The partition columns, in their order.
+    #[serde(default)]
+    pub partition_columns: Vec<String>,
+    /// Table properties.
+    #[serde(default)]
+    pub configuration: BTreeMap<String, String>,
+    /// Milliseconds since the epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_time: Option<i64>,
+}
+
+impl Metadata {
+    /// Whether a property is set to `true`.
+    #[must_use]
+    pub fn is_enabled(&self, property: &str) -> bool {
+        self.configuration
+            .get(property)
+            .is_some_and(|value| value.eq_ignore_ascii_case("true"))
+    }
+}
+
+/// How far an application has come.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Txn {
+    /// Which application.
+    pub app_id: String,
+    /// Its own count.
+    pub version: i64,
+    /// Milliseconds since the epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_updated: Option<i64>,
+}
+
+/// The configuration of a named domain.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DomainMetadata {
+    /// Which domain; those that begin with `delta.` are the format's own.
+    pub domain: String,
+    /// Its configuration, in a form of its own.
+    pub configuration: String,
+    /// Whether the domain is gone.
+    pub removed: bool,
+}

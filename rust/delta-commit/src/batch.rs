@@ -1,0 +1,138 @@
+//! One attempt at one version: who is in it, and its bytes.
+
+use std::collections::{BTreeMap, HashSet};
+
+use crate::actions::{Action, CommitInfo};
+use crate::error::Result;
+use crate::intent::Prepared;
+use crate::log::{Time, Version};
+use crate::transaction::Operation;
+use crate::winner::{MEMBERS_TAG, Winner};
+
+/// Most actions of a batch, unless one transaction alone has more.
+pub const MAX_ACTIONS: usize = 5_000;
+
+/// Most bytes of a batch, unless one transaction alone has more.
+pub const MAX_BYTES: usize = 4 << 20;
+
+/// Members of one version, none twice.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    members: Vec<Prepared>,
+    actions: usize,
+    bytes: usize,
+    taken: HashSet<String>,
+    dedupe: bool,
+}
+
+impl Batch {
+    pub(crate) fn new(dedupe: bool) -> Self {
+        Self {
+            dedupe,
+            ..Self::default()
+        }
+    }
+
+    /// Whether a transaction of this weight still fits.
+    pub(crate) fn has_room_for(&self, member: &Prepared) -> bool {
+        self.members.is_empty()
+            || (self.actions + member.transaction.actions.len() <= MAX_ACTIONS
+                && self.bytes + member.lines.len() <= MAX_BYTES)
+    }
+
+    /// Takes a member, unless its id, one of its paths or one of its applications is in the batch.
+    pub(crate) fn take(&mut self, member: &Prepared) -> bool {
+        let keys = keys(member);
+        if self.dedupe && keys.iter().any(|key| self.taken.contains(key)) {
+            return false;
+        }
+        self.taken.extend(keys);
+        self.actions += member.transaction.actions.len();
+        self.bytes += member.lines.len();
+        self.members.push(member.clone());
+        true
+    }
+
+    fn commit_info(&self, version: Version, time: Time, in_commit: Option<i64>) -> CommitInfo {
+        let ids: Vec<String> = self.members.iter().map(|m| m.id().to_string()).collect();
+        let first = self.members.first().map(|member| &member.transaction);
+        let operation = match self.members.as_slice() {
+            [only] => only.transaction.operation.clone(),
+            _ => Operation {
+                metrics: self.summed_metrics(),
+                ..Operation::append()
+            },
+        };
+        CommitInfo {
+            in_commit_timestamp: in_commit,
+            timestamp: Some(in_commit.unwrap_or(time.wall)),
+            operation: Some(operation.name),
+            operation_parameters: operation.parameters,
+            read_version: Some(
+                self.members
+                    .iter()
+                    .map(|member| member.transaction.read_version)
+                    .min()
+                    .unwrap_or(version - 1),
+            )
+            .filter(|read| *read >= 0),
+            isolation_level: first.map(|t| t.effective_isolation().name().to_owned()),
+            is_blind_append: Some(self.members.iter().all(|m| m.transaction.is_blind_append())),
+            operation_metrics: operation.metrics,
+            user_metadata: None,
+            tags: BTreeMap::from([(MEMBERS_TAG.to_owned(), ids.join(","))]),
+            engine_info: Some(concat!("Spillway/", env!("CARGO_PKG_VERSION")).to_owned()),
+            txn_id: match self.members.as_slice() {
+                [only] => Some(only.id().to_string()),
+                _ => None,
+            },
+        }
+    }
+
+    /// The members' counts, summed where they are whole numbers.
+    fn summed_metrics(&self) -> BTreeMap<String, String> {
+        let mut sums = BTreeMap::<&str, i64>::new();
+        for member in &self.members {
+            for (name, value) in &member.transaction.operation.metrics {
+                if let Ok(value) = value.parse::<i64>() {
+                    *sums.entry(name).or_default() += value;
+                }
+            }
+        }
+        sums.into_iter()
+            .map(|(name, sum)| (name.to_owned(), sum.to_string()))
+            .collect()
+    }
+
+    /// The body of the version, and what it will be to later transactions.
+    pub(crate) fn seal(
+        &self,
+        version: Version,
+        time: Time,
+        in_commit: Option<i64>,
+    ) -> Result<(Vec<u8>, Winner)> {
+        let info = Action::CommitInfo(self.commit_info(version, time, in_commit));
+        let mut body = String::with_capacity(self.bytes + 1_024 + 33 * self.members.len());
+        body.push_str(&info.to_line()?);
+        body.push('\n');
+        for member in &self.members {
+            body.push_str(&member.lines);
+        }
+        let actions = self
+            .members
+            .iter()
+            .flat_map(|member| member.transaction.actions.iter().cloned());
+        let winner = Winner::of(version, std::iter::once(info).chain(actions).collect());
+        Ok((body.into_bytes(), winner))
+    }
+}
+
+fn keys(member: &Prepared) -> Vec<String> {
+    let transaction = &member.transaction;
+    let paths = transaction.added_paths().map(|path| format!("path {path}"));
+    let apps = transaction.written_app_ids().map(|app| format!("app {app}"));
+    std::iter::once(format!("id {}", member.id()))
+        .chain(paths)
+        .chain(apps)
+        .collect()
+}

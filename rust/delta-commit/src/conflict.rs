@@ -1,0 +1,168 @@
+//! Whether a transaction may still commit after a version that it did not see.
+//!
+//! The order of the checks is delta-spark's, so that the same pair of transactions gets the same error. Finer than
+//! there: added files are matched by their statistics too. Coarser: any change of the protocol is a conflict, and
+//! row tracking's own resolutions are not made.
+
+use crate::actions::{Action, Add};
+use crate::log::Version;
+use crate::transaction::{Isolation, Transaction};
+use crate::winner::Winner;
+
+/// The domain in which row tracking keeps its high-water mark: writers merge it, they do not fight over it.
+const ROW_TRACKING_DOMAIN: &str = "delta.rowTracking";
+
+/// What stands in the way.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConflictKind {
+    /// The protocol changed.
+    #[error("ProtocolChanged: the protocol of the table was changed")]
+    ProtocolChanged,
+    /// The metadata changed.
+    #[error("MetadataChanged: the metadata of the table was changed")]
+    MetadataChanged,
+    /// Progress of an application that this transaction read, or a domain that it writes.
+    #[error("ConcurrentTransaction: {0}")]
+    ConcurrentTransaction(String),
+    /// A file was added that this transaction should have read.
+    #[error(
+        "ConcurrentAppend: the file {path} was added{partition}, which this transaction should have read"
+    )]
+    ConcurrentAppend {
+        /// As in `add.path`.
+        path: String,
+        /// In words.
+        partition: String,
+    },
+    /// A file was removed that this transaction read.
+    #[error("ConcurrentDeleteRead: the file {0} was removed, which this transaction read")]
+    ConcurrentDeleteRead(String),
+    /// A file was removed that this transaction removes too.
+    #[error("ConcurrentDeleteDelete: the file {0} was removed, which this transaction removes too")]
+    ConcurrentDeleteDelete(String),
+}
+
+/// A conflict, and with whom.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{kind} by version {version} ({operation}) after version {read_version} was read: read the table again and redo the transaction"
+)]
+pub struct Conflict {
+    /// What stands in the way.
+    pub kind: ConflictKind,
+    /// The winner's version.
+    pub version: Version,
+    /// The winner's operation.
+    pub operation: String,
+    /// What the loser had read.
+    pub read_version: Version,
+}
+
+/// Checks a transaction against one version that it did not see.
+///
+/// # Errors
+/// The first conflict in delta-spark's order.
+pub fn check(transaction: &Transaction, winner: &Winner) -> Result<(), Box<Conflict>> {
+    match find(transaction, winner) {
+        None => Ok(()),
+        Some(kind) => Err(Box::new(Conflict {
+            kind,
+            version: winner.version,
+            operation: winner.operation().to_owned(),
+            read_version: transaction.read_version,
+        })),
+    }
+}
+
+fn find(transaction: &Transaction, winner: &Winner) -> Option<ConflictKind> {
+    if winner.protocol.is_some() {
+        return Some(ConflictKind::ProtocolChanged);
+    }
+    if winner.metadata.is_some() {
+        return Some(ConflictKind::MetadataChanged);
+    }
+    concurrent_domain(transaction, winner)
+        .or_else(|| concurrent_progress(transaction, winner))
+        .or_else(|| concurrent_append(transaction, winner))
+        .or_else(|| concurrent_delete_read(transaction, winner))
+        .or_else(|| concurrent_delete_delete(transaction, winner))
+}
+
+fn concurrent_domain(transaction: &Transaction, winner: &Winner) -> Option<ConflictKind> {
+    transaction.actions.iter().find_map(|action| match action {
+        Action::DomainMetadata(domain)
+            if domain.domain != ROW_TRACKING_DOMAIN && winner.domains.contains(&domain.domain) =>
+        {
+            Some(ConflictKind::ConcurrentTransaction(format!(
+                "the metadata domain {:?} was changed, which this transaction changes too",
+                domain.domain
+            )))
+        }
+        _ => None,
+    })
+}
+
+/// Progress that was read, and progress that is written: R1 lets no two of one application be in flight together.
+fn concurrent_progress(transaction: &Transaction, winner: &Winner) -> Option<ConflictKind> {
+    let read = transaction.reads.app_ids.iter().map(String::as_str);
+    read.chain(transaction.written_app_ids())
+        .find(|app_id| winner.app_ids.contains(*app_id))
+        .map(|app_id| {
+            ConflictKind::ConcurrentTransaction(format!(
+                "the application {app_id:?} made progress, on which this transaction depends"
+            ))
+        })
+}
+
+fn concurrent_append(transaction: &Transaction, winner: &Winner) -> Option<ConflictKind> {
+    let changes_metadata = || {
+        transaction
+            .actions
+            .iter()
+            .any(|action| matches!(action, Action::Metadata(_)))
+    };
+    match transaction.effective_isolation() {
+        Isolation::SnapshotIsolation => return None,
+        Isolation::WriteSerializable if winner.is_blind_append() && !changes_metadata() => return None,
+        Isolation::Serializable | Isolation::WriteSerializable => {}
+    }
+    let reads = &transaction.reads;
+    let file = winner
+        .adds
+        .iter()
+        .find(|add| reads.whole_table || reads.predicates.iter().any(|predicate| predicate.may_match(add)))?;
+    Some(ConflictKind::ConcurrentAppend {
+        path: file.path.clone(),
+        partition: partition_of(file),
+    })
+}
+
+fn concurrent_delete_read(transaction: &Transaction, winner: &Winner) -> Option<ConflictKind> {
+    let reads = &transaction.reads;
+    winner
+        .removed_paths
+        .iter()
+        .find(|path| reads.whole_table || reads.files.contains(*path))
+        .map(|path| ConflictKind::ConcurrentDeleteRead(path.clone()))
+}
+
+fn concurrent_delete_delete(transaction: &Transaction, winner: &Winner) -> Option<ConflictKind> {
+    transaction.actions.iter().find_map(|action| match action {
+        Action::Remove(remove) if winner.removed_paths.contains(&remove.path) => {
+            Some(ConflictKind::ConcurrentDeleteDelete(remove.path.clone()))
+        }
+        _ => None,
+    })
+}
+
+fn partition_of(file: &Add) -> String {
+    if file.partition_values.is_empty() {
+        return String::new();
+    }
+    let values: Vec<String> = file
+        .partition_values
+        .iter()
+        .map(|(column, value)| format!("{column}={}", value.unwrap_or("null")))
+        .collect();
+    format!(" to the partition {}", values.join(", "))
+}

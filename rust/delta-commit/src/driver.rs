@@ -1,0 +1,341 @@
+//! The machine on real threads: whoever comes first leads, and commits for all who came meanwhile.
+//!
+//! The leader does the I/O with the desk unlocked, so that others can hand in. Having its own verdict it hands the lead
+//! on, so nobody works for others for longer than a version or two. The machine keeps its place between two leaders:
+//! when one's deadline passes in the middle of a round, the next goes on from there.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::error::{CommitError, Result};
+use crate::log::{Effect, Event, LogStore, StoreError, Time, Version, perform};
+use crate::machine::{Machine, Start, Submission, Verdict};
+use crate::settle::{Outcome, Token};
+use crate::transaction::{MemberId, Transaction};
+
+/// The committer of one table, shared by all threads of a process.
+///
+/// After a fork the child's first commit makes the child a machine of its own: leaders belong to a process.
+///
+/// ```
+/// use std::time::{Duration, Instant};
+/// use std::sync::Arc;
+/// use delta_commit::actions::{Action, Add, Metadata, Protocol};
+/// use delta_commit::{Committer, MemberId, Start, Transaction, store::LocalLogStore, log::BEFORE_FIRST};
+///
+/// let table = tempfile::tempdir()?;
+/// let start = Start { version: BEFORE_FIRST, table_id: "4f1c".into(), changed_in: BEFORE_FIRST, in_commit_timestamp: None };
+/// let committer = Committer::new(Arc::new(LocalLogStore::new(table.path())), start);
+/// let metadata = Metadata { id: "4f1c".into(), schema_string: r#"{"type":"struct","fields":[]}"#.into(), ..Metadata::default() };
+/// let create = vec![Action::Protocol(Protocol::default()), Action::Metadata(metadata)];
+/// let soon = Instant::now() + Duration::from_secs(5);
+/// assert_eq!(committer.commit(Transaction::append(MemberId::random(), BEFORE_FIRST, create), soon)?, 0);
+/// let add = Action::Add(Add { path: "part-0.parquet".into(), size: 1, data_change: true, ..Add::default() });
+/// assert_eq!(committer.commit(Transaction::append(MemberId::random(), 0, vec![add]), soon)?, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Committer {
+    store: Arc<dyn LogStore>,
+    start: Start,
+    desks: Node,
+}
+
+/// One process' desk, and those of the processes that were forked from it.
+#[derive(Default)]
+struct Node {
+    desk: OnceLock<(u32, Desk)>,
+    next: OnceLock<Box<Node>>,
+}
+
+struct Desk {
+    state: Mutex<State>,
+    born: Instant,
+}
+
+struct State {
+    machine: Machine,
+    waiting: BTreeMap<MemberId, Arc<Slot>>,
+    led: bool,
+}
+
+/// Where a thread waits for its verdict, or to lead.
+#[derive(Default)]
+struct Slot {
+    news: Mutex<News>,
+    bell: Condvar,
+}
+
+#[derive(Default)]
+enum News {
+    #[default]
+    None,
+    Lead,
+    Verdict(Verdict),
+}
+
+impl Committer {
+    /// The committer of the table whose log is in `store`, and of which `start` is known.
+    #[must_use]
+    pub fn new(store: Arc<dyn LogStore>, start: Start) -> Self {
+        Self {
+            store,
+            start,
+            desks: Node::default(),
+        }
+    }
+
+    /// Commits a transaction, and returns the version that holds it once that survives a crash.
+    ///
+    /// Blocks until then, or until the deadline; a call of the store is not cut short.
+    ///
+    /// # Errors
+    /// [`CommitError::Unknown`] when the deadline passed while it may already be in the table. After every other error
+    /// it certainly is not and will not be.
+    pub fn commit(&self, transaction: Transaction, deadline: Instant) -> Result<Version> {
+        let submission = Submission::new(transaction)?;
+        let id = submission.id();
+        let verdict = self.ask(id, deadline, |machine| {
+            machine.submit(submission);
+            Ok(())
+        })?;
+        match verdict {
+            Verdict::Commit(result) => result,
+            Verdict::Settled(_) => Err(CommitError::Invalid(format!("the id {id} is in use"))),
+        }
+    }
+
+    /// Settles a doubt: whether the transaction of a [`CommitError::Unknown`] is in the table.
+    ///
+    /// Only for transactions whose own `commit` has returned.
+    ///
+    /// # Errors
+    /// [`CommitError::Invalid`] or [`CommitError::Malformed`] when the token is not one of this table's.
+    pub fn outcome(&self, token: &Token, deadline: Instant) -> Result<Outcome> {
+        let id = token.id.parse()?;
+        match self.ask(id, deadline, |machine| machine.settle(token).map(drop))? {
+            Verdict::Settled(outcome) => Ok(outcome),
+            Verdict::Commit(_) => Err(CommitError::Invalid(format!("the id {id} is in use"))),
+        }
+    }
+
+    fn ask(
+        &self,
+        id: MemberId,
+        deadline: Instant,
+        hand_in: impl FnOnce(&mut Machine) -> Result<()>,
+    ) -> Result<Verdict> {
+        let desk = self.desk();
+        let slot = Arc::new(Slot::default());
+        {
+            let mut state = desk.lock();
+            if state.waiting.contains_key(&id) {
+                return Err(CommitError::Invalid(format!(
+                    "the transaction {id} is being committed already; give each its own id"
+                )));
+            }
+            hand_in(&mut state.machine)?;
+            state.waiting.insert(id, Arc::clone(&slot));
+            if !state.led {
+                state.led = true;
+                slot.tell(News::Lead);
+            }
+        }
+        loop {
+            match slot.wait(deadline) {
+                News::Verdict(verdict) => return Ok(verdict),
+                News::Lead => return Ok(self.lead(desk, id, &slot, deadline)),
+                News::None => {
+                    let mut state = desk.lock();
+                    // Between the bell and this lock the news may have come after all.
+                    if matches!(*lock(&slot.news), News::None) {
+                        return Ok(state.give_up(id));
+                    }
+                }
+            }
+        }
+    }
+
+    fn desk(&self) -> &Desk {
+        let process = std::process::id();
+        let mut node = &self.desks;
+        loop {
+            let (owner, desk) = node.desk.get_or_init(|| {
+                (
+                    process,
+                    Desk::new(Machine::new(MemberId::random(), self.start.clone())),
+                )
+            });
+            if *owner == process {
+                return desk;
+            }
+            node = node.next.get_or_init(Box::default);
+        }
+    }
+
+    /// Does the machine's work until the own verdict is there.
+    fn lead(&self, desk: &Desk, id: MemberId, slot: &Slot, deadline: Instant) -> Verdict {
+        let _lead = Lead { desk };
+        loop {
+            let mut state = desk.lock();
+            state.deliver();
+            if let News::Verdict(verdict) = slot.take() {
+                if state.waiting.is_empty() {
+                    drop(state);
+                    self.tidy(desk);
+                }
+                return verdict;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return state.give_up(id);
+            }
+            let Some(effect) = state.machine.next(desk.now()) else {
+                state.deliver();
+                if let News::Verdict(verdict) = slot.take() {
+                    return verdict;
+                }
+                return state.give_up(id);
+            };
+            drop(state);
+            self.perform(desk, &effect, left);
+        }
+    }
+
+    /// Withdraws what is of no more use, while nobody waits.
+    fn tidy(&self, desk: &Desk) {
+        loop {
+            let mut state = desk.lock();
+            if !state.waiting.is_empty() {
+                return;
+            }
+            let Some(effect) = state.machine.next(desk.now()) else {
+                return;
+            };
+            drop(state);
+            self.perform(desk, &effect, Duration::MAX);
+        }
+    }
+
+    fn perform(&self, desk: &Desk, effect: &Effect, left: Duration) {
+        let mut answer = Answer { desk, event: None };
+        answer.event = Some(match effect {
+            Effect::Pause(milliseconds) => {
+                thread::sleep(Duration::from_millis(*milliseconds).min(left));
+                Event::Done
+            }
+            effect => perform(self.store.as_ref(), effect),
+        });
+    }
+}
+
+/// Tells the machine what came of an effect, even when the store panicked.
+struct Answer<'a> {
+    desk: &'a Desk,
+    event: Option<Event>,
+}
+
+impl Drop for Answer<'_> {
+    fn drop(&mut self) {
+        let event = self
+            .event
+            .take()
+            .unwrap_or_else(|| Event::Failed(StoreError::transient("the store panicked")));
+        let now = self.desk.now();
+        self.desk.lock().machine.complete(now, event);
+    }
+}
+
+/// The lead, which goes to somebody who waits, or to nobody, when it is dropped.
+struct Lead<'a> {
+    desk: &'a Desk,
+}
+
+impl Drop for Lead<'_> {
+    fn drop(&mut self) {
+        let mut state = self.desk.lock();
+        state.deliver();
+        match state.waiting.first_key_value() {
+            Some((_, next)) => next.tell(News::Lead),
+            None => state.led = false,
+        }
+    }
+}
+
+impl Desk {
+    fn new(machine: Machine) -> Self {
+        Self {
+            state: Mutex::new(State {
+                machine,
+                waiting: BTreeMap::new(),
+                led: false,
+            }),
+            born: Instant::now(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    fn now(&self) -> Time {
+        let monotonic = u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let wall = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .ok()
+            .and_then(|since| i64::try_from(since.as_millis()).ok())
+            .unwrap_or(0);
+        Time { monotonic, wall }
+    }
+}
+
+impl State {
+    fn deliver(&mut self) {
+        for (id, verdict) in self.machine.take_verdicts() {
+            if let Some(slot) = self.waiting.remove(&id) {
+                slot.tell(News::Verdict(verdict));
+            }
+        }
+    }
+
+    fn give_up(&mut self, id: MemberId) -> Verdict {
+        self.waiting.remove(&id);
+        self.machine
+            .give_up(id)
+            .unwrap_or(Verdict::Commit(Err(CommitError::DeadlinePassed)))
+    }
+}
+
+impl Slot {
+    fn tell(&self, news: News) {
+        *lock(&self.news) = news;
+        self.bell.notify_one();
+    }
+
+    fn take(&self) -> News {
+        std::mem::take(&mut *lock(&self.news))
+    }
+
+    /// The news, or none when the deadline passed without any.
+    fn wait(&self, deadline: Instant) -> News {
+        let mut news = lock(&self.news);
+        while matches!(*news, News::None) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return News::None;
+            }
+            news = self
+                .bell
+                .wait_timeout(news, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+        std::mem::take(&mut *news)
+    }
+}
+
+/// A thread that panicked left whole values behind: nothing is changed in parts under these locks.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,66 @@
+//! What can go wrong, by what the caller can do about it.
+
+use crate::conflict::Conflict;
+use crate::log::StoreError;
+use crate::settle::Token;
+
+/// A result of this crate.
+pub type Result<T, E = CommitError> = std::result::Result<T, E>;
+
+/// Why a transaction did not commit.
+///
+/// After every kind but [`CommitError::Unknown`] it is certain that nothing of the transaction is in the table, now or
+/// later, and its data files may be deleted.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum CommitError {
+    /// A transaction that won is in the way; read the table again and decide anew.
+    #[error("{0}")]
+    Conflict(#[from] Box<Conflict>),
+    /// Nobody can say yet whether it committed: keep its data files, and ask [`outcome`](crate::Committer::outcome).
+    #[error(
+        "the commit of {} is in doubt ({reason}): it may be in version {} to {}; keep its data files and ask \
+         outcome(token)", token.id, token.first, token.last
+    )]
+    Unknown {
+        /// What `outcome` needs to know.
+        token: Box<Token>,
+        /// Why it is not known.
+        reason: String,
+    },
+    /// The deadline passed before the transaction was tried.
+    #[error("the deadline passed before the commit was tried; nothing was written: commit again")]
+    DeadlinePassed,
+    /// The transaction itself cannot be committed.
+    #[error("{0}")]
+    Invalid(String),
+    /// Its data file is in the table already, or in another transaction that commits now.
+    #[error("the data file {path:?} is added already{}: a file is added once", in_version(*version))]
+    DuplicateFile {
+        /// The path as in `add.path`.
+        path: String,
+        /// The version that holds it, when it is in the log.
+        version: Option<i64>,
+    },
+    /// The log has moved on so far that what came between is gone.
+    #[error("the log of the table was cleaned up past version {0}: open the table again")]
+    LogTruncated(i64),
+    /// Bytes of the log, or of an action, are not what the protocol asks for.
+    #[error("{0}")]
+    Malformed(String),
+    /// A schema that Delta cannot hold.
+    #[error("{0}")]
+    Schema(String),
+    /// The table asks for what is not built.
+    #[error("{0}")]
+    Unsupported(String),
+    /// The store refused.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+fn in_version(version: Option<i64>) -> String {
+    version.map_or_else(
+        || " by a transaction that commits now".to_owned(),
+        |version| format!(" in version {version}"),
+    )
+}

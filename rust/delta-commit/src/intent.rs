@@ -1,0 +1,216 @@
+//! Announced bundles: what one process asks all others to carry along.
+//!
+//! One JSON object a line: first the header, then one line a member. It lies outside `_delta_log`, under a name that
+//! begins with its first version, so that a closed window shows in a listing.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::actions::Action;
+use crate::error::{CommitError, Result};
+use crate::log::Version;
+use crate::path;
+use crate::transaction::{MemberId, Transaction};
+
+/// How many versions an intent may land in.
+pub const WINDOW: Version = 32;
+
+/// Helpers leave older intents: milliseconds by the store's clock.
+pub const MAX_AGE: i64 = 60_000;
+
+/// Bodies beyond this many bytes are not read as intents: nobody who follows the rules writes one.
+const MAX_BODY: usize = 16 << 20;
+
+const FORMAT: u32 = 1;
+
+/// What every member's carrier must know alike.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct World {
+    /// `metaData.id`.
+    pub table_id: String,
+    /// The last version that changed metadata or protocol.
+    pub changed_in: Version,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Header {
+    format: u32,
+    #[serde(flatten)]
+    world: World,
+    first: Version,
+    members: usize,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MemberLine {
+    id: String,
+    read_version: Version,
+    read_app_ids: Vec<String>,
+    actions: Vec<Value>,
+}
+
+/// A blind append, ready to be written.
+#[derive(Debug, Clone)]
+pub(crate) struct Prepared {
+    pub(crate) transaction: Arc<Transaction>,
+    /// One action a line, each line ended.
+    pub(crate) lines: Arc<str>,
+}
+
+impl Prepared {
+    /// Serialises a transaction's actions once, outside of any lock.
+    pub(crate) fn new(transaction: Transaction) -> Result<Self> {
+        let mut lines = String::new();
+        for action in &transaction.actions {
+            lines.push_str(&action.to_line()?);
+            lines.push('\n');
+        }
+        Ok(Self {
+            transaction: Arc::new(transaction),
+            lines: lines.into(),
+        })
+    }
+
+    pub(crate) fn id(&self) -> MemberId {
+        self.transaction.id
+    }
+}
+
+/// An announced bundle.
+#[derive(Debug, Clone)]
+pub(crate) struct Intent {
+    pub(crate) world: World,
+    pub(crate) first: Version,
+    pub(crate) members: Vec<Prepared>,
+}
+
+impl Intent {
+    /// The last version that it may land in.
+    pub(crate) const fn last(&self) -> Version {
+        last_of(self.first)
+    }
+
+    pub(crate) fn encode(&self) -> Result<Vec<u8>> {
+        let header = Header {
+            format: FORMAT,
+            world: self.world.clone(),
+            first: self.first,
+            members: self.members.len(),
+        };
+        let mut text = json(&header)?;
+        text.push('\n');
+        for member in &self.members {
+            let transaction = &member.transaction;
+            let app_ids: Vec<&str> = transaction.reads.app_ids.iter().map(String::as_str).collect();
+            let actions = member.lines.trim_end().replace('\n', ",");
+            let (id, read, app_ids) = (member.id(), transaction.read_version, json(&app_ids)?);
+            // Writing into a string cannot fail.
+            let _ = writeln!(
+                text,
+                r#"{{"id":"{id}","readVersion":{read},"readAppIds":{app_ids},"actions":[{actions}]}}"#
+            );
+        }
+        Ok(text.into_bytes())
+    }
+
+    /// An intent as it was announced, if all of it is what this committer would have let its own callers write.
+    ///
+    /// # Errors
+    /// [`CommitError::Malformed`] or [`CommitError::Invalid`]: it is left alone.
+    pub(crate) fn decode(body: &[u8]) -> Result<Self> {
+        let malformed = |what: String| CommitError::Malformed(format!("an intent {what}"));
+        if body.len() > MAX_BODY {
+            return Err(malformed(format!("has {} bytes", body.len())));
+        }
+        let text = std::str::from_utf8(body).map_err(|e| malformed(e.to_string()))?;
+        let mut lines = text.lines();
+        let header: Header = serde_json::from_str(lines.next().unwrap_or_default())
+            .map_err(|e| malformed(format!("has no header: {e}")))?;
+        if header.format != FORMAT {
+            return Err(malformed(format!("has the format {}", header.format)));
+        }
+        let members = lines.map(decode_member).collect::<Result<Vec<_>>>()?;
+        if members.len() != header.members || header.first < 0 {
+            return Err(malformed("is not whole".to_owned()));
+        }
+        Ok(Self {
+            world: header.world,
+            first: header.first,
+            members,
+        })
+    }
+}
+
+/// The last version that an intent with this first one may land in.
+pub(crate) const fn last_of(first: Version) -> Version {
+    first + WINDOW - 1
+}
+
+/// The name of an intent: unique as long as `process` is and `count` rises.
+pub(crate) fn name(first: Version, process: MemberId, count: u64) -> String {
+    format!("{first:020}-{process}-{count}.json")
+}
+
+/// The first version that an intent of this name may land in; none when it is not a name of ours.
+pub(crate) fn first_of_name(name: &str) -> Option<Version> {
+    let (digits, _) = name.strip_suffix(".json")?.split_once('-')?;
+    let ours = digits.len() == 20 && digits.bytes().all(|b| b.is_ascii_digit());
+    if ours { digits.parse().ok() } else { None }
+}
+
+fn decode_member(line: &str) -> Result<Prepared> {
+    let member: MemberLine = serde_json::from_str(line)
+        .map_err(|e| CommitError::Malformed(format!("a member of an intent is not whole: {e}")))?;
+    let mut actions = Vec::with_capacity(member.actions.len());
+    for action in member.actions {
+        let action = Action::from_line(&action.to_string())?.ok_or_else(|| {
+            CommitError::Malformed("a member of an intent holds an unknown action".to_owned())
+        })?;
+        check_carried(&action)?;
+        actions.push(action);
+    }
+    let mut transaction = Transaction::append(member.id.parse()?, member.read_version, actions);
+    transaction.reads.app_ids = member.read_app_ids.into_iter().collect();
+    transaction.check()?;
+    if !transaction.is_blind_append() {
+        return Err(CommitError::Invalid(
+            "a member of an intent is no blind append".to_owned(),
+        ));
+    }
+    Prepared::new(transaction)
+}
+
+/// What a carrier checks of an action as it would of its own.
+pub(crate) fn check_carried(action: &Action) -> Result<()> {
+    let Action::Add(add) = action else {
+        return Ok(());
+    };
+    path::decode_inside(&add.path)?;
+    if add.size < 0 {
+        return Err(CommitError::Invalid(format!(
+            "the file {:?} has the size {}",
+            add.path, add.size
+        )));
+    }
+    let Some(stats) = &add.stats else {
+        return Ok(());
+    };
+    match serde_json::from_str::<Value>(stats) {
+        Ok(Value::Object(_)) => Ok(()),
+        _ => Err(CommitError::Invalid(format!(
+            "the statistics of the file {:?} are not a JSON object",
+            add.path
+        ))),
+    }
+}
+
+fn json<T: Serialize>(value: &T) -> Result<String> {
+    serde_json::to_string(value)
+        .map_err(|e| CommitError::Malformed(format!("an intent has no JSON form: {e}")))
+}

@@ -1,0 +1,250 @@
+//! What the committer asks of a store, and what it hears back.
+//!
+//! The committer itself does no I/O: it emits one [`Effect`] at a time and is told one [`Event`]. [`perform`] joins it
+//! to a [`LogStore`]; the simulator joins the same committer to a store that fails.
+
+use std::io;
+
+/// A version of the table: the number of a commit.
+pub type Version = i64;
+
+/// The version before the first: of a table that does not exist.
+pub const BEFORE_FIRST: Version = -1;
+
+/// The name of a version's file in `_delta_log`.
+#[must_use]
+pub fn version_file(version: Version) -> String {
+    format!("{version:020}.json")
+}
+
+/// The version that a file of `_delta_log` holds, if it is a commit.
+#[must_use]
+pub fn version_of_file(name: &str) -> Option<Version> {
+    let digits = name.strip_suffix(".json")?;
+    let commit = digits.len() == 20 && digits.bytes().all(|b| b.is_ascii_digit());
+    if commit { digits.parse().ok() } else { None }
+}
+
+/// What follows from a failure of the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoreErrorKind {
+    /// It may work later, and it may have worked now: the answer was lost.
+    Transient,
+    /// It did not work and will not.
+    Permanent,
+    /// What was asked for is not there.
+    NotFound,
+}
+
+/// The store refused, or did not answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct StoreError {
+    /// What was tried, on what, and what came of it.
+    pub message: String,
+    /// What follows.
+    pub kind: StoreErrorKind,
+    /// The operating system's number of the error, where it has one.
+    pub errno: Option<i32>,
+}
+
+impl StoreError {
+    /// An answer that did not come.
+    pub fn transient(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            kind: StoreErrorKind::Transient,
+            errno: None,
+        }
+    }
+
+    /// What the operating system said about `what`.
+    pub fn io(what: impl std::fmt::Display, error: &io::Error) -> Self {
+        let kind = match error.kind() {
+            io::ErrorKind::NotFound => StoreErrorKind::NotFound,
+            io::ErrorKind::Interrupted | io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
+                StoreErrorKind::Transient
+            }
+            _ => StoreErrorKind::Permanent,
+        };
+        Self {
+            message: format!("{what}: {error}"),
+            kind,
+            errno: error.raw_os_error(),
+        }
+    }
+}
+
+/// What became of an attempt to create a version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PutOutcome {
+    /// It was created, by this attempt.
+    Won,
+    /// It is said to exist: by another, or by an earlier sending of this very attempt.
+    Exists,
+    /// The answer was lost: it may exist, now or in a while, by this attempt or another.
+    Unknown(StoreError),
+}
+
+/// One announced bundle, as a listing shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IntentEntry {
+    /// Its name, without a directory.
+    pub name: String,
+    /// When it was written, by the store's clock: milliseconds since the epoch.
+    pub created: i64,
+}
+
+/// All announced bundles.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// The store's clock at the listing: milliseconds since the epoch.
+    pub now: i64,
+    /// What is there.
+    pub entries: Vec<IntentEntry>,
+}
+
+/// What a store must do.
+///
+/// Safety rests on [`put_version`](Self::put_version) alone: of all attempts at one version, at most one may ever win,
+/// and it appears whole. Listings may be late.
+pub trait LogStore: Send + Sync {
+    /// The newest version that a listing of the log shows; [`BEFORE_FIRST`] without any.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    fn find_tip(&self) -> Result<Version, StoreError>;
+
+    /// The body of a version; none when there is no such version.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    fn read_version(&self, version: Version) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// Creates a version, if there is none of that number. Never replaces one.
+    ///
+    /// # Errors
+    /// Only when it is certain that the version was not created by this call; else the outcome is
+    /// [`PutOutcome::Unknown`].
+    fn put_version(&self, version: Version, body: &[u8]) -> Result<PutOutcome, StoreError>;
+
+    /// All announced bundles, and the store's clock.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    fn list_intents(&self) -> Result<Listing, StoreError>;
+
+    /// The body of an announced bundle as it is now; none when it is gone.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    fn read_intent(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// Announces a bundle.
+    ///
+    /// # Errors
+    /// When it is not certain that it is announced; a [`StoreErrorKind::Permanent`] one says that it is not.
+    fn put_intent(&self, name: &str, body: &[u8]) -> Result<(), StoreError>;
+
+    /// Withdraws a bundle; one that is gone is no error.
+    ///
+    /// # Errors
+    /// When it is not certain that it is gone.
+    fn delete_intent(&self, name: &str) -> Result<(), StoreError>;
+
+    /// Makes data files survive a crash, with their directories up to the table's root. Paths as in `add.path`.
+    ///
+    /// # Errors
+    /// When one is not there, or may not survive.
+    fn sync_data(&self, paths: &[String]) -> Result<(), StoreError>;
+
+    /// Makes the versions from `first` to `last` survive a crash.
+    ///
+    /// # Errors
+    /// When `last` is not there, or one may not survive.
+    fn sync_log(&self, first: Version, last: Version) -> Result<(), StoreError>;
+}
+
+/// What the committer wants done next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// [`LogStore::find_tip`]
+    FindTip,
+    /// [`LogStore::read_version`]
+    ReadVersion(Version),
+    /// [`LogStore::put_version`]
+    PutVersion(Version, Vec<u8>),
+    /// [`LogStore::list_intents`]
+    ListIntents,
+    /// [`LogStore::read_intent`], of each
+    ReadIntents(Vec<String>),
+    /// [`LogStore::put_intent`]
+    PutIntent(String, Vec<u8>),
+    /// [`LogStore::delete_intent`], of each
+    DeleteIntents(Vec<String>),
+    /// [`LogStore::sync_data`]
+    SyncData(Vec<String>),
+    /// [`LogStore::sync_log`]
+    SyncLog(Version, Version),
+    /// Wait so many milliseconds; a deadline may cut it short.
+    Pause(u64),
+}
+
+/// What came of an effect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// Of [`Effect::FindTip`].
+    Tip(Version),
+    /// Of [`Effect::ReadVersion`].
+    Body(Option<Vec<u8>>),
+    /// Of [`Effect::PutVersion`].
+    Put(PutOutcome),
+    /// Of [`Effect::ListIntents`].
+    Listing(Listing),
+    /// Of [`Effect::ReadIntents`]: a body for each name that was there.
+    Intents(Vec<(String, Vec<u8>)>),
+    /// Of every other effect.
+    Done,
+    /// Of any effect: the store refused.
+    Failed(StoreError),
+}
+
+/// Does one effect on a store.
+#[must_use]
+pub fn perform(store: &dyn LogStore, effect: &Effect) -> Event {
+    let result = match effect {
+        Effect::FindTip => store.find_tip().map(Event::Tip),
+        Effect::ReadVersion(version) => store.read_version(*version).map(Event::Body),
+        Effect::PutVersion(version, body) => store.put_version(*version, body).map(Event::Put),
+        Effect::ListIntents => store.list_intents().map(Event::Listing),
+        Effect::ReadIntents(names) => names
+            .iter()
+            .filter_map(|name| match store.read_intent(name) {
+                Ok(body) => body.map(|body| Ok((name.clone(), body))),
+                Err(error) => Some(Err(error)),
+            })
+            .collect::<Result<_, _>>()
+            .map(Event::Intents),
+        Effect::PutIntent(name, body) => store.put_intent(name, body).map(|()| Event::Done),
+        Effect::DeleteIntents(names) => names
+            .iter()
+            .try_for_each(|name| store.delete_intent(name))
+            .map(|()| Event::Done),
+        Effect::SyncData(paths) => store.sync_data(paths).map(|()| Event::Done),
+        Effect::SyncLog(first, last) => store.sync_log(*first, *last).map(|()| Event::Done),
+        Effect::Pause(milliseconds) => {
+            std::thread::sleep(std::time::Duration::from_millis(*milliseconds));
+            Ok(Event::Done)
+        }
+    };
+    result.unwrap_or_else(Event::Failed)
+}
+
+/// What a clock of this machine shows when an event is told.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Time {
+    /// Milliseconds that only rise.
+    pub monotonic: u64,
+    /// Milliseconds since the epoch.
+    pub wall: i64,
+}

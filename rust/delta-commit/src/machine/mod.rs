@@ -1,0 +1,411 @@
+//! The combining committer: a machine without I/O.
+//!
+//! It holds facts (the tip and whether it was just read, which intents were listed since, what survives a crash) and
+//! its callers' transactions. [`Machine::next`] says what must be done next so that another attempt may be made, and
+//! [`Machine::complete`] takes in what came of it. There is no other order than the one that the facts force, so an
+//! answer that is lost, late or false only leaves a fact missing, and the same question is asked again.
+//!
+//! The order of a round: read the log to its tip, judge the own members against what was read, announce those that
+//! have lost a race, *then* list the intents, read what they need, make the tip survive a crash, attempt the version
+//! after it. Rules are named as in the design: R1 to R9.
+
+mod member;
+mod round;
+mod settlement;
+mod verdict;
+mod view;
+
+use std::collections::VecDeque;
+
+use crate::error::{CommitError, Result};
+use crate::intent::{Intent, Prepared};
+use crate::log::{Effect, Event, PutOutcome, StoreError, StoreErrorKind, Time, Version};
+use crate::rules::Rules;
+use crate::settle::{Outcome, Token};
+use crate::transaction::{MemberId, Transaction};
+use crate::winner::Winner;
+
+use member::{Member, Settlement};
+use view::View;
+
+/// Failures in a row, without an attempt between, after which the store is said to be broken.
+const MAX_FAILURES: u32 = 10;
+
+/// Between two attempts at a version of which nothing is seen: milliseconds.
+const UNSEEN_PAUSE: u64 = 5;
+
+/// What is known of a table when its committer is made.
+#[derive(Debug, Clone)]
+pub struct Start {
+    /// A version that was read whole; [`crate::log::BEFORE_FIRST`] for a table to be created.
+    pub version: Version,
+    /// `metaData.id` at that version.
+    pub table_id: String,
+    /// The last version up to it that changed metadata or protocol.
+    pub changed_in: Version,
+    /// Its in-commit timestamp, where the table has them: milliseconds since the epoch.
+    pub in_commit_timestamp: Option<i64>,
+}
+
+/// What became of a question.
+#[derive(Debug, Clone)]
+pub enum Verdict {
+    /// A transaction committed in this version, or did not.
+    Commit(Result<Version>),
+    /// A doubt was settled, or was not.
+    Settled(Outcome),
+}
+
+/// A serialised transaction.
+#[derive(Debug, Clone)]
+pub struct Submission(Prepared);
+
+impl Submission {
+    /// Checks and serialises a transaction: work that needs no lock.
+    ///
+    /// # Errors
+    /// [`CommitError::Invalid`] or [`CommitError::Malformed`] when no version may hold it.
+    pub fn new(transaction: Transaction) -> Result<Self> {
+        transaction.check()?;
+        for action in &transaction.actions {
+            crate::intent::check_carried(action)?;
+        }
+        Ok(Self(Prepared::new(transaction)?))
+    }
+
+    /// The transaction's id.
+    #[must_use]
+    pub fn id(&self) -> MemberId {
+        self.0.id()
+    }
+}
+
+/// Which members a round is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    Blind,
+    Other,
+}
+
+/// What was asked and not yet answered.
+#[derive(Debug)]
+enum Asked {
+    Tip,
+    /// The version after the tip, or an older one again.
+    Body(Version),
+    Put(Version, Box<Winner>),
+    Listing,
+    Intents(Vec<String>),
+    Announcement(String),
+    Deletion(Vec<String>),
+    Data(Vec<MemberId>),
+    Log(Version),
+    Pause,
+}
+
+/// The intents, as listed after the tip was read.
+#[derive(Debug, Default)]
+struct Gathered {
+    /// Names still to be read, oldest first, each with its time.
+    unread: Vec<(String, i64)>,
+    read: Vec<(String, i64, Intent)>,
+}
+
+/// The committer of one table in one process.
+#[derive(Debug)]
+pub struct Machine {
+    process: MemberId,
+    rules: Rules,
+    now: Time,
+    view: View,
+    waiting_blind: VecDeque<Member>,
+    waiting_other: VecDeque<Member>,
+    bundle: Vec<Member>,
+    other: Option<Member>,
+    settlements: Vec<Settlement>,
+    /// In the log, but not yet known to survive a crash.
+    landed: Vec<(MemberId, Version, bool)>,
+    gathered: Option<Gathered>,
+    last_turn: Turn,
+    announcements: u64,
+    /// Names of intents that are of no more use.
+    garbage: Vec<String>,
+    failures: u32,
+    /// An attempt whose outcome is not known.
+    unseen_attempt: Option<Version>,
+    pause: Option<u64>,
+    /// Whether data files are synced member by member, as one of them could not be.
+    sync_singly: bool,
+    asked: Option<Asked>,
+    verdicts: Vec<(MemberId, Verdict)>,
+}
+
+impl Machine {
+    /// The committer of a table in a process with this id, which no other process ever has.
+    #[must_use]
+    pub fn new(process: MemberId, start: Start) -> Self {
+        Self::with_rules(process, start, Rules::default())
+    }
+
+    /// The same with some rules switched off.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_rules(process: MemberId, start: Start, rules: Rules) -> Self {
+        Self {
+            process,
+            rules,
+            now: Time::default(),
+            view: View::new(start),
+            waiting_blind: VecDeque::new(),
+            waiting_other: VecDeque::new(),
+            bundle: Vec::new(),
+            other: None,
+            settlements: Vec::new(),
+            landed: Vec::new(),
+            gathered: None,
+            last_turn: Turn::Other,
+            announcements: 0,
+            garbage: Vec::new(),
+            failures: 0,
+            unseen_attempt: None,
+            pause: None,
+            sync_singly: false,
+            asked: None,
+            verdicts: Vec::new(),
+        }
+    }
+
+    /// The newest version that this process has seen.
+    #[must_use]
+    pub fn tip(&self) -> Version {
+        self.view.tip
+    }
+
+    /// Takes a transaction in; its verdict will be among [`take_verdicts`](Self::take_verdicts).
+    pub fn submit(&mut self, submission: Submission) {
+        let member = Member::new(submission.0);
+        let transaction = &member.prepared.transaction;
+        if transaction.is_skippable() {
+            let read = transaction.read_version;
+            self.verdicts.push((member.id(), Verdict::Commit(Ok(read))));
+        } else if transaction.is_blind_append() {
+            self.waiting_blind.push_back(member);
+        } else {
+            self.waiting_other.push_back(member);
+        }
+    }
+
+    /// Verdicts since the last call, each given once.
+    pub fn take_verdicts(&mut self) -> Vec<(MemberId, Verdict)> {
+        std::mem::take(&mut self.verdicts)
+    }
+
+    /// Whether an effect was given out and not yet completed.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.asked.is_some()
+    }
+
+    /// What must be done next; none when there is nothing to do, or an effect is still under way.
+    pub fn next(&mut self, now: Time) -> Option<Effect> {
+        if self.asked.is_some() {
+            return None;
+        }
+        self.now = now;
+        let (asked, effect) = self.decide()?;
+        self.asked = Some(asked);
+        Some(effect)
+    }
+
+    /// Takes in what came of the effect that [`next`](Self::next) gave out.
+    pub fn complete(&mut self, now: Time, event: Event) {
+        self.now = now;
+        let Some(asked) = self.asked.take() else {
+            return;
+        };
+        match (asked, event) {
+            (asked, Event::Failed(error)) => self.on_failure(&asked, error),
+            (Asked::Tip, Event::Tip(tip)) => self.on_tip(tip),
+            (Asked::Body(version), Event::Body(body)) => self.on_body(version, body.as_deref()),
+            (Asked::Put(version, winner), Event::Put(outcome)) => self.on_put(version, *winner, &outcome),
+            (Asked::Listing, Event::Listing(listing)) => self.on_listing(listing),
+            (Asked::Intents(names), Event::Intents(bodies)) => self.on_intents(&names, &bodies),
+            (Asked::Announcement(name), Event::Done) => self.on_announced(&name),
+            (Asked::Deletion(names), Event::Done) => self.on_deleted(&names),
+            (Asked::Data(ids), Event::Done) => self.on_data_synced(&ids),
+            (Asked::Log(version), Event::Done) => self.view.synced = self.view.synced.max(version),
+            // A pause is over; an answer to another question leaves its fact missing, so it is asked again.
+            _ => {}
+        }
+    }
+
+    fn has_work(&self) -> bool {
+        self.has_blind() || self.has_other() || !self.landed.is_empty()
+    }
+
+    fn has_blind(&self) -> bool {
+        !(self.bundle.is_empty() && self.waiting_blind.is_empty() && self.settlements.is_empty())
+    }
+
+    fn has_other(&self) -> bool {
+        self.other.is_some() || !self.waiting_other.is_empty()
+    }
+
+    fn decide(&mut self) -> Option<(Asked, Effect)> {
+        if let Some(milliseconds) = self.pause.take() {
+            return Some((Asked::Pause, Effect::Pause(milliseconds)));
+        }
+        // Judging and settling may end the last work there was.
+        while self.has_work() {
+            self.drain();
+            if let Some(step) = self.catch_up() {
+                return Some(step);
+            }
+            self.judge();
+            self.examine_settlements();
+            if let Some(step) = self.acknowledge().or_else(|| self.withdraw()) {
+                return Some(step);
+            }
+            let Some(turn) = self.choose_turn() else {
+                continue;
+            };
+            if !self.view.fresh {
+                let version = self.view.tip + 1;
+                return Some((Asked::Body(version), Effect::ReadVersion(version)));
+            }
+            if let Some(step) = self.round(turn) {
+                return Some(step);
+            }
+        }
+        self.clean()
+    }
+
+    /// Reads what the own members have not seen of the log so far.
+    fn catch_up(&mut self) -> Option<(Asked, Effect)> {
+        if self.view.must_list(self.now) {
+            return Some((Asked::Tip, Effect::FindTip));
+        }
+        let tip = self.view.tip;
+        let members = self.bundle.iter().chain(&self.other).map(|m| (m.checked, tip));
+        let settlements = self.settlements.iter().map(|s| (s.checked, s.last().min(tip)));
+        let version = members
+            .chain(settlements)
+            .find_map(|(checked, last)| self.view.unread(checked + 1, last))?;
+        Some((Asked::Body(version), Effect::ReadVersion(version)))
+    }
+
+    fn on_tip(&mut self, tip: Version) {
+        if !self.view.list(tip, self.now) {
+            self.on_truncation();
+        }
+    }
+
+    fn on_data_synced(&mut self, ids: &[MemberId]) {
+        self.sync_singly = false;
+        for member in self.bundle.iter_mut().chain(&mut self.other) {
+            member.synced |= ids.contains(&member.id());
+        }
+    }
+
+    fn on_body(&mut self, version: Version, body: Option<&[u8]>) {
+        let next = version == self.view.tip + 1;
+        match body.map(|body| Winner::parse(version, body)) {
+            Some(Ok(winner)) if next => self.view.advance(winner, self.now),
+            Some(Ok(winner)) => self.view.remember(winner),
+            Some(Err(error)) => self.give_up_all(&error, "the log cannot be read"),
+            None if next => {
+                // R9: the attempt's answer was lost and nothing is seen of it, so the same version is tried again.
+                self.pause = (self.unseen_attempt == Some(version)).then_some(UNSEEN_PAUSE);
+                if !self.view.reach_end() {
+                    self.on_truncation();
+                }
+            }
+            None => self.view.forget(version),
+        }
+    }
+
+    fn on_put(&mut self, version: Version, winner: Winner, outcome: &PutOutcome) {
+        self.failures = 0;
+        self.gathered = if self.rules.r7_always_list {
+            None
+        } else {
+            self.gathered.take()
+        };
+        self.view.fresh = false;
+        self.unseen_attempt = (*outcome != PutOutcome::Won).then_some(version);
+        match outcome {
+            PutOutcome::Won => self.view.advance(winner, self.now),
+            // Whose version it is shows when it is read: it may be this very attempt, sent twice.
+            PutOutcome::Exists | PutOutcome::Unknown(_) if self.rules.r9_no_gap => {}
+            PutOutcome::Exists | PutOutcome::Unknown(_) => {
+                self.view.advance(Winner::of(version, Vec::new()), self.now);
+            }
+        }
+    }
+
+    fn on_failure(&mut self, asked: &Asked, error: StoreError) {
+        self.failures += 1;
+        self.view.fresh = false;
+        self.gathered = None;
+        match (asked, error.kind) {
+            (Asked::Put(version, _), StoreErrorKind::Permanent | StoreErrorKind::NotFound) => {
+                self.forget_attempt(*version);
+            }
+            (Asked::Announcement(name), StoreErrorKind::Permanent) => self.on_not_announced(name),
+            (Asked::Data(ids), StoreErrorKind::Permanent) => {
+                self.on_data_missing(ids, &error);
+                return;
+            }
+            (Asked::Log(_), StoreErrorKind::NotFound) => self.view.doubt_tip(),
+            // Tidying up is for the others' sake, and they can do it as well.
+            (Asked::Deletion(names), _) if self.settlements.is_empty() => {
+                self.garbage.retain(|name| !names.contains(name));
+                return;
+            }
+            _ => {}
+        }
+        if error.kind == StoreErrorKind::Permanent || self.failures > MAX_FAILURES {
+            self.failures = 0;
+            let reason = error.message.clone();
+            self.give_up_all(&CommitError::Store(error), &reason);
+        } else {
+            self.pause = Some((5 << self.failures.min(8)).min(1_000));
+        }
+    }
+
+    /// Data files that cannot survive a crash: their transaction cannot commit, once it is known which.
+    fn on_data_missing(&mut self, ids: &[MemberId], error: &StoreError) {
+        self.sync_singly = ids.len() > 1;
+        if let [only] = ids {
+            let mut members: Vec<Member> = self.bundle.extract_if(.., |m| m.id() == *only).collect();
+            members.extend(self.other.take_if(|member| member.id() == *only));
+            for member in &mut members {
+                self.refuse(member, CommitError::Store(error.clone()));
+            }
+        }
+    }
+
+    /// An attempt certainly failed; but an earlier one at the same version may still come through.
+    fn forget_attempt(&mut self, version: Version) {
+        if self.unseen_attempt == Some(version) {
+            return;
+        }
+        for member in self.bundle.iter_mut().chain(&mut self.other) {
+            member.claim.attempted = member.claim.attempted.filter(|at| *at != version);
+        }
+    }
+
+    fn on_truncation(&mut self) {
+        self.view.doubt_tip();
+        let error = CommitError::LogTruncated(self.view.tip);
+        self.give_up_all(&error, "the log was cleaned up past it");
+    }
+
+    /// Settles the doubt that a token stands for. The verdict carries the token's id.
+    ///
+    /// # Errors
+    /// [`CommitError::Malformed`] when the token is not one, [`CommitError::Invalid`] when it is another table's.
+    pub fn settle(&mut self, token: &Token) -> Result<MemberId> {
+        self.start_settlement(token)
+    }
+}

@@ -1,0 +1,372 @@
+//! One round: from a tip that was just read to an attempt at the version after it.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use super::member::Member;
+use super::{Asked, Gathered, Machine, Turn};
+use crate::batch::{Batch, MAX_ACTIONS, MAX_BYTES};
+use crate::conflict;
+use crate::intent::{self, Intent, MAX_AGE, Prepared};
+use crate::log::{Effect, Listing, Version};
+use crate::transaction::MemberId;
+
+/// Most intents that are read for one attempt, oldest first.
+const MAX_INTENTS: usize = 1_000;
+
+/// In so many listings an own intent may be missing before it is announced again: listings may be late.
+const MAX_UNSEEN: u32 = 2;
+
+/// Where members without an announcement stand among those with one.
+const YOUNGEST: i64 = i64::MAX;
+
+type Step = (Asked, Effect);
+
+impl Machine {
+    /// Takes waiting transactions into flight, as many as one batch can hold.
+    pub(super) fn drain(&mut self) {
+        if self.other.is_none() {
+            self.other = self.waiting_other.pop_front();
+        }
+        if self.waiting_blind.is_empty() {
+            return;
+        }
+        let (mut actions, mut bytes) = (0, 0);
+        let mut in_flight = HashSet::new();
+        for member in self.bundle.iter().chain(&self.other) {
+            actions += member.prepared.transaction.actions.len();
+            bytes += member.prepared.lines.len();
+            in_flight.extend(app_ids(member));
+        }
+        let mut left = VecDeque::new();
+        while let Some(member) = self.waiting_blind.pop_front() {
+            actions += member.prepared.transaction.actions.len();
+            bytes += member.prepared.lines.len();
+            if !self.bundle.is_empty() && (actions > MAX_ACTIONS || bytes > MAX_BYTES) {
+                left.push_back(member);
+                break;
+            }
+            // R1: no two of one application are in flight together.
+            let mine = app_ids(&member);
+            if mine.iter().any(|app| in_flight.contains(app)) {
+                left.push_back(member);
+                continue;
+            }
+            in_flight.extend(mine);
+            self.bundle.push(member);
+        }
+        left.append(&mut self.waiting_blind);
+        self.waiting_blind = left;
+    }
+
+    /// Whose turn it is: of blind appends and another transaction, both in flight, whoever did not have the last.
+    pub(super) fn choose_turn(&self) -> Option<Turn> {
+        let blind = !self.bundle.is_empty() || !self.settlements.is_empty();
+        match (blind, self.other.is_some()) {
+            (false, false) => None,
+            (false, true) => Some(Turn::Other),
+            (true, true) if self.last_turn == Turn::Blind => Some(Turn::Other),
+            (true, _) => Some(Turn::Blind),
+        }
+    }
+
+    /// The next step towards an attempt.
+    pub(super) fn round(&mut self, turn: Turn) -> Option<Step> {
+        if let Some(step) = self.sync_data(turn) {
+            return Some(step);
+        }
+        if turn == Turn::Blind
+            && let Some(step) = self.announce().or_else(|| self.gather())
+        {
+            return Some(step);
+        }
+        if let Some(step) = self.sync_to(self.view.tip) {
+            return Some(step);
+        }
+        self.attempt(turn)
+    }
+
+    /// R8: data files come before the intent and before the log.
+    fn sync_data(&self, turn: Turn) -> Option<Step> {
+        if !self.rules.r8_durable_first {
+            return None;
+        }
+        let members: Vec<&Member> = match turn {
+            Turn::Blind => self.bundle.iter().filter(|m| !m.synced).collect(),
+            Turn::Other => self.other.iter().filter(|m| !m.synced).collect(),
+        };
+        // One missing file must not fail the others' transactions, so its owner is looked for.
+        let members = if self.sync_singly {
+            members.get(..1).unwrap_or_default()
+        } else {
+            &members
+        };
+        let paths: Vec<String> = members
+            .iter()
+            .flat_map(|member| member.prepared.transaction.unsynced.iter().cloned())
+            .collect();
+        let ids: Vec<MemberId> = members.iter().map(|member| member.id()).collect();
+        (!paths.is_empty()).then(|| (Asked::Data(ids), Effect::SyncData(paths)))
+    }
+
+    /// Announces the members that lost a race and are in no open window, or are about to be too old.
+    fn announce(&mut self) -> Option<Step> {
+        let first = self.view.tip + 1;
+        let needs = |member: &Member| {
+            let open = member.claim.window.is_some_and(|(_, last)| last >= first);
+            member.lost > 0 && (!open || member.must_announce) && fits(&member.prepared)
+        };
+        let members: Vec<Prepared> = self
+            .bundle
+            .iter()
+            .filter(|member| needs(member))
+            .map(|member| member.prepared.clone())
+            .collect();
+        if members.is_empty() {
+            return None;
+        }
+        let intent = Intent {
+            world: self.view.world.clone(),
+            first,
+            members,
+        };
+        let body = match intent.encode() {
+            Ok(body) => body,
+            Err(error) => {
+                self.give_up_all(&error, "an intent has no text");
+                return None;
+            }
+        };
+        let name = intent::name(first, self.process, self.announcements);
+        self.announcements += 1;
+        for member in self.bundle.iter_mut().filter(|member| needs(member)) {
+            member.claim.announce(first, name.clone());
+            member.must_announce = false;
+            member.unseen = 0;
+            member.announced = None;
+        }
+        Some((Asked::Announcement(name.clone()), Effect::PutIntent(name, body)))
+    }
+
+    pub(super) fn on_announced(&mut self, name: &str) {
+        for member in &mut self.bundle {
+            member.claim.doubtful.remove(name);
+        }
+        // The tip must be read, and the intents listed, after the announcement.
+        self.view.fresh = false;
+        self.gathered = None;
+    }
+
+    pub(super) fn on_not_announced(&mut self, name: &str) {
+        for member in &mut self.bundle {
+            member.claim.withdraw(name);
+        }
+    }
+
+    /// R7: lists the intents after the tip was read, and reads what carrying them needs.
+    fn gather(&mut self) -> Option<Step> {
+        let Some(gathered) = &self.gathered else {
+            return Some((Asked::Listing, Effect::ListIntents));
+        };
+        if !gathered.unread.is_empty() {
+            let names: Vec<String> = gathered.unread.iter().map(|(name, _)| name.clone()).collect();
+            return Some((Asked::Intents(names.clone()), Effect::ReadIntents(names)));
+        }
+        if !self.rules.r1_window {
+            return None;
+        }
+        let version = gathered
+            .read
+            .iter()
+            .filter(|(.., intent)| self.is_open(intent))
+            .find_map(|(.., intent)| self.view.unread_since(intent.first))?;
+        Some((Asked::Body(version), Effect::ReadVersion(version)))
+    }
+
+    /// R1 and R6: whether the next version may hold the intent's members at all.
+    fn is_open(&self, intent: &Intent) -> bool {
+        let next = self.view.tip + 1;
+        let window = !self.rules.r1_window || (intent.first <= next && next <= intent.last());
+        let world = !self.rules.r6_same_world || intent.world == self.view.world;
+        window && world
+    }
+
+    pub(super) fn on_listing(&mut self, mut listing: Listing) {
+        listing
+            .entries
+            .sort_by(|a, b| (a.created, &a.name).cmp(&(b.created, &b.name)));
+        self.look_for_own(&listing);
+        let mut gathered = Gathered::default();
+        let own = self.process.to_string();
+        for entry in listing.entries {
+            let Some(first) = intent::first_of_name(&entry.name) else {
+                continue;
+            };
+            if intent::last_of(first) <= self.view.tip && self.rules.r1_window {
+                self.discard(entry.name);
+            } else if !entry.name.contains(&own)
+                && (listing.now - entry.created <= MAX_AGE || !self.rules.r2_no_zombies)
+                && gathered.unread.len() < MAX_INTENTS
+            {
+                gathered.unread.push((entry.name, entry.created));
+            }
+        }
+        self.gathered = Some(gathered);
+    }
+
+    /// R2: a live owner announces again before its intent is too old to be helped, or when it is not there.
+    fn look_for_own(&mut self, listing: &Listing) {
+        let created: HashMap<&str, i64> = listing
+            .entries
+            .iter()
+            .map(|entry| (entry.name.as_str(), entry.created))
+            .collect();
+        for member in &mut self.bundle {
+            let Some(name) = member.claim.names.last() else {
+                continue;
+            };
+            if let Some(created) = created.get(name.as_str()) {
+                member.unseen = 0;
+                member.announced = Some(*created);
+                member.must_announce = listing.now - created > MAX_AGE / 2;
+            } else {
+                member.unseen += 1;
+                member.must_announce = member.unseen >= MAX_UNSEEN;
+            }
+        }
+    }
+
+    pub(super) fn on_intents(&mut self, names: &[String], bodies: &[(String, Vec<u8>)]) {
+        let Some(gathered) = &mut self.gathered else {
+            return;
+        };
+        for (name, body) in bodies {
+            let created = gathered.unread.iter().find(|(unread, _)| unread == name);
+            // What is malformed, or of a later format, is left to those who understand it.
+            if let (Some((_, created)), Ok(intent)) = (created, Intent::decode(body)) {
+                gathered.read.push((name.clone(), *created, intent));
+            }
+        }
+        gathered.unread.retain(|(name, _)| !names.contains(name));
+    }
+
+    fn discard(&mut self, name: String) {
+        if !self.garbage.contains(&name) {
+            self.garbage.push(name);
+        }
+    }
+
+    fn attempt(&mut self, turn: Turn) -> Option<Step> {
+        let version = self.view.tip + 1;
+        let batch = match turn {
+            Turn::Blind => self.blind_batch(),
+            Turn::Other => {
+                let mut batch = Batch::new(true);
+                if let Some(other) = &self.other {
+                    batch.take(&other.prepared);
+                }
+                batch
+            }
+        };
+        let (body, winner) = match batch.seal(version, self.now, self.view.next_in_commit(self.now)) {
+            Ok(sealed) => sealed,
+            Err(error) => {
+                self.give_up_all(&error, "a commit has no text");
+                return None;
+            }
+        };
+        for member in self.bundle.iter_mut().chain(&mut self.other) {
+            if winner.members.contains(&member.id()) {
+                member.claim.attempted = Some(version);
+            }
+        }
+        self.last_turn = turn;
+        Some((
+            Asked::Put(version, Box::new(winner)),
+            Effect::PutVersion(version, body),
+        ))
+    }
+
+    /// The own members, and all eligible intents that no version holds: oldest first.
+    fn blind_batch(&mut self) -> Batch {
+        let mut candidates: Vec<(i64, Prepared)> = self
+            .bundle
+            .iter()
+            .map(|member| (member.announced.unwrap_or(YOUNGEST), member.prepared.clone()))
+            .collect();
+        candidates.extend(self.helped());
+        if !self.rules.r5_alone_or_blind {
+            candidates.extend(self.other.iter().map(|other| (YOUNGEST, other.prepared.clone())));
+        }
+        candidates.sort_by_key(|(created, _)| *created);
+        let mut batch = Batch::new(self.rules.r4_no_doubles);
+        for (_, member) in candidates {
+            if batch.has_room_for(&member) {
+                batch.take(&member);
+            }
+        }
+        batch
+    }
+
+    /// Members of others' intents that may land in the next version.
+    fn helped(&mut self) -> Vec<(i64, Prepared)> {
+        let Some(gathered) = self.gathered.take() else {
+            return Vec::new();
+        };
+        let settling: HashSet<MemberId> = self.settlements.iter().map(|s| s.id).collect();
+        let mut helped = Vec::new();
+        for (name, created, intent) in &gathered.read {
+            if !self.is_open(intent) {
+                continue;
+            }
+            let mut all_landed = true;
+            for member in &intent.members {
+                let landed = self.has_landed(member, intent.first);
+                all_landed &= landed;
+                if !landed && !settling.contains(&member.id()) && self.may_land(member, intent.first) {
+                    helped.push((*created, member.clone()));
+                }
+            }
+            if all_landed {
+                self.discard(name.clone());
+            }
+        }
+        self.gathered = Some(gathered);
+        helped
+    }
+
+    /// R4: whether a version that was read holds the member.
+    fn has_landed(&self, member: &Prepared, first: Version) -> bool {
+        self.rules.r4_no_doubles
+            && (first.max(0)..=self.view.tip)
+                .filter_map(|version| self.view.get(version))
+                .any(|winner| winner.members.contains(&member.id()))
+    }
+
+    /// Whether nothing since its announcement is in the member's way; its owner has checked what was before.
+    fn may_land(&self, member: &Prepared, first: Version) -> bool {
+        if !self.rules.r1_window {
+            return true;
+        }
+        let Some(winners) = self.view.all_since(first) else {
+            return false;
+        };
+        winners.iter().all(|winner| {
+            let doubled = self.rules.r4_no_doubles
+                && member
+                    .transaction
+                    .added_paths()
+                    .any(|path| winner.added_paths.contains(path));
+            let world = !self.rules.r6_same_world || conflict::check(&member.transaction, winner).is_ok();
+            !doubled && world
+        })
+    }
+}
+
+fn fits(member: &Prepared) -> bool {
+    member.transaction.actions.len() <= MAX_ACTIONS && member.lines.len() <= MAX_BYTES
+}
+
+fn app_ids(member: &Member) -> Vec<String> {
+    let transaction = &member.prepared.transaction;
+    transaction.written_app_ids().map(str::to_owned).collect()
+}

@@ -1,0 +1,171 @@
+//! R2 and R3: how a doubt is settled, for a caller with a token and for an own member that met a conflict.
+//!
+//! Delete the intents; read the tip T after that; see, or create, T + 1. Whoever listed before the deletion had read a
+//! tip of at most T before it, so it attempts at most T + 1; whoever lists later does not find the intent.
+
+use super::member::{Claim, Settlement};
+use super::{Asked, Machine, Verdict};
+use crate::error::{CommitError, Result};
+use crate::log::{Effect, Version};
+use crate::settle::{Outcome, Stage, Token};
+use crate::transaction::MemberId;
+
+impl Machine {
+    pub(super) fn start_settlement(&mut self, token: &Token) -> Result<MemberId> {
+        let id: MemberId = token.id.parse()?;
+        if token.table_id != self.view.world.table_id {
+            return Err(CommitError::Invalid(format!(
+                "the token is for the table {}, but this table is {}",
+                token.table_id, self.view.world.table_id
+            )));
+        }
+        self.view.fresh = false;
+        self.view.synced = self.view.synced.min(token.first - 1);
+        self.settlements.push(Settlement {
+            id,
+            claim: Claim {
+                attempted: Some(token.last),
+                window: Some((token.first, token.last)),
+                names: token.intents.clone(),
+                doubtful: if token.announcement_in_doubt {
+                    token.intents.iter().cloned().collect()
+                } else {
+                    std::collections::BTreeSet::new()
+                },
+            },
+            checked: token.first - 1,
+            stage: if self.rules.r2_no_zombies {
+                Stage::Delete
+            } else {
+                Stage::Await(self.view.tip)
+            },
+            reason: None,
+        });
+        Ok(id)
+    }
+
+    /// Ends the settlements that the log now answers.
+    pub(super) fn examine_settlements(&mut self) {
+        let mut settlements = std::mem::take(&mut self.settlements);
+        settlements.retain_mut(|settlement| match self.examine(settlement) {
+            None => true,
+            Some(Outcome::Committed(version)) => {
+                self.garbage.append(&mut settlement.claim.names);
+                self.landed
+                    .push((settlement.id, version, settlement.reason.is_some()));
+                false
+            }
+            Some(outcome) => {
+                let verdict = self.settled(settlement, outcome);
+                self.verdicts.push((settlement.id, verdict));
+                false
+            }
+        });
+        self.settlements = settlements;
+    }
+
+    fn settled(&self, settlement: &Settlement, outcome: Outcome) -> Verdict {
+        match (&settlement.reason, outcome) {
+            (None, outcome) => Verdict::Settled(outcome),
+            (Some(reason), Outcome::Rejected) => Verdict::Commit(Err(reason.clone())),
+            (Some(reason), _) => Verdict::Commit(Err(CommitError::Unknown {
+                token: Box::new(self.token_of(settlement.id, &settlement.claim, settlement.checked)),
+                reason: reason.to_string(),
+            })),
+        }
+    }
+
+    fn examine(&self, settlement: &mut Settlement) -> Option<Outcome> {
+        let last = settlement.last();
+        while settlement.checked < self.view.tip.min(last) {
+            let version = settlement.checked + 1;
+            let Some(winner) = self.view.get(version) else {
+                return Some(Outcome::Unknowable);
+            };
+            if winner.members.contains(&settlement.id) {
+                return Some(Outcome::Committed(version));
+            }
+            settlement.checked = version;
+        }
+        if settlement.checked >= last {
+            return Some(Outcome::Rejected);
+        }
+        if !settlement.claim.doubtful.is_empty() && self.rules.r2_no_zombies {
+            return Some(Outcome::Pending);
+        }
+        match settlement.stage {
+            Stage::Delete => None,
+            Stage::ReadTip => {
+                if self.view.fresh {
+                    settlement.stage = Stage::Await(self.view.tip + 1);
+                }
+                None
+            }
+            Stage::Await(version) => (self.view.tip >= version).then_some(Outcome::Rejected),
+        }
+    }
+
+    /// Deletes the intents of doubts that are to be settled.
+    pub(super) fn withdraw(&mut self) -> Option<(Asked, Effect)> {
+        let mut names = Vec::new();
+        for settlement in &mut self.settlements {
+            if settlement.stage == Stage::Delete {
+                if settlement.claim.names.is_empty() {
+                    settlement.stage = Stage::ReadTip;
+                    self.view.fresh = false;
+                } else {
+                    names.extend(settlement.claim.names.iter().cloned());
+                }
+            }
+        }
+        (!names.is_empty()).then(|| (Asked::Deletion(names.clone()), Effect::DeleteIntents(names)))
+    }
+
+    pub(super) fn on_deleted(&mut self, names: &[String]) {
+        self.garbage.retain(|name| !names.contains(name));
+        for settlement in &mut self.settlements {
+            let deleted = settlement.claim.names.iter().all(|name| names.contains(name));
+            if settlement.stage == Stage::Delete && deleted {
+                settlement.stage = Stage::ReadTip;
+                // The tip must be read after the deletion.
+                self.view.fresh = false;
+            }
+        }
+        if !self.settlements.is_empty() {
+            self.gathered = None;
+        }
+    }
+
+    /// Deletes intents that are of no more use.
+    pub(super) fn clean(&mut self) -> Option<(Asked, Effect)> {
+        if self.garbage.is_empty() {
+            return None;
+        }
+        let names = self.garbage.clone();
+        Some((Asked::Deletion(names.clone()), Effect::DeleteIntents(names)))
+    }
+
+    pub(super) fn give_up_settling(&mut self, id: MemberId) -> Option<Verdict> {
+        if let Some(at) = self.settlements.iter().position(|s| s.id == id) {
+            let settlement = self.settlements.remove(at);
+            return Some(self.settled(&settlement, Outcome::Pending));
+        }
+        let at = self.landed.iter().position(|(landed, ..)| *landed == id)?;
+        let (_, version, own) = self.landed.remove(at);
+        if !own {
+            return Some(Verdict::Settled(Outcome::Pending));
+        }
+        let claim = Claim {
+            attempted: Some(version),
+            ..Claim::default()
+        };
+        Some(Verdict::Commit(Err(CommitError::Unknown {
+            token: Box::new(self.token_of(id, &claim, version)),
+            reason: format!("it is in version {version}, which may not survive a crash"),
+        })))
+    }
+
+    pub(super) fn token_of(&self, id: MemberId, claim: &Claim, checked: Version) -> Token {
+        claim.token(&self.view.world.table_id, id, checked)
+    }
+}

@@ -1,0 +1,184 @@
+//! How a member's time in the machine ends.
+
+use super::member::{Member, Settlement};
+use super::{Asked, Machine, Verdict};
+use crate::conflict;
+use crate::error::CommitError;
+use crate::log::{Effect, Version};
+use crate::settle::{Outcome, Stage};
+use crate::transaction::MemberId;
+
+/// What the log says of a member.
+enum Finding {
+    Landed(Version),
+    Refused(CommitError),
+    /// A version that would tell is gone.
+    Lost(Version),
+}
+
+impl Machine {
+    /// Looks for the own members in every version they have not seen, and for what stands in their way.
+    pub(super) fn judge(&mut self) {
+        let mut members = std::mem::take(&mut self.bundle);
+        members.retain_mut(|member| self.keep(member));
+        self.bundle = members;
+        if let Some(mut member) = self.other.take()
+            && self.keep(&mut member)
+        {
+            self.other = Some(member);
+        }
+    }
+
+    fn keep(&mut self, member: &mut Member) -> bool {
+        let finding = self.find(member);
+        let tip = self.view.tip;
+        if member.claim.attempted.is_some_and(|at| at <= tip) {
+            member.claim.attempted = None;
+            member.lost += u32::from(finding.is_none());
+        }
+        match finding {
+            None => true,
+            Some(Finding::Landed(version)) => {
+                self.garbage.append(&mut member.claim.names);
+                self.landed.push((member.id(), version, true));
+                false
+            }
+            Some(Finding::Refused(error)) => {
+                self.refuse(member, error);
+                false
+            }
+            Some(Finding::Lost(version)) => {
+                let error = CommitError::LogTruncated(version);
+                self.give_up_member(member, &error, "a version that may hold it was cleaned up");
+                false
+            }
+        }
+    }
+
+    fn find(&self, member: &mut Member) -> Option<Finding> {
+        let transaction = &member.prepared.transaction;
+        while member.checked < self.view.tip {
+            let version = member.checked + 1;
+            let Some(winner) = self.view.get(version) else {
+                return Some(Finding::Lost(version));
+            };
+            if winner.members.contains(&transaction.id) {
+                return Some(Finding::Landed(version));
+            }
+            member.checked = version;
+            if let Err(conflict) = conflict::check(transaction, winner) {
+                return Some(Finding::Refused(CommitError::Conflict(conflict)));
+            }
+            if self.rules.r4_no_doubles
+                && transaction.is_blind_append()
+                && let Some(path) = transaction
+                    .added_paths()
+                    .find(|path| winner.added_paths.contains(*path))
+            {
+                return Some(Finding::Refused(CommitError::DuplicateFile {
+                    path: path.to_owned(),
+                    version: Some(version),
+                }));
+            }
+        }
+        None
+    }
+
+    /// R3: a refusal is final only when nobody can land the member any more.
+    pub(super) fn refuse(&mut self, member: &mut Member, error: CommitError) {
+        if !self.rules.r3_no_lone_abort || member.claim.is_clear(self.view.tip) {
+            self.garbage.append(&mut member.claim.names);
+            self.verdicts.push((member.id(), Verdict::Commit(Err(error))));
+            return;
+        }
+        self.settlements.push(Settlement {
+            id: member.id(),
+            claim: std::mem::take(&mut member.claim),
+            checked: member.checked,
+            stage: Stage::Delete,
+            reason: Some(error),
+        });
+    }
+
+    /// Makes what landed survive a crash, and then says so.
+    pub(super) fn acknowledge(&mut self) -> Option<(Asked, Effect)> {
+        let last = self.landed.iter().map(|(_, version, _)| *version).max()?;
+        if let Some(step) = self.sync_to(last) {
+            return Some(step);
+        }
+        for (id, version, own) in std::mem::take(&mut self.landed) {
+            let verdict = if own {
+                Verdict::Commit(Ok(version))
+            } else {
+                Verdict::Settled(Outcome::Committed(version))
+            };
+            self.verdicts.push((id, verdict));
+        }
+        None
+    }
+
+    pub(super) fn sync_to(&self, last: Version) -> Option<(Asked, Effect)> {
+        let first = (self.view.synced + 1).max(0);
+        (self.rules.r8_durable_first && first <= last)
+            .then(|| (Asked::Log(last), Effect::SyncLog(first, last)))
+    }
+
+    /// Stops trying for a member whose caller waits no longer, and says what is certain of it.
+    ///
+    /// None when it has its verdict already, or never came.
+    pub fn give_up(&mut self, id: MemberId) -> Option<Verdict> {
+        for queue in [&mut self.waiting_blind, &mut self.waiting_other] {
+            if let Some(at) = queue.iter().position(|member| member.id() == id) {
+                queue.remove(at);
+                return Some(Verdict::Commit(Err(CommitError::DeadlinePassed)));
+            }
+        }
+        let in_bundle = self.bundle.iter().position(|member| member.id() == id);
+        let member = match in_bundle {
+            Some(at) => Some(self.bundle.remove(at)),
+            None => self.other.take_if(|member| member.id() == id),
+        };
+        if let Some(member) = member {
+            return Some(Verdict::Commit(Err(self.last_word(
+                &member,
+                &CommitError::DeadlinePassed,
+                "the deadline passed",
+            ))));
+        }
+        self.give_up_settling(id)
+    }
+
+    fn last_word(&self, member: &Member, certain: &CommitError, reason: &str) -> CommitError {
+        if !self.rules.r3_no_lone_abort || member.claim.is_clear(member.checked) {
+            return certain.clone();
+        }
+        CommitError::Unknown {
+            token: Box::new(self.token_of(member.id(), &member.claim, member.checked)),
+            reason: reason.to_owned(),
+        }
+    }
+
+    pub(super) fn give_up_member(&mut self, member: &Member, certain: &CommitError, reason: &str) {
+        let error = self.last_word(member, certain, reason);
+        self.verdicts.push((member.id(), Verdict::Commit(Err(error))));
+    }
+
+    /// Nothing more can be done for anybody: each hears what is certain of it.
+    pub(super) fn give_up_all(&mut self, certain: &CommitError, reason: &str) {
+        let mut members = std::mem::take(&mut self.bundle);
+        members.extend(self.other.take());
+        members.extend(self.waiting_blind.drain(..));
+        members.extend(self.waiting_other.drain(..));
+        for member in &members {
+            self.give_up_member(member, certain, reason);
+        }
+        let ids: Vec<MemberId> = self.settlements.iter().map(|s| s.id).collect();
+        let landed: Vec<MemberId> = self.landed.iter().map(|(id, ..)| *id).collect();
+        for id in ids.into_iter().chain(landed) {
+            if let Some(verdict) = self.give_up_settling(id) {
+                self.verdicts.push((id, verdict));
+            }
+        }
+        self.gathered = None;
+    }
+}

@@ -1,0 +1,138 @@
+//! What this process knows of the log.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Start;
+use crate::intent::{WINDOW, World};
+use crate::log::{Time, Version};
+use crate::winner::Winner;
+
+/// A tip that was confirmed longer ago may have been cleaned up: milliseconds.
+const STALE_TIP: u64 = 10 * 60 * 1_000;
+
+/// Parsed versions that are kept: those that an open window may ask for, and as many again for slow readers.
+const KEPT: Version = 2 * WINDOW;
+
+const IN_COMMIT_TIMESTAMPS: &str = "delta.enableInCommitTimestamps";
+
+/// Versions that were read, the tip, and what follows for a writer.
+#[derive(Debug)]
+pub(super) struct View {
+    pub(super) tip: Version,
+    /// Whether the version after the tip was looked for since the last attempt, and was not there.
+    pub(super) fresh: bool,
+    /// When the tip was last seen to be in the log.
+    confirmed: Option<u64>,
+    /// The newest version that a listing showed.
+    listed: Version,
+    /// Everything up to here survives a crash.
+    pub(super) synced: Version,
+    pub(super) world: World,
+    in_commit_timestamps: bool,
+    last_in_commit: i64,
+    winners: BTreeMap<Version, Winner>,
+    gone: BTreeSet<Version>,
+}
+
+impl View {
+    pub(super) fn new(start: Start) -> Self {
+        Self {
+            tip: start.version,
+            fresh: false,
+            confirmed: None,
+            listed: start.version,
+            synced: start.version - 1,
+            world: World {
+                table_id: start.table_id,
+                changed_in: start.changed_in,
+            },
+            in_commit_timestamps: start.in_commit_timestamp.is_some(),
+            last_in_commit: start.in_commit_timestamp.unwrap_or(0),
+            winners: BTreeMap::new(),
+            gone: BTreeSet::new(),
+        }
+    }
+
+    pub(super) fn must_list(&self, now: Time) -> bool {
+        self.confirmed
+            .is_none_or(|at| now.monotonic.saturating_sub(at) > STALE_TIP)
+    }
+
+    /// The tip must be looked for in a listing before anything else.
+    pub(super) fn doubt_tip(&mut self) {
+        self.confirmed = None;
+        self.fresh = false;
+    }
+
+    /// A listing showed this tip. False when the table is gone.
+    pub(super) fn list(&mut self, tip: Version, now: Time) -> bool {
+        self.confirmed = Some(now.monotonic);
+        self.listed = self.listed.max(tip);
+        self.fresh = false;
+        tip >= 0 || self.tip < 0
+    }
+
+    /// The version after the tip is not there. False when a later one is: then what came between was cleaned up.
+    pub(super) fn reach_end(&mut self) -> bool {
+        self.fresh = true;
+        self.listed <= self.tip
+    }
+
+    /// The version after the tip is there.
+    pub(super) fn advance(&mut self, winner: Winner, now: Time) {
+        self.tip = winner.version;
+        self.fresh = false;
+        self.confirmed = Some(now.monotonic);
+        self.listed = self.listed.max(self.tip);
+        if winner.changes_world() {
+            self.world.changed_in = winner.version;
+        }
+        if let Some(metadata) = &winner.metadata {
+            self.world.table_id.clone_from(&metadata.id);
+            self.in_commit_timestamps = metadata.is_enabled(IN_COMMIT_TIMESTAMPS);
+        }
+        if let Some(at) = winner.commit_info.as_ref().and_then(|i| i.in_commit_timestamp) {
+            self.last_in_commit = at;
+        }
+        self.remember(winner);
+        let oldest = self.tip - KEPT;
+        self.winners.retain(|version, _| *version > oldest);
+    }
+
+    /// An older version was read once more.
+    pub(super) fn remember(&mut self, winner: Winner) {
+        self.gone.remove(&winner.version);
+        self.winners.insert(winner.version, winner);
+    }
+
+    pub(super) fn forget(&mut self, version: Version) {
+        self.gone.insert(version);
+    }
+
+    pub(super) fn get(&self, version: Version) -> Option<&Winner> {
+        self.winners.get(&version)
+    }
+
+    /// The first version from `first` to `last` that must still be read.
+    pub(super) fn unread(&self, first: Version, last: Version) -> Option<Version> {
+        (first.max(0)..=last).find(|v| !self.winners.contains_key(v) && !self.gone.contains(v))
+    }
+
+    /// The first version from `first` to the tip that must still be read.
+    pub(super) fn unread_since(&self, first: Version) -> Option<Version> {
+        self.unread(first, self.tip)
+    }
+
+    /// All versions from `first` to the tip; none when one of them is gone.
+    pub(super) fn all_since(&self, first: Version) -> Option<Vec<&Winner>> {
+        (first.max(0)..=self.tip)
+            .map(|version| self.get(version))
+            .collect()
+    }
+
+    /// The in-commit timestamp of the next version, where the table has them: they rise strictly.
+    pub(super) fn next_in_commit(&self, now: Time) -> Option<i64> {
+        self.in_commit_timestamps
+            .then(|| now.wall.max(self.last_in_commit + 1))
+    }
+}

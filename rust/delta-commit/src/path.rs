@@ -1,0 +1,99 @@
+//! Paths of data files: Hive's escapes in directory names, and URL-encoding of the whole in the log.
+//!
+//! The two are not the same, and the second goes over the first: the value `a:b` is the directory `c=a%3Ab`, which is
+//! `c=a%253Ab` in `add.path`.
+
+use std::fmt::Write;
+
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+
+use crate::actions::partition_value;
+use crate::error::{CommitError, Result};
+
+/// What Hive's readers take for a null partition value in a directory name.
+pub const NULL_DIRECTORY: &str = "__HIVE_DEFAULT_PARTITION__";
+
+/// What a URI's path cannot hold as it is.
+const IN_LOG: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'[')
+    .add(b'\\')
+    .add(b']')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
+
+/// The directory of a file with these partition values, in the order of the partition columns; empty without any.
+#[must_use]
+pub fn partition_directory<'a>(values: impl IntoIterator<Item = (&'a str, Option<&'a str>)>) -> String {
+    let mut directory = String::new();
+    for (column, value) in values {
+        hive_escape(column, &mut directory);
+        directory.push('=');
+        match partition_value(value) {
+            Some(value) => hive_escape(value, &mut directory),
+            None => directory.push_str(NULL_DIRECTORY),
+        }
+        directory.push('/');
+    }
+    directory
+}
+
+fn hive_escape(text: &str, into: &mut String) {
+    for character in text.chars() {
+        match character {
+            '\u{1}'..='\u{1f}'
+            | '\u{7f}'
+            | '"'
+            | '#'
+            | '%'
+            | '\''
+            | '*'
+            | '/'
+            | ':'
+            | '='
+            | '?'
+            | '\\'
+            | '{'
+            | '['
+            | ']'
+            | '^' => {
+                // Writing into a string cannot fail.
+                let _ = write!(into, "%{:02X}", u32::from(character));
+            }
+            _ => into.push(character),
+        }
+    }
+}
+
+/// A path relative to the table's root, as `add.path` holds it.
+#[must_use]
+pub fn encode(path: &str) -> String {
+    utf8_percent_encode(path, IN_LOG).to_string()
+}
+
+/// The path relative to the table's root that `add.path` means.
+///
+/// # Errors
+/// [`CommitError::Malformed`] when it is not UTF-8 once decoded, is absolute, or leaves the table.
+pub fn decode_inside(path: &str) -> Result<String> {
+    let decoded = percent_decode_str(path)
+        .decode_utf8()
+        .map_err(|e| CommitError::Malformed(format!("the path {path:?} is not UTF-8 once decoded: {e}")))?;
+    let absolute = decoded.starts_with('/') || decoded.contains("://") || decoded.starts_with("file:");
+    if decoded.is_empty() || absolute || decoded.contains('\0') || decoded.split('/').any(|part| part == "..")
+    {
+        return Err(CommitError::Malformed(format!(
+            "the path {path:?} does not stay inside the table; expected one relative to its root"
+        )));
+    }
+    Ok(decoded.into_owned())
+}

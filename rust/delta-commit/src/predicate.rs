@@ -1,0 +1,204 @@
+//! What a transaction read, and whether a file holds rows it should have seen.
+//!
+//! Every answer is either "certainly not" or "perhaps": what cannot be compared counts as a match.
+
+use std::cmp::Ordering;
+
+use serde_json::Value;
+
+use crate::actions::Add;
+use crate::time;
+
+/// A value to compare with.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Literal {
+    /// True or false.
+    Boolean(bool),
+    /// Any of the integer types.
+    Long(i64),
+    /// Either of the floating-point types.
+    Double(f64),
+    /// Text.
+    String(String),
+    /// Days since the epoch.
+    Date(i64),
+    /// Microseconds since the epoch.
+    Timestamp(i64),
+}
+
+/// How a column's value is compared.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Comparison {
+    /// Equal.
+    Equal(Literal),
+    /// Not equal, and not null.
+    NotEqual(Literal),
+    /// Less.
+    Less(Literal),
+    /// Less or equal.
+    LessOrEqual(Literal),
+    /// Greater.
+    Greater(Literal),
+    /// Greater or equal.
+    GreaterOrEqual(Literal),
+    /// Equal to one of these.
+    In(Vec<Literal>),
+    /// Null.
+    IsNull,
+    /// Not null.
+    IsNotNull,
+}
+
+/// One condition on one column.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Term {
+    /// The column's path from the top: one name for a top-level column.
+    pub column: Vec<String>,
+    /// What is asked of it.
+    pub comparison: Comparison,
+}
+
+impl Term {
+    /// A condition on a top-level column.
+    pub fn new(column: impl Into<String>, comparison: Comparison) -> Self {
+        Self {
+            column: vec![column.into()],
+            comparison,
+        }
+    }
+}
+
+/// Conditions that all hold for every row read; no condition at all reads every row.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Predicate(pub Vec<Term>);
+
+impl Predicate {
+    /// Whether the file may hold a row for which all conditions hold.
+    #[must_use]
+    pub fn may_match(&self, file: &Add) -> bool {
+        let mut stats = None;
+        self.0.iter().all(|term| {
+            if let [column] = term.column.as_slice()
+                && let Some(value) = file.partition_values.get(column)
+            {
+                return partition_may_match(value, &term.comparison);
+            }
+            let stats = stats.get_or_insert_with(|| Stats::of(file));
+            stats.may_match(&term.column, &term.comparison)
+        })
+    }
+}
+
+fn partition_may_match(value: Option<&str>, comparison: &Comparison) -> bool {
+    let Some(value) = value else {
+        // Every comparison with null is null, which is not true.
+        return matches!(comparison, Comparison::IsNull);
+    };
+    let ordered = |literal: &Literal| order_text(value, literal);
+    range_may_match(comparison, ordered, ordered).unwrap_or(*comparison == Comparison::IsNotNull)
+}
+
+/// Whether values between two bounds may satisfy a comparison; none for questions about nulls.
+///
+/// `lower` and `upper` say how the bound stands to a literal: none when that is not known.
+fn range_may_match(
+    comparison: &Comparison,
+    lower: impl Fn(&Literal) -> Option<Ordering>,
+    upper: impl Fn(&Literal) -> Option<Ordering>,
+) -> Option<bool> {
+    use Comparison::{Equal, Greater, GreaterOrEqual, In, IsNotNull, IsNull, Less, LessOrEqual, NotEqual};
+    let within = |literal: &Literal| {
+        lower(literal) != Some(Ordering::Greater) && upper(literal) != Some(Ordering::Less)
+    };
+    let equal = Some(Ordering::Equal);
+    Some(match comparison {
+        Equal(literal) => within(literal),
+        NotEqual(literal) => !(lower(literal) == equal && upper(literal) == equal),
+        Less(literal) => !matches!(lower(literal), Some(Ordering::Equal | Ordering::Greater)),
+        LessOrEqual(literal) => lower(literal) != Some(Ordering::Greater),
+        Greater(literal) => !matches!(upper(literal), Some(Ordering::Equal | Ordering::Less)),
+        GreaterOrEqual(literal) => upper(literal) != Some(Ordering::Less),
+        In(literals) => literals.iter().any(within),
+        IsNull | IsNotNull => return None,
+    })
+}
+
+/// How a partition value stands to a literal.
+fn order_text(value: &str, literal: &Literal) -> Option<Ordering> {
+    match literal {
+        Literal::Boolean(other) => match value {
+            "true" => Some(true.cmp(other)),
+            "false" => Some(false.cmp(other)),
+            _ => None,
+        },
+        Literal::Long(other) => value.parse::<i64>().ok().map(|v| v.cmp(other)),
+        // NaN has no place in this order, so nothing follows from it.
+        Literal::Double(other) => value.parse::<f64>().ok().and_then(|v| v.partial_cmp(other)),
+        Literal::String(other) => Some(value.cmp(other.as_str())),
+        Literal::Date(other) => time::parse_date(value).map(|v| v.cmp(other)),
+        Literal::Timestamp(other) => time::parse_timestamp(value).map(|v| v.cmp(other)),
+    }
+}
+
+/// Statistics of a file, as far as they can be read.
+struct Stats(Option<Value>);
+
+impl Stats {
+    fn of(file: &Add) -> Self {
+        Self(
+            file.stats
+                .as_deref()
+                .and_then(|text| serde_json::from_str(text).ok()),
+        )
+    }
+
+    fn get(&self, kind: &str, column: &[String]) -> Option<&Value> {
+        let mut value = self.0.as_ref()?.get(kind)?;
+        for name in column {
+            value = value.get(name)?;
+        }
+        Some(value)
+    }
+
+    fn may_match(&self, column: &[String], comparison: &Comparison) -> bool {
+        let nulls = self.get("nullCount", column).and_then(Value::as_i64);
+        let rows = self
+            .0
+            .as_ref()
+            .and_then(|stats| stats.get("numRecords"))
+            .and_then(Value::as_i64);
+        if matches!(comparison, Comparison::IsNull) {
+            return nulls != Some(0);
+        }
+        if nulls.is_some() && nulls == rows {
+            return false;
+        }
+        let lower = self.get("minValues", column);
+        let upper = self.get("maxValues", column);
+        range_may_match(
+            comparison,
+            |literal| order_bound(lower?, literal, 0),
+            |literal| match literal {
+                // A NaN is above everything and in no statistics, so no maximum says anything.
+                Literal::Double(_) => None,
+                _ => order_bound(upper?, literal, time::MICROS_PER_MILLI),
+            },
+        )
+        .unwrap_or(true)
+    }
+}
+
+/// How a bound stands to a literal; `slack` is what a timestamp may have lost by being cut to milliseconds.
+fn order_bound(bound: &Value, literal: &Literal, slack: i64) -> Option<Ordering> {
+    match literal {
+        Literal::Boolean(other) => bound.as_bool().map(|v| v.cmp(other)),
+        Literal::Long(other) => bound.as_i64().map(|v| v.cmp(other)),
+        Literal::Double(other) => bound.as_f64().and_then(|v| v.partial_cmp(other)),
+        Literal::String(other) => bound.as_str().map(|v| v.cmp(other.as_str())),
+        Literal::Date(other) => bound.as_str().and_then(time::parse_date).map(|v| v.cmp(other)),
+        Literal::Timestamp(other) => bound
+            .as_str()
+            .and_then(time::parse_timestamp)
+            .map(|v| v.saturating_add(slack).cmp(other)),
+    }
+}

@@ -1,0 +1,42 @@
+//! The committer's rules, each of which a test may switch off to see that it is needed.
+
+/// Which rules hold. All do, but in the simulator's mutants.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools)] // one switch a rule
+pub struct Rules {
+    /// An intent is carried only inside its window, and only after every body since its first version was read.
+    pub r1_window: bool,
+    /// Old intents are left alone; a doubt is settled by deletion and the version after the tip read after it.
+    pub r2_no_zombies: bool,
+    /// What was announced or tried is never given up as certainly not committed.
+    pub r3_no_lone_abort: bool,
+    /// Members land once: by id and by path, in a batch and against the log.
+    pub r4_no_doubles: bool,
+    /// A version holds blind appends only, or exactly one other transaction.
+    pub r5_alone_or_blind: bool,
+    /// Intents are carried only by those who know the same table, metadata and protocol.
+    pub r6_same_world: bool,
+    /// The intents are listed anew before every attempt.
+    pub r7_always_list: bool,
+    /// Data before intent before log, and nothing is built upon or acknowledged before it survives a crash.
+    pub r8_durable_first: bool,
+    /// After a lost reply the same version is tried until it is seen.
+    pub r9_no_gap: bool,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            r1_window: true,
+            r2_no_zombies: true,
+            r3_no_lone_abort: true,
+            r4_no_doubles: true,
+            r5_alone_or_blind: true,
+            r6_same_world: true,
+            r7_always_list: true,
+            r8_durable_first: true,
+            r9_no_gap: true,
+        }
+    }
+}

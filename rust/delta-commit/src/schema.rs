@@ -1,0 +1,177 @@
+//! What a schema of the Delta log may hold: names and types.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use crate::error::{CommitError, Result};
+
+/// Characters that no column name may hold, as Parquet readers before column mapping could not take them.
+const REFUSED_IN_NAMES: &str = " ,;{}()\n\t=";
+
+const PRIMITIVES: [&str; 13] = [
+    "string",
+    "long",
+    "integer",
+    "short",
+    "byte",
+    "float",
+    "double",
+    "boolean",
+    "binary",
+    "date",
+    "timestamp",
+    "timestamp_ntz",
+    "decimal",
+];
+
+/// What was learnt of a schema by checking it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SchemaFacts {
+    /// Names of the top-level columns, in order.
+    pub columns: Vec<String>,
+    /// Whether a column, however deep, is a timestamp without time zone, which the protocol must name.
+    pub has_timestamp_ntz: bool,
+}
+
+/// Checks the names and types of a schema string.
+///
+/// # Errors
+/// [`CommitError::Schema`] names the column and what is wrong with it.
+pub fn check_schema(schema: &str) -> Result<SchemaFacts> {
+    let value: Value = serde_json::from_str(schema)
+        .map_err(|e| CommitError::Schema(format!("the schema is not JSON: {e}")))?;
+    let mut facts = SchemaFacts::default();
+    facts.columns = check_struct(&value, "", &mut facts.has_timestamp_ntz)?;
+    Ok(facts)
+}
+
+/// Checks that partition columns are columns, each once, and not all of them.
+///
+/// # Errors
+/// [`CommitError::Schema`] names the column.
+pub fn check_partitioning(facts: &SchemaFacts, partition_columns: &[String]) -> Result<()> {
+    let mut seen = HashSet::new();
+    for column in partition_columns {
+        if !facts.columns.contains(column) {
+            return Err(CommitError::Schema(format!(
+                "the partition column {column:?} is not in the schema; its columns are {}",
+                facts.columns.join(", ")
+            )));
+        }
+        if !seen.insert(column) {
+            return Err(CommitError::Schema(format!(
+                "the partition column {column:?} is given twice"
+            )));
+        }
+    }
+    if !partition_columns.is_empty() && seen.len() == facts.columns.len() {
+        return Err(CommitError::Schema(
+            "every column is a partition column, so files would have none; leave one out".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+/// Checks one column name.
+///
+/// # Errors
+/// [`CommitError::Schema`] when it is empty or holds one of the refused characters.
+pub fn check_name(name: &str) -> Result<()> {
+    if name.is_empty() {
+        return Err(CommitError::Schema("a column has an empty name".to_owned()));
+    }
+    match name.chars().find(|c| REFUSED_IN_NAMES.contains(*c)) {
+        Some(character) => Err(CommitError::Schema(format!(
+            "the column name {name:?} holds {character:?}; rename the column: none of {REFUSED_IN_NAMES:?} is \
+             accepted"
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn check_struct(value: &Value, at: &str, ntz: &mut bool) -> Result<Vec<String>> {
+    let fields = value
+        .get("fields")
+        .and_then(Value::as_array)
+        .filter(|_| value.get("type").and_then(Value::as_str) == Some("struct"))
+        .ok_or_else(|| CommitError::Schema(format!("{} is not a struct with fields", place(at))))?;
+    let mut names = Vec::with_capacity(fields.len());
+    let mut folded = HashSet::new();
+    for field in fields {
+        let name = field
+            .get("name")
+            .and_then(Value::as_str)
+            .ok_or_else(|| CommitError::Schema(format!("a field of {} has no name", place(at))))?;
+        check_name(name)?;
+        if !folded.insert(name.to_lowercase()) {
+            return Err(CommitError::Schema(format!(
+                "the column {name:?} of {} differs from another only in case; rename one",
+                place(at)
+            )));
+        }
+        if !field.get("nullable").is_some_and(Value::is_boolean) {
+            return Err(CommitError::Schema(format!(
+                "the column {name:?} of {} does not say whether it is nullable",
+                place(at)
+            )));
+        }
+        let below = if at.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{at}.{name}")
+        };
+        check_type(field.get("type").unwrap_or(&Value::Null), &below, ntz)?;
+        names.push(name.to_owned());
+    }
+    Ok(names)
+}
+
+fn check_type(value: &Value, at: &str, ntz: &mut bool) -> Result<()> {
+    if let Some(name) = value.as_str() {
+        *ntz |= name == "timestamp_ntz";
+        return check_primitive(name, at);
+    }
+    match value.get("type").and_then(Value::as_str) {
+        Some("struct") => check_struct(value, at, ntz).map(drop),
+        Some("array") => check_child(value, "elementType", at, ntz),
+        Some("map") => {
+            check_child(value, "keyType", at, ntz)?;
+            check_child(value, "valueType", at, ntz)
+        }
+        _ => Err(CommitError::Schema(format!(
+            "the column {at:?} has the type {value}, which Delta does not know"
+        ))),
+    }
+}
+
+fn check_child(value: &Value, child: &str, at: &str, ntz: &mut bool) -> Result<()> {
+    let inner = value
+        .get(child)
+        .ok_or_else(|| CommitError::Schema(format!("the column {at:?} has no {child}")))?;
+    check_type(inner, at, ntz)
+}
+
+fn check_primitive(name: &str, at: &str) -> Result<()> {
+    if PRIMITIVES.contains(&name) || decimal(name).is_some_and(|(p, s)| (1..=38).contains(&p) && s <= p) {
+        return Ok(());
+    }
+    Err(CommitError::Schema(format!(
+        "the column {at:?} has the type {name:?}, which Delta does not know; known are {} and decimal(1..38, scale)",
+        PRIMITIVES.join(", ")
+    )))
+}
+
+fn decimal(name: &str) -> Option<(u8, u8)> {
+    let inner = name.strip_prefix("decimal(")?.strip_suffix(')')?;
+    let (precision, scale) = inner.split_once(',')?;
+    Some((precision.trim().parse().ok()?, scale.trim().parse().ok()?))
+}
+
+fn place(at: &str) -> String {
+    if at.is_empty() {
+        "the schema".to_owned()
+    } else {
+        format!("the column {at:?}")
+    }
+}

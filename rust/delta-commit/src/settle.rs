@@ -1,0 +1,69 @@
+//! How a doubt about a commit ends.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{CommitError, Result};
+use crate::log::Version;
+
+/// What must be known to find out whether a transaction in doubt is in the table.
+///
+/// It outlives its process: keep it as [`to_text`](Self::to_text).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Token {
+    /// The table, `metaData.id`.
+    pub table_id: String,
+    /// The transaction.
+    pub id: String,
+    /// The first version that may hold it.
+    pub first: Version,
+    /// The last version that may hold it.
+    pub last: Version,
+    /// Under which names it was announced.
+    pub intents: Vec<String>,
+    /// Whether an announcement may still be on its way, so that deleting it settles nothing.
+    pub announcement_in_doubt: bool,
+}
+
+impl Token {
+    /// The token as one line of text.
+    ///
+    /// # Errors
+    /// Never in practice: a token always has a JSON form.
+    pub fn to_text(&self) -> Result<String> {
+        serde_json::to_string(self).map_err(|e| CommitError::Malformed(format!("the token has no text: {e}")))
+    }
+
+    /// The token that [`to_text`](Self::to_text) wrote.
+    ///
+    /// # Errors
+    /// [`CommitError::Malformed`] when it is not one.
+    pub fn from_text(text: &str) -> Result<Self> {
+        serde_json::from_str(text)
+            .map_err(|e| CommitError::Malformed(format!("{text:?} is not the token of a commit: {e}")))
+    }
+}
+
+/// What became of a transaction in doubt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is in this version, which survives a crash.
+    Committed(Version),
+    /// It is not in the table and never will be: its data files may be deleted.
+    Rejected,
+    /// It cannot be said yet: ask again later.
+    Pending,
+    /// It cannot be said any more: the log that would tell was cleaned up.
+    Unknowable,
+}
+
+/// Where a settlement stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// The intents must be deleted.
+    Delete,
+    /// The tip must be read after the deletion.
+    ReadTip,
+    /// This version must exist, and not hold the transaction.
+    Await(Version),
+}

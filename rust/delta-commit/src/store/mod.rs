@@ -1,0 +1,5 @@
+//! Where logs lie.
+
+mod local;
+
+pub use local::LocalLogStore;

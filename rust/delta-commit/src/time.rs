@@ -1,0 +1,101 @@
+//! Dates and times as the log writes them.
+
+/// Microseconds in a millisecond.
+pub(crate) const MICROS_PER_MILLI: i64 = 1_000;
+const MICROS_PER_SECOND: i64 = 1_000_000;
+const SECONDS_PER_DAY: i64 = 86_400;
+
+/// Days since the epoch of `year-month-day`; none for anything else.
+pub(crate) fn parse_date(text: &str) -> Option<i64> {
+    let mut parts = text.splitn(3, '-');
+    let year: i64 = digits(parts.next()?)?;
+    let month: i64 = digits(parts.next()?)?;
+    let day: i64 = digits(parts.next()?)?;
+    if !(1..=12).contains(&month) || !(1..=31).contains(&day) || year > 9_999 {
+        return None;
+    }
+    Some(days_from_civil(year, month, day))
+}
+
+/// Microseconds since the epoch of `date time` or `dateTtime`, in UTC or with an offset; none for anything else.
+pub(crate) fn parse_timestamp(text: &str) -> Option<i64> {
+    let (date, rest) = text.split_once(['T', ' '])?;
+    let (clock, offset) = split_offset(rest)?;
+    let (whole, fraction) = clock.split_once('.').unwrap_or((clock, "0"));
+    let mut parts = whole.splitn(3, ':');
+    let hours = digits(parts.next()?)?;
+    let minutes = digits(parts.next()?)?;
+    let seconds = digits(parts.next()?)?;
+    if hours > 23 || minutes > 59 || seconds > 60 || fraction.len() > 9 {
+        return None;
+    }
+    let micros = digits(&format!("{fraction:0<6}")[..6])?;
+    let day_seconds = hours * 3_600 + minutes * 60 + seconds - offset;
+    Some((parse_date(date)? * SECONDS_PER_DAY + day_seconds) * MICROS_PER_SECOND + micros)
+}
+
+/// The time of day, and the seconds its zone is ahead of UTC.
+fn split_offset(text: &str) -> Option<(&str, i64)> {
+    if let Some(clock) = text.strip_suffix('Z') {
+        return Some((clock, 0));
+    }
+    let Some(at) = text.find(['+', '-']) else {
+        return Some((text, 0));
+    };
+    let (hours, minutes) = text[at + 1..].split_once(':')?;
+    let seconds = digits(hours)? * 3_600 + digits(minutes)? * 60;
+    let sign = if text.as_bytes()[at] == b'-' { -1 } else { 1 };
+    Some((&text[..at], sign * seconds))
+}
+
+fn digits(text: &str) -> Option<i64> {
+    let ok = !text.is_empty() && text.len() <= 9 && text.bytes().all(|b| b.is_ascii_digit());
+    if ok { text.parse().ok() } else { None }
+}
+
+/// Days since the epoch in the proleptic Gregorian calendar, counted in years that begin in March.
+fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
+    const DAYS_PER_ERA: i64 = 146_097;
+    const EPOCH_IN_ERAS: i64 = 719_468;
+    let year = if month <= 2 { year - 1 } else { year };
+    let era = year.div_euclid(400);
+    let year_of_era = year.rem_euclid(400);
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    era * DAYS_PER_ERA + day_of_era - EPOCH_IN_ERAS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_count_from_the_epoch() {
+        for (text, days) in [
+            ("1970-01-01", 0),
+            ("1969-12-31", -1),
+            ("2000-02-29", 11_016),
+            ("2024-12-31", 20_088),
+        ] {
+            assert_eq!(parse_date(text), Some(days), "{text}");
+        }
+        for text in ["1970-13-01", "today", "1970-01", "+1970-01-01", ""] {
+            assert_eq!(parse_date(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn one_moment_has_many_spellings() {
+        let moment = 86_400_000_000 + 3_723_123_456;
+        for text in [
+            "1970-01-02 01:02:03.123456",
+            "1970-01-02T01:02:03.123456Z",
+            "1970-01-02T02:02:03.123456+01:00",
+            "1970-01-01T23:32:03.123456-01:30",
+        ] {
+            assert_eq!(parse_timestamp(text), Some(moment), "{text}");
+        }
+        assert_eq!(parse_timestamp("1970-01-01"), None);
+        assert_eq!(parse_timestamp("1970-01-01T25:00:00Z"), None);
+    }
+}

@@ -1,0 +1,256 @@
+//! A transaction as it is handed to the committer: what it read, and what it wants to write.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fmt;
+use std::str::FromStr;
+
+use uuid::Uuid;
+
+use crate::actions::Action;
+use crate::error::{CommitError, Result};
+use crate::log::Version;
+use crate::predicate::Predicate;
+
+/// What tells one transaction from every other, for ever: found in the log, it says that the transaction is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MemberId(Uuid);
+
+impl MemberId {
+    /// An id that nobody else has.
+    #[must_use]
+    pub fn random() -> Self {
+        Self(Uuid::new_v4())
+    }
+
+    /// The id with this number, for tests that must be repeatable.
+    #[must_use]
+    pub const fn from_number(number: u128) -> Self {
+        Self(Uuid::from_u128(number))
+    }
+}
+
+impl fmt::Display for MemberId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.simple().fmt(f)
+    }
+}
+
+impl FromStr for MemberId {
+    type Err = CommitError;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Uuid::try_parse(text)
+            .map(Self)
+            .map_err(|e| CommitError::Malformed(format!("{text:?} is not a member id: {e}")))
+    }
+}
+
+/// What concurrent transactions may not do to each other.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Isolation {
+    /// As if all transactions had run one by one in the log's order.
+    #[default]
+    Serializable,
+    /// As if the writing ones had; a blind append may come to lie before what it did not see.
+    WriteSerializable,
+    /// Only what both write is checked. Never chosen, only fallen back to by transactions that change no rows.
+    SnapshotIsolation,
+}
+
+impl Isolation {
+    /// The name that the log uses.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Serializable => "Serializable",
+            Self::WriteSerializable => "WriteSerializable",
+            Self::SnapshotIsolation => "SnapshotIsolation",
+        }
+    }
+}
+
+/// What a transaction read at its read version.
+#[derive(Debug, Clone, Default)]
+pub struct ReadSet {
+    /// Whether it read everything.
+    pub whole_table: bool,
+    /// Which rows it looked for: it read the union.
+    pub predicates: Vec<Predicate>,
+    /// Which files it read, as in `add.path`.
+    pub files: BTreeSet<String>,
+    /// Whose progress it read.
+    pub app_ids: BTreeSet<String>,
+}
+
+impl ReadSet {
+    /// Whether the transaction depends on files.
+    #[must_use]
+    pub fn depends_on_files(&self) -> bool {
+        self.whole_table || !self.predicates.is_empty() || !self.files.is_empty()
+    }
+}
+
+/// What is done, in the words of the history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Operation {
+    /// Spark's name of it: `WRITE`, `DELETE`, `OPTIMIZE`.
+    pub name: String,
+    /// Its settings, string to string.
+    pub parameters: BTreeMap<String, String>,
+    /// Its counts, string to string.
+    pub metrics: BTreeMap<String, String>,
+    /// Whether operations of this kind change rows, even if this one changed none.
+    pub changes_data: bool,
+}
+
+impl Operation {
+    /// An operation that changes rows, without settings or counts.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            parameters: BTreeMap::new(),
+            metrics: BTreeMap::new(),
+            changes_data: true,
+        }
+    }
+
+    /// An append of rows.
+    #[must_use]
+    pub fn append() -> Self {
+        let mut operation = Self::new("WRITE");
+        operation
+            .parameters
+            .insert("mode".to_owned(), "Append".to_owned());
+        operation
+    }
+}
+
+/// What is to become one version, or a part of one.
+#[derive(Debug, Clone)]
+pub struct Transaction {
+    /// Its id.
+    pub id: MemberId,
+    /// The version it was made from; [`crate::log::BEFORE_FIRST`] for a table that does not exist.
+    pub read_version: Version,
+    /// What it read there.
+    pub reads: ReadSet,
+    /// What it writes. `commitInfo` is the committer's.
+    pub actions: Vec<Action>,
+    /// What is done.
+    pub operation: Operation,
+    /// The table's isolation level.
+    pub isolation: Isolation,
+    /// Data files, as in `add.path`, that are not yet known to survive a crash.
+    pub unsynced: Vec<String>,
+}
+
+impl Transaction {
+    /// An append that read nothing but the table's schema at `read_version`.
+    #[must_use]
+    pub fn append(id: MemberId, read_version: Version, actions: Vec<Action>) -> Self {
+        Self {
+            id,
+            read_version,
+            reads: ReadSet::default(),
+            actions,
+            operation: Operation::append(),
+            isolation: Isolation::default(),
+            unsynced: Vec::new(),
+        }
+    }
+
+    /// Whether it adds files, reads none, and changes nothing else but its own application's progress.
+    #[must_use]
+    pub fn is_blind_append(&self) -> bool {
+        !self.actions.is_empty()
+            && !self.reads.depends_on_files()
+            && self
+                .actions
+                .iter()
+                .all(|action| matches!(action, Action::Add(_) | Action::Txn(_)))
+    }
+
+    /// The level that its conflicts are checked under: one that changes no rows can be moved before what it missed.
+    #[must_use]
+    pub fn effective_isolation(&self) -> Isolation {
+        let data_changed = self.actions.iter().any(|action| match action {
+            Action::Add(add) => add.data_change,
+            Action::Remove(remove) => remove.data_change,
+            Action::Cdc(cdc) => cdc.data_change,
+            _ => false,
+        });
+        let only_files = self
+            .actions
+            .iter()
+            .all(|action| matches!(action, Action::Add(_) | Action::Remove(_) | Action::Cdc(_)));
+        let downgrade = only_files
+            && !data_changed
+            && match self.isolation {
+                Isolation::Serializable => true,
+                Isolation::WriteSerializable => !self.operation.changes_data,
+                Isolation::SnapshotIsolation => false,
+            };
+        if downgrade {
+            Isolation::SnapshotIsolation
+        } else {
+            self.isolation
+        }
+    }
+
+    /// Whether it writes nothing and need not leave a trace in the log.
+    #[must_use]
+    pub fn is_skippable(&self) -> bool {
+        self.actions.is_empty() && self.effective_isolation() != Isolation::WriteSerializable
+    }
+
+    /// Paths that it adds.
+    pub fn added_paths(&self) -> impl Iterator<Item = &str> {
+        self.actions.iter().filter_map(|action| match action {
+            Action::Add(add) => Some(add.path.as_str()),
+            _ => None,
+        })
+    }
+
+    /// Applications whose progress it writes.
+    pub fn written_app_ids(&self) -> impl Iterator<Item = &str> {
+        self.actions.iter().filter_map(|action| match action {
+            Action::Txn(txn) => Some(txn.app_id.as_str()),
+            _ => None,
+        })
+    }
+
+    /// Refuses what no version may hold: two actions where there may be one, or a `commitInfo` of its own.
+    ///
+    /// # Errors
+    /// [`CommitError::Invalid`] names what is there twice.
+    pub fn check(&self) -> Result<()> {
+        let mut seen = HashSet::new();
+        for action in &self.actions {
+            let (kind, key) = match action {
+                Action::CommitInfo(_) => {
+                    return Err(CommitError::Invalid(
+                        "the transaction holds a commitInfo; the committer writes that itself".to_owned(),
+                    ));
+                }
+                Action::Protocol(_) => ("protocol", ""),
+                Action::Metadata(_) => ("metaData", ""),
+                Action::Add(add) => ("add", add.path.as_str()),
+                Action::Remove(remove) => ("remove", remove.path.as_str()),
+                Action::Cdc(cdc) => ("cdc", cdc.path.as_str()),
+                Action::Txn(txn) => ("txn", txn.app_id.as_str()),
+                Action::DomainMetadata(domain) => ("domainMetadata", domain.domain.as_str()),
+            };
+            if !seen.insert((kind, key)) {
+                return Err(CommitError::Invalid(format!(
+                    "the transaction holds two {kind} actions{}; a version may hold one",
+                    if key.is_empty() {
+                        String::new()
+                    } else {
+                        format!(" for {key:?}")
+                    }
+                )));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,110 @@
+//! A version of the log, as far as later transactions must look at it.
+
+use std::collections::{BTreeSet, HashSet};
+
+use crate::actions::{Action, Add, CommitInfo, Metadata, Protocol, parse_commit};
+use crate::error::Result;
+use crate::log::Version;
+use crate::transaction::MemberId;
+
+/// Where a version's `commitInfo` holds the ids of its members, in `tags`: separated by commas.
+pub const MEMBERS_TAG: &str = "spillway.members";
+
+/// A version that is in the log.
+#[derive(Debug, Clone, Default)]
+pub struct Winner {
+    /// Which.
+    pub version: Version,
+    /// Where it came from, if it says so.
+    pub commit_info: Option<CommitInfo>,
+    /// Ids of the transactions in it, if a committer of ours wrote it.
+    pub members: HashSet<MemberId>,
+    /// Its protocol, if it changes that.
+    pub protocol: Option<Protocol>,
+    /// Its metadata, if it changes that.
+    pub metadata: Option<Metadata>,
+    /// Files it adds.
+    pub adds: Vec<Add>,
+    /// Their paths.
+    pub added_paths: HashSet<String>,
+    /// Paths it removes.
+    pub removed_paths: BTreeSet<String>,
+    /// Applications whose progress it writes.
+    pub app_ids: BTreeSet<String>,
+    /// Domains it configures.
+    pub domains: BTreeSet<String>,
+}
+
+impl Winner {
+    /// What the body of a commit says.
+    ///
+    /// # Errors
+    /// [`crate::CommitError::Malformed`] when it is not a commit.
+    pub fn parse(version: Version, body: &[u8]) -> Result<Self> {
+        Ok(Self::of(version, parse_commit(body)?))
+    }
+
+    /// The version that these actions made.
+    #[must_use]
+    pub fn of(version: Version, actions: Vec<Action>) -> Self {
+        let mut winner = Self {
+            version,
+            ..Self::default()
+        };
+        for action in actions {
+            match action {
+                Action::CommitInfo(info) => {
+                    winner.members = info
+                        .tags
+                        .get(MEMBERS_TAG)
+                        .into_iter()
+                        .flat_map(|ids| ids.split(','))
+                        .filter_map(|id| id.parse().ok())
+                        .collect();
+                    winner.commit_info = Some(info);
+                }
+                Action::Protocol(protocol) => winner.protocol = Some(protocol),
+                Action::Metadata(metadata) => winner.metadata = Some(metadata),
+                Action::Add(add) => {
+                    winner.added_paths.insert(add.path.clone());
+                    winner.adds.push(add);
+                }
+                Action::Remove(remove) => {
+                    winner.removed_paths.insert(remove.path);
+                }
+                Action::Cdc(_) => {}
+                Action::Txn(txn) => {
+                    winner.app_ids.insert(txn.app_id);
+                }
+                Action::DomainMetadata(domain) => {
+                    winner.domains.insert(domain.domain);
+                }
+            }
+        }
+        winner
+    }
+
+    /// Whether it says of itself that it only added files and read nothing.
+    #[must_use]
+    pub fn is_blind_append(&self) -> bool {
+        self.commit_info
+            .as_ref()
+            .and_then(|info| info.is_blind_append)
+            .unwrap_or(false)
+    }
+
+    /// Whether it changes what every writer must know of the table.
+    #[must_use]
+    pub fn changes_world(&self) -> bool {
+        self.protocol.is_some() || self.metadata.is_some()
+    }
+
+    /// Its operation, in words for a message.
+    #[must_use]
+    pub fn operation(&self) -> &str {
+        self.commit_info
+            .as_ref()
+            .and_then(|info| info.operation.as_deref())
+            .unwrap_or("an unnamed operation")
+    }
+}
