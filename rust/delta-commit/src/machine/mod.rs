@@ -136,6 +136,7 @@ pub struct Machine {
     pause: Option<u64>,
     /// Whether data files are synced member by member, as one of them could not be.
     sync_singly: bool,
+    outdated: bool,
     asked: Option<Asked>,
     verdicts: Vec<(MemberId, Verdict)>,
 }
@@ -170,6 +171,7 @@ impl Machine {
             unseen_attempt: None,
             pause: None,
             sync_singly: false,
+            outdated: false,
             asked: None,
             verdicts: Vec::new(),
         }
@@ -179,6 +181,12 @@ impl Machine {
     #[must_use]
     pub fn tip(&self) -> Version {
         self.view.tip
+    }
+
+    /// Whether the log was cleaned up past what this process has read, so that the table must be opened again.
+    #[must_use]
+    pub fn is_outdated(&self) -> bool {
+        self.outdated
     }
 
     /// Takes a transaction in; its verdict will be among [`take_verdicts`](Self::take_verdicts).
@@ -396,6 +404,7 @@ impl Machine {
     }
 
     fn on_truncation(&mut self) {
+        self.outdated = true;
         self.view.doubt_tip();
         let error = CommitError::LogTruncated(self.view.tip);
         self.give_up_all(&error, "the log was cleaned up past it");

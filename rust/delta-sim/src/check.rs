@@ -1,0 +1,138 @@
+//! What must be true of a table, whatever happened.
+
+use std::collections::{BTreeMap, HashMap};
+
+use delta_commit::conflict;
+use delta_commit::winner::Winner;
+use delta_commit::{MemberId, Version};
+
+use crate::client::{Client, Told};
+use crate::store::Store;
+
+/// Races that a member may lose after its announcement: to one who listed before it, and to one who carried it.
+const MOST_LOST_RACES: u32 = 2;
+
+/// The first promise that is broken.
+pub(crate) fn broken_promise(
+    store: &Store,
+    clients: &BTreeMap<MemberId, Client>,
+    calm: bool,
+) -> Option<String> {
+    if let Some(violation) = &store.violation {
+        return Some(violation.clone());
+    }
+    let winners = match winners(store) {
+        Ok(winners) => winners,
+        Err(violation) => return Some(violation),
+    };
+    contiguous(&winners)
+        .or_else(|| added_once(&winners))
+        .or_else(|| alone_or_blind(&winners, clients))
+        .or_else(|| told_the_truth(&winners, clients))
+        .or_else(|| serial(&winners, clients))
+        .or_else(|| no_dangling_add(&winners, store))
+        .or_else(|| if calm { bounded(clients) } else { None })
+}
+
+pub(crate) fn winners(store: &Store) -> Result<Vec<Winner>, String> {
+    store
+        .history
+        .iter()
+        .map(|(version, body)| Winner::parse(*version, body).map_err(|e| e.to_string()))
+        .collect()
+}
+
+fn contiguous(winners: &[Winner]) -> Option<String> {
+    winners
+        .iter()
+        .zip(0..)
+        .find(|(winner, expected)| winner.version != *expected)
+        .map(|(_, expected)| format!("version {expected} is missing"))
+}
+
+fn added_once(winners: &[Winner]) -> Option<String> {
+    let mut added = HashMap::<&str, Version>::new();
+    let adds = winners
+        .iter()
+        .flat_map(|winner| winner.adds.iter().map(|add| (add.path.as_str(), winner.version)));
+    for (path, version) in adds {
+        if let Some(before) = added.insert(path, version) {
+            return Some(format!(
+                "{path} is added in version {before} and in version {version}"
+            ));
+        }
+    }
+    None
+}
+
+fn alone_or_blind(winners: &[Winner], clients: &BTreeMap<MemberId, Client>) -> Option<String> {
+    winners
+        .iter()
+        .filter(|winner| winner.members.len() > 1)
+        .find(|winner| {
+            let mut members = winner.members.iter().filter_map(|id| clients.get(id));
+            members.any(|client| !client.transaction.is_blind_append())
+        })
+        .map(|winner| {
+            format!(
+                "version {} holds others beside a transaction that is not blind",
+                winner.version
+            )
+        })
+}
+
+fn told_the_truth(winners: &[Winner], clients: &BTreeMap<MemberId, Client>) -> Option<String> {
+    let place = |id: &MemberId| {
+        winners
+            .iter()
+            .find(|winner| winner.members.contains(id))
+            .map(|winner| winner.version)
+    };
+    clients
+        .iter()
+        .find_map(|(id, client)| match (&client.told, place(id)) {
+            (Told::Committed(version), found) if found != Some(*version) => Some(format!(
+                "{id} was acknowledged in version {version}, but it is in {found:?}"
+            )),
+            (Told::Rejected(reason), Some(found)) => Some(format!(
+                "{id} was rejected ({reason}), but it is in version {found}"
+            )),
+            _ => None,
+        })
+}
+
+/// Nobody may have followed a version that is in its way: the conflict rules are the oracle.
+fn serial(winners: &[Winner], clients: &BTreeMap<MemberId, Client>) -> Option<String> {
+    for winner in winners {
+        for client in winner.members.iter().filter_map(|id| clients.get(id)) {
+            let transaction = &client.transaction;
+            let between = winners
+                .iter()
+                .filter(|other| other.version > transaction.read_version && other.version < winner.version);
+            for other in between {
+                if let Err(conflict) = conflict::check(transaction, other) {
+                    return Some(format!(
+                        "version {} holds a member that must not follow: {conflict}",
+                        winner.version
+                    ));
+                }
+            }
+        }
+    }
+    None
+}
+
+fn no_dangling_add(winners: &[Winner], store: &Store) -> Option<String> {
+    winners
+        .iter()
+        .flat_map(|winner| winner.adds.iter().map(|add| (winner.version, &add.path)))
+        .find(|(_, path)| !store.has_data(path))
+        .map(|(version, path)| format!("version {version} adds {path}, which does not exist"))
+}
+
+fn bounded(clients: &BTreeMap<MemberId, Client>) -> Option<String> {
+    clients
+        .iter()
+        .find(|(_, client)| client.lost_races > MOST_LOST_RACES)
+        .map(|(id, client)| format!("{id} lost {} races after its announcement", client.lost_races))
+}

@@ -1,0 +1,114 @@
+//! Those who want to commit: what they ask for, what they were told, and what they do about it.
+
+use delta_commit::actions::{Action, Add, Metadata, Remove, Txn};
+use delta_commit::predicate::Predicate;
+use delta_commit::winner::Winner;
+use delta_commit::{MemberId, Operation, Token, Transaction, Version};
+
+use crate::rng::Rng;
+
+/// What a client was told of its transaction.
+#[derive(Debug, Clone)]
+pub(crate) enum Told {
+    /// Nothing yet.
+    Nothing,
+    /// Nothing, and its process is dead.
+    Died,
+    /// It is in this version.
+    Committed(Version),
+    /// It is not in the table and will not be: its data files are deleted.
+    Rejected(String),
+    /// Nobody knows.
+    Doubt(Box<Token>),
+    /// Nobody will know.
+    Unknowable,
+}
+
+/// A transaction, from its client's side.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) transaction: Transaction,
+    pub(crate) process: usize,
+    pub(crate) told: Told,
+    /// Races lost to bundles of blind appends since its announcement.
+    pub(crate) lost_races: u32,
+    pub(crate) announced: bool,
+}
+
+const APPLICATIONS: usize = 3;
+
+/// What the next client wants, knowing the table at `read_version`.
+pub(crate) fn transaction(
+    rng: &mut Rng,
+    number: u128,
+    read: &[Winner],
+    read_version: Version,
+) -> Transaction {
+    let id = MemberId::from_number(number);
+    let files = |count: usize| {
+        (0..count).map(move |n| {
+            Action::Add(Add {
+                path: format!("f{number}-{n}.parquet"),
+                data_change: true,
+                size: 1,
+                ..Add::default()
+            })
+        })
+    };
+    match rng.below(100) {
+        0..3 => {
+            let metadata = Metadata {
+                id: "table".to_owned(),
+                description: Some(number.to_string()),
+                ..Metadata::default()
+            };
+            let mut change = Transaction::append(id, read_version, vec![Action::Metadata(metadata)]);
+            change.operation = Operation::new("SET TBLPROPERTIES");
+            change
+        }
+        3..15 => update(rng, id, read, read_version, files(1).collect()),
+        15..25 => {
+            let app_id = format!("app{}", rng.below(APPLICATIONS));
+            let version = i64::try_from(number).unwrap_or(0);
+            let progress = Action::Txn(Txn {
+                app_id: app_id.clone(),
+                version,
+                last_updated: None,
+            });
+            let mut append = Transaction::append(
+                id,
+                read_version,
+                files(1).chain(std::iter::once(progress)).collect(),
+            );
+            append.reads.app_ids.insert(app_id);
+            append
+        }
+        _ => Transaction::append(id, read_version, files(1 + rng.below(3)).collect()),
+    }
+}
+
+/// Rewrites a file that is in the table.
+fn update(
+    rng: &mut Rng,
+    id: MemberId,
+    read: &[Winner],
+    read_version: Version,
+    mut actions: Vec<Action>,
+) -> Transaction {
+    let mut live: Vec<&Add> = read.iter().flat_map(|winner| &winner.adds).collect();
+    live.retain(|add| !read.iter().any(|winner| winner.removed_paths.contains(&add.path)));
+    let mut update = if live.is_empty() {
+        Transaction::append(id, read_version, actions)
+    } else {
+        let old = live[rng.below(live.len())];
+        actions.push(Action::Remove(Remove::of(old, 0, true)));
+        let mut update = Transaction::append(id, read_version, actions);
+        update.reads.files.insert(old.path.clone());
+        update
+    };
+    if rng.permille(300) {
+        update.reads.predicates.push(Predicate::default());
+    }
+    update.operation = Operation::new("UPDATE");
+    update
+}

@@ -1,0 +1,491 @@
+//! A simulator of many processes that commit to one table over a store that fails.
+//!
+//! It drives the committer that ships: [`delta_commit::Machine`] does no I/O, so every effect passes through here, is
+//! applied at one moment and answered at another, and both moments, like all failures, follow from a seed.
+
+mod check;
+mod client;
+mod rng;
+mod store;
+
+use std::collections::BTreeMap;
+
+use delta_commit::actions::{Action, Metadata, Protocol};
+use delta_commit::log::{BEFORE_FIRST, Effect, Event, PutOutcome, Time};
+use delta_commit::rules::Rules;
+use delta_commit::winner::Winner;
+use delta_commit::{
+    CommitError, Machine, MemberId, Outcome, Start, Submission, Transaction, Verdict, Version,
+};
+
+use client::{Client, Told};
+use rng::Rng;
+use store::{Faults, Store};
+
+const TEN_MINUTES: i64 = 10 * 60 * 1_000;
+
+/// Steps after which a process that has not come to rest, with all faults gone, is said to be blocked.
+const PATIENCE: usize = 100_000;
+
+/// What a schedule went through, to see that it went through anything.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Coverage {
+    /// Versions in the log.
+    pub versions: usize,
+    /// Transactions that were acknowledged.
+    pub committed: usize,
+    /// Transactions that were rejected for a conflict or in time.
+    pub rejected: usize,
+    /// Commits that ended in doubt.
+    pub doubts: usize,
+    /// Doubts that were settled, either way.
+    pub settled: usize,
+    /// Members that landed in a version that another process wrote.
+    pub helped: usize,
+    /// Processes that died.
+    pub crashes: usize,
+    /// Power cuts.
+    pub power_cuts: usize,
+}
+
+/// What an effect is waiting for.
+#[derive(Debug)]
+enum Flight {
+    /// To be applied.
+    Issued(Effect),
+    /// To be told.
+    Answered(Effect, Event),
+}
+
+struct Process {
+    machine: Machine,
+    flight: Option<Flight>,
+}
+
+struct Simulation {
+    rng: Rng,
+    rules: Rules,
+    store: Store,
+    processes: Vec<Process>,
+    clients: BTreeMap<MemberId, Client>,
+    numbers: u128,
+    calm: bool,
+    authors: BTreeMap<Version, usize>,
+    coverage: Coverage,
+}
+
+/// Runs the schedule of a seed.
+///
+/// # Errors
+/// The first promise that was broken, in words.
+pub fn run(seed: u64, rules: Rules) -> Result<Coverage, String> {
+    let mut simulation = Simulation::new(seed, rules);
+    let steps = 300 + simulation.rng.below(700);
+    for _ in 0..steps {
+        simulation.step();
+        if let Some(violation) = simulation.store.violation.take() {
+            return Err(violation);
+        }
+    }
+    simulation.come_to_rest()?;
+    if let Some(promise) = check::broken_promise(&simulation.store, &simulation.clients, simulation.calm) {
+        return Err(promise);
+    }
+    Ok(simulation.tally())
+}
+
+fn faults(kind: u64, rng: &mut Rng) -> Faults {
+    let mut often = |most: usize| if rng.permille(500) { rng.below(most) } else { 0 };
+    match kind {
+        // Nothing fails: the bound must hold.
+        0 => Faults::default(),
+        // A local disk.
+        1 => Faults {
+            lost: often(20),
+            volatile: true,
+            ..Faults::default()
+        },
+        // An object store, on bad days.
+        _ => Faults {
+            lost: often(200),
+            phantom: often(100),
+            stale: often(400),
+            late: true,
+            volatile: false,
+        },
+    }
+}
+
+impl Simulation {
+    fn new(seed: u64, rules: Rules) -> Self {
+        let mut rng = Rng::new(seed);
+        let kind = seed % 4;
+        let mut store = Store::new(faults(kind, &mut rng));
+        create_table(&mut store);
+        let mut simulation = Self {
+            rng,
+            rules,
+            store,
+            processes: Vec::new(),
+            clients: BTreeMap::new(),
+            numbers: 1,
+            calm: kind == 0,
+            authors: BTreeMap::new(),
+            coverage: Coverage::default(),
+        };
+        for _ in 0..2 + simulation.rng.below(6) {
+            let process = simulation.open();
+            simulation.processes.push(process);
+        }
+        simulation
+    }
+
+    fn number(&mut self) -> u128 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    /// A new process that opens the table at its tip: it has read no bodies before that, as from a checkpoint.
+    fn open(&mut self) -> Process {
+        let version = self.store.tip();
+        let changed_in = self
+            .winners()
+            .iter()
+            .rfind(|winner| winner.changes_world())
+            .map_or(BEFORE_FIRST, |winner| winner.version);
+        let start = Start {
+            version,
+            table_id: "table".to_owned(),
+            changed_in,
+            in_commit_timestamp: None,
+        };
+        let id = MemberId::from_number(self.number());
+        Process {
+            machine: Machine::with_rules(id, start, self.rules),
+            flight: None,
+        }
+    }
+
+    fn winners(&self) -> Vec<Winner> {
+        check::winners(&self.store).unwrap_or_default()
+    }
+
+    fn time(&self) -> Time {
+        Time {
+            monotonic: u64::try_from(self.store.now).unwrap_or(0),
+            wall: self.store.now,
+        }
+    }
+
+    fn step(&mut self) {
+        self.store.now += i64::try_from(self.rng.below(20)).unwrap_or(0);
+        let at = self.rng.below(self.processes.len());
+        match self.rng.below(1_000) {
+            0..120 => self.submit(at),
+            120..150 => self.submit_to_all(),
+            150..165 if !self.calm => self.time_out(),
+            165..195 if !self.calm => self.ask_about_a_doubt(at),
+            195..200 if !self.calm => self.kill(at),
+            200..203 if self.store.faults.volatile => self.cut_power(),
+            203..206 if !self.calm => self.let_time_pass(),
+            206..250 => self.store.arrive(&mut self.rng),
+            _ => drop(self.advance(at)),
+        }
+    }
+
+    fn submit(&mut self, at: usize) {
+        let read_version = self.processes[at].machine.tip();
+        let mut read = self.winners();
+        read.retain(|winner| winner.version <= read_version);
+        let number = self.number();
+        let mut transaction = client::transaction(&mut self.rng, number, &read, read_version);
+        transaction.unsynced = transaction.added_paths().map(str::to_owned).collect();
+        for path in &transaction.unsynced {
+            self.store.write_data(path);
+        }
+        let Ok(submission) = Submission::new(transaction.clone()) else {
+            self.store.violation = Some("a client's transaction was refused unseen".to_owned());
+            return;
+        };
+        self.processes[at].machine.submit(submission);
+        let client = Client {
+            transaction,
+            process: at,
+            told: Told::Nothing,
+            lost_races: 0,
+            announced: false,
+        };
+        self.clients.insert(client.transaction.id, client);
+    }
+
+    /// Many at once are what makes races.
+    fn submit_to_all(&mut self) {
+        for at in 0..self.processes.len() {
+            self.submit(at);
+        }
+    }
+
+    /// Brings a process one small step forward.
+    fn advance(&mut self, at: usize) -> bool {
+        let time = self.time();
+        if self.processes[at].machine.is_outdated() {
+            self.open_again(at);
+        }
+        let process = &mut self.processes[at];
+        match process.flight.take() {
+            None => {
+                let effect = process.machine.next(time);
+                let busy = effect.is_some();
+                process.flight = effect.map(Flight::Issued);
+                self.deliver(at);
+                busy
+            }
+            Some(Flight::Issued(effect)) => {
+                let event = self.store.apply(&effect, &mut self.rng);
+                if let (Effect::PutVersion(version, _), Event::Put(PutOutcome::Won)) = (&effect, &event) {
+                    self.authors.insert(*version, at);
+                }
+                self.processes[at].flight = Some(Flight::Answered(effect, event));
+                true
+            }
+            Some(Flight::Answered(effect, event)) => {
+                self.count_races(at, &effect, &event);
+                self.processes[at].machine.complete(time, event);
+                self.deliver(at);
+                true
+            }
+        }
+    }
+
+    /// The log was cleaned up past a process, so it opens the table anew.
+    fn open_again(&mut self, at: usize) {
+        self.deliver(at);
+        let waiting = self.with(|told| matches!(told, Told::Nothing));
+        for id in waiting {
+            if self.clients[&id].process == at
+                && let Some(verdict) = self.processes[at].machine.give_up(id)
+            {
+                self.tell(id, verdict);
+            }
+        }
+        self.processes[at] = self.open();
+    }
+
+    /// R7's bound counts races lost after the announcement, to bundles of blind appends.
+    fn count_races(&mut self, at: usize, effect: &Effect, event: &Event) {
+        match (effect, event) {
+            (Effect::PutIntent(_, body), Event::Done) => {
+                let text = String::from_utf8_lossy(body);
+                for client in self.clients.values_mut().filter(|client| client.process == at) {
+                    client.announced |= text.contains(&client.transaction.id.to_string());
+                }
+            }
+            (Effect::PutVersion(version, body), Event::Put(PutOutcome::Exists)) => {
+                let Ok(mine) = Winner::parse(*version, body) else {
+                    return;
+                };
+                let blind = self
+                    .store
+                    .history
+                    .get(version)
+                    .and_then(|body| Winner::parse(*version, body).ok())
+                    .is_some_and(|winner| winner.is_blind_append());
+                for client in self.clients.values_mut() {
+                    let own = client.process == at && mine.members.contains(&client.transaction.id);
+                    client.lost_races += u32::from(own && blind && client.announced);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn deliver(&mut self, at: usize) {
+        for (id, verdict) in self.processes[at].machine.take_verdicts() {
+            self.tell(id, verdict);
+        }
+    }
+
+    fn tell(&mut self, id: MemberId, verdict: Verdict) {
+        let Some(client) = self.clients.get_mut(&id) else {
+            self.store.violation = Some(format!("a verdict for nobody: {id}"));
+            return;
+        };
+        let told = match verdict {
+            Verdict::Commit(Ok(version)) | Verdict::Settled(Outcome::Committed(version)) => {
+                Told::Committed(version)
+            }
+            Verdict::Commit(Err(CommitError::Unknown { token, .. })) => {
+                self.coverage.doubts += 1;
+                Told::Doubt(token)
+            }
+            Verdict::Commit(Err(error)) => Told::Rejected(error.to_string()),
+            Verdict::Settled(Outcome::Rejected) => Told::Rejected("settled".to_owned()),
+            Verdict::Settled(Outcome::Unknowable) => Told::Unknowable,
+            Verdict::Settled(Outcome::Pending) => return,
+        };
+        let settled = matches!(client.told, Told::Doubt(_)) && !matches!(told, Told::Unknowable);
+        self.coverage.settled += usize::from(settled);
+        if matches!(told, Told::Rejected(_)) {
+            // A rejection is final, so the client tidies up.
+            for path in &client.transaction.unsynced {
+                self.store.delete_data(path);
+            }
+        }
+        client.told = told;
+    }
+
+    /// A client's deadline passes.
+    fn time_out(&mut self) {
+        let waiting: Vec<MemberId> = self.with(|told| matches!(told, Told::Nothing));
+        if waiting.is_empty() {
+            return;
+        }
+        let id = waiting[self.rng.below(waiting.len())];
+        let process = self.clients[&id].process;
+        if let Some(verdict) = self.processes[process].machine.give_up(id) {
+            self.tell(id, verdict);
+        }
+    }
+
+    fn with(&self, wanted: impl Fn(&Told) -> bool) -> Vec<MemberId> {
+        let found = self.clients.iter().filter(|(_, client)| wanted(&client.told));
+        found.map(|(id, _)| *id).collect()
+    }
+
+    /// A process, this one or another, is asked about a commit in doubt.
+    fn ask_about_a_doubt(&mut self, at: usize) {
+        let doubts = self.with(|told| matches!(told, Told::Doubt(_)));
+        if doubts.is_empty() {
+            return;
+        }
+        let id = doubts[self.rng.below(doubts.len())];
+        if let Told::Doubt(token) = &self.clients[&id].told {
+            let token = token.clone();
+            if let Err(error) = self.processes[at].machine.settle(&token) {
+                self.store.violation = Some(error.to_string());
+            }
+        }
+    }
+
+    /// The process dies between two operations, and another takes its place.
+    fn kill(&mut self, at: usize) {
+        self.coverage.crashes += 1;
+        for client in self.clients.values_mut() {
+            if client.process == at && matches!(client.told, Told::Nothing) {
+                client.told = Told::Died;
+            }
+        }
+        self.processes[at] = self.open();
+    }
+
+    fn cut_power(&mut self) {
+        self.coverage.power_cuts += 1;
+        self.store.cut_power(&mut self.rng);
+        if let Some(promise) = check::broken_promise(&self.store, &self.clients, self.calm) {
+            self.store.violation = Some(format!("after a power cut: {promise}"));
+            return;
+        }
+        for at in 0..self.processes.len() {
+            self.kill(at);
+        }
+    }
+
+    /// Intents grow old; and when nothing is on its way, so much time may pass that the log is cleaned up.
+    fn let_time_pass(&mut self) {
+        let writing = self.processes.iter().any(|process| {
+            let effect = match &process.flight {
+                Some(Flight::Issued(effect) | Flight::Answered(effect, _)) => Some(effect),
+                None => None,
+            };
+            matches!(
+                effect,
+                Some(Effect::PutVersion(..) | Effect::ListIntents | Effect::ReadIntents(_))
+            )
+        });
+        if writing || self.store.has_late() || self.rng.permille(600) {
+            self.store.now += delta_commit::MAX_AGE / 2 + 1;
+        } else {
+            self.store.now += TEN_MINUTES + 2;
+            self.store.clean_up(TEN_MINUTES + 1);
+        }
+    }
+
+    /// With all faults gone, everybody must get a verdict, whoever died.
+    fn come_to_rest(&mut self) -> Result<(), String> {
+        while self.store.has_late() {
+            self.store.arrive(&mut self.rng);
+        }
+        self.store.faults = Faults {
+            volatile: self.store.faults.volatile,
+            ..Faults::default()
+        };
+        // Doubts are brought to one who just opened the table.
+        let newest = self.open();
+        self.processes.push(newest);
+        for id in self.with(|told| matches!(told, Told::Doubt(_))) {
+            if let Told::Doubt(token) = self.clients[&id].told.clone() {
+                let at = self.rng.below(self.processes.len());
+                self.processes[at]
+                    .machine
+                    .settle(&token)
+                    .map_err(|e| e.to_string())?;
+            }
+        }
+        self.run_until_idle()?;
+        let open = self.with(|told| match told {
+            Told::Nothing => true,
+            Told::Doubt(token) => !token.announcement_in_doubt,
+            _ => false,
+        });
+        match open.first() {
+            Some(id) => Err(format!("{id} never got an answer: {:?}", self.clients[id].told)),
+            None => self.store.violation.take().map_or(Ok(()), Err),
+        }
+    }
+
+    fn run_until_idle(&mut self) -> Result<(), String> {
+        let mut idle = 0;
+        for _ in 0..PATIENCE {
+            self.store.now += 1;
+            let at = self.rng.below(self.processes.len());
+            idle = if self.advance(at) { 0 } else { idle + 1 };
+            if idle > 20 * self.processes.len() && self.processes.iter().all(|p| p.flight.is_none()) {
+                return Ok(());
+            }
+        }
+        Err("a process does not come to rest".to_owned())
+    }
+
+    fn tally(mut self) -> Coverage {
+        let winners = self.winners();
+        self.coverage.versions = winners.len();
+        for client in self.clients.values() {
+            match &client.told {
+                Told::Committed(version) => {
+                    self.coverage.committed += 1;
+                    let author = self.authors.get(version);
+                    self.coverage.helped += usize::from(author.is_some_and(|a| *a != client.process));
+                }
+                Told::Rejected(_) => self.coverage.rejected += 1,
+                _ => {}
+            }
+        }
+        self.coverage
+    }
+}
+
+fn create_table(store: &mut Store) {
+    let metadata = Metadata {
+        id: "table".to_owned(),
+        ..Metadata::default()
+    };
+    let actions = vec![Action::Protocol(Protocol::default()), Action::Metadata(metadata)];
+    let creation = Transaction::append(MemberId::from_number(1), BEFORE_FIRST, actions);
+    let lines: Result<Vec<String>, CommitError> = creation.actions.iter().map(Action::to_line).collect();
+    let faults = std::mem::take(&mut store.faults);
+    if let Ok(lines) = lines {
+        let body = lines.join("\n").into_bytes();
+        let _ = store.apply(&Effect::PutVersion(0, body), &mut Rng::new(0));
+    }
+    store.faults = faults;
+}

@@ -1,0 +1,84 @@
+//! Whatever the store and the schedule do, the committer keeps its promises; and without one of its rules it does not.
+
+use delta_commit::rules::Rules;
+use delta_sim::{Coverage, run};
+
+const SEEDS: u64 = 200;
+const SOAK_SEEDS: u64 = 10_000;
+
+/// A mutant must be found within so many seeds.
+const MUTANT_SEEDS: u64 = 4_000;
+
+fn seeds() -> u64 {
+    if std::env::var_os("SPILLWAY_SOAK").is_some_and(|value| value == "1") {
+        SOAK_SEEDS
+    } else {
+        SEEDS
+    }
+}
+
+#[test]
+fn every_schedule_keeps_every_promise() {
+    let mut total = Coverage::default();
+    for seed in 0..seeds() {
+        let one = run(seed, Rules::default()).unwrap_or_else(|promise| panic!("seed {seed}: {promise}"));
+        total.versions += one.versions;
+        total.committed += one.committed;
+        total.rejected += one.rejected;
+        total.doubts += one.doubts;
+        total.settled += one.settled;
+        total.helped += one.helped;
+        total.crashes += one.crashes;
+        total.power_cuts += one.power_cuts;
+    }
+    // A simulation in which nothing happens proves nothing.
+    let counts = [
+        total.versions,
+        total.committed,
+        total.rejected,
+        total.doubts,
+        total.settled,
+        total.helped,
+        total.crashes,
+        total.power_cuts,
+    ];
+    assert!(counts.iter().all(|count| *count > 20), "{total:?}");
+}
+
+#[test]
+fn a_schedule_repeats_itself() {
+    for seed in 0..8 {
+        assert_eq!(
+            run(seed, Rules::default()),
+            run(seed, Rules::default()),
+            "seed {seed}"
+        );
+    }
+}
+
+fn killer_of(mutant: Rules) -> Option<(u64, String)> {
+    (0..MUTANT_SEEDS).find_map(|seed| run(seed, mutant).err().map(|promise| (seed, promise)))
+}
+
+macro_rules! mutants {
+    ($($name:ident: $rule:ident),* $(,)?) => {$(
+        #[test]
+        fn $name() {
+            let killer = killer_of(Rules { $rule: false, ..Rules::default() });
+            let (seed, promise) = killer.expect("no seed needs the rule");
+            println!("seed {seed}: {promise}");
+        }
+    )*};
+}
+
+mutants! {
+    without_the_window_a_member_lands_twice: r1_window,
+    without_settlement_a_rejected_member_lands: r2_no_zombies,
+    with_lone_aborts_a_rejected_member_lands: r3_no_lone_abort,
+    without_deduplication_a_member_lands_twice: r4_no_doubles,
+    beside_others_a_blind_append_makes_a_mixed_version: r5_alone_or_blind,
+    in_another_world_a_member_follows_a_change_of_metadata: r6_same_world,
+    without_listing_there_is_no_bound: r7_always_list,
+    without_syncing_a_power_cut_takes_what_was_acknowledged: r8_durable_first,
+    without_trying_again_the_log_has_gaps: r9_no_gap,
+}
