@@ -48,6 +48,35 @@ pub struct Coverage {
     pub power_cuts: usize,
 }
 
+impl Coverage {
+    fn counts(&mut self) -> [&mut usize; 8] {
+        [
+            &mut self.versions,
+            &mut self.committed,
+            &mut self.rejected,
+            &mut self.doubts,
+            &mut self.settled,
+            &mut self.helped,
+            &mut self.crashes,
+            &mut self.power_cuts,
+        ]
+    }
+
+    /// The count of what happened least.
+    #[must_use]
+    pub fn least(mut self) -> usize {
+        self.counts().into_iter().map(|count| *count).min().unwrap_or(0)
+    }
+}
+
+impl std::ops::AddAssign for Coverage {
+    fn add_assign(&mut self, mut other: Self) {
+        for (sum, count) in self.counts().into_iter().zip(other.counts()) {
+            *sum += *count;
+        }
+    }
+}
+
 /// What an effect is waiting for.
 #[derive(Debug)]
 enum Flight {
@@ -419,6 +448,7 @@ impl Simulation {
             volatile: self.store.faults.volatile,
             ..Faults::default()
         };
+        self.run_until_idle()?;
         // Doubts are brought to one who just opened the table.
         let newest = self.open();
         self.processes.push(newest);

@@ -279,6 +279,10 @@ impl Store {
     /// Removes versions older than so many milliseconds, but not the newest.
     pub(crate) fn clean_up(&mut self, age: i64) {
         let (tip, now) = (self.tip(), self.now);
+        // A checkpoint stands for what goes, and it was built on the tip.
+        for stored in self.log.values_mut() {
+            stored.durable = true;
+        }
         self.log
             .retain(|version, stored| *version == tip || now - stored.created <= age);
         self.past_tips.clear();

@@ -20,29 +20,17 @@ fn seeds() -> u64 {
 #[test]
 fn every_schedule_keeps_every_promise() {
     let mut total = Coverage::default();
+    let mut broken = Vec::new();
     for seed in 0..seeds() {
-        let one = run(seed, Rules::default()).unwrap_or_else(|promise| panic!("seed {seed}: {promise}"));
-        total.versions += one.versions;
-        total.committed += one.committed;
-        total.rejected += one.rejected;
-        total.doubts += one.doubts;
-        total.settled += one.settled;
-        total.helped += one.helped;
-        total.crashes += one.crashes;
-        total.power_cuts += one.power_cuts;
+        match run(seed, Rules::default()) {
+            Ok(coverage) => total += coverage,
+            Err(promise) => broken.push(format!("seed {seed}: {promise}")),
+        }
     }
+    assert!(broken.is_empty(), "{} schedules, among them:\n{}", broken.len(), broken[..broken.len().min(20)].join("\n"));
+    println!("{total:?}");
     // A simulation in which nothing happens proves nothing.
-    let counts = [
-        total.versions,
-        total.committed,
-        total.rejected,
-        total.doubts,
-        total.settled,
-        total.helped,
-        total.crashes,
-        total.power_cuts,
-    ];
-    assert!(counts.iter().all(|count| *count > 20), "{total:?}");
+    assert!(total.least() > 20, "{total:?}");
 }
 
 #[test]

@@ -130,6 +130,8 @@ pub struct Machine {
     announcements: u64,
     /// Names of intents that are of no more use.
     garbage: Vec<String>,
+    /// Names of intents that a member with a verdict was in.
+    released: Vec<String>,
     failures: u32,
     /// An attempt whose outcome is not known.
     unseen_attempt: Option<Version>,
@@ -138,6 +140,8 @@ pub struct Machine {
     sync_singly: bool,
     outdated: bool,
     asked: Option<Asked>,
+    /// When it was asked: an answer is as old as its question.
+    asked_at: Time,
     verdicts: Vec<(MemberId, Verdict)>,
 }
 
@@ -167,12 +171,14 @@ impl Machine {
             last_turn: Turn::Other,
             announcements: 0,
             garbage: Vec::new(),
+            released: Vec::new(),
             failures: 0,
             unseen_attempt: None,
             pause: None,
             sync_singly: false,
             outdated: false,
             asked: None,
+            asked_at: Time::default(),
             verdicts: Vec::new(),
         }
     }
@@ -222,6 +228,7 @@ impl Machine {
         self.now = now;
         let (asked, effect) = self.decide()?;
         self.asked = Some(asked);
+        self.asked_at = now;
         Some(effect)
     }
 
@@ -303,7 +310,7 @@ impl Machine {
     }
 
     fn on_tip(&mut self, tip: Version) {
-        if !self.view.list(tip, self.now) {
+        if !self.view.list(tip, self.asked_at) {
             self.on_truncation();
         }
     }
@@ -318,11 +325,13 @@ impl Machine {
     fn on_body(&mut self, version: Version, body: Option<&[u8]>) {
         let next = version == self.view.tip + 1;
         match body.map(|body| Winner::parse(version, body)) {
-            Some(Ok(winner)) if next => self.view.advance(winner, self.now),
+            Some(Ok(winner)) if next => self.view.advance(winner, self.asked_at),
             Some(Ok(winner)) => self.view.remember(winner),
             Some(Err(error)) => self.give_up_all(&error, "the log cannot be read"),
             None if next => {
                 // R9: the attempt's answer was lost and nothing is seen of it, so the same version is tried again.
+                // R7: what was listed before the tip was read says too little.
+                self.gathered = self.gathered.take().filter(|_| !self.rules.r7_always_list);
                 self.pause = (self.unseen_attempt == Some(version)).then_some(UNSEEN_PAUSE);
                 if !self.view.reach_end() {
                     self.on_truncation();
@@ -334,19 +343,14 @@ impl Machine {
 
     fn on_put(&mut self, version: Version, winner: Winner, outcome: &PutOutcome) {
         self.failures = 0;
-        self.gathered = if self.rules.r7_always_list {
-            None
-        } else {
-            self.gathered.take()
-        };
         self.view.fresh = false;
         self.unseen_attempt = (*outcome != PutOutcome::Won).then_some(version);
         match outcome {
-            PutOutcome::Won => self.view.advance(winner, self.now),
+            PutOutcome::Won => self.view.advance(winner, self.asked_at),
             // Whose version it is shows when it is read: it may be this very attempt, sent twice.
             PutOutcome::Exists | PutOutcome::Unknown(_) if self.rules.r9_no_gap => {}
             PutOutcome::Exists | PutOutcome::Unknown(_) => {
-                self.view.advance(Winner::of(version, Vec::new()), self.now);
+                self.view.advance(Winner::of(version, Vec::new()), self.asked_at);
             }
         }
     }

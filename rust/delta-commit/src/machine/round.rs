@@ -109,7 +109,7 @@ impl Machine {
     }
 
     /// Announces the members that lost a race and are in no open window, or are about to be too old.
-    fn announce(&mut self) -> Option<Step> {
+    pub(super) fn announce(&mut self) -> Option<Step> {
         let first = self.view.tip + 1;
         let needs = |member: &Member| {
             let open = member.claim.window.is_some_and(|(_, last)| last >= first);
@@ -249,7 +249,7 @@ impl Machine {
         gathered.unread.retain(|(name, _)| !names.contains(name));
     }
 
-    fn discard(&mut self, name: String) {
+    pub(super) fn discard(&mut self, name: String) {
         if !self.garbage.contains(&name) {
             self.garbage.push(name);
         }

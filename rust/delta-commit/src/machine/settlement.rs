@@ -50,7 +50,7 @@ impl Machine {
         settlements.retain_mut(|settlement| match self.examine(settlement) {
             None => true,
             Some(Outcome::Committed(version)) => {
-                self.garbage.append(&mut settlement.claim.names);
+                self.released.append(&mut settlement.claim.names);
                 self.landed
                     .push((settlement.id, version, settlement.reason.is_some()));
                 false
@@ -62,6 +62,7 @@ impl Machine {
             }
         });
         self.settlements = settlements;
+        self.release();
     }
 
     fn settled(&self, settlement: &Settlement, outcome: Outcome) -> Verdict {
@@ -118,7 +119,21 @@ impl Machine {
                 }
             }
         }
+        if self.must_replace(&names) {
+            return self.announce();
+        }
         (!names.is_empty()).then(|| (Asked::Deletion(names.clone()), Effect::DeleteIntents(names)))
+    }
+
+    /// Whether live members are in intents that must go: they are announced elsewhere first, to keep their place.
+    fn must_replace(&mut self, names: &[String]) -> bool {
+        let mut found = false;
+        for member in &mut self.bundle {
+            let last = member.claim.names.last();
+            member.must_announce |= last.is_some_and(|name| names.contains(name));
+            found |= member.must_announce;
+        }
+        found
     }
 
     pub(super) fn on_deleted(&mut self, names: &[String]) {

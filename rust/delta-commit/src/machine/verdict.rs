@@ -27,6 +27,16 @@ impl Machine {
         {
             self.other = Some(member);
         }
+        self.release();
+    }
+
+    /// Intents of members that have their verdict are of no more use, unless another member is in them.
+    pub(super) fn release(&mut self) {
+        for name in std::mem::take(&mut self.released) {
+            if !self.bundle.iter().any(|member| member.claim.names.contains(&name)) {
+                self.discard(name);
+            }
+        }
     }
 
     fn keep(&mut self, member: &mut Member) -> bool {
@@ -39,7 +49,7 @@ impl Machine {
         match finding {
             None => true,
             Some(Finding::Landed(version)) => {
-                self.garbage.append(&mut member.claim.names);
+                self.released.append(&mut member.claim.names);
                 self.landed.push((member.id(), version, true));
                 false
             }
@@ -87,7 +97,7 @@ impl Machine {
     /// R3: a refusal is final only when nobody can land the member any more.
     pub(super) fn refuse(&mut self, member: &mut Member, error: CommitError) {
         if !self.rules.r3_no_lone_abort || member.claim.is_clear(self.view.tip) {
-            self.garbage.append(&mut member.claim.names);
+            self.released.append(&mut member.claim.names);
             self.verdicts.push((member.id(), Verdict::Commit(Err(error))));
             return;
         }
