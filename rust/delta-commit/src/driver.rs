@@ -176,7 +176,7 @@ impl Committer {
 
     /// Does the machine's work until the own verdict is there.
     fn lead(&self, desk: &Desk, id: MemberId, slot: &Slot, deadline: Instant) -> Verdict {
-        let _lead = Lead { desk };
+        let _lead = Lead { desk, id };
         loop {
             let mut state = desk.lock();
             state.deliver();
@@ -250,12 +250,17 @@ impl Drop for Answer<'_> {
 /// The lead, which goes to somebody who waits, or to nobody, when it is dropped.
 struct Lead<'a> {
     desk: &'a Desk,
+    id: MemberId,
 }
 
 impl Drop for Lead<'_> {
     fn drop(&mut self) {
         let mut state = self.desk.lock();
         state.deliver();
+        // Still there only if the store panicked under this leader, who hears nothing more.
+        if state.waiting.contains_key(&self.id) {
+            state.give_up(self.id);
+        }
         match state.waiting.first_key_value() {
             Some((_, next)) => next.tell(News::Lead),
             None => state.led = false,

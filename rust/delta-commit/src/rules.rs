@@ -3,7 +3,7 @@
 /// Which rules hold. All do, but in the simulator's mutants.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(clippy::struct_excessive_bools)] // one switch a rule
+#[expect(clippy::struct_excessive_bools, reason = "one switch a rule")]
 pub struct Rules {
     /// An intent is carried only inside its window, and only after every body since its first version was read.
     pub r1_window: bool,

@@ -1,4 +1,10 @@
 //! Actions come back from the log as they went in, and are written exactly as the protocol says.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 use std::collections::BTreeMap;
 

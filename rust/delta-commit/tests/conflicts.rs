@@ -1,4 +1,10 @@
 //! Which pairs of transactions may both commit, and what the loser is told.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 use std::collections::BTreeMap;
 
@@ -219,7 +225,7 @@ fn progress_and_domains_are_fought_over_by_name() {
 
 #[test]
 fn the_first_check_in_the_order_names_the_conflict() {
-    let everything = vec![
+    let everything = [
         Action::Add(add("x")),
         remove("a"),
         Action::DomainMetadata(DomainMetadata {

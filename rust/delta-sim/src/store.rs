@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use delta_commit::Version;
-use delta_commit::log::{BEFORE_FIRST, Effect, Event, IntentEntry, Listing, PutOutcome, StoreError, StoreErrorKind};
+use delta_commit::log::{
+    BEFORE_FIRST, Effect, Event, IntentEntry, Listing, PutOutcome, StoreError, StoreErrorKind,
+};
 
 use crate::rng::Rng;
 

@@ -27,8 +27,12 @@ fn every_schedule_keeps_every_promise() {
             Err(promise) => broken.push(format!("seed {seed}: {promise}")),
         }
     }
-    assert!(broken.is_empty(), "{} schedules, among them:\n{}", broken.len(), broken[..broken.len().min(20)].join("\n"));
-    println!("{total:?}");
+    assert!(
+        broken.is_empty(),
+        "{} schedules, among them:\n{}",
+        broken.len(),
+        broken[..broken.len().min(20)].join("\n")
+    );
     // A simulation in which nothing happens proves nothing.
     assert!(total.least() > 20, "{total:?}");
 }
@@ -44,6 +48,7 @@ fn a_schedule_repeats_itself() {
     }
 }
 
+/// The first seed whose schedule breaks a promise, and which.
 fn killer_of(mutant: Rules) -> Option<(u64, String)> {
     (0..MUTANT_SEEDS).find_map(|seed| run(seed, mutant).err().map(|promise| (seed, promise)))
 }
@@ -53,8 +58,7 @@ macro_rules! mutants {
         #[test]
         fn $name() {
             let killer = killer_of(Rules { $rule: false, ..Rules::default() });
-            let (seed, promise) = killer.expect("no seed needs the rule");
-            println!("seed {seed}: {promise}");
+            assert!(killer.is_some(), "no seed needs the rule");
         }
     )*};
 }

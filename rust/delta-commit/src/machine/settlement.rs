@@ -119,7 +119,7 @@ impl Machine {
                 }
             }
         }
-        if self.must_replace(&names) {
+        if !names.is_empty() && self.must_replace(&names) {
             return self.announce();
         }
         (!names.is_empty()).then(|| (Asked::Deletion(names.clone()), Effect::DeleteIntents(names)))

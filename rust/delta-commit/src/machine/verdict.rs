@@ -33,7 +33,11 @@ impl Machine {
     /// Intents of members that have their verdict are of no more use, unless another member is in them.
     pub(super) fn release(&mut self) {
         for name in std::mem::take(&mut self.released) {
-            if !self.bundle.iter().any(|member| member.claim.names.contains(&name)) {
+            if !self
+                .bundle
+                .iter()
+                .any(|member| member.claim.names.contains(&name))
+            {
                 self.discard(name);
             }
         }
