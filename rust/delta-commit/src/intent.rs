@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::actions::Action;
+use crate::batch::{MAX_ACTIONS, MAX_BYTES};
 use crate::error::{CommitError, Result};
 use crate::log::Version;
 use crate::path;
@@ -75,6 +76,11 @@ impl Prepared {
             transaction: Arc::new(transaction),
             lines: lines.into(),
         })
+    }
+
+    /// Whether a batch can hold it beside nothing else; larger ones are never announced.
+    pub(crate) fn fits_a_batch(&self) -> bool {
+        self.transaction.actions.len() <= MAX_ACTIONS && self.lines.len() <= MAX_BYTES
     }
 
     pub(crate) fn id(&self) -> MemberId {
@@ -183,7 +189,14 @@ fn decode_member(line: &str) -> Result<Prepared> {
             "a member of an intent is no blind append".to_owned(),
         ));
     }
-    Prepared::new(transaction)
+    let member = Prepared::new(transaction)?;
+    if member.fits_a_batch() {
+        Ok(member)
+    } else {
+        Err(CommitError::Invalid(
+            "a member of an intent is too large".to_owned(),
+        ))
+    }
 }
 
 /// What a carrier checks of an action as it would of its own.
@@ -213,4 +226,123 @@ pub(crate) fn check_carried(action: &Action) -> Result<()> {
 fn json<T: Serialize>(value: &T) -> Result<String> {
     serde_json::to_string(value)
         .map_err(|e| CommitError::Malformed(format!("an intent has no JSON form: {e}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::actions::{Add, Metadata, Txn};
+
+    fn add(path: &str) -> Action {
+        Action::Add(Add {
+            path: path.to_owned(),
+            size: 1,
+            data_change: true,
+            stats: Some(r#"{"numRecords":1}"#.to_owned()),
+            ..Add::default()
+        })
+    }
+
+    fn intent(members: Vec<Vec<Action>>) -> Intent {
+        let world = World {
+            table_id: "t".to_owned(),
+            changed_in: 3,
+        };
+        let members = members
+            .into_iter()
+            .zip(1..)
+            .map(|(actions, number)| {
+                let mut transaction = Transaction::append(MemberId::from_number(number), 4, actions);
+                transaction.reads.app_ids.insert("app \"1\"".to_owned());
+                Prepared::new(transaction).unwrap()
+            })
+            .collect();
+        Intent {
+            world,
+            first: 7,
+            members,
+        }
+    }
+
+    fn refusal(actions: Vec<Action>) -> String {
+        Intent::decode(&intent(vec![actions]).encode().unwrap())
+            .unwrap_err()
+            .to_string()
+    }
+
+    proptest! {
+        #[test]
+        fn an_intent_is_carried_as_it_was_announced(paths in prop::collection::vec("[^/.\0][^/.\0:]{0,8}", 1..6)) {
+            let announced = intent(paths.iter().map(|path| vec![add(&crate::path::encode(path))]).collect());
+            let carried = Intent::decode(&announced.encode().unwrap()).unwrap();
+            prop_assert_eq!(&carried.world, &announced.world);
+            prop_assert_eq!((carried.first, carried.last()), (7, 38));
+            prop_assert_eq!(carried.members.len(), announced.members.len());
+            for (ours, theirs) in carried.members.iter().zip(&announced.members) {
+                prop_assert_eq!(ours.id(), theirs.id());
+                prop_assert_eq!(&ours.lines, &theirs.lines);
+                prop_assert_eq!(&ours.transaction.reads.app_ids, &theirs.transaction.reads.app_ids);
+            }
+        }
+
+        #[test]
+        fn half_an_intent_is_none(cut in 0.0..1.0_f64) {
+            let whole = intent(vec![vec![add("a")], vec![add("b")]]).encode().unwrap();
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+            let cut = (cut * (whole.len() - 1) as f64) as usize;
+            prop_assert!(Intent::decode(&whole[..cut]).is_err());
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), text in any::<String>()) {
+            let _ = Intent::decode(&bytes);
+            let _ = Intent::decode(text.as_bytes());
+            let _ = first_of_name(&text);
+        }
+    }
+
+    #[test]
+    fn only_what_an_own_caller_could_write_is_carried() {
+        let progress = Action::Txn(Txn::default());
+        assert!(Intent::decode(&intent(vec![vec![add("a"), progress]]).encode().unwrap()).is_ok());
+        assert!(refusal(vec![Action::Metadata(Metadata::default())]).contains("no blind append"));
+        assert!(refusal(vec![]).contains("no blind append"));
+        assert!(refusal(vec![add("../a")]).contains("inside the table"));
+        assert!(refusal(vec![add("a"), add("a")]).contains("two add actions"));
+        let wrong = |change: fn(&mut Add)| {
+            let mut file = Add {
+                path: "a".to_owned(),
+                ..Add::default()
+            };
+            change(&mut file);
+            refusal(vec![Action::Add(file)])
+        };
+        assert!(wrong(|file| file.size = -1).contains("size"));
+        assert!(wrong(|file| file.stats = Some("[1]".to_owned())).contains("statistics"));
+        let many = (0..=MAX_ACTIONS).map(|n| add(&n.to_string())).collect();
+        assert!(refusal(many).contains("too large"));
+    }
+
+    #[test]
+    fn later_formats_are_left_alone() {
+        let body = String::from_utf8(intent(vec![vec![add("a")]]).encode().unwrap()).unwrap();
+        let later = body.replace(r#""format":1"#, r#""format":2"#);
+        assert!(
+            Intent::decode(later.as_bytes())
+                .unwrap_err()
+                .to_string()
+                .contains("format 2")
+        );
+    }
+
+    #[test]
+    fn a_name_tells_its_window() {
+        let name = name(7, MemberId::from_number(1), 2);
+        assert_eq!(first_of_name(&name), Some(7));
+        for other in ["", "x.json", "7-x.json", ".tmp", "00000000000000000007.json"] {
+            assert_eq!(first_of_name(other), None, "{other}");
+        }
+    }
 }

@@ -380,6 +380,19 @@ fn in_commit_timestamps_come_first_and_rise() {
 }
 
 #[test]
+fn what_the_dead_left_behind_is_removed_after_an_hour() {
+    let table = table();
+    let staging = table.path().join("_spillway/staging");
+    let old = std::fs::File::create(staging.join("old")).unwrap();
+    old.set_modified(std::time::SystemTime::now() - Duration::from_secs(3_700))
+        .unwrap();
+    std::fs::write(staging.join("new"), "").unwrap();
+    local(table.path()).commit(append("a"), soon()).unwrap();
+    assert!(!staging.join("old").exists());
+    assert!(staging.join("new").exists());
+}
+
+#[test]
 fn a_version_is_created_once_and_readable_by_others() {
     let table = table();
     let store = LocalLogStore::new(table.path());

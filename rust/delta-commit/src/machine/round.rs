@@ -39,9 +39,9 @@ impl Machine {
         }
         let mut left = VecDeque::new();
         while let Some(member) = self.waiting_blind.pop_front() {
-            actions += member.prepared.transaction.actions.len();
-            bytes += member.prepared.lines.len();
-            if !self.bundle.is_empty() && (actions > MAX_ACTIONS || bytes > MAX_BYTES) {
+            let more = actions + member.prepared.transaction.actions.len();
+            let longer = bytes + member.prepared.lines.len();
+            if !self.bundle.is_empty() && (more > MAX_ACTIONS || longer > MAX_BYTES) {
                 left.push_back(member);
                 break;
             }
@@ -52,6 +52,7 @@ impl Machine {
                 continue;
             }
             in_flight.extend(mine);
+            (actions, bytes) = (more, longer);
             self.bundle.push(member);
         }
         left.append(&mut self.waiting_blind);
@@ -113,7 +114,7 @@ impl Machine {
         let first = self.view.tip + 1;
         let needs = |member: &Member| {
             let open = member.claim.window.is_some_and(|(_, last)| last >= first);
-            member.lost > 0 && (!open || member.must_announce) && fits(&member.prepared)
+            member.lost > 0 && (!open || member.must_announce) && member.prepared.fits_a_batch()
         };
         let members: Vec<Prepared> = self
             .bundle
@@ -360,10 +361,6 @@ impl Machine {
             !doubled && world
         })
     }
-}
-
-fn fits(member: &Prepared) -> bool {
-    member.transaction.actions.len() <= MAX_ACTIONS && member.lines.len() <= MAX_BYTES
 }
 
 fn app_ids(member: &Member) -> Vec<String> {

@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::log::{
     BEFORE_FIRST, IntentEntry, Listing, LogStore, PutOutcome, StoreError, StoreErrorKind, Version,
@@ -19,6 +19,9 @@ use crate::path;
 
 /// Threads that sync data files side by side: the device does several at the price of one.
 const SYNC_THREADS: usize = 8;
+
+/// A file in the making that is older was left behind: nobody takes so long.
+const ABANDONED: Duration = Duration::from_secs(3_600);
 
 /// The log of a table in a directory of this machine.
 ///
@@ -77,6 +80,21 @@ impl LocalLogStore {
             .take_while(|ancestor| ancestor.starts_with(&self.root))
             .chain(above)
             .try_for_each(sync)
+    }
+
+    /// Removes what processes left behind that died while they wrote.
+    fn sweep(&self) {
+        // Nothing depends on it, so what cannot be read or removed stays.
+        let Ok(entries) = fs::read_dir(&self.staging) else {
+            return;
+        };
+        for entry in entries.flatten() {
+            let modified = entry.metadata().and_then(|metadata| metadata.modified());
+            let age = modified.ok().and_then(|at| at.elapsed().ok());
+            if age.is_some_and(|age| age > ABANDONED) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
     }
 
     fn create_version(&self, place: &Path, body: &[u8]) -> io::Result<PutOutcome> {
@@ -148,6 +166,7 @@ impl LocalLogStore {
 
 impl LogStore for LocalLogStore {
     fn find_tip(&self) -> Result<Version, StoreError> {
+        self.sweep();
         let listed = (|| {
             let mut tip = BEFORE_FIRST;
             for entry in fs::read_dir(&self.log)? {
