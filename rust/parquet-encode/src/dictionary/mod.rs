@@ -11,6 +11,7 @@ mod bytes;
 mod hash;
 mod keys;
 mod numbers;
+mod rank;
 mod used;
 
 pub use bytes::{ByteDictionary, Entries};

@@ -125,7 +125,9 @@ impl Chooser {
                 dictionary: false,
                 encoding: best.encoding,
             };
-            if let (Some(dictionary), Some(half)) = (dictionary, halves[index].as_ref()) {
+            // Without repeats nothing is saved, and weighing would cost the most.
+            let repeats = |sample: &&Sample| (1..sample.values).contains(&sample.distinct);
+            if let (Some(dictionary), Some(half)) = (dictionary.filter(repeats), halves[index].as_ref()) {
                 let expected = self.rows.saturating_mul(values) / row_count;
                 let weights = scale.weigh(dictionary)?;
                 leaf.choice.dictionary = pays(dictionary, weights, half.distinct, best.weight, expected);
