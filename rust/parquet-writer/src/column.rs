@@ -52,7 +52,12 @@ pub(crate) fn encoder(
     match choices {
         [choice] if is_flat(schema.encoded.field(field).data_type()) => {
             let column = schema.parquet.column(first_leaf);
-            Ok(Box::new(flat::FlatEncoder::new(column, *choice, options.page_bytes, pages.chunk())))
+            Ok(Box::new(flat::FlatEncoder::new(
+                column,
+                *choice,
+                options.page_bytes,
+                pages.chunk(),
+            )))
         }
         _ => crate_encoder::encoder(schema, (field, first_leaf), choices, pages, options),
     }

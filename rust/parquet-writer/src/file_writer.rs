@@ -315,7 +315,11 @@ impl OpenFile {
         let carried = Arc::clone(&self.schema.carried);
         let mut feed = Feed::new(columns, rows, &carried, options.row_group_rows);
         loop {
-            let position = self.row_group.as_ref().map(RowGroup::position).unwrap_or_default();
+            let position = self
+                .row_group
+                .as_ref()
+                .map(RowGroup::position)
+                .unwrap_or_default();
             let Some(run) = feed.next(position, &mut self.carry)? else {
                 break;
             };

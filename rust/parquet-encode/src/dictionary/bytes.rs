@@ -122,7 +122,8 @@ impl ByteDictionary {
         self.table.reset(self.table.slots.len());
         for (number, index) in (1..).zip(&order) {
             let mut entry = entries[*index as usize];
-            self.page.extend_from_slice(&entry.len.to_le_bytes()[..self.prefix]);
+            self.page
+                .extend_from_slice(&entry.len.to_le_bytes()[..self.prefix]);
             let start = self.page.len() as u32;
             self.page.extend_from_slice(entry.bytes(&page));
             entry.start = start;

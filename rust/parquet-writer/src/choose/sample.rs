@@ -26,6 +26,13 @@ pub(super) struct Sample {
     pages: ChunkPages,
 }
 
+impl Sample {
+    /// Whether it has a dictionary with fewer entries than there are values.
+    pub fn repeats(&self) -> bool {
+        (1..self.values).contains(&self.distinct)
+    }
+}
+
 /// Encodes samples and weighs what comes out.
 pub(super) struct Scale<'a> {
     schema: &'a FileSchema,
@@ -46,9 +53,9 @@ impl<'a> Scale<'a> {
         })
     }
 
-    /// Compressed bytes of a sample's data pages and of its dictionary page.
+    /// What a sample's data pages and its dictionary page weigh.
     pub fn weigh(&mut self, sample: &Sample) -> Result<(usize, usize)> {
-        sample.pages.pressed(&mut self.press)
+        sample.pages.weight(&mut self.press)
     }
 
     /// The samples of the leaves that have a choice, encoded as it says; `None` for the others.
@@ -83,7 +90,13 @@ impl<'a> Scale<'a> {
             encoding: Encoding::PLAIN,
         };
         let choices: Vec<_> = choices.iter().map(|choice| choice.unwrap_or(plain)).collect();
-        column::encoder(self.schema, (field, first_leaf), &choices, &self.pages, self.options)
+        column::encoder(
+            self.schema,
+            (field, first_leaf),
+            &choices,
+            &self.pages,
+            self.options,
+        )
     }
 }
 

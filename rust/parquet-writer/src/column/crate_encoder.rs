@@ -53,7 +53,9 @@ pub(super) fn encoder(
     options: &WriterOptions,
 ) -> Result<Box<dyn FieldEncoder>> {
     let factory = Arc::new(ChunkFactory::new(Arc::clone(pages)));
-    let paths = schema.parquet.columns()[first_leaf..].iter().map(|column| column.path().clone());
+    let paths = schema.parquet.columns()[first_leaf..]
+        .iter()
+        .map(|column| column.path().clone());
     let columns: Vec<_> = paths.zip(choices.iter().copied()).collect();
     let properties = choose::properties(options, &columns);
     let arrow = Arc::new(Schema::new(vec![Arc::clone(&schema.encoded.fields()[field])]));
@@ -62,7 +64,9 @@ pub(super) fn encoder(
     let store = Arc::clone(&factory) as Arc<dyn PageStoreFactory>;
     let writers = ArrowRowGroupWriterFactory::new(&file, arrow).with_page_store_factory(store);
     let writers = writers.create_column_writers(0)?.into_iter();
-    let leaves = writers.zip(factory.take_chunks()).map(|(writer, pages)| LeafWriter { writer, pages });
+    let leaves = writers
+        .zip(factory.take_chunks())
+        .map(|(writer, pages)| LeafWriter { writer, pages });
     Ok(Box::new(CrateEncoder {
         field: Arc::clone(&schema.encoded.fields()[field]),
         leaves: leaves.collect(),

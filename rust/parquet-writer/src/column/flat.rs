@@ -97,7 +97,12 @@ impl FlatEncoder {
     }
 
     /// Encodes all rows of a run; without values, all of them are null.
-    fn write_rows(&mut self, run: Option<&Values<'_>>, nulls: Option<&NullBuffer>, rows: usize) -> Result<()> {
+    fn write_rows(
+        &mut self,
+        run: Option<&Values<'_>>,
+        nulls: Option<&NullBuffer>,
+        rows: usize,
+    ) -> Result<()> {
         let mut start = 0;
         while start < rows {
             let end = rows.min(start + PIECE_ROWS);
@@ -113,7 +118,7 @@ impl FlatEncoder {
                 None => 0,
             };
             let full = run.is_some() && taken < valid;
-            let rows = if full { rows_before(&piece, taken) } else { room };
+            let rows = if full { piece.rows_with(taken) } else { room };
             self.append_levels(nulls, Piece { rows, ..piece }, taken);
             self.page_rows += rows;
             self.page_nulls += rows - taken;
@@ -136,10 +141,24 @@ impl FlatEncoder {
         if rows == 0 {
             return 0;
         }
-        let levels = if self.is_nullable() { (self.page_rows + rows) / 8 + 16 } else { 0 };
-        let room = self.page_bytes.saturating_sub(levels);
-        let fitting = run.map_or(rows, |run| self.values.fitting(run, piece(nulls, start, rows), room));
-        if self.page_rows == 0 { fitting.max(1) } else { fitting }
+        let room = self.page_bytes.saturating_sub(self.most_level_bytes());
+        let fitting = run.map_or(rows, |run| {
+            self.values.fitting(run, piece(nulls, start, rows), room)
+        });
+        if self.page_rows == 0 {
+            fitting.max(1)
+        } else {
+            fitting
+        }
+    }
+
+    /// What levels may take of a page.
+    fn most_level_bytes(&self) -> usize {
+        if self.is_nullable() {
+            PAGE_ROWS.min(self.page_bytes) / 8 + 16
+        } else {
+            0
+        }
     }
 
     fn append_levels(&mut self, nulls: Option<&NullBuffer>, piece: Piece<'_>, valid: usize) {
@@ -151,7 +170,8 @@ impl FlatEncoder {
             Some(nulls) => {
                 let bits = nulls.inner();
                 let start = bits.offset() + piece.start;
-                self.validity.append_packed_range(start..start + piece.rows, bits.values());
+                self.validity
+                    .append_packed_range(start..start + piece.rows, bits.values());
             }
         }
     }
@@ -170,10 +190,16 @@ impl FlatEncoder {
         if let Some(width) = self.index_widths[class] {
             return Ok(width);
         }
-        let mut size = |width| self.pages.pressed_size(&mut |out| {
-            self.values.encode(width, out);
-        });
-        let width = if size(whole_bytes)? < size(0)? { whole_bytes } else { 0 };
+        let mut size = |width| {
+            self.pages.pressed_size(&mut |out| {
+                self.values.encode(width, out);
+            })
+        };
+        let width = if size(whole_bytes)? < size(0)? {
+            whole_bytes
+        } else {
+            0
+        };
         self.index_widths[class] = Some(width);
         Ok(width)
     }
@@ -184,31 +210,33 @@ impl FlatEncoder {
         }
         let index_width = self.index_width()?;
         let nullable = self.is_nullable();
-        let Self { values, validity, page_rows, page_nulls, .. } = self;
+        let Self {
+            values,
+            validity,
+            page_rows,
+            page_nulls,
+            ..
+        } = self;
         let mut encoding = PageEncoding::Plain;
         self.pages.add(&mut |out| {
             if nullable {
                 append_levels(validity, *page_rows, *page_nulls, out);
             }
             encoding = values.encode(index_width, out);
-            Content::Data { values: *page_rows, encoding, statistics: None }
+            Content::Data {
+                values: *page_rows,
+                encoding,
+                statistics: None,
+            }
         })?;
         let facts = self.values.finish();
-        self.account.note_page((encoding, &facts), self.page_rows, self.page_nulls, nullable);
+        self.account
+            .note_page((encoding, &facts), self.page_rows, self.page_nulls, nullable);
         self.validity.truncate(0);
         self.page_rows = 0;
         self.page_nulls = 0;
         Ok(())
     }
-}
-
-/// How many rows of a piece come before its valid value number `taken`.
-fn rows_before(piece: &Piece<'_>, taken: usize) -> usize {
-    let Some(validity) = piece.validity else {
-        return taken;
-    };
-    let mut valid = (0..piece.rows).filter(|row| validity.get(*row));
-    valid.nth(taken).unwrap_or(piece.rows)
 }
 
 /// The levels of a page: V1, behind their length.
@@ -221,16 +249,29 @@ fn append_levels(validity: &BooleanBufferBuilder, rows: usize, nulls: usize, out
 }
 
 fn piece(nulls: Option<&NullBuffer>, start: usize, rows: usize) -> Piece<'_> {
-    let validity = nulls.and_then(source::validity).map(|bits| bits.slice(start, rows));
+    let validity = nulls
+        .and_then(source::validity)
+        .map(|bits| bits.slice(start, rows));
     let validity = validity.filter(|bits| bits.count_ones() < rows);
-    Piece { start, rows, validity }
+    Piece {
+        start,
+        rows,
+        validity,
+    }
 }
 
 /// Values of the column's physical type, in the encodings that were chosen.
 fn page_values(column: &ColumnDescriptor, choice: Choice) -> Box<dyn PageValues> {
-    let limits = choice.dictionary.then(|| Limits { bytes: DICTIONARY_BYTES, ..Limits::default() });
+    let limits = choice.dictionary.then(|| Limits {
+        bytes: DICTIONARY_BYTES,
+        ..Limits::default()
+    });
     let encoding = page_encoding(choice.encoding);
-    let order = if is_unsigned(column) { Order::Unsigned } else { Order::Signed };
+    let order = if is_unsigned(column) {
+        Order::Unsigned
+    } else {
+        Order::Signed
+    };
     let width = || usize::try_from(column.type_length()).unwrap_or(0);
     match column.physical_type() {
         Type::BOOLEAN => Box::new(Bools::new(encoding)),
@@ -280,7 +321,13 @@ fn chunk_encoding(encoding: PageEncoding) -> Encoding {
 }
 
 impl Account {
-    fn note_page(&mut self, (encoding, facts): (PageEncoding, &PageFacts), rows: usize, nulls: usize, nullable: bool) {
+    fn note_page(
+        &mut self,
+        (encoding, facts): (PageEncoding, &PageFacts),
+        rows: usize,
+        nulls: usize,
+        nullable: bool,
+    ) {
         self.rows += rows;
         self.nulls += nulls;
         let signed = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
@@ -298,7 +345,8 @@ impl Account {
         self.offset_index.append_row_count(signed(rows));
         self.offset_index.append_offset_and_size(0, 0);
         if let Some(bytes) = facts.value_bytes {
-            self.offset_index.append_unencoded_byte_array_data_bytes(i64::try_from(bytes).ok());
+            self.offset_index
+                .append_unencoded_byte_array_data_bytes(i64::try_from(bytes).ok());
             self.value_bytes = self.value_bytes.map(|sum| sum + bytes);
         }
         let encoding = chunk_encoding(encoding);
@@ -308,23 +356,37 @@ impl Account {
         }
     }
 
-    fn close(self, column: ColumnDescPtr, values: &dyn PageValues, has_dictionary: bool) -> Result<ColumnCloseResult> {
+    fn close(
+        self,
+        column: ColumnDescPtr,
+        values: &dyn PageValues,
+        has_dictionary: bool,
+    ) -> Result<ColumnCloseResult> {
         let mut mask: Vec<_> = self.encodings.iter().map(|(encoding, _)| *encoding).collect();
         let mut stats: Vec<_> = self
             .encodings
             .iter()
-            .map(|&(encoding, count)| PageEncodingStats { page_type: PageType::DATA_PAGE, encoding, count })
+            .map(|&(encoding, count)| PageEncodingStats {
+                page_type: PageType::DATA_PAGE,
+                encoding,
+                count,
+            })
             .collect();
         if column.max_def_level() > 0 {
             mask.push(Encoding::RLE);
         }
         if has_dictionary {
             mask.push(Encoding::PLAIN);
-            let page = PageEncodingStats { page_type: PageType::DICTIONARY_PAGE, encoding: Encoding::PLAIN, count: 1 };
+            let page = PageEncodingStats {
+                page_type: PageType::DICTIONARY_PAGE,
+                encoding: Encoding::PLAIN,
+                count: 1,
+            };
             stats.insert(0, page);
         }
         let nullable = column.max_def_level() > 0;
-        let histogram = nullable.then(|| LevelHistogram::from(vec![long(self.nulls), long(self.rows - self.nulls)]));
+        let histogram =
+            nullable.then(|| LevelHistogram::from(vec![long(self.nulls), long(self.rows - self.nulls)]));
         let metadata = ColumnChunkMetaData::builder(column)
             .set_encodings_mask(EncodingMask::new_from_encodings(mask.iter()))
             .set_page_encoding_stats(stats)
@@ -363,7 +425,11 @@ impl FieldEncoder for FlatEncoder {
         let values = if all_null {
             None
         } else {
-            Some(source::values(&data, (self.column.physical_type(), width), &mut scratch)?)
+            Some(source::values(
+                &data,
+                (self.column.physical_type(), width),
+                &mut scratch,
+            )?)
         };
         if let Some(values) = &values {
             self.values.begin(values);
@@ -384,12 +450,22 @@ impl FieldEncoder for FlatEncoder {
     }
 
     fn close(mut self: Box<Self>, each: &mut dyn FnMut(EncodedChunk) -> Result<()>) -> Result<()> {
-        self.finish_page().map_err(|error| in_column(&self.column, error))?;
-        let Self { column, values, pages, account, .. } = *self;
+        self.finish_page()
+            .map_err(|error| in_column(&self.column, error))?;
+        let Self {
+            column,
+            values,
+            pages,
+            account,
+            ..
+        } = *self;
         if let Some((page, entries)) = values.dictionary() {
             pages.add(&mut |out| {
                 out.extend_from_slice(page);
-                Content::Dictionary { entries, sorted: false }
+                Content::Dictionary {
+                    entries,
+                    sorted: false,
+                }
             })?;
         }
         let close = account.close(column, values.as_ref(), values.dictionary().is_some())?;
@@ -411,7 +487,9 @@ fn plain_values(run: &ArrayRef) -> Result<ArrayRef> {
 
 fn in_column(column: &ColumnDescriptor, error: WriteError) -> WriteError {
     match error {
-        WriteError::Encode(message) => WriteError::Encode(format!("column {:?}: {message}", column.path().string())),
+        WriteError::Encode(message) => {
+            WriteError::Encode(format!("column {:?}: {message}", column.path().string()))
+        }
         other => other,
     }
 }

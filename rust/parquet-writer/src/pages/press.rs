@@ -27,7 +27,7 @@ pub(crate) struct Press {
 
 enum Codec {
     Zstd(zstd::bulk::Compressor<'static>),
-    Snappy(snap::raw::Encoder),
+    Snappy(Box<snap::raw::Encoder>),
     Lz4,
     Gzip(flate2::Compression),
     Brotli(brotli::enc::BrotliEncoderParams),
@@ -69,7 +69,7 @@ impl Press {
         let codec = match compression {
             Compression::UNCOMPRESSED => Codec::None,
             Compression::ZSTD(level) => Codec::Zstd(zstd::bulk::Compressor::new(level.compression_level())?),
-            Compression::SNAPPY => Codec::Snappy(snap::raw::Encoder::new()),
+            Compression::SNAPPY => Codec::Snappy(Box::new(snap::raw::Encoder::new())),
             Compression::LZ4_RAW => Codec::Lz4,
             Compression::GZIP(level) => Codec::Gzip(flate2::Compression::new(level.compression_level())),
             Compression::BROTLI(level) => Codec::Brotli(brotli_parameters(level.compression_level())),

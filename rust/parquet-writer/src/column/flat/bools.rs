@@ -46,7 +46,7 @@ impl PageValues for Bools {
     fn begin(&mut self, _: &Values<'_>) {}
 
     fn fitting(&self, _: &Values<'_>, piece: Piece<'_>, page: usize) -> usize {
-        (page * 8).saturating_sub(self.bits.len()).min(piece.rows)
+        piece.rows_with((page * 8).saturating_sub(self.bits.len()))
     }
 
     fn append(&mut self, run: &Values<'_>, piece: Piece<'_>) -> Result<usize> {

@@ -5,7 +5,6 @@ use std::cmp::Ordering;
 use parquet::basic::BoundaryOrder;
 use parquet::data_type::{ByteArray, FixedLenByteArray};
 use parquet::file::statistics::{Statistics, ValueStatistics};
-use parquet_encode::bitmap::Bitmap;
 use parquet_encode::byte_arrays::{ByteArrays, FixedSize, Offsets, Rows, Views};
 use parquet_encode::delta_bytes::{self, LengthScratch};
 use parquet_encode::dictionary::{ByteDictionary, KeyMap, Limits, UsedEntries};
@@ -78,7 +77,8 @@ pub(super) struct Bytes {
     /// The page as it will be, but for lengths that are packed when it is finished.
     data: Vec<u8>,
     lengths: Vec<i32>,
-    value_bytes: u64,
+    /// Bytes of the page's values, without lengths.
+    unencoded: u64,
     /// Least and greatest of the values in `data`.
     range: Option<(Vec<u8>, Vec<u8>)>,
     ranges: Ranges<Vec<u8>>,
@@ -107,7 +107,7 @@ impl Bytes {
             indices: Vec::new(),
             data: Vec::new(),
             lengths: Vec::new(),
-            value_bytes: 0,
+            unencoded: 0,
             range: None,
             ranges: Ranges::new(meaning.compare()),
             skipped: Skipped::default(),
@@ -120,7 +120,10 @@ impl Bytes {
     }
 
     fn taker(&mut self) -> (Adding<'_>, &mut Skipped) {
-        let packs_lengths = matches!(self.encoding, Encoding::DeltaLengthByteArray | Encoding::DeltaByteArray);
+        let packs_lengths = matches!(
+            self.encoding,
+            Encoding::DeltaLengthByteArray | Encoding::DeltaByteArray
+        );
         let form = match self.width {
             Some(_) => Form::Joined,
             None if packs_lengths => Form::JoinedWithLengths,
@@ -133,7 +136,7 @@ impl Bytes {
             indices: &mut self.indices,
             data: &mut self.data,
             lengths: &mut self.lengths,
-            value_bytes: &mut self.value_bytes,
+            unencoded: &mut self.unencoded,
             range: &mut self.range,
         };
         (adding, &mut self.skipped)
@@ -144,7 +147,10 @@ impl Bytes {
         let taken = match self.dictionary.as_mut().filter(|_| self.indexed && self.mapped) {
             Some(dictionary) => {
                 let taken = dictionary.encode_keys(&rows, values, &mut self.keys, &mut self.indices);
-                self.value_bytes += bytes_of(&Picked { values, rows: &rows[..taken] });
+                self.unencoded += bytes_of(&Picked {
+                    values,
+                    rows: &rows[..taken],
+                });
                 taken
             }
             None => self.taker().0.take(&Picked { values, rows: &rows }),
@@ -157,7 +163,10 @@ impl Bytes {
         match &self.dictionary {
             Some(dictionary) if self.indexed => {
                 let rows = self.used.of(&self.indices, dictionary.len());
-                self.meaning.range(&Picked { values: &dictionary.entries(), rows })
+                self.meaning.range(&Picked {
+                    values: &dictionary.entries(),
+                    rows,
+                })
             }
             _ => self.range.take(),
         }
@@ -171,7 +180,10 @@ impl Bytes {
             end
         });
         let offsets: Vec<i32> = std::iter::once(0).chain(ends).collect();
-        let values = Offsets { offsets: &offsets, data: &self.data };
+        let values = Offsets {
+            offsets: &offsets,
+            data: &self.data,
+        };
         delta_bytes::encode_delta_byte_array(&values, &mut self.prefixes, out);
     }
 
@@ -183,8 +195,10 @@ impl Bytes {
             Meaning::Decimal | Meaning::HalfFloat => return ((min.clone(), true), (max.clone(), true)),
         };
         let lower = stats::lower_bound(min, BOUND_BYTES, content);
-        let upper = stats::upper_bound(max, BOUND_BYTES, content)
-            .map_or_else(|| (max.clone(), true), |bound| (bound.bytes.into_owned(), bound.exact));
+        let upper = stats::upper_bound(max, BOUND_BYTES, content).map_or_else(
+            || (max.clone(), true),
+            |bound| (bound.bytes.into_owned(), bound.exact),
+        );
         ((lower.bytes.into_owned(), lower.exact), upper)
     }
 }
@@ -208,7 +222,7 @@ struct Adding<'a> {
     indices: &'a mut Vec<u32>,
     data: &'a mut Vec<u8>,
     lengths: &'a mut Vec<i32>,
-    value_bytes: &'a mut u64,
+    unencoded: &'a mut u64,
     range: &'a mut Option<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -218,14 +232,18 @@ impl Taker for Adding<'_> {
     fn take<V: ByteArrays>(self, values: &V) -> usize {
         if let Some(dictionary) = self.dictionary {
             let taken = dictionary.encode(values, self.indices);
-            let taken_values = Rows { values, start: 0, count: taken };
-            *self.value_bytes += bytes_of(&taken_values);
+            let taken_values = Rows {
+                values,
+                start: 0,
+                count: taken,
+            };
+            *self.unencoded += bytes_of(&taken_values);
             return taken;
         }
         if let Some(range) = self.meaning.range(values) {
             widen(self.range, range, self.meaning.compare());
         }
-        *self.value_bytes += bytes_of(values);
+        *self.unencoded += bytes_of(values);
         match self.form {
             Form::Plain => plain::encode_byte_arrays(values, self.data),
             Form::Joined => plain::encode_fixed_size(values, self.data),
@@ -260,48 +278,62 @@ fn widen(
     }
 }
 
-/// Counts how many values go into a page.
-fn rows_within(lengths: impl Iterator<Item = usize>, room: usize) -> usize {
+/// How many rows go into `room` bytes, each value with its length; nulls take nothing.
+fn rows_within(lengths: impl Iterator<Item = Option<usize>>, room: usize) -> usize {
     let mut used = 0;
     lengths
         .take_while(|length| {
-            used += length + size_of::<u32>();
+            used += length.map_or(0, |length| length + size_of::<u32>());
             used <= room
         })
         .count()
 }
 
-/// As [`rows_within`], of rows whose values `rows` names in a dictionary; those of nulls name anything.
-fn keyed_within(values: &Values<'_>, rows: &[u32], validity: Option<&Bitmap<'_>>, room: usize) -> usize {
-    let valid = |at: usize| validity.is_none_or(|validity| validity.get(at));
-    let length = |row: u32| match values {
+/// How many rows of a piece have values that go into `room` bytes.
+fn piece_within(values: &Values<'_>, piece: Piece<'_>, room: usize) -> usize {
+    match values {
+        // What lies under nulls is counted in: if even that fits, everything does.
+        Values::Small(values) if span(values, piece) <= room => piece.rows,
+        Values::Large(values) if span(values, piece) <= room => piece.rows,
+        Values::Small(values) => rows_within(piece.lengths(|row| values.value_len(row)), room),
+        Values::Large(values) => rows_within(piece.lengths(|row| values.value_len(row)), room),
+        Values::Views { views, buffers } => {
+            let views = Views { views, buffers };
+            rows_within(piece.lengths(|row| views.value_len(row)), room)
+        }
+        Values::Fixed(values) => piece.rows_with(room / values.width.max(1)),
+        Values::Keys { keys, values, .. } => {
+            let mut rows = Vec::new();
+            keys.rows(
+                Piece {
+                    validity: None,
+                    ..piece
+                },
+                &mut rows,
+            );
+            let length = |row: usize| keyed_length(values, rows[row - piece.start]);
+            rows_within(piece.lengths(length), room)
+        }
+        _ => piece.rows,
+    }
+}
+
+/// The length of the value that a valid key names.
+fn keyed_length(values: &Values<'_>, row: u32) -> usize {
+    match values {
         Values::Small(values) => values.value_len(row as usize),
         Values::Large(values) => values.value_len(row as usize),
         Values::Views { views, buffers } => Views { views, buffers }.value_len(row as usize),
         Values::Fixed(values) => values.width,
         _ => 0,
-    };
-    rows_within((0..rows.len()).map(|at| if valid(at) { length(rows[at]) } else { 0 }), room)
-}
-
-impl Bytes {
-    fn lengths_within(values: &Values<'_>, piece: Piece<'_>, room: usize) -> usize {
-        let end = piece.start + piece.rows;
-        let within = |len: &dyn Fn(usize) -> usize| rows_within((piece.start..end).map(len), room);
-        match values {
-            Values::Small(values) if span(values, piece) <= room => piece.rows,
-            Values::Large(values) if span(values, piece) <= room => piece.rows,
-            Values::Small(values) => within(&|row| values.value_len(row)),
-            Values::Large(values) => within(&|row| values.value_len(row)),
-            Values::Views { views, buffers } => within(&|row| Views { views, buffers }.value_len(row)),
-            Values::Fixed(values) => (room / values.width.max(1)).min(piece.rows),
-            _ => piece.rows,
-        }
     }
 }
 
 fn span<O: Copy + Into<i64>>(values: &Offsets<'_, O>, piece: Piece<'_>) -> usize {
-    values.joined(piece.start, piece.start + piece.rows).map_or(0, <[u8]>::len) + piece.rows * size_of::<u32>()
+    values
+        .joined(piece.start, piece.start + piece.rows)
+        .map_or(0, <[u8]>::len)
+        + piece.rows * size_of::<u32>()
 }
 
 impl PageValues for Bytes {
@@ -316,22 +348,10 @@ impl PageValues for Bytes {
 
     fn fitting(&self, run: &Values<'_>, piece: Piece<'_>, page: usize) -> usize {
         if self.indexed {
-            return (page / size_of::<u32>()).saturating_sub(self.indices.len()).min(piece.rows);
+            return piece.rows_with((page / size_of::<u32>()).saturating_sub(self.indices.len()));
         }
         let held = self.data.len() + self.lengths.len() * size_of::<i32>();
-        let room = page.saturating_sub(held);
-        match run {
-            Values::Keys { keys, values, .. } => {
-                let mut rows = Vec::new();
-                let all = Piece { validity: None, ..piece };
-                keys.rows(all, &mut rows);
-                match &piece.validity {
-                    _ if rows.is_empty() => 0,
-                    validity => keyed_within(values, &rows, validity.as_ref(), room),
-                }
-            }
-            values => Self::lengths_within(values, piece, room),
-        }
+        piece_within(run, piece, page.saturating_sub(held))
     }
 
     fn append(&mut self, run: &Values<'_>, piece: Piece<'_>) -> Result<usize> {
@@ -373,7 +393,11 @@ impl PageValues for Bytes {
     fn encode(&mut self, index_width: u8, out: &mut Vec<u8>) -> Encoding {
         let dictionary = self.dictionary.as_ref().filter(|_| self.indexed);
         if let Some(dictionary) = dictionary.filter(|dictionary| !dictionary.is_empty()) {
-            rle::encode_indices_in(&self.indices, rle::index_width(dictionary.len()).max(index_width), out);
+            rle::encode_indices_in(
+                &self.indices,
+                rle::index_width(dictionary.len()).max(index_width),
+                out,
+            );
             return Encoding::RleDictionary;
         }
         match (self.encoding, self.width) {
@@ -388,7 +412,11 @@ impl PageValues for Bytes {
                 return Encoding::DeltaByteArray;
             }
             (Encoding::DeltaByteArray, Some(width)) => {
-                let values = FixedSize { data: &self.data, width, count: self.data.len() / width };
+                let values = FixedSize {
+                    data: &self.data,
+                    width,
+                    count: self.data.len() / width,
+                };
                 delta_bytes::encode_delta_byte_array(&values, &mut self.prefixes, out);
                 return Encoding::DeltaByteArray;
             }
@@ -410,7 +438,7 @@ impl PageValues for Bytes {
                 let (min, max) = self.short(range);
                 (min.0, max.0)
             }),
-            value_bytes: self.width.is_none().then_some(self.value_bytes),
+            value_bytes: self.width.is_none().then_some(self.unencoded),
         };
         if let Some(range) = range {
             self.ranges.note(range);
@@ -418,12 +446,15 @@ impl PageValues for Bytes {
         self.indices.clear();
         self.data.clear();
         self.lengths.clear();
-        self.value_bytes = 0;
+        self.unencoded = 0;
         facts
     }
 
     fn dictionary(&self) -> Option<(&[u8], usize)> {
-        let dictionary = self.dictionary.as_ref().filter(|dictionary| !dictionary.is_empty())?;
+        let dictionary = self
+            .dictionary
+            .as_ref()
+            .filter(|dictionary| !dictionary.is_empty())?;
         Some((dictionary.page(), dictionary.len()))
     }
 

@@ -53,7 +53,10 @@ macro_rules! integer {
                 }
                 let first = values.first()?.cast_unsigned();
                 let (min, max) = values.iter().fold((first, first), |(min, max), value| {
-                    (min.min(value.cast_unsigned()), max.max(value.cast_unsigned()))
+                    (
+                        min.min(value.cast_unsigned()),
+                        max.max(value.cast_unsigned()),
+                    )
                 });
                 Some((min.cast_signed(), max.cast_signed()))
             }
@@ -151,40 +154,38 @@ impl<T: Number> Numbers<T> {
 
     fn append_slots(&mut self, slots: &[T], piece: Piece<'_>) -> usize {
         let valid = piece.numbers(slots, &mut self.valid);
-        match self.dictionary.as_mut().filter(|_| self.indexed) {
-            Some(dictionary) => dictionary.encode(valid, &mut self.indices),
-            None => {
-                self.values.extend_from_slice(valid);
-                valid.len()
-            }
+        if let Some(dictionary) = self.dictionary.as_mut().filter(|_| self.indexed) {
+            return dictionary.encode(valid, &mut self.indices);
         }
+        self.values.extend_from_slice(valid);
+        valid.len()
     }
 
     fn append_keyed(&mut self, values: &[T]) -> usize {
-        match self.dictionary.as_mut().filter(|_| self.indexed) {
-            Some(dictionary) if self.mapped => {
-                dictionary.encode_keys(&self.rows, values, &mut self.keys, &mut self.indices)
-            }
-            dictionary => {
-                self.valid.clear();
-                self.valid.extend(self.rows.iter().map(|row| values[*row as usize]));
-                match dictionary {
-                    Some(dictionary) => dictionary.encode(&self.valid, &mut self.indices),
-                    None => {
-                        self.values.extend_from_slice(&self.valid);
-                        self.valid.len()
-                    }
-                }
-            }
+        let dictionary = self.dictionary.as_mut().filter(|_| self.indexed);
+        if let Some(dictionary) = dictionary.filter(|_| self.mapped) {
+            return dictionary.encode_keys(&self.rows, values, &mut self.keys, &mut self.indices);
         }
+        self.valid.clear();
+        self.valid
+            .extend(self.rows.iter().map(|row| values[*row as usize]));
+        if let Some(dictionary) = self.dictionary.as_mut().filter(|_| self.indexed) {
+            return dictionary.encode(&self.valid, &mut self.indices);
+        }
+        self.values.extend_from_slice(&self.valid);
+        self.valid.len()
     }
 
     fn note_range(&mut self) -> Option<(T, T)> {
         let range = if self.indexed {
-            let entries = self.dictionary.as_ref().map_or(&[][..], NumberDictionary::entries);
+            let entries = self
+                .dictionary
+                .as_ref()
+                .map_or(&[][..], NumberDictionary::entries);
             let used = self.used.of(&self.indices, entries.len());
             self.valid.clear();
-            self.valid.extend(used.iter().map(|index| entries[*index as usize]));
+            self.valid
+                .extend(used.iter().map(|index| entries[*index as usize]));
             T::range(&self.valid, self.order)
         } else {
             T::range(&self.values, self.order)
@@ -207,9 +208,13 @@ impl<T: Number> PageValues for Numbers<T> {
     }
 
     fn fitting(&self, _: &Values<'_>, piece: Piece<'_>, page: usize) -> usize {
-        let each = if self.indexed { size_of::<u32>() } else { size_of::<T>() };
+        let each = if self.indexed {
+            size_of::<u32>()
+        } else {
+            size_of::<T>()
+        };
         let held = self.indices.len() + self.values.len();
-        (page / each).saturating_sub(held).min(piece.rows)
+        piece.rows_with((page / each).saturating_sub(held))
     }
 
     fn append(&mut self, run: &Values<'_>, piece: Piece<'_>) -> Result<usize> {
@@ -245,7 +250,9 @@ impl<T: Number> PageValues for Numbers<T> {
         }
         match self.encoding {
             _ if self.values.is_empty() => {}
-            Encoding::DeltaBinaryPacked if T::deltas(&self.values, out) => return Encoding::DeltaBinaryPacked,
+            Encoding::DeltaBinaryPacked if T::deltas(&self.values, out) => {
+                return Encoding::DeltaBinaryPacked;
+            }
             Encoding::ByteStreamSplit => {
                 byte_stream_split::encode(as_bytes(&self.values), size_of::<T>(), out);
                 return Encoding::ByteStreamSplit;
@@ -269,7 +276,10 @@ impl<T: Number> PageValues for Numbers<T> {
     }
 
     fn dictionary(&self) -> Option<(&[u8], usize)> {
-        let dictionary = self.dictionary.as_ref().filter(|dictionary| !dictionary.is_empty())?;
+        let dictionary = self
+            .dictionary
+            .as_ref()
+            .filter(|dictionary| !dictionary.is_empty())?;
         Some((dictionary.page(), dictionary.len()))
     }
 

@@ -33,6 +33,27 @@ pub(super) trait Taker {
 }
 
 impl Piece<'_> {
+    /// How many of its rows come before its valid value number `count`, from 0; all when it has no more than those.
+    pub fn rows_with(&self, count: usize) -> usize {
+        match &self.validity {
+            None => count.min(self.rows),
+            Some(validity) if validity.count_ones() <= count => self.rows,
+            Some(validity) => {
+                let mut valid = (0..self.rows).filter(|row| validity.get(*row));
+                valid.nth(count).unwrap_or(self.rows)
+            }
+        }
+    }
+
+    /// The lengths of its values, `None` for those that are null.
+    pub fn lengths<'p>(
+        &'p self,
+        length: impl Fn(usize) -> usize + 'p,
+    ) -> impl Iterator<Item = Option<usize>> + 'p {
+        let valid = |row: usize| self.validity.as_ref().is_none_or(|validity| validity.get(row));
+        (0..self.rows).map(move |row| valid(row).then(|| length(self.start + row)))
+    }
+
     /// The valid values of `slots`, copied to `scratch` where nulls lie between them.
     pub fn numbers<'v, T: Fixed>(&self, slots: &'v [T], scratch: &'v mut Vec<T>) -> &'v [T] {
         let slots = &slots[self.start..self.start + self.rows];
@@ -54,17 +75,30 @@ impl Piece<'_> {
     {
         let offsets = &values.offsets[self.start..=self.start + self.rows];
         match &self.validity {
-            None => taker.take(&Offsets { offsets, data: values.data }),
+            None => taker.take(&Offsets {
+                offsets,
+                data: values.data,
+            }),
             Some(validity) => {
                 skipped.spans.clear();
                 let joined = compact_offsets(offsets, validity, &mut skipped.spans).is_some();
-                taker.take(&Spans { spans: &skipped.spans, data: values.data, joined })
+                taker.take(&Spans {
+                    spans: &skipped.spans,
+                    data: values.data,
+                    joined,
+                })
             }
         }
     }
 
     /// Gives `taker` the valid values of Arrow's views.
-    pub fn views<T: Taker>(&self, views: &[u128], buffers: &[&[u8]], skipped: &mut Skipped, taker: T) -> T::Out {
+    pub fn views<T: Taker>(
+        &self,
+        views: &[u128],
+        buffers: &[&[u8]],
+        skipped: &mut Skipped,
+        taker: T,
+    ) -> T::Out {
         let views = self.numbers(views, &mut skipped.views);
         taker.take(&Views { views, buffers })
     }
@@ -72,14 +106,27 @@ impl Piece<'_> {
     /// Gives `taker` the valid values of one width.
     pub fn fixed<T: Taker>(&self, values: &FixedSize<'_>, skipped: &mut Skipped, taker: T) -> T::Out {
         let Some(validity) = &self.validity else {
-            return taker.take(&Rows { values, start: self.start, count: self.rows });
+            return taker.take(&Rows {
+                values,
+                start: self.start,
+                count: self.rows,
+            });
         };
         skipped.spans.clear();
         let width = values.width;
-        skipped.spans.extend((0..self.rows).filter(|row| validity.get(*row)).map(|row| {
-            let start = (self.start + row) * width;
-            Span { start, end: start + width }
-        }));
-        taker.take(&Spans { spans: &skipped.spans, data: values.data, joined: false })
+        skipped
+            .spans
+            .extend((0..self.rows).filter(|row| validity.get(*row)).map(|row| {
+                let start = (self.start + row) * width;
+                Span {
+                    start,
+                    end: start + width,
+                }
+            }));
+        taker.take(&Spans {
+            spans: &skipped.spans,
+            data: values.data,
+            joined: false,
+        })
     }
 }

@@ -17,7 +17,13 @@ pub(super) struct Ranges<B> {
 impl<B: Clone> Ranges<B> {
     /// No values yet, to be ordered by `compare`.
     pub fn new(compare: fn(&B, &B) -> Ordering) -> Self {
-        Self { compare, whole: None, last: None, ascending: true, descending: true }
+        Self {
+            compare,
+            whole: None,
+            last: None,
+            ascending: true,
+            descending: true,
+        }
     }
 
     /// Notes the range of the next page that has one.

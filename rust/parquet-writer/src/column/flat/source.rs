@@ -1,6 +1,6 @@
 //! A flat Arrow column as encoders take it: slices of Parquet's physical types, whatever layout it came in.
 
-use arrow_buffer::NullBuffer;
+use arrow_buffer::{Buffer, NullBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 use parquet::basic::Type;
@@ -15,17 +15,27 @@ use crate::error::{Result, WriteError};
 
 /// Values of one run of rows; slots of nulls hold anything.
 pub(super) enum Values<'a> {
-    Bools { bytes: &'a [u8], offset: usize },
+    Bools {
+        bytes: &'a [u8],
+        offset: usize,
+    },
     I32(&'a [i32]),
     I64(&'a [i64]),
     F32(&'a [f32]),
     F64(&'a [f64]),
     Small(Offsets<'a, i32>),
     Large(Offsets<'a, i64>),
-    Views { views: &'a [u128], buffers: Vec<&'a [u8]> },
+    Views {
+        views: &'a [u128],
+        buffers: Vec<&'a [u8]>,
+    },
     Fixed(FixedSize<'a>),
     /// Keys into values of one of the other kinds, none of which is null.
-    Keys { keys: Keys<'a>, values: Box<Values<'a>>, len: usize },
+    Keys {
+        keys: Keys<'a>,
+        values: Box<Values<'a>>,
+        len: usize,
+    },
 }
 
 /// The keys of a dictionary array.
@@ -58,7 +68,10 @@ impl Keys<'_> {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "an array has fewer than 2^32 distinct values in memory")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "an array has fewer than 2^32 distinct values in memory"
+)]
 fn named_rows<K: Key + Fixed>(keys: &[K], piece: Piece<'_>, rows: &mut Vec<u32>) {
     let mut valid = Vec::new();
     rows.extend(piece.numbers(keys, &mut valid).iter().map(|key| key.row() as u32));
@@ -81,9 +94,9 @@ impl Scratch {
 /// Whether columns of this type, in its encoded form, are encoded here.
 pub(crate) fn is_flat(data_type: &DataType) -> bool {
     use DataType::{
-        Binary, BinaryView, Boolean, Date32, Decimal32, Decimal64, Decimal128, Duration, FixedSizeBinary, Float16,
-        Float32, Float64, Int8, Int16, Int32, Int64, LargeBinary, LargeUtf8, Time32, Time64, Timestamp, UInt8, UInt16,
-        UInt32, UInt64, Utf8, Utf8View,
+        Binary, BinaryView, Boolean, Date32, Decimal32, Decimal64, Decimal128, Duration, FixedSizeBinary,
+        Float16, Float32, Float64, Int8, Int16, Int32, Int64, LargeBinary, LargeUtf8, Time32, Time64,
+        Timestamp, UInt8, UInt16, UInt32, UInt64, Utf8, Utf8View,
     };
     matches!(
         data_type,
@@ -130,14 +143,13 @@ pub(super) fn values<'a>(
     scratch: &'a mut Scratch,
 ) -> Result<Values<'a>> {
     if let DataType::Dictionary(keys, _) = array.data_type() {
-        let values = array.child_data().first().filter(|values| !values.is_empty());
-        return values
+        let dictionary = array.child_data().first().filter(|values| !values.is_empty());
+        let (dictionary, keys) = dictionary
             .zip(keys_of(array, keys))
-            .map(|(dictionary, keys)| {
-                let values = Box::new(self::values(dictionary, (physical, width), scratch)?);
-                Ok(Values::Keys { keys, values, len: dictionary.len() })
-            })
-            .unwrap_or_else(|| Err(unexpected(array)));
+            .ok_or_else(|| unexpected(array))?;
+        let values = Box::new(self::values(dictionary, (physical, width), scratch)?);
+        let len = dictionary.len();
+        return Ok(Values::Keys { keys, values, len });
     }
     match physical {
         Type::BOOLEAN => bools(array),
@@ -153,7 +165,10 @@ pub(super) fn values<'a>(
 }
 
 fn unexpected(array: &ArrayData) -> WriteError {
-    WriteError::Encode(format!("an array of type {} came where its column has another", array.data_type()))
+    WriteError::Encode(format!(
+        "an array of type {} came where its column has another",
+        array.data_type()
+    ))
 }
 
 /// The slots of an array of fixed-size values.
@@ -176,7 +191,10 @@ fn keys_of<'a>(array: &'a ArrayData, keys: &DataType) -> Option<Keys<'a>> {
 }
 
 fn bools(array: &ArrayData) -> Option<Values<'_>> {
-    Some(Values::Bools { bytes: array.buffers().first()?, offset: array.offset() })
+    Some(Values::Bools {
+        bytes: array.buffers().first()?,
+        offset: array.offset(),
+    })
 }
 
 fn converted<'a, F, T>(array: &ArrayData, scratch: &'a mut Vec<T>, convert: impl Fn(F) -> T) -> &'a [T]
@@ -220,12 +238,18 @@ fn large<'a>(array: &'a ArrayData, scratch: &'a mut Vec<i64>) -> Option<Values<'
 }
 
 /// A decimal whose precision says that it fits; what lies under a null need not.
-#[expect(clippy::cast_possible_truncation, reason = "the precision bounds every valid value")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the precision bounds every valid value"
+)]
 fn low_half(value: i64) -> i32 {
     value as i32
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the precision bounds every valid value")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the precision bounds every valid value"
+)]
 fn low_word(value: i128) -> i64 {
     value as i64
 }
@@ -233,15 +257,17 @@ fn low_word(value: i128) -> i64 {
 fn byte_arrays(array: &ArrayData) -> Option<Values<'_>> {
     let buffers = array.buffers();
     Some(match array.data_type() {
-        DataType::Utf8 | DataType::Binary => {
-            Values::Small(Offsets { offsets: &array.buffer::<i32>(0)[..=array.len()], data: buffers.get(1)? })
-        }
-        DataType::LargeUtf8 | DataType::LargeBinary => {
-            Values::Large(Offsets { offsets: &array.buffer::<i64>(0)[..=array.len()], data: buffers.get(1)? })
-        }
+        DataType::Utf8 | DataType::Binary => Values::Small(Offsets {
+            offsets: &array.buffer::<i32>(0)[..=array.len()],
+            data: buffers.get(1)?,
+        }),
+        DataType::LargeUtf8 | DataType::LargeBinary => Values::Large(Offsets {
+            offsets: &array.buffer::<i64>(0)[..=array.len()],
+            data: buffers.get(1)?,
+        }),
         DataType::Utf8View | DataType::BinaryView => Values::Views {
             views: slots(array),
-            buffers: buffers[1..].iter().map(|buffer| buffer.as_slice()).collect(),
+            buffers: buffers[1..].iter().map(Buffer::as_slice).collect(),
         },
         _ => return None,
     })
