@@ -13,6 +13,7 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::{BooleanBufferBuilder, NullBuffer};
+use arrow_schema::DataType;
 use parquet::basic::{Encoding, EncodingMask, LogicalType, PageType, Type};
 use parquet::column::writer::ColumnCloseResult;
 use parquet::file::metadata::{
@@ -475,14 +476,16 @@ impl FieldEncoder for FlatEncoder {
     }
 }
 
-/// The run with its dictionary, unless that holds nulls.
+/// The run with its dictionary, unless that holds nulls, nothing, or booleans, which get no dictionary.
 fn plain_values(run: &ArrayRef) -> Result<ArrayRef> {
-    match run.as_any_dictionary_opt() {
-        Some(dictionary) if dictionary.values().is_empty() || dictionary.values().null_count() > 0 => {
-            crate::normalize::exactly(run, dictionary.values().data_type())
-        }
-        _ => Ok(Arc::clone(run)),
+    let Some(dictionary) = run.as_any_dictionary_opt() else {
+        return Ok(Arc::clone(run));
+    };
+    let values = dictionary.values();
+    if values.is_empty() || values.null_count() > 0 || *values.data_type() == DataType::Boolean {
+        return crate::normalize::exactly(run, values.data_type());
     }
+    Ok(Arc::clone(run))
 }
 
 fn in_column(column: &ColumnDescriptor, error: WriteError) -> WriteError {

@@ -13,7 +13,7 @@ use parquet_encode::stats::{self, Content, Picked};
 use parquet_encode::{byte_stream_split, delta, plain, rle};
 
 use super::numbers::{MAPPED_VALUES, mismatch};
-use super::page::{PageFacts, PageValues};
+use super::page::{PageFacts, PageValues, index_capacity};
 use super::piece::{Piece, Skipped, Taker};
 use super::ranges::Ranges;
 use super::source::Values;
@@ -72,6 +72,8 @@ pub(super) struct Bytes {
     dictionary: Option<ByteDictionary>,
     /// Whether pages still get indices.
     indexed: bool,
+    /// Entries of the dictionary when the page began.
+    entries_before: usize,
     encoding: Encoding,
     indices: Vec<u32>,
     /// The page as it will be, but for lengths that are packed when it is finished.
@@ -103,6 +105,7 @@ impl Bytes {
             width,
             dictionary: limits.map(dictionary),
             indexed: limits.is_some(),
+            entries_before: 0,
             encoding,
             indices: Vec::new(),
             data: Vec::new(),
@@ -348,7 +351,8 @@ impl PageValues for Bytes {
 
     fn fitting(&self, run: &Values<'_>, piece: Piece<'_>, page: usize) -> usize {
         if self.indexed {
-            return piece.rows_with((page / size_of::<u32>()).saturating_sub(self.indices.len()));
+            let capacity = index_capacity(self.entries_before, page);
+            return piece.rows_with(capacity.saturating_sub(self.indices.len()));
         }
         let held = self.data.len() + self.lengths.len() * size_of::<i32>();
         piece_within(run, piece, page.saturating_sub(held))
@@ -444,6 +448,7 @@ impl PageValues for Bytes {
             self.ranges.note(range);
         }
         self.indices.clear();
+        self.entries_before = self.dictionary.as_ref().map_or(0, ByteDictionary::len);
         self.data.clear();
         self.lengths.clear();
         self.unencoded = 0;

@@ -8,7 +8,7 @@ use parquet_encode::fixed::as_bytes;
 use parquet_encode::page_header::Encoding;
 use parquet_encode::{byte_stream_split, delta, plain, rle, stats};
 
-use super::page::{PageFacts, PageValues};
+use super::page::{PageFacts, PageValues, index_capacity};
 use super::piece::Piece;
 use super::ranges::Ranges;
 use super::source::Values;
@@ -121,6 +121,8 @@ pub(super) struct Numbers<T> {
     dictionary: Option<NumberDictionary<T>>,
     /// Whether pages still get indices.
     indexed: bool,
+    /// Entries of the dictionary when the page began.
+    entries_before: usize,
     encoding: Encoding,
     indices: Vec<u32>,
     values: Vec<T>,
@@ -140,6 +142,7 @@ impl<T: Number> Numbers<T> {
             order,
             dictionary: limits.map(NumberDictionary::new),
             indexed: limits.is_some(),
+            entries_before: 0,
             encoding,
             indices: Vec::new(),
             values: Vec::new(),
@@ -208,13 +211,12 @@ impl<T: Number> PageValues for Numbers<T> {
     }
 
     fn fitting(&self, _: &Values<'_>, piece: Piece<'_>, page: usize) -> usize {
-        let each = if self.indexed {
-            size_of::<u32>()
+        let capacity = if self.indexed {
+            index_capacity(self.entries_before, page).saturating_sub(self.indices.len())
         } else {
-            size_of::<T>()
+            (page / size_of::<T>()).saturating_sub(self.values.len())
         };
-        let held = self.indices.len() + self.values.len();
-        piece.rows_with((page / each).saturating_sub(held))
+        piece.rows_with(capacity)
     }
 
     fn append(&mut self, run: &Values<'_>, piece: Piece<'_>) -> Result<usize> {
@@ -271,6 +273,7 @@ impl<T: Number> PageValues for Numbers<T> {
             value_bytes: None,
         };
         self.indices.clear();
+        self.entries_before = self.dictionary.as_ref().map_or(0, NumberDictionary::len);
         self.values.clear();
         facts
     }
