@@ -48,7 +48,8 @@ fn pack_group(group: [u8; 8]) -> u8 {
 }
 
 dispatch! {
-    fn pack_bools(values: &[u8], out: &mut Vec<u8>) = pack_bools_kernel;
+    /// Appends bytes of 0 and 1 as bits, eight to a byte.
+    pub fn pack_bools(values: &[u8], out: &mut Vec<u8>) = pack_bools_kernel;
 }
 
 /// Appends the booleans whose bit in `validity` is set, eight to a byte. `scratch` is overwritten.

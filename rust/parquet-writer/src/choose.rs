@@ -3,21 +3,22 @@
 mod evidence;
 mod sample;
 
-use parquet::basic::{Encoding, Type};
+use parquet::basic::{Compression, Encoding};
 use parquet::file::properties::{
     EnabledStatistics, WriterProperties, WriterPropertiesBuilder, WriterVersion,
 };
-use parquet::schema::types::SchemaDescriptor;
+use parquet::schema::types::{ColumnPath, SchemaDescriptor};
 
 use crate::error::{Result, WriteError};
 use crate::options::{DictionaryRule, WriterOptions};
 
 pub(crate) use evidence::Chooser;
 
-/// Bytes of a dictionary above which a column chunk goes on without it.
-const DICTIONARY_BYTES: usize = 1 << 20;
+/// Bytes of a dictionary above which a column chunk goes on without it: twice what other writers allow, since a column
+/// was chosen for it by what it saves.
+pub(crate) const DICTIONARY_BYTES: usize = 2 << 20;
 /// Rows of a page at most: what a reader that looks for one row has to decode.
-const PAGE_ROWS: usize = 20_000;
+pub(crate) const PAGE_ROWS: usize = 20_000;
 
 /// The choice for one leaf column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,18 +66,13 @@ fn is_named(parquet: &SchemaDescriptor, leaf: usize, key: &[String]) -> bool {
     parts == key || (key.len() == 1 && parts.join(".") == key[0])
 }
 
-/// Properties of a row group with the given choices. `codec` is what the encoders compress with.
-pub(crate) fn properties(
-    options: &WriterOptions,
-    parquet: &SchemaDescriptor,
-    choices: &[Choice],
-) -> WriterProperties {
+/// Properties of columns that the crate encodes, with the given choices. Pages come out as they are, uncompressed.
+pub(crate) fn properties(options: &WriterOptions, columns: &[(ColumnPath, Choice)]) -> WriterProperties {
     let mut builder = base(options);
-    for (column, choice) in parquet.columns().iter().zip(choices) {
-        let dictionary = choice.dictionary && column.physical_type() != Type::BOOLEAN;
+    for (path, choice) in columns {
         builder = builder
-            .set_column_encoding(column.path().clone(), choice.encoding)
-            .set_column_dictionary_enabled(column.path().clone(), dictionary);
+            .set_column_encoding(path.clone(), choice.encoding)
+            .set_column_dictionary_enabled(path.clone(), choice.dictionary);
     }
     builder.build()
 }
@@ -85,8 +81,7 @@ fn base(options: &WriterOptions) -> WriterPropertiesBuilder {
     // Pages of version 1 throughout: they compress levels too, and the flags of nullable columns shrink by half.
     WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_1_0)
-        .set_created_by(concat!("spillway version ", env!("CARGO_PKG_VERSION")).to_string())
-        .set_compression(options.compression)
+        .set_compression(Compression::UNCOMPRESSED)
         .set_statistics_enabled(EnabledStatistics::Page)
         .set_data_page_size_limit((options.page_bytes / 4 * 3).max(1))
         .set_dictionary_page_size_limit(DICTIONARY_BYTES)

@@ -1,26 +1,72 @@
 //! The seam: how a column becomes a column chunk.
 //!
-//! A row group asks for one [`FieldEncoder`] for each top-level field and feeds it units. Today every field is encoded
-//! by the `parquet` crate; an encoder of our own for flat columns implements the same trait and puts its pages into the
-//! same [`ChunkPages`].
+//! A row group asks for one [`FieldEncoder`] for each top-level field and feeds it runs of units. Flat fields are encoded
+//! by `parquet-encode`, nested ones by the `parquet` crate; both put their pages into [`ChunkPages`].
 
 mod bounds;
 mod crate_encoder;
+mod flat;
+
+use std::sync::Arc;
 
 use arrow_array::ArrayRef;
 use parquet::column::writer::ColumnCloseResult;
 use parquet::file::writer::SerializedRowGroupWriter;
 
-pub(crate) use crate_encoder::{encoders, leaf_count};
+pub(crate) use crate_encoder::leaf_count;
+pub(crate) use flat::is_flat;
 
+use crate::choose::Choice;
 use crate::error::Result;
-use crate::pages::ChunkPages;
+use crate::options::WriterOptions;
+use crate::pages::{ChunkPages, Pages};
+use crate::schema::FileSchema;
 use crate::sink::Output;
+
+/// An encoder for each top-level field, its leaves encoded as `choices` say.
+pub(crate) fn encoders(
+    schema: &FileSchema,
+    choices: &[Choice],
+    pages: &Arc<Pages>,
+    options: &WriterOptions,
+) -> Result<Vec<Box<dyn FieldEncoder>>> {
+    let mut first_leaf = 0;
+    let fields = schema.encoded.fields().iter().enumerate();
+    let encoders = fields.map(|(index, field)| {
+        let leaves = leaf_count(field.data_type());
+        let (place, choices) = ((index, first_leaf), &choices[first_leaf..first_leaf + leaves]);
+        first_leaf += leaves;
+        encoder(schema, place, choices, pages, options)
+    });
+    encoders.collect()
+}
+
+/// An encoder for one top-level field, given by its index and that of its first leaf.
+pub(crate) fn encoder(
+    schema: &FileSchema,
+    (field, first_leaf): (usize, usize),
+    choices: &[Choice],
+    pages: &Arc<Pages>,
+    options: &WriterOptions,
+) -> Result<Box<dyn FieldEncoder>> {
+    match choices {
+        [choice] if is_flat(schema.encoded.field(field).data_type()) => {
+            let column = schema.parquet.column(first_leaf);
+            Ok(Box::new(flat::FlatEncoder::new(
+                column,
+                *choice,
+                options.page_bytes,
+                pages.chunk(),
+            )))
+        }
+        _ => crate_encoder::encoder(schema, (field, first_leaf), choices, pages, options),
+    }
+}
 
 /// Encodes the leaf columns of one top-level field of one row group.
 pub(crate) trait FieldEncoder: Send {
-    /// Encodes one unit.
-    fn write(&mut self, unit: &ArrayRef) -> Result<()>;
+    /// Encodes rows; `ends` says behind which of them a unit ends.
+    fn write(&mut self, run: &ArrayRef, ends: &[usize]) -> Result<()>;
 
     /// Memory it holds, pages that are finished left out.
     fn tracked_bytes(&self) -> usize;

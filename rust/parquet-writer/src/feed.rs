@@ -1,12 +1,13 @@
-//! Rows cut into units at fixed positions of their row group.
+//! Rows on their way to the encoders, with marks at fixed positions of their row group.
 //!
-//! A unit ends after a fixed number of rows, or with the row that fills its bytes. Encoders see whole units only, so
-//! what they decide does not depend on how the rows were chunked. Whole units inside a batch are slices of it; what is
-//! left of a batch is copied, because the batch is gone when the call returns.
+//! A unit ends after a fixed number of rows, or with the row that fills its bytes. The size of a row group is looked at
+//! after every few units, and encoders that decide by what they are given together are given whole units: so nothing
+//! depends on how the rows were chunked. Rows are slices of their batch. Only the first unit of a row group, which is
+//! the sample that encodings are chosen from, is gathered until it is whole.
 
 use arrow_array::{Array, ArrayRef, make_array};
 use arrow_data::transform::MutableArrayData;
-use arrow_schema::SchemaRef;
+use arrow_schema::{DataType, SchemaRef};
 
 use crate::error::Result;
 use crate::normalize;
@@ -21,128 +22,141 @@ const UNIT_BYTES: u64 = 4 << 20;
 /// Units between two checks of a row group's size.
 const UNITS_PER_CHECK: usize = 8;
 
-/// Where the next unit starts in its row group.
-#[derive(Debug, Clone, Copy)]
+/// Where the next row comes in its row group.
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Position {
     /// Rows before it.
     pub rows: usize,
-    /// Units before it.
+    /// Whole units before it.
     pub units: usize,
-    /// Rows that a row group may have.
-    pub limit: usize,
+    /// Rows of its unit before it.
+    unit_rows: usize,
+    /// What those weigh.
+    unit_weight: u64,
 }
 
 impl Position {
-    fn unit_rows(self) -> usize {
+    /// Rows that the unit may still take in a row group of `limit` rows.
+    fn missing(self, limit: usize) -> usize {
         let most = if self.units == 0 { SAMPLE_ROWS } else { UNIT_ROWS };
-        most.min(self.limit - self.rows)
+        (most - self.unit_rows).min(limit - self.rows)
+    }
+
+    fn room(self) -> u64 {
+        UNIT_BYTES.saturating_sub(self.unit_weight)
+    }
+
+    fn end_unit(&mut self) {
+        self.units += 1;
+        self.unit_rows = 0;
+        self.unit_weight = 0;
     }
 }
 
-/// Whole units, one after the other, of the same row group.
+/// Rows of one row group.
 #[derive(Debug)]
-pub(crate) struct Units {
-    /// The rows of all of them, in layouts that encoders accept.
+pub(crate) struct Run {
+    /// In layouts that encoders accept.
     pub columns: Vec<ArrayRef>,
-    /// Rows of all of them.
     pub rows: usize,
-    /// How many units.
-    pub count: usize,
-    /// Whether the row group's size is due for a check after them.
+    /// Behind which of these rows a unit ends, ascending.
+    pub ends: Vec<usize>,
+    /// Where the row group stands after them.
+    pub after: Position,
+    /// Whether the row group's size is due for a check then.
     pub check: bool,
 }
 
-/// Rows that do not make a unit yet, in copies of their own.
+/// Rows that do not make a row group's first unit yet, in copies of their own.
 #[derive(Debug, Default)]
 pub(crate) struct Carry {
     parts: Vec<Vec<ArrayRef>>,
-    rows: usize,
-    weight: u64,
+    at: Position,
     bytes: usize,
 }
 
-/// One batch on its way into units.
+/// One batch on its way to the encoders.
 pub(crate) struct Feed<'a> {
     columns: &'a [ArrayRef],
     carried: &'a SchemaRef,
     weights: Weights,
     next: usize,
     rows: usize,
+    limit: usize,
 }
 
 impl<'a> Feed<'a> {
-    pub fn new(columns: &'a [ArrayRef], rows: usize, carried: &'a SchemaRef) -> Self {
+    /// `limit` is how many rows a row group may have.
+    pub fn new(columns: &'a [ArrayRef], rows: usize, carried: &'a SchemaRef, limit: usize) -> Self {
         Self {
             columns,
             carried,
             weights: Weights::new(columns),
             next: 0,
             rows,
+            limit,
         }
     }
 
-    /// The next units, or `None` when the batch is used up; its tail is in `carry` then.
-    pub fn next(&mut self, position: Position, carry: &mut Carry) -> Result<Option<Units>> {
+    /// The next rows, or `None` when the batch is used up; rows that wait for a first unit are in `carry` then.
+    pub fn next(&mut self, position: Position, carry: &mut Carry) -> Result<Option<Run>> {
         if self.next == self.rows {
             return Ok(None);
         }
-        if carry.rows > 0 {
-            return self.complete(position, carry);
+        if position.units == 0 {
+            return self.first_unit(carry);
         }
-        let (rows, units, check) = self.whole_units(position);
-        if units == 0 {
-            self.carry_over(self.rows - self.next, carry)?;
-            return Ok(None);
-        }
-        let columns = self.take(rows, normalize::loosely)?;
-        Ok(Some(Units {
-            columns,
-            rows,
-            count: units,
-            check,
-        }))
+        let mut run = self.until_check(position);
+        run.columns = self.take(run.rows, normalize::loosely)?;
+        Ok(Some(run))
     }
 
-    /// Fills the unit that `carry` began.
-    fn complete(&mut self, position: Position, carry: &mut Carry) -> Result<Option<Units>> {
-        let missing = position.unit_rows() - carry.rows;
+    /// Fills the first unit of a row group.
+    fn first_unit(&mut self, carry: &mut Carry) -> Result<Option<Run>> {
+        let missing = carry.at.missing(self.limit);
         let end = (self.next + missing).min(self.rows);
-        let (rows, full) = self
-            .weights
-            .rows_within(self.next, end, UNIT_BYTES.saturating_sub(carry.weight));
-        self.carry_over(rows, carry)?;
-        if full || rows == missing {
-            carry.take(position).map(Some)
-        } else {
-            Ok(None)
+        let (rows, full) = self.weights.rows_within(self.next, end, carry.at.room());
+        let whole = full || rows == missing;
+        if whole && carry.at.rows == 0 {
+            let columns = self.take(rows, normalize::loosely)?;
+            return Ok(Some(Run::of_one_unit(columns, rows, full)));
         }
+        self.carry_over(rows, carry)?;
+        if whole { carry.take().map(Some) } else { Ok(None) }
     }
 
-    /// Rows and units from here to the next check of the row group's size, as far as the batch has them.
-    fn whole_units(&self, mut position: Position) -> (usize, usize, bool) {
-        let (mut start, mut units) = (self.next, 0);
-        while position.rows < position.limit {
-            let most = position.unit_rows();
-            let (rows, full) = self
-                .weights
-                .rows_within(start, (start + most).min(self.rows), UNIT_BYTES);
-            if !full && rows < most {
-                break;
+    /// The rows from here to the next check of the row group's size, as far as the batch has them; without columns.
+    fn until_check(&self, mut at: Position) -> Run {
+        let (mut start, mut ends, mut check) = (self.next, Vec::new(), false);
+        while start < self.rows && at.rows < self.limit && !check {
+            let missing = at.missing(self.limit);
+            let end = (start + missing).min(self.rows);
+            let (rows, full) = self.weights.rows_within(start, end, at.room());
+            at.rows += rows;
+            if full || rows == missing {
+                at.end_unit();
+                ends.push(start + rows - self.next);
+                // Heavy rows are checked at every unit, or a few of them would overrun the row group.
+                check = full || at.units.is_multiple_of(UNITS_PER_CHECK);
+            } else {
+                at.unit_rows += rows;
+                at.unit_weight += self.weights.total(start, start + rows);
             }
-            (start, units) = (start + rows, units + 1);
-            (position.rows, position.units) = (position.rows + rows, position.units + 1);
-            // Heavy rows are checked at every unit, or a few of them would overrun the row group.
-            if full || position.units.is_multiple_of(UNITS_PER_CHECK) {
-                return (start - self.next, units, true);
-            }
+            start += rows;
         }
-        (start - self.next, units, false)
+        Run {
+            columns: Vec::new(),
+            rows: start - self.next,
+            ends,
+            after: at,
+            check,
+        }
     }
 
     fn take(
         &mut self,
         rows: usize,
-        conform: fn(&ArrayRef, &arrow_schema::DataType) -> Result<ArrayRef>,
+        conform: fn(&ArrayRef, &DataType) -> Result<ArrayRef>,
     ) -> Result<Vec<ArrayRef>> {
         let start = self.next;
         self.next += rows;
@@ -155,8 +169,9 @@ impl<'a> Feed<'a> {
     }
 
     fn carry_over(&mut self, rows: usize, carry: &mut Carry) -> Result<()> {
-        carry.weight += self.weights.total(self.next, self.next + rows);
-        carry.rows += rows;
+        carry.at.unit_weight += self.weights.total(self.next, self.next + rows);
+        carry.at.unit_rows += rows;
+        carry.at.rows += rows;
         let columns: Vec<_> = self
             .take(rows, normalize::exactly)?
             .iter()
@@ -168,10 +183,28 @@ impl<'a> Feed<'a> {
     }
 }
 
+impl Run {
+    /// The first unit of a row group; it may be all there is.
+    fn of_one_unit(columns: Vec<ArrayRef>, rows: usize, check: bool) -> Self {
+        let mut after = Position {
+            rows,
+            ..Position::default()
+        };
+        after.end_unit();
+        Self {
+            columns,
+            rows,
+            ends: vec![rows],
+            after,
+            check,
+        }
+    }
+}
+
 impl Carry {
     /// The rows in it.
     pub fn rows(&self) -> usize {
-        self.rows
+        self.at.rows
     }
 
     /// The memory it holds.
@@ -180,17 +213,10 @@ impl Carry {
     }
 
     /// All its rows as one unit.
-    pub fn take(&mut self, position: Position) -> Result<Units> {
-        let Self {
-            parts, rows, weight, ..
-        } = std::mem::take(self);
-        let check = weight >= UNIT_BYTES || (position.units + 1).is_multiple_of(UNITS_PER_CHECK);
-        Ok(Units {
-            columns: joined(parts)?,
-            rows,
-            count: 1,
-            check,
-        })
+    pub fn take(&mut self) -> Result<Run> {
+        let Self { parts, at, .. } = std::mem::take(self);
+        let check = at.unit_weight >= UNIT_BYTES;
+        Ok(Run::of_one_unit(joined(parts)?, at.rows, check))
     }
 }
 
@@ -205,7 +231,7 @@ fn joined(mut parts: Vec<Vec<ArrayRef>>) -> Result<Vec<ArrayRef>> {
 }
 
 /// The rows of all `arrays` in buffers of their own.
-fn copied(arrays: &[&ArrayRef]) -> Result<ArrayRef> {
+pub(crate) fn copied(arrays: &[&ArrayRef]) -> Result<ArrayRef> {
     let data: Vec<_> = arrays.iter().map(Array::to_data).collect();
     let rows = data.iter().map(arrow_data::ArrayData::len).sum();
     let mut copy = MutableArrayData::new(data.iter().collect(), false, rows);

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::ArrayRef;
 use arrow_schema::{Schema, SchemaRef};
-use parquet::basic::Compression;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
@@ -14,11 +13,11 @@ use crate::batch::Batch;
 use crate::choose::{self, Chooser};
 use crate::column::{self, FieldEncoder};
 use crate::error::{Result, WriteError};
-use crate::feed::{Carry, Feed, SAMPLE_ROWS, Units};
+use crate::feed::{Carry, Feed, Run, SAMPLE_ROWS};
 use crate::footer;
 use crate::normalize;
 use crate::options::WriterOptions;
-use crate::pages::{Pages, Press, Shelf};
+use crate::pages::{Pages, Shelf};
 use crate::result::{self, WriteResult};
 use crate::row_group::{Patience, RowGroup};
 use crate::schema::FileSchema;
@@ -270,8 +269,6 @@ struct OpenFile {
     chooser: Chooser,
     file: SerializedFileWriter<Output>,
     pages: Arc<Pages>,
-    /// What is left of the codec to the encoders.
-    encoder_codec: Compression,
     carry: Carry,
     row_group: Option<RowGroup>,
     rows: u64,
@@ -285,8 +282,8 @@ impl OpenFile {
             chooser,
             metadata,
         } = prepared;
-        let (press, encoder_codec) = Press::for_file(options.compression)?;
-        let pages = Arc::new(Pages::new(Shelf::new(output.sink().spill_directory()), press));
+        let shelf = Shelf::new(output.sink().spill_directory());
+        let pages = Arc::new(Pages::new(shelf, options.compression));
         let properties = WriterProperties::builder()
             .set_created_by(concat!("spillway version ", env!("CARGO_PKG_VERSION")).to_string())
             .set_key_value_metadata(Some(metadata))
@@ -297,7 +294,6 @@ impl OpenFile {
             chooser,
             file,
             pages,
-            encoder_codec,
             carry: Carry::default(),
             row_group: None,
             rows: 0,
@@ -317,42 +313,34 @@ impl OpenFile {
         patience: &mut Patience<'_>,
     ) -> Result<()> {
         let carried = Arc::clone(&self.schema.carried);
-        let mut feed = Feed::new(columns, rows, &carried);
+        let mut feed = Feed::new(columns, rows, &carried, options.row_group_rows);
         loop {
-            let position = self.position(options);
-            let Some(units) = feed.next(position, &mut self.carry)? else {
+            let position = self
+                .row_group
+                .as_ref()
+                .map(RowGroup::position)
+                .unwrap_or_default();
+            let Some(run) = feed.next(position, &mut self.carry)? else {
                 break;
             };
-            self.encode(&units, options, patience)?;
+            self.encode(&run, options, patience)?;
         }
         self.account();
         Ok(())
     }
 
-    fn position(&self, options: &WriterOptions) -> crate::feed::Position {
-        let limit = options.row_group_rows;
-        self.row_group.as_ref().map_or(
-            crate::feed::Position {
-                rows: 0,
-                units: 0,
-                limit,
-            },
-            |group| group.position(limit),
-        )
-    }
-
-    fn encode(&mut self, units: &Units, options: &WriterOptions, patience: &mut Patience<'_>) -> Result<()> {
+    fn encode(&mut self, run: &Run, options: &WriterOptions, patience: &mut Patience<'_>) -> Result<()> {
         if self.row_group.is_none() {
-            self.row_group = Some(RowGroup::new(self.encoders(units, options)?));
+            self.row_group = Some(RowGroup::new(self.encoders(run, options)?));
         }
         let Some(row_group) = &mut self.row_group else {
             return Ok(());
         };
-        row_group.write(units, patience)?;
-        self.rows += units.rows as u64;
-        let full = row_group.rows() >= options.row_group_rows
-            || (units.check && row_group.encoded_bytes() >= options.row_group_bytes);
-        if units.check || full {
+        row_group.write(run, patience)?;
+        self.rows += run.rows as u64;
+        let full = run.after.rows >= options.row_group_rows
+            || (run.check && row_group.encoded_bytes() >= options.row_group_bytes);
+        if run.check || full {
             self.account();
         }
         if full {
@@ -362,32 +350,19 @@ impl OpenFile {
         }
     }
 
-    /// Encoders for a row group that begins with these units.
-    fn encoders(&mut self, units: &Units, options: &WriterOptions) -> Result<Vec<Box<dyn FieldEncoder>>> {
-        let rows = units.rows.min(SAMPLE_ROWS);
-        let sample: Vec<_> = units.columns.iter().map(|column| column.slice(0, rows)).collect();
+    /// Encoders for a row group that begins with these rows.
+    fn encoders(&mut self, run: &Run, options: &WriterOptions) -> Result<Vec<Box<dyn FieldEncoder>>> {
+        let rows = run.rows.min(SAMPLE_ROWS);
+        let sample: Vec<_> = run.columns.iter().map(|column| column.slice(0, rows)).collect();
         let choices = self.chooser.choose(&sample, &self.schema, options)?;
-        let encoder_options = WriterOptions {
-            compression: self.encoder_codec,
-            ..options.clone()
-        };
-        let parquet = &self.schema.parquet;
-        let properties = choose::properties(&encoder_options, parquet, &choices);
-        let sizes = (options.compression, options.page_bytes);
-        column::encoders(
-            &self.schema.encoded,
-            parquet.root_schema_ptr(),
-            properties,
-            &self.pages,
-            sizes,
-        )
+        column::encoders(&self.schema, &choices, &self.pages, options)
     }
 
     /// Writes the carried rows and closes the row group.
     fn end_row_group(&mut self, options: &WriterOptions, patience: &mut Patience<'_>) -> Result<()> {
         if self.carry.rows() > 0 {
-            let units = self.carry.take(self.position(options))?;
-            self.encode(&units, options, patience)?;
+            let run = self.carry.take()?;
+            self.encode(&run, options, patience)?;
         }
         self.close_row_group(patience)
     }

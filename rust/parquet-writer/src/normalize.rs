@@ -19,7 +19,12 @@ use crate::schema::{FileSchema, same_type};
 
 /// `array` as encoders accept it for `target`: string and binary layouts stay what they are.
 pub(crate) fn loosely(array: &ArrayRef, target: &DataType) -> Result<ArrayRef> {
-    if acceptable(array.data_type(), target) {
+    let actual = match array.data_type() {
+        // A flat column's dictionary is taken as it is.
+        DataType::Dictionary(_, values) if crate::column::is_flat(target) => values,
+        other => other,
+    };
+    if acceptable(actual, target) {
         Ok(Arc::clone(array))
     } else {
         exactly(array, target)

@@ -1,7 +1,7 @@
 //! Finished pages on their way from an encoder to the file.
 //!
-//! Encoders hand over pages as they are; here they are compressed, by one context for all columns, and kept in memory
-//! or in one temporary file until their chunk is written out.
+//! Encoders hand over pages as they are; here they are compressed, by contexts that all writers share, and kept in
+//! memory or in one temporary file until their chunk is written out.
 
 mod header;
 mod press;
@@ -17,32 +17,43 @@ use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::reader::{ChunkReader, Length};
 
-pub(crate) use press::Press;
+pub(crate) use press::{Borrowed, Press};
 pub(crate) use shelf::Shelf;
 
-use crate::error::Result;
+use parquet_encode::page_header::{self as encode, Content};
+
+use crate::error::{Result, WriteError};
 use header::PageHeader;
 use shelf::Kept;
+
+/// Compressing so many bytes costs what one byte less in the file is worth: about a tenth of the time against a fiftieth
+/// of the size.
+const BYTES_WORTH_ONE: usize = 80;
 
 /// What the chunks of one writer share.
 #[derive(Debug)]
 pub(crate) struct Pages {
     /// Where finished pages are kept.
     pub shelf: Shelf,
-    press: Mutex<Press>,
+    codec: Compression,
 }
 
 impl Pages {
-    pub fn new(shelf: Shelf, press: Press) -> Self {
-        Self {
-            shelf,
-            press: Mutex::new(press),
+    pub fn new(shelf: Shelf, codec: Compression) -> Self {
+        Self { shelf, codec }
+    }
+
+    /// A chunk without pages.
+    pub fn chunk(self: &Arc<Self>) -> ChunkPages {
+        ChunkPages {
+            pages: Arc::clone(self),
+            state: Arc::default(),
         }
     }
 
     /// Memory held for all chunks.
     pub fn tracked_bytes(&self) -> usize {
-        self.shelf.resident() + lock(&self.press).tracked_bytes()
+        self.shelf.resident()
     }
 }
 
@@ -73,10 +84,7 @@ impl ChunkFactory {
 
 impl PageStoreFactory for ChunkFactory {
     fn create(&self, _: &PageStoreArgs<'_>) -> ParquetResult<Box<dyn PageStore>> {
-        let chunk = ChunkPages {
-            pages: Arc::clone(&self.pages),
-            state: Arc::default(),
-        };
+        let chunk = self.pages.chunk();
         lock(&self.chunks).push(chunk.clone());
         Ok(Box::new(Inlet {
             chunk,
@@ -137,16 +145,20 @@ impl ChunkPages {
         )
     }
 
-    /// Bytes of its data pages and of its dictionary page as `press` makes them; they must be in memory.
-    pub fn pressed(&self, press: &mut Press) -> Result<(usize, usize)> {
+    /// What its data pages and its dictionary page weigh: the bytes that `press` makes of them, which must be in memory,
+    /// and a share of those that it reads.
+    pub fn weight(&self, press: &mut Press) -> Result<(usize, usize)> {
         let chunk = lock(&self.state);
-        let mut size = |page: &Page| press.press(page.body.in_memory()).map(<[u8]>::len);
-        let data = chunk.data.iter().map(&mut size).sum::<Result<usize>>()?;
-        Ok((data, chunk.dictionary.as_ref().map_or(Ok(0), size)?))
+        let mut weight = |page: &Page| -> Result<usize> {
+            let body = page.body.in_memory();
+            Ok(press.press(body)?.len() + body.len() / BYTES_WORTH_ONE)
+        };
+        let data = chunk.data.iter().map(&mut weight).sum::<Result<usize>>()?;
+        Ok((data, chunk.dictionary.as_ref().map_or(Ok(0), weight)?))
     }
 
     /// The chunk's metadata with the sizes and places of the pages as they go to the file, dictionary first.
-    pub fn settle(&self, mut close: ColumnCloseResult, codec: Compression) -> Result<ColumnCloseResult> {
+    pub fn settle(&self, mut close: ColumnCloseResult) -> Result<ColumnCloseResult> {
         let chunk = lock(&self.state);
         let dictionary_bytes = chunk.dictionary.as_ref().map_or(0, Page::bytes);
         let all = || chunk.dictionary.iter().chain(&chunk.data);
@@ -157,7 +169,7 @@ impl ChunkPages {
         close.metadata = close
             .metadata
             .into_builder()
-            .set_compression_codec(codec.into())
+            .set_compression_codec(self.pages.codec.into())
             .set_total_compressed_size(signed(chunk.finished)?)
             .set_total_uncompressed_size(signed(uncompressed as u64)?)
             .set_dictionary_page_offset(chunk.dictionary.as_ref().map(|_| 0))
@@ -174,29 +186,84 @@ impl ChunkPages {
         Ok(close)
     }
 
+    /// Adds a page: `fill` appends its body and says what it is.
+    pub fn add<'a>(&self, fill: &mut dyn FnMut(&mut Vec<u8>) -> Content<'a>) -> Result<()> {
+        let mut press = Press::take(self.pages.codec)?;
+        let mut body = std::mem::take(&mut press.body);
+        body.clear();
+        let content = fill(&mut body);
+        let pressed = press.press(&body)?;
+        let header = encode::PageHeader {
+            uncompressed_size: body.len(),
+            compressed_size: pressed.len(),
+            crc: None,
+            content,
+        };
+        let mut header_bytes = Vec::with_capacity(32);
+        header
+            .write(&mut header_bytes)
+            .map_err(|error| WriteError::Encode(error.to_string()))?;
+        let page = Page {
+            header: header_bytes,
+            body: self.pages.shelf.keep(pressed)?,
+            body_bytes: pressed.len(),
+            uncompressed_bytes: body.len(),
+        };
+        press.body = body;
+        let entries = match content {
+            Content::Dictionary { entries, .. } => Some(entries),
+            _ => None,
+        };
+        self.push(page, entries);
+        Ok(())
+    }
+
+    /// Whether the codec gives frequent bytes short codes.
+    pub fn counts_symbols(&self) -> bool {
+        use Compression::{BROTLI, GZIP, ZSTD};
+        matches!(self.pages.codec, ZSTD(_) | GZIP(_) | BROTLI(_))
+    }
+
+    /// Bytes that a page would take.
+    pub fn pressed_size(&self, fill: &mut dyn FnMut(&mut Vec<u8>)) -> Result<usize> {
+        let mut press = Press::take(self.pages.codec)?;
+        let mut body = std::mem::take(&mut press.body);
+        body.clear();
+        fill(&mut body);
+        let size = press.press(&body)?.len();
+        press.body = body;
+        Ok(size)
+    }
+
+    /// Adds a page that the crate made.
     fn put(&self, header: &[u8], body: &[u8]) -> Result<()> {
         let mut header = PageHeader::parse(header)?;
-        let page = {
-            let mut press = lock(&self.pages.press);
-            let pressed = press.press(body)?;
-            header.set_compressed(pressed.len())?;
-            let body = self.pages.shelf.keep(pressed)?;
-            Page {
-                header: header.bytes(),
-                body,
-                body_bytes: pressed.len(),
-                uncompressed_bytes: header.uncompressed(),
-            }
+        let mut press = Press::take(self.pages.codec)?;
+        let pressed = press.press(body)?;
+        header.set_compressed(pressed.len())?;
+        let page = Page {
+            header: header.bytes(),
+            body: self.pages.shelf.keep(pressed)?,
+            body_bytes: pressed.len(),
+            uncompressed_bytes: header.uncompressed(),
         };
+        let entries = header
+            .is_dictionary()
+            .then(|| header.dictionary_entries())
+            .transpose()?;
+        self.push(page, entries);
+        Ok(())
+    }
+
+    fn push(&self, page: Page, dictionary_entries: Option<usize>) {
         let mut chunk = lock(&self.state);
         chunk.finished += page.bytes() as u64;
-        if header.is_dictionary() {
-            chunk.dictionary_entries = header.dictionary_entries()?;
+        if let Some(entries) = dictionary_entries {
+            chunk.dictionary_entries = entries;
             chunk.dictionary = Some(page);
         } else {
             chunk.data.push(page);
         }
-        Ok(())
     }
 }
 

@@ -6,7 +6,7 @@ use parquet::file::writer::SerializedFileWriter;
 
 use crate::column::FieldEncoder;
 use crate::error::{Result, WriteError};
-use crate::feed::{Position, UNIT_ROWS, Units};
+use crate::feed::{Position, Run};
 use crate::sink::Output;
 
 /// Time between two calls of the caller's check.
@@ -42,41 +42,29 @@ impl<'a> Patience<'a> {
 /// A row group and its encoders.
 pub(crate) struct RowGroup {
     encoders: Vec<Box<dyn FieldEncoder>>,
-    rows: usize,
-    units: usize,
+    position: Position,
 }
 
 impl RowGroup {
     pub fn new(encoders: Vec<Box<dyn FieldEncoder>>) -> Self {
         Self {
             encoders,
-            rows: 0,
-            units: 0,
+            position: Position::default(),
         }
     }
 
-    pub fn position(&self, limit: usize) -> Position {
-        Position {
-            rows: self.rows,
-            units: self.units,
-            limit,
-        }
+    /// Where its next row comes.
+    pub fn position(&self) -> Position {
+        self.position
     }
 
-    pub fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// Encodes units column by column, so that a column's dictionary stays in the cache.
-    pub fn write(&mut self, units: &Units, patience: &mut Patience<'_>) -> Result<()> {
-        for (encoder, column) in self.encoders.iter_mut().zip(&units.columns) {
-            for start in (0..units.rows).step_by(UNIT_ROWS) {
-                encoder.write(&column.slice(start, UNIT_ROWS.min(units.rows - start)))?;
-            }
+    /// Encodes rows column by column, so that a column's dictionary stays in the cache.
+    pub fn write(&mut self, run: &Run, patience: &mut Patience<'_>) -> Result<()> {
+        for (encoder, column) in self.encoders.iter_mut().zip(&run.columns) {
+            encoder.write(column, &run.ends)?;
             patience.check()?;
         }
-        self.rows += units.rows;
-        self.units += units.count;
+        self.position = run.after;
         Ok(())
     }
 

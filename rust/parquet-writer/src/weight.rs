@@ -55,7 +55,8 @@ impl Weights {
 
     /// The weight of the rows from `start` to `end`.
     pub fn total(&self, start: usize, end: usize) -> u64 {
-        (start..end).map(|row| self.exact(row)).sum()
+        let columns: u64 = self.columns.iter().map(|column| column.total(start, end)).sum();
+        columns + self.fixed * (end - start) as u64
     }
 
     /// How many of the rows from `start` to `end` come before `budget` is used up, and whether it was.
@@ -82,6 +83,15 @@ impl Column {
             Self::Small(array) => span(offsets::<i32>(array), start, end),
             Self::Large(array) => span(offsets::<i64>(array), start, end),
             Self::Sums(sums) => sums[end] - sums[start],
+        }
+    }
+
+    fn total(&self, start: usize, end: usize) -> u64 {
+        match self {
+            Self::Small(array) | Self::Large(array) if array.null_count() > 0 => {
+                (start..end).map(|row| self.exact(row)).sum()
+            }
+            _ => self.at_most(start, end),
         }
     }
 

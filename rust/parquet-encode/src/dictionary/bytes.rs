@@ -1,7 +1,7 @@
 //! The dictionary of byte arrays and fixed-size binary.
 
 use super::keys::{Key, KeyMap, map_keys};
-use super::{BATCH, LEAST_SLOTS, Limits, Table, hash};
+use super::{BATCH, LEAST_SLOTS, Limits, Table, hash, rank};
 use crate::byte_arrays::{ByteArrays, Head, head_of};
 use crate::cpu::dispatch;
 
@@ -108,6 +108,31 @@ impl ByteDictionary {
         self.page.clear();
         self.entries.truncate(1);
         self.table.reset(LEAST_SLOTS);
+    }
+
+    /// Puts the entries that `indices` name most often first; `indices` and `map` follow them.
+    ///
+    /// # Panics
+    ///
+    /// If an index names no entry.
+    pub fn rank(&mut self, indices: &mut [u32], map: &mut KeyMap) {
+        let order = rank::by_frequency(indices, self.len());
+        let (page, entries) = (std::mem::take(&mut self.page), self.entries.split_off(1));
+        self.page.reserve(page.len());
+        self.table.reset(self.table.slots.len());
+        for (number, index) in (1..).zip(&order) {
+            let mut entry = entries[*index as usize];
+            self.page
+                .extend_from_slice(&entry.len.to_le_bytes()[..self.prefix]);
+            let start = self.page.len() as u32;
+            self.page.extend_from_slice(entry.bytes(&page));
+            entry.start = start;
+            self.entries.push(entry);
+            self.table.put(entry.tag, number);
+        }
+        let places = rank::places(&order);
+        rank::rename(indices, &places);
+        map.rename(&places);
     }
 
     /// Appends the index of each value, adding those that are new.

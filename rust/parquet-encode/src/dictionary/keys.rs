@@ -43,6 +43,10 @@ impl KeyMap {
         self.indices.resize(values, UNMAPPED);
     }
 
+    pub(super) fn rename(&mut self, places: &[u32]) {
+        super::rank::rename(&mut self.indices, places);
+    }
+
     /// The memory that is held, used or not.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {

@@ -11,6 +11,7 @@ mod bytes;
 mod hash;
 mod keys;
 mod numbers;
+mod rank;
 mod used;
 
 pub use bytes::{ByteDictionary, Entries};
@@ -22,7 +23,7 @@ pub use used::UsedEntries;
 const BATCH: usize = 64;
 
 /// Slots of a new table.
-const LEAST_SLOTS: usize = 2048;
+const LEAST_SLOTS: usize = 512;
 
 /// Where a dictionary stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,12 +84,12 @@ impl Table {
         self.shift = 32 - slots.trailing_zeros();
     }
 
-    /// The slots that the table should have for `entries` entries, if they are not those that it has: small tables are
-    /// sparse, so that few values are displaced; large ones denser, so that they fit a cache.
+    /// The slots that the table should have for `entries` entries, if they are not those that it has. Many columns share
+    /// the cache: a sparse table displaces few of its own values and more of the others'.
     fn wanted(&self, entries: usize) -> Option<usize> {
         let slots = self.slots.len();
-        let load = if slots < 1 << 16 { 8 } else { 3 };
-        (entries * load > slots && slots < 1 << 31).then(|| slots * 4)
+        let load = if slots < 1 << 14 { 4 } else { 3 };
+        (entries * load > slots && slots < 1 << 31).then(|| slots * 2)
     }
 
     #[inline(always)]

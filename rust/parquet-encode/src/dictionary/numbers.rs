@@ -1,7 +1,7 @@
 //! The dictionary of integers and floats.
 
 use super::keys::{Key, KeyMap, map_keys};
-use super::{BATCH, LEAST_SLOTS, Limits, Table, hash};
+use super::{BATCH, LEAST_SLOTS, Limits, Table, hash, rank};
 use crate::cpu::dispatch;
 use crate::fixed::{Fixed, as_bytes};
 
@@ -118,6 +118,26 @@ impl<T: Word> NumberDictionary<T> {
         self.entries.truncate(1);
         self.table.reset(LEAST_SLOTS);
         self.window.slots.clear();
+    }
+
+    /// Puts the entries that `indices` name most often first; `indices` and `map` follow them.
+    ///
+    /// # Panics
+    ///
+    /// If an index names no entry.
+    pub fn rank(&mut self, indices: &mut [u32], map: &mut KeyMap) {
+        let order = rank::by_frequency(indices, self.len());
+        let entries = self.entries.split_off(1);
+        self.table.reset(self.table.slots.len());
+        self.window.slots.clear();
+        for (number, index) in (1..).zip(&order) {
+            let value = entries[*index as usize];
+            self.entries.push(value);
+            self.table.put(tag_of(value), number);
+        }
+        let places = rank::places(&order);
+        rank::rename(indices, &places);
+        map.rename(&places);
     }
 
     /// Appends the index of each value, adding those that are new.

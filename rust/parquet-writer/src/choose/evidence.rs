@@ -6,6 +6,7 @@ use parquet::file::metadata::RowGroupMetaData;
 
 use super::sample::{Sample, Scale, fell_back};
 use super::{Choice, DICTIONARY_BYTES};
+use crate::column;
 use crate::error::Result;
 use crate::options::{Compatibility, WriterOptions};
 use crate::schema::FileSchema;
@@ -14,6 +15,10 @@ use crate::schema::FileSchema;
 const FEWEST_VALUES: usize = 64;
 /// Bytes of a page below which the blocks of deltas are too coarse to cut it by.
 const SMALLEST_DELTA_PAGE: usize = 16 << 10;
+/// Rows of the sample that are coded where no dictionary competes.
+const DIRECT_ROWS: usize = 1024;
+/// What looking a value up costs, in bytes of a file; see `BYTES_WORTH_ONE` of the pages.
+const LOOK_UP: f64 = 0.1;
 const PLAIN_ONLY: &[Encoding] = &[Encoding::PLAIN];
 /// Rows that a dictionary is assumed to serve as long as no row group was closed.
 const ASSUMED_ROWS: usize = 262_144;
@@ -106,7 +111,8 @@ impl Chooser {
             })
             .collect();
         let halves = halves_with_dictionaries(&scale, rows, &dictionaries, &trials)?;
-        let best = lightest(&mut scale, rows, &trials)?;
+        let direct_rows: Vec<_> = rows_for_direct(rows, schema, &dictionaries);
+        let best = lightest(&mut scale, &direct_rows, &trials)?;
         let row_count = rows.first().map_or(1, |column| column.len()).max(1);
         for (index, leaf) in self
             .leaves
@@ -125,10 +131,14 @@ impl Chooser {
                 dictionary: false,
                 encoding: best.encoding,
             };
+            // Without repeats nothing is saved, and weighing would cost the most.
+            let dictionary = dictionary.filter(|sample| sample.repeats());
             if let (Some(dictionary), Some(half)) = (dictionary, halves[index].as_ref()) {
                 let expected = self.rows.saturating_mul(values) / row_count;
                 let weights = scale.weigh(dictionary)?;
-                leaf.choice.dictionary = pays(dictionary, weights, half.distinct, best.weight, expected);
+                #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+                let direct = best.weight as f64 / best.sample.values.max(1) as f64;
+                leaf.choice.dictionary = pays(dictionary, weights, half.distinct, direct, expected);
             }
         }
         Ok(())
@@ -139,6 +149,25 @@ impl Chooser {
         let wanted = wanted.map(|(leaf, &allowed)| (!leaf.settled && allowed).then_some(WITH_DICTIONARY));
         scale.encode(rows, &wanted.collect::<Vec<_>>())
     }
+}
+
+/// The sample of each field, cut short where no dictionary competes: which encoding compresses better shows soon, but
+/// what is saved by repeats shows in as many rows as the dictionary had.
+fn rows_for_direct(rows: &[ArrayRef], schema: &FileSchema, dictionaries: &[Option<Sample>]) -> Vec<ArrayRef> {
+    let mut first_leaf = 0;
+    let fields = schema.encoded.fields().iter().zip(rows);
+    let cut = fields.map(|(field, column)| {
+        let leaves = first_leaf..first_leaf + column::leaf_count(field.data_type());
+        first_leaf = leaves.end;
+        let competes = dictionaries[leaves].iter().flatten().any(Sample::repeats);
+        let rows = if competes {
+            column.len()
+        } else {
+            column.len().min(DIRECT_ROWS)
+        };
+        column.slice(0, rows)
+    });
+    cut.collect()
 }
 
 const WITH_DICTIONARY: Choice = Choice {
@@ -157,9 +186,8 @@ fn halves_with_dictionaries(
         .iter()
         .map(|column| column.slice(0, column.len() / 2))
         .collect();
-    let repeats = |sample: &Sample| (1..sample.values).contains(&sample.distinct);
     let wanted = whole.iter().zip(trials).map(|(sample, trial)| {
-        (!trial.is_empty() && sample.as_ref().is_some_and(repeats)).then_some(WITH_DICTIONARY)
+        (!trial.is_empty() && sample.as_ref().is_some_and(Sample::repeats)).then_some(WITH_DICTIONARY)
     });
     scale.encode(&half, &wanted.collect::<Vec<_>>())
 }
@@ -233,7 +261,7 @@ fn pays(
     with: &Sample,
     (index_weight, dictionary_weight): (usize, usize),
     distinct_in_half: usize,
-    direct_weight: usize,
+    direct_weight: f64,
     values: usize,
 ) -> bool {
     if with.distinct == 0 || with.distinct == with.values {
@@ -252,7 +280,7 @@ fn pays(
     );
     let index_bytes = index_bits(entries) / 8.0 * (ratio.min(1.0) * (1.0 - first) + first);
     let page_bytes = entries / served * dictionary_weight as f64 / distinct;
-    index_bytes + page_bytes < direct_weight as f64 / sampled
+    index_bytes + page_bytes + LOOK_UP < direct_weight
 }
 
 /// How the number of different values grows with the number of values.

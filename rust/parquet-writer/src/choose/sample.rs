@@ -11,7 +11,7 @@ use super::Choice;
 use crate::column::{self, EncodedChunk};
 use crate::error::Result;
 use crate::options::WriterOptions;
-use crate::pages::{ChunkPages, Pages, Press, Shelf};
+use crate::pages::{Borrowed, ChunkPages, Pages, Press, Shelf};
 use crate::schema::FileSchema;
 
 /// One leaf column's sample, encoded.
@@ -26,22 +26,25 @@ pub(super) struct Sample {
     pages: ChunkPages,
 }
 
+impl Sample {
+    /// Whether it has a dictionary with fewer entries than there are values.
+    pub fn repeats(&self) -> bool {
+        (1..self.values).contains(&self.distinct)
+    }
+}
+
 /// Encodes samples and weighs what comes out.
 pub(super) struct Scale<'a> {
     schema: &'a FileSchema,
-    options: WriterOptions,
+    options: &'a WriterOptions,
     pages: Arc<Pages>,
-    press: Press,
+    press: Borrowed,
 }
 
 impl<'a> Scale<'a> {
-    pub fn new(schema: &'a FileSchema, options: &WriterOptions) -> Result<Self> {
+    pub fn new(schema: &'a FileSchema, options: &'a WriterOptions) -> Result<Self> {
         let press = Press::for_samples(options.compression)?;
-        let pages = Arc::new(Pages::new(Shelf::new(None), Press::none()));
-        let options = WriterOptions {
-            compression: Compression::UNCOMPRESSED,
-            ..options.clone()
-        };
+        let pages = Arc::new(Pages::new(Shelf::new(None), Compression::UNCOMPRESSED));
         Ok(Self {
             schema,
             options,
@@ -50,48 +53,49 @@ impl<'a> Scale<'a> {
         })
     }
 
-    /// Compressed bytes of a sample's data pages and of its dictionary page.
+    /// What a sample's data pages and its dictionary page weigh.
     pub fn weigh(&mut self, sample: &Sample) -> Result<(usize, usize)> {
-        sample.pages.pressed(&mut self.press)
+        sample.pages.weight(&mut self.press)
     }
 
     /// The samples of the leaves that have a choice, encoded as it says; `None` for the others.
     pub fn encode(&self, columns: &[ArrayRef], choices: &[Option<Choice>]) -> Result<Vec<Option<Sample>>> {
         let mut samples = Vec::with_capacity(choices.len());
-        let fields = self.schema.encoded.fields();
-        for ((mut encoder, column), field) in self.encoders(choices)?.into_iter().zip(columns).zip(fields) {
+        for (index, (field, column)) in self.schema.encoded.fields().iter().zip(columns).enumerate() {
+            let start = samples.len();
             let leaves = column::leaf_count(field.data_type());
-            if choices[samples.len()..samples.len() + leaves]
-                .iter()
-                .all(Option::is_none)
-            {
+            let choices = &choices[start..start + leaves];
+            if choices.iter().all(Option::is_none) {
                 samples.extend(std::iter::repeat_n(None, leaves));
                 continue;
             }
-            encoder.write(column)?;
+            let mut encoder = self.encoder(index, start, choices)?;
+            encoder.write(column, &[column.len()])?;
             encoder.close(&mut |chunk| {
-                samples.push(choices[samples.len()].map(|_| sample(chunk)));
+                samples.push(choices[samples.len() - start].map(|_| sample(chunk)));
                 Ok(())
             })?;
         }
         Ok(samples)
     }
 
-    fn encoders(&self, choices: &[Option<Choice>]) -> Result<Vec<Box<dyn column::FieldEncoder>>> {
+    fn encoder(
+        &self,
+        field: usize,
+        first_leaf: usize,
+        choices: &[Option<Choice>],
+    ) -> Result<Box<dyn column::FieldEncoder>> {
         let plain = Choice {
             dictionary: false,
             encoding: Encoding::PLAIN,
         };
         let choices: Vec<_> = choices.iter().map(|choice| choice.unwrap_or(plain)).collect();
-        let parquet = &self.schema.parquet;
-        let properties = super::properties(&self.options, parquet, &choices);
-        let sizes = (Compression::UNCOMPRESSED, self.options.page_bytes);
-        column::encoders(
-            &self.schema.encoded,
-            parquet.root_schema_ptr(),
-            properties,
+        column::encoder(
+            self.schema,
+            (field, first_leaf),
+            &choices,
             &self.pages,
-            sizes,
+            self.options,
         )
     }
 }

@@ -3,20 +3,22 @@
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef};
-use arrow_schema::{DataType, FieldRef, SchemaRef};
+use arrow_schema::{DataType, FieldRef, Schema};
 use parquet::arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
-use parquet::basic::Compression;
 use parquet::column::page_store::PageStoreFactory;
 use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::ParquetError;
-use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::types::TypePtr;
+use parquet::schema::types::{Type, TypePtr};
 
 use super::{EncodedChunk, FieldEncoder, bounds};
+use crate::choose::{self, Choice};
 use crate::error::{Result, WriteError};
-use crate::feed::UNIT_ROWS;
+use crate::feed::{UNIT_ROWS, copied};
+use crate::normalize;
+use crate::options::WriterOptions;
 use crate::pages::{ChunkFactory, ChunkPages, Pages};
+use crate::schema::FileSchema;
 use crate::weight::Weights;
 
 /// What one leaf column is written with.
@@ -42,35 +44,44 @@ impl Piece {
     }
 }
 
-/// One encoder for each top-level field of `schema`. Pages that come out of them go through `pages`; `codec` is what
-/// they are compressed with in the end.
-pub(crate) fn encoders(
-    schema: &SchemaRef,
-    parquet: TypePtr,
-    properties: WriterProperties,
+/// An encoder for one top-level field, given by its index and that of its first leaf.
+pub(super) fn encoder(
+    schema: &FileSchema,
+    (field, first_leaf): (usize, usize),
+    choices: &[Choice],
     pages: &Arc<Pages>,
-    (codec, page_bytes): (Compression, usize),
-) -> Result<Vec<Box<dyn FieldEncoder>>> {
+    options: &WriterOptions,
+) -> Result<Box<dyn FieldEncoder>> {
     let factory = Arc::new(ChunkFactory::new(Arc::clone(pages)));
+    let paths = schema.parquet.columns()[first_leaf..]
+        .iter()
+        .map(|column| column.path().clone());
+    let columns: Vec<_> = paths.zip(choices.iter().copied()).collect();
+    let properties = choose::properties(options, &columns);
+    let arrow = Arc::new(Schema::new(vec![Arc::clone(&schema.encoded.fields()[field])]));
     // The crate ties its factory to a file; this one is only asked for schema and properties.
-    let file = SerializedFileWriter::new(std::io::sink(), parquet, Arc::new(properties))?;
+    let file = SerializedFileWriter::new(std::io::sink(), alone(schema, field)?, Arc::new(properties))?;
     let store = Arc::clone(&factory) as Arc<dyn PageStoreFactory>;
-    let writers = ArrowRowGroupWriterFactory::new(&file, Arc::clone(schema)).with_page_store_factory(store);
+    let writers = ArrowRowGroupWriterFactory::new(&file, arrow).with_page_store_factory(store);
     let writers = writers.create_column_writers(0)?.into_iter();
-    let mut leaves = writers
+    let leaves = writers
         .zip(factory.take_chunks())
         .map(|(writer, pages)| LeafWriter { writer, pages });
-    let piece = Piece::of(page_bytes);
-    let encoder = |field: &FieldRef| -> Box<dyn FieldEncoder> {
-        let leaves = leaves.by_ref().take(leaf_count(field.data_type())).collect();
-        Box::new(CrateEncoder {
-            field: Arc::clone(field),
-            leaves,
-            piece,
-            codec,
-        })
-    };
-    Ok(schema.fields().iter().map(encoder).collect())
+    Ok(Box::new(CrateEncoder {
+        field: Arc::clone(&schema.encoded.fields()[field]),
+        leaves: leaves.collect(),
+        piece: Piece::of(options.page_bytes),
+        carried: Arc::clone(&schema.carried.fields()[field]),
+        waiting: Vec::new(),
+    }))
+}
+
+/// The file's schema with one field only.
+fn alone(schema: &FileSchema, field: usize) -> Result<TypePtr> {
+    let root = schema.parquet.root_schema();
+    let field = Arc::clone(&root.get_fields()[field]);
+    let root = Type::group_type_builder(root.name()).with_fields(vec![field]);
+    Ok(Arc::new(root.build()?))
 }
 
 /// Leaf columns of a type in its encoded form.
@@ -89,10 +100,40 @@ struct CrateEncoder {
     field: FieldRef,
     leaves: Vec<LeafWriter>,
     piece: Piece,
-    codec: Compression,
+    /// The field as copies of its rows have it.
+    carried: FieldRef,
+    /// The beginning of a unit.
+    waiting: Vec<ArrayRef>,
 }
 
 impl CrateEncoder {
+    /// Keeps a copy of rows whose unit is not whole: their batch is gone when the call returns.
+    fn wait(&mut self, rows: &ArrayRef) -> Result<()> {
+        let rows = normalize::exactly(rows, self.carried.data_type())?;
+        self.waiting.push(copied(&[&rows])?);
+        Ok(())
+    }
+
+    fn write_waiting(&mut self) -> Result<()> {
+        let parts = std::mem::take(&mut self.waiting);
+        if parts.is_empty() {
+            return Ok(());
+        }
+        self.write_unit(&copied(&parts.iter().collect::<Vec<_>>())?)
+    }
+
+    fn write_unit(&mut self, unit: &ArrayRef) -> Result<()> {
+        let weights = Weights::new(std::slice::from_ref(unit));
+        let mut start = 0;
+        while start < unit.len() {
+            let end = (start + self.piece.rows).min(unit.len());
+            let (rows, _) = weights.rows_within(start, end, self.piece.bytes);
+            self.write_piece(&unit.slice(start, rows))?;
+            start += rows;
+        }
+        Ok(())
+    }
+
     fn write_piece(&mut self, piece: &ArrayRef) -> Result<()> {
         let leaves = compute_leaves(&self.field, piece)?;
         let field = &self.field;
@@ -112,20 +153,28 @@ fn in_column(name: &str, error: ParquetError) -> WriteError {
 }
 
 impl FieldEncoder for CrateEncoder {
-    fn write(&mut self, unit: &ArrayRef) -> Result<()> {
-        let weights = Weights::new(std::slice::from_ref(unit));
+    fn write(&mut self, run: &ArrayRef, ends: &[usize]) -> Result<()> {
         let mut start = 0;
-        while start < unit.len() {
-            let end = (start + self.piece.rows).min(unit.len());
-            let (rows, _) = weights.rows_within(start, end, self.piece.bytes);
-            self.write_piece(&unit.slice(start, rows))?;
-            start += rows;
+        for &end in ends {
+            let rows = run.slice(start, end - start);
+            if self.waiting.is_empty() {
+                self.write_unit(&rows)?;
+            } else {
+                self.wait(&rows)?;
+                self.write_waiting()?;
+            }
+            start = end;
+        }
+        if start < run.len() {
+            self.wait(&run.slice(start, run.len() - start))?;
         }
         Ok(())
     }
 
     fn tracked_bytes(&self) -> usize {
-        self.leaves.iter().map(|leaf| leaf.writer.memory_size()).sum()
+        let leaves: usize = self.leaves.iter().map(|leaf| leaf.writer.memory_size()).sum();
+        let waiting: usize = self.waiting.iter().map(Array::get_buffer_memory_size).sum();
+        leaves + waiting
     }
 
     fn encoded_bytes(&self) -> u64 {
@@ -137,14 +186,13 @@ impl FieldEncoder for CrateEncoder {
         self.leaves.iter().map(bytes).sum()
     }
 
-    fn close(self: Box<Self>, each: &mut dyn FnMut(EncodedChunk) -> Result<()>) -> Result<()> {
-        let Self {
-            field, leaves, codec, ..
-        } = *self;
+    fn close(mut self: Box<Self>, each: &mut dyn FnMut(EncodedChunk) -> Result<()>) -> Result<()> {
+        self.write_waiting()?;
+        let Self { field, leaves, .. } = *self;
         leaves.into_iter().try_for_each(|LeafWriter { writer, pages }| {
             let close = closed(writer).map_err(|error| in_column(field.name(), error))?;
             each(EncodedChunk {
-                close: bounds::comparable(pages.settle(close, codec)?)?,
+                close: bounds::comparable(pages.settle(close)?)?,
                 pages,
             })
         })

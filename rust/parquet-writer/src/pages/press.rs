@@ -1,84 +1,175 @@
 //! Compression of pages.
 
 use std::fmt;
+use std::io::Write;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Mutex, OnceLock, TryLockError};
 
 use parquet::basic::{Compression, ZstdLevel};
 
-use crate::error::Result;
+use crate::error::{Result, WriteError};
 
-/// Compresses pages one after the other with one context, whose tables stay warm.
+/// Presses that wait for the next page: contexts with warm tables, as many as pages are made at a time and not one per
+/// writer or column.
+static IDLE: Mutex<Vec<Press>> = Mutex::new(Vec::new());
+
+/// Buffers above this are not kept for the next page.
+const KEPT_BYTES: usize = 1 << 20;
+
+/// Compresses pages one after the other with one context.
 pub(crate) struct Press {
+    compression: Compression,
     codec: Codec,
-    scratch: Vec<u8>,
+    pressed: Vec<u8>,
+    /// Room for the page to be compressed.
+    pub body: Vec<u8>,
 }
 
 enum Codec {
     Zstd(zstd::bulk::Compressor<'static>),
+    Snappy(Box<snap::raw::Encoder>),
     Lz4,
+    Gzip(flate2::Compression),
+    Brotli(brotli::enc::BrotliEncoderParams),
     /// Pages stay as they come.
     None,
 }
 
 impl fmt::Debug for Press {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Press").finish_non_exhaustive()
+        f.debug_struct("Press")
+            .field("compression", &self.compression)
+            .finish_non_exhaustive()
     }
 }
 
 impl Press {
-    /// The press for a file's codec, and the codec that is left to the encoders: all but ZSTD are light enough for one
-    /// context each.
-    pub fn for_file(codec: Compression) -> Result<(Self, Compression)> {
-        match codec {
-            Compression::ZSTD(level) => Ok((Self::zstd(level)?, Compression::UNCOMPRESSED)),
-            other => Ok((Self::with(Codec::None), other)),
-        }
-    }
-
-    /// One that leaves pages as they come.
-    pub fn none() -> Self {
-        Self::with(Codec::None)
+    /// A press for pages of this codec.
+    pub fn take(compression: Compression) -> Result<Borrowed> {
+        let idle = with_idle(|idle| {
+            let place = idle.iter().position(|press| press.compression == compression)?;
+            Some(idle.swap_remove(place))
+        });
+        let press = idle.flatten().map_or_else(|| Self::new(compression), Ok)?;
+        Ok(Borrowed(Some(press)))
     }
 
     /// One that stands in for a codec on samples: it either codes entropy too, or only finds repeats too.
-    pub fn for_samples(codec: Compression) -> Result<Self> {
-        match codec {
+    pub fn for_samples(codec: Compression) -> Result<Borrowed> {
+        Self::take(match codec {
             Compression::ZSTD(_) | Compression::GZIP(_) | Compression::BROTLI(_) => {
-                Self::zstd(ZstdLevel::try_new(1)?)
+                Compression::ZSTD(ZstdLevel::try_new(1)?)
             }
-            Compression::SNAPPY | Compression::LZ4_RAW => Ok(Self::with(Codec::Lz4)),
-            _ => Ok(Self::with(Codec::None)),
-        }
+            Compression::SNAPPY | Compression::LZ4_RAW => Compression::LZ4_RAW,
+            _ => Compression::UNCOMPRESSED,
+        })
     }
 
-    fn zstd(level: ZstdLevel) -> Result<Self> {
-        Ok(Self::with(Codec::Zstd(zstd::bulk::Compressor::new(
-            level.compression_level(),
-        )?)))
-    }
-
-    fn with(codec: Codec) -> Self {
-        Self {
+    fn new(compression: Compression) -> Result<Self> {
+        let codec = match compression {
+            Compression::UNCOMPRESSED => Codec::None,
+            Compression::ZSTD(level) => Codec::Zstd(zstd::bulk::Compressor::new(level.compression_level())?),
+            Compression::SNAPPY => Codec::Snappy(Box::new(snap::raw::Encoder::new())),
+            Compression::LZ4_RAW => Codec::Lz4,
+            Compression::GZIP(level) => Codec::Gzip(flate2::Compression::new(level.compression_level())),
+            Compression::BROTLI(level) => Codec::Brotli(brotli_parameters(level.compression_level())),
+            other => return Err(WriteError::Encode(format!("pages are not written in {other}"))),
+        };
+        Ok(Self {
+            compression,
             codec,
-            scratch: Vec::new(),
-        }
-    }
-
-    /// Memory it holds, its context's tables left out.
-    pub fn tracked_bytes(&self) -> usize {
-        self.scratch.capacity()
+            pressed: Vec::new(),
+            body: Vec::new(),
+        })
     }
 
     pub fn press<'a>(&'a mut self, body: &'a [u8]) -> Result<&'a [u8]> {
-        self.scratch.clear();
-        match &mut self.codec {
-            Codec::Zstd(zstd) => {
-                self.scratch.reserve(zstd::zstd_safe::compress_bound(body.len()));
-                zstd.compress_to_buffer(body, &mut self.scratch)?;
-            }
-            Codec::Lz4 => self.scratch.extend(lz4_flex::block::compress(body)),
+        let Self { codec, pressed, .. } = self;
+        pressed.clear();
+        match codec {
             Codec::None => return Ok(body),
+            Codec::Zstd(zstd) => {
+                pressed.reserve(zstd::zstd_safe::compress_bound(body.len()));
+                zstd.compress_to_buffer(body, pressed)?;
+            }
+            Codec::Snappy(snappy) => {
+                pressed.resize(snap::raw::max_compress_len(body.len()), 0);
+                let size = snappy.compress(body, pressed).map_err(std::io::Error::from)?;
+                pressed.truncate(size);
+            }
+            Codec::Lz4 => {
+                pressed.resize(lz4_flex::block::get_maximum_output_size(body.len()), 0);
+                let size = lz4_flex::block::compress_into(body, pressed).map_err(std::io::Error::other)?;
+                pressed.truncate(size);
+            }
+            Codec::Gzip(level) => {
+                let mut gzip = flate2::write::GzEncoder::new(pressed, *level);
+                gzip.write_all(body)?;
+                gzip.finish()?;
+            }
+            Codec::Brotli(parameters) => {
+                brotli::BrotliCompress(&mut &*body, pressed, parameters)?;
+            }
         }
-        Ok(&self.scratch)
+        Ok(&self.pressed)
+    }
+
+    fn is_worth_keeping(&self) -> bool {
+        self.pressed.capacity() <= KEPT_BYTES && self.body.capacity() <= KEPT_BYTES
+    }
+}
+
+fn brotli_parameters(level: u32) -> brotli::enc::BrotliEncoderParams {
+    brotli::enc::BrotliEncoderParams {
+        quality: i32::try_from(level).unwrap_or(1),
+        ..Default::default()
+    }
+}
+
+/// A press in use; it waits with the others when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Borrowed(Option<Press>);
+
+impl Deref for Borrowed {
+    type Target = Press;
+
+    #[expect(clippy::expect_used, reason = "it is there until it is dropped")]
+    fn deref(&self) -> &Press {
+        self.0.as_ref().expect("a press in use")
+    }
+}
+
+impl DerefMut for Borrowed {
+    #[expect(clippy::expect_used, reason = "it is there until it is dropped")]
+    fn deref_mut(&mut self) -> &mut Press {
+        self.0.as_mut().expect("a press in use")
+    }
+}
+
+impl Drop for Borrowed {
+    fn drop(&mut self) {
+        if let Some(press) = self.0.take().filter(Press::is_worth_keeping) {
+            with_idle(|idle| {
+                let alike = idle.iter().filter(|other| other.compression == press.compression);
+                if alike.count() < cores() {
+                    idle.push(press);
+                }
+            });
+        }
+    }
+}
+
+/// Asked once: the answer takes reading several files.
+fn cores() -> usize {
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
+}
+
+/// Nobody waits for the list: after a fork the lock may be held by a thread that is not there.
+fn with_idle<T>(work: impl FnOnce(&mut Vec<Press>) -> T) -> Option<T> {
+    match IDLE.try_lock() {
+        Ok(mut idle) => Some(work(&mut idle)),
+        Err(TryLockError::Poisoned(poisoned)) => Some(work(&mut poisoned.into_inner())),
+        Err(TryLockError::WouldBlock) => None,
     }
 }

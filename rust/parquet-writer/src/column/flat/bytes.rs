@@ -1,0 +1,503 @@
+//! The values of a page of byte arrays, of any length or of one.
+
+use std::cmp::Ordering;
+
+use parquet::basic::BoundaryOrder;
+use parquet::data_type::{ByteArray, FixedLenByteArray};
+use parquet::file::statistics::{Statistics, ValueStatistics};
+use parquet_encode::byte_arrays::{ByteArrays, FixedSize, Offsets, Rows, Views};
+use parquet_encode::delta_bytes::{self, LengthScratch};
+use parquet_encode::dictionary::{ByteDictionary, KeyMap, Limits, UsedEntries};
+use parquet_encode::page_header::Encoding;
+use parquet_encode::stats::{self, Content, Picked};
+use parquet_encode::{byte_stream_split, delta, plain, rle};
+
+use super::numbers::{MAPPED_VALUES, mismatch};
+use super::page::{PageFacts, PageValues, index_capacity};
+use super::piece::{Piece, Skipped, Taker};
+use super::ranges::Ranges;
+use super::source::Values;
+use crate::error::Result;
+
+/// Bytes of a bound in statistics and indexes; longer values are cut.
+const BOUND_BYTES: usize = 64;
+
+/// What the bytes of a column are, which says how they are ordered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Meaning {
+    Text,
+    Binary,
+    Decimal,
+    HalfFloat,
+}
+
+impl Meaning {
+    fn compare(self) -> fn(&Vec<u8>, &Vec<u8>) -> Ordering {
+        match self {
+            Self::Text | Self::Binary => Vec::cmp,
+            Self::Decimal => |left, right| stats::compare_decimals(left, right),
+            Self::HalfFloat => |left, right| half_order(left).cmp(&half_order(right)),
+        }
+    }
+
+    fn range<V: ByteArrays>(self, values: &V) -> Option<(Vec<u8>, Vec<u8>)> {
+        let range = match self {
+            Self::Text | Self::Binary => stats::byte_arrays(values)?,
+            Self::Decimal => stats::big_endian_decimals(values)?,
+            Self::HalfFloat => return half_range(values),
+        };
+        Some((range.min.to_vec(), range.max.to_vec()))
+    }
+}
+
+fn half_range<V: ByteArrays>(values: &V) -> Option<(Vec<u8>, Vec<u8>)> {
+    let bits = |row: usize| u16::from_le_bytes(values.value(row).try_into().unwrap_or_default());
+    let halves: Vec<u16> = (0..values.len()).map(bits).collect();
+    let range = stats::half_floats(&halves)?;
+    Some((range.min.to_le_bytes().to_vec(), range.max.to_le_bytes().to_vec()))
+}
+
+/// A number that is ordered as the half float is.
+fn half_order(bytes: &[u8]) -> u16 {
+    let bits = u16::from_le_bytes(bytes.try_into().unwrap_or_default());
+    if bits & 0x8000 == 0 { bits | 0x8000 } else { !bits }
+}
+
+/// Collects the values of a page: as indices while there is a dictionary, as their encoding wants them without one.
+#[derive(Debug)]
+pub(super) struct Bytes {
+    meaning: Meaning,
+    /// The size of every value; `None` where they differ.
+    width: Option<usize>,
+    dictionary: Option<ByteDictionary>,
+    /// Whether pages still get indices.
+    indexed: bool,
+    /// Entries of the dictionary when the page began.
+    entries_before: usize,
+    encoding: Encoding,
+    indices: Vec<u32>,
+    /// The page as it will be, but for lengths that are packed when it is finished.
+    data: Vec<u8>,
+    lengths: Vec<i32>,
+    /// Bytes of the page's values, without lengths.
+    unencoded: u64,
+    /// Least and greatest of the values in `data`.
+    range: Option<(Vec<u8>, Vec<u8>)>,
+    ranges: Ranges<Vec<u8>>,
+    skipped: Skipped,
+    keys: KeyMap,
+    /// Whether each key's value is looked up once in a run.
+    mapped: bool,
+    rows: Vec<u32>,
+    used: UsedEntries,
+    prefixes: LengthScratch,
+}
+
+impl Bytes {
+    /// `limits` is what its dictionary may hold; without them it has none.
+    pub fn new(meaning: Meaning, width: Option<usize>, limits: Option<Limits>, encoding: Encoding) -> Self {
+        let dictionary = |limits| match width {
+            None => ByteDictionary::new(limits),
+            Some(_) => ByteDictionary::fixed_size(limits),
+        };
+        Self {
+            meaning,
+            width,
+            dictionary: limits.map(dictionary),
+            indexed: limits.is_some(),
+            entries_before: 0,
+            encoding,
+            indices: Vec::new(),
+            data: Vec::new(),
+            lengths: Vec::new(),
+            unencoded: 0,
+            range: None,
+            ranges: Ranges::new(meaning.compare()),
+            skipped: Skipped::default(),
+            keys: KeyMap::new(),
+            mapped: false,
+            rows: Vec::new(),
+            used: UsedEntries::new(),
+            prefixes: LengthScratch::default(),
+        }
+    }
+
+    fn taker(&mut self) -> (Adding<'_>, &mut Skipped) {
+        let packs_lengths = matches!(
+            self.encoding,
+            Encoding::DeltaLengthByteArray | Encoding::DeltaByteArray
+        );
+        let form = match self.width {
+            Some(_) => Form::Joined,
+            None if packs_lengths => Form::JoinedWithLengths,
+            None => Form::Plain,
+        };
+        let adding = Adding {
+            meaning: self.meaning,
+            form,
+            dictionary: self.dictionary.as_mut().filter(|_| self.indexed),
+            indices: &mut self.indices,
+            data: &mut self.data,
+            lengths: &mut self.lengths,
+            unencoded: &mut self.unencoded,
+            range: &mut self.range,
+        };
+        (adding, &mut self.skipped)
+    }
+
+    fn append_keyed<V: ByteArrays>(&mut self, values: &V) -> usize {
+        let rows = std::mem::take(&mut self.rows);
+        let taken = match self.dictionary.as_mut().filter(|_| self.indexed && self.mapped) {
+            Some(dictionary) => {
+                let taken = dictionary.encode_keys(&rows, values, &mut self.keys, &mut self.indices);
+                self.unencoded += bytes_of(&Picked {
+                    values,
+                    rows: &rows[..taken],
+                });
+                taken
+            }
+            None => self.taker().0.take(&Picked { values, rows: &rows }),
+        };
+        self.rows = rows;
+        taken
+    }
+
+    fn page_range(&mut self) -> Option<(Vec<u8>, Vec<u8>)> {
+        match &self.dictionary {
+            Some(dictionary) if self.indexed => {
+                let rows = self.used.of(&self.indices, dictionary.len());
+                self.meaning.range(&Picked {
+                    values: &dictionary.entries(),
+                    rows,
+                })
+            }
+            _ => self.range.take(),
+        }
+    }
+
+    /// The values of a page of [`Form::JoinedWithLengths`].
+    fn encode_delta_byte_array(&mut self, out: &mut Vec<u8>) {
+        let mut end = 0;
+        let ends = self.lengths.iter().map(|length| {
+            end += length;
+            end
+        });
+        let offsets: Vec<i32> = std::iter::once(0).chain(ends).collect();
+        let values = Offsets {
+            offsets: &offsets,
+            data: &self.data,
+        };
+        delta_bytes::encode_delta_byte_array(&values, &mut self.prefixes, out);
+    }
+
+    /// The bound, or bytes short enough to keep below or above it; `None` when no such bytes exist.
+    fn short(&self, (min, max): &(Vec<u8>, Vec<u8>)) -> ((Vec<u8>, bool), (Vec<u8>, bool)) {
+        let content = match self.meaning {
+            Meaning::Text => Content::Utf8,
+            Meaning::Binary => Content::Binary,
+            Meaning::Decimal | Meaning::HalfFloat => return ((min.clone(), true), (max.clone(), true)),
+        };
+        let lower = stats::lower_bound(min, BOUND_BYTES, content);
+        let upper = stats::upper_bound(max, BOUND_BYTES, content).map_or_else(
+            || (max.clone(), true),
+            |bound| (bound.bytes.into_owned(), bound.exact),
+        );
+        ((lower.bytes.into_owned(), lower.exact), upper)
+    }
+}
+
+/// How the values of a page lie before it is finished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// Each behind its length.
+    Plain,
+    /// One behind the other.
+    Joined,
+    /// One behind the other, and their lengths apart.
+    JoinedWithLengths,
+}
+
+/// Adds the values of a piece to a page.
+struct Adding<'a> {
+    meaning: Meaning,
+    form: Form,
+    dictionary: Option<&'a mut ByteDictionary>,
+    indices: &'a mut Vec<u32>,
+    data: &'a mut Vec<u8>,
+    lengths: &'a mut Vec<i32>,
+    unencoded: &'a mut u64,
+    range: &'a mut Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Taker for Adding<'_> {
+    type Out = usize;
+
+    fn take<V: ByteArrays>(self, values: &V) -> usize {
+        if let Some(dictionary) = self.dictionary {
+            let taken = dictionary.encode(values, self.indices);
+            let taken_values = Rows {
+                values,
+                start: 0,
+                count: taken,
+            };
+            *self.unencoded += bytes_of(&taken_values);
+            return taken;
+        }
+        if let Some(range) = self.meaning.range(values) {
+            widen(self.range, range, self.meaning.compare());
+        }
+        *self.unencoded += bytes_of(values);
+        match self.form {
+            Form::Plain => plain::encode_byte_arrays(values, self.data),
+            Form::Joined => plain::encode_fixed_size(values, self.data),
+            Form::JoinedWithLengths => {
+                plain::encode_fixed_size(values, self.data);
+                values.lengths(self.lengths);
+            }
+        }
+        values.len()
+    }
+}
+
+fn bytes_of<V: ByteArrays>(values: &V) -> u64 {
+    values.total_bytes() as u64
+}
+
+fn widen(
+    range: &mut Option<(Vec<u8>, Vec<u8>)>,
+    (min, max): (Vec<u8>, Vec<u8>),
+    compare: fn(&Vec<u8>, &Vec<u8>) -> Ordering,
+) {
+    match range {
+        None => *range = Some((min, max)),
+        Some((least, most)) => {
+            if compare(&min, least) == Ordering::Less {
+                *least = min;
+            }
+            if compare(&max, most) == Ordering::Greater {
+                *most = max;
+            }
+        }
+    }
+}
+
+/// How many rows go into `room` bytes, each value with its length; nulls take nothing.
+fn rows_within(lengths: impl Iterator<Item = Option<usize>>, room: usize) -> usize {
+    let mut used = 0;
+    lengths
+        .take_while(|length| {
+            used += length.map_or(0, |length| length + size_of::<u32>());
+            used <= room
+        })
+        .count()
+}
+
+/// How many rows of a piece have values that go into `room` bytes.
+fn piece_within(values: &Values<'_>, piece: Piece<'_>, room: usize) -> usize {
+    match values {
+        // What lies under nulls is counted in: if even that fits, everything does.
+        Values::Small(values) if span(values, piece) <= room => piece.rows,
+        Values::Large(values) if span(values, piece) <= room => piece.rows,
+        Values::Small(values) => rows_within(piece.lengths(|row| values.value_len(row)), room),
+        Values::Large(values) => rows_within(piece.lengths(|row| values.value_len(row)), room),
+        Values::Views { views, buffers } => {
+            let views = Views { views, buffers };
+            rows_within(piece.lengths(|row| views.value_len(row)), room)
+        }
+        Values::Fixed(values) => piece.rows_with(room / values.width.max(1)),
+        Values::Keys { keys, values, .. } => {
+            let mut rows = Vec::new();
+            keys.rows(
+                Piece {
+                    validity: None,
+                    ..piece
+                },
+                &mut rows,
+            );
+            let length = |row: usize| keyed_length(values, rows[row - piece.start]);
+            rows_within(piece.lengths(length), room)
+        }
+        _ => piece.rows,
+    }
+}
+
+/// The length of the value that a valid key names.
+fn keyed_length(values: &Values<'_>, row: u32) -> usize {
+    match values {
+        Values::Small(values) => values.value_len(row as usize),
+        Values::Large(values) => values.value_len(row as usize),
+        Values::Views { views, buffers } => Views { views, buffers }.value_len(row as usize),
+        Values::Fixed(values) => values.width,
+        _ => 0,
+    }
+}
+
+fn span<O: Copy + Into<i64>>(values: &Offsets<'_, O>, piece: Piece<'_>) -> usize {
+    values
+        .joined(piece.start, piece.start + piece.rows)
+        .map_or(0, <[u8]>::len)
+        + piece.rows * size_of::<u32>()
+}
+
+impl PageValues for Bytes {
+    fn begin(&mut self, run: &Values<'_>) {
+        if let Values::Keys { len, .. } = run {
+            self.mapped = *len <= MAPPED_VALUES;
+            if self.mapped {
+                self.keys.reset(*len);
+            }
+        }
+    }
+
+    fn fitting(&self, run: &Values<'_>, piece: Piece<'_>, page: usize) -> usize {
+        if self.indexed {
+            let capacity = index_capacity(self.entries_before, page);
+            return piece.rows_with(capacity.saturating_sub(self.indices.len()));
+        }
+        let held = self.data.len() + self.lengths.len() * size_of::<i32>();
+        piece_within(run, piece, page.saturating_sub(held))
+    }
+
+    fn append(&mut self, run: &Values<'_>, piece: Piece<'_>) -> Result<usize> {
+        if let Values::Keys { keys, values, .. } = run {
+            keys.rows(piece, &mut self.rows);
+            return Ok(match values.as_ref() {
+                Values::Small(values) => self.append_keyed(values),
+                Values::Large(values) => self.append_keyed(values),
+                Values::Views { views, buffers } => self.append_keyed(&Views { views, buffers }),
+                Values::Fixed(values) => self.append_keyed(values),
+                _ => return Err(mismatch()),
+            });
+        }
+        let (adding, skipped) = self.taker();
+        Ok(match run {
+            Values::Small(values) => piece.offsets(values, skipped, adding),
+            Values::Large(values) => piece.offsets(values, skipped, adding),
+            Values::Views { views, buffers } => piece.views(views, buffers, skipped, adding),
+            Values::Fixed(values) => piece.fixed(values, skipped, adding),
+            _ => return Err(mismatch()),
+        })
+    }
+
+    fn rank(&mut self) {
+        if let Some(dictionary) = self.dictionary.as_mut().filter(|_| self.indexed) {
+            dictionary.rank(&mut self.indices, &mut self.keys);
+        }
+    }
+
+    fn give_up_dictionary(&mut self) {
+        self.indexed = false;
+    }
+
+    fn index_width(&self) -> Option<u8> {
+        let dictionary = self.dictionary.as_ref().filter(|_| self.indexed)?;
+        Some(rle::index_width(dictionary.len()))
+    }
+
+    fn encode(&mut self, index_width: u8, out: &mut Vec<u8>) -> Encoding {
+        let dictionary = self.dictionary.as_ref().filter(|_| self.indexed);
+        if let Some(dictionary) = dictionary.filter(|dictionary| !dictionary.is_empty()) {
+            rle::encode_indices_in(
+                &self.indices,
+                rle::index_width(dictionary.len()).max(index_width),
+                out,
+            );
+            return Encoding::RleDictionary;
+        }
+        match (self.encoding, self.width) {
+            _ if self.data.is_empty() && self.lengths.is_empty() => {}
+            (Encoding::DeltaLengthByteArray, None) => {
+                delta::encode(&self.lengths, out);
+                out.extend_from_slice(&self.data);
+                return Encoding::DeltaLengthByteArray;
+            }
+            (Encoding::DeltaByteArray, None) => {
+                self.encode_delta_byte_array(out);
+                return Encoding::DeltaByteArray;
+            }
+            (Encoding::DeltaByteArray, Some(width)) => {
+                let values = FixedSize {
+                    data: &self.data,
+                    width,
+                    count: self.data.len() / width,
+                };
+                delta_bytes::encode_delta_byte_array(&values, &mut self.prefixes, out);
+                return Encoding::DeltaByteArray;
+            }
+            (Encoding::ByteStreamSplit, Some(width)) => {
+                byte_stream_split::encode(&self.data, width, out);
+                return Encoding::ByteStreamSplit;
+            }
+            _ => out.extend_from_slice(&self.data),
+        }
+        Encoding::Plain
+    }
+
+    fn finish(&mut self) -> PageFacts {
+        let empty = self.indices.is_empty() && self.data.is_empty() && self.lengths.is_empty();
+        let range = self.page_range();
+        let facts = PageFacts {
+            ordered: range.is_some() || empty,
+            bounds: range.as_ref().map(|range| {
+                let (min, max) = self.short(range);
+                (min.0, max.0)
+            }),
+            value_bytes: self.width.is_none().then_some(self.unencoded),
+        };
+        if let Some(range) = range {
+            self.ranges.note(range);
+        }
+        self.indices.clear();
+        self.entries_before = self.dictionary.as_ref().map_or(0, ByteDictionary::len);
+        self.data.clear();
+        self.lengths.clear();
+        self.unencoded = 0;
+        facts
+    }
+
+    fn dictionary(&self) -> Option<(&[u8], usize)> {
+        let dictionary = self
+            .dictionary
+            .as_ref()
+            .filter(|dictionary| !dictionary.is_empty())?;
+        Some((dictionary.page(), dictionary.len()))
+    }
+
+    fn statistics(&self, nulls: u64) -> Statistics {
+        let (min, max) = self.ranges.whole().map(|range| self.short(range)).unzip();
+        let exact = |bound: &Option<(Vec<u8>, bool)>| bound.as_ref().is_none_or(|(_, exact)| *exact);
+        let (min_exact, max_exact) = (exact(&min), exact(&max));
+        let [min, max] = [min, max].map(|bound| bound.map(|(bytes, _)| bytes));
+        if self.width.is_none() {
+            let [min, max] = [min, max].map(|bytes| bytes.map(ByteArray::from));
+            let statistics = ValueStatistics::new(min, max, None, Some(nulls), false)
+                .with_min_is_exact(min_exact)
+                .with_max_is_exact(max_exact);
+            Statistics::ByteArray(statistics)
+        } else {
+            let [min, max] = [min, max].map(|bytes| bytes.map(FixedLenByteArray::from));
+            let statistics = ValueStatistics::new(min, max, None, Some(nulls), false)
+                .with_min_is_exact(min_exact)
+                .with_max_is_exact(max_exact);
+            Statistics::FixedLenByteArray(statistics)
+        }
+    }
+
+    fn boundary_order(&self) -> BoundaryOrder {
+        self.ranges.order()
+    }
+
+    fn pending_bytes(&self) -> usize {
+        self.indices.len() + self.data.len()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.dictionary.as_ref().map_or(0, ByteDictionary::memory_bytes)
+            + (self.indices.capacity() + self.rows.capacity() + self.lengths.capacity()) * size_of::<u32>()
+            + self.data.capacity()
+            + self.skipped.memory_bytes()
+            + self.keys.memory_bytes()
+            + self.used.memory_bytes()
+            + self.prefixes.memory_bytes()
+    }
+}

@@ -1,0 +1,77 @@
+//! What the values of a page can do, whatever their type.
+
+use parquet::basic::BoundaryOrder;
+use parquet::file::statistics::Statistics;
+use parquet_encode::page_header::Encoding;
+
+use super::piece::Piece;
+use super::source::Values;
+use crate::error::Result;
+
+/// What is known of the values of a page.
+pub(super) struct PageFacts {
+    /// Bounds as the column index has them; `None` without values, or when none of them has an order.
+    pub bounds: Option<(Vec<u8>, Vec<u8>)>,
+    /// Whether there are bounds wherever there are values.
+    pub ordered: bool,
+    /// `SizeStatistics`: bytes of byte arrays, their lengths left out; `None` for other types.
+    pub value_bytes: Option<u64>,
+}
+
+/// Collects the valid values of one page after the other.
+pub(super) trait PageValues: Send {
+    /// A run of rows begins.
+    fn begin(&mut self, run: &Values<'_>);
+
+    /// How many of the rows of `piece` the page takes until its values fill `page` bytes.
+    fn fitting(&self, run: &Values<'_>, piece: Piece<'_>, page: usize) -> usize;
+
+    /// Adds the valid values of a piece and says how many; fewer than there are when the dictionary is full.
+    fn append(&mut self, run: &Values<'_>, piece: Piece<'_>) -> Result<usize>;
+
+    /// Gives the most frequent of the values so far the smallest indices. Only the first page may have values.
+    fn rank(&mut self);
+
+    /// Goes on without the dictionary. The page must be empty.
+    fn give_up_dictionary(&mut self);
+
+    /// The bits that an index needs, while pages get indices.
+    fn index_width(&self) -> Option<u8>;
+
+    /// Appends the page's values; indices take `index_width` bits at least.
+    fn encode(&mut self, index_width: u8, out: &mut Vec<u8>) -> Encoding;
+
+    /// Ends the page and forgets its values.
+    fn finish(&mut self) -> PageFacts;
+
+    /// The body of the dictionary page and how many entries it has.
+    fn dictionary(&self) -> Option<(&[u8], usize)>;
+
+    /// Statistics of all pages.
+    fn statistics(&self, nulls: u64) -> Statistics;
+
+    /// How the bounds of the pages are ordered.
+    fn boundary_order(&self) -> BoundaryOrder;
+
+    /// About how large the values of the page that is not finished will be.
+    fn pending_bytes(&self) -> usize;
+
+    /// The memory that is held, used or not.
+    fn memory_bytes(&self) -> usize;
+}
+
+/// How many indices of a dictionary that has `entries` when a page begins go into `page` bytes: each may bring a new
+/// entry, and those of up to 8 and of up to 16 bits may be given whole bytes.
+pub(super) fn index_capacity(entries: usize, page: usize) -> usize {
+    // Behind the width and between the headers of runs.
+    let room = page.saturating_sub(8 + page / 32) * 8;
+    let capacity = |bits: usize| {
+        room / match bits {
+            4..=8 => 8,
+            13..=16 => 16,
+            bits => bits,
+        }
+    };
+    let wide_enough = |bits: &usize| entries + capacity(*bits) <= 1 << bits;
+    (1..=31).find(wide_enough).map_or(room / 32, capacity)
+}

@@ -1,0 +1,290 @@
+//! A flat Arrow column as encoders take it: slices of Parquet's physical types, whatever layout it came in.
+
+use arrow_buffer::{Buffer, NullBuffer};
+use arrow_data::ArrayData;
+use arrow_schema::DataType;
+use parquet::basic::Type;
+use parquet_encode::bitmap::Bitmap;
+use parquet_encode::byte_arrays::{FixedSize, Offsets};
+use parquet_encode::dictionary::Key;
+use parquet_encode::fixed::Fixed;
+use parquet_encode::plain;
+
+use super::piece::Piece;
+use crate::error::{Result, WriteError};
+
+/// Values of one run of rows; slots of nulls hold anything.
+pub(super) enum Values<'a> {
+    Bools {
+        bytes: &'a [u8],
+        offset: usize,
+    },
+    I32(&'a [i32]),
+    I64(&'a [i64]),
+    F32(&'a [f32]),
+    F64(&'a [f64]),
+    Small(Offsets<'a, i32>),
+    Large(Offsets<'a, i64>),
+    Views {
+        views: &'a [u128],
+        buffers: Vec<&'a [u8]>,
+    },
+    Fixed(FixedSize<'a>),
+    /// Keys into values of one of the other kinds, none of which is null.
+    Keys {
+        keys: Keys<'a>,
+        values: Box<Values<'a>>,
+        len: usize,
+    },
+}
+
+/// The keys of a dictionary array.
+#[derive(Clone, Copy)]
+pub(super) enum Keys<'a> {
+    I8(&'a [i8]),
+    I16(&'a [i16]),
+    I32(&'a [i32]),
+    I64(&'a [i64]),
+    U8(&'a [u8]),
+    U16(&'a [u16]),
+    U32(&'a [u32]),
+    U64(&'a [u64]),
+}
+
+impl Keys<'_> {
+    /// Puts the rows that the valid keys of a piece name into `rows`.
+    pub fn rows(self, piece: Piece<'_>, rows: &mut Vec<u32>) {
+        rows.clear();
+        match self {
+            Self::I8(keys) => named_rows(keys, piece, rows),
+            Self::I16(keys) => named_rows(keys, piece, rows),
+            Self::I32(keys) => named_rows(keys, piece, rows),
+            Self::I64(keys) => named_rows(keys, piece, rows),
+            Self::U8(keys) => named_rows(keys, piece, rows),
+            Self::U16(keys) => named_rows(keys, piece, rows),
+            Self::U32(keys) => named_rows(keys, piece, rows),
+            Self::U64(keys) => named_rows(keys, piece, rows),
+        }
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "an array has fewer than 2^32 distinct values in memory"
+)]
+fn named_rows<K: Key + Fixed>(keys: &[K], piece: Piece<'_>, rows: &mut Vec<u32>) {
+    let mut valid = Vec::new();
+    rows.extend(piece.numbers(keys, &mut valid).iter().map(|key| key.row() as u32));
+}
+
+/// Buffers for values that have to be converted first; reused from run to run.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    small: Vec<i32>,
+    large: Vec<i64>,
+    bytes: Vec<u8>,
+}
+
+impl Scratch {
+    pub fn memory_bytes(&self) -> usize {
+        self.small.capacity() * 4 + self.large.capacity() * 8 + self.bytes.capacity()
+    }
+}
+
+/// Whether columns of this type, in its encoded form, are encoded here.
+pub(crate) fn is_flat(data_type: &DataType) -> bool {
+    use DataType::{
+        Binary, BinaryView, Boolean, Date32, Decimal32, Decimal64, Decimal128, Duration, FixedSizeBinary,
+        Float16, Float32, Float64, Int8, Int16, Int32, Int64, LargeBinary, LargeUtf8, Time32, Time64,
+        Timestamp, UInt8, UInt16, UInt32, UInt64, Utf8, Utf8View,
+    };
+    matches!(
+        data_type,
+        Boolean
+            | Int8
+            | Int16
+            | Int32
+            | Int64
+            | UInt8
+            | UInt16
+            | UInt32
+            | UInt64
+            | Float16
+            | Float32
+            | Float64
+            | Date32
+            | Time32(_)
+            | Time64(_)
+            | Timestamp(_, _)
+            | Duration(_)
+            | Decimal32(_, _)
+            | Decimal64(_, _)
+            | Decimal128(_, _)
+            | Utf8
+            | LargeUtf8
+            | Utf8View
+            | Binary
+            | LargeBinary
+            | BinaryView
+            | FixedSizeBinary(_)
+    )
+}
+
+/// The nulls of a column, as the bits of those slots that are not.
+pub(super) fn validity(nulls: &NullBuffer) -> Option<Bitmap<'_>> {
+    let bits = nulls.inner();
+    Bitmap::new(bits.values(), bits.offset(), bits.len())
+}
+
+/// Views an array that is not empty as Parquet's `physical` type, `width` bytes wide where that has a width.
+pub(super) fn values<'a>(
+    array: &'a ArrayData,
+    (physical, width): (Type, usize),
+    scratch: &'a mut Scratch,
+) -> Result<Values<'a>> {
+    if let DataType::Dictionary(keys, _) = array.data_type() {
+        let dictionary = array.child_data().first().filter(|values| !values.is_empty());
+        let (dictionary, keys) = dictionary
+            .zip(keys_of(array, keys))
+            .ok_or_else(|| unexpected(array))?;
+        let values = Box::new(self::values(dictionary, (physical, width), scratch)?);
+        let len = dictionary.len();
+        return Ok(Values::Keys { keys, values, len });
+    }
+    match physical {
+        Type::BOOLEAN => bools(array),
+        Type::INT32 => small(array, &mut scratch.small),
+        Type::INT64 => large(array, &mut scratch.large),
+        Type::FLOAT => Some(Values::F32(slots(array))),
+        Type::DOUBLE => Some(Values::F64(slots(array))),
+        Type::BYTE_ARRAY => byte_arrays(array),
+        Type::FIXED_LEN_BYTE_ARRAY => fixed(array, width, &mut scratch.bytes),
+        Type::INT96 => None,
+    }
+    .ok_or_else(|| unexpected(array))
+}
+
+fn unexpected(array: &ArrayData) -> WriteError {
+    WriteError::Encode(format!(
+        "an array of type {} came where its column has another",
+        array.data_type()
+    ))
+}
+
+/// The slots of an array of fixed-size values.
+fn slots<T: arrow_buffer::ArrowNativeType>(array: &ArrayData) -> &[T] {
+    &array.buffer::<T>(0)[..array.len()]
+}
+
+fn keys_of<'a>(array: &'a ArrayData, keys: &DataType) -> Option<Keys<'a>> {
+    Some(match keys {
+        DataType::Int8 => Keys::I8(slots(array)),
+        DataType::Int16 => Keys::I16(slots(array)),
+        DataType::Int32 => Keys::I32(slots(array)),
+        DataType::Int64 => Keys::I64(slots(array)),
+        DataType::UInt8 => Keys::U8(slots(array)),
+        DataType::UInt16 => Keys::U16(slots(array)),
+        DataType::UInt32 => Keys::U32(slots(array)),
+        DataType::UInt64 => Keys::U64(slots(array)),
+        _ => return None,
+    })
+}
+
+fn bools(array: &ArrayData) -> Option<Values<'_>> {
+    Some(Values::Bools {
+        bytes: array.buffers().first()?,
+        offset: array.offset(),
+    })
+}
+
+fn converted<'a, F, T>(array: &ArrayData, scratch: &'a mut Vec<T>, convert: impl Fn(F) -> T) -> &'a [T]
+where
+    F: arrow_buffer::ArrowNativeType,
+{
+    scratch.clear();
+    scratch.extend(slots::<F>(array).iter().map(|value| convert(*value)));
+    scratch
+}
+
+fn small<'a>(array: &'a ArrayData, scratch: &'a mut Vec<i32>) -> Option<Values<'a>> {
+    Some(Values::I32(match array.data_type() {
+        DataType::Int32
+        | DataType::UInt32
+        | DataType::Date32
+        | DataType::Decimal32(_, _)
+        | DataType::Time32(_) => slots(array),
+        DataType::Int8 => converted::<i8, _>(array, scratch, i32::from),
+        DataType::Int16 => converted::<i16, _>(array, scratch, i32::from),
+        DataType::UInt8 => converted::<u8, _>(array, scratch, i32::from),
+        DataType::UInt16 => converted::<u16, _>(array, scratch, i32::from),
+        DataType::Decimal64(_, _) => converted::<i64, _>(array, scratch, low_half),
+        DataType::Decimal128(_, _) => converted::<i128, _>(array, scratch, |value| low_half(low_word(value))),
+        _ => return None,
+    }))
+}
+
+fn large<'a>(array: &'a ArrayData, scratch: &'a mut Vec<i64>) -> Option<Values<'a>> {
+    Some(Values::I64(match array.data_type() {
+        DataType::Int64
+        | DataType::UInt64
+        | DataType::Time64(_)
+        | DataType::Timestamp(_, _)
+        | DataType::Duration(_)
+        | DataType::Decimal64(_, _) => slots(array),
+        DataType::Decimal32(_, _) => converted::<i32, _>(array, scratch, i64::from),
+        DataType::Decimal128(_, _) => converted::<i128, _>(array, scratch, low_word),
+        _ => return None,
+    }))
+}
+
+/// A decimal whose precision says that it fits; what lies under a null need not.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the precision bounds every valid value"
+)]
+fn low_half(value: i64) -> i32 {
+    value as i32
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the precision bounds every valid value"
+)]
+fn low_word(value: i128) -> i64 {
+    value as i64
+}
+
+fn byte_arrays(array: &ArrayData) -> Option<Values<'_>> {
+    let buffers = array.buffers();
+    Some(match array.data_type() {
+        DataType::Utf8 | DataType::Binary => Values::Small(Offsets {
+            offsets: &array.buffer::<i32>(0)[..=array.len()],
+            data: buffers.get(1)?,
+        }),
+        DataType::LargeUtf8 | DataType::LargeBinary => Values::Large(Offsets {
+            offsets: &array.buffer::<i64>(0)[..=array.len()],
+            data: buffers.get(1)?,
+        }),
+        DataType::Utf8View | DataType::BinaryView => Values::Views {
+            views: slots(array),
+            buffers: buffers[1..].iter().map(Buffer::as_slice).collect(),
+        },
+        _ => return None,
+    })
+}
+
+fn fixed<'a>(array: &'a ArrayData, width: usize, scratch: &'a mut Vec<u8>) -> Option<Values<'a>> {
+    let (start, count) = (array.offset() * width, array.len());
+    let data = match array.data_type() {
+        DataType::FixedSizeBinary(_) | DataType::Float16 => {
+            array.buffers().first()?.get(start..start + count * width)?
+        }
+        DataType::Decimal128(_, _) => {
+            scratch.clear();
+            plain::encode_decimals(slots(array), width, scratch);
+            scratch
+        }
+        _ => return None,
+    };
+    Some(Values::Fixed(FixedSize { data, width, count }))
+}
