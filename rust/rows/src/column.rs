@@ -89,6 +89,17 @@ impl Column {
         self.len += 1;
     }
 
+    pub(crate) fn forget_tokens(&mut self) {
+        match &mut self.values {
+            Values::List(list) => list.items.forget_tokens(),
+            Values::LargeList(list) => list.items.forget_tokens(),
+            Values::FixedList(list) => list.items.forget_tokens(),
+            Values::Struct(fields) => fields.forget_tokens(),
+            Values::Map(map) => map.values.forget_tokens(),
+            _ => {}
+        }
+    }
+
     pub(crate) fn truncate(&mut self, len: usize) {
         self.len = len;
         self.valid.truncate(len);

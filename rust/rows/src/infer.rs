@@ -207,6 +207,12 @@ impl Shape {
             .try_for_each(|(name, guess)| self.observe(&name, guess))
     }
 
+    /// Whether no row had a field.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.fields.is_empty()
+    }
+
     /// The schema of rows of this shape. Every field is nullable; one that was always null is text.
     #[must_use]
     pub fn schema(&self) -> Schema {

@@ -99,6 +99,10 @@ impl Keys {
         self.slots.get_mut(column)
     }
 
+    pub(crate) fn forget_tokens(&mut self) {
+        self.slots.iter_mut().for_each(|slot| slot.token = 0);
+    }
+
     /// Finds the first key from `place` on that `is` the one, a few places ahead at most.
     #[inline]
     pub fn ahead(&self, place: usize, is: impl Fn(&Slot) -> bool) -> Option<(usize, usize)> {

@@ -64,6 +64,12 @@ impl Fields {
             .try_for_each(push_missing)
     }
 
+    /// Forgets which objects were keys last, also inside of structs.
+    pub fn forget_tokens(&mut self) {
+        self.keys.forget_tokens();
+        self.columns.iter_mut().for_each(Column::forget_tokens);
+    }
+
     pub(crate) fn finish(&mut self) -> Result<Vec<ArrayRef>, ArrowError> {
         self.columns.iter_mut().map(Column::finish).collect()
     }
