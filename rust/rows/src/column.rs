@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::ArrayRef;
-use arrow_buffer::{BooleanBuffer, NullBuffer};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_schema::{ArrowError, Field, FieldRef};
 
 use crate::error::{Misfit, UnsupportedType};
@@ -122,8 +122,40 @@ impl Column {
             return None;
         }
         self.valid.resize(len, true);
-        let nulls = NullBuffer::new(BooleanBuffer::from(self.valid.as_slice()));
+        let nulls = NullBuffer::new(packed(&self.valid));
         self.valid.clear();
         (nulls.null_count() > 0).then_some(nulls)
+    }
+}
+
+/// Flags as a bitmap, eight at a time.
+pub(crate) fn packed(flags: &[bool]) -> BooleanBuffer {
+    let mut bytes = Vec::with_capacity(flags.len().div_ceil(8));
+    let (eights, rest) = flags.as_chunks::<8>();
+    // The product brings the lowest bit of each byte to a bit of its own in the top byte.
+    let pack = |eight: [bool; 8]| {
+        let spread = u64::from_le_bytes(eight.map(u8::from)).wrapping_mul(0x0102_0408_1020_4080);
+        spread.to_le_bytes()[7]
+    };
+    bytes.extend(eights.iter().map(|eight| pack(*eight)));
+    if !rest.is_empty() {
+        let mut last = [false; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        bytes.push(pack(last));
+    }
+    BooleanBuffer::new(Buffer::from_vec(bytes), 0, flags.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_bitmap_has_the_flags(flags in prop::collection::vec(any::<bool>(), 0..40)) {
+            prop_assert_eq!(packed(&flags), BooleanBuffer::from(flags));
+        }
     }
 }

@@ -59,6 +59,28 @@ impl Slot {
         &self.name
     }
 
+    /// Whether this is the key; without a call for names of usual lengths.
+    #[inline]
+    #[must_use]
+    pub fn is(&self, name: &str) -> bool {
+        let (ours, theirs) = (self.name.as_bytes(), name.as_bytes());
+        if ours.len() != theirs.len() {
+            return false;
+        }
+        if ours.len() > 16 {
+            return ours == theirs;
+        }
+        if ours.len() >= 8 {
+            return ours.first_chunk::<8>() == theirs.first_chunk()
+                && ours.last_chunk::<8>() == theirs.last_chunk();
+        }
+        if ours.len() >= 4 {
+            return ours.first_chunk::<4>() == theirs.first_chunk()
+                && ours.last_chunk::<4>() == theirs.last_chunk();
+        }
+        ours.iter().eq(theirs)
+    }
+
     /// The length of this key, its quotes and its colon, if `bytes` begin with them.
     #[inline]
     pub(crate) fn starts(&self, bytes: &[u8]) -> Option<usize> {
@@ -155,6 +177,21 @@ mod tests {
         assert_eq!(walk(&mut keys, &row), 0);
         assert_eq!(walk(&mut keys, &["d", "a", "c"]), 1);
         assert_eq!(walk(&mut keys, &row), 0);
+    }
+
+    #[test]
+    fn a_key_is_its_name_and_no_other() {
+        let name = "abcdefghijklmnopqrstuvwxyz";
+        for length in 0..name.len() {
+            let slot = Slot::new(&name[..length]);
+            assert!(slot.is(&name[..length]));
+            assert!(!slot.is(&name[..=length]));
+            for place in 0..length {
+                let mut other = name[..length].to_owned();
+                other.replace_range(place..=place, "_");
+                assert!(!slot.is(&other));
+            }
+        }
     }
 
     #[test]

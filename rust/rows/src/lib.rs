@@ -28,5 +28,6 @@ pub use keys::{Keys, Slot};
 pub use ndjson::{Ndjson, Visitor, infer as infer_ndjson};
 pub use scalar::Scalar;
 pub use table::{Extra, Fields, Rows};
+pub use temporal::Instant;
 pub use text::{Blob, Text};
 pub use values::{FixedListValues, ListValues, MapValues, Values};

@@ -7,7 +7,7 @@ const NANOS_PER_SECOND: i128 = 1_000_000_000;
 
 /// A point in time, or on a calendar without a zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Instant {
+pub struct Instant {
     /// Seconds since 1970.
     pub seconds: i64,
     /// Nanoseconds after them.
@@ -17,8 +17,22 @@ pub(crate) struct Instant {
 }
 
 impl Instant {
+    /// The instant of a clock that shows this, in years 1 to 9999.
+    #[inline]
+    #[must_use]
+    pub fn of_clock(date: (u32, u32, u32), time: (u32, u32, u32), micros: u32, zoned: bool) -> Self {
+        let (hour, minute, second) = time;
+        let days = i64::from(days_since_epoch(date.0, date.1, date.2));
+        Self {
+            seconds: days * 86_400 + i64::from(hour * 3600 + minute * 60 + second),
+            nanos: micros * 1_000,
+            zoned,
+        }
+    }
+
     /// Ticks since 1970, rounded down; none where they do not fit.
     #[inline]
+    #[must_use]
     pub fn ticks(self, unit: TimeUnit) -> Option<i64> {
         let nanos = i64::from(self.nanos);
         match unit {

@@ -30,7 +30,7 @@ impl<O: OffsetSizeTrait> Blob<O> {
     /// When the column holds as many bytes as its offsets can count.
     #[inline]
     pub fn push(&mut self, value: &[u8]) -> Result<(), Misfit> {
-        self.data.extend_from_slice(value);
+        append(&mut self.data, value);
         self.end()
     }
 
@@ -71,7 +71,7 @@ impl<O: OffsetSizeTrait> Blob<O> {
         ends.push(O::zero());
         let ends = std::mem::replace(&mut self.ends, ends);
         let data = std::mem::take(&mut self.data);
-        self.data.reserve(data.len());
+        self.data.reserve(data.len() + data.len() / 16);
         (
             OffsetBuffer::new(ScalarBuffer::from(ends)),
             Buffer::from_vec(data),
@@ -81,6 +81,31 @@ impl<O: OffsetSizeTrait> Blob<O> {
     pub(crate) fn finish(&mut self, nulls: Option<NullBuffer>) -> ArrayRef {
         let (ends, data) = self.take();
         Arc::new(GenericBinaryArray::<O>::new(ends, data, nulls))
+    }
+}
+
+/// Appends bytes; few ones in two overlapping copies of a fixed length, which need no call.
+#[inline]
+fn append(data: &mut Vec<u8>, value: &[u8]) {
+    let end = data.len() + value.len();
+    if let (Some(first), Some(last)) = (value.first_chunk::<16>(), value.last_chunk::<16>()) {
+        if value.len() > 32 {
+            data.extend_from_slice(value);
+            return;
+        }
+        data.extend_from_slice(first);
+        data.truncate(end - 16);
+        data.extend_from_slice(last);
+    } else if let (Some(first), Some(last)) = (value.first_chunk::<8>(), value.last_chunk::<8>()) {
+        data.extend_from_slice(first);
+        data.truncate(end - 8);
+        data.extend_from_slice(last);
+    } else if let (Some(first), Some(last)) = (value.first_chunk::<4>(), value.last_chunk::<4>()) {
+        data.extend_from_slice(first);
+        data.truncate(end - 4);
+        data.extend_from_slice(last);
+    } else {
+        data.extend(value);
     }
 }
 
@@ -123,12 +148,12 @@ impl<O: OffsetSizeTrait> Text<O> {
         }
         let before = self.0.data.len();
         let mut rest = bytes.get(start..).unwrap_or_default();
-        while let Some((chunk, next)) = rest.split_first_chunk::<16>() {
-            let mask = scan::special(chunk);
+        while let Some((chunk, next)) = rest.split_first_chunk::<32>() {
+            let mask = scan::special_32(chunk);
             self.0.data.extend_from_slice(chunk);
             if mask != 0 {
                 let offset = mask.trailing_zeros() as usize;
-                self.0.data.truncate(self.0.data.len() - 16 + offset);
+                self.0.data.truncate(self.0.data.len() - 32 + offset);
                 let end = start + self.0.data.len() - before;
                 return self.end_json(bytes, end, before);
             }
@@ -170,5 +195,21 @@ impl<O: OffsetSizeTrait> Text<O> {
         #[expect(unsafe_code, reason = "the text was validated when it came in")]
         let array = unsafe { GenericStringArray::<O>::new_unchecked(ends, data, nulls) };
         Arc::new(array)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_of_every_length_are_appended() {
+        let value: Vec<u8> = (0..100).collect();
+        for length in 0..value.len() {
+            let mut data = vec![255; 3];
+            append(&mut data, &value[..length]);
+            assert_eq!(data[..3], [255; 3]);
+            assert_eq!(data[3..], value[..length]);
+        }
     }
 }

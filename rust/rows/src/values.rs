@@ -14,11 +14,11 @@ use arrow_array::{
     ArrayRef, ArrowPrimitiveType, BooleanArray, FixedSizeBinaryArray, FixedSizeListArray, GenericListArray,
     MapArray, NullArray, OffsetSizeTrait, PrimitiveArray, StructArray,
 };
-use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer, i256};
+use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer, i256};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, TimeUnit};
 use half::f16;
 
-use crate::column::Column;
+use crate::column::{Column, packed};
 use crate::error::{Misfit, UnsupportedType};
 use crate::table::Fields;
 use crate::text::{Blob, Text};
@@ -390,7 +390,7 @@ impl Values {
         Ok(match self {
             Self::Null => Arc::new(NullArray::new(len)),
             Self::Bool(values) => {
-                let bits = BooleanBuffer::from(values.as_slice());
+                let bits = packed(values);
                 values.clear();
                 Arc::new(BooleanArray::new(bits, nulls))
             }

@@ -4,17 +4,23 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
+use crate::rows::clock::matches_layout;
+
 /// What is looked up in other modules.
 pub(crate) struct Classes {
     pub datetime: Py<PyType>,
     pub date: Py<PyType>,
     pub time: Py<PyType>,
     pub timedelta: Py<PyType>,
+    pub timezone: Py<PyType>,
+    pub zone_info: Py<PyType>,
     pub decimal: Py<PyType>,
     pub uuid: Py<PyType>,
     /// 1970-01-01, in UTC and without a zone.
     pub epoch_utc: Py<PyAny>,
     pub epoch_local: Py<PyAny>,
+    /// Whether datetimes are laid out as `Clock` reads them.
+    pub known_layout: bool,
 }
 
 static CLASSES: PyOnceLock<Classes> = PyOnceLock::new();
@@ -32,16 +38,20 @@ impl Classes {
         let datetime = class(&module, "datetime")?;
         let utc = module.getattr("timezone")?.getattr("utc")?;
         let local = datetime.bind(py).call1((1970, 1, 1))?;
-        let zoned = datetime.bind(py).call1((1970, 1, 1, 0, 0, 0, 0, utc))?;
+        let zoned = datetime.bind(py).call1((1970, 1, 1, 0, 0, 0, 0, &utc))?;
+        let known_layout = matches_layout(datetime.bind(py), &utc)?;
         Ok(Self {
             datetime,
             date: class(&module, "date")?,
             time: class(&module, "time")?,
             timedelta: class(&module, "timedelta")?,
+            timezone: class(&module, "timezone")?,
+            zone_info: class(&py.import("zoneinfo")?, "ZoneInfo")?,
             decimal: class(&py.import("decimal")?, "Decimal")?,
             uuid: class(&py.import("uuid")?, "UUID")?,
             epoch_utc: zoned.unbind(),
             epoch_local: local.unbind(),
+            known_layout,
         })
     }
 }

@@ -1,5 +1,7 @@
 //! Dicts into builders. The GIL is held while they are walked, and given up while their batches are written.
 
+use std::collections::VecDeque;
+
 use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -7,13 +9,17 @@ use pyo3::types::{PyBytes, PyDict, PyIterator, PyList, PyString};
 use rows::{Misfit, RowError, Rows, Visitor as _};
 
 use crate::errors::Failure;
-use crate::rows::cells::{Fault, Reader, class_of};
+use crate::rows::cells::{Cell, Fault, Reader, class_of, gather};
 use crate::rows::intake::{Intake, Rules};
 use crate::rows::{Kept, SAMPLE_ROWS, guess};
 use crate::writer::Writer;
 
 /// Signals and time are looked at once in so many rows.
 const ROWS_BETWEEN_LOOKS: u64 = 256;
+/// Rows that are gathered ahead of their turn.
+const ROWS_AHEAD: usize = 2;
+/// Rows that are read in turn after one that could not be gathered.
+const ROWS_IN_TURN: usize = 64;
 
 /// Rows out of an iterable: the first ones, which a schema may be inferred from, and the others.
 struct Supply<'py> {
@@ -61,6 +67,28 @@ impl<'py> Supply<'py> {
     }
 }
 
+impl<'py> Supply<'py> {
+    /// The dict that comes `offset` rows after the next one, where that can be said without running anything.
+    #[inline]
+    fn ahead(&self, offset: usize) -> Option<Bound<'py, PyDict>> {
+        let Rest::List(list, index) = &self.rest else {
+            return None;
+        };
+        if self.head.len() > 0 || index + offset >= list.len() {
+            return None;
+        }
+        list.get_item(index + offset).ok()?.cast_into().ok()
+    }
+
+    /// Passes over the next row of a list.
+    #[inline]
+    fn advance(&mut self) {
+        if let Rest::List(_, index) = &mut self.rest {
+            *index += 1;
+        }
+    }
+}
+
 impl<'py> Iterator for Supply<'py> {
     type Item = PyResult<Bound<'py, PyAny>>;
 
@@ -80,6 +108,67 @@ impl<'py> Iterator for Supply<'py> {
             }
             Rest::Iterator(rows) => rows.next(),
         }
+    }
+}
+
+/// Rows whose cells were taken ahead of their turn, so that they are in the cache when it comes. Between a row's
+/// gathering and its turn nothing of Python's may run: whoever lets something run forgets the rows first.
+#[derive(Default)]
+struct Ahead<'py> {
+    rows: VecDeque<(Bound<'py, PyDict>, Vec<Cell>)>,
+    /// Vectors to gather into, again and again.
+    spare: Vec<Vec<Cell>>,
+    /// The row whose turn it is.
+    current: Vec<Cell>,
+    /// Rows to go before any is gathered again.
+    pause: usize,
+}
+
+/// The next row.
+enum Next<'a, 'py> {
+    Gathered(Bound<'py, PyAny>, &'a [Cell]),
+    Row(PyResult<Bound<'py, PyAny>>),
+    End,
+}
+
+impl<'py> Ahead<'py> {
+    /// The next row: a gathered one, where rows come from a list and are what they should be.
+    #[inline]
+    fn next(&mut self, supply: &mut Supply<'py>) -> Next<'_, 'py> {
+        if self.pause > 0 {
+            self.pause -= 1;
+        } else {
+            self.gather(supply);
+        }
+        if let Some((row, cells)) = self.rows.pop_front() {
+            let used = std::mem::replace(&mut self.current, cells);
+            self.spare.push(used);
+            supply.advance();
+            return Next::Gathered(row.into_any(), &self.current);
+        }
+        supply.next().map_or(Next::End, Next::Row)
+    }
+
+    #[inline]
+    fn gather(&mut self, supply: &Supply<'py>) {
+        while self.rows.len() < ROWS_AHEAD
+            && let Some(row) = supply.ahead(self.rows.len())
+        {
+            let mut cells = self.spare.pop().unwrap_or_default();
+            gather(&row, &mut cells);
+            self.rows.push_back((row, cells));
+        }
+    }
+
+    /// Gathers none for a while: one that has unusual cells is seldom alone.
+    fn rest(&mut self) {
+        self.forget();
+        self.pause = ROWS_IN_TURN;
+    }
+
+    /// Forgets the rows that were gathered; their turn is still to come.
+    fn forget(&mut self) {
+        self.spare.extend(self.rows.drain(..).map(|(_, cells)| cells));
     }
 }
 
@@ -106,25 +195,47 @@ pub(crate) fn write(
 
 fn walk<'py>(
     py: Python<'py>,
-    supply: Supply<'py>,
+    mut supply: Supply<'py>,
     rows: &mut Rows,
     reader: &mut Reader<'py>,
     intake: &mut Intake<'_>,
 ) -> Result<(), Failure> {
-    for (row, index) in supply.zip(0..) {
-        let row = row?;
-        match append(&row, rows, reader) {
-            Ok(()) => rows.commit(),
-            Err(fault) => refused(&row, index, rows, reader, intake, fault)?,
+    let mut ahead = Ahead::default();
+    let mut index = 0;
+    loop {
+        let len = rows.rows();
+        let row = match ahead.next(&mut supply) {
+            Next::Gathered(row, cells) => {
+                if let Ok(true) = reader.gathered(cells, &mut rows.fields, len) {
+                    rows.commit();
+                    None
+                } else {
+                    // It is read again, one cell at a time.
+                    rows.roll_back();
+                    Some(row)
+                }
+            }
+            Next::Row(row) => Some(row?),
+            Next::End => return Ok(()),
+        };
+        if let Some(row) = row {
+            // What runs now may change the rows that were gathered.
+            ahead.rest();
+            match append(&row, rows, reader) {
+                Ok(()) => rows.commit(),
+                Err(fault) => refused(&row, index, rows, reader, intake, fault)?,
+            }
         }
         if rows.is_full() {
+            ahead.forget();
             hand_over(py, rows, intake)?;
         }
         if index % ROWS_BETWEEN_LOOKS == 0 {
+            ahead.forget();
             intake.go_on()?;
         }
+        index += 1;
     }
-    Ok(())
 }
 
 #[inline]

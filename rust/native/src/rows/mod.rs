@@ -15,6 +15,7 @@ use crate::writer::{Writer, thread_mark};
 
 mod cells;
 mod classes;
+mod clock;
 mod dicts;
 mod guess;
 mod intake;

@@ -129,6 +129,9 @@ impl<'a> Parser<'a> {
 
     #[inline]
     fn value(&mut self, column: &mut Column, depth: usize) -> Result<(), Misfit> {
+        if self.cursor.peek() == b'n' {
+            return self.null(column);
+        }
         match &mut column.values {
             Values::Text(text) if self.cursor.peek() == b'"' => {
                 if let Some(end) = text.push_json(self.cursor.text(), self.cursor.at + 1)? {
@@ -159,17 +162,32 @@ impl<'a> Parser<'a> {
                 column.count();
                 return Ok(());
             }
+            Values::Bool(values) => {
+                let value = self.cursor.peek() == b't';
+                if self.cursor.takes_word(if value { b"true" } else { b"false" }) {
+                    values.push(value);
+                    column.count();
+                    return Ok(());
+                }
+            }
             _ => {}
         }
         self.any_value(column, depth)
     }
 
+    #[inline]
+    fn null(&mut self, column: &mut Column) -> Result<(), Misfit> {
+        if self.cursor.takes_word(b"null") {
+            return column.push_null();
+        }
+        Err(self.cursor.unexpected("a value"))
+    }
+
     /// A value of whatever kind stands here.
     fn any_value(&mut self, column: &mut Column, depth: usize) -> Result<(), Misfit> {
         match self.cursor.peek() {
-            b'n' if self.cursor.takes_word(b"null") => column.push_null(),
-            b't' if self.cursor.takes_word(b"true") => push_bool(column, true),
-            b'f' if self.cursor.takes_word(b"false") => push_bool(column, false),
+            b't' if self.cursor.takes_word(b"true") => column.push(Scalar::Bool(true)),
+            b'f' if self.cursor.takes_word(b"false") => column.push(Scalar::Bool(false)),
             b'"' => column.push(Scalar::Text(self.cursor.string(self.scratch)?)),
             b'{' | b'[' => self.nested(column, depth),
             _ => column.push(Scalar::Number(self.cursor.number()?)),
@@ -274,14 +292,4 @@ impl<'a> Parser<'a> {
         }
         Err(Misfit::new("expected a pair of a key and a value, found more"))
     }
-}
-
-#[inline]
-fn push_bool(column: &mut Column, value: bool) -> Result<(), Misfit> {
-    if let Values::Bool(values) = &mut column.values {
-        values.push(value);
-        column.count();
-        return Ok(());
-    }
-    column.push(Scalar::Bool(value))
 }

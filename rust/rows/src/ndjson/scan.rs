@@ -35,6 +35,13 @@ pub(crate) fn special(chunk: &[u8; 16]) -> u32 {
         .fold(0, |mask, byte| mask << 1 | u32::from(is_special(*byte)))
 }
 
+/// One bit for each special byte of thirty-two.
+#[inline]
+pub(crate) fn special_32(chunk: &[u8; 32]) -> u32 {
+    let (first, last) = (chunk.first_chunk(), chunk.last_chunk());
+    first.map_or(0, special) | last.map_or(0, special) << 16
+}
+
 /// The place of the first special byte from `start` on; the length of `bytes` if there is none.
 #[inline]
 pub(crate) fn plain_end(bytes: &[u8], start: usize) -> usize {
@@ -63,6 +70,11 @@ mod tests {
                 chunk[place] = byte;
                 let expected = if is_special(byte) { 1 << place } else { 0 };
                 assert_eq!(special(&chunk), expected, "{byte:#x} at {place}");
+                let mut wide = [b'x'; 32];
+                wide[16..].copy_from_slice(&chunk);
+                assert_eq!(special_32(&wide), expected << 16);
+                wide.rotate_left(16);
+                assert_eq!(special_32(&wide), expected);
             }
         }
     }
