@@ -276,18 +276,19 @@ class ParquetWriter:
     ) -> int:
         """Write dicts, one for each row.
 
-        A missing key is null. Integers, floats, decimals and text must fit the column without loss; timestamps
-        are datetimes (with ``tzinfo`` where the column has a zone, and only there), RFC 3339 text or integers
-        in the column's unit, and what is finer than the unit is rounded down. Structs are dicts, maps are dicts
-        or pairs, lists are lists, tuples or arrays. Without a schema, that of the first call's rows is inferred
-        from up to 1,000 of them: integers and floats become ``float64``, all else must agree, and a field that
-        was always null becomes text.
+        A missing key is null. Integers, floats, decimals and text must fit the column without loss.
+        Timestamps are datetimes (with ``tzinfo`` where the column has a zone, and only there), RFC 3339 text
+        or integers in the column's unit; what is finer than the unit is rounded down. Structs are dicts, maps
+        are dicts or pairs, lists are lists, tuples or arrays.
+
+        Without a schema, one is inferred from up to 1,000 rows of the first call: integers and floats become
+        ``float64``, all else must agree, and a field that was always null becomes text.
 
         Args:
             rows: A list, or any iterable, of dicts.
-            on_error: ``"raise"`` raises for the first bad row and keeps no row of this call, for which it holds
-                all of them until the last is good. ``"skip"`` leaves bad rows out and keeps the good ones; a
-                callable does the same and is called with a `RowError` for each bad row.
+            on_error: ``"raise"`` raises for the first bad row and keeps no row of this call; so it holds them
+                all, as Arrow columns, until the last is good. ``"skip"`` leaves bad rows out and keeps the
+                good ones; a callable does the same and is called with a `RowError` for each bad row.
             extra: ``"ignore"`` passes over keys that the schema does not have; ``"error"`` makes the row bad.
 
         Returns:
@@ -317,10 +318,10 @@ class ParquetWriter:
         on_error: OnError = "raise",
         extra: Extra = "error",
     ) -> int:
-        """Write JSON objects, one on each line, parsed without the GIL.
+        r"""Write JSON objects, one on each line, parsed without the GIL.
 
-        A chunk may end inside a line: the rest of the line comes with the next chunk, or `close` takes the line
-        as it is, and raises when it is bad. A file object is read to its end, which ends its last line. JSON is
+        A chunk may end inside a line: the rest comes with the next chunk, or `close` takes the line as it is,
+        and raises when it is bad. A file object is read to its end, which ends its last line. JSON is
         strict: no NaN, no comments, no key of the schema twice. Values convert as in `write_rows`; without a
         schema, text is text even where it looks like a date.
 
@@ -342,8 +343,8 @@ class ParquetWriter:
         Example:
             >>> import spillway
             >>> with spillway.ParquetWriter("lines.parquet") as writer:
-            ...     written = writer.write_ndjson(b'{"id": 1}\\n{"id":')
-            ...     written += writer.write_ndjson(b' 2}\\n')
+            ...     written = writer.write_ndjson(b'{"id": 1}\n{"id":')
+            ...     written += writer.write_ndjson(b' 2}\n')
             >>> written, writer.result.rows
             (2, 2)
         """
@@ -362,7 +363,7 @@ class ParquetWriter:
         """Write what is left and the footer, and make the file appear. Closing again does nothing.
 
         Raises:
-            RowError: The last line of NDJSON was not ended and is bad; it is dropped, and the writer stays open.
+            RowError: The last line of NDJSON had no end and is bad; it is dropped, the writer stays open.
             SchemaError: There was neither a schema nor a batch.
             ClosedError: The writer was aborted or failed before.
             OSError: As `write`.

@@ -164,7 +164,9 @@ def test_a_bad_last_line_is_told_when_the_writer_is_closed() -> None:
     assert pq.read_table(file)["id"].to_pylist() == [1]
 
 
-@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "nan", "01", "1.", ".5", "+1", "0x1", "1e999"])
+@pytest.mark.parametrize(
+    "value", ["NaN", "Infinity", "-Infinity", "nan", "01", "1.", ".5", "+1", "0x1", "1e999"]
+)
 def test_what_is_no_number_in_json_is_refused(value: str) -> None:
     with pytest.raises(spillway.RowError):
         write_ndjson(b'{"score":%s}\n' % value.encode(), SCHEMA)

@@ -29,6 +29,12 @@ import spillway
 from .conftest import write_rows
 from .strategies import tables
 
+
+def naive(*parts: int) -> dt.datetime:
+    year, month, day, *time = parts
+    return dt.datetime(year, month, day, *time, tzinfo=dt.UTC).replace(tzinfo=None)
+
+
 BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
 
 
@@ -88,9 +94,13 @@ class Name(str):
         (pa.date32(), "2024-02-29", dt.date(2024, 2, 29)),
         (pa.date32(), -1, dt.date(1969, 12, 31)),
         (pa.time64("us"), "13:05", dt.time(13, 5)),
-        (pa.timestamp("us"), "1969-12-31T23:59:59.5", dt.datetime(1969, 12, 31, 23, 59, 59, 500_000)),  # noqa: DTZ001
-        (pa.timestamp("us"), dt.date(2024, 2, 29), dt.datetime(2024, 2, 29)),  # noqa: DTZ001
-        (pa.timestamp("ms"), dt.datetime(1969, 12, 31, 23, 59, 59, 999), dt.datetime(1969, 12, 31, 23, 59, 59)),  # noqa: DTZ001
+        (pa.timestamp("us"), "1969-12-31T23:59:59.5", naive(1969, 12, 31, 23, 59, 59, 500_000)),
+        (pa.timestamp("us"), dt.date(2024, 2, 29), naive(2024, 2, 29)),
+        (
+            pa.timestamp("ms"),
+            naive(1969, 12, 31, 23, 59, 59, 999),
+            naive(1969, 12, 31, 23, 59, 59),
+        ),
         (pa.timestamp("us", "UTC"), "2026-01-01T01:00:00+01:00", dt.datetime(2026, 1, 1, tzinfo=dt.UTC)),
         (pa.timestamp("us", "UTC"), 5, dt.datetime(1970, 1, 1, 0, 0, 0, 5, tzinfo=dt.UTC)),
         (
@@ -137,12 +147,12 @@ def test_values_of_a_kindred_class_are_taken(kind: pa.DataType, value: Any, expe
         (pa.string(), b"x", "expected text, found 1 bytes"),
         (pa.string(), "\ud800", "surrogate"),
         (pa.binary(3), b"ab", "exactly 3 bytes"),
-        (pa.date32(), dt.datetime(2024, 1, 1), "expected a date"),  # noqa: DTZ001
+        (pa.date32(), naive(2024, 1, 1), "expected a date"),
         (pa.date32(), "2023-02-29", "expected a date"),
         (pa.date64(), 1, "whole day"),
         (pa.time64("us"), dt.time(1, tzinfo=dt.UTC), "expected a time"),
         (pa.timestamp("us"), dt.datetime(2024, 1, 1, tzinfo=dt.UTC), "without a zone"),
-        (pa.timestamp("us", "UTC"), dt.datetime(2024, 1, 1), "with a zone"),  # noqa: DTZ001
+        (pa.timestamp("us", "UTC"), naive(2024, 1, 1), "with a zone"),
         (pa.timestamp("us", "UTC"), "2026-01-01T00:00:00", "with a zone"),
         (pa.timestamp("us", "UTC"), "yesterday", "yesterday"),
         (pa.timestamp("ns", "UTC"), dt.datetime(3000, 1, 1, tzinfo=dt.UTC), "out of range"),
@@ -185,7 +195,9 @@ def test_a_bad_row_is_named_and_no_row_of_its_call_is_kept() -> None:
     file = io.BytesIO()
     with spillway.ParquetWriter(file, SCHEMA) as writer:
         assert writer.write_rows(GOOD[:1]) == 1
-        with pytest.raises(spillway.RowError, match=r'row 3, field "tags\[1\].name": expected text') as caught:
+        with pytest.raises(
+            spillway.RowError, match=r'row 3, field "tags\[1\].name": expected text'
+        ) as caught:
             writer.write_rows(mixed())
         assert writer.write_rows(GOOD[1:]) == 4
     error = caught.value
@@ -293,7 +305,13 @@ def test_a_schema_is_inferred_from_the_rows() -> None:
     rows = [
         {"none": None, "n": 1, "f": 1, "s": "2026-01-01", "t": noon, "l": [], "d": decimal.Decimal("1.5")},
         {"f": 0.5, "b": True, "l": [{"x": 1}], "naive": noon.replace(tzinfo=None), "d": decimal.Decimal(100)},
-        {"raw": b"x", "day": noon.date(), "time": dt.time(1), "span": dt.timedelta(1), "id": uuid.UUID(int=1)},
+        {
+            "raw": b"x",
+            "day": noon.date(),
+            "time": dt.time(1),
+            "span": dt.timedelta(1),
+            "id": uuid.UUID(int=1),
+        },
     ]
     assert write_rows(rows).schema.remove_metadata() == pa.schema(
         {
