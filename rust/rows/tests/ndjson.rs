@@ -1,5 +1,11 @@
 //! NDJSON against `serde_json`: what it reads, however it is cut; and nothing that it refuses.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test ends where it finds a fault"
+)]
+
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;

@@ -14,7 +14,7 @@ use crate::rows::intake::{Intake, Rules};
 use crate::rows::{Kept, SAMPLE_ROWS, guess};
 use crate::writer::Writer;
 
-/// Signals and time are looked at once in so many rows.
+/// Signals are looked at, and other threads get their turn, once in so many rows.
 const ROWS_BETWEEN_LOOKS: u64 = 256;
 /// Rows that are gathered ahead of their turn.
 const ROWS_AHEAD: usize = 2;
@@ -232,7 +232,8 @@ fn walk<'py>(
         }
         if index % ROWS_BETWEEN_LOOKS == 0 {
             ahead.forget();
-            intake.go_on()?;
+            // Whoever waits for the GIL gets it here.
+            py.detach(|| intake.go_on())?;
         }
         index += 1;
     }

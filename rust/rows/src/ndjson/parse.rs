@@ -127,7 +127,8 @@ impl<'a> Parser<'a> {
         Ok(None)
     }
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "the call would cost more than most cells do")]
+    #[inline(always)]
     fn value(&mut self, column: &mut Column, depth: usize) -> Result<(), Misfit> {
         if self.cursor.peek() == b'n' {
             return self.null(column);
