@@ -9,6 +9,7 @@ from spillway.errors import (
     MissingExtraError,
     NotArrowError,
     OptionError,
+    RowError,
     SchemaError,
     SpillwayError,
 )
@@ -24,6 +25,7 @@ __all__ = [
     "NotArrowError",
     "OptionError",
     "ParquetWriter",
+    "RowError",
     "SchemaError",
     "SpillwayError",
     "WriteResult",

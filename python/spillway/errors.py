@@ -5,6 +5,7 @@ expect, so that ``except ValueError`` and ``except OSError`` work as they do els
 
     SpillwayError
     ├── SchemaError(ValueError)       data does not fit the writer's schema, or a schema cannot be written
+    ├── RowError(ValueError)          a row does not fit the schema; it says which row, which field and why
     ├── OptionError(ValueError)       an option has a value that is not accepted; the message lists what is
     ├── ClosedError(ValueError)       the writer is closed or was aborted
     ├── NotArrowError(TypeError)      the object has no Arrow PyCapsule interface
@@ -25,6 +26,7 @@ __all__ = [
     "MissingExtraError",
     "NotArrowError",
     "OptionError",
+    "RowError",
     "SchemaError",
     "SpillwayError",
 ]
@@ -36,6 +38,38 @@ class SpillwayError(Exception):
 
 class SchemaError(SpillwayError, ValueError):
     """Data does not fit the writer's schema, or the schema cannot be written to Parquet."""
+
+
+class RowError(SpillwayError, ValueError):
+    """A row does not fit the schema, or is not a row at all.
+
+    ``write_rows`` and ``write_ndjson`` raise it, or hand it to the callback given as ``on_error``.
+
+    Args:
+        text: The whole report.
+        row: The row's place among those of the call, from 0.
+        field: Where in the row, as in ``"tags[3].name"``; empty when it is the row itself.
+        message: What is wrong there and what was expected.
+        line: The line it is on, from 1, over all NDJSON the writer has read; None for rows that are dicts.
+        raw: The row as it came: the object, or the line as bytes without its end.
+    """
+
+    def __init__(  # noqa: PLR0913 - one argument per attribute
+        self,
+        text: str,
+        *,
+        row: int = 0,
+        field: str = "",
+        message: str = "",
+        line: int | None = None,
+        raw: object = None,
+    ) -> None:
+        super().__init__(text)
+        self.row = row
+        self.field = field
+        self.message = message
+        self.line = line
+        self.raw = raw
 
 
 class OptionError(SpillwayError, ValueError):

@@ -10,9 +10,11 @@ from spillway import _native
 from spillway.errors import ClosedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from types import TracebackType
-    from typing import Self, Unpack
+    from typing import Any, Self, Unpack
+
+    from spillway.rows import Extra, OnError, ReadableFile
 
 __all__ = [
     "ArrowArray",
@@ -265,6 +267,89 @@ class ParquetWriter:
         """
         self._writer.write(data)
 
+    def write_rows(
+        self,
+        rows: Iterable[dict[str, Any]],
+        *,
+        on_error: OnError = "raise",
+        extra: Extra = "error",
+    ) -> int:
+        """Write dicts, one for each row.
+
+        A missing key is null. Integers, floats, decimals and text must fit the column without loss.
+        Timestamps are datetimes (with ``tzinfo`` where the column has a zone, and only there), RFC 3339 text
+        or integers in the column's unit; what is finer than the unit is rounded down. Structs are dicts, maps
+        are dicts or pairs, lists are lists, tuples or arrays.
+
+        Without a schema, one is inferred from up to 1,000 rows of the first call: integers and floats become
+        ``float64``, all else must agree, and a field that was always null becomes text.
+
+        Args:
+            rows: A list, or any iterable, of dicts.
+            on_error: ``"raise"`` raises for the first bad row and keeps no row of this call; so it holds them
+                all, as Arrow columns, until the last is good. ``"skip"`` leaves bad rows out and keeps the
+                good ones; a callable does the same and is called with a `RowError` for each bad row.
+            extra: ``"ignore"`` passes over keys that the schema does not have; ``"error"`` makes the row bad.
+
+        Returns:
+            The number of rows written.
+
+        Raises:
+            RowError: A row is bad and ``on_error`` is ``"raise"``.
+            SchemaError: No schema holds the first rows, or Parquet cannot hold it.
+            OptionError: ``on_error`` or ``extra`` is not accepted.
+            ClosedError: The writer is closed, was aborted or failed before.
+            OSError: The destination refused; the file is discarded.
+
+        Example:
+            >>> import spillway
+            >>> with spillway.ParquetWriter("events.parquet") as writer:
+            ...     writer.write_rows([{"id": 1, "tags": ["new"]}, {"id": 2}])
+            ...     writer.write_rows([{"id": 3}, {"id": "four"}], on_error="skip")
+            2
+            1
+        """
+        return self._writer.write_rows(rows, on_error, extra)
+
+    def write_ndjson(
+        self,
+        source: bytes | bytearray | memoryview | ReadableFile,
+        *,
+        on_error: OnError = "raise",
+        extra: Extra = "error",
+    ) -> int:
+        r"""Write JSON objects, one on each line, parsed without the GIL.
+
+        A chunk may end inside a line: the rest comes with the next chunk, or `close` takes the line as it is,
+        and raises when it is bad. A file object is read to its end, which ends its last line. JSON is
+        strict: no NaN, no comments, no key of the schema twice. Values convert as in `write_rows`; without a
+        schema, text is text even where it looks like a date.
+
+        Args:
+            source: UTF-8 bytes, or a file object opened for reading bytes.
+            on_error: As in `write_rows`; one chunk or one file is a call.
+            extra: As in `write_rows`.
+
+        Returns:
+            The number of rows written.
+
+        Raises:
+            RowError: A row is bad and ``on_error`` is ``"raise"``.
+            SchemaError: As in `write_rows`.
+            OptionError: As in `write_rows`.
+            ClosedError: As in `write_rows`.
+            OSError: As in `write_rows`.
+
+        Example:
+            >>> import spillway
+            >>> with spillway.ParquetWriter("lines.parquet") as writer:
+            ...     written = writer.write_ndjson(b'{"id": 1}\n{"id":')
+            ...     written += writer.write_ndjson(b' 2}\n')
+            >>> written, writer.result.rows
+            (2, 2)
+        """
+        return self._writer.write_ndjson(source, on_error, extra)
+
     def flush(self) -> None:
         """Close the row group, however few rows it has.
 
@@ -278,6 +363,7 @@ class ParquetWriter:
         """Write what is left and the footer, and make the file appear. Closing again does nothing.
 
         Raises:
+            RowError: The last line of NDJSON had no end and is bad; it is dropped, the writer stays open.
             SchemaError: There was neither a schema nor a batch.
             ClosedError: The writer was aborted or failed before.
             OSError: As `write`.

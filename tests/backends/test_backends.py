@@ -13,6 +13,7 @@ from spillway.backends import Settings
 from spillway.backends.encodings import choose_encodings
 from spillway.backends.handoff import Handoff
 from spillway.errors import OptionError, SpillwayError
+from spillway.harness import row_data
 
 ROWS = 30_000
 BUILT_IN = (
@@ -24,6 +25,8 @@ BUILT_IN = (
     "duckdb",
     "arro3",
 )
+FROM_ROWS = ("native-rows", "pyarrow-rows", "polars-rows")
+FROM_LINES = ("native-ndjson", "pyarrow-ndjson", "polars-ndjson", "duckdb-ndjson")
 
 
 @pytest.fixture(scope="module", params=["logs", "logs-nested"])
@@ -35,17 +38,45 @@ def settings(**changes):
     return Settings(**{"codec": "zstd", "level": 1, "row_group_rows": 1 << 20, "threads": 1, **changes})
 
 
+def chunks(batches, mode):
+    if mode == "table":
+        return [pa.Table.from_batches(batches)]
+    make = {"rows": row_data.dicts, "rows-json": row_data.dicts_from_json, "ndjson": row_data.ndjson}
+    return make.get(mode, list)(batches)
+
+
 def write(name, path, batches, mode="batches", **changes):
     sink = backends.load(name).open(path, batches[0].schema, settings(**changes))
-    for data in [pa.Table.from_batches(batches)] if mode == "table" else batches:
+    for data in chunks(batches, mode):
         sink.write(data)
     sink.close()
     return path
 
 
 def test_all_built_in_backends_are_named_and_present():
-    assert backends.names()[: len(BUILT_IN)] == BUILT_IN
-    assert [backends.missing(name) for name in BUILT_IN] == [None] * len(BUILT_IN)
+    everything = BUILT_IN + FROM_ROWS + FROM_LINES
+    assert backends.names()[: len(everything)] == everything
+    assert [backends.missing(name) for name in everything] == [None] * len(everything)
+
+
+def test_a_mode_has_the_backends_that_take_its_data():
+    assert backends.with_modes(["table"]) == BUILT_IN
+    assert backends.with_modes(["rows-json"]) == FROM_ROWS
+    assert backends.with_modes(["rows", "ndjson"]) == FROM_ROWS + FROM_LINES
+    for name in BUILT_IN + FROM_ROWS + FROM_LINES:
+        assert backends.load(name).modes == backends.modes(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [(name, mode) for name in FROM_ROWS for mode in ("rows", "rows-json")]
+    + [(name, "ndjson") for name in FROM_LINES],
+)
+def test_rows_of_every_form_are_what_is_read(tmp_path, name, mode):
+    batches = list(datasets.batches("logs", 1, 12_000))
+    path = write(name, tmp_path / "file.parquet", batches, mode)
+    written = pa.Table.from_batches(batches)
+    assert pq.read_table(path).select(written.column_names).cast(written.schema).equals(written)
 
 
 @pytest.mark.parametrize("mode", ["batches", "table"])

@@ -8,7 +8,7 @@ group ``spillway.backends``: a name that points to a `Backend` or to a class of 
 from __future__ import annotations
 
 from spillway.backends.protocol import CODECS, Backend, Mode, Settings, Sink
-from spillway.backends.registry import ENTRY_POINT_GROUP, load, missing, modes, names
+from spillway.backends.registry import ENTRY_POINT_GROUP, load, missing, modes, names, with_modes
 
 __all__ = [
     "CODECS",
@@ -21,4 +21,5 @@ __all__ = [
     "missing",
     "modes",
     "names",
+    "with_modes",
 ]

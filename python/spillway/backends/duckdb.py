@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from spillway.backends.protocol import Mode, Settings, Sink
 
-__all__ = ["DuckDB"]
+__all__ = ["DuckDB", "copy_options"]
 
 
 class DuckDB:
@@ -51,10 +51,11 @@ def _copy(
     with connection:
         connection.register("input", reader)
         target = str(path).replace("'", "''")
-        connection.execute(f"COPY input TO '{target}' ({_options(settings)})")  # COPY takes no parameters
+        connection.execute(f"COPY input TO '{target}' ({copy_options(settings)})")  # COPY takes no parameters
 
 
-def _options(settings: Settings) -> str:
+def copy_options(settings: Settings) -> str:
+    """The options of a COPY into Parquet, as a cell fixes them."""
     codec = {"lz4": "lz4_raw"}.get(settings.codec, settings.codec)
     options = ["FORMAT parquet", f"COMPRESSION {codec}", f"ROW_GROUP_SIZE {settings.row_group_rows}"]
     if settings.codec == "zstd":

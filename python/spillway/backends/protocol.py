@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CODECS", "Backend", "Codec", "Mode", "Settings", "Sink"]
 
-Mode = Literal["batches", "table"]
+Mode = Literal["batches", "table", "rows", "rows-json", "ndjson"]
 Codec = Literal["zstd", "snappy", "lz4", "gzip", "brotli", "uncompressed"]
 
 CODECS: dict[str, range | None] = {
@@ -46,8 +46,11 @@ class Settings:
 class Sink(Protocol):
     """One file being written."""
 
-    def write(self, data: pa.RecordBatch | pa.Table, /) -> None:
-        """Take a record batch (mode "batches") or the one table (mode "table").
+    def write(self, data: Any, /) -> None:
+        """Take what the mode says.
+
+        In mode "batches" that is a `pyarrow.RecordBatch`, in mode "table" the one `pyarrow.Table`, in modes
+        "rows" and "rows-json" a list of dicts, in mode "ndjson" the bytes of whole lines.
 
         A batch is the caller's again once this returns: a sink that keeps rows for later copies them, as any
         writer must that outlives its producer's buffers. The table stays valid until `close` returns.

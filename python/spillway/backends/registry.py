@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from spillway.errors import MissingExtraError, OptionError, SpillwayError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from importlib.metadata import EntryPoint
 
     from spillway.backends.protocol import Backend, Mode
 
-__all__ = ["ENTRY_POINT_GROUP", "load", "missing", "modes", "names"]
+__all__ = ["ENTRY_POINT_GROUP", "load", "missing", "modes", "names", "with_modes"]
 
 ENTRY_POINT_GROUP = "spillway.backends"
 
@@ -23,8 +24,11 @@ class _BuiltIn(NamedTuple):
     attribute: str
     requires: str  # the import without which it cannot run
     package: str  # the distribution that brings it
+    modes: frozenset[Mode] = frozenset({"batches", "table"})
 
 
+_ROWS: frozenset[Mode] = frozenset({"rows", "rows-json"})
+_NDJSON: frozenset[Mode] = frozenset({"ndjson"})
 _BUILT_IN = {
     "native": _BuiltIn("native", "Native", "spillway._native", "spillway"),
     "pyarrow-buffered": _BuiltIn("pyarrow_buffered", "PyarrowBuffered", "pyarrow", "pyarrow"),
@@ -33,6 +37,13 @@ _BUILT_IN = {
     "polars": _BuiltIn("polars", "Polars", "polars", "polars"),
     "duckdb": _BuiltIn("duckdb", "DuckDB", "duckdb", "duckdb"),
     "arro3": _BuiltIn("arro3", "Arro3", "arro3.io", "arro3-io"),
+    "native-rows": _BuiltIn("native_rows", "NativeRows", "spillway._native", "spillway", _ROWS),
+    "pyarrow-rows": _BuiltIn("pyarrow_rows", "PyarrowRows", "pyarrow", "pyarrow", _ROWS),
+    "polars-rows": _BuiltIn("polars_rows", "PolarsRows", "polars", "polars", _ROWS),
+    "native-ndjson": _BuiltIn("native_rows", "NativeNdjson", "spillway._native", "spillway", _NDJSON),
+    "pyarrow-ndjson": _BuiltIn("pyarrow_rows", "PyarrowNdjson", "pyarrow", "pyarrow", _NDJSON),
+    "polars-ndjson": _BuiltIn("polars_rows", "PolarsNdjson", "polars", "polars", _NDJSON),
+    "duckdb-ndjson": _BuiltIn("duckdb_rows", "DuckDBNdjson", "duckdb", "duckdb", _NDJSON),
 }
 
 
@@ -58,14 +69,20 @@ def load(name: str) -> Backend:
 
 
 def modes(name: str) -> frozenset[Mode]:
-    """The modes a backend has; every built-in one has both.
+    """The modes a backend has.
 
     Raises:
         OptionError: No backend has this name.
     """
     if name in _BUILT_IN:
-        return frozenset({"batches", "table"})
+        return _BUILT_IN[name].modes
     return load(name).modes
+
+
+def with_modes(wanted: Iterable[str]) -> tuple[str, ...]:
+    """All backends but the built-in ones that have none of these modes."""
+    asked = set(wanted)
+    return tuple(name for name in names() if name not in _BUILT_IN or _BUILT_IN[name].modes & asked)
 
 
 def missing(name: str) -> str | None:

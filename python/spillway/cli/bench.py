@@ -38,7 +38,10 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
     ] = None,
     mode: Annotated[
         str,
-        typer.Option(help="batches: record batches one at a time; table: one table that is there already."),
+        typer.Option(
+            help="batches: record batches one at a time; table: one table that is there already; rows: lists "
+            "of dicts; rows-json: dicts fresh from json.loads; ndjson: lines."
+        ),
     ] = "batches,table",
     table_rows: Annotated[
         str | None,
@@ -76,7 +79,7 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
     """
     from rich.console import Console
 
-    from spillway.backends import names
+    from spillway.backends import with_modes
     from spillway.errors import SpillwayError
     from spillway.harness.limits import choose_limiter
     from spillway.harness.plan import Options
@@ -87,11 +90,12 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
     console = Console()
     try:
         limits = _limits(memory)
+        modes = tuple(_listed(mode))
         options = Options(
-            backends=tuple(_listed(",".join(backend))) if backend else names(),
+            backends=tuple(_listed(",".join(backend))) if backend else with_modes(modes),
             rows=_whole_numbers("--rows", rows),
             table_rows=None if table_rows is None else _whole_numbers("--table-rows", table_rows),
-            modes=tuple(_listed(mode)),  # type: ignore[arg-type]  # checked by Options
+            modes=modes,  # type: ignore[arg-type]  # checked by Options
             dataset=dataset if input is None else "file",
             chunk_rows=chunk_rows,
             row_group_rows=row_group_rows,

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_ROWS", "MODES", "Cell", "Options", "plan_cells", "resolve_level"]
 
 DEFAULT_ROWS = (10_000, 25_000, 50_000, 100_000, 200_000, 400_000)
-MODES: tuple[Mode, ...] = ("batches", "table")
+MODES: tuple[Mode, ...] = ("batches", "table", "rows", "rows-json", "ndjson")
+DEFAULT_MODES: tuple[Mode, ...] = ("batches", "table")
 _DEFAULT_LEVELS = {"zstd": 1, "gzip": 6, "brotli": 1}
 
 
@@ -26,7 +27,8 @@ class Cell:
 
     Attributes:
         backend: Its name.
-        mode: "batches" that arrive one at a time, or a "table" that is there already.
+        mode: "batches" that arrive one at a time, or a "table" that is there already; or a chunk at a time,
+            dicts that share their keys ("rows") or come fresh from JSON ("rows-json"), or "ndjson".
         dataset: A dataset's name, or "file" for the user's own.
         rows: Rows written.
         chunk_rows: Rows per record batch of the input.
@@ -70,7 +72,7 @@ class Options:
     backends: tuple[str, ...]
     rows: tuple[int, ...] = DEFAULT_ROWS
     table_rows: tuple[int, ...] | None = None
-    modes: tuple[Mode, ...] = MODES
+    modes: tuple[Mode, ...] = DEFAULT_MODES
     dataset: str = "logs"
     chunk_rows: int = 10_000
     row_group_rows: int = 1_048_576
@@ -102,7 +104,7 @@ class Options:
 
     def rows_of(self, mode: Mode) -> tuple[int, ...]:
         """The row counts this mode is measured at."""
-        if mode == "batches":
+        if mode != "table":
             return self.rows
         if self.table_rows is not None:
             return self.table_rows

@@ -80,7 +80,7 @@ def measure(  # noqa: PLR0913 - options, by keyword only
     require_disk(out)
     require_engines(engines)
     present, absent = _split_absent(options)
-    if "native" in present:
+    if any(name.startswith("native") for name in present):
         refuse_debug_build()
     limiter = _limiter(options)
     prepared = datasets.prepare(

@@ -35,6 +35,15 @@ class Table:
     notes: Sequence[str]
 
 
+_WHAT = {
+    "batches": "record batches one at a time",
+    "table": "one table",
+    "rows": "dicts, a list for each chunk",
+    "rows-json": "dicts fresh from json.loads, a list for each chunk",
+    "ndjson": "NDJSON, a chunk at a time",
+}
+
+
 def setting_title(run: RunSummary, mode: str, memory: int | None) -> str:
     """What a table's cells have in common."""
     options = run.environment["options"]
@@ -42,7 +51,7 @@ def setting_title(run: RunSummary, mode: str, memory: int | None) -> str:
     codec = options["codec"] if level is None else f"{options['codec']} level {level}"
     cores = options["threads"]
     limit = "no memory limit" if memory is None else f"{memory / 1e6:,.0f} MB ({options['limit_kind']})"
-    what = "record batches one at a time" if mode == "batches" else "one table"
+    what = _WHAT[mode]
     return (
         f"{what}, {codec}, {cores} core{'s' if cores > 1 else ''}, {limit}, "
         f"row groups of at most {options['row_group_rows']:,} rows"

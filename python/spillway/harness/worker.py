@@ -125,7 +125,8 @@ def _warm_up(backend: Backend, source: AttachedInput, request: dict[str, Any]) -
     head = source.head(_WARM_UP_ROWS)
     is_table = request["cell"]["mode"] == "table"
     path = Path(request["warm_up"])
-    _write(backend, path, source, [pa.Table.from_batches([head]) if is_table else head], request)
+    data = [pa.Table.from_batches([head])] if is_table else _chunks([head], request)
+    _write(backend, path, source, data, request)
     path.unlink()
 
 
@@ -149,7 +150,21 @@ def _write(
 
 
 def _data(source: AttachedInput, request: dict[str, Any]) -> Iterable[Any]:
-    return [source.table()] if request["cell"]["mode"] == "table" else source.batches()
+    if request["cell"]["mode"] == "table":
+        return [source.table()]
+    return _chunks(source.batches(), request)
+
+
+def _chunks(batches: Iterable[Any], request: dict[str, Any]) -> Iterable[Any]:
+    """What the mode's sinks take for each batch. Batches are mapped already; all else is made here."""
+    mode = request["cell"]["mode"]
+    if mode == "batches":
+        return batches
+    from spillway.harness import row_data
+
+    if mode == "ndjson":
+        return row_data.ndjson(batches)
+    return row_data.dicts_from_json(batches) if mode == "rows-json" else row_data.dicts(batches)
 
 
 def _write_and_probe(

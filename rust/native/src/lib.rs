@@ -8,6 +8,7 @@ mod digest;
 mod errors;
 mod file_object;
 mod inspect;
+mod rows;
 mod writer;
 
 #[pymodule]

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use arrow_schema::SchemaRef;
 use parquet_writer::sink::{self, Sink, Stream};
 use parquet_writer::{
-    DictionaryRule, FileWriter, OptionInput, Progress, WriteError, WriteResult, WriterOptions,
+    Batch, DictionaryRule, FileWriter, OptionInput, Progress, WriteError, WriteResult, WriterOptions,
 };
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyUnicodeError};
 use pyo3::prelude::*;
@@ -16,6 +17,7 @@ use pyo3::types::{PyDict, PyList, PyMapping, PyString};
 use crate::arrow::{Source, schema_from};
 use crate::errors::Failure;
 use crate::file_object::FileObject;
+use crate::rows::{self, RowState};
 
 /// The attributes of a `spillway.WriterOptions`.
 #[derive(FromPyObject)]
@@ -118,6 +120,7 @@ pub(crate) struct Writer {
     closed: AtomicBool,
     progress: Arc<Progress>,
     process: u32,
+    rows: RowState,
 }
 
 #[pymethods]
@@ -142,6 +145,7 @@ impl Writer {
             turn: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             process: std::process::id(),
+            rows: RowState::default(),
         })
     }
 
@@ -159,6 +163,31 @@ impl Writer {
         })
     }
 
+    /// Writes dicts; gives the number of rows that were written.
+    fn write_rows(
+        &self,
+        data: &Bound<'_, PyAny>,
+        on_error: &Bound<'_, PyAny>,
+        extra: &Bound<'_, PyAny>,
+    ) -> PyResult<u64> {
+        let rules = rows::Rules::new(on_error, extra)?;
+        let py = data.py();
+        let data = data.clone().unbind();
+        detached(py, || rows::write_rows(self, &data, &rules))
+    }
+
+    /// Writes a chunk or a file of NDJSON; gives the number of rows that were written.
+    fn write_ndjson(
+        &self,
+        source: &Bound<'_, PyAny>,
+        on_error: &Bound<'_, PyAny>,
+        extra: &Bound<'_, PyAny>,
+    ) -> PyResult<u64> {
+        let rules = rows::Rules::new(on_error, extra)?;
+        let lines = rows::Source::of(source)?;
+        detached(source.py(), || rows::write_ndjson(self, lines, &rules))
+    }
+
     /// Closes the row group.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         detached(py, || {
@@ -169,6 +198,7 @@ impl Writer {
     /// Completes the file.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         detached(py, || {
+            rows::write_tail(self)?;
             self.on_turn(|file| interruptible(|go_on| file.close(go_on)))
         })
     }
@@ -205,6 +235,21 @@ impl Writer {
 }
 
 impl Writer {
+    /// What is kept between calls with rows.
+    pub(crate) fn rows(&self) -> &RowState {
+        &self.rows
+    }
+
+    /// The file's schema, once there is one.
+    pub(crate) fn schema(&self) -> Result<Option<SchemaRef>, Failure> {
+        self.on_turn(|file| Ok(file.schema()?))
+    }
+
+    /// Writes one batch.
+    pub(crate) fn put(&self, batch: &Batch) -> Result<(), Failure> {
+        self.on_turn(|file| interruptible(|go_on| file.write(batch, go_on)))
+    }
+
     /// Waits for this thread's turn and runs `work`. The GIL is not held.
     fn on_turn<T>(&self, work: impl FnOnce(&mut FileWriter) -> Result<T, Failure>) -> Result<T, Failure> {
         if self.process != std::process::id() {
@@ -240,12 +285,12 @@ fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, Failure> +
 }
 
 /// A number that no two living threads share.
-fn thread_mark() -> usize {
+pub(crate) fn thread_mark() -> usize {
     thread_local!(static MARK: u8 = const { 0 });
     MARK.with(|mark| std::ptr::from_ref(mark) as usize)
 }
 
-fn check_signals() -> Result<(), Failure> {
+pub(crate) fn check_signals() -> Result<(), Failure> {
     Python::attach(|py| Ok(py.check_signals()?))
 }
 

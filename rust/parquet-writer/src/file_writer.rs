@@ -92,6 +92,18 @@ impl FileWriter {
         }
     }
 
+    /// The schema of the file, once there is one.
+    ///
+    /// # Errors
+    /// [`WriteError::Closed`] when the writer takes no more batches.
+    pub fn schema(&self) -> Result<Option<SchemaRef>> {
+        self.refuse_if_closed()?;
+        Ok(match &self.state {
+            State::Open(file) => Some(Arc::clone(&file.schema.declared)),
+            _ => None,
+        })
+    }
+
     /// Checks that batches of `schema` can be written; the first one opens the file when it was made without a schema.
     ///
     /// # Errors

@@ -1,0 +1,628 @@
+//! Python objects into builders.
+//!
+//! Most cells are of their column's own type, and of a built-in class without subclasses in the way: for those the
+//! stable ABI is called directly, without counting references. Everything else is a [`Bound`] object first.
+
+use std::ffi::c_char;
+
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+use pyo3::types::{
+    PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMemoryView, PyString, PyTuple, PyType,
+};
+use pyo3::{ffi, intern};
+use rows::{Column, Extra, Fields, MapValues, Misfit, Scalar, Values};
+
+use crate::rows::classes::Classes;
+use crate::rows::clock::Clock;
+
+const NANOS_PER_SECOND: i128 = 1_000_000_000;
+const SECONDS_PER_DAY: i128 = 86_400;
+/// 1970-01-01, by the day's number of `datetime`.
+const EPOCH_ORDINAL: i32 = 719_163;
+
+/// Why a cell was not appended.
+pub(crate) enum Fault {
+    Misfit(Misfit),
+    /// An exception that is nobody's answer to a bad value, such as an interrupt.
+    Raised(Box<PyErr>),
+}
+
+impl From<Misfit> for Fault {
+    #[cold]
+    fn from(misfit: Misfit) -> Self {
+        Self::Misfit(misfit)
+    }
+}
+
+impl Fault {
+    /// The exception of an object that was asked for its value.
+    #[cold]
+    fn asked(py: Python<'_>, error: PyErr) -> Self {
+        if error.is_instance_of::<PyException>(py) {
+            Misfit::new(format!("the value cannot be read: {error}")).into()
+        } else {
+            Self::Raised(Box::new(error))
+        }
+    }
+
+    #[cold]
+    fn in_field(self, name: &str) -> Self {
+        match self {
+            Self::Misfit(misfit) => Self::Misfit(misfit.in_field(name)),
+            raised @ Self::Raised(_) => raised,
+        }
+    }
+
+    #[cold]
+    fn in_item(self, index: usize) -> Self {
+        match self {
+            Self::Misfit(misfit) => Self::Misfit(misfit.in_item(index)),
+            raised @ Self::Raised(_) => raised,
+        }
+    }
+}
+
+/// A key and a value that a dict lent.
+#[derive(Clone, Copy)]
+pub(crate) struct Cell {
+    key: *mut ffi::PyObject,
+    value: *mut ffi::PyObject,
+}
+
+/// Asks for an object, and for the start of its text, to come into the cache.
+#[inline]
+fn prefetch(object: *mut ffi::PyObject) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let start = object.cast::<i8>();
+        // SAFETY: a hint about an address that is never read by it.
+        #[expect(unsafe_code, reason = "rows out of the cache take half of the time with it")]
+        unsafe {
+            _mm_prefetch::<_MM_HINT_T0>(start);
+            _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(56));
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = object;
+}
+
+type Done = Result<(), Fault>;
+
+/// The classes of cells by address, and what is done with keys.
+pub(crate) struct Reader<'py> {
+    py: Python<'py>,
+    classes: &'static Classes,
+    none: *mut ffi::PyObject,
+    yes: *mut ffi::PyObject,
+    no: *mut ffi::PyObject,
+    text: *mut ffi::PyTypeObject,
+    int: *mut ffi::PyTypeObject,
+    float: *mut ffi::PyTypeObject,
+    datetime: *mut ffi::PyTypeObject,
+    clock: Clock,
+    extra: Extra,
+    /// The keys whose addresses the builders remember.
+    keys: Vec<Py<PyAny>>,
+}
+
+impl<'py> Reader<'py> {
+    pub fn new(py: Python<'py>, extra: Extra) -> PyResult<Self> {
+        let classes = Classes::get(py)?;
+        let address = |class: Bound<'py, PyType>| class.as_ptr().cast::<ffi::PyTypeObject>();
+        Ok(Self {
+            py,
+            classes,
+            none: py.None().as_ptr(),
+            yes: PyBool::new(py, true).as_ptr(),
+            no: PyBool::new(py, false).as_ptr(),
+            text: address(py.get_type::<PyString>()),
+            int: address(py.get_type::<PyInt>()),
+            float: address(py.get_type::<PyFloat>()),
+            datetime: classes.datetime.as_ptr().cast(),
+            clock: Clock::new(classes),
+            extra,
+            keys: Vec::new(),
+        })
+    }
+
+    /// Appends a row, or a struct inside of one. `len` is the number of rows before it.
+    pub fn dict(&mut self, dict: &Bound<'py, PyDict>, fields: &mut Fields, len: usize) -> Done {
+        let (mut place, mut found) = (0, 0);
+        let mut position = 0;
+        let (mut key, mut value) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: `dict` is a dict and lives as long as this loop. What it lends is used at once, before anything that
+        // could change the dict; `slow_cell` takes a reference of its own first.
+        #[expect(
+            unsafe_code,
+            reason = "a walk by PyDict_Next counts no references: a fifth of the time"
+        )]
+        while unsafe { ffi::PyDict_Next(dict.as_ptr(), &raw mut position, &raw mut key, &raw mut value) } != 0
+        {
+            let index = match fields.keys.expected(place) {
+                Some((index, slot)) if slot.token == key as usize => {
+                    place += 1;
+                    index
+                }
+                _ => match self.other_key(key, fields, &mut place)? {
+                    Some(index) => index,
+                    None => continue,
+                },
+            };
+            let column = &mut fields.columns[index];
+            if column.len() != len {
+                return Err(Misfit::new("the key comes twice").in_field(column.name()).into());
+            }
+            if let Err(fault) = self.cell(column, value) {
+                return Err(fault.in_field(column.name()));
+            }
+            found += 1;
+        }
+        Ok(fields.fill(len, found)?)
+    }
+
+    /// Appends a row that was gathered, if all of its cells are usual ones. Nothing may have run since, and nothing
+    /// runs meanwhile, so that what was lent is still there.
+    #[inline]
+    pub fn gathered(&mut self, cells: &[Cell], fields: &mut Fields, len: usize) -> Result<bool, Fault> {
+        let (mut place, mut found) = (0, 0);
+        for Cell { key, value } in cells {
+            let index = match fields.keys.expected(place) {
+                Some((index, slot)) if slot.token == *key as usize => {
+                    place += 1;
+                    index
+                }
+                _ => match self.other_key(*key, fields, &mut place)? {
+                    Some(index) => index,
+                    None => continue,
+                },
+            };
+            let column = &mut fields.columns[index];
+            if column.len() != len {
+                return Err(Misfit::new("the key comes twice").in_field(column.name()).into());
+            }
+            match self.usual_cell(column, *value) {
+                Ok(true) => found += 1,
+                Ok(false) => return Ok(false),
+                Err(fault) => return Err(fault.in_field(column.name())),
+            }
+        }
+        fields.fill(len, found)?;
+        Ok(true)
+    }
+
+    /// The column of a key that is not the object that came here last.
+    fn other_key(
+        &mut self,
+        key: *mut ffi::PyObject,
+        fields: &mut Fields,
+        place: &mut usize,
+    ) -> Result<Option<usize>, Fault> {
+        let token = key as usize;
+        if let Some((index, now)) = fields.keys.ahead(*place + 1, |slot| slot.token == token) {
+            *place = now + 1;
+            return Ok(Some(index));
+        }
+        // SAFETY: the dict holds the key, and nothing runs in between.
+        #[expect(unsafe_code, reason = "the address is tested for its class")]
+        let is_text = unsafe { ffi::PyUnicode_Check(key) } != 0;
+        if !is_text {
+            return Err(Misfit::new("a key is not a str: keys are the names of fields").into());
+        }
+        let name = self.utf8(key)?;
+        let expected = fields.keys.expected(*place).filter(|(_, slot)| slot.is(name));
+        let found = match expected {
+            Some((index, _)) => Some((index, *place)),
+            None => fields
+                .keys
+                .ahead(*place + 1, |slot| slot.is(name))
+                .or_else(|| fields.keys.look_up(name, *place)),
+        };
+        if let Some((index, now)) = found {
+            *place = now + 1;
+            if let Some(slot) = fields.keys.slot_mut(index)
+                && slot.token == 0
+            {
+                slot.token = token;
+                self.keys.push(self.bound(key).unbind());
+            }
+            return Ok(Some(index));
+        }
+        match self.extra {
+            Extra::Ignore => Ok(None),
+            Extra::Error => Err(Misfit::new(
+                "the schema has no such key: leave it out, or pass extra=\"ignore\"",
+            )
+            .in_field(name)
+            .into()),
+        }
+    }
+
+    /// A reference of one's own to what was lent.
+    fn bound(&self, object: *mut ffi::PyObject) -> Bound<'py, PyAny> {
+        // SAFETY: callers hold the container, and nothing ran since it lent the object.
+        #[expect(unsafe_code, reason = "a borrowed reference becomes an owned one")]
+        unsafe {
+            Bound::from_borrowed_ptr(self.py, object)
+        }
+    }
+
+    /// The text of a str, which lives as long as the str: until something else runs.
+    #[inline]
+    fn utf8<'a>(&self, text: *mut ffi::PyObject) -> Result<&'a str, Fault> {
+        let mut size = 0;
+        // SAFETY: `text` is a str; what it lends is UTF-8, lives with it, and is `size` bytes long.
+        #[expect(unsafe_code, reason = "the text is copied once, into the builder")]
+        let found = unsafe {
+            let start: *const c_char = ffi::PyUnicode_AsUTF8AndSize(text, &raw mut size);
+            if start.is_null() {
+                None
+            } else {
+                let bytes = std::slice::from_raw_parts(start.cast::<u8>(), size.unsigned_abs());
+                Some(std::str::from_utf8_unchecked(bytes))
+            }
+        };
+        found.ok_or_else(|| self.no_utf8())
+    }
+
+    #[cold]
+    fn no_utf8(&self) -> Fault {
+        match PyErr::take(self.py) {
+            Some(error) if !error.is_instance_of::<pyo3::exceptions::PyUnicodeError>(self.py) => {
+                Fault::asked(self.py, error)
+            }
+            _ => Misfit::new("the text has half of a surrogate pair, which UTF-8 cannot hold").into(),
+        }
+    }
+
+    /// Appends a cell that a container lent.
+    #[inline]
+    fn cell(&mut self, column: &mut Column, cell: *mut ffi::PyObject) -> Done {
+        if self.usual_cell(column, cell)? {
+            return Ok(());
+        }
+        let cell = self.bound(cell);
+        self.slow_cell(column, &cell)
+    }
+
+    /// Appends a cell if it is of its column's own class; nothing but this runs meanwhile.
+    #[inline]
+    fn usual_cell(&self, column: &mut Column, cell: *mut ffi::PyObject) -> Result<bool, Fault> {
+        if cell == self.none {
+            column.push_null()?;
+            return Ok(true);
+        }
+        // SAFETY: the container holds the cell.
+        #[expect(unsafe_code, reason = "one look at the class")]
+        let class = unsafe { ffi::Py_TYPE(cell) };
+        let done = match &mut column.values {
+            Values::Text(text) if class == self.text => {
+                text.push(self.utf8(cell)?)?;
+                true
+            }
+            Values::I64(values) if class == self.int => self.push_int(values, cell),
+            Values::I32(values) if class == self.int => self.push_int(values, cell),
+            Values::I16(values) if class == self.int => self.push_int(values, cell),
+            Values::I8(values) if class == self.int => self.push_int(values, cell),
+            Values::F64(values) if class == self.float => {
+                // SAFETY: the cell is a float, so this cannot fail.
+                #[expect(unsafe_code, reason = "as for every cell")]
+                values.push(unsafe { ffi::PyFloat_AsDouble(cell) });
+                true
+            }
+            Values::Bool(values) if cell == self.yes || cell == self.no => {
+                values.push(cell == self.yes);
+                true
+            }
+            Values::Timestamp(unit, zoned, values) if class == self.datetime => {
+                match self.clock.ticks(cell, *unit, *zoned) {
+                    Some(ticks) => {
+                        values.push(ticks);
+                        true
+                    }
+                    None => false,
+                }
+            }
+            _ => false,
+        };
+        if done {
+            column.count();
+        }
+        Ok(done)
+    }
+
+    #[inline]
+    fn push_int<T: TryFrom<i64>>(&self, values: &mut Vec<T>, cell: *mut ffi::PyObject) -> bool {
+        match self.short_int(cell).map(T::try_from) {
+            Some(Ok(value)) => {
+                values.push(value);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// An int within 64 bits.
+    #[inline]
+    fn short_int(&self, int: *mut ffi::PyObject) -> Option<i64> {
+        // SAFETY: the cell is an int; an overflow is an exception, which is taken back.
+        #[expect(unsafe_code, reason = "as for every cell")]
+        let value = unsafe { ffi::PyLong_AsLongLong(int) };
+        if value == -1 && PyErr::take(self.py).is_some() {
+            return None;
+        }
+        Some(value)
+    }
+
+    /// Appends a cell of any class.
+    fn slow_cell(&mut self, column: &mut Column, cell: &Bound<'py, PyAny>) -> Done {
+        if cell.is_none() {
+            return Ok(column.push_null()?);
+        }
+        let len = column.len();
+        match &mut column.values {
+            Values::List(list) => {
+                self.items(&mut list.items, cell)?;
+                list.end()?;
+            }
+            Values::LargeList(list) => {
+                self.items(&mut list.items, cell)?;
+                list.end()?;
+            }
+            Values::FixedList(list) => {
+                self.items(&mut list.items, cell)?;
+                list.end()?;
+            }
+            Values::Struct(fields) => match cell.cast::<PyDict>() {
+                Ok(dict) => self.dict(dict, fields, len)?,
+                Err(_) => return Err(unfit(&column.values, cell)),
+            },
+            Values::Map(map) => {
+                self.entries(map, cell)?;
+                map.end()?;
+            }
+            _ => return self.scalar(column, cell),
+        }
+        column.count();
+        Ok(())
+    }
+
+    /// Appends the elements of a list, a tuple, or anything with `tolist()`.
+    fn items(&mut self, items: &mut Column, cell: &Bound<'py, PyAny>) -> Done {
+        if let Ok(list) = cell.cast::<PyList>() {
+            let mut index = 0;
+            // The list may change its length while elements are asked for their values.
+            while let Ok(item) = list.get_item(index) {
+                self.item(items, index, &item)?;
+                index += 1;
+            }
+            return Ok(());
+        }
+        if let Ok(tuple) = cell.cast::<PyTuple>() {
+            return tuple
+                .iter()
+                .enumerate()
+                .try_for_each(|(index, item)| self.item(items, index, &item));
+        }
+        let list = cell
+            .call_method0(intern!(self.py, "tolist"))
+            .map_err(|_| Misfit::expected("a list or a tuple", &class_of(cell)))?;
+        if list.is_instance_of::<PyList>() {
+            return self.items(items, &list);
+        }
+        Err(Misfit::expected("a list or a tuple", &class_of(cell)).into())
+    }
+
+    fn item(&mut self, items: &mut Column, index: usize, item: &Bound<'py, PyAny>) -> Done {
+        self.cell(items, item.as_ptr())
+            .map_err(|fault| fault.in_item(index))
+    }
+
+    /// Appends the entries of a dict, or of a list of pairs.
+    fn entries(&mut self, map: &mut MapValues, cell: &Bound<'py, PyAny>) -> Done {
+        if let Ok(dict) = cell.cast::<PyDict>() {
+            return dict
+                .items()
+                .iter()
+                .enumerate()
+                .try_for_each(|(index, pair)| self.pair(map, &pair).map_err(|fault| fault.in_item(index)));
+        }
+        if cell.is_instance_of::<PyList>() || cell.is_instance_of::<PyTuple>() {
+            let pairs = cell.try_iter().map_err(|error| Fault::asked(self.py, error))?;
+            for (index, pair) in pairs.enumerate() {
+                let pair = pair.map_err(|error| Fault::asked(self.py, error))?;
+                self.pair(map, &pair).map_err(|fault| fault.in_item(index))?;
+            }
+            return Ok(());
+        }
+        Err(Misfit::expected("a dict, or a list of pairs of keys and values", &class_of(cell)).into())
+    }
+
+    fn pair(&mut self, map: &mut MapValues, pair: &Bound<'py, PyAny>) -> Done {
+        let (key, value) = match (pair.cast::<PyTuple>(), pair.cast::<PyList>()) {
+            (Ok(pair), _) if pair.len() == 2 => (pair.get_item(0), pair.get_item(1)),
+            (_, Ok(pair)) if pair.len() == 2 => (pair.get_item(0), pair.get_item(1)),
+            _ => return Err(Misfit::expected("a pair of a key and a value", &class_of(pair)).into()),
+        };
+        let key = key.map_err(|error| Fault::asked(self.py, error))?;
+        let value = value.map_err(|error| Fault::asked(self.py, error))?;
+        if key.is_none() {
+            return Err(Misfit::new("null as the key of a map").into());
+        }
+        self.cell(&mut map.keys, key.as_ptr())
+            .map_err(|fault| fault.in_field("key"))?;
+        self.cell(&mut map.values, value.as_ptr())
+            .map_err(|fault| fault.in_field("value"))
+    }
+
+    /// Appends a value that is not nested, by way of its class.
+    fn scalar(&mut self, column: &mut Column, cell: &Bound<'py, PyAny>) -> Done {
+        if let Ok(text) = cell.cast::<PyString>() {
+            return Ok(column.push(Scalar::Text(self.utf8(text.as_ptr())?))?);
+        }
+        if let Ok(flag) = cell.cast::<PyBool>() {
+            return Ok(column.push(Scalar::Bool(flag.is_true()))?);
+        }
+        if let Ok(int) = cell.cast::<PyInt>() {
+            return self.integer(column, int);
+        }
+        if let Ok(float) = cell.cast::<PyFloat>() {
+            return Ok(column.push(Scalar::Float(float.value()))?);
+        }
+        if let Ok(bytes) = cell.cast::<PyBytes>() {
+            return Ok(column.push(Scalar::Bytes(bytes.as_bytes()))?);
+        }
+        if let Ok(bytes) = cell.cast::<PyByteArray>() {
+            return Ok(column.push(Scalar::Bytes(&bytes.to_vec()))?);
+        }
+        if cell.is_instance_of::<PyMemoryView>() {
+            let bytes = cell
+                .call_method0("tobytes")
+                .map_err(|error| Fault::asked(self.py, error))?;
+            return self.scalar(column, &bytes);
+        }
+        match self.of_standard_library(cell) {
+            Ok(Some(Found::Scalar(scalar))) => Ok(column.push(scalar)?),
+            Ok(Some(Found::Decimal(text))) => Ok(column.push(Scalar::Number(&text))?),
+            Ok(None) => self.number_like(column, cell),
+            Err(error) => Err(Fault::asked(self.py, error)),
+        }
+    }
+
+    fn integer(&self, column: &mut Column, int: &Bound<'py, PyInt>) -> Done {
+        if let Ok(value) = int.extract::<i64>() {
+            return Ok(column.push(Scalar::Int(value.into()))?);
+        }
+        let digits = int.str().and_then(|text| text.extract::<String>());
+        let digits = digits.map_err(|error| Fault::asked(self.py, error))?;
+        Ok(column.push(digits.parse().map_or(Scalar::Number(&digits), Scalar::Int))?)
+    }
+
+    /// Dates, times, decimals and UUIDs; their subclasses too.
+    fn of_standard_library(&mut self, cell: &Bound<'py, PyAny>) -> PyResult<Option<Found>> {
+        let (py, classes) = (self.py, self.classes);
+        Ok(Some(Found::Scalar(
+            if cell.is_instance(classes.datetime.bind(py))? {
+                self.instant(cell)?
+            } else if cell.is_instance(classes.date.bind(py))? {
+                let ordinal: i32 = cell.call_method0(intern!(py, "toordinal"))?.extract()?;
+                Scalar::Date(ordinal - EPOCH_ORDINAL)
+            } else if cell.is_instance(classes.time.bind(py))? {
+                return self.time(cell).map(|time| time.map(Found::Scalar));
+            } else if cell.is_instance(classes.timedelta.bind(py))? {
+                Scalar::Duration(nanos_of(cell)?)
+            } else if cell.is_instance(classes.decimal.bind(py))? {
+                return Ok(Some(Found::Decimal(cell.str()?.extract()?)));
+            } else if cell.is_instance(classes.uuid.bind(py))? {
+                Scalar::Uuid(cell.getattr(intern!(py, "bytes"))?.extract()?)
+            } else {
+                return Ok(None);
+            },
+        )))
+    }
+
+    fn instant(&mut self, cell: &Bound<'py, PyAny>) -> PyResult<Scalar<'static>> {
+        self.clock.learn(cell)?;
+        let zoned = !cell.call_method0(intern!(self.py, "utcoffset"))?.is_none();
+        let epoch = if zoned {
+            &self.classes.epoch_utc
+        } else {
+            &self.classes.epoch_local
+        };
+        Ok(Scalar::Instant {
+            nanos: nanos_of(&cell.sub(epoch.bind(self.py))?)?,
+            zoned,
+        })
+    }
+
+    /// A time without a zone; with one it is the time of no known day.
+    fn time(&self, cell: &Bound<'py, PyAny>) -> PyResult<Option<Scalar<'static>>> {
+        let py = self.py;
+        if !cell.getattr(intern!(py, "tzinfo"))?.is_none() {
+            return Ok(None);
+        }
+        let part = |name| -> PyResult<i64> { cell.getattr(name)?.extract() };
+        let minutes = part(intern!(py, "hour"))? * 60 + part(intern!(py, "minute"))?;
+        let micros =
+            (minutes * 60 + part(intern!(py, "second"))?) * 1_000_000 + part(intern!(py, "microsecond"))?;
+        Ok(Some(Scalar::Time(micros * 1_000)))
+    }
+
+    /// Numbers of other libraries: numpy's by `item()`, others by `__index__` or `__float__`.
+    fn number_like(&mut self, column: &mut Column, cell: &Bound<'py, PyAny>) -> Done {
+        let py = self.py;
+        let has = |name| cell.get_type().hasattr(name).unwrap_or(false);
+        let value = if has(intern!(py, "dtype")) && has(intern!(py, "item")) {
+            cell.call_method0(intern!(py, "item"))
+        } else if has(intern!(py, "__index__")) {
+            cell.call_method0(intern!(py, "__index__"))
+        } else if has(intern!(py, "__float__")) {
+            cell.call_method0(intern!(py, "__float__"))
+        } else {
+            return Err(unfit(&column.values, cell));
+        };
+        let value = value.map_err(|error| Fault::asked(py, error))?;
+        // A datetime64 of nanoseconds gives an integer that has lost its unit.
+        let is_clock = matches!(column.values, Values::Timestamp(..) | Values::Duration(..));
+        if is_plain(&value) && !(is_clock && value.is_instance_of::<PyInt>()) {
+            return self.slow_cell(column, &value);
+        }
+        Err(unfit(&column.values, cell))
+    }
+}
+
+/// Takes the addresses of a row's keys and values, and asks for what is there to come into the cache.
+#[inline]
+pub(crate) fn gather(dict: &Bound<'_, PyDict>, cells: &mut Vec<Cell>) {
+    cells.clear();
+    let mut position = 0;
+    let (mut key, mut value) = (std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: `dict` is a dict and lives as long as this loop, in which nothing else runs.
+    #[expect(unsafe_code, reason = "as in `dict`")]
+    while unsafe { ffi::PyDict_Next(dict.as_ptr(), &raw mut position, &raw mut key, &raw mut value) } != 0 {
+        prefetch(key);
+        prefetch(value);
+        cells.push(Cell { key, value });
+    }
+}
+
+/// A value of the standard library.
+enum Found {
+    Scalar(Scalar<'static>),
+    Decimal(String),
+}
+
+/// Whether a value is of a class that is not asked for another value in turn.
+fn is_plain(value: &Bound<'_, PyAny>) -> bool {
+    value.is_instance_of::<PyInt>()
+        || value.is_instance_of::<PyFloat>()
+        || value.is_instance_of::<PyString>()
+        || value.is_instance_of::<PyBytes>()
+        || value.get_type().module().is_ok_and(|module| module == "datetime")
+}
+
+/// Nanoseconds of a timedelta; pandas' have some of their own.
+fn nanos_of(delta: &Bound<'_, PyAny>) -> PyResult<i128> {
+    let py = delta.py();
+    let part = |name| -> PyResult<i128> { delta.getattr(name)?.extract::<i64>().map(i128::from) };
+    let seconds = part(intern!(py, "days"))? * SECONDS_PER_DAY + part(intern!(py, "seconds"))?;
+    let nanos = match delta.getattr_opt(intern!(py, "nanoseconds"))? {
+        Some(nanos) => nanos.extract::<i64>()?.into(),
+        None => 0,
+    };
+    Ok(seconds * NANOS_PER_SECOND + part(intern!(py, "microseconds"))? * 1_000 + nanos)
+}
+
+#[cold]
+fn unfit(values: &Values, cell: &Bound<'_, PyAny>) -> Fault {
+    Misfit::expected(values.expects(), &class_of(cell)).into()
+}
+
+/// The class of a value, in words.
+pub(crate) fn class_of(value: &Bound<'_, PyAny>) -> String {
+    value.get_type().qualname().map_or_else(
+        |_| "something else".into(),
+        |name| format!("a value of class {name}"),
+    )
+}

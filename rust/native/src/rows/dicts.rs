@@ -1,0 +1,282 @@
+//! Dicts into builders. The GIL is held while they are walked, and given up while their batches are written.
+
+use std::collections::VecDeque;
+
+use arrow_schema::SchemaRef;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyIterator, PyList, PyString};
+use rows::{Misfit, RowError, Rows, Visitor as _};
+
+use crate::errors::Failure;
+use crate::rows::cells::{Cell, Fault, Reader, class_of, gather};
+use crate::rows::intake::{Intake, Rules};
+use crate::rows::{Kept, SAMPLE_ROWS, guess};
+use crate::writer::Writer;
+
+/// Signals are looked at, and other threads get their turn, once in so many rows.
+const ROWS_BETWEEN_LOOKS: u64 = 256;
+/// Rows that are gathered ahead of their turn.
+const ROWS_AHEAD: usize = 2;
+/// Rows that are read in turn after one that could not be gathered.
+const ROWS_IN_TURN: usize = 64;
+
+/// Rows out of an iterable: the first ones, which a schema may be inferred from, and the others.
+struct Supply<'py> {
+    head: std::vec::IntoIter<Bound<'py, PyAny>>,
+    rest: Rest<'py>,
+}
+
+enum Rest<'py> {
+    /// A list, and the index of its next element.
+    List(Bound<'py, PyList>, usize),
+    Iterator(Bound<'py, PyIterator>),
+}
+
+impl<'py> Supply<'py> {
+    fn of(data: &Bound<'py, PyAny>) -> PyResult<Self> {
+        let is_rows = !(data.is_instance_of::<PyDict>()
+            || data.is_instance_of::<PyString>()
+            || data.is_instance_of::<PyBytes>());
+        let rest = match data.cast::<PyList>() {
+            Ok(list) => Rest::List(list.clone(), 0),
+            Err(_) if is_rows && data.hasattr("__iter__")? => Rest::Iterator(data.try_iter()?),
+            Err(_) => {
+                return Err(PyTypeError::new_err(format!(
+                    "rows must be a list or another iterable of dicts, not {}",
+                    class_of(data)
+                )));
+            }
+        };
+        Ok(Self {
+            head: Vec::new().into_iter(),
+            rest,
+        })
+    }
+
+    /// The first rows, which come again.
+    fn peek(&mut self) -> PyResult<&[Bound<'py, PyAny>]> {
+        let mut head = Vec::new();
+        while head.len() < SAMPLE_ROWS
+            && let Some(row) = self.next()
+        {
+            head.push(row?);
+        }
+        self.head = head.into_iter();
+        Ok(self.head.as_slice())
+    }
+}
+
+impl<'py> Supply<'py> {
+    /// The dict that comes `offset` rows after the next one, where that can be said without running anything.
+    #[inline]
+    fn ahead(&self, offset: usize) -> Option<Bound<'py, PyDict>> {
+        let Rest::List(list, index) = &self.rest else {
+            return None;
+        };
+        if self.head.len() > 0 || index + offset >= list.len() {
+            return None;
+        }
+        list.get_item(index + offset).ok()?.cast_into().ok()
+    }
+
+    /// Passes over the next row of a list.
+    #[inline]
+    fn advance(&mut self) {
+        if let Rest::List(_, index) = &mut self.rest {
+            *index += 1;
+        }
+    }
+}
+
+impl<'py> Iterator for Supply<'py> {
+    type Item = PyResult<Bound<'py, PyAny>>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(row) = self.head.next() {
+            return Some(Ok(row));
+        }
+        match &mut self.rest {
+            Rest::List(list, index) => {
+                // Its length may have changed since the last row.
+                if *index >= list.len() {
+                    return None;
+                }
+                *index += 1;
+                Some(list.get_item(*index - 1))
+            }
+            Rest::Iterator(rows) => rows.next(),
+        }
+    }
+}
+
+/// Rows whose cells were taken ahead of their turn, so that they are in the cache when it comes. Between a row's
+/// gathering and its turn nothing of Python's may run: whoever lets something run forgets the rows first.
+#[derive(Default)]
+struct Ahead<'py> {
+    rows: VecDeque<(Bound<'py, PyDict>, Vec<Cell>)>,
+    /// Vectors to gather into, again and again.
+    spare: Vec<Vec<Cell>>,
+    /// The row whose turn it is.
+    current: Vec<Cell>,
+    /// Rows to go before any is gathered again.
+    pause: usize,
+}
+
+/// The next row.
+enum Next<'a, 'py> {
+    Gathered(Bound<'py, PyAny>, &'a [Cell]),
+    Row(PyResult<Bound<'py, PyAny>>),
+    End,
+}
+
+impl<'py> Ahead<'py> {
+    /// The next row: a gathered one, where rows come from a list and are what they should be.
+    #[inline]
+    fn next(&mut self, supply: &mut Supply<'py>) -> Next<'_, 'py> {
+        if self.pause > 0 {
+            self.pause -= 1;
+        } else {
+            self.gather(supply);
+        }
+        if let Some((row, cells)) = self.rows.pop_front() {
+            let used = std::mem::replace(&mut self.current, cells);
+            self.spare.push(used);
+            supply.advance();
+            return Next::Gathered(row.into_any(), &self.current);
+        }
+        supply.next().map_or(Next::End, Next::Row)
+    }
+
+    #[inline]
+    fn gather(&mut self, supply: &Supply<'py>) {
+        while self.rows.len() < ROWS_AHEAD
+            && let Some(row) = supply.ahead(self.rows.len())
+        {
+            let mut cells = self.spare.pop().unwrap_or_default();
+            gather(&row, &mut cells);
+            self.rows.push_back((row, cells));
+        }
+    }
+
+    /// Gathers none for a while: one that has unusual cells is seldom alone.
+    fn rest(&mut self) {
+        self.forget();
+        self.pause = ROWS_IN_TURN;
+    }
+
+    /// Forgets the rows that were gathered; their turn is still to come.
+    fn forget(&mut self) {
+        self.spare.extend(self.rows.drain(..).map(|(_, cells)| cells));
+    }
+}
+
+pub(crate) fn write(
+    writer: &Writer,
+    kept: &mut Kept,
+    schema: Option<SchemaRef>,
+    data: &Py<PyAny>,
+    rules: &Rules,
+) -> Result<u64, Failure> {
+    Python::attach(|py| {
+        let mut supply = Supply::of(data.bind(py))?;
+        if schema.is_none() && supply.peek()?.is_empty() {
+            return Ok(0);
+        }
+        let rows = kept.builders(schema, || guess::shape(supply.head.as_slice()))?;
+        let mut intake = Intake::new(writer, rules);
+        let mut reader = Reader::new(py, rules.extra)?;
+        let outcome = walk(py, supply, rows, &mut reader, &mut intake);
+        rows.fields.forget_tokens();
+        py.detach(|| intake.end(rows, outcome))
+    })
+}
+
+fn walk<'py>(
+    py: Python<'py>,
+    mut supply: Supply<'py>,
+    rows: &mut Rows,
+    reader: &mut Reader<'py>,
+    intake: &mut Intake<'_>,
+) -> Result<(), Failure> {
+    let mut ahead = Ahead::default();
+    let mut index = 0;
+    loop {
+        let len = rows.rows();
+        let row = match ahead.next(&mut supply) {
+            Next::Gathered(row, cells) => {
+                if let Ok(true) = reader.gathered(cells, &mut rows.fields, len) {
+                    rows.commit();
+                    None
+                } else {
+                    // It is read again, one cell at a time.
+                    rows.roll_back();
+                    Some(row)
+                }
+            }
+            Next::Row(row) => Some(row?),
+            Next::End => return Ok(()),
+        };
+        if let Some(row) = row {
+            // What runs now may change the rows that were gathered.
+            ahead.rest();
+            match append(&row, rows, reader) {
+                Ok(()) => rows.commit(),
+                Err(fault) => refused(&row, index, rows, reader, intake, fault)?,
+            }
+        }
+        if rows.is_full() {
+            ahead.forget();
+            hand_over(py, rows, intake)?;
+        }
+        if index % ROWS_BETWEEN_LOOKS == 0 {
+            ahead.forget();
+            // Whoever waits for the GIL gets it here.
+            py.detach(|| intake.go_on())?;
+        }
+        index += 1;
+    }
+}
+
+#[inline]
+fn append<'py>(row: &Bound<'py, PyAny>, rows: &mut Rows, reader: &mut Reader<'py>) -> Result<(), Fault> {
+    let len = rows.rows();
+    match row.cast::<PyDict>() {
+        Ok(dict) => reader.dict(dict, &mut rows.fields, len),
+        Err(_) => Err(Misfit::expected("a dict", &class_of(row)).into()),
+    }
+}
+
+/// A row that does not fit. When only the batch is full, the row is tried again in an empty one.
+#[cold]
+fn refused<'py>(
+    row: &Bound<'py, PyAny>,
+    index: u64,
+    rows: &mut Rows,
+    reader: &mut Reader<'py>,
+    intake: &mut Intake<'_>,
+    fault: Fault,
+) -> Result<(), Failure> {
+    rows.roll_back();
+    let misfit = match fault {
+        Fault::Raised(error) => return Err(Failure::Python(*error)),
+        Fault::Misfit(misfit) if misfit.is_full() && rows.rows() > 0 => {
+            hand_over(row.py(), rows, intake)?;
+            return match append(row, rows, reader) {
+                Ok(()) => {
+                    rows.commit();
+                    Ok(())
+                }
+                Err(fault) => refused(row, index, rows, reader, intake, fault),
+            };
+        }
+        Fault::Misfit(misfit) => misfit,
+    };
+    intake.refuse(&RowError::new(&misfit, index, None), |_| row.clone().unbind())
+}
+
+fn hand_over(py: Python<'_>, rows: &mut Rows, intake: &mut Intake<'_>) -> Result<(), Failure> {
+    let batch = rows.finish()?;
+    py.detach(|| intake.batch(batch))
+}

@@ -1,0 +1,121 @@
+//! The shape of the first rows.
+
+use pyo3::prelude::*;
+use pyo3::types::{
+    PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMemoryView, PyString, PyTuple,
+};
+use rows::{Guess, Shape};
+
+use crate::errors::Failure;
+use crate::rows::classes::Classes;
+use crate::rows::conflict;
+
+const MOST_DEPTH: usize = 128;
+
+/// The shape of `rows`. What is no dict is passed over, as whoever reads it reports it.
+pub(crate) fn shape(rows: &[Bound<'_, PyAny>]) -> Result<Shape, Failure> {
+    let mut shape = Shape::default();
+    for (row, number) in rows.iter().zip(0..) {
+        let Ok(dict) = row.cast::<PyDict>() else { continue };
+        for (key, value) in dict.iter() {
+            let Ok(name) = key.extract::<String>() else {
+                continue;
+            };
+            let guess = guess(&value, 1)?;
+            shape
+                .observe(&name, guess)
+                .map_err(|found| conflict(number, &found))?;
+        }
+    }
+    Ok(shape)
+}
+
+fn guess(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Guess> {
+    let py = value.py();
+    let classes = Classes::get(py)?;
+    let is = |class: &Py<pyo3::types::PyType>| value.is_instance(class.bind(py));
+    Ok(if value.is_none() || depth > MOST_DEPTH {
+        Guess::Null
+    } else if value.is_instance_of::<PyString>() {
+        Guess::Text
+    } else if value.is_instance_of::<PyBool>() {
+        Guess::Bool
+    } else if value.is_instance_of::<PyInt>() {
+        Guess::Int
+    } else if value.is_instance_of::<PyFloat>() {
+        Guess::Float
+    } else if value.is_instance_of::<PyBytes>()
+        || value.is_instance_of::<PyByteArray>()
+        || value.is_instance_of::<PyMemoryView>()
+    {
+        Guess::Bytes
+    } else if let Ok(dict) = value.cast::<PyDict>() {
+        structure(dict, depth)?
+    } else if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
+        list(value, depth)?
+    } else if is(&classes.datetime)? {
+        Guess::Timestamp {
+            zoned: !value.call_method0("utcoffset")?.is_none(),
+        }
+    } else if is(&classes.date)? {
+        Guess::Date
+    } else if is(&classes.time)? {
+        Guess::Time
+    } else if is(&classes.timedelta)? {
+        Guess::Duration
+    } else if is(&classes.decimal)? {
+        decimal(value)?
+    } else if is(&classes.uuid)? {
+        Guess::Uuid
+    } else {
+        foreign(value, depth)?
+    })
+}
+
+fn structure(dict: &Bound<'_, PyDict>, depth: usize) -> PyResult<Guess> {
+    let mut shape = Shape::default();
+    for (key, value) in dict.iter() {
+        let name = key.extract::<String>().unwrap_or_default();
+        // Two values under one name conflict nowhere: a dict has each key once.
+        let _ = shape.observe(&name, guess(&value, depth + 1)?);
+    }
+    Ok(Guess::Struct(shape))
+}
+
+fn list(items: &Bound<'_, PyAny>, depth: usize) -> PyResult<Guess> {
+    let mut merged = Guess::Null;
+    for item in items.try_iter()? {
+        let item = guess(&item?, depth + 1)?;
+        // Elements that do not go together are reported by the column that takes the first ones.
+        let before = merged.clone();
+        merged = merged.merge(item).unwrap_or(before);
+    }
+    Ok(Guess::List(Box::new(merged)))
+}
+
+fn decimal(value: &Bound<'_, PyAny>) -> PyResult<Guess> {
+    let (_, digits, exponent) = value
+        .call_method0("as_tuple")?
+        .extract::<(i64, Vec<u8>, Bound<'_, PyAny>)>()?;
+    // Infinities and NaN have letters for exponents: they say nothing of the column.
+    let Ok(exponent) = exponent.extract::<i64>() else {
+        return Ok(Guess::Null);
+    };
+    let digits = i64::try_from(digits.len()).unwrap_or(i64::MAX);
+    let clamp = |count: i64| u8::try_from(count.clamp(0, 76)).unwrap_or(76);
+    Ok(Guess::Decimal {
+        whole: clamp(digits.saturating_add(exponent)),
+        scale: clamp(exponent.saturating_neg()),
+    })
+}
+
+/// Values of other libraries, by what they are in Python's own terms.
+fn foreign(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Guess> {
+    for method in ["tolist", "__index__", "__float__"] {
+        if value.get_type().hasattr(method)? {
+            return guess(&value.call_method0(method)?, depth + 1);
+        }
+    }
+    // Whoever appends it says that it fits nowhere.
+    Ok(Guess::Null)
+}

@@ -1,0 +1,187 @@
+//! What becomes of batches and of bad rows.
+
+use std::time::{Duration, Instant};
+
+use arrow_array::RecordBatch;
+use arrow_schema::ArrowError;
+use parquet_writer::WriteError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+use rows::{Extra, RowError, Rows, Visitor};
+
+use crate::errors::{Failure, ours};
+use crate::writer::{Writer, check_signals};
+
+const BETWEEN_SIGNALS: Duration = Duration::from_millis(50);
+
+/// How a call with rows was asked for.
+pub(crate) struct Rules {
+    on_error: OnError,
+    pub extra: Extra,
+}
+
+enum OnError {
+    Raise,
+    Skip,
+    Call(Py<PyAny>),
+}
+
+impl Rules {
+    /// # Errors
+    /// `OptionError` for anything else than what is accepted.
+    pub fn new(on_error: &Bound<'_, PyAny>, extra: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let word = |value: &Bound<'_, PyAny>| value.cast::<PyString>().ok().map(ToString::to_string);
+        let on_error = match word(on_error).as_deref() {
+            Some("raise") => OnError::Raise,
+            Some("skip") => OnError::Skip,
+            None if on_error.is_callable() => OnError::Call(on_error.clone().unbind()),
+            _ => {
+                return Err(not_accepted(
+                    on_error,
+                    "on_error",
+                    "\"raise\", \"skip\" or a callable",
+                ));
+            }
+        };
+        let extra = match word(extra).as_deref() {
+            Some("error") => Extra::Error,
+            Some("ignore") => Extra::Ignore,
+            _ => return Err(not_accepted(extra, "extra", "\"error\" or \"ignore\"")),
+        };
+        Ok(Self { on_error, extra })
+    }
+
+    /// The rules of the line that is left when the writer is closed.
+    pub fn of_tail(extra: Extra) -> Self {
+        Self {
+            on_error: OnError::Raise,
+            extra,
+        }
+    }
+
+    /// Whether a bad row keeps every row of the call out.
+    pub fn is_all_or_nothing(&self) -> bool {
+        matches!(self.on_error, OnError::Raise)
+    }
+}
+
+fn not_accepted(value: &Bound<'_, PyAny>, option: &str, accepted: &str) -> PyErr {
+    let found = value
+        .repr()
+        .map_or_else(|_| "that".into(), |text| text.to_string());
+    ours(
+        value.py(),
+        "OptionError",
+        &format!("{option}={found} is not accepted: choose {accepted}"),
+    )
+}
+
+/// The batches and bad rows of one call. The GIL is not held.
+pub(crate) struct Intake<'a> {
+    writer: &'a Writer,
+    rules: &'a Rules,
+    /// All batches of a call that keeps all rows or none.
+    held: Vec<RecordBatch>,
+    written: u64,
+    looked: Instant,
+}
+
+impl<'a> Intake<'a> {
+    pub fn new(writer: &'a Writer, rules: &'a Rules) -> Self {
+        Self {
+            writer,
+            rules,
+            held: Vec::new(),
+            written: 0,
+            looked: Instant::now(),
+        }
+    }
+
+    /// Ends the call: what is still in the builders is written, and what was held. When it ended in an error, only
+    /// the rows of a call that keeps the good ones are.
+    pub fn end(mut self, rows: &mut Rows, outcome: Result<(), Failure>) -> Result<u64, Failure> {
+        if outcome.is_err() && self.rules.is_all_or_nothing() {
+            rows.clear();
+            return outcome.map(|()| 0);
+        }
+        rows.roll_back();
+        let rest = self.flush(rows);
+        outcome.and(rest).map(|()| self.written)
+    }
+
+    fn flush(&mut self, rows: &mut Rows) -> Result<(), Failure> {
+        let held = std::mem::take(&mut self.held);
+        held.into_iter().try_for_each(|batch| self.write(batch))?;
+        if rows.rows() > 0 {
+            let batch = rows.finish()?;
+            self.write(batch)?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, batch: RecordBatch) -> Result<(), Failure> {
+        let rows = batch.num_rows() as u64;
+        self.writer.put(&batch.into())?;
+        self.written += rows;
+        Ok(())
+    }
+
+    /// Hears of a row that was refused; `raw` is the row as it came.
+    pub fn refuse(&self, error: &RowError, raw: impl FnOnce(Python<'_>) -> Py<PyAny>) -> Result<(), Failure> {
+        let told = |py: Python<'_>| row_error(py, error, raw(py)).map(Bound::unbind);
+        match &self.rules.on_error {
+            OnError::Raise => Err(Failure::Python(Python::attach(|py| {
+                told(py).map_or_else(|error| error, |told| PyErr::from_value(told.into_bound(py)))
+            }))),
+            OnError::Skip => Ok(()),
+            OnError::Call(callback) => Ok(Python::attach(|py| {
+                callback.bind(py).call1((told(py)?,)).map(|_| ())
+            })?),
+        }
+    }
+}
+
+impl Visitor for Intake<'_> {
+    type Error = Failure;
+
+    fn batch(&mut self, batch: RecordBatch) -> Result<(), Failure> {
+        if self.rules.is_all_or_nothing() {
+            self.held.push(batch);
+            return Ok(());
+        }
+        self.write(batch)
+    }
+
+    fn bad_row(&mut self, error: RowError, line: &[u8]) -> Result<(), Failure> {
+        self.refuse(&error, |py| {
+            pyo3::types::PyBytes::new(py, line).into_any().unbind()
+        })
+    }
+
+    fn go_on(&mut self) -> Result<(), Failure> {
+        if self.looked.elapsed() < BETWEEN_SIGNALS {
+            return Ok(());
+        }
+        self.looked = Instant::now();
+        check_signals()
+    }
+}
+
+impl From<ArrowError> for Failure {
+    fn from(error: ArrowError) -> Self {
+        WriteError::from(error).into()
+    }
+}
+
+/// A `spillway.RowError`.
+fn row_error<'py>(py: Python<'py>, error: &RowError, raw: Py<PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let details = PyDict::new(py);
+    details.set_item("row", error.row)?;
+    details.set_item("field", &error.field)?;
+    details.set_item("message", &error.message)?;
+    details.set_item("line", error.line)?;
+    details.set_item("raw", raw)?;
+    py.import("spillway.errors")?
+        .getattr("RowError")?
+        .call((error.to_string(),), Some(&details))
+}

@@ -1,0 +1,172 @@
+//! NDJSON out of Python objects; it is parsed without the GIL.
+
+use arrow_schema::SchemaRef;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::PyString;
+use rows::{Ndjson, Shape, Visitor as _, infer_ndjson};
+
+use crate::errors::Failure;
+use crate::rows::intake::{Intake, Rules};
+use crate::rows::{Kept, SAMPLE_ROWS, conflict};
+use crate::writer::Writer;
+
+/// Bytes that a schema is inferred from.
+const SAMPLE_BYTES: usize = 1 << 20;
+const READ_BYTES: usize = 1 << 20;
+
+/// Where NDJSON comes from.
+pub(crate) enum Source {
+    Chunk(PyBackedBytes),
+    /// An object with `read(size)`.
+    File(Py<PyAny>),
+}
+
+impl Source {
+    pub fn of(source: &Bound<'_, PyAny>) -> PyResult<Self> {
+        if let Ok(bytes) = source.extract::<PyBackedBytes>() {
+            return Ok(Self::Chunk(bytes));
+        }
+        if source.hasattr("read")? {
+            return Ok(Self::File(source.clone().unbind()));
+        }
+        let view = (!source.is_instance_of::<PyString>())
+            .then(|| {
+                source
+                    .py()
+                    .import("builtins")?
+                    .getattr("memoryview")?
+                    .call1((source,))
+            })
+            .transpose()
+            .ok()
+            .flatten();
+        let Some(view) = view else {
+            let class = source.get_type().qualname()?;
+            return Err(PyTypeError::new_err(format!(
+                "NDJSON must be bytes or a file object opened for reading bytes, not {class}: encode text, or open a path with \"rb\""
+            )));
+        };
+        Ok(Self::Chunk(view.call_method0("tobytes")?.extract()?))
+    }
+}
+
+/// Reads up to a mebibyte; none at the end of the file.
+fn read(file: &Py<PyAny>) -> Result<Option<PyBackedBytes>, Failure> {
+    Python::attach(|py| {
+        let read = file.bind(py).call_method1("read", (READ_BYTES,))?;
+        let bytes = read.extract::<PyBackedBytes>().map_err(|_| {
+            let class = read
+                .get_type()
+                .qualname()
+                .map_or_else(|_| "something else".into(), |name| name.to_string());
+            PyTypeError::new_err(format!(
+                "read() must give bytes, not {class}: open the file with \"rb\""
+            ))
+        })?;
+        Ok((!bytes.is_empty()).then_some(bytes))
+    })
+}
+
+pub(crate) fn write(
+    writer: &Writer,
+    kept: &mut Kept,
+    schema: Option<SchemaRef>,
+    source: Source,
+    rules: &Rules,
+) -> Result<u64, Failure> {
+    kept.extra = rules.extra;
+    // A call that keeps nothing leaves the unended line as it was.
+    let before = rules.is_all_or_nothing().then(|| kept.ndjson.clone());
+    let written = match source {
+        Source::Chunk(chunk) => write_chunk(writer, kept, schema, &chunk, rules),
+        Source::File(file) => write_file(writer, kept, schema, &file, rules),
+    };
+    if let (Err(_), Some(before)) = (&written, before) {
+        kept.ndjson = before;
+    }
+    written
+}
+
+fn write_chunk(
+    writer: &Writer,
+    kept: &mut Kept,
+    schema: Option<SchemaRef>,
+    chunk: &[u8],
+    rules: &Rules,
+) -> Result<u64, Failure> {
+    if !chunk.contains(&b'\n') {
+        kept.ndjson.keep(chunk);
+        return Ok(0);
+    }
+    let mut ndjson = std::mem::take(&mut kept.ndjson);
+    let rows = kept.builders(schema, || shape(&ndjson, chunk, false))?;
+    let mut intake = Intake::new(writer, rules);
+    let fed = ndjson.feed(chunk, 0, rows, rules.extra, &mut intake);
+    let written = intake.end(rows, fed.map(|_| ()));
+    kept.ndjson = ndjson;
+    written
+}
+
+fn write_file(
+    writer: &Writer,
+    kept: &mut Kept,
+    schema: Option<SchemaRef>,
+    file: &Py<PyAny>,
+    rules: &Rules,
+) -> Result<u64, Failure> {
+    let mut head = Vec::new();
+    let mut ended = false;
+    if schema.is_none() {
+        while !ended && (head.len() < SAMPLE_BYTES || !head.contains(&b'\n')) {
+            match read(file)? {
+                Some(bytes) => head.extend_from_slice(&bytes),
+                None => ended = true,
+            }
+        }
+    }
+    let mut ndjson = std::mem::take(&mut kept.ndjson);
+    if ended && head.is_empty() && !ndjson.is_mid_line() {
+        return Ok(0);
+    }
+    let rows = kept.builders(schema, || shape(&ndjson, &head, ended))?;
+    let mut intake = Intake::new(writer, rules);
+    let mut outcome = ndjson.feed(&head, 0, rows, rules.extra, &mut intake);
+    while let (Ok(row), false) = (&outcome, ended) {
+        outcome = match read(file) {
+            Ok(Some(bytes)) => ndjson.feed(&bytes, *row, rows, rules.extra, &mut intake),
+            Ok(None) => {
+                ended = true;
+                Ok(*row)
+            }
+            Err(failure) => Err(failure),
+        };
+        outcome = outcome.and_then(|row| intake.go_on().map(|()| row));
+    }
+    let outcome = outcome.and_then(|row| ndjson.finish(row, rows, rules.extra, &mut intake));
+    let written = intake.end(rows, outcome.map(|_| ()));
+    kept.ndjson = ndjson;
+    written
+}
+
+/// Writes the line that was not ended. Good or bad, it is gone then.
+pub(crate) fn write_tail(writer: &Writer, kept: &mut Kept, schema: Option<SchemaRef>) -> Result<(), Failure> {
+    let rules = Rules::of_tail(kept.extra);
+    let mut ndjson = std::mem::take(&mut kept.ndjson);
+    let rows = kept.builders(schema, || shape(&ndjson, &[], true))?;
+    let mut intake = Intake::new(writer, &rules);
+    let outcome = ndjson.finish(0, rows, rules.extra, &mut intake);
+    let written = intake.end(rows, outcome.map(|_| ()));
+    ndjson.drop_tail();
+    kept.ndjson = ndjson;
+    written.map(|_| ())
+}
+
+/// The shape of the first rows: those of the unended line and of `chunk`.
+fn shape(ndjson: &Ndjson, chunk: &[u8], is_all: bool) -> Result<Shape, Failure> {
+    let head = chunk.get(..SAMPLE_BYTES).filter(|head| head.contains(&b'\n'));
+    let is_all = is_all && head.is_none();
+    let sample = [ndjson.tail(), head.unwrap_or(chunk)].concat();
+    infer_ndjson(&sample, SAMPLE_ROWS, is_all).map_err(|(row, found)| conflict(row, &found))
+}

@@ -1,0 +1,142 @@
+//! Rows into a writer: `write_rows` and `write_ndjson`.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_schema::{Schema, SchemaRef};
+use parquet_writer::WriteError;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use rows::{Conflict, Extra, Ndjson, Rows, Shape};
+
+use crate::errors::Failure;
+use crate::writer::{Writer, thread_mark};
+
+mod cells;
+mod classes;
+mod clock;
+mod dicts;
+mod guess;
+mod intake;
+mod lines;
+
+pub(crate) use intake::Rules;
+pub(crate) use lines::Source;
+
+/// Rows that a schema is inferred from.
+const SAMPLE_ROWS: usize = 1000;
+
+/// What a writer keeps from one call with rows to the next. A call has it to itself from its beginning to its end.
+#[derive(Default)]
+pub(crate) struct RowState {
+    kept: Mutex<Kept>,
+    /// The thread whose turn it is, by the address of something it owns; 0 for none.
+    turn: AtomicUsize,
+}
+
+/// Builders of the file's schema, and the line that was not ended.
+struct Kept {
+    rows: Option<Rows>,
+    ndjson: Ndjson,
+    /// What the last call with NDJSON said of keys that the schema does not have.
+    extra: Extra,
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        Self {
+            rows: None,
+            ndjson: Ndjson::default(),
+            extra: Extra::Error,
+        }
+    }
+}
+
+impl RowState {
+    /// Waits for this thread's turn and runs `work`. The GIL is not held.
+    fn on_turn<T>(&self, work: impl FnOnce(&mut Kept) -> Result<T, Failure>) -> Result<T, Failure> {
+        let me = thread_mark();
+        if self.turn.load(Ordering::Relaxed) == me {
+            return Err(PyRuntimeError::new_err(
+                "the writer was given rows from inside one of its own calls",
+            )
+            .into());
+        }
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        self.turn.store(me, Ordering::Relaxed);
+        let done = catch_unwind(AssertUnwindSafe(|| work(&mut kept)));
+        self.turn.store(0, Ordering::Relaxed);
+        if done.is_err() {
+            *kept = Kept::default();
+        }
+        drop(kept);
+        done.unwrap_or_else(|panic| resume_unwind(panic))
+    }
+}
+
+impl Kept {
+    /// Builders for the file's schema; without one, for the schema of the shape that `infer` finds.
+    fn builders(
+        &mut self,
+        schema: Option<SchemaRef>,
+        infer: impl FnOnce() -> Result<Shape, Failure>,
+    ) -> Result<&mut Rows, Failure> {
+        let schema = match schema {
+            Some(schema) => schema,
+            None => Arc::new(infer()?.schema()),
+        };
+        let rows = match self.rows.take() {
+            Some(rows) if same(rows.declared(), &schema) => rows,
+            _ => Rows::new(schema).map_err(|error| WriteError::Schema(error.to_string()))?,
+        };
+        Ok(self.rows.insert(rows))
+    }
+}
+
+fn same(left: &Arc<Schema>, right: &Arc<Schema>) -> bool {
+    Arc::ptr_eq(left, right) || left == right
+}
+
+fn conflict(row: u64, conflict: &Conflict) -> Failure {
+    WriteError::Schema(format!(
+        "row {row}, field {:?}: no type can be inferred: {conflict}",
+        conflict.path()
+    ))
+    .into()
+}
+
+/// Writes an iterable of dicts; gives the number of rows that were written.
+pub(crate) fn write_rows(writer: &Writer, data: &Py<PyAny>, rules: &Rules) -> Result<u64, Failure> {
+    with_kept(writer, |kept, schema| {
+        dicts::write(writer, kept, schema, data, rules)
+    })
+}
+
+/// Writes a chunk of NDJSON or a file of it; gives the number of rows that were written.
+pub(crate) fn write_ndjson(writer: &Writer, source: Source, rules: &Rules) -> Result<u64, Failure> {
+    with_kept(writer, |kept, schema| {
+        lines::write(writer, kept, schema, source, rules)
+    })
+}
+
+/// Writes the line that was not ended, as there is no more to come.
+pub(crate) fn write_tail(writer: &Writer) -> Result<(), Failure> {
+    writer.rows().on_turn(|kept| {
+        if !kept.ndjson.is_mid_line() {
+            return Ok(());
+        }
+        let schema = writer.schema()?;
+        lines::write_tail(writer, kept, schema)
+    })
+}
+
+/// Runs `work` on the writer's turn for rows, with the schema of its file.
+fn with_kept<T>(
+    writer: &Writer,
+    work: impl FnOnce(&mut Kept, Option<SchemaRef>) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    // Says at once when the writer is closed.
+    writer.schema()?;
+    writer.rows().on_turn(|kept| work(kept, writer.schema()?))
+}

@@ -1,0 +1,147 @@
+//! What is wrong with a cell, and with a row.
+
+use std::fmt::Write as _;
+
+use arrow_schema::DataType;
+
+/// Why a cell does not fit its column, and where in the row it is.
+#[derive(Debug)]
+pub struct Misfit(Box<Details>);
+
+/// Behind a pointer, so that the answer of every cell is as small as that.
+#[derive(Debug)]
+struct Details {
+    /// From the inside out, as it is put together on the way back.
+    steps: Vec<Step>,
+    message: String,
+    full: bool,
+}
+
+#[derive(Debug)]
+enum Step {
+    Field(String),
+    Item(usize),
+}
+
+impl Misfit {
+    /// A misfit with a message of one sentence: what was found and what was expected.
+    #[cold]
+    pub fn new(message: impl Into<String>) -> Self {
+        Self(Box::new(Details {
+            steps: Vec::new(),
+            message: message.into(),
+            full: false,
+        }))
+    }
+
+    /// A value of another kind than the column's.
+    #[must_use]
+    #[cold]
+    pub fn expected(what: &str, found: &str) -> Self {
+        Self::new(format!("expected {what}, found {found}"))
+    }
+
+    /// A column that holds as much as one batch can.
+    #[cold]
+    pub(crate) fn full(message: String) -> Self {
+        let mut misfit = Self::new(message);
+        misfit.0.full = true;
+        misfit
+    }
+
+    /// Whether the row may fit into an empty batch.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.0.full
+    }
+
+    /// Says that it happened in the field `name`.
+    #[must_use]
+    #[cold]
+    pub fn in_field(mut self, name: &str) -> Self {
+        self.0.steps.push(Step::Field(name.into()));
+        self
+    }
+
+    /// Says that it happened in the element `index` of a list.
+    #[must_use]
+    #[cold]
+    pub fn in_item(mut self, index: usize) -> Self {
+        self.0.steps.push(Step::Item(index));
+        self
+    }
+
+    /// The sentence that says what is wrong.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// Where it happened, as in `tags[3].name`; empty for the row itself.
+    #[must_use]
+    pub fn path(&self) -> String {
+        let mut path = String::new();
+        for step in self.0.steps.iter().rev() {
+            match step {
+                Step::Field(name) if path.is_empty() => path.push_str(name),
+                Step::Field(name) => {
+                    path.push('.');
+                    path.push_str(name);
+                }
+                Step::Item(index) => {
+                    let _ = write!(path, "[{index}]");
+                }
+            }
+        }
+        path
+    }
+}
+
+/// A row that was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("row {row}{}{}: {message}", place(field), source_line(*line))]
+pub struct RowError {
+    /// Its place among the rows of the call, from 0.
+    pub row: u64,
+    /// The line it is on, from 1, over everything that was read; none for rows that are not text.
+    pub line: Option<u64>,
+    /// Where in the row, as in `tags[3].name`; empty for the row itself.
+    pub field: String,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+impl RowError {
+    /// The report of `misfit` in a row.
+    #[must_use]
+    pub fn new(misfit: &Misfit, row: u64, line: Option<u64>) -> Self {
+        Self {
+            row,
+            line,
+            field: misfit.path(),
+            message: misfit.message().into(),
+        }
+    }
+}
+
+fn place(field: &str) -> String {
+    if field.is_empty() {
+        String::new()
+    } else {
+        format!(", field {field:?}")
+    }
+}
+
+fn source_line(line: Option<u64>) -> String {
+    line.map_or_else(String::new, |line| format!(" (line {line})"))
+}
+
+/// A type that rows cannot be built into.
+#[derive(Debug, thiserror::Error)]
+#[error("column {path:?} has type {data_type}, which rows cannot be built into: write it as record batches")]
+pub struct UnsupportedType {
+    /// The column's dotted path.
+    pub path: String,
+    /// Its type.
+    pub data_type: DataType,
+}

@@ -1,0 +1,78 @@
+//! The shape of the first lines.
+
+use crate::error::Misfit;
+use crate::infer::{Conflict, Guess, Shape};
+use crate::ndjson::BYTE_ORDER_MARK;
+use crate::ndjson::cursor::Cursor;
+
+/// The shape of the rows in `bytes`: at most `rows` of them. Lines that are not JSON are passed over, as whoever
+/// parses them reports them; a line that was cut off at the end is not looked at unless `is_all` is true.
+///
+/// # Errors
+/// The number of the first row (from 0) with a value that does not go with those before it.
+pub fn infer(bytes: &[u8], rows: usize, is_all: bool) -> Result<Shape, (u64, Conflict)> {
+    let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
+    let mut shape = Shape::default();
+    let mut scratch = String::new();
+    let mut row = 0;
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        if row >= rows as u64 || !(is_all || line.ends_with(b"\n")) {
+            break;
+        }
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        if let Some(guesses) = guess_row(line, &mut scratch) {
+            for (name, guess) in guesses {
+                shape.observe(&name, guess).map_err(|conflict| (row, conflict))?;
+            }
+        }
+        row += 1;
+    }
+    Ok(shape)
+}
+
+fn guess_row(line: &[u8], scratch: &mut String) -> Option<Vec<(String, Guess)>> {
+    let mut cursor = Cursor::new(simdutf8::basic::from_utf8(line).ok()?);
+    let mut guesses = Vec::new();
+    cursor.skip_blanks();
+    let entry = |cursor: &mut Cursor<'_>, scratch: &mut String, key: &str| {
+        guesses.push((key.to_owned(), guess(cursor, scratch, 1)?));
+        Ok(())
+    };
+    cursor.each_entry(scratch, 0, entry).ok()?;
+    cursor.skip_blanks();
+    (cursor.peek() == b'\n').then_some(guesses)
+}
+
+fn guess(cursor: &mut Cursor<'_>, scratch: &mut String, depth: usize) -> Result<Guess, Misfit> {
+    match cursor.peek() {
+        b'"' => cursor.string(scratch).map(|_| Guess::Text),
+        b'{' => {
+            let mut shape = Shape::default();
+            cursor.each_entry(scratch, depth, |cursor, scratch, key| {
+                let value = guess(cursor, scratch, depth + 1)?;
+                shape
+                    .observe(key, value)
+                    .map_err(|conflict| Misfit::new(conflict.to_string()))
+            })?;
+            Ok(Guess::Struct(shape))
+        }
+        b'[' => {
+            let mut items = Guess::Null;
+            cursor.each_item(depth, |cursor, _| {
+                let item = guess(cursor, scratch, depth + 1)?;
+                let merged = std::mem::take(&mut items).merge(item);
+                items = merged.map_err(|conflict| Misfit::new(conflict.to_string()))?;
+                Ok(())
+            })?;
+            Ok(Guess::List(Box::new(items)))
+        }
+        _ if cursor.takes_word(b"null") => Ok(Guess::Null),
+        _ if cursor.takes_word(b"true") || cursor.takes_word(b"false") => Ok(Guess::Bool),
+        _ => {
+            let is_float = cursor.number()?.contains(['.', 'e', 'E']);
+            Ok(if is_float { Guess::Float } else { Guess::Int })
+        }
+    }
+}

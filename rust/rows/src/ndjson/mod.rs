@@ -1,0 +1,266 @@
+//! NDJSON: one object per line, in chunks that may end anywhere.
+//!
+//! Strict JSON, but that no key of the schema may come twice in an object. Blank lines are passed over, lines may end
+//! in CRLF, and a byte order mark at the very start is no part of the first line. As a string cannot hold a raw line
+//! feed, one always ends a line: behind a bad row the next line is read.
+
+mod cursor;
+mod guess;
+mod number;
+mod parse;
+pub(crate) mod scan;
+
+use arrow_array::RecordBatch;
+use arrow_schema::ArrowError;
+
+use crate::error::{Misfit, RowError};
+use crate::table::{Extra, Rows};
+use parse::Parser;
+
+pub use guess::infer;
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+/// Lines are parsed in blocks of about so many bytes, between which the visitor is asked.
+const BLOCK_BYTES: usize = 256 << 10;
+
+/// Who is told of batches and bad rows.
+pub trait Visitor {
+    /// Why reading ends early.
+    type Error: From<ArrowError>;
+
+    /// Takes the rows that make a batch.
+    ///
+    /// # Errors
+    /// Whatever ends the reading.
+    fn batch(&mut self, batch: RecordBatch) -> Result<(), Self::Error>;
+
+    /// Hears of a row that was refused, with its line; reading goes on behind it.
+    ///
+    /// # Errors
+    /// Whatever ends the reading.
+    fn bad_row(&mut self, error: RowError, line: &[u8]) -> Result<(), Self::Error>;
+
+    /// Is called now and then.
+    ///
+    /// # Errors
+    /// Whatever ends the reading.
+    fn go_on(&mut self) -> Result<(), Self::Error>;
+}
+
+/// What is known between two chunks.
+#[derive(Debug, Default, Clone)]
+pub struct Ndjson {
+    /// The start of a line whose end has not come.
+    tail: Vec<u8>,
+    /// Lines that are behind.
+    lines: u64,
+    /// Whether anything was read, so that a byte order mark would be none.
+    begun: bool,
+}
+
+/// One call's account.
+struct Pass<'a, V> {
+    rows: &'a mut Rows,
+    extra: Extra,
+    visitor: &'a mut V,
+    scratch: String,
+    row: u64,
+    lines: u64,
+}
+
+impl Ndjson {
+    /// Whether a line was begun and not ended.
+    #[must_use]
+    pub fn is_mid_line(&self) -> bool {
+        !self.tail.is_empty()
+    }
+
+    /// The start of a line whose end has not come.
+    #[must_use]
+    pub fn tail(&self) -> &[u8] {
+        &self.tail
+    }
+
+    /// Keeps bytes for later, without a look at them.
+    pub fn keep(&mut self, bytes: &[u8]) {
+        self.tail.extend_from_slice(bytes);
+    }
+
+    /// Gives up the line that was not ended.
+    pub fn drop_tail(&mut self) {
+        self.tail.clear();
+    }
+
+    /// Parses the lines that end in `chunk`, and keeps what is behind them. `first_row` is the number of rows that
+    /// this call has seen before; the answer is the number it has seen after.
+    ///
+    /// # Errors
+    /// What the visitor says.
+    pub fn feed<V: Visitor>(
+        &mut self,
+        chunk: &[u8],
+        first_row: u64,
+        rows: &mut Rows,
+        extra: Extra,
+        visitor: &mut V,
+    ) -> Result<u64, V::Error> {
+        let Some(last) = memchr::memrchr(b'\n', chunk) else {
+            self.tail.extend_from_slice(chunk);
+            return Ok(first_row);
+        };
+        let mut whole = &chunk[..=last];
+        let mut pass = Pass::new(rows, extra, visitor, first_row, self.lines);
+        if !self.tail.is_empty() {
+            let end = memchr::memchr(b'\n', whole).map_or(whole.len(), |end| end + 1);
+            self.tail.extend_from_slice(&whole[..end]);
+            whole = &whole[end..];
+            let line = std::mem::take(&mut self.tail);
+            pass.blocks(without_mark(&line, &mut self.begun))?;
+        }
+        pass.blocks(without_mark(whole, &mut self.begun))?;
+        (self.lines, self.tail) = (pass.lines, chunk[last + 1..].to_vec());
+        Ok(pass.row)
+    }
+
+    /// Parses the line that was not ended: there is no more.
+    ///
+    /// # Errors
+    /// What the visitor says.
+    pub fn finish<V: Visitor>(
+        &mut self,
+        first_row: u64,
+        rows: &mut Rows,
+        extra: Extra,
+        visitor: &mut V,
+    ) -> Result<u64, V::Error> {
+        let mut pass = Pass::new(rows, extra, visitor, first_row, self.lines);
+        let line = std::mem::take(&mut self.tail);
+        pass.blocks(without_mark(&line, &mut self.begun))?;
+        self.lines = pass.lines;
+        Ok(pass.row)
+    }
+}
+
+/// `bytes` without a byte order mark, if they are the first ones.
+fn without_mark<'a>(bytes: &'a [u8], begun: &mut bool) -> &'a [u8] {
+    if *begun || bytes.is_empty() {
+        return bytes;
+    }
+    *begun = true;
+    bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes)
+}
+
+impl<'a, V: Visitor> Pass<'a, V> {
+    fn new(rows: &'a mut Rows, extra: Extra, visitor: &'a mut V, row: u64, lines: u64) -> Self {
+        Self {
+            rows,
+            extra,
+            visitor,
+            scratch: String::new(),
+            row,
+            lines,
+        }
+    }
+
+    /// Parses whole lines, a block at a time.
+    fn blocks(&mut self, mut bytes: &[u8]) -> Result<(), V::Error> {
+        while !bytes.is_empty() {
+            let (block, rest) = bytes.split_at(block_end(bytes));
+            match simdutf8::basic::from_utf8(block) {
+                Ok(text) => self.lines_of(text)?,
+                Err(_) => self.line_by_line(block)?,
+            }
+            self.visitor.go_on()?;
+            bytes = rest;
+        }
+        Ok(())
+    }
+
+    /// A block with bytes that are no text: only their lines are bad.
+    fn line_by_line(&mut self, block: &[u8]) -> Result<(), V::Error> {
+        for line in block.split_inclusive(|byte| *byte == b'\n') {
+            match simdutf8::compat::from_utf8(line) {
+                Ok(text) => self.lines_of(text)?,
+                Err(error) => {
+                    self.lines += 1;
+                    let message = format!("not UTF-8 from byte {} of the line on", error.valid_up_to());
+                    self.refuse(&Misfit::new(message), line)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn lines_of(&mut self, text: &str) -> Result<(), V::Error> {
+        let mut at = 0;
+        while at < text.len() {
+            at = self.line(text, at)?;
+        }
+        Ok(())
+    }
+
+    /// Parses the line at `start`; gives the start of the next.
+    #[inline]
+    fn line(&mut self, text: &str, start: usize) -> Result<usize, V::Error> {
+        let mut parser = Parser::new(text, self.extra, &mut self.scratch);
+        parser.cursor.at = start;
+        parser.cursor.skip_blanks();
+        if parser.cursor.peek() == b'\n' {
+            self.lines += 1;
+            return Ok(parser.cursor.at + 1);
+        }
+        let len = self.rows.rows();
+        let parsed = parser.row(&mut self.rows.fields, len);
+        let at = parser.cursor.at;
+        match parsed {
+            Ok(()) => {
+                self.rows.commit();
+                self.row += 1;
+                self.lines += 1;
+                if self.rows.is_full() {
+                    self.hand_over()?;
+                }
+                Ok(at + 1)
+            }
+            Err(misfit) => self.bad_line(&misfit, text, start),
+        }
+    }
+
+    #[cold]
+    fn bad_line(&mut self, misfit: &Misfit, text: &str, start: usize) -> Result<usize, V::Error> {
+        self.rows.roll_back();
+        if misfit.is_full() && self.rows.rows() > 0 {
+            self.hand_over()?;
+            return self.line(text, start);
+        }
+        let bytes = &text.as_bytes()[start..];
+        let length = memchr::memchr(b'\n', bytes).map_or(bytes.len(), |end| end + 1);
+        self.lines += 1;
+        self.refuse(misfit, &bytes[..length])?;
+        Ok(start + length)
+    }
+
+    fn refuse(&mut self, misfit: &Misfit, line: &[u8]) -> Result<(), V::Error> {
+        let error = RowError::new(misfit, self.row, Some(self.lines));
+        self.row += 1;
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        self.visitor
+            .bad_row(error, line.strip_suffix(b"\r").unwrap_or(line))
+    }
+
+    fn hand_over(&mut self) -> Result<(), V::Error> {
+        let batch = self.rows.finish()?;
+        self.visitor.batch(batch)
+    }
+}
+
+/// The end of the first block of whole lines.
+fn block_end(bytes: &[u8]) -> usize {
+    let Some(head) = bytes.get(..BLOCK_BYTES) else {
+        return bytes.len();
+    };
+    if let Some(end) = memchr::memrchr(b'\n', head) {
+        return end + 1;
+    }
+    memchr::memchr(b'\n', &bytes[BLOCK_BYTES..]).map_or(bytes.len(), |end| BLOCK_BYTES + end + 1)
+}

@@ -1,0 +1,437 @@
+//! Values of any kind into a column of any type, where that makes sense.
+
+use arrow_buffer::ArrowNativeType;
+use arrow_schema::TimeUnit;
+use half::f16;
+
+use crate::column::Column;
+use crate::decimal::{shown, unscaled, unscaled_256};
+use crate::error::Misfit;
+use crate::temporal::{
+    NANOS_PER_DAY, parse_date, parse_instant, parse_time, tick_nanos, ticks_of, unit_name,
+};
+use crate::values::Values;
+
+/// Integers above this are not all doubles.
+const EXACT_IN_F64: i128 = 1 << 53;
+/// A timestamp that a file may store in microseconds fits them.
+const MOST_NANOS: i128 = i64::MAX as i128 * 1_000;
+
+/// A value that is not nested.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Scalar<'a> {
+    Bool(bool),
+    Int(i128),
+    Float(f64),
+    /// A number in decimal digits, which may be too long for the others.
+    Number(&'a str),
+    Text(&'a str),
+    Bytes(&'a [u8]),
+    /// Days since 1970.
+    Date(i32),
+    /// Nanoseconds since midnight.
+    Time(i64),
+    /// Nanoseconds since 1970, in UTC if it is zoned.
+    Instant {
+        nanos: i128,
+        zoned: bool,
+    },
+    /// Nanoseconds.
+    Duration(i128),
+    Uuid([u8; 16]),
+}
+
+impl Scalar<'_> {
+    fn shown(&self) -> String {
+        match self {
+            Self::Bool(value) => format!("the bool {value}"),
+            Self::Int(value) => format!("the integer {value}"),
+            Self::Float(value) => format!("the float {value}"),
+            Self::Number(text) => format!("the number {}", shown(text).trim_matches('"')),
+            Self::Text(text) => format!("the text {}", shown(text)),
+            Self::Bytes(bytes) => format!("{} bytes", bytes.len()),
+            Self::Date(_) => "a date".into(),
+            Self::Time(_) => "a time".into(),
+            Self::Instant { zoned: true, .. } => "a date and time with a zone".into(),
+            Self::Instant { zoned: false, .. } => "a date and time without a zone".into(),
+            Self::Duration(_) => "a duration".into(),
+            Self::Uuid(_) => "a UUID".into(),
+        }
+    }
+
+    #[cold]
+    fn refused(&self, expected: &str) -> Misfit {
+        Misfit::expected(expected, &self.shown())
+    }
+
+    /// The integer that this is, if it is one.
+    fn integer(&self) -> Option<i128> {
+        match self {
+            Self::Int(value) => Some(*value),
+            Self::Float(value) => whole(*value),
+            Self::Number(text) => text.parse().ok().or_else(|| unscaled(text, 38, 0).ok()),
+            _ => None,
+        }
+    }
+}
+
+/// A float without a fraction as an integer.
+fn whole(value: f64) -> Option<i128> {
+    #[expect(clippy::cast_possible_truncation, reason = "the range was looked at")]
+    (value.fract() == 0.0 && value.abs() < 1e19).then_some(value as i128)
+}
+
+impl Column {
+    /// Appends the key of a map that is text; columns of numbers take it as a number.
+    ///
+    /// # Errors
+    /// As [`Self::push`].
+    pub fn push_key(&mut self, key: &str) -> Result<(), Misfit> {
+        match self.values {
+            Values::I8(_)
+            | Values::I16(_)
+            | Values::I32(_)
+            | Values::I64(_)
+            | Values::U8(_)
+            | Values::U16(_)
+            | Values::U32(_)
+            | Values::U64(_) => self.push(Scalar::Number(key)),
+            _ => self.push(Scalar::Text(key)),
+        }
+    }
+
+    /// Appends a value, converted to the column's type.
+    ///
+    /// # Errors
+    /// When the value is of another kind, or outside of what the type can hold.
+    pub fn push(&mut self, value: Scalar<'_>) -> Result<(), Misfit> {
+        self.values.push(value)?;
+        self.count();
+        Ok(())
+    }
+}
+
+macro_rules! integers {
+    ($values:expr, $value:expr, $type:ty, $name:expr) => {
+        $values.push(integer::<$type>(
+            $value,
+            $name,
+            <$type>::MIN.into(),
+            <$type>::MAX.into(),
+        )?)
+    };
+}
+
+impl Values {
+    /// What a cell should be, in words.
+    #[must_use]
+    pub fn expects(&self) -> &'static str {
+        match self {
+            Self::Null => "null: the column has that type",
+            Self::Bool(_) => "true or false",
+            Self::F16(_) | Self::F32(_) | Self::F64(_) => "a number",
+            Self::Text(_) | Self::LargeText(_) => "text",
+            Self::Binary(_) | Self::LargeBinary(_) | Self::FixedBinary(_, _) => "bytes",
+            Self::Date32(_) | Self::Date64(_) => "a date",
+            Self::Time32(_, _) | Self::Time64(_, _) => "a time",
+            Self::Timestamp(_, _, _) => "a date and time",
+            Self::Duration(_, _) => "a duration",
+            Self::Decimal32(_, _, _)
+            | Self::Decimal64(_, _, _)
+            | Self::Decimal128(_, _, _)
+            | Self::Decimal256(_, _, _) => "a decimal",
+            Self::List(_) | Self::LargeList(_) | Self::FixedList(_) => "a list",
+            Self::Struct(_) => "an object with the struct's fields",
+            Self::Map(_) => "an object, or pairs of keys and values",
+            _ => "an integer",
+        }
+    }
+
+    fn push(&mut self, value: Scalar<'_>) -> Result<(), Misfit> {
+        match self {
+            Self::Bool(values) => match value {
+                Scalar::Bool(flag) => values.push(flag),
+                other => return Err(other.refused("true or false")),
+            },
+            Self::I8(values) => integers!(values, value, i8, "int8"),
+            Self::I16(values) => integers!(values, value, i16, "int16"),
+            Self::I32(values) => integers!(values, value, i32, "int32"),
+            Self::I64(values) => integers!(values, value, i64, "int64"),
+            Self::U8(values) => integers!(values, value, u8, "uint8"),
+            Self::U16(values) => integers!(values, value, u16, "uint16"),
+            Self::U32(values) => integers!(values, value, u32, "uint32"),
+            Self::U64(values) => integers!(values, value, u64, "uint64"),
+            Self::F16(values) => {
+                let (wide, exact) = float(value)?;
+                let narrow = f16::from_f64(wide);
+                check_finite(exact, wide, f64::from(narrow), "a half-precision float")?;
+                values.push(narrow);
+            }
+            Self::F32(values) => {
+                let (wide, exact) = float(value)?;
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    reason = "floats are rounded to the column's width"
+                )]
+                let narrow = wide as f32;
+                check_finite(exact, wide, f64::from(narrow), "a single-precision float")?;
+                values.push(narrow);
+            }
+            Self::F64(values) => values.push(float(value)?.0),
+            Self::Text(text) => with_text(value, |value| text.push(value))?,
+            Self::LargeText(text) => with_text(value, |value| text.push(value))?,
+            Self::Binary(blob) => blob.push(bytes_of(&value)?)?,
+            Self::LargeBinary(blob) => blob.push(bytes_of(&value)?)?,
+            Self::FixedBinary(width, data) => push_fixed(*width, data, &value)?,
+            Self::Decimal32(precision, scale, values) => {
+                values.push(narrow(decimal(value, *precision, *scale)?, &value)?);
+            }
+            Self::Decimal64(precision, scale, values) => {
+                values.push(narrow(decimal(value, *precision, *scale)?, &value)?);
+            }
+            Self::Decimal128(precision, scale, values) => values.push(decimal(value, *precision, *scale)?),
+            Self::Decimal256(precision, scale, values) => {
+                values.push(with_number(value, |text| unscaled_256(text, *precision, *scale))?);
+            }
+            Self::Null
+            | Self::List(_)
+            | Self::LargeList(_)
+            | Self::FixedList(_)
+            | Self::Struct(_)
+            | Self::Map(_) => {
+                return Err(value.refused(self.expects()));
+            }
+            temporal => return temporal.push_temporal(value),
+        }
+        Ok(())
+    }
+
+    fn push_temporal(&mut self, value: Scalar<'_>) -> Result<(), Misfit> {
+        match self {
+            Self::Date32(values) => values.push(date(value, 1)?),
+            Self::Date64(values) => values.push(date::<i64>(value, 86_400_000)?),
+            Self::Time32(unit, values) => values.push(time(value, *unit)?),
+            Self::Time64(unit, values) => values.push(time(value, *unit)?),
+            Self::Timestamp(unit, zoned, values) => values.push(timestamp(value, *unit, *zoned)?),
+            Self::Duration(unit, values) => values.push(duration(value, *unit)?),
+            _ => return Err(value.refused("a value of the column's type")),
+        }
+        Ok(())
+    }
+}
+
+#[inline]
+fn integer<T: TryFrom<i128>>(value: Scalar<'_>, name: &str, low: i128, high: i128) -> Result<T, Misfit> {
+    let Some(found) = value.integer() else {
+        return Err(value.refused(&format!("an integer ({name})")));
+    };
+    T::try_from(found)
+        .map_err(|_| Misfit::new(format!("{found} is out of range for {name}: {low} to {high}")))
+}
+
+/// A double, and whether it must not become infinite.
+fn float(value: Scalar<'_>) -> Result<(f64, bool), Misfit> {
+    match value {
+        Scalar::Float(value) => Ok((value, value.is_finite())),
+        #[expect(clippy::cast_precision_loss, reason = "these are exact")]
+        Scalar::Int(value) if value.abs() <= EXACT_IN_F64 => Ok((value as f64, true)),
+        Scalar::Int(value) => Err(Misfit::new(format!(
+            "the integer {value} is not exact as a float: give a float, or declare an integer or a decimal"
+        ))),
+        Scalar::Number(text) => match text.parse::<f64>() {
+            Ok(number) if number.is_finite() => Ok((number, true)),
+            _ => Err(Misfit::new(format!(
+                "{} is out of range for a float",
+                shown(text).trim_matches('"')
+            ))),
+        },
+        other => Err(other.refused("a number")),
+    }
+}
+
+fn check_finite(finite: bool, wide: f64, narrow: f64, name: &str) -> Result<(), Misfit> {
+    if finite && !narrow.is_finite() {
+        return Err(Misfit::new(format!("{wide} is out of range for {name}")));
+    }
+    Ok(())
+}
+
+fn with_text(value: Scalar<'_>, push: impl FnOnce(&str) -> Result<(), Misfit>) -> Result<(), Misfit> {
+    match value {
+        Scalar::Text(text) => push(text),
+        Scalar::Uuid(bytes) => push(&uuid_text(&bytes)),
+        other => Err(other.refused("text")),
+    }
+}
+
+fn bytes_of<'a>(value: &'a Scalar<'_>) -> Result<&'a [u8], Misfit> {
+    match value {
+        Scalar::Bytes(bytes) => Ok(bytes),
+        Scalar::Text(text) => Ok(text.as_bytes()),
+        Scalar::Uuid(bytes) => Ok(bytes),
+        other => Err(other.refused("bytes")),
+    }
+}
+
+fn push_fixed(width: i32, data: &mut Vec<u8>, value: &Scalar<'_>) -> Result<(), Misfit> {
+    if width == 16
+        && let Scalar::Text(text) = value
+        && let Some(uuid) = parse_uuid(text)
+    {
+        data.extend_from_slice(&uuid);
+        return Ok(());
+    }
+    let bytes = bytes_of(value)?;
+    if bytes.len() != width.unsigned_abs() as usize {
+        return Err(value.refused(&format!("exactly {width} bytes")));
+    }
+    data.extend_from_slice(bytes);
+    Ok(())
+}
+
+fn decimal(value: Scalar<'_>, precision: u8, scale: i8) -> Result<i128, Misfit> {
+    with_number(value, |text| unscaled(text, precision, scale))
+}
+
+fn with_number<T>(value: Scalar<'_>, convert: impl FnOnce(&str) -> Result<T, Misfit>) -> Result<T, Misfit> {
+    match value {
+        Scalar::Number(text) | Scalar::Text(text) => convert(text),
+        Scalar::Int(value) => convert(&value.to_string()),
+        other => Err(other.refused("a decimal, an integer or decimal text")),
+    }
+}
+
+fn narrow<T: TryFrom<i128>>(unscaled: i128, value: &Scalar<'_>) -> Result<T, Misfit> {
+    T::try_from(unscaled).map_err(|_| value.refused("a decimal within the column's width"))
+}
+
+fn date<T: ArrowNativeType + TryFrom<i128>>(value: Scalar<'_>, ticks_per_day: i32) -> Result<T, Misfit> {
+    let ticks = match value {
+        Scalar::Date(days) => i128::from(days) * i128::from(ticks_per_day),
+        Scalar::Text(text) => match parse_date(text) {
+            Some(days) => i128::from(days) * i128::from(ticks_per_day),
+            None => return Err(value.refused("a date such as 2026-01-31")),
+        },
+        other => match other.integer() {
+            Some(ticks) if ticks % i128::from(ticks_per_day) == 0 => ticks,
+            Some(_) => return Err(other.refused("milliseconds of a whole day")),
+            None => return Err(other.refused("a date")),
+        },
+    };
+    T::try_from(ticks).map_err(|_| value.refused("a date within the column's range"))
+}
+
+fn time<T: ArrowNativeType + TryFrom<i64>>(value: Scalar<'_>, unit: TimeUnit) -> Result<T, Misfit> {
+    let nanos = match value {
+        Scalar::Time(nanos) => Some(nanos),
+        Scalar::Text(text) => parse_time(text),
+        other => other
+            .integer()
+            .and_then(|ticks| i64::try_from(ticks).ok()?.checked_mul(tick_nanos(unit))),
+    };
+    nanos
+        .filter(|nanos| (0..NANOS_PER_DAY).contains(nanos))
+        .and_then(|nanos| T::try_from(nanos / tick_nanos(unit)).ok())
+        .ok_or_else(|| {
+            value.refused(&format!(
+                "a time, text such as 13:05:09.25, or {} since midnight",
+                unit_name(unit)
+            ))
+        })
+}
+
+fn timestamp(value: Scalar<'_>, unit: TimeUnit, zoned: bool) -> Result<i64, Misfit> {
+    match value {
+        Scalar::Instant { nanos, zoned: has } if has == zoned => ticks_of(nanos, unit),
+        Scalar::Text(text) => return timestamp_text(text, unit, zoned),
+        Scalar::Date(days) if !zoned => ticks_of(i128::from(days) * i128::from(NANOS_PER_DAY), unit),
+        Scalar::Int(_) | Scalar::Number(_) | Scalar::Float(_) => value
+            .integer()
+            .ok_or_else(|| value.refused(&wanted(unit, zoned)))
+            .map(|ticks| i64::try_from(ticks).ok())?,
+        other => return Err(other.refused(&wanted(unit, zoned))),
+    }
+    .filter(|ticks| in_range(*ticks, unit))
+    .ok_or_else(|| out_of_range(&value.shown(), unit))
+}
+
+/// A file may store seconds as milliseconds, and anything as microseconds: then they must fit.
+#[inline]
+fn in_range(ticks: i64, unit: TimeUnit) -> bool {
+    let most = match unit {
+        TimeUnit::Second => MOST_NANOS / 1_000_000_000,
+        TimeUnit::Millisecond => MOST_NANOS / 1_000_000,
+        TimeUnit::Microsecond | TimeUnit::Nanosecond => return true,
+    };
+    i128::from(ticks).abs() <= most
+}
+
+/// The ticks of an RFC 3339 text.
+#[inline]
+pub(crate) fn timestamp_text(text: &str, unit: TimeUnit, zoned: bool) -> Result<i64, Misfit> {
+    match parse_instant(text) {
+        Some(instant) if instant.zoned == zoned => instant
+            .ticks(unit)
+            .ok_or_else(|| out_of_range(&shown(text), unit)),
+        Some(_) | None => Err(Scalar::Text(text).refused(&wanted(unit, zoned))),
+    }
+}
+
+fn wanted(unit: TimeUnit, zoned: bool) -> String {
+    let unit = unit_name(unit);
+    if zoned {
+        format!(
+            "a date and time with a zone (the column has one): a datetime with tzinfo, text such as \
+             2026-01-31T13:05:09Z, or {unit} since 1970"
+        )
+    } else {
+        format!(
+            "a date and time without a zone (the column has none): a datetime without tzinfo, text such as \
+             2026-01-31T13:05:09, or {unit} since 1970"
+        )
+    }
+}
+
+#[cold]
+fn out_of_range(found: &str, unit: TimeUnit) -> Misfit {
+    Misfit::new(format!(
+        "{found} is out of range for {} since 1970",
+        unit_name(unit)
+    ))
+}
+
+fn duration(value: Scalar<'_>, unit: TimeUnit) -> Result<i64, Misfit> {
+    let ticks = match value {
+        Scalar::Duration(nanos) => ticks_of(nanos, unit),
+        other => other.integer().and_then(|ticks| i64::try_from(ticks).ok()),
+    };
+    ticks.ok_or_else(|| value.refused(&format!("a duration, or {}", unit_name(unit))))
+}
+
+fn uuid_text(bytes: &[u8; 16]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = String::with_capacity(36);
+    for (place, byte) in bytes.iter().enumerate() {
+        if matches!(place, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        text.push(char::from(DIGITS[usize::from(byte & 15)]));
+    }
+    text
+}
+
+fn parse_uuid(text: &str) -> Option<[u8; 16]> {
+    let dashes = |(place, byte): (usize, u8)| (byte == b'-') == matches!(place, 8 | 13 | 18 | 23);
+    if text.len() != 36 || !text.bytes().enumerate().all(dashes) {
+        return None;
+    }
+    let mut bytes = [0; 16];
+    let mut digits = text.bytes().filter(|byte| *byte != b'-');
+    for byte in &mut bytes {
+        let (high, low) = (char::from(digits.next()?), char::from(digits.next()?));
+        *byte = u8::try_from(high.to_digit(16)? * 16 + low.to_digit(16)?).ok()?;
+    }
+    Some(bytes)
+}

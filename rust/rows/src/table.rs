@@ -1,0 +1,165 @@
+//! Rows under construction.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_schema::{ArrowError, FieldRef, Schema, SchemaRef};
+
+use crate::column::Column;
+use crate::error::{Misfit, UnsupportedType};
+use crate::keys::Keys;
+
+const MOST_ROWS: usize = 8192;
+const MOST_BYTES: usize = 32 << 20;
+/// Bytes are counted once in so many rows.
+const ROWS_BETWEEN_LOOKS: usize = 64;
+
+/// What becomes of a key that the schema does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extra {
+    /// The row is refused.
+    Error,
+    /// The value is passed over.
+    Ignore,
+}
+
+/// The columns of a row, or of a struct inside of one, with their keys.
+#[derive(Debug)]
+pub struct Fields {
+    /// One column for each field, in the schema's order.
+    pub columns: Vec<Column>,
+    /// Which key leads to which column.
+    pub keys: Keys,
+}
+
+impl Fields {
+    pub(crate) fn new(path: &str, fields: &[FieldRef]) -> Result<Self, UnsupportedType> {
+        let column = |field: &FieldRef| {
+            let name = field.name();
+            let path = if path.is_empty() {
+                name.clone()
+            } else {
+                format!("{path}.{name}")
+            };
+            Column::new(&path, field)
+        };
+        Ok(Self {
+            columns: fields.iter().map(column).collect::<Result<_, _>>()?,
+            keys: Keys::new(fields.iter().map(|field| field.name().as_str())),
+        })
+    }
+
+    /// Ends a row: columns that got nothing since `len` get a null.
+    ///
+    /// # Errors
+    /// When one of them takes no nulls.
+    #[inline]
+    pub fn fill(&mut self, len: usize, found: usize) -> Result<(), Misfit> {
+        if found == self.columns.len() {
+            return Ok(());
+        }
+        self.columns
+            .iter_mut()
+            .filter(|column| column.len() == len)
+            .try_for_each(push_missing)
+    }
+
+    /// Forgets which objects were keys last, also inside of structs.
+    pub fn forget_tokens(&mut self) {
+        self.keys.forget_tokens();
+        self.columns.iter_mut().for_each(Column::forget_tokens);
+    }
+
+    pub(crate) fn finish(&mut self) -> Result<Vec<ArrayRef>, ArrowError> {
+        self.columns.iter_mut().map(Column::finish).collect()
+    }
+}
+
+#[inline]
+fn push_missing(column: &mut Column) -> Result<(), Misfit> {
+    column
+        .push_null()
+        .map_err(|_| Misfit::new("the key is missing and the field is not nullable").in_field(column.name()))
+}
+
+/// Rows on their way into a record batch.
+#[derive(Debug)]
+pub struct Rows {
+    /// The columns; whoever appends to them calls [`Self::commit`] or [`Self::roll_back`] after each row.
+    pub fields: Fields,
+    count: usize,
+    declared: SchemaRef,
+    schema: SchemaRef,
+}
+
+impl Rows {
+    /// Builders for rows of a schema.
+    ///
+    /// # Errors
+    /// When a column has a type that cannot be built from cells.
+    pub fn new(schema: SchemaRef) -> Result<Self, UnsupportedType> {
+        let fields = Fields::new("", schema.fields())?;
+        let built: Vec<_> = fields.columns.iter().map(Column::field).collect();
+        Ok(Self {
+            schema: Arc::new(Schema::new_with_metadata(built, schema.metadata().clone())),
+            declared: schema,
+            fields,
+            count: 0,
+        })
+    }
+
+    /// The schema that these builders were made for.
+    #[must_use]
+    pub fn declared(&self) -> &SchemaRef {
+        &self.declared
+    }
+
+    /// Whole rows since the last batch.
+    #[inline]
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.count
+    }
+
+    /// Keeps the row that was appended.
+    #[inline]
+    pub fn commit(&mut self) {
+        self.count += 1;
+    }
+
+    /// Takes back what was appended since the last whole row.
+    pub fn roll_back(&mut self) {
+        for column in &mut self.fields.columns {
+            column.truncate(self.count);
+        }
+    }
+
+    /// Takes back all rows since the last batch.
+    pub fn clear(&mut self) {
+        self.count = 0;
+        self.roll_back();
+    }
+
+    /// Whether there are enough rows, or bytes, for a batch.
+    #[inline]
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.count >= MOST_ROWS
+            || (self.count.is_multiple_of(ROWS_BETWEEN_LOOKS) && self.bytes() >= MOST_BYTES)
+    }
+
+    fn bytes(&self) -> usize {
+        self.fields.columns.iter().map(Column::bytes).sum()
+    }
+
+    /// The rows as a batch; the builders are empty again.
+    ///
+    /// # Errors
+    /// When the columns make no batch, which the builders are there to prevent.
+    pub fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
+        let options = RecordBatchOptions::new().with_row_count(Some(self.count));
+        self.count = 0;
+        let columns = self.fields.finish()?;
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
+    }
+}

@@ -1,0 +1,428 @@
+"""Dicts become what pyarrow makes of them, and a bad one is named."""
+
+from __future__ import annotations
+
+import collections
+import datetime as dt
+import decimal
+import enum
+import io
+import json
+import math
+import re
+import sys
+import threading
+import types
+import uuid
+import zoneinfo
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+
+import spillway
+
+from .conftest import write_rows
+from .strategies import tables
+
+
+def naive(*parts: int) -> dt.datetime:
+    year, month, day, *time = parts
+    return dt.datetime(year, month, day, *time, tzinfo=dt.UTC).replace(tzinfo=None)
+
+
+BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
+
+
+@given(tables())
+def test_rows_are_what_pyarrow_makes_of_them(given_table: tuple[pa.Schema, list[dict[str, Any]]]) -> None:
+    schema, rows = given_table
+    expected = io.BytesIO()
+    spillway.write_parquet(pa.Table.from_pylist(rows, schema), expected)
+    assert write_rows(rows, schema).equals(pq.read_table(expected))
+
+
+@given(tables())
+def test_keys_that_are_other_objects_each_time_are_the_same_keys(
+    given_table: tuple[pa.Schema, list[dict[str, Any]]],
+) -> None:
+    schema, rows = given_table
+    fresh = [{"".join(list(key)): value for key, value in reversed(row.items())} for row in rows]
+    assert write_rows(fresh, schema).equals(write_rows(rows, schema))
+
+
+def one(kind: pa.DataType, value: Any) -> Any:
+    return write_rows([{"x": value}], pa.schema([("x", kind)]))["x"][0].as_py()
+
+
+def refusal(kind: pa.DataType, value: Any) -> spillway.RowError:
+    with pytest.raises(spillway.RowError) as caught:
+        one(kind, value)
+    assert caught.value.field.partition("[")[0] == "x"
+    return caught.value
+
+
+class Color(enum.IntEnum):
+    RED = 3
+
+
+class Name(str):
+    __slots__ = ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        (pa.int8(), np.int64(-128), -128),
+        (pa.int64(), Color.RED, 3),
+        (pa.int64(), 2.0, 2),
+        (pa.float64(), 7, 7.0),
+        (pa.float64(), np.float32(0.5), 0.5),
+        (pa.float64(), math.inf, math.inf),
+        (pa.bool_(), np.True_, True),
+        (pa.string(), Name("n"), "n"),
+        (pa.string(), uuid.UUID(int=10), str(uuid.UUID(int=10))),
+        (pa.binary(), bytearray(b"ab"), b"ab"),
+        (pa.binary(), memoryview(b"ab"), b"ab"),
+        (pa.binary(), "é", "é".encode()),
+        (pa.binary(16), uuid.UUID(int=10), uuid.UUID(int=10).bytes),
+        (pa.binary(16), str(uuid.UUID(int=10)), uuid.UUID(int=10).bytes),
+        (pa.date32(), "2024-02-29", dt.date(2024, 2, 29)),
+        (pa.date32(), -1, dt.date(1969, 12, 31)),
+        (pa.time64("us"), "13:05", dt.time(13, 5)),
+        (pa.timestamp("us"), "1969-12-31T23:59:59.5", naive(1969, 12, 31, 23, 59, 59, 500_000)),
+        (pa.timestamp("us"), dt.date(2024, 2, 29), naive(2024, 2, 29)),
+        (
+            pa.timestamp("ms"),
+            naive(1969, 12, 31, 23, 59, 59, 999),
+            naive(1969, 12, 31, 23, 59, 59),
+        ),
+        (pa.timestamp("us", "UTC"), "2026-01-01T01:00:00+01:00", dt.datetime(2026, 1, 1, tzinfo=dt.UTC)),
+        (pa.timestamp("us", "UTC"), 5, dt.datetime(1970, 1, 1, 0, 0, 0, 5, tzinfo=dt.UTC)),
+        (
+            pa.timestamp("us", "UTC"),
+            dt.datetime(2026, 10, 25, 2, 30, fold=1, tzinfo=BERLIN),
+            dt.datetime(2026, 10, 25, 1, 30, tzinfo=dt.UTC),
+        ),
+        (pa.duration("ms"), dt.timedelta(days=-1, microseconds=1), dt.timedelta(days=-1)),
+        (pa.decimal128(5, 2), 3, decimal.Decimal("3.00")),
+        (pa.decimal128(5, 2), "1.5", decimal.Decimal("1.50")),
+        (pa.decimal128(5, 2), decimal.Decimal("1E+2"), decimal.Decimal("100.00")),
+        (pa.list_(pa.int64()), (1, 2), [1, 2]),
+        (pa.list_(pa.float64()), np.array([1.0, 2.0]), [1.0, 2.0]),
+        (pa.list_(pa.int8(), 2), [1, None], [1, None]),
+        (pa.map_(pa.string(), pa.int64()), {"a": 1}, [("a", 1)]),
+        (pa.map_(pa.int64(), pa.int64()), [[1, 2]], [(1, 2)]),
+        (pa.struct({"a": pa.int64()}), collections.OrderedDict(a=1), {"a": 1}),
+        (pa.null(), None, None),
+    ],
+    ids=str,
+)
+def test_values_of_a_kindred_class_are_taken(kind: pa.DataType, value: Any, expected: Any) -> None:
+    found = one(kind, value)
+    assert found == expected
+    assert type(found) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "message"),
+    [
+        (pa.int8(), 128, "128 is out of range for int8: -128 to 127"),
+        (pa.uint64(), -1, "out of range for uint64"),
+        (pa.int64(), 2**63, "9223372036854775808 is out of range"),
+        pytest.param(pa.int64(), 10**5000, "cannot be read", id="more digits than Python prints"),
+        (pa.int64(), 10**60, "out of range|expected an integer"),
+        (pa.int64(), 1.5, "expected an integer"),
+        (pa.int64(), math.nan, "expected an integer"),
+        (pa.int64(), True, "expected an integer"),
+        (pa.int64(), "1", "expected an integer.*found the text"),
+        (pa.bool_(), 1, "expected true or false"),
+        (pa.float64(), 2**53 + 1, "not exact"),
+        (pa.float32(), 1e300, "out of range"),
+        (pa.string(), 1, "expected text, found the integer 1"),
+        (pa.string(), b"x", "expected text, found 1 bytes"),
+        (pa.string(), "\ud800", "surrogate"),
+        (pa.binary(3), b"ab", "exactly 3 bytes"),
+        (pa.date32(), naive(2024, 1, 1), "expected a date"),
+        (pa.date32(), "2023-02-29", "expected a date"),
+        (pa.date64(), 1, "whole day"),
+        (pa.time64("us"), dt.time(1, tzinfo=dt.UTC), "expected a time"),
+        (pa.timestamp("us"), dt.datetime(2024, 1, 1, tzinfo=dt.UTC), "without a zone"),
+        (pa.timestamp("us", "UTC"), naive(2024, 1, 1), "with a zone"),
+        (pa.timestamp("us", "UTC"), "2026-01-01T00:00:00", "with a zone"),
+        (pa.timestamp("us", "UTC"), "yesterday", "yesterday"),
+        (pa.timestamp("ns", "UTC"), dt.datetime(3000, 1, 1, tzinfo=dt.UTC), "out of range"),
+        (pa.timestamp("ns"), np.datetime64(1, "ns"), "expected a date and time"),
+        (pa.timestamp("s"), 2**62, "out of range"),
+        (pa.decimal128(5, 2), decimal.Decimal("1.005"), "decimals"),
+        (pa.decimal128(5, 2), decimal.Decimal(1000), "too large"),
+        (pa.decimal128(5, 2), decimal.Decimal("NaN"), "decimal number"),
+        (pa.decimal128(5, 2), 0.5, "expected a decimal"),
+        (pa.list_(pa.int64()), "12", "expected a list"),
+        (pa.list_(pa.int64()), {1}, "expected a list"),
+        (pa.list_(pa.int8(), 2), [1], "expected 2 elements, found 1"),
+        (pa.struct({"a": pa.int64()}), [1], "expected an object"),
+        (pa.map_(pa.string(), pa.int64()), [1], "expected a"),
+        (pa.null(), 1, "expected null"),
+        (pa.int64(), object(), "found a value of class object"),
+    ],
+    ids=str,
+)
+def test_values_that_would_lose_or_guess_are_refused(kind: pa.DataType, value: Any, message: str) -> None:
+    assert re.search(message, refusal(kind, value).message)
+
+
+def test_nanoseconds_of_pandas_are_kept() -> None:
+    stamp = pd.Timestamp("2026-01-01T00:00:00.123456789Z")
+    table = write_rows([{"x": stamp}], pa.schema([("x", pa.timestamp("ns", "UTC"))]))
+    assert table["x"][0].value == stamp.value
+
+
+SCHEMA = pa.schema([("id", pa.int64()), ("tags", pa.list_(pa.struct({"name": pa.string()})))])
+GOOD = [{"id": i, "tags": [{"name": str(i)}]} for i in range(5)]
+BAD = {"id": 9, "tags": [{"name": "a"}, {"name": 5}]}
+
+
+def mixed() -> list[dict[str, Any]]:
+    return [*GOOD[:3], BAD, *GOOD[3:]]
+
+
+def test_a_bad_row_is_named_and_no_row_of_its_call_is_kept() -> None:
+    file = io.BytesIO()
+    with spillway.ParquetWriter(file, SCHEMA) as writer:
+        assert writer.write_rows(GOOD[:1]) == 1
+        with pytest.raises(
+            spillway.RowError, match=r'row 3, field "tags\[1\].name": expected text'
+        ) as caught:
+            writer.write_rows(mixed())
+        assert writer.write_rows(GOOD[1:]) == 4
+    error = caught.value
+    assert (error.row, error.field, error.line, error.raw) == (3, "tags[1].name", None, BAD)
+    assert isinstance(error, ValueError)
+    assert pq.read_table(file).to_pylist() == GOOD
+
+
+def test_no_row_is_kept_even_when_thousands_were_good() -> None:
+    rows = [{"x": i} for i in range(50_000)] + [{"x": "bad"}]
+    file = io.BytesIO()
+    with spillway.ParquetWriter(file, pa.schema([("x", pa.int64())])) as writer:
+        with pytest.raises(spillway.RowError, match="row 50000"):
+            writer.write_rows(rows)
+        assert writer.write_rows(rows[:7]) == 7
+    assert pq.read_table(file).num_rows == 7
+
+
+def test_skipping_keeps_exactly_the_good_rows() -> None:
+    assert write_rows(mixed(), SCHEMA, on_error="skip").to_pylist() == GOOD
+
+
+def test_a_callback_hears_of_every_bad_row() -> None:
+    heard: list[spillway.RowError] = []
+    rows = [{"no": 1}, *mixed(), 7]
+    assert write_rows(rows, SCHEMA, on_error=heard.append).to_pylist() == GOOD
+    assert [(error.row, error.field, error.raw) for error in heard] == [
+        (0, "no", {"no": 1}),
+        (4, "tags[1].name", BAD),
+        (7, "", 7),
+    ]
+
+
+def test_what_a_callback_raises_ends_the_call_and_the_rows_before_are_kept() -> None:
+    def give_up(error: spillway.RowError) -> None:
+        raise LookupError(error.row)
+
+    file = io.BytesIO()
+    with spillway.ParquetWriter(file, SCHEMA) as writer, pytest.raises(LookupError, match="3"):
+        writer.write_rows(mixed(), on_error=give_up)
+    assert pq.read_table(file).to_pylist() == GOOD[:3]
+
+
+def test_what_an_iterable_raises_comes_through() -> None:
+    def rows() -> Any:
+        yield GOOD[0]
+        raise OSError("the source ran dry")
+
+    for on_error, kept in (("raise", 0), ("skip", 1)):
+        file = io.BytesIO()
+        with spillway.ParquetWriter(file, SCHEMA) as writer, pytest.raises(OSError, match="ran dry"):
+            writer.write_rows(rows(), on_error=on_error)  # type: ignore[arg-type]
+        assert pq.read_table(file).num_rows == kept
+
+
+def test_an_interrupt_is_no_bad_value() -> None:
+    class Interrupting:
+        def __index__(self) -> int:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_rows([{"x": Interrupting()}], pa.schema([("x", pa.int64())]), on_error="skip")
+
+
+def test_extra_keys_are_refused_or_passed_over() -> None:
+    row = {"id": 1, "more": object(), "tags": [{"name": "a", "less": 2}]}
+    with pytest.raises(spillway.RowError, match='field "more": the schema has no such key'):
+        write_rows([row], SCHEMA)
+    assert write_rows([row], SCHEMA, extra="ignore").to_pylist() == [{"id": 1, "tags": [{"name": "a"}]}]
+
+
+def test_a_field_that_is_not_nullable_must_be_there() -> None:
+    schema = pa.schema([pa.field("x", pa.int64(), nullable=False)])
+    for row, message in (({}, "missing"), ({"x": None}, "not nullable")):
+        with pytest.raises(spillway.RowError, match=message) as caught:
+            write_rows([row], schema)
+        assert caught.value.field == "x"
+
+
+@pytest.mark.parametrize("data", [{"x": 1}, "rows", b"rows", 5, None], ids=repr)
+def test_what_is_no_iterable_of_rows_is_a_type_error(data: Any) -> None:
+    with pytest.raises(TypeError, match="iterable of dicts"):
+        write_rows(data, SCHEMA)
+
+
+@pytest.mark.parametrize("data", [tuple, iter, collections.deque, lambda rows: (row for row in rows)])
+@pytest.mark.parametrize("schema", [SCHEMA, None])
+def test_any_iterable_of_dicts_is_taken(data: Any, schema: pa.Schema | None) -> None:
+    assert write_rows(data(GOOD), schema).to_pylist() == GOOD
+
+
+@pytest.mark.parametrize(("option", "value"), [("on_error", "ignore"), ("on_error", 5), ("extra", "raise")])
+def test_a_word_that_is_not_accepted_lists_those_that_are(option: str, value: Any) -> None:
+    with pytest.raises(spillway.OptionError, match=f"{option}=.* is not accepted: choose"):
+        write_rows([], SCHEMA, **{option: value})
+
+
+def test_keys_that_are_no_text_make_a_row_bad() -> None:
+    with pytest.raises(spillway.RowError, match="a key is not a str"):
+        write_rows([{1: 2}], SCHEMA)
+
+
+def test_a_schema_is_inferred_from_the_rows() -> None:
+    noon = dt.datetime(2026, 1, 1, 12, tzinfo=BERLIN)
+    rows = [
+        {"none": None, "n": 1, "f": 1, "s": "2026-01-01", "t": noon, "l": [], "d": decimal.Decimal("1.5")},
+        {"f": 0.5, "b": True, "l": [{"x": 1}], "naive": noon.replace(tzinfo=None), "d": decimal.Decimal(100)},
+        {
+            "raw": b"x",
+            "day": noon.date(),
+            "time": dt.time(1),
+            "span": dt.timedelta(1),
+            "id": uuid.UUID(int=1),
+        },
+    ]
+    assert write_rows(rows).schema.remove_metadata() == pa.schema(
+        {
+            "none": pa.string(),
+            "n": pa.int64(),
+            "f": pa.float64(),
+            "s": pa.string(),
+            "t": pa.timestamp("us", "UTC"),
+            "l": pa.list_(pa.field("element", pa.struct({"x": pa.int64()}))),
+            "d": pa.decimal128(4, 1),
+            "b": pa.bool_(),
+            "naive": pa.timestamp("us"),
+            "raw": pa.binary(),
+            "day": pa.date32(),
+            "time": pa.time64("us"),
+            "span": pa.duration("us"),
+            "id": pa.binary(16),
+        }
+    )
+
+
+def test_rows_that_no_schema_holds_are_named() -> None:
+    with pytest.raises(spillway.SchemaError, match=r'row 1, field "a.b": .*it is text, and was an integer'):
+        write_rows([{"a": {"b": 1}}, {"a": {"b": "x"}}])
+
+
+def test_the_schema_of_a_first_batch_is_that_of_the_rows() -> None:
+    file = io.BytesIO()
+    with spillway.ParquetWriter(file) as writer:
+        writer.write(pa.table({"x": pa.array([1], pa.int8())}))
+        with pytest.raises(spillway.RowError, match="int8"):
+            writer.write_rows([{"x": 1000}])
+        writer.write_rows([{"x": 2}])
+    assert pq.read_table(file)["x"].to_pylist() == [1, 2]
+
+
+def test_no_rows_are_no_file_without_a_schema() -> None:
+    with spillway.ParquetWriter(io.BytesIO()) as writer:
+        assert writer.write_rows([]) == 0
+        writer.abort()
+    assert write_rows([], SCHEMA).num_rows == 0
+
+
+def test_a_closed_writer_takes_no_rows() -> None:
+    writer = spillway.ParquetWriter(io.BytesIO(), SCHEMA)
+    writer.close()
+    for write in (lambda: writer.write_rows([]), lambda: writer.write_ndjson(b"")):
+        with pytest.raises(spillway.ClosedError):
+            write()
+
+
+def test_a_writer_is_not_given_rows_from_inside_its_own_call() -> None:
+    file = io.BytesIO()
+    with spillway.ParquetWriter(file, SCHEMA) as writer:
+
+        def again(_error: spillway.RowError) -> None:
+            writer.write_rows(GOOD)
+
+        with pytest.raises(RuntimeError, match="from inside one of its own calls"):
+            writer.write_rows([{"id": "x"}], on_error=again)
+
+
+def test_rows_may_change_while_they_are_read() -> None:
+    """Nothing is read that is gone, and what is read is somebody's value."""
+    rows: list[dict[str, Any]] = []
+
+    class Meddling:
+        def __init__(self, row: dict[str, Any]) -> None:
+            self.row = row
+
+        def __index__(self) -> int:
+            self.row.clear()
+            self.row.update({"y": "y" * 100, "z": 1})
+            del rows[2:]
+            return 5
+
+    for _ in range(1000):
+        row: dict[str, Any] = {}
+        row |= {"x": Meddling(row), "y": "before" * 20, "z": 2}
+        rows.append(row)
+    schema = pa.schema([("x", pa.int64()), ("y", pa.string()), ("z", pa.int64())])
+    table = write_rows(rows, schema, on_error="skip")
+    assert table.num_rows <= 2
+
+
+def test_rows_of_several_threads_are_all_there() -> None:
+    file = io.BytesIO()
+    with spillway.ParquetWriter(file, pa.schema([("x", pa.int64())])) as writer:
+        parts = [[{"x": i} for i in range(start, start + 500)] for start in range(0, 5000, 500)]
+        threads = [threading.Thread(target=writer.write_rows, args=(part,)) for part in parts]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sorted(pq.read_table(file)["x"].to_pylist()) == list(range(5000))
+
+
+def test_rows_fresh_from_json_are_taken() -> None:
+    rows = [json.loads(json.dumps(row)) for row in GOOD]
+    assert write_rows(rows).to_pylist() == GOOD
+
+
+def test_no_reference_to_the_rows_is_kept() -> None:
+    key, value = "a key of its own".title(), "a value of its own".title()
+    row = {key: value}
+    before = [sys.getrefcount(it) for it in (key, value, row)]
+    with spillway.ParquetWriter(io.BytesIO()) as writer:
+        writer.write_rows([row])
+        assert [sys.getrefcount(it) for it in (key, value, row)] == before
+
+
+def test_a_mapping_that_is_no_dict_is_refused_by_name() -> None:
+    with pytest.raises(spillway.RowError, match="expected a dict, found a value of class mappingproxy"):
+        write_rows([types.MappingProxyType({"id": 1})], SCHEMA)
