@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
 
 from spillway import _native
 from spillway.errors import ClosedError
@@ -28,6 +28,7 @@ __all__ = [
     "WriterKeywords",
     "WriterOptions",
     "write_parquet",
+    "write_result",
 ]
 
 Compression = Literal["zstd", "snappy", "lz4", "gzip", "brotli", "uncompressed"]
@@ -353,6 +354,11 @@ def _result(writer: _native.Writer) -> WriteResult:
         if writer.closed:
             raise ClosedError("the writer was aborted or failed, so there is no result")
         raise ValueError("the writer is still open: its result is there after close()")
+    return write_result(found)
+
+
+def write_result(found: dict[str, Any]) -> WriteResult:
+    """Give the native module's account of a file its types."""
     columns = tuple(
         ColumnResult(**{**column, "encodings": tuple(column["encodings"])}) for column in found["columns"]
     )

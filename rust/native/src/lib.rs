@@ -4,16 +4,20 @@ use pyo3::prelude::*;
 
 mod arrow;
 mod build_info;
+mod dataset;
 mod digest;
 mod errors;
 mod file_object;
 mod inspect;
+mod turn;
 mod writer;
 
 #[pymodule]
 mod _native {
     #[pymodule_export]
     use crate::build_info::build_info;
+    #[pymodule_export]
+    use crate::dataset::{DatasetWriter, check_dataset_options};
     #[pymodule_export]
     use crate::digest::{Digest, digest, row_hashes};
     #[pymodule_export]

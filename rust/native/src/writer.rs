@@ -1,21 +1,20 @@
 //! The class `Writer`, which `spillway.ParquetWriter` wraps.
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use parquet_writer::sink::{self, Sink, Stream};
 use parquet_writer::{
     DictionaryRule, FileWriter, OptionInput, Progress, WriteError, WriteResult, WriterOptions,
 };
-use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyUnicodeError};
+use pyo3::exceptions::{PyTypeError, PyUnicodeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyMapping, PyString};
 
 use crate::arrow::{Source, schema_from};
 use crate::errors::Failure;
 use crate::file_object::FileObject;
+use crate::turn::{Turns, check_signals, detached, interruptible};
 
 /// The attributes of a `spillway.WriterOptions`.
 #[derive(FromPyObject)]
@@ -33,7 +32,7 @@ pub(crate) struct Options<'py> {
 }
 
 impl Options<'_> {
-    fn validated(self, py: Python<'_>) -> PyResult<WriterOptions> {
+    pub fn validated(self, py: Python<'_>) -> PyResult<WriterOptions> {
         let input = OptionInput {
             compression: self.compression,
             compression_level: self.compression_level,
@@ -112,12 +111,8 @@ impl Place {
 /// A file being written; any thread may use it, one at a time gets its turn.
 #[pyclass(module = "spillway._native", frozen)]
 pub(crate) struct Writer {
-    file: Mutex<FileWriter>,
-    /// The thread whose turn it is, by the address of something it owns; 0 for none.
-    turn: AtomicUsize,
-    closed: AtomicBool,
+    file: Turns<FileWriter>,
     progress: Arc<Progress>,
-    process: u32,
 }
 
 #[pymethods]
@@ -138,10 +133,7 @@ impl Writer {
             .map_err(|error| Failure::from(error).into_py(py))?;
         Ok(Self {
             progress: file.progress(),
-            file: Mutex::new(file),
-            turn: AtomicUsize::new(0),
-            closed: AtomicBool::new(false),
-            process: std::process::id(),
+            file: Turns::new(file),
         })
     }
 
@@ -150,9 +142,11 @@ impl Writer {
         let source = Source::take(data)?;
         detached(data.py(), || {
             let (schema, mut batches) = source.open()?;
-            self.on_turn(|file| file.accept(&schema).map_err(Failure::from))?;
+            self.file
+                .take(|file| file.accept(&schema).map_err(Failure::from))?;
             while let Some(batch) = batches.next()? {
-                self.on_turn(|file| interruptible(|go_on| file.write(&batch, go_on)))?;
+                self.file
+                    .take(|file| interruptible(|go_on| file.write(&batch, go_on)))?;
                 check_signals()?;
             }
             Ok(())
@@ -162,28 +156,20 @@ impl Writer {
     /// Closes the row group.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         detached(py, || {
-            self.on_turn(|file| interruptible(|go_on| file.flush(go_on)))
+            self.file.take(|file| interruptible(|go_on| file.flush(go_on)))
         })
     }
 
     /// Completes the file.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         detached(py, || {
-            self.on_turn(|file| interruptible(|go_on| file.close(go_on)))
+            self.file.take(|file| interruptible(|go_on| file.close(go_on)))
         })
     }
 
-    /// Gives the file up. In a forked child there is nothing to give up: the file is its parent's.
+    /// Gives the file up.
     fn abort(&self, py: Python<'_>) -> PyResult<()> {
-        if self.process != std::process::id() {
-            return Ok(());
-        }
-        detached(py, || {
-            self.on_turn(|file| {
-                file.abort();
-                Ok(())
-            })
-        })
+        self.file.abort(py)
     }
 
     #[getter]
@@ -193,81 +179,18 @@ impl Writer {
 
     #[getter]
     fn closed(&self) -> bool {
-        self.closed.load(Ordering::Acquire)
+        self.file.closed()
     }
 
     /// What was written, as a dict; `None` before the file is complete.
     #[getter]
     fn result<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
-        let result = detached(py, || self.on_turn(|file| Ok(file.result().cloned())))?;
+        let result = detached(py, || self.file.take(|file| Ok(file.result().cloned())))?;
         result.map(|result| result_dict(py, &result)).transpose()
     }
 }
 
-impl Writer {
-    /// Waits for this thread's turn and runs `work`. The GIL is not held.
-    fn on_turn<T>(&self, work: impl FnOnce(&mut FileWriter) -> Result<T, Failure>) -> Result<T, Failure> {
-        if self.process != std::process::id() {
-            return Err(WriteError::Closed(
-                "the writer belongs to another process: open one after the fork".into(),
-            )
-            .into());
-        }
-        let me = thread_mark();
-        if self.turn.load(Ordering::Relaxed) == me {
-            return Err(
-                PyRuntimeError::new_err("the writer was called from inside one of its own calls").into(),
-            );
-        }
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        self.turn.store(me, Ordering::Relaxed);
-        // Also after a panic the turn is over.
-        let done = catch_unwind(AssertUnwindSafe(|| work(&mut file)));
-        self.closed.store(file.is_closed(), Ordering::Release);
-        self.turn.store(0, Ordering::Relaxed);
-        done.unwrap_or_else(|panic| {
-            file.abort();
-            self.closed.store(true, Ordering::Release);
-            drop(file);
-            resume_unwind(panic)
-        })
-    }
-}
-
-/// Runs `work` without the GIL.
-fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, Failure> + Send) -> PyResult<T> {
-    py.detach(work).map_err(|failure| failure.into_py(py))
-}
-
-/// A number that no two living threads share.
-fn thread_mark() -> usize {
-    thread_local!(static MARK: u8 = const { 0 });
-    MARK.with(|mark| std::ptr::from_ref(mark) as usize)
-}
-
-fn check_signals() -> Result<(), Failure> {
-    Python::attach(|py| Ok(py.check_signals()?))
-}
-
-/// Runs `work` with a check for signals; what a handler raised is the error then.
-fn interruptible(
-    work: impl FnOnce(&mut dyn FnMut() -> bool) -> Result<(), WriteError>,
-) -> Result<(), Failure> {
-    let mut raised = None;
-    let done = work(&mut || match check_signals() {
-        Ok(()) => true,
-        Err(error) => {
-            raised = Some(error);
-            false
-        }
-    });
-    match (done, raised) {
-        (Err(WriteError::Interrupted), Some(error)) => Err(error),
-        (done, _) => done.map_err(Failure::from),
-    }
-}
-
-fn result_dict<'py>(py: Python<'py>, result: &WriteResult) -> PyResult<Bound<'py, PyDict>> {
+pub(crate) fn result_dict<'py>(py: Python<'py>, result: &WriteResult) -> PyResult<Bound<'py, PyDict>> {
     let columns = result.columns.iter().map(|column| {
         let entry = PyDict::new(py);
         entry.set_item("path", &column.path)?;
