@@ -110,7 +110,8 @@ class DatasetResult:
     """A finished dataset.
 
     Args:
-        files: The files, in the order in which they were begun.
+        files: The files. Those of the partition that was met first come first, and of one partition those of
+            earlier rows.
     """
 
     files: tuple[DatasetFile, ...]
@@ -303,8 +304,8 @@ def _local(directory: str | os.PathLike[str]) -> str:
     path = os.fsdecode(os.fspath(directory))
     if "://" in path:
         message = (
-            f"directory={path.partition('?')[0]!r} is a URL: a dataset is renamed into place, which object stores "
-            "cannot do. Write each file with ParquetWriter(url), or the dataset to a local directory"
+            f"directory={path.partition('?')[0]!r} is a URL: a dataset is renamed into place, which object "
+            "stores cannot do. Write each file with ParquetWriter(url), or the dataset to a local directory"
         )
         raise OptionError(message)
     return path

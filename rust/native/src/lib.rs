@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 mod arrow;
 mod build_info;
 mod dataset;
+mod destination;
 mod digest;
 mod errors;
 mod file_object;

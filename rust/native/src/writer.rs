@@ -1,8 +1,11 @@
 //! The class `Writer`, which `spillway.ParquetWriter` wraps.
 
+use std::collections::HashMap;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use object_sink::{ObjectSink, Target};
 use parquet_writer::sink::{self, Sink, Stream};
 use parquet_writer::{
     DictionaryRule, FileWriter, OptionInput, Progress, WriteError, WriteResult, WriterOptions,
@@ -12,6 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyMapping, PyString};
 
 use crate::arrow::{Source, schema_from};
+use crate::destination::Destination;
 use crate::errors::Failure;
 use crate::file_object::FileObject;
 use crate::turn::{Turns, check_signals, detached, interruptible};
@@ -89,23 +93,45 @@ pub(crate) fn check_options(py: Python<'_>, options: Options<'_>) -> PyResult<()
 /// Where bytes go, before anything was opened.
 enum Place {
     Path(PathBuf),
+    Url(String, HashMap<String, String>),
     Object(FileObject),
+    Destination(Destination),
 }
 
 impl Place {
-    fn of(destination: Bound<'_, PyAny>) -> PyResult<Self> {
-        match destination.cast::<PyString>() {
-            Ok(path) => Ok(Self::Path(path.extract()?)),
-            Err(_) => Ok(Self::Object(FileObject::new(destination))),
+    /// A string is a URL when it comes with storage options, be they empty.
+    fn of(
+        destination: Bound<'_, PyAny>,
+        storage_options: Option<HashMap<String, String>>,
+    ) -> PyResult<Self> {
+        if destination.is_instance_of::<PyString>() {
+            return Ok(match storage_options {
+                Some(options) => Self::Url(destination.extract()?, options),
+                None => Self::Path(destination.extract()?),
+            });
         }
+        Ok(match Destination::of(&destination)? {
+            Some(destination) => Self::Destination(destination),
+            None => Self::Object(FileObject::new(destination)),
+        })
     }
 
     fn open(self, durable: bool) -> Result<Box<dyn Sink>, WriteError> {
-        match self {
-            Self::Path(path) => sink::create(&path, durable),
-            Self::Object(object) => Ok(Box::new(Stream::new(Box::new(object)))),
-        }
+        Ok(match self {
+            Self::Path(path) => sink::create(&path, durable)?,
+            Self::Url(url, options) => {
+                let target = Target::new(&url, &options.into_iter().collect::<Vec<_>>())?;
+                Box::new(ObjectSink::new(target, Box::new(attend))?)
+            }
+            Self::Object(object) => Box::new(Stream::new(Box::new(object))),
+            Self::Destination(destination) => Box::new(destination),
+        })
     }
+}
+
+/// Ends the wait for a store with what a signal handler raised.
+fn attend() -> io::Result<()> {
+    Python::attach(|py| py.check_signals().map_err(io::Error::other))
 }
 
 /// A file being written; any thread may use it, one at a time gets its turn.
@@ -117,17 +143,19 @@ pub(crate) struct Writer {
 
 #[pymethods]
 impl Writer {
-    /// Opens a path (a string) or an object with `write()`.
+    /// Opens a path (a string), a URL (a string with storage options), a `Destination` or an object with `write()`.
     #[new]
+    #[pyo3(signature = (destination, schema, options, storage_options=None))]
     fn new(
         py: Python<'_>,
         destination: Bound<'_, PyAny>,
         schema: Option<&Bound<'_, PyAny>>,
         options: Options<'_>,
+        storage_options: Option<HashMap<String, String>>,
     ) -> PyResult<Self> {
         let options = options.validated(py)?;
         let schema = schema.map(schema_from).transpose()?;
-        let place = Place::of(destination)?;
+        let place = Place::of(destination, storage_options)?;
         let file = py
             .detach(move || FileWriter::new(place.open(options.durable())?, schema, options))
             .map_err(|error| Failure::from(error).into_py(py))?;

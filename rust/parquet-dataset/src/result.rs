@@ -7,7 +7,7 @@ use parquet_writer::WriteResult;
 /// What a closed dataset writer tells.
 #[derive(Debug, Clone, Default)]
 pub struct DatasetResult {
-    /// The files, in the order in which they were begun.
+    /// The files: those of the partition met first come first, and of one partition those of earlier rows.
     pub files: Vec<FileResult>,
 }
 

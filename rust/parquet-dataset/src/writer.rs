@@ -407,7 +407,8 @@ impl OpenDataset {
         if !go_on() {
             return Err(WriteError::Interrupted);
         }
-        self.finished.sort_by_key(|file| file.order);
+        // Which of two partitions began its file first depends on the batches; which was met first does not.
+        self.finished.sort_by_key(|file| (file.partition, file.order));
         let paths = self.publish(context)?;
         Ok(self.result(paths))
     }
