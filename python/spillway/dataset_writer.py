@@ -52,11 +52,12 @@ class DatasetOptions:
             booleans, strings, dates, timestamps and decimals. Null and the empty string both go to
             ``__HIVE_DEFAULT_PARTITION__``, which readers take for null; special characters are
             percent-escaped; a timestamp with a time zone is written in UTC and ends in ``Z``.
-        max_file_bytes: Bytes of a file. A file is closed while the rows to come, as far as its rows so far
-            tell, still fit: files stay below the limit unless the last rows weigh more than those before.
-            Then it is exceeded by 1,024 rows or 4 MiB of values at the most. A file's first 2,048 rows (or
-            first 4 MiB of values) are never divided, however small the limit. What an open row group will
-            shrink to is learnt from the first file of a partition, which may end well below the limit.
+        max_file_bytes: Bytes that a file has at most. It is closed as soon as 1,024 more rows (or 4 MiB of
+            values) of the weight of those before would not fit. Pages that are not finished count as
+            they are before compression, so files end below the limit: by up to a page for each column, which
+            is little of 128 MiB and much of 1 MiB. Only two things exceed it: next rows that are heavier than
+            those before, by what they are heavier, and a file's first 2,048 rows (or 4 MiB of values), which
+            are never divided.
         max_file_rows: Rows of a file, exactly.
         max_open_files: Files open at once; each holds a row group in memory. When rows come for one more,
             the file without rows for the longest time is completed, and its partition goes on in another.
@@ -297,7 +298,7 @@ def _split(options: Mapping[str, Any]) -> tuple[DatasetOptions, WriterOptions]:
     return DatasetOptions(**dataset), WriterOptions(**each)
 
 
-def _local(directory: str | os.PathLike[str]) -> str:
+def _local(directory: object) -> str:
     if not isinstance(directory, (str, os.PathLike)):
         message = f"directory must be a path, not {type(directory).__name__}"
         raise TypeError(message)

@@ -147,7 +147,7 @@ def _local(rest: str) -> str:
     return "/" + unquote(path)
 
 
-def open_on(filesystem: ArrowFileSystem | FsspecFileSystem, path: str) -> Destination:
+def open_on(filesystem: object, path: str) -> Destination:
     """Open a file on a file system of pyarrow or fsspec that appears when it is complete.
 
     It is written to a hidden sibling, which is moved; where an fsspec file can be held back by itself, as
@@ -208,8 +208,9 @@ def _on_fsspec(filesystem: FsspecFileSystem, path: str) -> Destination:
 def _open_uncommitted(filesystem: FsspecFileSystem, path: str) -> Any:
     file = filesystem.open(path, "wb", autocommit=False)
     # fsspec would commit it with the next transaction of whoever shares the file system.
+    owner: Any = getattr(file, "fs", filesystem)
     with contextlib.suppress(AttributeError, ValueError):
-        getattr(file, "fs", filesystem).transaction.files.remove(file)
+        owner.transaction.files.remove(file)
     return file
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import time
 from typing import TYPE_CHECKING
@@ -180,6 +181,24 @@ def test_control_c_ends_a_wait_for_the_store_and_aborts_the_upload(
     out, errors = program.communicate(timeout=60)
     assert json.loads(out) == "KeyboardInterrupt", errors
     assert time.monotonic() - sent < 15
+    assert bucket.keys() == []
+    assert bucket.uploads() == []
+
+
+def test_control_c_while_an_upload_begins_aborts_it(
+    bucket: Bucket, large: pa.Table, faulty: Callable[[Fault], Proxy]
+) -> None:
+    def interrupt(request: Request) -> None:
+        if request.is_begin:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(1)
+
+    proxy = faulty(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        spillway.write_parquet(
+            large, bucket.url("a.parquet"), storage_options=options(bucket, proxy.port), **PARTS
+        )
+    assert any(request.is_abort for request in proxy.seen)
     assert bucket.keys() == []
     assert bucket.uploads() == []
 

@@ -100,10 +100,7 @@ enum Place {
 
 impl Place {
     /// A string is a URL when it comes with storage options, be they empty.
-    fn of(
-        destination: Bound<'_, PyAny>,
-        storage_options: Option<HashMap<String, String>>,
-    ) -> PyResult<Self> {
+    fn of(destination: Bound<'_, PyAny>, storage_options: Option<HashMap<String, String>>) -> PyResult<Self> {
         if destination.is_instance_of::<PyString>() {
             return Ok(match storage_options {
                 Some(options) => Self::Url(destination.extract()?, options),

@@ -5,15 +5,9 @@ const MOST: usize = 600;
 /// What stands for what was taken out.
 const MARK: &str = "…";
 /// What the names of secret options hold.
-const SECRET: [&str; 7] = [
-    "secret",
-    "token",
-    "key",
-    "sas",
-    "password",
-    "credential",
-    "signature",
-];
+const SECRET: [&str; 6] = ["secret", "token", "key", "sas", "password", "credential"];
+/// Bytes of the shortest secret: what is shorter would be found in any message.
+const LEAST: usize = 4;
 
 /// Values that must not be shown.
 #[derive(Clone, Default)]
@@ -28,7 +22,7 @@ impl Secrets {
         };
         let mut values: Vec<_> = options
             .into_iter()
-            .filter(|(name, value)| secret(name) && !value.is_empty())
+            .filter(|(name, value)| secret(name) && value.len() >= LEAST)
             .map(|(_, value)| value.to_string())
             .collect();
         // A secret that is a part of another must not leave the rest of it.

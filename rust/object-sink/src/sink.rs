@@ -5,6 +5,7 @@ use std::error::Error;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use object_store::{MultipartUpload, ObjectStoreExt, PutPayload};
@@ -93,11 +94,32 @@ impl ObjectSink {
         io::Error::new(kind, Refusal { message })
     }
 
+    fn begin(&mut self) -> io::Result<()> {
+        let (store, path) = (Arc::clone(&self.target.store), self.target.path.clone());
+        let mut begun = self
+            .runtime
+            .spawn(async move { store.put_multipart(&path).await });
+        match self.wait(async { (&mut begun).await? }) {
+            Ok(upload) => {
+                self.upload = Some(upload);
+                Ok(())
+            }
+            Err(error) => {
+                if !begun.is_finished() {
+                    // It is the caller who wants to stop. The store begins all the same, and what began has to be
+                    // aborted.
+                    let begun = self.runtime.block_on(async { timeout(FAREWELL, begun).await });
+                    self.upload = begun.ok().and_then(Result::ok).and_then(Result::ok);
+                }
+                Err(error)
+            }
+        }
+    }
+
     /// Sends the buffer as the next part, once fewer than the most are under way.
     fn send(&mut self) -> io::Result<()> {
         if self.upload.is_none() {
-            let begun = self.wait(self.target.store.put_multipart(&self.target.path))?;
-            self.upload = Some(begun);
+            self.begin()?;
         }
         while self.flying.len() >= MOST_FLYING {
             self.land()?;

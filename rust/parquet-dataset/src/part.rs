@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use parquet_writer::{Batch, FileWriter, Size, Weights, WriteError, WriteResult};
+use parquet_writer::{Batch, FileWriter, Weights, WriteError, WriteResult};
 
 use crate::rolling::{Rolling, Step};
 
@@ -15,6 +15,8 @@ pub(crate) struct Part {
     /// When it last got rows, for the choice of the file that is closed for another.
     pub used: u64,
     rows: u64,
+    /// Bytes of its values of changing length, where they are counted.
+    weight: u64,
     max_rows: u64,
     rolling: Rolling,
     step: Step,
@@ -34,6 +36,7 @@ impl Part {
             order,
             used: 0,
             rows: 0,
+            weight: 0,
             max_rows: max_rows.unwrap_or(u64::MAX),
             rolling,
             step: Step { rows: 0, weight: 0 },
@@ -79,17 +82,13 @@ impl Part {
         self.full
     }
 
-    /// Completes the file; what its size was seen to be before comes with the result.
+    /// Completes the file.
     ///
     /// # Errors
     /// As [`FileWriter::close`].
-    pub fn finish(
-        &mut self,
-        go_on: &mut dyn FnMut() -> bool,
-    ) -> Result<(Size, Option<WriteResult>), WriteError> {
-        let size = self.writer.size();
+    pub fn finish(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<Option<WriteResult>, WriteError> {
         self.writer.close(go_on)?;
-        Ok((size, self.writer.result().cloned()))
+        Ok(self.writer.result().cloned())
     }
 
     /// How many rows from `start` to `end` the step has room for.
@@ -98,17 +97,18 @@ impl Part {
             return end - start;
         };
         let (rows, used_up) = weights.rows_within(start, end, self.step.weight);
+        let weight = weights.total(start, start + rows);
+        self.weight += weight;
+        self.step.weight = self.step.weight.saturating_sub(weight);
         if used_up {
             self.step.rows = rows as u64;
-        } else {
-            self.step.weight -= weights.total(start, start + rows);
         }
         rows
     }
 
     /// Looks at the file's size and decides on the next step.
     fn look(&mut self) {
-        let next = self.rolling.next(self.writer.size(), self.rows);
+        let next = self.rolling.next(self.writer.size(), self.rows, self.weight);
         self.full = self.rows >= self.max_rows || next.is_none();
         self.step = next.unwrap_or(Step { rows: 0, weight: 0 });
     }

@@ -1,29 +1,26 @@
 //! When a file is full.
 //!
-//! A file is looked at between steps of its rows. How long a step is follows from what is in the file and from the
-//! files of the same partition before it, never from how the rows were cut into batches.
+//! A file is looked at between steps of its rows. How long a step is follows from what is in the file, never from how
+//! the rows were cut into batches. Pages that are not finished count as they are before compression, so that a file is
+//! closed too early rather than too late.
 
-use parquet_writer::{Size, WriteResult};
+use parquet_writer::Size;
 
 /// Rows of the shortest step, and of a row group's units.
 const STEP_ROWS: u64 = 1024;
-/// Rows that encodings are chosen from: nothing is known of a first file's size before them.
+/// Rows that encodings are chosen from: nothing is known of a file's size before them.
 const FIRST_ROWS: u64 = 2048;
 /// Rows of the longest step.
 const MOST_STEP_ROWS: u64 = 64 << 10;
 /// Value bytes that end a step early.
 const STEP_BYTES: u64 = 4 << 20;
-/// What the footer holds of a column chunk: its metadata, statistics and indexes.
+/// What the footer holds of a column chunk: its metadata and statistics.
 const CHUNK_FOOTER_BYTES: u64 = 512;
-
-/// What finished files of a partition tell of the next one.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Experience {
-    /// Bytes that a thousand rows came to.
-    per_thousand: u64,
-    /// What a thousand bytes of an open row group came to.
-    shrinks_to: Option<u64>,
-}
+/// What the page indexes hold of a page, with bounds of up to 64 bytes each, and with those of a number.
+const TEXT_PAGE_BYTES: u64 = 160;
+const NUMBER_PAGE_BYTES: u64 = 40;
+/// Rows of a page at most.
+const PAGE_ROWS: u64 = 20_000;
 
 /// The rows that may be written before the file is looked at again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,17 +30,18 @@ pub(crate) struct Step {
     pub weight: u64,
 }
 
-/// The limits of a file, and what is known of it.
+/// The limits of a file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rolling {
     pub max_bytes: Option<u64>,
-    pub columns: usize,
-    pub experience: Experience,
+    pub columns: u64,
+    /// Bytes of a page before compression.
+    pub page_bytes: u64,
 }
 
 impl Rolling {
-    /// The next step of a file of `rows` rows; `None` when it is full.
-    pub fn next(&self, size: Size, rows: u64) -> Option<Step> {
+    /// The next step of a file of `rows` rows with `weight` bytes of values of changing length; `None` when it is full.
+    pub fn next(&self, size: Size, rows: u64, weight: u64) -> Option<Step> {
         let Some(limit) = self.max_bytes else {
             return Some(Step {
                 rows: u64::MAX,
@@ -56,16 +54,12 @@ impl Rolling {
                 weight: STEP_BYTES,
             });
         }
-        let bytes = self.bytes(size);
-        let per_thousand = match size.rows {
-            0 => self.experience.per_thousand,
-            encoded => bytes.saturating_mul(1000) / encoded,
-        };
-        let bytes = bytes + per_thousand.saturating_mul(rows - size.rows) / 1000;
+        let footer = self.footer(size.row_groups as u64, rows, weight);
+        let encoded = size.written + size.open;
+        let per_thousand = encoded.saturating_mul(1000) / size.rows.max(1);
+        let waiting = per_thousand.saturating_mul(rows - size.rows) / 1000;
         let shortest = (per_thousand.saturating_mul(STEP_ROWS) / 1000).min(STEP_BYTES);
-        let left = limit
-            .checked_sub(bytes + shortest)
-            .filter(|left| *left > limit / 64)?;
+        let left = limit.checked_sub(encoded + footer + waiting + shortest)?;
         let affordable = left.saturating_mul(1000) / per_thousand.max(1) / 4;
         Some(Step {
             rows: (affordable / STEP_ROWS * STEP_ROWS).clamp(STEP_ROWS, MOST_STEP_ROWS),
@@ -73,30 +67,14 @@ impl Rolling {
         })
     }
 
-    /// What the file would be if it were closed with the rows that are encoded.
-    fn bytes(&self, size: Size) -> u64 {
-        let open = match self.experience.shrinks_to {
-            // A twentieth more, because a row group may shrink less than the last one did.
-            Some(shrinks_to) => size.open.saturating_mul(shrinks_to + shrinks_to / 20) / 1000,
-            None => size.open,
-        };
-        size.written + open + (self.columns * size.row_groups) as u64 * CHUNK_FOOTER_BYTES
-    }
-}
-
-impl Experience {
-    /// Learns from a file that was `size` before it was closed.
-    pub fn learn(&mut self, size: Size, closed: &WriteResult) {
-        if closed.rows == 0 {
-            return;
-        }
-        self.per_thousand = closed.bytes.saturating_mul(1000) / closed.rows;
-        if size.open > 0 && size.rows > 0 {
-            // Rows that waited for a unit came on top of what was open.
-            let open = size.open.saturating_mul(closed.rows) / size.rows;
-            let became = closed.bytes.saturating_sub(size.written);
-            self.shrinks_to = Some((became.saturating_mul(1000) / open.max(1)).clamp(1, 1000));
-        }
+    /// At least what the footer and the page indexes will be.
+    fn footer(&self, row_groups: u64, rows: u64, weight: u64) -> u64 {
+        // Pages are closed at three quarters of their size.
+        let page = (self.page_bytes * 3 / 4).max(1);
+        let texts = weight / page + self.columns * (rows / PAGE_ROWS + row_groups);
+        let numbers = rows * self.columns * 8 / page;
+        let chunks = self.columns * row_groups;
+        chunks * CHUNK_FOOTER_BYTES + texts * TEXT_PAGE_BYTES + numbers * NUMBER_PAGE_BYTES
     }
 }
 
@@ -108,7 +86,7 @@ mod tests {
         Rolling {
             max_bytes: Some(max_bytes),
             columns: 4,
-            experience: Experience::default(),
+            page_bytes: 256 << 10,
         }
     }
 
@@ -123,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_file_takes_its_first_rows_whatever_the_limit() {
-        assert_eq!(rolling(1).next(size(4, 0), 0).unwrap().rows, FIRST_ROWS);
+        assert_eq!(rolling(1).next(size(4, 0), 0, 0).unwrap().rows, FIRST_ROWS);
     }
 
     #[test]
@@ -131,7 +109,7 @@ mod tests {
         let rolling = rolling(100 << 20);
         let mut last = u64::MAX;
         for filled in (1..100).map(|percent| (percent << 20, percent * 10_000)) {
-            let Some(step) = rolling.next(size(filled.0, filled.1), filled.1) else {
+            let Some(step) = rolling.next(size(filled.0, filled.1), filled.1, filled.0) else {
                 assert!(filled.0 > 95 << 20, "full at {} bytes", filled.0);
                 return;
             };
@@ -143,7 +121,7 @@ mod tests {
 
     #[test]
     fn heavy_rows_end_a_step_before_they_overrun_the_file() {
-        let step = rolling(16 << 20).next(size(4 << 20, 4), 4).unwrap();
+        let step = rolling(16 << 20).next(size(4 << 20, 4), 4, 4 << 20).unwrap();
         assert!(step.weight <= 8 << 20);
     }
 }

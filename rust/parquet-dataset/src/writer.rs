@@ -13,7 +13,7 @@ use crate::part::Part;
 use crate::partition::{Partitioner, WINDOW_ROWS};
 use crate::publish::{self, Staged, Target};
 use crate::result::{DatasetResult, FileResult};
-use crate::rolling::{Experience, Rolling};
+use crate::rolling::Rolling;
 use crate::staging::{StagedFile, Staging};
 
 /// Writes one dataset: a folder of Parquet files.
@@ -249,7 +249,6 @@ struct OpenDataset {
     fit: Fit,
     partitioner: Partitioner,
     finished: Vec<Finished>,
-    experience: HashMap<usize, Experience>,
     /// Bytes of the files that are finished.
     finished_bytes: u64,
     opened: usize,
@@ -264,7 +263,6 @@ impl OpenDataset {
             fit,
             partitioner,
             finished: Vec::new(),
-            experience: HashMap::new(),
             finished_bytes: 0,
             opened: 0,
             clock: 0,
@@ -352,12 +350,12 @@ impl OpenDataset {
                 let durable = context.writer_options.durable();
                 let sink = StagedFile::create(staged.clone(), folder, durable).map_err(with_path)?;
                 let schema = Arc::clone(self.partitioner.stored());
-                let columns = schema.flattened_fields().len();
+                let columns = schema.flattened_fields().len() as u64;
                 let writer = FileWriter::new(Box::new(sink), Some(schema), context.writer_options.clone())?;
                 let rolling = Rolling {
                     max_bytes: context.options.max_file_bytes,
                     columns,
-                    experience: self.experience.get(&partition).copied().unwrap_or_default(),
+                    page_bytes: context.writer_options.page_bytes() as u64,
                 };
                 self.opened += 1;
                 let limits = (context.options.max_file_rows, rolling);
@@ -371,9 +369,7 @@ impl OpenDataset {
         let Some(mut part) = self.open.remove(&partition) else {
             return Ok(());
         };
-        let (size, result) = part.finish(go_on)?;
-        if let Some(result) = result {
-            self.experience.entry(partition).or_default().learn(size, &result);
+        if let Some(result) = part.finish(go_on)? {
             self.finished_bytes += result.bytes;
             self.finished.push(Finished {
                 staged: part.staged,
