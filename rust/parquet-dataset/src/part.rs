@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use parquet_writer::{Batch, FileWriter, Weights, WriteError, WriteResult};
 
-use crate::rolling::{Rolling, Step};
+use crate::rolling::{Rolling, Rows, Step};
 
 /// An open file of a partition.
 pub(crate) struct Part {
@@ -14,9 +14,10 @@ pub(crate) struct Part {
     pub order: usize,
     /// When it last got rows, for the choice of the file that is closed for another.
     pub used: u64,
-    rows: u64,
-    /// Bytes of its values of changing length, where they are counted.
-    weight: u64,
+    /// What it has got; weights are counted where bytes are limited.
+    rows: Rows,
+    /// What it had got when its size was last looked at.
+    seen: Rows,
     max_rows: u64,
     rolling: Rolling,
     step: Step,
@@ -35,8 +36,8 @@ impl Part {
             staged,
             order,
             used: 0,
-            rows: 0,
-            weight: 0,
+            rows: Rows::default(),
+            seen: Rows::default(),
             max_rows: max_rows.unwrap_or(u64::MAX),
             rolling,
             step: Step { rows: 0, weight: 0 },
@@ -59,7 +60,7 @@ impl Part {
     ) -> Result<usize, WriteError> {
         let mut next = start;
         while next < batch.rows() && !self.full {
-            let most = self.step.rows.min(self.max_rows - self.rows);
+            let most = self.step.rows.min(self.max_rows - self.rows.count);
             let end = next.saturating_add(usize::try_from(most).unwrap_or(usize::MAX));
             let end = end.min(batch.rows());
             let rows = self.within_step(weights, next, end);
@@ -69,9 +70,9 @@ impl Part {
                 self.writer.write(&batch.slice(next, rows), go_on)?;
             }
             next += rows;
-            self.rows += rows as u64;
+            self.rows.count += rows as u64;
             self.step.rows -= rows as u64;
-            if self.step.rows == 0 || self.rows == self.max_rows {
+            if self.step.rows == 0 || self.rows.count == self.max_rows {
                 self.look();
             }
         }
@@ -98,7 +99,7 @@ impl Part {
         };
         let (rows, used_up) = weights.rows_within(start, end, self.step.weight);
         let weight = weights.total(start, start + rows);
-        self.weight += weight;
+        self.rows.weight += weight;
         self.step.weight = self.step.weight.saturating_sub(weight);
         if used_up {
             self.step.rows = rows as u64;
@@ -108,8 +109,13 @@ impl Part {
 
     /// Looks at the file's size and decides on the next step.
     fn look(&mut self) {
-        let next = self.rolling.next(self.writer.size(), self.rows, self.weight);
-        self.full = self.rows >= self.max_rows || next.is_none();
+        let last = Rows {
+            count: self.rows.count - self.seen.count,
+            weight: self.rows.weight - self.seen.weight,
+        };
+        let next = self.rolling.next(self.writer.size(), self.rows, last);
+        self.seen = self.rows;
+        self.full = self.rows.count >= self.max_rows || next.is_none();
         self.step = next.unwrap_or(Step { rows: 0, weight: 0 });
     }
 }
