@@ -130,7 +130,7 @@ mod tests {
     fn steps_grow_shorter_towards_the_limit() {
         let rolling = rolling(100 << 20);
         let mut last = u64::MAX;
-        for percent in 1..100 {
+        for percent in 1..=100 {
             let (bytes, count) = (percent << 20, percent * 10_000);
             let Some(step) = rolling.next(size(bytes, count), rows(count, bytes), rows(10_000, 1 << 20))
             else {
