@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from spillway._native import build_info
+from spillway.dataset_writer import DatasetFile, DatasetOptions, DatasetResult, DatasetWriter, write_dataset
 from spillway.errors import (
     ClosedError,
     CorruptFileError,
@@ -20,6 +21,10 @@ __all__ = [
     "ClosedError",
     "ColumnResult",
     "CorruptFileError",
+    "DatasetFile",
+    "DatasetOptions",
+    "DatasetResult",
+    "DatasetWriter",
     "FileReport",
     "MissingExtraError",
     "NotArrowError",
@@ -33,6 +38,7 @@ __all__ = [
     "__version__",
     "build_info",
     "inspect_file",
+    "write_dataset",
     "write_parquet",
 ]
 

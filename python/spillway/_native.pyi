@@ -2,16 +2,34 @@
 
 from typing import Any, TypedDict, final, type_check_only
 
+from spillway.dataset_writer import DatasetOptions
 from spillway.writer import WriterOptions
 
-__all__ = ["Digest", "Writer", "build_info", "check_options", "digest", "inspect", "row_hashes"]
+__all__ = [
+    "DatasetWriter",
+    "Digest",
+    "Writer",
+    "build_info",
+    "check_dataset_options",
+    "check_options",
+    "digest",
+    "inspect",
+    "row_hashes",
+]
 
 def build_info() -> dict[str, Any]: ...
+def check_dataset_options(options: DatasetOptions) -> None: ...
 def check_options(options: WriterOptions) -> None: ...
 
 @final
 class Writer:
-    def __new__(cls, destination: object, schema: object | None, options: WriterOptions) -> Writer: ...
+    def __new__(
+        cls,
+        destination: object,
+        schema: object | None,
+        options: WriterOptions,
+        storage_options: dict[str, str] | None = None,
+    ) -> Writer: ...
     def write(self, data: object) -> None: ...
     def write_rows(self, data: object, on_error: object, extra: object) -> int: ...
     def write_ndjson(self, source: object, on_error: object, extra: object) -> int: ...
@@ -24,6 +42,27 @@ class Writer:
     def closed(self) -> bool: ...
     @property
     def result(self) -> dict[str, Any] | None: ...
+
+@type_check_only
+class DatasetFileDict(TypedDict):
+    path: str
+    partition: dict[str, str | None]
+    file: dict[str, Any]
+
+@final
+class DatasetWriter:
+    def __new__(
+        cls, directory: str, schema: object | None, dataset: DatasetOptions, options: WriterOptions
+    ) -> DatasetWriter: ...
+    def write(self, data: object) -> None: ...
+    def close(self) -> None: ...
+    def abort(self) -> None: ...
+    @property
+    def bytes_written(self) -> int: ...
+    @property
+    def closed(self) -> bool: ...
+    @property
+    def result(self) -> list[DatasetFileDict] | None: ...
 
 @final
 class Digest:

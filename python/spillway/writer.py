@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
 
 from spillway import _native
+from spillway.destinations import resolve
 from spillway.errors import ClosedError
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable, Mapping
     from types import TracebackType
     from typing import Any, Self, Unpack
 
     from spillway.rows import Extra, OnError, ReadableFile
+
+    from spillway.destinations import ArrowFileSystem, FsspecFileSystem
 
 __all__ = [
     "ArrowArray",
@@ -30,6 +33,7 @@ __all__ = [
     "WriterKeywords",
     "WriterOptions",
     "write_parquet",
+    "write_result",
 ]
 
 Compression = Literal["zstd", "snappy", "lz4", "gzip", "brotli", "uncompressed"]
@@ -182,23 +186,36 @@ class ParquetWriter:
 
     Used as a context manager, the file appears when the block ends well. When the block raises, what was at
     the path before is still there. A regular file is written to a hidden sibling (whose name does not end in
-    ``.parquet``) and renamed; symbolic links are followed. Pipes, devices and file objects get bytes as they
-    come: what was written stays written, and a file object is not closed.
+    ``.parquet``) and renamed; symbolic links are followed. An object of S3, Google Cloud Storage or Azure is
+    uploaded in parts while it is written, at most three of them in memory (8 MiB each, and more only from the
+    thousandth on), and appears when the upload is completed; a failure aborts the upload. On a `filesystem`
+    of pyarrow or fsspec a hidden sibling is moved, or the file is held back where that can be done. Pipes,
+    devices and file objects get bytes as they come: what was written stays written, and a file object is
+    not closed.
 
     The same rows, schema and options give the same bytes, however the rows were cut into batches. Threads may
     share a writer: each batch is written as a whole, in the order in which they come.
 
     Args:
-        destination: A path, or an object with ``write(bytes)``.
+        destination: A path, a URL (``s3://``, ``gs://``, ``az://``, ``abfss://``, ``file://``), or an object
+            with ``write(bytes)``.
         schema: The schema of the file, from any object with ``__arrow_c_schema__``. Without it the first
             batch gives it.
+        filesystem: A ``pyarrow.fs.FileSystem`` or an ``fsspec.AbstractFileSystem``; `destination` is a path
+            on it then.
+        storage_options: Settings of an object store for a URL, by the names that delta-rs and object_store
+            give them, in upper or lower case: ``AWS_REGION``, ``AWS_ACCESS_KEY_ID``, ``AWS_ENDPOINT_URL``,
+            ``timeout`` (of a request, 70 seconds), ``max_retries`` (5), ``retry_timeout`` (60 seconds) and
+            so on. What they leave out comes from the environment.
         **options: The fields of `WriterOptions`.
 
     Raises:
-        OptionError: An option has a value that is not accepted.
+        OptionError: An option has a value that is not accepted, or contradicts the destination.
         SchemaError: The schema has a type that Parquet cannot hold.
         NotArrowError: ``schema`` is not an Arrow schema.
-        OSError: The destination cannot be written.
+        OSError: The destination cannot be written. An object store is first asked when a part is full or the
+            file complete: a bucket that is missing is `FileNotFoundError` then, credentials that it does not
+            accept `PermissionError`.
 
     Example:
         >>> import pyarrow as pa, spillway
@@ -214,10 +231,14 @@ class ParquetWriter:
         self,
         destination: str | os.PathLike[str] | BinaryFile,
         schema: ArrowSchema | None = None,
+        *,
+        filesystem: ArrowFileSystem | FsspecFileSystem | None = None,
+        storage_options: Mapping[str, str] | None = None,
         **options: Unpack[WriterKeywords],
     ) -> None:
         self._options = WriterOptions(**options)
-        self._writer = _native.Writer(_place(destination), schema, self._options)
+        place, storage = resolve(destination, filesystem, storage_options)
+        self._writer = _native.Writer(place, schema, self._options, storage)
         self._result: WriteResult | None = None
         self._aborted = False
 
@@ -395,14 +416,18 @@ def write_parquet(
     destination: str | os.PathLike[str] | BinaryFile,
     *,
     schema: ArrowSchema | None = None,
+    filesystem: ArrowFileSystem | FsspecFileSystem | None = None,
+    storage_options: Mapping[str, str] | None = None,
     **options: Unpack[WriterKeywords],
 ) -> WriteResult:
     """Write all of `data` to one Parquet file; see `ParquetWriter`.
 
     Args:
         data: Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``.
-        destination: A path, or an object with ``write(bytes)``.
+        destination: A path, a URL, or an object with ``write(bytes)``.
         schema: The schema of the file; without it, that of `data`.
+        filesystem: As `ParquetWriter`.
+        storage_options: As `ParquetWriter`.
         **options: The fields of `WriterOptions`.
 
     Returns:
@@ -418,19 +443,11 @@ def write_parquet(
         >>> result.columns[0].path, result.columns[0].nulls
         ('word', 1)
     """
-    with ParquetWriter(destination, schema, **options) as writer:
+    with ParquetWriter(
+        destination, schema, filesystem=filesystem, storage_options=storage_options, **options
+    ) as writer:
         writer.write(data)
     return writer.result
-
-
-def _place(destination: object) -> object:
-    if isinstance(destination, (str, os.PathLike)):
-        path = os.fspath(destination)
-        return os.fsdecode(path)
-    if callable(getattr(destination, "write", None)):
-        return destination
-    message = f"destination must be a path or an object with write(), not {type(destination).__name__}"
-    raise TypeError(message)
 
 
 def _result(writer: _native.Writer) -> WriteResult:
@@ -439,6 +456,11 @@ def _result(writer: _native.Writer) -> WriteResult:
         if writer.closed:
             raise ClosedError("the writer was aborted or failed, so there is no result")
         raise ValueError("the writer is still open: its result is there after close()")
+    return write_result(found)
+
+
+def write_result(found: dict[str, Any]) -> WriteResult:
+    """Give the native module's account of a file its types."""
     columns = tuple(
         ColumnResult(**{**column, "encodings": tuple(column["encodings"])}) for column in found["columns"]
     )

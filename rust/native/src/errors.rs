@@ -2,6 +2,7 @@
 
 use std::io;
 
+use object_sink::Refusal;
 use parquet_writer::WriteError;
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
@@ -64,6 +65,9 @@ pub(crate) fn ours(py: Python<'_>, class: &str, message: &str) -> PyErr {
 
 /// `OSError`, or the subclass that its `errno` selects; an exception of a file object comes back as it was.
 pub(crate) fn os_error(py: Python<'_>, path: Option<std::path::PathBuf>, source: io::Error) -> PyErr {
+    if let Some(refusal) = source.get_ref().and_then(|inner| inner.downcast_ref::<Refusal>()) {
+        return refused(path, source.kind(), refusal);
+    }
     let Some(errno) = source.raw_os_error().or_else(|| errno_of(source.kind())) else {
         return match source.downcast::<PyErr>() {
             Ok(error) => error,
@@ -76,6 +80,18 @@ pub(crate) fn os_error(py: Python<'_>, path: Option<std::path::PathBuf>, source:
     match explained {
         Ok(text) => PyOSError::new_err((errno, text.unbind(), path.map(std::path::PathBuf::into_os_string))),
         Err(error) => error,
+    }
+}
+
+/// What an object store said: more than the words for its number.
+fn refused(path: Option<std::path::PathBuf>, kind: io::ErrorKind, refusal: &Refusal) -> PyErr {
+    let message = refusal.to_string();
+    match (errno_of(kind), path) {
+        (Some(errno), path) => {
+            PyOSError::new_err((errno, message, path.map(std::path::PathBuf::into_os_string)))
+        }
+        (None, Some(url)) => PyOSError::new_err(format!("{}: {message}", url.display())),
+        (None, None) => PyOSError::new_err(message),
     }
 }
 

@@ -4,17 +4,22 @@ use pyo3::prelude::*;
 
 mod arrow;
 mod build_info;
+mod dataset;
+mod destination;
 mod digest;
 mod errors;
 mod file_object;
 mod inspect;
 mod rows;
+mod turn;
 mod writer;
 
 #[pymodule]
 mod _native {
     #[pymodule_export]
     use crate::build_info::build_info;
+    #[pymodule_export]
+    use crate::dataset::{DatasetWriter, check_dataset_options};
     #[pymodule_export]
     use crate::digest::{Digest, digest, row_hashes};
     #[pymodule_export]

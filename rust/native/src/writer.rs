@@ -1,23 +1,26 @@
 //! The class `Writer`, which `spillway.ParquetWriter` wraps.
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::collections::HashMap;
+use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
+use object_sink::{ObjectSink, Target};
 use parquet_writer::sink::{self, Sink, Stream};
 use parquet_writer::{
     Batch, DictionaryRule, FileWriter, OptionInput, Progress, WriteError, WriteResult, WriterOptions,
 };
-use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyUnicodeError};
+use pyo3::exceptions::{PyTypeError, PyUnicodeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyMapping, PyString};
 
 use crate::arrow::{Source, schema_from};
+use crate::destination::Destination;
 use crate::errors::Failure;
 use crate::file_object::FileObject;
 use crate::rows::{self, RowState};
+use crate::turn::{Turns, check_signals, detached, interruptible};
 
 /// The attributes of a `spillway.WriterOptions`.
 #[derive(FromPyObject)]
@@ -35,7 +38,7 @@ pub(crate) struct Options<'py> {
 }
 
 impl Options<'_> {
-    fn validated(self, py: Python<'_>) -> PyResult<WriterOptions> {
+    pub fn validated(self, py: Python<'_>) -> PyResult<WriterOptions> {
         let input = OptionInput {
             compression: self.compression,
             compression_level: self.compression_level,
@@ -92,59 +95,73 @@ pub(crate) fn check_options(py: Python<'_>, options: Options<'_>) -> PyResult<()
 /// Where bytes go, before anything was opened.
 enum Place {
     Path(PathBuf),
+    Url(String, HashMap<String, String>),
     Object(FileObject),
+    Destination(Destination),
 }
 
 impl Place {
-    fn of(destination: Bound<'_, PyAny>) -> PyResult<Self> {
-        match destination.cast::<PyString>() {
-            Ok(path) => Ok(Self::Path(path.extract()?)),
-            Err(_) => Ok(Self::Object(FileObject::new(destination))),
+    /// A string is a URL when it comes with storage options, be they empty.
+    fn of(destination: Bound<'_, PyAny>, storage_options: Option<HashMap<String, String>>) -> PyResult<Self> {
+        if destination.is_instance_of::<PyString>() {
+            return Ok(match storage_options {
+                Some(options) => Self::Url(destination.extract()?, options),
+                None => Self::Path(destination.extract()?),
+            });
         }
+        Ok(match Destination::of(&destination)? {
+            Some(destination) => Self::Destination(destination),
+            None => Self::Object(FileObject::new(destination)),
+        })
     }
 
     fn open(self, durable: bool) -> Result<Box<dyn Sink>, WriteError> {
-        match self {
-            Self::Path(path) => sink::create(&path, durable),
-            Self::Object(object) => Ok(Box::new(Stream::new(Box::new(object)))),
-        }
+        Ok(match self {
+            Self::Path(path) => sink::create(&path, durable)?,
+            Self::Url(url, options) => {
+                let target = Target::new(&url, &options.into_iter().collect::<Vec<_>>())?;
+                Box::new(ObjectSink::new(target, Box::new(attend))?)
+            }
+            Self::Object(object) => Box::new(Stream::new(Box::new(object))),
+            Self::Destination(destination) => Box::new(destination),
+        })
     }
+}
+
+/// Ends the wait for a store with what a signal handler raised.
+fn attend() -> io::Result<()> {
+    Python::attach(|py| py.check_signals().map_err(io::Error::other))
 }
 
 /// A file being written; any thread may use it, one at a time gets its turn.
 #[pyclass(module = "spillway._native", frozen)]
 pub(crate) struct Writer {
-    file: Mutex<FileWriter>,
-    /// The thread whose turn it is, by the address of something it owns; 0 for none.
-    turn: AtomicUsize,
-    closed: AtomicBool,
+    file: Turns<FileWriter>,
     progress: Arc<Progress>,
-    process: u32,
     rows: RowState,
 }
 
 #[pymethods]
 impl Writer {
-    /// Opens a path (a string) or an object with `write()`.
+    /// Opens a path (a string), a URL (a string with storage options), a `Destination` or an object with `write()`.
     #[new]
+    #[pyo3(signature = (destination, schema, options, storage_options=None))]
     fn new(
         py: Python<'_>,
         destination: Bound<'_, PyAny>,
         schema: Option<&Bound<'_, PyAny>>,
         options: Options<'_>,
+        storage_options: Option<HashMap<String, String>>,
     ) -> PyResult<Self> {
         let options = options.validated(py)?;
         let schema = schema.map(schema_from).transpose()?;
-        let place = Place::of(destination)?;
+        let place = Place::of(destination, storage_options)?;
         let file = py
             .detach(move || FileWriter::new(place.open(options.durable())?, schema, options))
             .map_err(|error| Failure::from(error).into_py(py))?;
         Ok(Self {
             progress: file.progress(),
-            file: Mutex::new(file),
-            turn: AtomicUsize::new(0),
-            closed: AtomicBool::new(false),
-            process: std::process::id(),
+            file: Turns::new(file),
             rows: RowState::default(),
         })
     }
@@ -154,9 +171,11 @@ impl Writer {
         let source = Source::take(data)?;
         detached(data.py(), || {
             let (schema, mut batches) = source.open()?;
-            self.on_turn(|file| file.accept(&schema).map_err(Failure::from))?;
+            self.file
+                .take(|file| file.accept(&schema).map_err(Failure::from))?;
             while let Some(batch) = batches.next()? {
-                self.on_turn(|file| interruptible(|go_on| file.write(&batch, go_on)))?;
+                self.file
+                    .take(|file| interruptible(|go_on| file.write(&batch, go_on)))?;
                 check_signals()?;
             }
             Ok(())
@@ -191,7 +210,7 @@ impl Writer {
     /// Closes the row group.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         detached(py, || {
-            self.on_turn(|file| interruptible(|go_on| file.flush(go_on)))
+            self.file.take(|file| interruptible(|go_on| file.flush(go_on)))
         })
     }
 
@@ -199,21 +218,13 @@ impl Writer {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         detached(py, || {
             rows::write_tail(self)?;
-            self.on_turn(|file| interruptible(|go_on| file.close(go_on)))
+            self.file.take(|file| interruptible(|go_on| file.close(go_on)))
         })
     }
 
-    /// Gives the file up. In a forked child there is nothing to give up: the file is its parent's.
+    /// Gives the file up.
     fn abort(&self, py: Python<'_>) -> PyResult<()> {
-        if self.process != std::process::id() {
-            return Ok(());
-        }
-        detached(py, || {
-            self.on_turn(|file| {
-                file.abort();
-                Ok(())
-            })
-        })
+        self.file.abort(py)
     }
 
     #[getter]
@@ -223,13 +234,13 @@ impl Writer {
 
     #[getter]
     fn closed(&self) -> bool {
-        self.closed.load(Ordering::Acquire)
+        self.file.closed()
     }
 
     /// What was written, as a dict; `None` before the file is complete.
     #[getter]
     fn result<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
-        let result = detached(py, || self.on_turn(|file| Ok(file.result().cloned())))?;
+        let result = detached(py, || self.file.take(|file| Ok(file.result().cloned())))?;
         result.map(|result| result_dict(py, &result)).transpose()
     }
 }
@@ -242,77 +253,17 @@ impl Writer {
 
     /// The file's schema, once there is one.
     pub(crate) fn schema(&self) -> Result<Option<SchemaRef>, Failure> {
-        self.on_turn(|file| Ok(file.schema()?))
+        self.file.take(|file| Ok(file.schema()?))
     }
 
     /// Writes one batch.
     pub(crate) fn put(&self, batch: &Batch) -> Result<(), Failure> {
-        self.on_turn(|file| interruptible(|go_on| file.write(batch, go_on)))
-    }
-
-    /// Waits for this thread's turn and runs `work`. The GIL is not held.
-    fn on_turn<T>(&self, work: impl FnOnce(&mut FileWriter) -> Result<T, Failure>) -> Result<T, Failure> {
-        if self.process != std::process::id() {
-            return Err(WriteError::Closed(
-                "the writer belongs to another process: open one after the fork".into(),
-            )
-            .into());
-        }
-        let me = thread_mark();
-        if self.turn.load(Ordering::Relaxed) == me {
-            return Err(
-                PyRuntimeError::new_err("the writer was called from inside one of its own calls").into(),
-            );
-        }
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        self.turn.store(me, Ordering::Relaxed);
-        // Also after a panic the turn is over.
-        let done = catch_unwind(AssertUnwindSafe(|| work(&mut file)));
-        self.closed.store(file.is_closed(), Ordering::Release);
-        self.turn.store(0, Ordering::Relaxed);
-        done.unwrap_or_else(|panic| {
-            file.abort();
-            self.closed.store(true, Ordering::Release);
-            drop(file);
-            resume_unwind(panic)
-        })
+        self.file
+            .take(|file| interruptible(|go_on| file.write(batch, go_on)))
     }
 }
 
-/// Runs `work` without the GIL.
-fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, Failure> + Send) -> PyResult<T> {
-    py.detach(work).map_err(|failure| failure.into_py(py))
-}
-
-/// A number that no two living threads share.
-pub(crate) fn thread_mark() -> usize {
-    thread_local!(static MARK: u8 = const { 0 });
-    MARK.with(|mark| std::ptr::from_ref(mark) as usize)
-}
-
-pub(crate) fn check_signals() -> Result<(), Failure> {
-    Python::attach(|py| Ok(py.check_signals()?))
-}
-
-/// Runs `work` with a check for signals; what a handler raised is the error then.
-fn interruptible(
-    work: impl FnOnce(&mut dyn FnMut() -> bool) -> Result<(), WriteError>,
-) -> Result<(), Failure> {
-    let mut raised = None;
-    let done = work(&mut || match check_signals() {
-        Ok(()) => true,
-        Err(error) => {
-            raised = Some(error);
-            false
-        }
-    });
-    match (done, raised) {
-        (Err(WriteError::Interrupted), Some(error)) => Err(error),
-        (done, _) => done.map_err(Failure::from),
-    }
-}
-
-fn result_dict<'py>(py: Python<'py>, result: &WriteResult) -> PyResult<Bound<'py, PyDict>> {
+pub(crate) fn result_dict<'py>(py: Python<'py>, result: &WriteResult) -> PyResult<Bound<'py, PyDict>> {
     let columns = result.columns.iter().map(|column| {
         let entry = PyDict::new(py);
         entry.set_item("path", &column.path)?;

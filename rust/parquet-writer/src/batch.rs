@@ -6,7 +6,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch, StructArray, make_array};
 use arrow_buffer::NullBuffer;
 use arrow_schema::SchemaRef;
 
-use crate::error::Result;
+use crate::error::{Result, WriteError};
 
 /// Columns of one length with their schema.
 ///
@@ -41,10 +41,54 @@ impl Batch {
         })
     }
 
+    /// A batch of columns that `schema` names in their order, each of `rows` rows.
+    ///
+    /// # Errors
+    /// [`WriteError::Schema`] when there are more or fewer columns, or one is longer or shorter.
+    pub fn new(schema: SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<Self> {
+        if schema.fields().len() != columns.len() || columns.iter().any(|column| column.len() != rows) {
+            return Err(WriteError::Schema(format!(
+                "a batch of {rows} rows needs {} columns of that length",
+                schema.fields().len()
+            )));
+        }
+        Ok(Self {
+            schema,
+            columns,
+            rows,
+        })
+    }
+
     /// Rows in the batch.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows
+    }
+
+    /// What the columns are.
+    #[must_use]
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The columns, in the order of the schema.
+    #[must_use]
+    pub fn columns(&self) -> &[ArrayRef] {
+        &self.columns
+    }
+
+    /// `rows` rows from `start` on, which must be there; nothing is copied.
+    #[must_use]
+    pub fn slice(&self, start: usize, rows: usize) -> Self {
+        Self {
+            schema: Arc::clone(&self.schema),
+            columns: self
+                .columns
+                .iter()
+                .map(|column| column.slice(start, rows))
+                .collect(),
+            rows,
+        }
     }
 }
 

@@ -37,6 +37,19 @@ impl Progress {
     }
 }
 
+/// How large a file is before it is complete.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Size {
+    /// Bytes handed to the sink: the row groups that are closed.
+    pub written: u64,
+    /// Bytes of the open row group if it were closed now, pages that are not finished counted before compression.
+    pub open: u64,
+    /// Rows that these bytes hold; the last rows written may wait for a full unit.
+    pub rows: u64,
+    /// Row groups, the open one included.
+    pub row_groups: usize,
+}
+
 /// Writes one Parquet file.
 pub struct FileWriter {
     options: WriterOptions,
@@ -75,6 +88,15 @@ impl FileWriter {
     #[must_use]
     pub fn progress(&self) -> Arc<Progress> {
         Arc::clone(&self.progress)
+    }
+
+    /// How large the file is by now; nothing before the schema is known or after the file is complete.
+    #[must_use]
+    pub fn size(&self) -> Size {
+        match &self.state {
+            State::Open(file) => file.size(),
+            _ => Size::default(),
+        }
     }
 
     /// Whether the writer takes no more batches.
@@ -315,6 +337,15 @@ impl OpenFile {
 
     fn bytes_written(&self) -> u64 {
         self.file.bytes_written() as u64
+    }
+
+    fn size(&self) -> Size {
+        Size {
+            written: self.bytes_written(),
+            open: self.row_group.as_ref().map_or(0, RowGroup::encoded_bytes),
+            rows: self.rows,
+            row_groups: self.file.flushed_row_groups().len() + usize::from(self.row_group.is_some()),
+        }
     }
 
     fn write(

@@ -11,6 +11,7 @@ mod column;
 mod error;
 mod feed;
 mod file_writer;
+mod fit;
 mod footer;
 mod normalize;
 mod options;
@@ -23,9 +24,11 @@ mod weight;
 
 pub use batch::Batch;
 pub use error::{Result, WriteError};
-pub use file_writer::{FileWriter, Progress};
+pub use file_writer::{FileWriter, Progress, Size};
+pub use fit::Fit;
 pub use options::{
     Codec, Compatibility, DEFAULT_PAGE_BYTES, DEFAULT_ROW_GROUP_BYTES, DEFAULT_ROW_GROUP_ROWS,
     DictionaryRule, OptionInput, Timestamps, WriterOptions,
 };
 pub use result::{ColumnResult, WriteResult};
+pub use weight::Weights;

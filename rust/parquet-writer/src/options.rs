@@ -163,6 +163,12 @@ impl WriterOptions {
         })
     }
 
+    /// Bytes of a page before compression.
+    #[must_use]
+    pub fn page_bytes(&self) -> usize {
+        self.page_bytes
+    }
+
     /// Whether the file is synced before it appears.
     #[must_use]
     pub fn durable(&self) -> bool {

@@ -11,7 +11,7 @@ use arrow_schema::DataType;
 const ELEMENT_BYTES: u64 = 8;
 
 /// The weight of each row of a set of columns.
-pub(crate) struct Weights {
+pub struct Weights {
     columns: Vec<Column>,
     /// Bytes that every row has in fixed-size columns.
     fixed: u64,
@@ -26,6 +26,8 @@ enum Column {
 }
 
 impl Weights {
+    /// The weights of the rows of `columns`.
+    #[must_use]
     pub fn new(columns: &[ArrayRef]) -> Self {
         let mut fixed = 0;
         let columns = columns
@@ -54,6 +56,7 @@ impl Weights {
     }
 
     /// The weight of the rows from `start` to `end`.
+    #[must_use]
     pub fn total(&self, start: usize, end: usize) -> u64 {
         let columns: u64 = self.columns.iter().map(|column| column.total(start, end)).sum();
         columns + self.fixed * (end - start) as u64
@@ -62,6 +65,7 @@ impl Weights {
     /// How many of the rows from `start` to `end` come before `budget` is used up, and whether it was.
     ///
     /// The row that uses it up is counted in.
+    #[must_use]
     pub fn rows_within(&self, start: usize, end: usize, budget: u64) -> (usize, bool) {
         if self.at_most(start, end) < budget {
             return (end - start, false);

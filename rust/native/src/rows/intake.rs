@@ -10,7 +10,8 @@ use pyo3::types::{PyDict, PyString};
 use rows::{Extra, RowError, Rows, Visitor};
 
 use crate::errors::{Failure, ours};
-use crate::writer::{Writer, check_signals};
+use crate::turn::check_signals;
+use crate::writer::Writer;
 
 const BETWEEN_SIGNALS: Duration = Duration::from_millis(50);
 

@@ -11,7 +11,8 @@ use pyo3::prelude::*;
 use rows::{Conflict, Extra, Ndjson, Rows, Shape};
 
 use crate::errors::Failure;
-use crate::writer::{Writer, thread_mark};
+use crate::turn::thread_mark;
+use crate::writer::Writer;
 
 mod cells;
 mod classes;

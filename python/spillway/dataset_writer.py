@@ -1,0 +1,330 @@
+"""Writing folders of Parquet files: `DatasetWriter`, `write_dataset`, their options and their results."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import KW_ONLY, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from spillway import _native
+from spillway.errors import ClosedError, OptionError
+from spillway.writer import WriteResult, WriterKeywords, WriterOptions, write_result
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import TracebackType
+    from typing import Self, Unpack
+
+    from spillway.writer import ArrowArray, ArrowSchema, ArrowStream
+
+__all__ = [
+    "DatasetFile",
+    "DatasetKeywords",
+    "DatasetOptions",
+    "DatasetResult",
+    "DatasetWriter",
+    "Existing",
+    "write_dataset",
+]
+
+Existing = Literal["error", "append", "overwrite"]
+
+
+class DatasetKeywords(WriterKeywords, total=False):
+    """The keyword arguments of `DatasetWriter`: the fields of `DatasetOptions` and of `WriterOptions`."""
+
+    partition_by: str | Sequence[str]
+    max_file_bytes: int | None
+    max_file_rows: int | None
+    max_open_files: int
+    basename_template: str
+    existing: Existing
+
+
+@dataclass(frozen=True)
+class DatasetOptions:
+    """How rows are spread over files. Every field is a keyword argument of `DatasetWriter`.
+
+    Args:
+        partition_by: A column, or several from the outermost in, whose values name folders as Hive and Spark
+            do: ``day=2026-01-31/kind=click/``. The files leave those columns out. They may be integers,
+            booleans, strings, dates, timestamps and decimals. Null and the empty string both go to
+            ``__HIVE_DEFAULT_PARTITION__``, which readers take for null; special characters are
+            percent-escaped; a timestamp with a time zone is written in UTC and ends in ``Z``.
+        max_file_bytes: Bytes that a file has at most. It is closed as soon as 1,024 more rows (or 4 MiB of
+            values) of the weight of those before would not fit. Pages that are not finished count as
+            they are before compression, so files end below the limit: by up to a page for each column, which
+            is little of 128 MiB and much of 1 MiB. Only two things exceed it: next rows that are heavier than
+            those before, by what they are heavier, and a file's first 2,048 rows (or 4 MiB of values), which
+            are never divided.
+        max_file_rows: Rows of a file, exactly.
+        max_open_files: Files open at once; each holds a row group in memory. When rows come for one more,
+            the file without rows for the longest time is completed, and its partition goes on in another.
+            Rows sorted by partition need one file at a time.
+        basename_template: The names of files, with ``{i}`` or ``{i:05d}`` for the number of a file in its
+            folder; it ends in ``.parquet``.
+        existing: ``"error"`` refuses a directory with anything in it but hidden files; ``"append"`` keeps
+            what is there and counts on from it; ``"overwrite"`` removes every ``*.parquet`` file in and
+            below the directory as the new ones appear.
+
+    Raises:
+        OptionError: A value is not accepted; the message lists what is.
+
+    Example:
+        >>> import spillway
+        >>> spillway.DatasetOptions(partition_by="day", max_file_bytes=256 << 20).partition_by
+        ('day',)
+    """
+
+    _: KW_ONLY
+    partition_by: str | Sequence[str] = ()
+    max_file_bytes: int | None = None
+    max_file_rows: int | None = None
+    max_open_files: int = 64
+    basename_template: str = "part-{i:05d}.parquet"
+    existing: Existing = "error"
+
+    def __post_init__(self) -> None:
+        columns = (self.partition_by,) if isinstance(self.partition_by, str) else tuple(self.partition_by)
+        object.__setattr__(self, "partition_by", columns)
+        _native.check_dataset_options(self)
+
+
+@dataclass(frozen=True)
+class DatasetFile:
+    """One file of a finished dataset.
+
+    Args:
+        path: Where it is, absolute.
+        partition: The partition columns and their values as text, not escaped; ``None`` is null.
+        result: What was written to it.
+    """
+
+    path: Path
+    partition: Mapping[str, str | None]
+    result: WriteResult
+
+
+@dataclass(frozen=True)
+class DatasetResult:
+    """A finished dataset.
+
+    Args:
+        files: The files. Those of the partition that was met first come first, and of one partition those of
+            earlier rows.
+    """
+
+    files: tuple[DatasetFile, ...]
+
+    @property
+    def rows(self) -> int:
+        """Rows in all files."""
+        return sum(file.result.rows for file in self.files)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all files."""
+        return sum(file.result.bytes for file in self.files)
+
+
+class DatasetWriter:
+    """Writes record batches to a folder of Parquet files: rolled by size, partitioned by columns.
+
+    Used as a context manager, all files appear when the block ends well, and none when it raises: until then
+    they are in a hidden folder inside `directory`, from where they are renamed. A failure while they are
+    renamed is undone. A process that is *killed* during these renames leaves some files published and the
+    others in the hidden folder: a folder has no one name to switch, which is what table formats are for.
+
+    Files and rows follow from the rows alone, not from how they were cut into batches, as long as no more
+    than `max_open_files` partitions are met. Threads may share a writer, as they may a `ParquetWriter`.
+
+    Args:
+        directory: The folder of the dataset. It is made where only it is missing. Local: object stores and
+            other file systems take single files, by `ParquetWriter`.
+        schema: The schema of the rows, partition columns included, from any object with
+            ``__arrow_c_schema__``. Without it the first batch gives it.
+        **options: The fields of `DatasetOptions`, and those of `WriterOptions` for each file.
+
+    Raises:
+        OptionError: An option has a value that is not accepted, names a column that cannot partition, or
+            `directory` is a Delta table.
+        SchemaError: The schema has a type that Parquet cannot hold.
+        NotArrowError: ``schema`` is not an Arrow schema.
+        FileExistsError: There is something in `directory`, and ``existing="error"``.
+        OSError: The directory cannot be written.
+
+    Example:
+        >>> import pyarrow as pa, spillway
+        >>> table = pa.table({"day": ["mon", "tue", "mon"], "id": [1, 2, 3]})
+        >>> with spillway.DatasetWriter("visits", table.schema, partition_by="day") as writer:
+        ...     writer.write(table)
+        >>> [(file.path.parent.name, file.result.rows) for file in writer.result.files]
+        [('day=mon', 2), ('day=tue', 1)]
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        schema: ArrowSchema | None = None,
+        **options: Unpack[DatasetKeywords],
+    ) -> None:
+        self._dataset_options, self._options = _split(options)
+        self._writer = _native.DatasetWriter(_local(directory), schema, self._dataset_options, self._options)
+        self._result: DatasetResult | None = None
+        self._aborted = False
+
+    @property
+    def options(self) -> WriterOptions:
+        """The options of each file."""
+        return self._options
+
+    @property
+    def dataset_options(self) -> DatasetOptions:
+        """How rows are spread over files."""
+        return self._dataset_options
+
+    @property
+    def closed(self) -> bool:
+        """Whether the writer takes no more batches."""
+        return self._writer.closed
+
+    @property
+    def bytes_written(self) -> int:
+        """Bytes of all files so far; pages of open row groups are not among them."""
+        return self._writer.bytes_written
+
+    @property
+    def result(self) -> DatasetResult:
+        """What was written, once the writer is closed.
+
+        Raises:
+            ClosedError: The writer was aborted, so there are no files.
+            ValueError: The writer is still open.
+        """
+        if self._result is None:
+            self._result = _result(self._writer)
+        return self._result
+
+    def write(self, data: ArrowStream | ArrowArray) -> None:
+        """Write a table, a data frame, a record batch or a stream of them.
+
+        A batch fits as it fits a `ParquetWriter`. One that does not is refused as a whole, and the writer can
+        go on.
+
+        Args:
+            data: Anything with ``__arrow_c_stream__`` (preferred) or ``__arrow_c_array__``.
+
+        Raises:
+            SchemaError: A batch does not fit, has a null in a field that is not nullable, or a time that
+                cannot name a folder.
+            NotArrowError: ``data`` has no Arrow interface.
+            ClosedError: The writer is closed, was aborted or failed before.
+            OSError: The file system refused; every file is discarded.
+        """
+        self._writer.write(data)
+
+    def close(self) -> None:
+        """Complete every file and make all of them appear. Closing again does nothing.
+
+        Without rows there is one empty file, or none when there are partition columns.
+
+        Raises:
+            SchemaError: There was neither a schema nor a batch.
+            ClosedError: The writer was aborted or failed before.
+            FileExistsError: Another writer was quicker, and ``existing="error"``.
+            OSError: As `write`.
+        """
+        self._writer.close()
+
+    def abort(self) -> None:
+        """Give every file up: the directory is as it was before. A closed writer stays closed."""
+        self._aborted = True
+        self._writer.abort()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is not None:
+            self.abort()
+        elif not self._aborted:
+            self.close()
+
+
+def write_dataset(
+    data: ArrowStream | ArrowArray,
+    directory: str | os.PathLike[str],
+    *,
+    schema: ArrowSchema | None = None,
+    **options: Unpack[DatasetKeywords],
+) -> DatasetResult:
+    """Write all of `data` to a folder of Parquet files; see `DatasetWriter`.
+
+    Args:
+        data: Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``.
+        directory: The folder of the dataset.
+        schema: The schema of the rows; without it, that of `data`.
+        **options: The fields of `DatasetOptions`, and those of `WriterOptions` for each file.
+
+    Returns:
+        The files.
+
+    Raises:
+        SpillwayError: As `DatasetWriter` and its methods.
+        OSError: The directory cannot be written.
+
+    Example:
+        >>> import pyarrow as pa, spillway
+        >>> table = pa.table({"id": range(10_000)})
+        >>> [file.path.name for file in spillway.write_dataset(table, "ids", max_file_rows=6000).files]
+        ['part-00000.parquet', 'part-00001.parquet']
+    """
+    with DatasetWriter(directory, schema, **options) as writer:
+        writer.write(data)
+    return writer.result
+
+
+def _split(options: Mapping[str, Any]) -> tuple[DatasetOptions, WriterOptions]:
+    """Sort the keyword arguments by what they are about."""
+    ours = {field.name for field in fields(DatasetOptions)}
+    dataset = {name: value for name, value in options.items() if name in ours}
+    each = {name: value for name, value in options.items() if name not in ours}
+    return DatasetOptions(**dataset), WriterOptions(**each)
+
+
+def _local(directory: object) -> str:
+    if not isinstance(directory, (str, os.PathLike)):
+        message = f"directory must be a path, not {type(directory).__name__}"
+        raise TypeError(message)
+    path = os.fsdecode(os.fspath(directory))
+    if "://" in path:
+        message = (
+            f"directory={path.partition('?')[0]!r} is a URL: a dataset is renamed into place, which object "
+            "stores cannot do. Write each file with ParquetWriter(url), or the dataset to a local directory"
+        )
+        raise OptionError(message)
+    return path
+
+
+def _result(writer: _native.DatasetWriter) -> DatasetResult:
+    found = writer.result
+    if found is None:
+        if writer.closed:
+            raise ClosedError("the writer was aborted or failed, so there is no result")
+        raise ValueError("the writer is still open: its result is there after close()")
+    return DatasetResult(
+        tuple(
+            DatasetFile(
+                path=Path(os.fsdecode(entry["path"])),
+                partition=entry["partition"],
+                result=write_result(entry["file"]),
+            )
+            for entry in found
+        )
+    )

@@ -1,0 +1,251 @@
+"""Where a file goes: a path, a URL, a file object, or a path on a file system of pyarrow or fsspec."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, runtime_checkable
+
+from spillway.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["ArrowFileSystem", "Destination", "FsspecFileSystem", "open_on", "resolve"]
+
+#: Schemes whose objects the native module writes itself.
+OBJECT_STORES = ("s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss")
+
+
+@runtime_checkable
+class ArrowFileSystem(Protocol):
+    """What is used of a ``pyarrow.fs.FileSystem``."""
+
+    def open_output_stream(self, path: str, /, *, compression: str | None) -> Any:
+        """Open a file for writing."""
+
+    def move(self, source: str, destination: str, /) -> None:
+        """Rename a file over another."""
+
+    def delete_file(self, path: str, /) -> None:
+        """Remove a file."""
+
+
+@runtime_checkable
+class FsspecFileSystem(Protocol):
+    """What is used of an ``fsspec.AbstractFileSystem``."""
+
+    def open(self, path: str, mode: str, /, **options: Any) -> Any:
+        """Open a file."""
+
+    def mv(self, source: str, destination: str, /) -> None:
+        """Rename a file over another."""
+
+    def cp_file(self, source: str, destination: str, /) -> None:
+        """Copy a file over another."""
+
+    def rm_file(self, path: str, /) -> None:
+        """Remove a file."""
+
+
+class Destination:
+    """A file that the native writer fills and then lets appear, or not.
+
+    Args:
+        file: An open file with ``write()`` and ``close()``.
+        appear: Makes the file, which is closed by then, appear at its path.
+        remove: Removes what was written.
+    """
+
+    def __init__(self, file: Any, appear: Callable[[], object], remove: Callable[[], object]) -> None:
+        self._file = file
+        self._appear = appear
+        self._remove = remove
+
+    def write(self, data: bytes, /) -> int | None:
+        """Take bytes; say how many, or nothing for all."""
+        written: int | None = self._file.write(data)
+        return written
+
+    def commit(self) -> None:
+        """Make the file appear."""
+        self._file.close()
+        self._appear()
+
+    def discard(self) -> None:
+        """Remove what was written, as far as the file system lets."""
+        with contextlib.suppress(Exception):
+            self._remove()
+
+
+def resolve(
+    destination: object,
+    filesystem: ArrowFileSystem | FsspecFileSystem | None,
+    storage_options: Mapping[str, str] | None,
+) -> tuple[object, dict[str, str] | None]:
+    """Decide what a writer's destination means.
+
+    Args:
+        destination: A path, a URL or an object with ``write()``.
+        filesystem: The file system that the path is on, if it is not the machine's own.
+        storage_options: Settings and credentials of an object store.
+
+    Returns:
+        What the native writer takes, which is a path, a URL, a file object or a `Destination`, and the
+        options of a URL.
+
+    Raises:
+        OptionError: The arguments contradict each other, or nothing writes to such a URL.
+        TypeError: An argument is of another kind.
+    """
+    if not isinstance(destination, (str, os.PathLike)):
+        if not callable(getattr(destination, "write", None)):
+            message = (
+                f"destination must be a path or an object with write(), not {type(destination).__name__}"
+            )
+            raise TypeError(message)
+        if filesystem is not None or storage_options is not None:
+            raise OptionError(
+                "filesystem and storage_options go with a path or URL: a file object already is somewhere"
+            )
+        return destination, None
+    place = os.fsdecode(os.fspath(destination))
+    if filesystem is not None:
+        if storage_options is not None:
+            raise OptionError(
+                "storage_options go with a URL: give the credentials to the filesystem when it is made"
+            )
+        return open_on(filesystem, place), None
+    # A path object has lost the second slash of a URL, so only strings are looked at.
+    scheme, separator, rest = place.partition("://") if isinstance(destination, str) else ("", "", "")
+    if separator and scheme.lower() == "file":
+        place, separator = _local(rest), ""
+    if separator:
+        return _url(place, scheme), dict(storage_options or {})
+    if storage_options is not None:
+        raise OptionError(f"storage_options go with a URL, and {place!r} is a path: leave them out")
+    return place, None
+
+
+def _url(url: str, scheme: str) -> str:
+    if scheme.lower() in OBJECT_STORES:
+        return url
+    message = (
+        f"destination begins with {scheme}://, which is not accepted: choose s3://, gs://, az://, abfss:// "
+        "or file://, or pass filesystem= of pyarrow or fsspec with the path on it"
+    )
+    raise OptionError(message)
+
+
+def _local(rest: str) -> str:
+    from urllib.parse import unquote  # noqa: PLC0415 - a path needs none of it
+
+    host, separator, path = rest.partition("/")
+    if not separator or host not in {"", "localhost"}:
+        raise OptionError(f"file://{rest} names no file of this machine: write file:///path/to/file")
+    return "/" + unquote(path)
+
+
+def open_on(filesystem: object, path: str) -> Destination:
+    """Open a file on a file system of pyarrow or fsspec that appears when it is complete.
+
+    It is written to a hidden sibling, which is moved; where an fsspec file can be held back by itself, as
+    those of object stores can, it is.
+
+    Args:
+        filesystem: A ``pyarrow.fs.FileSystem`` or an ``fsspec.AbstractFileSystem``.
+        path: The path on it.
+
+    Returns:
+        What the writer fills.
+
+    Raises:
+        TypeError: `filesystem` is neither.
+        OSError: What the file system says.
+    """
+    if isinstance(filesystem, ArrowFileSystem):
+        return _on_arrow(filesystem, path)
+    if isinstance(filesystem, FsspecFileSystem):
+        return _on_fsspec(filesystem, path)
+    message = f"filesystem must be one of pyarrow.fs or fsspec, not {type(filesystem).__name__}"
+    raise TypeError(message)
+
+
+def _hidden_sibling(path: str) -> str:
+    folder, slash, name = path.rpartition("/")
+    if not name:
+        raise OptionError(f"destination {path!r} names no file: put its name behind the last slash")
+    return f"{folder}{slash}.{name[:200]}.{secrets.token_hex(4)}.tmp"
+
+
+def _on_arrow(filesystem: ArrowFileSystem, path: str) -> Destination:
+    hidden = _hidden_sibling(path)
+    file = filesystem.open_output_stream(hidden, compression=None)
+
+    def remove() -> None:
+        with contextlib.suppress(Exception):
+            file.close()
+        filesystem.delete_file(hidden)
+
+    return Destination(file, lambda: filesystem.move(hidden, path), remove)
+
+
+def _on_fsspec(filesystem: FsspecFileSystem, path: str) -> Destination:
+    hidden = _hidden_sibling(path)
+    # A local file held back lies in another folder, from which it may have to be copied.
+    if getattr(filesystem, "local_file", False):
+        return _moved(filesystem, filesystem.open(hidden, "wb", autocommit=True), hidden, path)
+    file = _open_uncommitted(filesystem, hidden)
+    if not _can_be_held(file):
+        return _moved(filesystem, file, hidden, path)
+    # The sibling only served to find that out.
+    _discard(file)
+    file = _open_uncommitted(filesystem, path)
+    return Destination(file, file.commit, lambda: _discard(file))
+
+
+def _open_uncommitted(filesystem: FsspecFileSystem, path: str) -> Any:
+    file = filesystem.open(path, "wb", autocommit=False)
+    # fsspec would commit it with the next transaction of whoever shares the file system.
+    owner: Any = getattr(file, "fs", filesystem)
+    with contextlib.suppress(AttributeError, ValueError):
+        owner.transaction.files.remove(file)
+    return file
+
+
+def _can_be_held(file: Any) -> bool:
+    """Whether the file appears at its own `commit`, and not before."""
+    commit = getattr(file, "commit", None)
+    # The base class has a `commit` that does nothing.
+    own = getattr(commit, "__module__", "fsspec.spec") != "fsspec.spec"
+    return own and getattr(file, "autocommit", True) is False
+
+
+def _discard(file: Any) -> None:
+    file.discard()
+    # Else the garbage collector closes it, which uploads what is left in its buffer.
+    with contextlib.suppress(AttributeError):
+        file.closed = True
+
+
+def _moved(filesystem: FsspecFileSystem, file: Any, hidden: str, path: str) -> Destination:
+    def appear() -> None:
+        if _has_own_move(filesystem):
+            filesystem.mv(hidden, path)
+        else:
+            # The base class's `mv` does this too, but would take a name with brackets for a pattern.
+            filesystem.cp_file(hidden, path)
+            filesystem.rm_file(hidden)
+
+    def remove() -> None:
+        with contextlib.suppress(Exception):
+            file.close()
+        filesystem.rm_file(hidden)
+
+    return Destination(file, appear, remove)
+
+
+def _has_own_move(filesystem: object) -> TypeGuard[FsspecFileSystem]:
+    move = getattr(type(filesystem), "mv", None)
+    return getattr(move, "__module__", "") != "fsspec.spec"

@@ -1,0 +1,146 @@
+//! The class `DatasetWriter`, which `spillway.DatasetWriter` wraps.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parquet_dataset::{DatasetInput, DatasetOptions, DatasetResult};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+use crate::arrow::{Source, schema_from};
+use crate::errors::Failure;
+use crate::turn::{Takes, Turns, check_signals, detached, interruptible};
+use crate::writer::{Options, result_dict};
+
+/// The attributes of a `spillway.DatasetOptions`.
+#[derive(FromPyObject)]
+pub(crate) struct FolderOptions {
+    partition_by: Vec<String>,
+    max_file_bytes: Option<i64>,
+    max_file_rows: Option<i64>,
+    max_open_files: i64,
+    basename_template: String,
+    existing: String,
+}
+
+impl FolderOptions {
+    fn validated(self, py: Python<'_>) -> PyResult<DatasetOptions> {
+        let input = DatasetInput {
+            partition_by: self.partition_by,
+            max_file_bytes: self.max_file_bytes,
+            max_file_rows: self.max_file_rows,
+            max_open_files: self.max_open_files,
+            basename_template: self.basename_template,
+            existing: self.existing,
+        };
+        DatasetOptions::new(input).map_err(|error| Failure::from(error).into_py(py))
+    }
+}
+
+/// Raises `OptionError` unless every option has a value that is accepted.
+#[pyfunction]
+pub(crate) fn check_dataset_options(py: Python<'_>, options: FolderOptions) -> PyResult<()> {
+    options.validated(py).map(|_| ())
+}
+
+impl Takes for parquet_dataset::DatasetWriter {
+    fn is_closed(&self) -> bool {
+        Self::is_closed(self)
+    }
+
+    fn abort(&mut self) {
+        Self::abort(self);
+    }
+}
+
+/// A folder of files being written; any thread may use it, one at a time gets its turn.
+#[pyclass(module = "spillway._native", frozen)]
+pub(crate) struct DatasetWriter {
+    dataset: Turns<parquet_dataset::DatasetWriter>,
+    written: Arc<AtomicU64>,
+}
+
+#[pymethods]
+impl DatasetWriter {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        directory: PathBuf,
+        schema: Option<&Bound<'_, PyAny>>,
+        dataset: FolderOptions,
+        options: Options<'_>,
+    ) -> PyResult<Self> {
+        let options = options.validated(py)?;
+        let dataset = dataset.validated(py)?;
+        let schema = schema.map(schema_from).transpose()?;
+        let writer = py
+            .detach(move || parquet_dataset::DatasetWriter::new(&directory, schema, dataset, options))
+            .map_err(|error| Failure::from(error).into_py(py))?;
+        Ok(Self {
+            written: writer.written(),
+            dataset: Turns::new(writer),
+        })
+    }
+
+    /// Writes all batches of an object with the Arrow `PyCapsule` interface.
+    fn write(&self, data: &Bound<'_, PyAny>) -> PyResult<()> {
+        let source = Source::take(data)?;
+        detached(data.py(), || {
+            let (schema, mut batches) = source.open()?;
+            self.dataset
+                .take(|dataset| dataset.accept(&schema).map_err(Failure::from))?;
+            while let Some(batch) = batches.next()? {
+                self.dataset
+                    .take(|dataset| interruptible(|go_on| dataset.write(&batch, go_on)))?;
+                check_signals()?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Completes all files and makes them appear.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        detached(py, || {
+            self.dataset
+                .take(|dataset| interruptible(|go_on| dataset.close(go_on)))
+        })
+    }
+
+    /// Gives all files up.
+    fn abort(&self, py: Python<'_>) -> PyResult<()> {
+        self.dataset.abort(py)
+    }
+
+    #[getter]
+    fn bytes_written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        self.dataset.closed()
+    }
+
+    /// The files that were written, as dicts; `None` before all are complete.
+    #[getter]
+    fn result<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyList>>> {
+        let result = detached(py, || self.dataset.take(|dataset| Ok(dataset.result().cloned())))?;
+        result.map(|result| files(py, &result)).transpose()
+    }
+}
+
+fn files<'py>(py: Python<'py>, result: &DatasetResult) -> PyResult<Bound<'py, PyList>> {
+    let files = result.files.iter().map(|file| {
+        let partition = PyDict::new(py);
+        for (column, value) in &file.partition {
+            partition.set_item(column, value)?;
+        }
+        let entry = PyDict::new(py);
+        entry.set_item("path", file.path.as_os_str())?;
+        entry.set_item("partition", partition)?;
+        entry.set_item("file", result_dict(py, &file.file)?)?;
+        Ok(entry)
+    });
+    PyList::new(py, files.collect::<PyResult<Vec<_>>>()?)
+}

@@ -1,0 +1,132 @@
+//! One writer, many threads: each waits for its turn.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use parquet_writer::{FileWriter, WriteError};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+
+use crate::errors::Failure;
+
+/// What the turns are about.
+pub(crate) trait Takes: Send {
+    /// Whether it takes no more batches.
+    fn is_closed(&self) -> bool;
+
+    /// Gives up what it writes.
+    fn abort(&mut self);
+}
+
+impl Takes for FileWriter {
+    fn is_closed(&self) -> bool {
+        Self::is_closed(self)
+    }
+
+    fn abort(&mut self) {
+        Self::abort(self);
+    }
+}
+
+/// A writer that any thread may use, one at a time.
+pub(crate) struct Turns<T> {
+    writer: Mutex<T>,
+    /// The thread whose turn it is, by the address of something it owns; 0 for none.
+    turn: AtomicUsize,
+    closed: AtomicBool,
+    process: u32,
+}
+
+impl<T: Takes> Turns<T> {
+    pub fn new(writer: T) -> Self {
+        Self {
+            writer: Mutex::new(writer),
+            turn: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+            process: std::process::id(),
+        }
+    }
+
+    /// Whether the writer takes no more batches, without waiting for a turn.
+    pub fn closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Waits for this thread's turn and runs `work`. The GIL is not held.
+    pub fn take<R>(&self, work: impl FnOnce(&mut T) -> Result<R, Failure>) -> Result<R, Failure> {
+        if self.process != std::process::id() {
+            return Err(WriteError::Closed(
+                "the writer belongs to another process: open one after the fork".into(),
+            )
+            .into());
+        }
+        let me = thread_mark();
+        if self.turn.load(Ordering::Relaxed) == me {
+            return Err(
+                PyRuntimeError::new_err("the writer was called from inside one of its own calls").into(),
+            );
+        }
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        self.turn.store(me, Ordering::Relaxed);
+        // Also after a panic the turn is over.
+        let done = catch_unwind(AssertUnwindSafe(|| work(&mut writer)));
+        self.closed.store(writer.is_closed(), Ordering::Release);
+        self.turn.store(0, Ordering::Relaxed);
+        done.unwrap_or_else(|panic| {
+            writer.abort();
+            self.closed.store(true, Ordering::Release);
+            drop(writer);
+            resume_unwind(panic)
+        })
+    }
+
+    /// Gives the writer's work up. In a forked child there is nothing to give up: it is its parent's.
+    pub fn abort(&self, py: Python<'_>) -> PyResult<()> {
+        if self.process != std::process::id() {
+            return Ok(());
+        }
+        detached(py, || {
+            self.take(|writer| {
+                writer.abort();
+                Ok(())
+            })
+        })
+    }
+}
+
+/// Runs `work` without the GIL.
+pub(crate) fn detached<T: Send>(
+    py: Python<'_>,
+    work: impl FnOnce() -> Result<T, Failure> + Send,
+) -> PyResult<T> {
+    py.detach(work).map_err(|failure| failure.into_py(py))
+}
+
+/// A number that no two living threads share.
+pub(crate) fn thread_mark() -> usize {
+    thread_local!(static MARK: u8 = const { 0 });
+    MARK.with(|mark| std::ptr::from_ref(mark) as usize)
+}
+
+pub(crate) fn check_signals() -> Result<(), Failure> {
+    Python::attach(|py| Ok(py.check_signals()?))
+}
+
+/// Runs `work` with a check for signals; what a handler raised is the error then.
+pub(crate) fn interruptible(
+    work: impl FnOnce(&mut dyn FnMut() -> bool) -> Result<(), WriteError>,
+) -> Result<(), Failure> {
+    let mut raised = None;
+    let done = work(&mut || match check_signals() {
+        Ok(()) => true,
+        Err(error) => {
+            raised = Some(error);
+            false
+        }
+    });
+    match (done, raised) {
+        (Err(WriteError::Interrupted), Some(error)) => Err(error),
+        (done, _) => done.map_err(Failure::from),
+    }
+}

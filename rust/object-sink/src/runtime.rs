@@ -1,0 +1,40 @@
+//! The threads that drive requests: few, made when the first is needed, and made anew after a fork.
+
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+use tokio::runtime::{Builder, Handle, Runtime};
+
+static RUNTIME: Mutex<Option<(u32, Runtime)>> = Mutex::new(None);
+
+/// Two parts are under way at once, and requests wait rather than compute.
+const THREADS: usize = 2;
+
+/// Chooses who computes for TLS, without which no client can be made.
+pub(crate) fn choose_cryptography() {
+    // Whoever links this crate may have chosen already; then that stays.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
+/// The runtime of this process.
+///
+/// # Errors
+/// When its threads cannot be started.
+pub(crate) fn handle() -> io::Result<Handle> {
+    let mut held = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let process = std::process::id();
+    if let Some((owner, runtime)) = held.as_ref()
+        && *owner == process
+    {
+        return Ok(runtime.handle().clone());
+    }
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .thread_name("spillway-upload")
+        .enable_all()
+        .build()?;
+    let handle = runtime.handle().clone();
+    // The threads of the parent's runtime are not in this process: there is nobody to wait for.
+    std::mem::forget(held.replace((process, runtime)));
+    Ok(handle)
+}

@@ -1,0 +1,250 @@
+//! The upload itself.
+
+use std::collections::VecDeque;
+use std::error::Error;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use object_store::{MultipartUpload, ObjectStoreExt, PutPayload};
+use parquet_writer::sink::Sink;
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::target::Target;
+use crate::{parts, runtime};
+
+/// Parts under way at once.
+const MOST_FLYING: usize = 2;
+/// Time between two looks at what the caller wants.
+const ATTEND_EVERY: Duration = Duration::from_millis(50);
+/// Time that giving up may take.
+const FAREWELL: Duration = Duration::from_secs(10);
+
+/// Called during every wait; its error ends the wait.
+pub type Attend = Box<dyn Fn() -> io::Result<()> + Send>;
+
+/// Why a store did not take an object. Its kind is that of the [`io::Error`] around it.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Refusal {
+    message: String,
+}
+
+/// An object being uploaded. At most three parts are in memory: one that fills up and two under way.
+pub struct ObjectSink {
+    target: Target,
+    /// The URL, where messages expect a path.
+    shown: PathBuf,
+    attend: Attend,
+    runtime: Handle,
+    buffer: Vec<u8>,
+    parts: usize,
+    upload: Option<Box<dyn MultipartUpload>>,
+    flying: VecDeque<JoinHandle<object_store::Result<()>>>,
+    process: u32,
+    done: bool,
+}
+
+impl ObjectSink {
+    /// A sink for one object; no request is made before the first part is full or the file complete.
+    ///
+    /// # Errors
+    /// When the threads that drive requests cannot be started.
+    pub fn new(target: Target, attend: Attend) -> io::Result<Self> {
+        Ok(Self {
+            shown: PathBuf::from(&target.url),
+            target,
+            attend,
+            runtime: runtime::handle()?,
+            buffer: Vec::new(),
+            parts: 0,
+            upload: None,
+            flying: VecDeque::new(),
+            process: std::process::id(),
+            done: false,
+        })
+    }
+
+    /// Waits for a request, with an eye on the caller.
+    fn wait<T>(&self, request: impl Future<Output = object_store::Result<T>>) -> io::Result<T> {
+        let mut request = pin!(request);
+        loop {
+            let within = self
+                .runtime
+                .block_on(async { timeout(ATTEND_EVERY, request.as_mut()).await });
+            match within {
+                Ok(done) => return done.map_err(|error| self.refusal(&error)),
+                Err(_) => (self.attend)()?,
+            }
+        }
+    }
+
+    fn refusal(&self, error: &object_store::Error) -> io::Error {
+        use object_store::Error::{NotFound, PermissionDenied, Unauthenticated};
+        let kind = match error {
+            NotFound { .. } => io::ErrorKind::NotFound,
+            PermissionDenied { .. } | Unauthenticated { .. } => io::ErrorKind::PermissionDenied,
+            _ => io::ErrorKind::Other,
+        };
+        let message = self.target.secrets.scrub(&with_cause(error));
+        io::Error::new(kind, Refusal { message })
+    }
+
+    fn begin(&mut self) -> io::Result<()> {
+        let (store, path) = (Arc::clone(&self.target.store), self.target.path.clone());
+        let mut begun = self
+            .runtime
+            .spawn(async move { store.put_multipart(&path).await });
+        match self.wait(async { (&mut begun).await? }) {
+            Ok(upload) => {
+                self.upload = Some(upload);
+                Ok(())
+            }
+            Err(error) => {
+                if !begun.is_finished() {
+                    // It is the caller who wants to stop. The store begins all the same, and what began has to be
+                    // aborted.
+                    let begun = self.runtime.block_on(async { timeout(FAREWELL, begun).await });
+                    self.upload = begun.ok().and_then(Result::ok).and_then(Result::ok);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Sends the buffer as the next part, once fewer than the most are under way.
+    fn send(&mut self) -> io::Result<()> {
+        if self.upload.is_none() {
+            self.begin()?;
+        }
+        while self.flying.len() >= MOST_FLYING {
+            self.land()?;
+        }
+        let Some(upload) = &mut self.upload else {
+            return Ok(());
+        };
+        self.parts += 1;
+        let next = Vec::with_capacity(parts::size(self.parts));
+        let part = upload.put_part(PutPayload::from(std::mem::replace(&mut self.buffer, next)));
+        self.flying.push_back(self.runtime.spawn(part));
+        Ok(())
+    }
+
+    /// Waits for the oldest part under way.
+    fn land(&mut self) -> io::Result<()> {
+        let Some(mut part) = self.flying.pop_front() else {
+            return Ok(());
+        };
+        let landed = self.wait(async { (&mut part).await? });
+        if landed.is_err() && !part.is_finished() {
+            // It is the caller who wants to stop: the part is waited for when the upload is given up.
+            self.flying.push_front(part);
+        }
+        landed
+    }
+
+    fn upload(&mut self) -> io::Result<()> {
+        if self.upload.is_none() {
+            let payload = PutPayload::from(std::mem::take(&mut self.buffer));
+            return self
+                .wait(self.target.store.put(&self.target.path, payload))
+                .map(|_| ());
+        }
+        if !self.buffer.is_empty() {
+            self.send()?;
+        }
+        while !self.flying.is_empty() {
+            self.land()?;
+        }
+        let Some(mut upload) = self.upload.take() else {
+            return Ok(());
+        };
+        let completed = self.wait(upload.complete());
+        if completed.is_err() {
+            self.upload = Some(upload);
+        }
+        completed.map(|_| ())
+    }
+}
+
+/// The error's text, and that of its deepest cause, which says what the network did.
+fn with_cause(error: &object_store::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(deeper) = cause.and_then(Error::source) {
+        cause = Some(deeper);
+    }
+    let deepest = cause.map(ToString::to_string).unwrap_or_default();
+    if !text.contains(&deepest) {
+        text.push_str(": ");
+        text.push_str(&deepest);
+    }
+    text
+}
+
+impl Write for ObjectSink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.done {
+            return Err(io::Error::other("the object is complete or was discarded"));
+        }
+        let room = parts::size(self.parts) - self.buffer.len();
+        let taken = bytes.len().min(room);
+        self.buffer.extend_from_slice(&bytes[..taken]);
+        if taken == room {
+            self.send()?;
+        }
+        Ok(taken)
+    }
+
+    /// Nothing: parts have a least size.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Sink for ObjectSink {
+    fn commit(&mut self) -> io::Result<()> {
+        let uploaded = self.upload();
+        match uploaded {
+            Ok(()) => self.done = true,
+            Err(_) => self.discard(),
+        }
+        uploaded
+    }
+
+    /// Tells the store to forget the parts. What it does not hear, its own rules for old uploads clear away.
+    fn discard(&mut self) {
+        if self.done || self.process != std::process::id() {
+            return;
+        }
+        self.done = true;
+        self.buffer = Vec::new();
+        let Some(mut upload) = self.upload.take() else {
+            return;
+        };
+        let flying = std::mem::take(&mut self.flying);
+        let farewell = async {
+            for part in flying {
+                part.abort();
+                // A part that lands after the upload was aborted would stay.
+                let _ = part.await;
+            }
+            upload.abort().await
+        };
+        let _ = self.runtime.block_on(async { timeout(FAREWELL, farewell).await });
+    }
+
+    fn path(&self) -> Option<&std::path::Path> {
+        Some(&self.shown)
+    }
+}
+
+impl Drop for ObjectSink {
+    fn drop(&mut self) {
+        self.discard();
+    }
+}

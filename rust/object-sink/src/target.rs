@@ -1,0 +1,358 @@
+//! What a URL and its options say.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::path::Path;
+use object_store::{ClientConfigKey, ObjectStore, ObjectStoreScheme, RetryConfig};
+use parquet_writer::WriteError;
+use url::Url;
+
+use crate::scrub::Secrets;
+
+/// Time that one request may take: enough for a part of 8 MiB at one megabit a second.
+const REQUEST_TIME: &str = "70s";
+/// Time in which a request is tried again, and how often.
+const RETRY_TIME: Duration = Duration::from_secs(60);
+const RETRIES: usize = 5;
+
+/// Options of delta-rs that say nothing about an upload.
+const FOR_TABLES_ONLY: [&str; 9] = [
+    "allow_unsafe_rename",
+    "aws_s3_allow_unsafe_rename",
+    "aws_s3_locking_provider",
+    "aws_endpoint_url_dynamodb",
+    "aws_region_dynamodb",
+    "delta_dynamo_table_name",
+    "dynamo_lock_table_name",
+    "aws_s3_lock_table_name",
+    "mount_allow_unsafe_rename",
+];
+
+/// An object that can be written.
+#[derive(Clone)]
+pub struct Target {
+    pub(crate) store: Arc<dyn ObjectStore>,
+    pub(crate) path: Path,
+    /// The URL as it may be shown.
+    pub(crate) url: String,
+    pub(crate) secrets: Secrets,
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Target").field(&self.url).finish()
+    }
+}
+
+impl Target {
+    /// The object that `url` names. `options` have the names that delta-rs and `object_store` give them, in upper or
+    /// lower case; what they leave out comes from the environment.
+    ///
+    /// # Errors
+    /// [`WriteError::Option`] when the URL names no object, or an option is not known or has no sense.
+    pub fn new(url: &str, options: &[(String, String)]) -> Result<Self, WriteError> {
+        Self::with_environment(
+            url,
+            options,
+            std::env::vars_os()
+                .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))),
+        )
+    }
+
+    fn with_environment(
+        url: &str,
+        options: &[(String, String)],
+        environment: impl Iterator<Item = (String, String)>,
+    ) -> Result<Self, WriteError> {
+        let shown = shown(url);
+        let (url, scheme, path) = parsed(url, &shown)?;
+        let given = Given::sort(options, &scheme)?;
+        let environment: Vec<_> = environment
+            .filter(|(name, _)| has_prefix(&scheme, name) && knows(&scheme, &name.to_ascii_lowercase()))
+            .collect();
+        let all = environment.iter().chain(options);
+        let secrets = Secrets::of(all.map(|(name, value)| (name.as_str(), value.as_str())));
+        let settings = environment
+            .iter()
+            .map(|(name, value)| (name.to_ascii_lowercase(), value.clone()))
+            .chain(given.settings);
+        let store = store(&scheme, &url, settings, given.retry).map_err(|error| {
+            WriteError::Option(secrets.scrub(&format!("storage_options do not open {shown}: {error}")))
+        })?;
+        Ok(Self {
+            store,
+            path,
+            url: shown,
+            secrets,
+        })
+    }
+}
+
+/// The URL without what may be secret in it.
+fn shown(url: &str) -> String {
+    let plain = url.split(['?', '#']).next().unwrap_or(url);
+    match plain.split_once("://") {
+        Some((scheme, rest)) => {
+            let (host, path) = rest
+                .split_once('/')
+                .map_or((rest, None), |(host, path)| (host, Some(path)));
+            // `abfss://container@account` has no secret before its "@", `user:password@host` has.
+            let host = match host.rsplit_once('@') {
+                Some((user, host)) if user.contains(':') => host,
+                _ => host,
+            };
+            path.map_or_else(
+                || format!("{scheme}://{host}"),
+                |path| format!("{scheme}://{host}/{path}"),
+            )
+        }
+        None => plain.to_string(),
+    }
+}
+
+fn parsed(url: &str, shown: &str) -> Result<(Url, ObjectStoreScheme, Path), WriteError> {
+    let refuse = |why: &str| Err(WriteError::Option(format!("{shown} is not accepted: {why}")));
+    let Ok(url) = Url::parse(url) else {
+        return refuse("it is not a URL such as s3://bucket/data.parquet");
+    };
+    if url.query().is_some() || url.fragment().is_some() || url.password().is_some() {
+        return refuse(
+            "it has a query, a fragment or a password. Credentials belong in storage_options; write \"?\" and \"#\" in \
+             an object's name as %3F and %23",
+        );
+    }
+    let Ok((scheme, path)) = ObjectStoreScheme::parse(&url) else {
+        return refuse("choose s3://, gs://, az://, abfss:// or a path");
+    };
+    if !matches!(
+        scheme,
+        ObjectStoreScheme::AmazonS3
+            | ObjectStoreScheme::GoogleCloudStorage
+            | ObjectStoreScheme::MicrosoftAzure
+    ) {
+        return refuse("choose s3://, gs://, az://, abfss:// or a path");
+    }
+    if path.as_ref().is_empty() || url.path().ends_with('/') {
+        return refuse("it names no object: put the file's name behind the bucket");
+    }
+    Ok((url, scheme, path))
+}
+
+/// A caller's options, sorted by what they are about.
+struct Given {
+    settings: Vec<(String, String)>,
+    retry: RetryConfig,
+}
+
+impl Given {
+    fn sort(options: &[(String, String)], scheme: &ObjectStoreScheme) -> Result<Self, WriteError> {
+        let mut given = Self {
+            settings: Vec::new(),
+            retry: RetryConfig {
+                max_retries: RETRIES,
+                retry_timeout: RETRY_TIME,
+                ..RetryConfig::default()
+            },
+        };
+        for (name, value) in options {
+            let lower = name.to_ascii_lowercase();
+            let seconds = || value.trim_end_matches('s').trim().parse::<u64>().ok();
+            match lower.as_str() {
+                "max_retries" => match value.parse() {
+                    Ok(retries) => given.retry.max_retries = retries,
+                    Err(_) => return Err(not_a_number(name, value)),
+                },
+                "retry_timeout" => match seconds() {
+                    Some(seconds) => given.retry.retry_timeout = Duration::from_secs(seconds),
+                    None => return Err(not_a_number(name, value)),
+                },
+                table if FOR_TABLES_ONLY.contains(&table) => {}
+                known if knows(scheme, known) => given.settings.push((lower, value.clone())),
+                _ => {
+                    return Err(WriteError::Option(format!(
+                        "storage_options has {name:?}, which {} does not know: names are those of delta-rs and \
+                         object_store, such as {}",
+                        service(scheme),
+                        examples(scheme),
+                    )));
+                }
+            }
+        }
+        Ok(given)
+    }
+}
+
+fn not_a_number(name: &str, value: &str) -> WriteError {
+    WriteError::Option(format!(
+        "storage_options has {name}={value:?}: give a whole number (of seconds, for a time)"
+    ))
+}
+
+fn knows(scheme: &ObjectStoreScheme, name: &str) -> bool {
+    match scheme {
+        ObjectStoreScheme::AmazonS3 => name.parse::<AmazonS3ConfigKey>().is_ok(),
+        ObjectStoreScheme::GoogleCloudStorage => name.parse::<GoogleConfigKey>().is_ok(),
+        _ => name.parse::<AzureConfigKey>().is_ok(),
+    }
+}
+
+fn has_prefix(scheme: &ObjectStoreScheme, name: &str) -> bool {
+    match scheme {
+        ObjectStoreScheme::AmazonS3 => name.starts_with("AWS_"),
+        ObjectStoreScheme::GoogleCloudStorage => name.starts_with("GOOGLE_"),
+        _ => name.starts_with("AZURE_"),
+    }
+}
+
+fn service(scheme: &ObjectStoreScheme) -> &'static str {
+    match scheme {
+        ObjectStoreScheme::AmazonS3 => "S3",
+        ObjectStoreScheme::GoogleCloudStorage => "Google Cloud Storage",
+        _ => "Azure",
+    }
+}
+
+fn examples(scheme: &ObjectStoreScheme) -> &'static str {
+    match scheme {
+        ObjectStoreScheme::AmazonS3 => {
+            "AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_ENDPOINT_URL"
+        }
+        ObjectStoreScheme::GoogleCloudStorage => "GOOGLE_SERVICE_ACCOUNT, GOOGLE_SERVICE_ACCOUNT_KEY",
+        _ => "AZURE_STORAGE_ACCOUNT_NAME, AZURE_STORAGE_ACCOUNT_KEY",
+    }
+}
+
+/// The store, with the settings in their order: the last of a name counts.
+fn store(
+    scheme: &ObjectStoreScheme,
+    url: &Url,
+    settings: impl Iterator<Item = (String, String)>,
+    retry: RetryConfig,
+) -> object_store::Result<Arc<dyn ObjectStore>> {
+    crate::runtime::choose_cryptography();
+    let url = url.as_str();
+    // First, so that a caller's own counts.
+    let time = (ClientConfigKey::Timeout, REQUEST_TIME);
+    Ok(match scheme {
+        ObjectStoreScheme::AmazonS3 => {
+            let start = AmazonS3Builder::new()
+                .with_url(url)
+                .with_retry(retry)
+                .with_config(AmazonS3ConfigKey::Client(time.0), time.1);
+            let set = |builder: AmazonS3Builder, (name, value): (String, String)| match name.parse() {
+                Ok(key) => builder.with_config(key, value),
+                Err(_) => builder,
+            };
+            Arc::new(settings.fold(start, set).build()?)
+        }
+        ObjectStoreScheme::GoogleCloudStorage => {
+            let start = GoogleCloudStorageBuilder::new()
+                .with_url(url)
+                .with_retry(retry)
+                .with_config(GoogleConfigKey::Client(time.0), time.1);
+            let set = |builder: GoogleCloudStorageBuilder, (name, value): (String, String)| match name.parse()
+            {
+                Ok(key) => builder.with_config(key, value),
+                Err(_) => builder,
+            };
+            Arc::new(settings.fold(start, set).build()?)
+        }
+        _ => {
+            let start = MicrosoftAzureBuilder::new()
+                .with_url(url)
+                .with_retry(retry)
+                .with_config(AzureConfigKey::Client(time.0), time.1);
+            let set = |builder: MicrosoftAzureBuilder, (name, value): (String, String)| match name.parse() {
+                Ok(key) => builder.with_config(key, value),
+                Err(_) => builder,
+            };
+            Arc::new(settings.fold(start, set).build()?)
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+        pairs
+            .iter()
+            .map(|(name, value)| ((*name).to_string(), (*value).to_string()))
+            .collect()
+    }
+
+    fn opened(url: &str, pairs: &[(&str, &str)]) -> Result<Target, WriteError> {
+        Target::with_environment(url, &options(pairs), std::iter::empty())
+    }
+
+    #[test]
+    fn every_scheme_names_its_object() {
+        let azure = [
+            ("azure_storage_account_name", "me"),
+            ("AZURE_STORAGE_ACCOUNT_KEY", "c2VjcmV0"),
+        ];
+        let google = [("google_skip_signature", "true")];
+        for (url, pairs, path) in [
+            ("s3://bucket/a/b.parquet", &[][..], "a/b.parquet"),
+            ("s3a://bucket/a%20b%3F.parquet", &[], "a b?.parquet"),
+            ("gs://bucket/b.parquet", &google, "b.parquet"),
+            ("az://container/b.parquet", &azure, "b.parquet"),
+            (
+                "abfss://container@me.dfs.core.windows.net/b.parquet",
+                &azure[1..],
+                "b.parquet",
+            ),
+        ] {
+            let target = opened(url, pairs).unwrap();
+            assert_eq!(target.path.as_ref(), path);
+            assert_eq!(format!("{target:?}"), format!("Target({url:?})"));
+        }
+    }
+
+    #[test]
+    fn what_names_no_object_is_refused() {
+        for (url, says) in [
+            ("s3://bucket", "no object"),
+            ("s3://bucket/folder/", "no object"),
+            ("s3://bucket/a?versionId=1", "%3F"),
+            ("s3://me:hidden@bucket/a", "password"),
+            ("ftp://host/a", "choose s3://"),
+            ("memory:///a", "choose s3://"),
+            ("s3:/bucket/a", "choose s3://"),
+        ] {
+            let message = opened(url, &[]).unwrap_err().to_string();
+            assert!(message.contains(says), "{url}: {message}");
+            assert!(!message.contains("hidden"));
+        }
+    }
+
+    #[test]
+    fn options_are_known_by_their_names_in_either_case() {
+        let pairs = [
+            ("AWS_REGION", "eu-west-1"),
+            ("aws_access_key_id", "id"),
+            ("aws_secret_access_key", "hidden"),
+        ];
+        assert!(opened("s3://bucket/a", &pairs).is_ok());
+        assert!(opened("s3://bucket/a", &[("AWS_ALLOW_HTTP", "true"), ("timeout", "5s")]).is_ok());
+        assert!(opened("s3://bucket/a", &[("AWS_S3_LOCKING_PROVIDER", "dynamodb")]).is_ok());
+        assert!(opened("s3://bucket/a", &[("max_retries", "2"), ("retry_timeout", "5s")]).is_ok());
+        let message = opened("s3://bucket/a", &[("aws_reigon", "x")])
+            .unwrap_err()
+            .to_string();
+        assert!(
+            message.contains("aws_reigon") && message.contains("AWS_REGION"),
+            "{message}"
+        );
+        let message = opened("s3://bucket/a", &[("retry_timeout", "soon")])
+            .unwrap_err()
+            .to_string();
+        assert!(message.contains("soon"), "{message}");
+    }
+}

@@ -1,0 +1,168 @@
+//! Folder names of partitions, as Hive and Spark write them: `column=value`.
+
+use std::fmt::Write;
+
+use arrow_array::cast::AsArray;
+use arrow_array::temporal_conversions::as_datetime;
+use arrow_array::types::{
+    ArrowTimestampType, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+    TimestampSecondType,
+};
+use arrow_array::{Array, ArrayRef};
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
+use arrow_schema::{DataType, TimeUnit};
+use chrono::{NaiveDateTime, Timelike};
+use parquet_writer::WriteError;
+
+/// What stands for null, and for the empty string, which no folder can be named after.
+const NOTHING: &str = "__HIVE_DEFAULT_PARTITION__";
+
+/// `column=value`, escaped.
+pub(crate) fn folder(column: &str, value: Option<&str>) -> String {
+    let mut name = String::new();
+    escape(column, &mut name);
+    name.push('=');
+    match value {
+        None | Some("") => name.push_str(NOTHING),
+        Some(value) => escape(value, &mut name),
+    }
+    name
+}
+
+/// Percent-escapes what Spark escapes, and so what every reader of Hive folders puts back.
+fn escape(text: &str, name: &mut String) {
+    for letter in text.chars() {
+        if letter.is_ascii_control() || "\"#%'*/:=?\\{[]^".contains(letter) {
+            // Writing to a string does not fail.
+            let _ = write!(name, "%{:02X}", u32::from(letter));
+        } else {
+            name.push(letter);
+        }
+    }
+}
+
+/// Whether values of this type can name a folder and be read back from it.
+pub(crate) fn can_name(data_type: &DataType) -> bool {
+    data_type.is_integer()
+        || data_type.is_decimal()
+        || matches!(
+            data_type,
+            DataType::Boolean
+                | DataType::Utf8View
+                | DataType::Date32
+                | DataType::Date64
+                | DataType::Timestamp(_, _)
+        )
+}
+
+/// The text of a value, before it is escaped; `None` for null.
+///
+/// # Errors
+/// [`WriteError::Schema`] when it is a time that no calendar has.
+pub(crate) fn text(array: &ArrayRef, row: usize) -> Result<Option<String>, WriteError> {
+    if array.is_null(row) {
+        return Ok(None);
+    }
+    let text = match array.data_type() {
+        DataType::Utf8View => array.as_string_view().value(row).to_string(),
+        DataType::Date64 => {
+            let options = FormatOptions::default().with_datetime_format(Some("%Y-%m-%d"));
+            ArrayFormatter::try_new(array, &options)?.value(row).to_string()
+        }
+        DataType::Timestamp(unit, zone) => timestamp(array, row, *unit, zone.is_some())?,
+        _ => ArrayFormatter::try_new(array, &FormatOptions::default())?
+            .value(row)
+            .try_to_string()?,
+    };
+    Ok(Some(text))
+}
+
+/// `2026-01-31 12:30:00.5`: zeros at the end left out as Spark does, and `Z` behind what has a time zone.
+fn timestamp(array: &ArrayRef, row: usize, unit: TimeUnit, zoned: bool) -> Result<String, WriteError> {
+    fn at<T: ArrowTimestampType>(array: &ArrayRef, row: usize) -> Option<NaiveDateTime> {
+        as_datetime::<T>(array.as_primitive::<T>().value(row))
+    }
+    let time = match unit {
+        TimeUnit::Second => at::<TimestampSecondType>(array, row),
+        TimeUnit::Millisecond => at::<TimestampMillisecondType>(array, row),
+        TimeUnit::Microsecond => at::<TimestampMicrosecondType>(array, row),
+        TimeUnit::Nanosecond => at::<TimestampNanosecondType>(array, row),
+    };
+    let Some(time) = time else {
+        return Err(WriteError::Schema(format!(
+            "a partition column has a time outside the calendar in row {row}: it cannot name a folder"
+        )));
+    };
+    let mut text = time.format("%Y-%m-%d %H:%M:%S").to_string();
+    if time.nanosecond() > 0 {
+        let fraction = format!(".{:09}", time.nanosecond());
+        text.push_str(fraction.trim_end_matches('0'));
+    }
+    if zoned {
+        text.push('Z');
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{
+        BooleanArray, Date32Array, Date64Array, Decimal128Array, Int8Array, StringViewArray,
+        TimestampMicrosecondArray, TimestampNanosecondArray, TimestampSecondArray, UInt64Array,
+    };
+
+    use super::*;
+
+    fn only(array: impl Array + 'static) -> Option<String> {
+        text(&(Arc::new(array) as ArrayRef), 0).unwrap()
+    }
+
+    #[test]
+    fn values_are_written_as_spark_writes_them() {
+        assert_eq!(only(Int8Array::from(vec![-7])).unwrap(), "-7");
+        assert_eq!(
+            only(UInt64Array::from(vec![u64::MAX])).unwrap(),
+            "18446744073709551615"
+        );
+        assert_eq!(only(BooleanArray::from(vec![true])).unwrap(), "true");
+        assert_eq!(only(StringViewArray::from(vec!["a b"])).unwrap(), "a b");
+        assert_eq!(only(StringViewArray::from(vec![None::<&str>])), None);
+        assert_eq!(only(Date32Array::from(vec![20_000])).unwrap(), "2024-10-04");
+        assert_eq!(
+            only(Date64Array::from(vec![20_000 * 86_400_000])).unwrap(),
+            "2024-10-04"
+        );
+        let decimal = Decimal128Array::from(vec![-150]).with_precision_and_scale(5, 2);
+        assert_eq!(only(decimal.unwrap()).unwrap(), "-1.50");
+    }
+
+    #[test]
+    fn times_lose_their_last_zeros_and_keep_their_zone() {
+        let micros = TimestampMicrosecondArray::from(vec![1_700_000_000_500_000]);
+        assert_eq!(only(micros.clone()).unwrap(), "2023-11-14 22:13:20.5");
+        assert_eq!(
+            only(micros.with_timezone("+05:00")).unwrap(),
+            "2023-11-14 22:13:20.5Z"
+        );
+        assert_eq!(
+            only(TimestampSecondArray::from(vec![0])).unwrap(),
+            "1970-01-01 00:00:00"
+        );
+        assert_eq!(
+            only(TimestampNanosecondArray::from(vec![-1])).unwrap(),
+            "1969-12-31 23:59:59.999999999"
+        );
+        let never: ArrayRef = Arc::new(TimestampSecondArray::from(vec![i64::MAX]));
+        assert!(text(&never, 0).unwrap_err().to_string().contains("calendar"));
+    }
+
+    #[test]
+    fn special_characters_are_escaped_and_letters_are_not() {
+        assert_eq!(folder("a/b", Some("50% = x:y\u{1}")), "a%2Fb=50%25 %3D x%3Ay%01");
+        assert_eq!(folder("k", Some("żółć 🦀+.-_~")), "k=żółć 🦀+.-_~");
+        assert_eq!(folder("k", None), "k=__HIVE_DEFAULT_PARTITION__");
+        assert_eq!(folder("k", Some("")), "k=__HIVE_DEFAULT_PARTITION__");
+    }
+}

@@ -1,0 +1,152 @@
+//! The options of a dataset, validated in this one place.
+
+use parquet_writer::WriteError;
+
+use crate::template::Template;
+
+/// Files open at once: each holds a row group in memory.
+pub const DEFAULT_MAX_OPEN_FILES: i64 = 64;
+/// The names of files: zero-padded, so that their order is that of their rows.
+pub const DEFAULT_TEMPLATE: &str = "part-{i:05d}.parquet";
+
+/// What becomes of files that are in the folder already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Existing {
+    /// There must be none.
+    Error,
+    /// They stay; new files get the next free numbers.
+    Append,
+    /// Every Parquet file in the folder gives way.
+    Overwrite,
+}
+
+impl Existing {
+    const ALL: [(&'static str, Self); 3] = [
+        ("error", Self::Error),
+        ("append", Self::Append),
+        ("overwrite", Self::Overwrite),
+    ];
+}
+
+/// Options as a caller gives them: names and plain integers.
+#[derive(Debug, Clone)]
+pub struct DatasetInput {
+    /// Columns whose values name folders, outermost first.
+    pub partition_by: Vec<String>,
+    /// Bytes of a file.
+    pub max_file_bytes: Option<i64>,
+    /// Rows of a file.
+    pub max_file_rows: Option<i64>,
+    /// Files open at once.
+    pub max_open_files: i64,
+    /// A name with `{i}` or `{i:05d}` for the file's number.
+    pub basename_template: String,
+    /// `error`, `append` or `overwrite`.
+    pub existing: String,
+}
+
+impl Default for DatasetInput {
+    fn default() -> Self {
+        Self {
+            partition_by: Vec::new(),
+            max_file_bytes: None,
+            max_file_rows: None,
+            max_open_files: DEFAULT_MAX_OPEN_FILES,
+            basename_template: DEFAULT_TEMPLATE.into(),
+            existing: "error".into(),
+        }
+    }
+}
+
+/// Options that were found valid.
+#[derive(Debug, Clone)]
+pub struct DatasetOptions {
+    pub(crate) partition_by: Vec<String>,
+    pub(crate) max_file_bytes: Option<u64>,
+    pub(crate) max_file_rows: Option<u64>,
+    pub(crate) max_open_files: usize,
+    pub(crate) template: Template,
+    pub(crate) existing: Existing,
+}
+
+impl DatasetOptions {
+    /// Validates what a caller gave.
+    ///
+    /// # Errors
+    /// [`WriteError::Option`] names the option, the value and what is accepted.
+    pub fn new(input: DatasetInput) -> Result<Self, WriteError> {
+        let limit = |option, value: Option<i64>| value.map(|value| at_least_one(option, value)).transpose();
+        let open = at_least_one("max_open_files", input.max_open_files)?;
+        Ok(Self {
+            partition_by: distinct(input.partition_by)?,
+            max_file_bytes: limit("max_file_bytes", input.max_file_bytes)?,
+            max_file_rows: limit("max_file_rows", input.max_file_rows)?,
+            max_open_files: usize::try_from(open).unwrap_or(usize::MAX),
+            template: Template::parse(&input.basename_template).map_err(WriteError::Option)?,
+            existing: existing(&input.existing)?,
+        })
+    }
+}
+
+fn at_least_one(option: &str, value: i64) -> Result<u64, WriteError> {
+    match u64::try_from(value) {
+        Ok(value) if value > 0 => Ok(value),
+        _ => Err(WriteError::Option(format!(
+            "{option}={value} is not accepted: give an integer from 1 up"
+        ))),
+    }
+}
+
+fn distinct(columns: Vec<String>) -> Result<Vec<String>, WriteError> {
+    for (index, name) in columns.iter().enumerate() {
+        if columns[..index].contains(name) {
+            return Err(WriteError::Option(format!(
+                "partition_by names {name:?} twice: name each column once"
+            )));
+        }
+    }
+    Ok(columns)
+}
+
+fn existing(value: &str) -> Result<Existing, WriteError> {
+    Existing::ALL
+        .iter()
+        .find(|(name, _)| *name == value)
+        .map(|(_, found)| *found)
+        .ok_or_else(|| {
+            WriteError::Option(format!(
+                "existing={value:?} is not accepted: choose one of \"error\", \"append\", \"overwrite\""
+            ))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(input: DatasetInput) -> String {
+        DatasetOptions::new(input).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_is_accepted_is_named() {
+        let message = refused(DatasetInput {
+            max_file_bytes: Some(0),
+            ..DatasetInput::default()
+        });
+        assert_eq!(
+            message,
+            "max_file_bytes=0 is not accepted: give an integer from 1 up"
+        );
+        let message = refused(DatasetInput {
+            existing: "ignore".into(),
+            ..DatasetInput::default()
+        });
+        assert!(message.contains("\"append\""));
+        let message = refused(DatasetInput {
+            partition_by: vec!["a".into(), "b".into(), "a".into()],
+            ..DatasetInput::default()
+        });
+        assert!(message.contains("\"a\" twice"));
+    }
+}

@@ -1,0 +1,121 @@
+//! One file being written: its rows, and when it is full.
+
+use std::path::PathBuf;
+
+use parquet_writer::{Batch, FileWriter, Weights, WriteError, WriteResult};
+
+use crate::rolling::{Rolling, Rows, Step};
+
+/// An open file of a partition.
+pub(crate) struct Part {
+    pub writer: FileWriter,
+    pub staged: PathBuf,
+    /// When it was opened, among all files.
+    pub order: usize,
+    /// When it last got rows, for the choice of the file that is closed for another.
+    pub used: u64,
+    /// What it has got; weights are counted where bytes are limited.
+    rows: Rows,
+    /// What it had got when its size was last looked at.
+    seen: Rows,
+    max_rows: u64,
+    rolling: Rolling,
+    step: Step,
+    full: bool,
+}
+
+impl Part {
+    pub fn new(
+        writer: FileWriter,
+        staged: PathBuf,
+        order: usize,
+        (max_rows, rolling): (Option<u64>, Rolling),
+    ) -> Self {
+        let mut part = Self {
+            writer,
+            staged,
+            order,
+            used: 0,
+            rows: Rows::default(),
+            seen: Rows::default(),
+            max_rows: max_rows.unwrap_or(u64::MAX),
+            rolling,
+            step: Step { rows: 0, weight: 0 },
+            full: false,
+        };
+        part.look();
+        part
+    }
+
+    /// Writes rows of `batch` from `start` on until it is used up or the file is full; returns how many.
+    ///
+    /// # Errors
+    /// As [`FileWriter::write`].
+    pub fn write(
+        &mut self,
+        batch: &Batch,
+        weights: Option<&Weights>,
+        start: usize,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<usize, WriteError> {
+        let mut next = start;
+        while next < batch.rows() && !self.full {
+            let most = self.step.rows.min(self.max_rows - self.rows.count);
+            let end = next.saturating_add(usize::try_from(most).unwrap_or(usize::MAX));
+            let end = end.min(batch.rows());
+            let rows = self.within_step(weights, next, end);
+            if next == 0 && rows == batch.rows() {
+                self.writer.write(batch, go_on)?;
+            } else {
+                self.writer.write(&batch.slice(next, rows), go_on)?;
+            }
+            next += rows;
+            self.rows.count += rows as u64;
+            self.step.rows -= rows as u64;
+            if self.step.rows == 0 || self.rows.count == self.max_rows {
+                self.look();
+            }
+        }
+        Ok(next - start)
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.full
+    }
+
+    /// Completes the file.
+    ///
+    /// # Errors
+    /// As [`FileWriter::close`].
+    pub fn finish(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<Option<WriteResult>, WriteError> {
+        self.writer.close(go_on)?;
+        Ok(self.writer.result().cloned())
+    }
+
+    /// How many rows from `start` to `end` the step has room for.
+    fn within_step(&mut self, weights: Option<&Weights>, start: usize, end: usize) -> usize {
+        let Some(weights) = weights else {
+            return end - start;
+        };
+        let (rows, used_up) = weights.rows_within(start, end, self.step.weight);
+        let weight = weights.total(start, start + rows);
+        self.rows.weight += weight;
+        self.step.weight = self.step.weight.saturating_sub(weight);
+        if used_up {
+            self.step.rows = rows as u64;
+        }
+        rows
+    }
+
+    /// Looks at the file's size and decides on the next step.
+    fn look(&mut self) {
+        let last = Rows {
+            count: self.rows.count - self.seen.count,
+            weight: self.rows.weight - self.seen.weight,
+        };
+        let next = self.rolling.next(self.writer.size(), self.rows, last);
+        self.seen = self.rows;
+        self.full = self.rows.count >= self.max_rows || next.is_none();
+        self.step = next.unwrap_or(Step { rows: 0, weight: 0 });
+    }
+}

@@ -1,0 +1,276 @@
+//! A batch split by the values of its partition columns.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, UInt32Array};
+use arrow_cast::cast;
+use arrow_row::{RowConverter, Rows, SortField};
+use arrow_schema::{DataType, Schema, SchemaRef};
+use arrow_select::take::take;
+use parquet_writer::{Batch, WriteError};
+
+use crate::hive;
+
+/// Rows looked at together: what is known of each costs memory.
+pub(crate) const WINDOW_ROWS: usize = 1 << 18;
+
+/// One combination of values of the partition columns.
+#[derive(Debug, Clone)]
+pub(crate) struct Partition {
+    /// The folder below the dataset's own.
+    pub folder: PathBuf,
+    /// Columns and values, as the result tells them.
+    pub values: Vec<(String, Option<String>)>,
+}
+
+/// The rows of a batch that belong to one partition.
+#[derive(Debug)]
+pub(crate) struct Share {
+    /// The partition, by its number.
+    pub partition: usize,
+    rows: Selection,
+}
+
+#[derive(Debug)]
+enum Selection {
+    Range(Range<usize>),
+    Picked(Vec<u32>),
+}
+
+/// Knows which columns are which, and every partition that was met.
+pub(crate) struct Partitioner {
+    keys: Vec<Key>,
+    rest: Vec<usize>,
+    /// The schema of the files.
+    stored: SchemaRef,
+    converter: Option<RowConverter>,
+    numbers: HashMap<Box<[u8]>, usize>,
+    /// Values that differ may share a folder: null and the empty string do.
+    folders: HashMap<PathBuf, usize>,
+    partitions: Vec<Partition>,
+}
+
+struct Key {
+    name: String,
+    column: usize,
+    /// One form for all layouts of a type, so that equal values have equal bytes.
+    data_type: DataType,
+}
+
+impl Partitioner {
+    /// # Errors
+    /// [`WriteError::Option`] when a column is not there, cannot name folders, or none is left for the files.
+    pub fn new(schema: &SchemaRef, columns: &[String]) -> Result<Self, WriteError> {
+        let keys = columns
+            .iter()
+            .map(|name| key(schema, name))
+            .collect::<Result<Vec<_>, _>>()?;
+        let rest: Vec<_> = (0..schema.fields().len())
+            .filter(|index| keys.iter().all(|key| key.column != *index))
+            .collect();
+        if rest.is_empty() && !keys.is_empty() {
+            return Err(WriteError::Option(
+                "partition_by names every column, so that none is left for the files: leave one out".into(),
+            ));
+        }
+        let fields: Vec<_> = rest
+            .iter()
+            .map(|&index| Arc::clone(&schema.fields()[index]))
+            .collect();
+        let sort = keys.iter().map(|key| SortField::new(key.data_type.clone()));
+        let converter = (!keys.is_empty())
+            .then(|| RowConverter::new(sort.collect()))
+            .transpose()?;
+        Ok(Self {
+            stored: Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())),
+            keys,
+            rest,
+            converter,
+            numbers: HashMap::new(),
+            folders: HashMap::new(),
+            partitions: Vec::new(),
+        })
+    }
+
+    /// The schema of the files: the partition columns are left out.
+    pub fn stored(&self) -> &SchemaRef {
+        &self.stored
+    }
+
+    pub fn partition(&self, number: usize) -> &Partition {
+        &self.partitions[number]
+    }
+
+    /// The shares of a batch, in the order in which their first rows come.
+    ///
+    /// # Errors
+    /// [`WriteError::Schema`] when a value cannot name a folder; then no partition was noted.
+    pub fn split(&mut self, batch: &Batch) -> Result<Vec<Share>, WriteError> {
+        let Some(converter) = &self.converter else {
+            return Ok(vec![Share {
+                partition: self.number(&[], &[], 0)?,
+                rows: Selection::Range(0..batch.rows()),
+            }]);
+        };
+        let columns = self
+            .keys
+            .iter()
+            .map(|key| Ok(cast(&batch.columns()[key.column], &key.data_type)?))
+            .collect::<Result<Vec<_>, WriteError>>()?;
+        let rows = converter.convert_columns(&columns)?;
+        let runs = runs(&rows);
+        let mut numbers = Vec::with_capacity(runs.len());
+        for run in &runs {
+            numbers.push(self.number(rows.row(run.start).data(), &columns, run.start)?);
+        }
+        Ok(shares(runs, &numbers))
+    }
+
+    /// What of the batch is stored in the files of a share's partition; nothing is copied where the rows are together.
+    ///
+    /// # Errors
+    /// When an array cannot be taken apart.
+    pub fn stored_rows(&self, batch: &Batch, share: &Share) -> Result<Batch, WriteError> {
+        let columns = self.rest.iter().map(|&index| &batch.columns()[index]);
+        match &share.rows {
+            Selection::Range(range) => {
+                let columns = columns.map(|column| column.slice(range.start, range.len()));
+                self.batch(columns.collect(), range.len())
+            }
+            Selection::Picked(rows) => {
+                let picked = UInt32Array::from(rows.clone());
+                let columns = columns.map(|column| take(column, &picked, None));
+                self.batch(columns.collect::<Result<_, _>>()?, rows.len())
+            }
+        }
+    }
+
+    /// The number of the only partition there is without partition columns.
+    pub fn whole(&mut self) -> Result<usize, WriteError> {
+        self.number(&[], &[], 0)
+    }
+
+    fn batch(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<Batch, WriteError> {
+        // The types are those of the batch, which may be other layouts than the schema's.
+        let fields = self.stored.fields().iter().zip(&columns).map(|(field, column)| {
+            if field.data_type() == column.data_type() {
+                Arc::clone(field)
+            } else {
+                Arc::new(field.as_ref().clone().with_data_type(column.data_type().clone()))
+            }
+        });
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        Batch::new(schema, columns, rows)
+    }
+
+    /// The number of the partition with this key, whose values stand in `columns` at `row`.
+    fn number(&mut self, key: &[u8], columns: &[ArrayRef], row: usize) -> Result<usize, WriteError> {
+        if let Some(number) = self.numbers.get(key) {
+            return Ok(*number);
+        }
+        let mut values = Vec::with_capacity(columns.len());
+        let mut folder = PathBuf::new();
+        for (key, column) in self.keys.iter().zip(columns) {
+            let value = hive::text(column, row)?.filter(|value| !value.is_empty());
+            folder.push(hive::folder(&key.name, value.as_deref()));
+            values.push((key.name.clone(), value));
+        }
+        let next = self.partitions.len();
+        let number = *self.folders.entry(folder.clone()).or_insert(next);
+        if number == next {
+            self.partitions.push(Partition { folder, values });
+        }
+        self.numbers.insert(key.into(), number);
+        Ok(number)
+    }
+}
+
+fn key(schema: &Schema, name: &str) -> Result<Key, WriteError> {
+    let Some((column, field)) = schema.fields().find(name) else {
+        let names: Vec<_> = schema
+            .fields()
+            .iter()
+            .map(|field| format!("{:?}", field.name()))
+            .collect();
+        return Err(WriteError::Option(format!(
+            "partition_by names {name:?}, which the schema does not have: its columns are {}",
+            names.join(", ")
+        )));
+    };
+    let data_type = comparable(field.data_type());
+    if hive::can_name(&data_type) {
+        return Ok(Key {
+            name: name.into(),
+            column,
+            data_type,
+        });
+    }
+    Err(WriteError::Option(format!(
+        "partition_by names {name:?}, which is {}: folders can be named after integers, booleans, strings, dates, \
+         timestamps and decimals",
+        field.data_type()
+    )))
+}
+
+/// The form in which values of a type are compared.
+fn comparable(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Dictionary(_, values) => comparable(values),
+        DataType::RunEndEncoded(_, values) => comparable(values.data_type()),
+        DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
+        other => other.clone(),
+    }
+}
+
+/// Stretches of rows with equal keys.
+fn runs(rows: &Rows) -> Vec<Range<usize>> {
+    let mut runs = Vec::new();
+    let mut start = 0;
+    for row in 1..rows.num_rows() {
+        if rows.row(row) != rows.row(start) {
+            runs.push(start..row);
+            start = row;
+        }
+    }
+    if rows.num_rows() > 0 {
+        runs.push(start..rows.num_rows());
+    }
+    runs
+}
+
+/// Runs of one partition gathered, in the order of their first rows.
+fn shares(runs: Vec<Range<usize>>, numbers: &[usize]) -> Vec<Share> {
+    let mut places: HashMap<usize, usize> = HashMap::new();
+    let mut shares: Vec<Share> = Vec::new();
+    for (run, &partition) in runs.into_iter().zip(numbers) {
+        let place = *places.entry(partition).or_insert(shares.len());
+        match shares.get_mut(place) {
+            Some(share) => share.rows.add(run),
+            None => shares.push(Share {
+                partition,
+                rows: Selection::Range(run),
+            }),
+        }
+    }
+    shares
+}
+
+impl Selection {
+    fn add(&mut self, run: Range<usize>) {
+        if let Self::Range(range) = self {
+            *self = Self::Picked(indices(range.clone()).collect());
+        }
+        if let Self::Picked(picked) = self {
+            picked.extend(indices(run));
+        }
+    }
+}
+
+/// A window has far fewer rows than 2³².
+#[expect(clippy::cast_possible_truncation, reason = "the window bounds it")]
+fn indices(range: Range<usize>) -> impl Iterator<Item = u32> {
+    range.map(|row| row as u32)
+}

@@ -1,0 +1,255 @@
+//! Staged files moved to where readers look, all of them or none.
+//!
+//! A failure half-way is undone. A process that is killed half-way leaves what it had moved: a folder of files has no
+//! one name to switch. The window is that of a few renames, because everything slow was done before.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use parquet_writer::WriteError;
+use tempfile::TempPath;
+
+use crate::options::Existing;
+use crate::staging::Staging;
+use crate::template::{SUFFIX, Template};
+
+/// A file that is finished.
+#[derive(Debug)]
+pub(crate) struct Staged<'a> {
+    /// Where it waits.
+    pub from: &'a Path,
+    /// Its folder below the dataset's own.
+    pub folder: &'a Path,
+}
+
+/// What publishing needs to know of the dataset.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Target<'a> {
+    pub root: &'a Path,
+    pub template: &'a Template,
+    pub existing: Existing,
+    pub durable: bool,
+}
+
+/// Refuses a folder that this dataset must not go into.
+///
+/// # Errors
+/// [`WriteError::Io`] when there is something in it and `existing` is `error`; [`WriteError::Option`] for a Delta
+/// table, whose log knows its files by name.
+pub(crate) fn check_folder(target: Target<'_>) -> Result<(), WriteError> {
+    let with_path = |error| WriteError::io(target.root, error);
+    let entries = match fs::read_dir(target.root) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(with_path)?,
+    };
+    for entry in entries {
+        let name = entry.map_err(with_path)?.file_name();
+        if name == "_delta_log" {
+            return Err(WriteError::Option(format!(
+                "{} is a Delta table: files beside its log are not part of it. Choose another folder",
+                target.root.display()
+            )));
+        }
+        let hidden = name.as_encoded_bytes().first() == Some(&b'.');
+        if target.existing == Existing::Error && !hidden {
+            return Err(with_path(io::Error::from(io::ErrorKind::AlreadyExists)));
+        }
+    }
+    Ok(())
+}
+
+/// Moves all files to their names and returns those, in the order of `files`.
+///
+/// # Errors
+/// [`WriteError::Io`] with the path it was about; everything is as it was before then.
+pub(crate) fn publish(
+    files: &[Staged<'_>],
+    target: Target<'_>,
+    staging: &mut Staging,
+) -> Result<Vec<PathBuf>, WriteError> {
+    let mut moves = Moves::default();
+    match moves.all(files, target, staging) {
+        Ok(paths) => {
+            let emptied = moves.old_folders(target.root);
+            moves.done.clear();
+            for folder in emptied {
+                // A folder that still holds something stays.
+                let _ = fs::remove_dir(folder);
+            }
+            Ok(paths)
+        }
+        Err(error) => {
+            moves.undo();
+            Err(error)
+        }
+    }
+}
+
+enum Move {
+    MadeFolder(PathBuf),
+    Published(PathBuf),
+    SetAside { from: PathBuf, to: PathBuf },
+}
+
+/// What was done so far, so that it can be undone.
+#[derive(Default)]
+struct Moves {
+    done: Vec<Move>,
+    next_numbers: HashMap<PathBuf, u64>,
+}
+
+impl Moves {
+    fn all(
+        &mut self,
+        files: &[Staged<'_>],
+        target: Target<'_>,
+        staging: &mut Staging,
+    ) -> Result<Vec<PathBuf>, WriteError> {
+        match target.existing {
+            // Again, because somebody else may have been quicker.
+            Existing::Error => check_folder(target)?,
+            Existing::Overwrite => self.set_aside(target.root, staging)?,
+            Existing::Append => {}
+        }
+        let paths = files
+            .iter()
+            .map(|file| self.place(file, target))
+            .collect::<Result<Vec<_>, _>>()?;
+        if target.durable {
+            self.sync(target.root)?;
+        }
+        Ok(paths)
+    }
+
+    /// Moves the data files that are there out of sight.
+    fn set_aside(&mut self, root: &Path, staging: &mut Staging) -> Result<(), WriteError> {
+        for from in data_files(root)? {
+            let with_path = |error| WriteError::io(&from, error);
+            let to = staging.next_path().map_err(with_path)?;
+            fs::rename(&from, &to).map_err(with_path)?;
+            self.done.push(Move::SetAside { from, to });
+        }
+        Ok(())
+    }
+
+    fn place(&mut self, file: &Staged<'_>, target: Target<'_>) -> Result<PathBuf, WriteError> {
+        let folder = target.root.join(file.folder);
+        self.make_folders(target.root, file.folder)?;
+        let mut number = match self.next_numbers.get(&folder) {
+            Some(next) => *next,
+            None if target.existing == Existing::Append => next_number(&folder, target.template)?,
+            None => 0,
+        };
+        let mut staged =
+            TempPath::try_from_path(file.from).map_err(|error| WriteError::io(&folder, error))?;
+        let path = loop {
+            let path = folder.join(target.template.name(number));
+            number += 1;
+            match staged.persist_noclobber(&path) {
+                Ok(()) => break path,
+                // Another writer appends too and took the number.
+                Err(failed)
+                    if failed.error.kind() == io::ErrorKind::AlreadyExists
+                        && target.existing == Existing::Append =>
+                {
+                    staged = failed.path;
+                }
+                Err(failed) => return Err(WriteError::io(path, failed.error)),
+            }
+        };
+        self.done.push(Move::Published(path.clone()));
+        self.next_numbers.insert(folder, number);
+        Ok(path)
+    }
+
+    fn make_folders(&mut self, root: &Path, below: &Path) -> Result<(), WriteError> {
+        let mut folder = root.to_path_buf();
+        for part in below {
+            folder.push(part);
+            match fs::create_dir(&folder) {
+                Ok(()) => self.done.push(Move::MadeFolder(folder.clone())),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(WriteError::io(folder, error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Syncs every folder that got an entry.
+    fn sync(&self, root: &Path) -> Result<(), WriteError> {
+        let mut folders = BTreeSet::from([root]);
+        for done in &self.done {
+            let (Move::MadeFolder(path) | Move::Published(path) | Move::SetAside { from: path, .. }) = done;
+            folders.extend(path.parent());
+        }
+        folders.into_iter().try_for_each(|folder| {
+            File::open(folder)
+                .and_then(|folder| folder.sync_all())
+                .map_err(|error| WriteError::io(folder, error))
+        })
+    }
+
+    /// The folders below `root` that lost files, the deepest first.
+    fn old_folders(&self, root: &Path) -> Vec<PathBuf> {
+        let mut folders = BTreeSet::new();
+        for done in &self.done {
+            if let Move::SetAside { from, .. } = done {
+                let above = from.ancestors().skip(1).take_while(|folder| *folder != root);
+                folders.extend(above.map(Path::to_path_buf));
+            }
+        }
+        folders.into_iter().rev().collect()
+    }
+
+    /// Takes everything back, the last first. What cannot be taken back stays: there is nobody else to tell.
+    fn undo(&mut self) {
+        while let Some(done) = self.done.pop() {
+            let _ = match done {
+                Move::MadeFolder(path) => fs::remove_dir(path),
+                Move::Published(path) => fs::remove_file(path),
+                Move::SetAside { from, to } => fs::rename(to, from),
+            };
+        }
+    }
+}
+
+/// The number after the highest in the folder.
+fn next_number(folder: &Path, template: &Template) -> Result<u64, WriteError> {
+    let with_path = |error| WriteError::io(folder, error);
+    let mut next = 0;
+    for entry in fs::read_dir(folder).map_err(with_path)? {
+        let name = entry.map_err(with_path)?.file_name();
+        if let Some(number) = name.to_str().and_then(|name| template.number(name)) {
+            next = next.max(number.saturating_add(1));
+        }
+    }
+    Ok(next)
+}
+
+/// Every data file below `root`: readers skip what begins with a dot or an underscore, and so does this.
+fn data_files(root: &Path) -> Result<Vec<PathBuf>, WriteError> {
+    let mut files = Vec::new();
+    let mut folders = vec![root.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        let with_path = |error| WriteError::io(&folder, error);
+        for entry in fs::read_dir(&folder).map_err(with_path)? {
+            let entry = entry.map_err(with_path)?;
+            let name = entry.file_name();
+            let bytes = name.as_encoded_bytes();
+            if bytes.starts_with(b".") || bytes.starts_with(b"_") {
+                continue;
+            }
+            // Symbolic links are neither: what they lead to belongs to somebody else.
+            let kind = entry.file_type().map_err(with_path)?;
+            if kind.is_dir() {
+                folders.push(entry.path());
+            } else if kind.is_file() && bytes.ends_with(SUFFIX.as_bytes()) {
+                files.push(entry.path());
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}

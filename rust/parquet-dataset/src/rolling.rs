@@ -1,0 +1,160 @@
+//! When a file is full.
+//!
+//! A file is looked at between steps of its rows. How long a step is follows from what is in the file, never from how
+//! the rows were cut into batches. Pages that are not finished count as they are before compression, so that a file is
+//! closed too early rather than too late.
+
+use parquet_writer::Size;
+
+/// Rows of the shortest step, and of a row group's units.
+const STEP_ROWS: u64 = 1024;
+/// Rows that encodings are chosen from: nothing is known of a file's size before them.
+const FIRST_ROWS: u64 = 2048;
+/// Rows of the longest step.
+const MOST_STEP_ROWS: u64 = 64 << 10;
+/// Value bytes that end a step early.
+const STEP_BYTES: u64 = 4 << 20;
+/// What the footer holds of a column chunk: its metadata and statistics.
+const CHUNK_FOOTER_BYTES: u64 = 512;
+/// What the page indexes hold of a page, with bounds of up to 64 bytes each, and with those of a number.
+const TEXT_PAGE_BYTES: u64 = 160;
+const NUMBER_PAGE_BYTES: u64 = 40;
+/// Rows of a page at most.
+const PAGE_ROWS: u64 = 20_000;
+
+/// The rows that may be written before the file is looked at again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub rows: u64,
+    /// Value bytes that end it before.
+    pub weight: u64,
+}
+
+/// The rows that a file has got.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Rows {
+    pub count: u64,
+    /// Bytes of their values of changing length.
+    pub weight: u64,
+}
+
+impl Rows {
+    /// How heavy a row of these is, for a thousand of what one of `all` is; a thousand at least.
+    fn heavier_than(self, all: Self) -> u64 {
+        let ours = u128::from(self.weight) * u128::from(all.count) * 1000;
+        let theirs = u128::from(all.weight) * u128::from(self.count);
+        u64::try_from(ours / theirs.max(1)).unwrap_or(u64::MAX).max(1000)
+    }
+}
+
+/// The limits of a file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rolling {
+    pub max_bytes: Option<u64>,
+    pub columns: u64,
+    /// Bytes of a page before compression.
+    pub page_bytes: u64,
+}
+
+impl Rolling {
+    /// The next step of a file of these rows, of which `last` came in the last step; `None` when it is full.
+    pub fn next(&self, size: Size, rows: Rows, last: Rows) -> Option<Step> {
+        let Some(limit) = self.max_bytes else {
+            return Some(Step {
+                rows: u64::MAX,
+                weight: u64::MAX,
+            });
+        };
+        if rows.count == 0 {
+            return Some(Step {
+                rows: FIRST_ROWS,
+                weight: STEP_BYTES,
+            });
+        }
+        let footer = self.footer(size.row_groups as u64, rows);
+        let encoded = size.written + size.open;
+        let per_thousand = encoded.saturating_mul(last.heavier_than(rows)) / size.rows.max(1);
+        let waiting = per_thousand.saturating_mul(rows.count - size.rows) / 1000;
+        let shortest = (per_thousand.saturating_mul(STEP_ROWS) / 1000).min(STEP_BYTES);
+        let left = limit.checked_sub(encoded + footer + waiting + shortest)?;
+        let affordable = left.saturating_mul(1000) / per_thousand.max(1) / 4;
+        Some(Step {
+            rows: (affordable / STEP_ROWS * STEP_ROWS).clamp(STEP_ROWS, MOST_STEP_ROWS),
+            weight: (left / 2).max(STEP_BYTES),
+        })
+    }
+
+    /// At least what the footer and the page indexes will be.
+    fn footer(&self, row_groups: u64, rows: Rows) -> u64 {
+        // Pages are closed at three quarters of their size.
+        let page = (self.page_bytes * 3 / 4).max(1);
+        let texts = rows.weight / page + self.columns * (rows.count / PAGE_ROWS + row_groups);
+        let numbers = rows.count * self.columns * 8 / page;
+        let chunks = self.columns * row_groups;
+        chunks * CHUNK_FOOTER_BYTES + texts * TEXT_PAGE_BYTES + numbers * NUMBER_PAGE_BYTES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rolling(max_bytes: u64) -> Rolling {
+        Rolling {
+            max_bytes: Some(max_bytes),
+            columns: 4,
+            page_bytes: 256 << 10,
+        }
+    }
+
+    fn size(written: u64, rows: u64) -> Size {
+        Size {
+            written,
+            open: 0,
+            rows,
+            row_groups: 1,
+        }
+    }
+
+    fn rows(count: u64, weight: u64) -> Rows {
+        Rows { count, weight }
+    }
+
+    #[test]
+    fn a_file_takes_its_first_rows_whatever_the_limit() {
+        let none = Rows::default();
+        assert_eq!(rolling(1).next(size(4, 0), none, none).unwrap().rows, FIRST_ROWS);
+    }
+
+    #[test]
+    fn steps_grow_shorter_towards_the_limit() {
+        let rolling = rolling(100 << 20);
+        let mut last = u64::MAX;
+        for percent in 1..=100 {
+            let (bytes, count) = (percent << 20, percent * 10_000);
+            let Some(step) = rolling.next(size(bytes, count), rows(count, bytes), rows(10_000, 1 << 20))
+            else {
+                assert!(bytes > 95 << 20, "full at {bytes} bytes");
+                return;
+            };
+            assert!(step.rows <= last);
+            last = step.rows;
+        }
+        panic!("the file was never full");
+    }
+
+    #[test]
+    fn heavy_rows_end_a_step_before_they_overrun_the_file() {
+        let heavy = rows(4, 4 << 20);
+        let step = rolling(16 << 20).next(size(4 << 20, 4), heavy, heavy).unwrap();
+        assert!(step.weight <= 8 << 20);
+    }
+
+    #[test]
+    fn rows_that_grow_heavier_fill_a_file_sooner() {
+        let rolling = rolling(16 << 20);
+        let (size, all) = (size(14 << 20, 14_000), rows(14_000, 14 << 20));
+        assert!(rolling.next(size, all, rows(1_000, 1 << 20)).is_some());
+        assert!(rolling.next(size, all, rows(1_000, 2 << 20)).is_none());
+    }
+}

@@ -1,0 +1,39 @@
+//! Whether a batch can be written, asked before anything of it is.
+
+use arrow_schema::SchemaRef;
+
+use crate::batch::Batch;
+use crate::error::Result;
+use crate::normalize;
+use crate::options::WriterOptions;
+use crate::schema::FileSchema;
+
+/// What a writer of one schema and some options takes. Who spreads a batch over several writers asks this first, or
+/// the batch would be refused after a part of it was written.
+pub struct Fit(FileSchema);
+
+impl Fit {
+    /// # Errors
+    /// [`crate::WriteError::Schema`] names the column that Parquet cannot hold.
+    pub fn new(schema: SchemaRef, options: &WriterOptions) -> Result<Self> {
+        FileSchema::new(schema, options.timestamps).map(Self)
+    }
+
+    /// Checks that batches of `schema` have the same names, order and logical types.
+    ///
+    /// # Errors
+    /// [`crate::WriteError::Schema`] names the first difference.
+    pub fn accept(&self, schema: &SchemaRef) -> Result<()> {
+        self.0.check(schema)
+    }
+
+    /// Checks that [`crate::FileWriter::write`] would not refuse any row of `batch`.
+    ///
+    /// # Errors
+    /// [`crate::WriteError::Schema`] names what does not fit.
+    pub fn check(&self, batch: &Batch) -> Result<()> {
+        self.accept(&batch.schema)?;
+        self.0.check_nulls(&batch.columns)?;
+        normalize::with_stored_times(&batch.columns, &self.0).map(|_| ())
+    }
+}
