@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Self, Unpack
 
-    from spillway.rows import Extra, OnError, ReadableFile
-
     from spillway.destinations import ArrowFileSystem, FsspecFileSystem
+    from spillway.rows import Extra, OnError, ReadableFile
 
 __all__ = [
     "ArrowArray",
@@ -77,6 +76,7 @@ class WriterKeywords(TypedDict, total=False):
     row_group_rows: int
     row_group_bytes: int
     page_bytes: int
+    threads: int
     dictionary: bool | Mapping[str | tuple[str, ...], bool]
     compatibility: Compatibility
     timestamps: Timestamps
@@ -97,6 +97,8 @@ class WriterOptions:
             every few thousand rows, or sooner when rows are heavy.
         page_bytes: Bytes of a data page before compression. A page is larger only when one value is larger
             than an eighth of it.
+        threads: Threads that encode columns, the caller's among them. The file is the same, bit for bit, with
+            any number of them.
         dictionary: ``False`` forbids dictionaries, a mapping forbids them by column. A key is a column's
             dotted path as Parquet has it (``"tags.list.element"``), or a tuple of its parts where names have
             dots. Columns that are not named get a dictionary where a sample says that it pays.
@@ -126,6 +128,7 @@ class WriterOptions:
     row_group_rows: int = 1_048_576
     row_group_bytes: int = 128 << 20
     page_bytes: int = 256 << 10
+    threads: int = 1
     dictionary: bool | Mapping[str | tuple[str, ...], bool] = True
     compatibility: Compatibility = "modern"
     timestamps: Timestamps = "keep"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import os
 import re
 import shutil
@@ -150,3 +152,19 @@ def test_help_does_not_wait_for_heavy_imports() -> None:
     modules = output(sys.executable, "-c", code)
     heavy = {"pyarrow", "polars", "duckdb", "pyspark", "matplotlib", "numpy", "pandas", "scipy"}
     assert not heavy & set(re.findall(r"'(\w+)'", modules))
+
+
+def test_the_readme_shows_the_reference_run() -> None:
+    done = subprocess.run(
+        [sys.executable, "docs/render.py", "--check"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", ["writer", "dataset_writer", "rows", "inspection"])
+def test_examples_in_docstrings_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    module = importlib.import_module(f"spillway.{name}")
+    flags = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
+    failed, _ = doctest.testmod(module, optionflags=flags)
+    assert failed == 0

@@ -8,7 +8,7 @@ import io
 import threading
 import time
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import arro3.core
 import duckdb
@@ -19,6 +19,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import spillway
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 COLUMNS: dict[str, list[Any]] = {
     "n": [1, 2, 3],
@@ -203,3 +206,27 @@ def test_threads_that_share_a_writer_lose_no_row(table: pa.Table) -> None:
         for thread in threads:
             thread.join()
     assert pq.read_table(file).sort_by("id").equals(table)
+
+
+def test_keys_under_null_structs_may_name_nothing(tmp_path: Path) -> None:
+    keys = pa.Array.from_buffers(pa.int8(), 3, [None, pa.py_buffer(bytes([0, 99, 1]))])
+    words = pa.DictionaryArray.from_arrays(keys, pa.array(["a", "b"]), safe=False)
+    structs = pa.StructArray.from_arrays([words], names=["word"], mask=pa.array([False, True, False]))
+    spillway.write_parquet(pa.table({"s": structs}), tmp_path / "a.parquet")
+    read = pq.ParquetFile(tmp_path / "a.parquet").read(use_threads=False)
+    assert read["s"].to_pylist() == [{"word": "a"}, None, {"word": "b"}]
+
+
+@pytest.mark.parametrize("kind", ["list", "map"])
+def test_what_lies_outside_a_slice_is_not_converted(kind: str, tmp_path: Path) -> None:
+    seconds = pa.timestamp("s")
+    far = 2**62  # out of range in the milliseconds that Parquet stores
+    if kind == "list":
+        values = pa.array([[far], [1, 2], [far]], pa.list_(seconds))
+    else:
+        values = pa.array([[("a", far)], [("b", 1), ("c", 2)], [("d", far)]], pa.map_(pa.string(), seconds))
+    spillway.write_parquet(pa.table({"x": values.slice(1, 1)}), tmp_path / "a.parquet")
+    read = pq.ParquetFile(tmp_path / "a.parquet").read(use_threads=False)
+    assert len(read["x"][0]) == 2
+    with pytest.raises(spillway.SchemaError, match="out of range"):
+        spillway.write_parquet(pa.table({"x": values}), tmp_path / "b.parquet")

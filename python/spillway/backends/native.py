@@ -47,6 +47,7 @@ class _Sink:
             compression=cast("Codec", settings.codec),
             compression_level=settings.level,
             row_group_rows=settings.row_group_rows,
+            threads=settings.threads,
         )
         self.peak_tracked_bytes = 0
 

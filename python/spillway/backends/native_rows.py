@@ -71,4 +71,5 @@ def _writer(path: Path, schema: pa.Schema, settings: Settings) -> ParquetWriter:
         compression=cast("Codec", settings.codec),
         compression_level=settings.level,
         row_group_rows=settings.row_group_rows,
+        threads=settings.threads,
     )

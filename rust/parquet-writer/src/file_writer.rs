@@ -379,7 +379,7 @@ impl OpenFile {
         let Some(row_group) = &mut self.row_group else {
             return Ok(());
         };
-        row_group.write(run, patience)?;
+        row_group.write(run, options.threads, patience)?;
         self.rows += run.rows as u64;
         let full = run.after.rows >= options.row_group_rows
             || (run.check && row_group.encoded_bytes() >= options.row_group_bytes);

@@ -1,16 +1,18 @@
 //! From the layout a column came in to one that encoders take.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Int32Type, Time32MillisecondType, Time32SecondType, TimestampMicrosecondType, TimestampMillisecondType,
-    TimestampNanosecondType, TimestampSecondType,
+    Int32Type, Int64Type, Time32MillisecondType, Time32SecondType, TimestampMicrosecondType,
+    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
 };
 use arrow_array::{
     Array, ArrayRef, ArrowPrimitiveType, FixedSizeListArray, GenericListArray, MapArray, OffsetSizeTrait,
     PrimitiveArray, StructArray,
 };
+use arrow_buffer::OffsetBuffer;
 use arrow_schema::{DataType, FieldRef, Fields, TimeUnit};
 use arrow_select::take::take;
 
@@ -90,10 +92,7 @@ pub(crate) fn exactly(array: &ArrayRef, target: &DataType) -> Result<ArrayRef> {
         return Ok(Arc::clone(array));
     }
     match (array.data_type(), target) {
-        (DataType::Dictionary(_, _), _) => {
-            let dictionary = array.as_any_dictionary();
-            exactly(&take(dictionary.values(), dictionary.keys(), None)?, target)
-        }
+        (DataType::Dictionary(_, _), _) => exactly(&looked_up(array)?, target),
         (DataType::RunEndEncoded(_, _), _) => exactly(&crate::schema::expand_runs(array)?, target),
         (DataType::Timestamp(_, _), DataType::Timestamp(unit, zone)) => {
             timestamps(array, *unit, zone.clone())
@@ -139,6 +138,17 @@ pub(crate) fn exactly(array: &ArrayRef, target: &DataType) -> Result<ArrayRef> {
     }
 }
 
+/// The values that a dictionary's keys name. Under a null parent a key may name nothing.
+fn looked_up(array: &ArrayRef) -> Result<ArrayRef> {
+    let dictionary = array.as_any_dictionary();
+    let keys = arrow_cast::cast(dictionary.keys(), &DataType::Int64)?;
+    let values = i64::try_from(dictionary.values().len()).unwrap_or(i64::MAX);
+    let named = keys
+        .as_primitive::<Int64Type>()
+        .unary_opt::<_, Int64Type>(|key| (0..values).contains(&key).then_some(key));
+    Ok(take(dictionary.values(), &named, None)?)
+}
+
 fn structs(array: &StructArray, fields: &Fields) -> Result<StructArray> {
     let columns = array
         .columns()
@@ -155,14 +165,25 @@ fn structs(array: &StructArray, fields: &Fields) -> Result<StructArray> {
 }
 
 fn lists<T: OffsetSizeTrait>(list: &GenericListArray<T>, field: &FieldRef) -> Result<ArrayRef> {
-    let values = exactly(list.values(), field.data_type())?;
-    let (offsets, nulls) = (list.offsets().clone(), list.nulls().cloned());
+    let (offsets, range) = from_zero(list.offsets());
+    let values = exactly(&list.values().slice(range.start, range.len()), field.data_type())?;
     Ok(Arc::new(GenericListArray::<T>::try_new(
         Arc::clone(field),
         offsets,
         values,
-        nulls,
+        list.nulls().cloned(),
     )?))
+}
+
+/// Offsets that start at zero, and the elements that the given ones span: a slice leaves those before and behind it out.
+fn from_zero<T: OffsetSizeTrait>(offsets: &OffsetBuffer<T>) -> (OffsetBuffer<T>, Range<usize>) {
+    let (first, last) = (offsets[0], offsets[offsets.len() - 1]);
+    let range = first.as_usize()..last.as_usize();
+    if first == T::zero() {
+        return (offsets.clone(), range);
+    }
+    let moved: Vec<T> = offsets.iter().map(|offset| *offset - first).collect();
+    (OffsetBuffer::new(moved.into()), range)
 }
 
 fn maps(map: &MapArray, field: &FieldRef, sorted: bool) -> Result<ArrayRef> {
@@ -172,13 +193,13 @@ fn maps(map: &MapArray, field: &FieldRef, sorted: bool) -> Result<ArrayRef> {
             field.data_type()
         )));
     };
-    let entries = structs(map.entries(), fields)?;
-    let (offsets, nulls) = (map.offsets().clone(), map.nulls().cloned());
+    let (offsets, range) = from_zero(map.offsets());
+    let entries = structs(&map.entries().slice(range.start, range.len()), fields)?;
     Ok(Arc::new(MapArray::try_new(
         Arc::clone(field),
         offsets,
         entries,
-        nulls,
+        map.nulls().cloned(),
         sorted,
     )?))
 }

@@ -13,6 +13,7 @@ pub const DEFAULT_PAGE_BYTES: i64 = 256 << 10;
 
 const MAX_ROW_GROUP_ROWS: i64 = i32::MAX as i64;
 const MAX_PAGE_BYTES: i64 = 512 << 20;
+const MAX_THREADS: i64 = 1024;
 
 /// A compression codec, by Parquet's own name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,6 +93,8 @@ pub struct OptionInput {
     pub row_group_bytes: i64,
     /// Bytes of a page before compression.
     pub page_bytes: i64,
+    /// Threads that encode columns, the caller's among them.
+    pub threads: i64,
     /// Where the dictionary encoding may be chosen.
     pub dictionary: DictionaryRule,
     /// `modern` or `v1`.
@@ -112,6 +115,7 @@ impl Default for OptionInput {
             row_group_rows: DEFAULT_ROW_GROUP_ROWS,
             row_group_bytes: DEFAULT_ROW_GROUP_BYTES,
             page_bytes: DEFAULT_PAGE_BYTES,
+            threads: 1,
             dictionary: DictionaryRule::All(true),
             compatibility: "modern".into(),
             timestamps: "keep".into(),
@@ -128,6 +132,7 @@ pub struct WriterOptions {
     pub(crate) row_group_rows: usize,
     pub(crate) row_group_bytes: u64,
     pub(crate) page_bytes: usize,
+    pub(crate) threads: usize,
     pub(crate) dictionary: DictionaryRule,
     pub(crate) compatibility: Compatibility,
     pub(crate) timestamps: Timestamps,
@@ -147,6 +152,7 @@ impl WriterOptions {
             row_group_rows: within("row_group_rows", input.row_group_rows, MAX_ROW_GROUP_ROWS)?,
             row_group_bytes: within("row_group_bytes", input.row_group_bytes, i64::MAX)? as u64,
             page_bytes: within("page_bytes", input.page_bytes, MAX_PAGE_BYTES)?,
+            threads: within("threads", input.threads, MAX_THREADS)?,
             dictionary: dictionary(input.dictionary)?,
             compatibility: named(
                 "compatibility",

@@ -1,5 +1,7 @@
 //! The row group being written.
 
+use std::panic::resume_unwind;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use parquet::file::writer::SerializedFileWriter;
@@ -59,9 +61,14 @@ impl RowGroup {
     }
 
     /// Encodes rows column by column, so that a column's dictionary stays in the cache.
-    pub fn write(&mut self, run: &Run, patience: &mut Patience<'_>) -> Result<()> {
-        for (encoder, column) in self.encoders.iter_mut().zip(&run.columns) {
-            encoder.write(column, &run.ends)?;
+    pub fn write(&mut self, run: &Run, threads: usize, patience: &mut Patience<'_>) -> Result<()> {
+        if threads == 1 {
+            for (encoder, column) in self.encoders.iter_mut().zip(&run.columns) {
+                encoder.write(column, &run.ends)?;
+                patience.check()?;
+            }
+        } else {
+            write_on_threads(&mut self.encoders, run, threads)?;
             patience.check()?;
         }
         self.position = run.after;
@@ -88,4 +95,32 @@ impl RowGroup {
         row_group.close()?;
         Ok(())
     }
+}
+
+/// Encodes each column on the next thread that is free, those that brought the most bytes so far first. No encoder knows
+/// of another, so that the bytes do not depend on who encodes what.
+fn write_on_threads(encoders: &mut [Box<dyn FieldEncoder>], run: &Run, threads: usize) -> Result<()> {
+    let mut tasks: Vec<_> = encoders.iter_mut().zip(&run.columns).collect();
+    tasks.sort_by_key(|(encoder, _)| encoder.encoded_bytes());
+    let threads = threads.min(tasks.len());
+    let tasks = Mutex::new(tasks);
+    let work = || {
+        loop {
+            let task = tasks.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let Some((encoder, column)) = task else {
+                return Ok(());
+            };
+            encoder.write(column, &run.ends)?;
+        }
+    };
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads)
+            .map(|_| std::thread::Builder::new().spawn_scoped(scope, work))
+            .collect::<std::io::Result<_>>()?;
+        let mine = work();
+        let theirs = others
+            .into_iter()
+            .map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        theirs.fold(mine, Result::and)
+    })
 }
