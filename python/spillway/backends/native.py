@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from spillway.backends.protocol import Codec, Mode, Settings
 
-__all__ = ["Native"]
+__all__ = ["Native", "open_writer"]
 
 
 class Native:
@@ -29,7 +29,7 @@ class Native:
         return __version__
 
     def open(self, path: Path, schema: pa.Schema, settings: Settings) -> _Sink:
-        self._last = _Sink(path, schema, settings)
+        self._last = _Sink(open_writer(path, schema, settings))
         return self._last
 
     def peak_account(self) -> dict[str, int]:
@@ -39,16 +39,21 @@ class Native:
         return {"peak_tracked_bytes": self._last.peak_tracked_bytes}
 
 
+def open_writer(path: Path, schema: pa.Schema, settings: Settings) -> ParquetWriter:
+    """The writer that a cell asks for."""
+    return ParquetWriter(
+        path,
+        schema,
+        compression=cast("Codec", settings.codec),
+        compression_level=settings.level,
+        row_group_rows=settings.row_group_rows,
+        threads=settings.threads,
+    )
+
+
 class _Sink:
-    def __init__(self, path: Path, schema: pa.Schema, settings: Settings) -> None:
-        self._writer = ParquetWriter(
-            path,
-            schema,
-            compression=cast("Codec", settings.codec),
-            compression_level=settings.level,
-            row_group_rows=settings.row_group_rows,
-            threads=settings.threads,
-        )
+    def __init__(self, writer: ParquetWriter) -> None:
+        self._writer = writer
         self.peak_tracked_bytes = 0
 
     def write(self, data: pa.RecordBatch | pa.Table) -> None:

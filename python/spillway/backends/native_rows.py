@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from spillway import ParquetWriter, __version__
+from spillway import __version__
+from spillway.backends.native import open_writer
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pyarrow as pa
 
-    from spillway.backends.protocol import Codec, Mode, Settings
+    from spillway import ParquetWriter
+    from spillway.backends.protocol import Mode, Settings
 
 __all__ = ["NativeNdjson", "NativeRows"]
 
@@ -26,7 +28,7 @@ class NativeRows:
         return __version__
 
     def open(self, path: Path, schema: pa.Schema, settings: Settings) -> _Rows:
-        return _Rows(_writer(path, schema, settings))
+        return _Rows(open_writer(path, schema, settings))
 
 
 class NativeNdjson:
@@ -39,7 +41,7 @@ class NativeNdjson:
         return __version__
 
     def open(self, path: Path, schema: pa.Schema, settings: Settings) -> _Lines:
-        return _Lines(_writer(path, schema, settings))
+        return _Lines(open_writer(path, schema, settings))
 
 
 class _Rows:
@@ -62,14 +64,3 @@ class _Lines:
 
     def close(self) -> None:
         self._writer.close()
-
-
-def _writer(path: Path, schema: pa.Schema, settings: Settings) -> ParquetWriter:
-    return ParquetWriter(
-        path,
-        schema,
-        compression=cast("Codec", settings.codec),
-        compression_level=settings.level,
-        row_group_rows=settings.row_group_rows,
-        threads=settings.threads,
-    )
