@@ -26,6 +26,7 @@ __all__ = [
     "ColumnResult",
     "Compatibility",
     "Compression",
+    "Encoding",
     "ParquetWriter",
     "Timestamps",
     "WriteResult",
@@ -38,6 +39,16 @@ __all__ = [
 Compression = Literal["zstd", "snappy", "lz4", "gzip", "brotli", "uncompressed"]
 Compatibility = Literal["modern", "v1"]
 Timestamps = Literal["keep", "us"]
+Encoding = Literal[
+    "auto",
+    "dictionary",
+    "plain",
+    "rle",
+    "delta_binary_packed",
+    "delta_length_byte_array",
+    "delta_byte_array",
+    "byte_stream_split",
+]
 
 
 class ArrowStream(Protocol):
@@ -78,6 +89,7 @@ class WriterKeywords(TypedDict, total=False):
     page_bytes: int
     threads: int
     dictionary: bool | Mapping[str | tuple[str, ...], bool]
+    encoding: Encoding | Mapping[str | tuple[str, ...], Encoding]
     compatibility: Compatibility
     timestamps: Timestamps
     durable: bool
@@ -102,6 +114,9 @@ class WriterOptions:
         dictionary: ``False`` forbids dictionaries, a mapping forbids them by column. A key is a column's
             dotted path as Parquet has it (``"tags.list.element"``), or a tuple of its parts where names have
             dots. Columns that are not named get a dictionary where a sample says that it pays.
+        encoding: ``"auto"`` takes for each column what costs least on a sample of it. A name (Parquet's own,
+            in lower case) is taken as it is, for all columns or by column; it must suit their types.
+            Not every reader knows every encoding: Spark's vectorized reader refuses ``"byte_stream_split"``.
         compatibility: ``"modern"`` uses encodings that Spark, pyarrow, polars, DuckDB and arrow-rs read;
             ``"v1"`` only PLAIN and dictionaries.
         timestamps: ``"us"`` stores every timestamp in microseconds, rounded down, as Spark and Delta want.
@@ -130,6 +145,7 @@ class WriterOptions:
     page_bytes: int = 256 << 10
     threads: int = 1
     dictionary: bool | Mapping[str | tuple[str, ...], bool] = True
+    encoding: Encoding | Mapping[str | tuple[str, ...], Encoding] = "auto"
     compatibility: Compatibility = "modern"
     timestamps: Timestamps = "keep"
     durable: bool = False

@@ -9,7 +9,8 @@ use arrow_schema::SchemaRef;
 use object_sink::{ObjectSink, Target};
 use parquet_writer::sink::{self, Sink, Stream};
 use parquet_writer::{
-    Batch, DictionaryRule, FileWriter, OptionInput, Progress, WriteError, WriteResult, WriterOptions,
+    Batch, DictionaryRule, EncodingRule, FileWriter, OptionInput, Progress, WriteError, WriteResult,
+    WriterOptions,
 };
 use pyo3::exceptions::{PyTypeError, PyUnicodeError};
 use pyo3::prelude::*;
@@ -32,6 +33,7 @@ pub(crate) struct Options<'py> {
     page_bytes: i64,
     threads: i64,
     dictionary: Bound<'py, PyAny>,
+    encoding: Bound<'py, PyAny>,
     compatibility: String,
     timestamps: String,
     durable: bool,
@@ -48,6 +50,7 @@ impl Options<'_> {
             page_bytes: self.page_bytes,
             threads: self.threads,
             dictionary: dictionary_rule(&self.dictionary)?,
+            encoding: encoding_rule(&self.encoding)?,
             compatibility: self.compatibility,
             timestamps: self.timestamps,
             durable: self.durable,
@@ -74,18 +77,35 @@ fn dictionary_rule(value: &Bound<'_, PyAny>) -> PyResult<DictionaryRule> {
     if let Ok(all) = value.extract::<bool>() {
         return Ok(DictionaryRule::All(all));
     }
-    let columns = value.cast::<PyMapping>().map_err(|_| {
-        PyTypeError::new_err("dictionary must be True, False or a mapping from column paths to bool")
-    })?;
+    let wrong = "dictionary must be True, False or a mapping from column paths to bool";
+    Ok(DictionaryRule::Columns(by_column(value, wrong)?))
+}
+
+fn encoding_rule(value: &Bound<'_, PyAny>) -> PyResult<EncodingRule> {
+    if let Ok(all) = value.extract::<String>() {
+        return Ok(EncodingRule::All(all));
+    }
+    let wrong = "encoding must be the name of an encoding or a mapping from column paths to names";
+    Ok(EncodingRule::Columns(by_column(value, wrong)?))
+}
+
+/// A mapping from dotted paths, or tuples of their parts.
+fn by_column<T>(value: &Bound<'_, PyAny>, wrong: &'static str) -> PyResult<Vec<(Vec<String>, T)>>
+where
+    T: for<'a, 'py> FromPyObject<'a, 'py, Error = PyErr>,
+{
+    let columns = value
+        .cast::<PyMapping>()
+        .map_err(|_| PyTypeError::new_err(wrong))?;
     let parts = |key: Bound<'_, PyAny>| match key.cast::<PyString>() {
         Ok(path) => Ok(vec![path.extract()?]),
         Err(_) => key.extract::<Vec<String>>(),
     };
     let rule = columns.items()?.iter().map(|item| {
-        let (key, allowed) = item.extract::<(Bound<'_, PyAny>, bool)>()?;
-        Ok((parts(key)?, allowed))
+        let (key, value) = item.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
+        Ok((parts(key)?, value.extract::<T>()?))
     });
-    Ok(DictionaryRule::Columns(rule.collect::<PyResult<_>>()?))
+    rule.collect()
 }
 
 /// Raises `OptionError` unless every option has a value that is accepted.

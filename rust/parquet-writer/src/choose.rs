@@ -3,14 +3,14 @@
 mod evidence;
 mod sample;
 
-use parquet::basic::{Compression, Encoding};
+use parquet::basic::{Compression, Encoding, Type};
 use parquet::file::properties::{
     EnabledStatistics, WriterProperties, WriterPropertiesBuilder, WriterVersion,
 };
-use parquet::schema::types::{ColumnPath, SchemaDescriptor};
+use parquet::schema::types::{ColumnDescriptor, ColumnPath, SchemaDescriptor};
 
 use crate::error::{Result, WriteError};
-use crate::options::{DictionaryRule, WriterOptions};
+use crate::options::{Compatibility, DictionaryRule, EncodingRule, NamedEncoding, WriterOptions};
 
 pub(crate) use evidence::Chooser;
 
@@ -31,11 +31,88 @@ pub(crate) struct Choice {
 
 /// Which leaf columns may have a dictionary.
 pub(crate) fn dictionary_allowed(parquet: &SchemaDescriptor, rule: &DictionaryRule) -> Result<Vec<bool>> {
-    let columns = match rule {
-        DictionaryRule::All(allowed) => return Ok(vec![*allowed; parquet.num_columns()]),
-        DictionaryRule::Columns(columns) => columns,
+    match rule {
+        DictionaryRule::All(allowed) => Ok(vec![*allowed; parquet.num_columns()]),
+        DictionaryRule::Columns(columns) => by_leaf(parquet, "dictionary", columns, true),
+    }
+}
+
+/// What the caller chose for each leaf column; `None` where a sample decides.
+pub(crate) fn named_choices(
+    parquet: &SchemaDescriptor,
+    options: &WriterOptions,
+) -> Result<Vec<Option<Choice>>> {
+    let names = match &options.encoding {
+        EncodingRule::All(name) => vec![*name; parquet.num_columns()],
+        EncodingRule::Columns(columns) => by_leaf(parquet, "encoding", columns, NamedEncoding::Auto)?,
     };
-    let mut allowed = vec![true; parquet.num_columns()];
+    let columns = parquet.columns().iter().zip(names);
+    columns
+        .map(|(column, name)| named_choice(column, name, options.compatibility))
+        .collect()
+}
+
+fn named_choice(
+    column: &ColumnDescriptor,
+    name: NamedEncoding,
+    compatibility: Compatibility,
+) -> Result<Option<Choice>> {
+    let choice = match name {
+        NamedEncoding::Auto => return Ok(None),
+        NamedEncoding::Dictionary => Choice {
+            dictionary: true,
+            encoding: Encoding::PLAIN,
+        },
+        NamedEncoding::Direct(encoding) => Choice {
+            dictionary: false,
+            encoding,
+        },
+    };
+    let suits = suits(column.physical_type(), choice);
+    if suits && (compatibility == Compatibility::Modern || choice.encoding == Encoding::PLAIN) {
+        return Ok(Some(choice));
+    }
+    let known = NamedEncoding::ALL.iter().find(|(_, other)| *other == name);
+    let asked = known.map_or("", |(name, _)| name);
+    let why = if suits {
+        "compatibility=\"v1\" allows \"plain\" and \"dictionary\" only".into()
+    } else {
+        format!("{} has no such encoding", column.physical_type())
+    };
+    Err(WriteError::Option(format!(
+        "encoding={asked:?} does not suit column {:?}: {why}",
+        column.path().string()
+    )))
+}
+
+/// `Encodings.md`: which types each encoding is for.
+fn suits(kind: Type, choice: Choice) -> bool {
+    if choice.dictionary {
+        return kind != Type::BOOLEAN;
+    }
+    match choice.encoding {
+        Encoding::RLE => kind == Type::BOOLEAN,
+        Encoding::DELTA_BINARY_PACKED => matches!(kind, Type::INT32 | Type::INT64),
+        Encoding::DELTA_LENGTH_BYTE_ARRAY => kind == Type::BYTE_ARRAY,
+        Encoding::DELTA_BYTE_ARRAY => matches!(kind, Type::BYTE_ARRAY | Type::FIXED_LEN_BYTE_ARRAY),
+        Encoding::BYTE_STREAM_SPLIT => {
+            matches!(
+                kind,
+                Type::INT32 | Type::INT64 | Type::FLOAT | Type::DOUBLE | Type::FIXED_LEN_BYTE_ARRAY
+            )
+        }
+        _ => true,
+    }
+}
+
+/// What a mapping from column paths says of each leaf; `otherwise` where it says nothing.
+fn by_leaf<T: Copy>(
+    parquet: &SchemaDescriptor,
+    option: &str,
+    columns: &[(Vec<String>, T)],
+    otherwise: T,
+) -> Result<Vec<T>> {
+    let mut leaves = vec![otherwise; parquet.num_columns()];
     for (key, value) in columns {
         let matching: Vec<_> = (0..parquet.num_columns())
             .filter(|&leaf| is_named(parquet, leaf, key))
@@ -47,16 +124,16 @@ pub(crate) fn dictionary_allowed(parquet: &SchemaDescriptor, rule: &DictionaryRu
                 .map(|column| format!("{:?}", column.path().string()))
                 .collect();
             return Err(WriteError::Option(format!(
-                "dictionary names the column {:?}, which the schema does not have: it has {}",
+                "{option} names the column {:?}, which the schema does not have: it has {}",
                 key.join("."),
                 paths.join(", ")
             )));
         }
         for leaf in matching {
-            allowed[leaf] = *value;
+            leaves[leaf] = *value;
         }
     }
-    Ok(allowed)
+    Ok(leaves)
 }
 
 /// A key of one part is a dotted path; one of several parts names each.

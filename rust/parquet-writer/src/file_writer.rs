@@ -269,7 +269,8 @@ impl Prepared {
     fn new(schema: &SchemaRef, options: &WriterOptions) -> Result<Self> {
         let schema = FileSchema::new(Arc::clone(schema), options.timestamps)?;
         let allowed = choose::dictionary_allowed(&schema.parquet, &options.dictionary)?;
-        let chooser = Chooser::new(allowed, options);
+        let named = choose::named_choices(&schema.parquet, options)?;
+        let chooser = Chooser::new(allowed, &named, options);
         let metadata = key_values(&schema.stored, &options.metadata);
         Ok(Self {
             schema,

@@ -28,7 +28,7 @@ pub use file_writer::{FileWriter, Progress, Size};
 pub use fit::Fit;
 pub use options::{
     Codec, Compatibility, DEFAULT_PAGE_BYTES, DEFAULT_ROW_GROUP_BYTES, DEFAULT_ROW_GROUP_ROWS,
-    DictionaryRule, OptionInput, Timestamps, WriterOptions,
+    DictionaryRule, EncodingRule, NamedEncoding, OptionInput, Timestamps, WriterOptions,
 };
 pub use result::{ColumnResult, WriteResult};
 pub use weight::Weights;

@@ -1,6 +1,6 @@
 //! The writer's options, validated in this one place.
 
-use parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
+use parquet::basic::{BrotliLevel, Compression, Encoding, GzipLevel, ZstdLevel};
 
 use crate::error::{Result, WriteError};
 
@@ -80,6 +80,43 @@ pub enum DictionaryRule {
     Columns(Vec<(Vec<String>, bool)>),
 }
 
+/// An encoding of values, by the name a caller gives it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NamedEncoding {
+    /// Chosen by what a sample of the column costs.
+    Auto,
+    /// A dictionary, and PLAIN behind it when it is full.
+    Dictionary,
+    /// One of Parquet's encodings.
+    Direct(Encoding),
+}
+
+impl NamedEncoding {
+    /// All that are accepted, in Parquet's names in lower case.
+    pub(crate) const ALL: [(&'static str, Self); 8] = [
+        ("auto", Self::Auto),
+        ("dictionary", Self::Dictionary),
+        ("plain", Self::Direct(Encoding::PLAIN)),
+        ("rle", Self::Direct(Encoding::RLE)),
+        ("delta_binary_packed", Self::Direct(Encoding::DELTA_BINARY_PACKED)),
+        (
+            "delta_length_byte_array",
+            Self::Direct(Encoding::DELTA_LENGTH_BYTE_ARRAY),
+        ),
+        ("delta_byte_array", Self::Direct(Encoding::DELTA_BYTE_ARRAY)),
+        ("byte_stream_split", Self::Direct(Encoding::BYTE_STREAM_SPLIT)),
+    ];
+}
+
+/// Which encodings columns get, by the names of encodings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EncodingRule<N = String> {
+    /// The same for every column.
+    All(N),
+    /// By column path; columns that are not named get what suits them.
+    Columns(Vec<(Vec<String>, N)>),
+}
+
 /// Options as a caller gives them: names and plain integers.
 #[derive(Debug, Clone)]
 pub struct OptionInput {
@@ -97,6 +134,8 @@ pub struct OptionInput {
     pub threads: i64,
     /// Where the dictionary encoding may be chosen.
     pub dictionary: DictionaryRule,
+    /// Which encodings columns get.
+    pub encoding: EncodingRule,
     /// `modern` or `v1`.
     pub compatibility: String,
     /// `keep` or `us`.
@@ -117,6 +156,7 @@ impl Default for OptionInput {
             page_bytes: DEFAULT_PAGE_BYTES,
             threads: 1,
             dictionary: DictionaryRule::All(true),
+            encoding: EncodingRule::All("auto".into()),
             compatibility: "modern".into(),
             timestamps: "keep".into(),
             durable: false,
@@ -134,6 +174,7 @@ pub struct WriterOptions {
     pub(crate) page_bytes: usize,
     pub(crate) threads: usize,
     pub(crate) dictionary: DictionaryRule,
+    pub(crate) encoding: EncodingRule<NamedEncoding>,
     pub(crate) compatibility: Compatibility,
     pub(crate) timestamps: Timestamps,
     pub(crate) durable: bool,
@@ -154,6 +195,7 @@ impl WriterOptions {
             page_bytes: within("page_bytes", input.page_bytes, MAX_PAGE_BYTES)?,
             threads: within("threads", input.threads, MAX_THREADS)?,
             dictionary: dictionary(input.dictionary)?,
+            encoding: encoding(input.encoding)?,
             compatibility: named(
                 "compatibility",
                 &input.compatibility,
@@ -234,16 +276,32 @@ fn compression(codec: Codec, name: &str, level: Option<i64>) -> Result<Compressi
 }
 
 fn dictionary(rule: DictionaryRule) -> Result<DictionaryRule> {
-    if let DictionaryRule::Columns(columns) = &rule
-        && let Some((path, _)) = columns
-            .iter()
-            .find(|(path, _)| path.is_empty() || path.iter().all(String::is_empty))
-    {
-        return Err(WriteError::Option(format!(
-            "dictionary has the key {path:?}: a key is a column's dotted path (\"a.list.element\") or a tuple of its parts"
-        )));
+    if let DictionaryRule::Columns(columns) = &rule {
+        check_keys("dictionary", columns)?;
     }
     Ok(rule)
+}
+
+fn encoding(rule: EncodingRule) -> Result<EncodingRule<NamedEncoding>> {
+    let named = |name: &str| named("encoding", name, &NamedEncoding::ALL);
+    Ok(match rule {
+        EncodingRule::All(name) => EncodingRule::All(named(&name)?),
+        EncodingRule::Columns(columns) => {
+            check_keys("encoding", &columns)?;
+            let columns = columns.into_iter().map(|(path, name)| Ok((path, named(&name)?)));
+            EncodingRule::Columns(columns.collect::<Result<_>>()?)
+        }
+    })
+}
+
+fn check_keys<T>(option: &str, columns: &[(Vec<String>, T)]) -> Result<()> {
+    let empty = |(path, _): &&(Vec<String>, T)| path.iter().all(String::is_empty);
+    match columns.iter().find(empty) {
+        None => Ok(()),
+        Some((path, _)) => Err(WriteError::Option(format!(
+            "{option} has the key {path:?}: a key is a column's dotted path (\"a.list.element\") or a tuple of its parts"
+        ))),
+    }
 }
 
 fn metadata(pairs: Vec<(String, String)>) -> Result<Vec<(String, String)>> {

@@ -36,6 +36,8 @@ pub(crate) struct Chooser {
 #[derive(Debug, Clone, Copy)]
 struct Leaf {
     choice: Choice,
+    /// Whether the caller made the choice.
+    named: bool,
     /// Whether it need not be sampled again.
     settled: bool,
     /// Compressed bytes of a value in the row group before.
@@ -49,15 +51,30 @@ impl Leaf {
                 dictionary: allowed,
                 encoding: Encoding::PLAIN,
             },
+            named: false,
             settled: false,
+            value_bytes: None,
+        }
+    }
+
+    fn named(choice: Choice) -> Self {
+        Self {
+            choice,
+            named: true,
+            settled: true,
             value_bytes: None,
         }
     }
 }
 
 impl Chooser {
-    pub fn new(allowed: Vec<bool>, options: &WriterOptions) -> Self {
-        let leaves = allowed.iter().map(|&allowed| Leaf::unknown(allowed)).collect();
+    /// `named` holds the choices that the caller made.
+    pub fn new(allowed: Vec<bool>, named: &[Option<Choice>], options: &WriterOptions) -> Self {
+        let leaf = |(&allowed, named): (&bool, &Option<Choice>)| match named {
+            Some(choice) => Leaf::named(*choice),
+            None => Leaf::unknown(allowed),
+        };
+        let leaves = allowed.iter().zip(named).map(leaf).collect();
         Self {
             allowed,
             leaves,
@@ -88,7 +105,8 @@ impl Chooser {
                 .value_bytes
                 .is_some_and(|before| (value_bytes / before - 1.0).abs() > DRIFT);
             leaf.value_bytes = Some(value_bytes);
-            leaf.settled = leaf.settled && !drifted && !(leaf.choice.dictionary && fell_back(chunk));
+            let holds = leaf.settled && !drifted && !(leaf.choice.dictionary && fell_back(chunk));
+            leaf.settled = leaf.named || holds;
         }
     }
 

@@ -1,0 +1,114 @@
+"""Encodings that the caller names."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import spillway
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ROWS = 5_000
+COLUMNS: dict[str, pa.Array] = {
+    "flag": pa.array([None if row % 7 == 0 else row % 3 == 0 for row in range(ROWS)]),
+    "small": pa.array([row % 251 - 100 for row in range(ROWS)], pa.int16()),
+    "int": pa.array([None if row % 5 == 0 else row * 77 % 4_001 for row in range(ROWS)], pa.int32()),
+    "time": pa.array(
+        [dt.datetime(2026, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=row) for row in range(ROWS)],
+        pa.timestamp("us", "UTC"),
+    ),
+    "float": pa.array([row / 7 for row in range(ROWS)], pa.float32()),
+    "double": pa.array([None if row % 11 == 0 else row / 3 for row in range(ROWS)]),
+    "text": pa.array(
+        [None if row % 4 == 0 else f"/path/{row % 900}/{'x' * (row % 40)}" for row in range(ROWS)]
+    ),
+    "bytes": pa.array([bytes([row % 256]) * (row % 19) for row in range(ROWS)]),
+    "fixed": pa.array([row.to_bytes(8, "big") for row in range(ROWS)], pa.binary(8)),
+}
+SUITING: dict[str, tuple[str, ...]] = {
+    "plain": tuple(COLUMNS),
+    "dictionary": tuple(name for name in COLUMNS if name != "flag"),
+    "rle": ("flag",),
+    "delta_binary_packed": ("small", "int", "time"),
+    "delta_length_byte_array": ("text", "bytes"),
+    "delta_byte_array": ("text", "bytes", "fixed"),
+    "byte_stream_split": ("small", "int", "time", "float", "double", "fixed"),
+}
+PAIRS = [(encoding, column) for encoding, columns in SUITING.items() for column in columns]
+MISFITS = [
+    (encoding, column) for encoding, columns in SUITING.items() for column in COLUMNS if column not in columns
+]
+
+# What these readers lack; `"auto"` never takes it.
+REFUSED_BY_DUCKDB = {("byte_stream_split", "fixed")}
+REFUSED_BY_POLARS = {("byte_stream_split", "fixed"), ("delta_byte_array", "fixed")}
+
+
+@pytest.mark.parametrize(("encoding", "column"), PAIRS)
+def test_a_named_encoding_is_used_and_read(encoding: Any, column: str, tmp_path: Path) -> None:
+    table, path = pa.table({column: COLUMNS[column]}), tmp_path / "a.parquet"
+    result = spillway.write_parquet(table, path, encoding=encoding, row_group_rows=2_100)
+    wanted = "RLE_DICTIONARY" if encoding == "dictionary" else encoding.upper()
+    assert result.columns[0].encodings == (wanted,)
+    assert pq.ParquetFile(path).read(use_threads=False).equals(table)
+    if (encoding, column) not in REFUSED_BY_DUCKDB:
+        read = duckdb.read_parquet(str(path)).to_arrow_table()
+        assert read[column].to_pylist() == table[column].to_pylist()
+    if (encoding, column) not in REFUSED_BY_POLARS:
+        assert pl.read_parquet(path)[column].to_list() == table[column].to_pylist()
+
+
+@pytest.mark.parametrize(("encoding", "column"), MISFITS)
+def test_an_encoding_that_does_not_suit_the_type_is_refused(
+    encoding: Any, column: str, tmp_path: Path
+) -> None:
+    table = pa.table({column: COLUMNS[column]})
+    with pytest.raises(spillway.OptionError, match=f'encoding="{encoding}" does not suit column "{column}"'):
+        spillway.write_parquet(table, tmp_path / "a.parquet", encoding=encoding)
+    assert not list(tmp_path.iterdir())
+
+
+def test_columns_that_are_not_named_get_what_suits_them(tmp_path: Path) -> None:
+    table = pa.table({"id": pa.array(range(ROWS)), "text": COLUMNS["text"]})
+    result = spillway.write_parquet(table, tmp_path / "a.parquet", encoding={"text": "delta_byte_array"})
+    assert [column.encodings for column in result.columns] == [
+        ("DELTA_BINARY_PACKED",),
+        ("DELTA_BYTE_ARRAY",),
+    ]
+
+
+def test_a_name_goes_over_a_forbidden_dictionary(tmp_path: Path) -> None:
+    table = pa.table({"text": COLUMNS["text"]})
+    result = spillway.write_parquet(table, tmp_path / "a.parquet", encoding="dictionary", dictionary=False)
+    assert result.columns[0].encodings == ("RLE_DICTIONARY",)
+
+
+def test_leaves_of_nested_columns_are_named_by_their_paths(tmp_path: Path) -> None:
+    table = pa.table({"list": pa.array([[row, row + 1] for row in range(ROWS)])})
+    path = tmp_path / "a.parquet"
+    result = spillway.write_parquet(table, path, encoding={"list.list.element": "delta_binary_packed"})
+    assert result.columns[0].encodings == ("DELTA_BINARY_PACKED",)
+    assert pq.ParquetFile(path).read(use_threads=False).equals(table)
+
+
+def test_version_one_refuses_what_it_does_not_have() -> None:
+    schema = pa.schema({"id": pa.int64()})
+    with pytest.raises(spillway.OptionError, match="allows"):
+        spillway.ParquetWriter("never.parquet", schema, encoding="delta_binary_packed", compatibility="v1")
+
+
+def test_unknown_names_and_columns_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(spillway.OptionError, match='encoding="delta" is not accepted: choose one of "auto"'):
+        spillway.WriterOptions(encoding="delta")  # type: ignore[arg-type]
+    with pytest.raises(spillway.OptionError, match='encoding names the column "wrod"'):
+        spillway.write_parquet(pa.table({"word": ["a"]}), tmp_path / "a.parquet", encoding={"wrod": "plain"})
+    with pytest.raises(TypeError, match="encoding must be the name of an encoding or a mapping"):
+        spillway.WriterOptions(encoding=7)  # type: ignore[arg-type]
