@@ -179,7 +179,7 @@ def test_a_users_own_file_is_measured(runs, tmp_path):
         (["--out", IN_MEMORY], "choose a folder on a disk"),
         (["--out", "/proc/version/runs"], "choose a folder that can be written"),
         (["--input", "absent.parquet"], "absent.parquet"),
-        (["--mode", "stream"], "batches, table"),
+        (["--mode", "stream"], "batches, table, rows, rows-json, ndjson"),
     ],
 )
 def test_an_option_that_cannot_be_says_what_to_do(runs, arguments, words):
@@ -214,7 +214,9 @@ def test_an_absent_library_is_a_line_in_the_table(runs, monkeypatch):
 
 def test_ctrl_c_keeps_what_was_measured_and_leaves_nothing_running(runs):
     out = runs / "interrupted"
-    command = "import typer; from spillway.cli.bench import bench; typer.run(bench)"
+    # A shell that starts the tests in the background has them ignore the signal.
+    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    command = f"{heed}; import typer; from spillway.cli.bench import bench; typer.run(bench)"
     arguments = ["--samples", "500", "--validate", "none", "--memory", "1GB", "--out", str(out), *QUICK[:4]]
     with subprocess.Popen(
         [sys.executable, "-c", command, *arguments], stdout=subprocess.PIPE, text=True
