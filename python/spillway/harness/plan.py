@@ -86,7 +86,6 @@ class Options:
     timeout: float = 300.0
 
     def __post_init__(self) -> None:
-        _check_backends(self.backends)
         for option, values in (
             ("--rows", self.rows),
             ("--table-rows", self.table_rows or (1,)),
@@ -98,6 +97,8 @@ class Options:
                 raise OptionError(f"{option} takes whole numbers from 1 up, not {_joined(values)}")
         if not self.modes or set(self.modes) - set(MODES):
             raise OptionError(f"--mode takes {_joined(MODES)}, not {_joined(self.modes)}")
+        # After the modes: which backends there are to choose from depends on them.
+        _check_backends(self.backends)
         if self.timeout <= 0:
             raise OptionError(f"--timeout takes seconds above 0, not {self.timeout:g}")
         resolve_level(self.codec, self.level)
