@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 import spillway
@@ -109,7 +109,10 @@ def _array(cells: list[object], kind: pa.DataType) -> pa.Array:
 
 
 def write_pyarrow(table: pa.Table, path: Path) -> None:
-    pq.write_table(table, path, row_group_size=5)
+    try:
+        pq.write_table(table, path, row_group_size=5)
+    except pa.ArrowNotImplementedError:
+        reject()  # pyarrow cannot cut some tables into row groups, such as those with nested string views
 
 
 def write_pyarrow_v2(table: pa.Table, path: Path) -> None:
