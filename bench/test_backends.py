@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture
 
 BATCHES = 2
+MODES = ("batches", "table")
 ROUNDS = 5
 SETTINGS = Settings(codec="zstd", level=1, row_group_rows=1_048_576, threads=1)
 
@@ -31,8 +32,8 @@ def rows(request: pytest.FixtureRequest) -> list[pa.RecordBatch]:
     return list(datasets.batches(request.param, 1, BATCHES * datasets.CHUNK_ROWS))
 
 
-@pytest.mark.parametrize("mode", ["batches", "table"])
-@pytest.mark.parametrize("name", backends.names())
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", backends.with_modes(MODES))
 def test_write(
     benchmark: BenchmarkFixture, tmp_path: Path, rows: list[pa.RecordBatch], name: str, mode: str
 ) -> None:
