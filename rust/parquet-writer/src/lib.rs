@@ -1,9 +1,9 @@
 //! Arrow batches in, a Parquet file out.
 //!
-//! The way of a batch: [`schema`] checks that it fits, [`feed`] cuts it into units at fixed row positions, [`choose`]
-//! picks each column's encoding from the first unit, [`column`] encodes, [`row_group`] closes chunks one by one into
-//! the file, and [`sink`] makes the file appear. The same rows, schema and options give the same bytes however the
-//! rows were chunked, because everything that decides about bytes looks at units, never at batches.
+//! The way of a batch: [`schema`] checks that it fits, [`feed`] hands its rows on with marks at fixed positions of their
+//! row group, [`choose`] picks each column's encoding from the first of them, [`column`] encodes, [`row_group`] closes
+//! chunks one by one into the file, and [`sink`] makes the file appear. The same rows, schema and options give the same
+//! bytes however the rows were chunked, because nothing that decides about bytes looks at batches.
 
 mod batch;
 mod choose;

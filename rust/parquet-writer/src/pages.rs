@@ -17,7 +17,7 @@ use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::reader::{ChunkReader, Length};
 
-pub(crate) use press::{Borrowed, Press};
+pub(crate) use press::Press;
 pub(crate) use shelf::Shelf;
 
 use parquet_encode::page_header::{self as encode, Content};
@@ -186,38 +186,6 @@ impl ChunkPages {
         Ok(close)
     }
 
-    /// Adds a page: `fill` appends its body and says what it is.
-    pub fn add<'a>(&self, fill: &mut dyn FnMut(&mut Vec<u8>) -> Content<'a>) -> Result<()> {
-        let mut press = Press::take(self.pages.codec)?;
-        let mut body = std::mem::take(&mut press.body);
-        body.clear();
-        let content = fill(&mut body);
-        let pressed = press.press(&body)?;
-        let header = encode::PageHeader {
-            uncompressed_size: body.len(),
-            compressed_size: pressed.len(),
-            crc: None,
-            content,
-        };
-        let mut header_bytes = Vec::with_capacity(32);
-        header
-            .write(&mut header_bytes)
-            .map_err(|error| WriteError::Encode(error.to_string()))?;
-        let page = Page {
-            header: header_bytes,
-            body: self.pages.shelf.keep(pressed)?,
-            body_bytes: pressed.len(),
-            uncompressed_bytes: body.len(),
-        };
-        press.body = body;
-        let entries = match content {
-            Content::Dictionary { entries, .. } => Some(entries),
-            _ => None,
-        };
-        self.push(page, entries);
-        Ok(())
-    }
-
     /// Whether the codec gives frequent bytes short codes.
     pub fn counts_symbols(&self) -> bool {
         use Compression::{BROTLI, GZIP, ZSTD};
@@ -226,33 +194,74 @@ impl ChunkPages {
 
     /// Bytes that a page would take.
     pub fn pressed_size(&self, fill: &mut dyn FnMut(&mut Vec<u8>)) -> Result<usize> {
-        let mut press = Press::take(self.pages.codec)?;
-        let mut body = std::mem::take(&mut press.body);
-        body.clear();
-        fill(&mut body);
-        let size = press.press(&body)?.len();
-        press.body = body;
-        Ok(size)
+        self.filled(&mut |body| fill(body), |(), _, pressed| Ok(pressed.len()))
+    }
+
+    /// Adds a page: `fill` appends its body and says what it is.
+    pub fn add<'a>(&self, fill: &mut dyn FnMut(&mut Vec<u8>) -> Content<'a>) -> Result<()> {
+        self.filled(fill, |content, body, pressed| {
+            let header = encode::PageHeader {
+                uncompressed_size: body.len(),
+                compressed_size: pressed.len(),
+                crc: None,
+                content,
+            };
+            let mut header_bytes = Vec::with_capacity(32);
+            header
+                .write(&mut header_bytes)
+                .map_err(|error| WriteError::Encode(error.to_string()))?;
+            let entries = match content {
+                Content::Dictionary { entries, .. } => Some(entries),
+                _ => None,
+            };
+            self.push(self.page(header_bytes, pressed, body.len())?, entries);
+            Ok(())
+        })
+    }
+
+    /// Fills the body of a page in a buffer that all pages share, compresses it and hands on both.
+    fn filled<C, T>(
+        &self,
+        fill: &mut dyn FnMut(&mut Vec<u8>) -> C,
+        then: impl FnOnce(C, &[u8], &[u8]) -> Result<T>,
+    ) -> Result<T> {
+        Press::with(self.pages.codec, |press| {
+            let mut body = std::mem::take(&mut press.body);
+            body.clear();
+            let content = fill(&mut body);
+            let done = press
+                .press(&body)
+                .and_then(|pressed| then(content, &body, pressed));
+            press.body = body;
+            done
+        })
     }
 
     /// Adds a page that the crate made.
     fn put(&self, header: &[u8], body: &[u8]) -> Result<()> {
         let mut header = PageHeader::parse(header)?;
-        let mut press = Press::take(self.pages.codec)?;
-        let pressed = press.press(body)?;
-        header.set_compressed(pressed.len())?;
-        let page = Page {
-            header: header.bytes(),
+        Press::with(self.pages.codec, |press| {
+            let pressed = press.press(body)?;
+            header.set_compressed(pressed.len())?;
+            let entries = header
+                .is_dictionary()
+                .then(|| header.dictionary_entries())
+                .transpose()?;
+            self.push(
+                self.page(header.bytes(), pressed, header.uncompressed())?,
+                entries,
+            );
+            Ok(())
+        })
+    }
+
+    fn page(&self, header: Vec<u8>, pressed: &[u8], uncompressed_bytes: usize) -> Result<Page> {
+        Ok(Page {
+            header,
             body: self.pages.shelf.keep(pressed)?,
             body_bytes: pressed.len(),
-            uncompressed_bytes: header.uncompressed(),
-        };
-        let entries = header
-            .is_dictionary()
-            .then(|| header.dictionary_entries())
-            .transpose()?;
-        self.push(page, entries);
-        Ok(())
+            uncompressed_bytes,
+        })
     }
 
     fn push(&self, page: Page, dictionary_entries: Option<usize>) {

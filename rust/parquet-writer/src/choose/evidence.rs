@@ -111,7 +111,7 @@ impl Chooser {
     }
 
     fn settle(&mut self, rows: &[ArrayRef], schema: &FileSchema, options: &WriterOptions) -> Result<()> {
-        let mut scale = Scale::new(schema, options)?;
+        let scale = Scale::new(schema, options)?;
         let dictionaries = self.with_dictionaries(&scale, rows)?;
         let trials: Vec<_> = (0..self.leaves.len())
             .map(|index| {
@@ -130,7 +130,7 @@ impl Chooser {
             .collect();
         let halves = halves_with_dictionaries(&scale, rows, &dictionaries, &trials)?;
         let direct_rows: Vec<_> = rows_for_direct(rows, schema, &dictionaries);
-        let best = lightest(&mut scale, &direct_rows, &trials)?;
+        let best = lightest(&scale, &direct_rows, &trials)?;
         let row_count = rows.first().map_or(1, |column| column.len()).max(1);
         for (index, leaf) in self
             .leaves
@@ -218,11 +218,7 @@ struct Lightest {
 }
 
 /// The lightest of each leaf's encodings.
-fn lightest(
-    scale: &mut Scale<'_>,
-    rows: &[ArrayRef],
-    trials: &[&[Encoding]],
-) -> Result<Vec<Option<Lightest>>> {
+fn lightest(scale: &Scale<'_>, rows: &[ArrayRef], trials: &[&[Encoding]]) -> Result<Vec<Option<Lightest>>> {
     let mut best: Vec<Option<Lightest>> = trials.iter().map(|_| None).collect();
     for round in 0..trials.iter().map(|trial| trial.len()).max().unwrap_or(0) {
         let direct = |trial: &&[Encoding]| {

@@ -11,7 +11,7 @@ use super::Choice;
 use crate::column::{self, EncodedChunk};
 use crate::error::Result;
 use crate::options::WriterOptions;
-use crate::pages::{Borrowed, ChunkPages, Pages, Press, Shelf};
+use crate::pages::{ChunkPages, Pages, Press, Shelf};
 use crate::schema::FileSchema;
 
 /// One leaf column's sample, encoded.
@@ -38,24 +38,24 @@ pub(super) struct Scale<'a> {
     schema: &'a FileSchema,
     options: &'a WriterOptions,
     pages: Arc<Pages>,
-    press: Borrowed,
+    codec: Compression,
 }
 
 impl<'a> Scale<'a> {
     pub fn new(schema: &'a FileSchema, options: &'a WriterOptions) -> Result<Self> {
-        let press = Press::for_samples(options.compression)?;
+        let codec = Press::codec_for_samples(options.compression)?;
         let pages = Arc::new(Pages::new(Shelf::new(None), Compression::UNCOMPRESSED));
         Ok(Self {
             schema,
             options,
             pages,
-            press,
+            codec,
         })
     }
 
     /// What a sample's data pages and its dictionary page weigh.
-    pub fn weigh(&mut self, sample: &Sample) -> Result<(usize, usize)> {
-        sample.pages.weight(&mut self.press)
+    pub fn weigh(&self, sample: &Sample) -> Result<(usize, usize)> {
+        Press::with(self.codec, |press| sample.pages.weight(press))
     }
 
     /// The samples of the leaves that have a choice, encoded as it says; `None` for the others.

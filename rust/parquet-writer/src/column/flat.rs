@@ -2,6 +2,7 @@
 
 mod bools;
 mod bytes;
+mod indexed;
 mod numbers;
 mod page;
 mod piece;
@@ -447,7 +448,8 @@ impl FieldEncoder for FlatEncoder {
 
     fn encoded_bytes(&self) -> u64 {
         let dictionary = self.values.dictionary().map_or(0, |(page, _)| page.len());
-        self.pages.bytes().0 + (self.values.pending_bytes() + dictionary) as u64
+        let levels = if self.is_nullable() { self.page_rows / 8 } else { 0 };
+        self.pages.bytes().0 + (self.values.pending_bytes() + levels + dictionary) as u64
     }
 
     fn close(mut self: Box<Self>, each: &mut dyn FnMut(EncodedChunk) -> Result<()>) -> Result<()> {

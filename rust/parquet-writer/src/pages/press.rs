@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::io::Write;
-use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, OnceLock, TryLockError};
 
 use parquet::basic::{Compression, ZstdLevel};
@@ -44,25 +43,38 @@ impl fmt::Debug for Press {
 }
 
 impl Press {
-    /// A press for pages of this codec.
-    pub fn take(compression: Compression) -> Result<Borrowed> {
+    /// Runs `work` with a press for pages of this codec, which waits with the others afterwards.
+    pub fn with<T>(compression: Compression, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let idle = with_idle(|idle| {
             let place = idle.iter().position(|press| press.compression == compression)?;
             Some(idle.swap_remove(place))
         });
-        let press = idle.flatten().map_or_else(|| Self::new(compression), Ok)?;
-        Ok(Borrowed(Some(press)))
+        let mut press = idle.flatten().map_or_else(|| Self::new(compression), Ok)?;
+        let done = work(&mut press);
+        if press.is_worth_keeping() {
+            press.keep();
+        }
+        done
     }
 
-    /// One that stands in for a codec on samples: it either codes entropy too, or only finds repeats too.
-    pub fn for_samples(codec: Compression) -> Result<Borrowed> {
-        Self::take(match codec {
+    /// The codec that stands in for another on samples: it either codes entropy too, or only finds repeats too.
+    pub fn codec_for_samples(codec: Compression) -> Result<Compression> {
+        Ok(match codec {
             Compression::ZSTD(_) | Compression::GZIP(_) | Compression::BROTLI(_) => {
                 Compression::ZSTD(ZstdLevel::try_new(1)?)
             }
             Compression::SNAPPY | Compression::LZ4_RAW => Compression::LZ4_RAW,
             _ => Compression::UNCOMPRESSED,
         })
+    }
+
+    fn keep(self) {
+        with_idle(|idle| {
+            let alike = idle.iter().filter(|other| other.compression == self.compression);
+            if alike.count() < cores() {
+                idle.push(self);
+            }
+        });
     }
 
     fn new(compression: Compression) -> Result<Self> {
@@ -123,39 +135,6 @@ fn brotli_parameters(level: u32) -> brotli::enc::BrotliEncoderParams {
     brotli::enc::BrotliEncoderParams {
         quality: i32::try_from(level).unwrap_or(1),
         ..Default::default()
-    }
-}
-
-/// A press in use; it waits with the others when this is dropped.
-#[derive(Debug)]
-pub(crate) struct Borrowed(Option<Press>);
-
-impl Deref for Borrowed {
-    type Target = Press;
-
-    #[expect(clippy::expect_used, reason = "it is there until it is dropped")]
-    fn deref(&self) -> &Press {
-        self.0.as_ref().expect("a press in use")
-    }
-}
-
-impl DerefMut for Borrowed {
-    #[expect(clippy::expect_used, reason = "it is there until it is dropped")]
-    fn deref_mut(&mut self) -> &mut Press {
-        self.0.as_mut().expect("a press in use")
-    }
-}
-
-impl Drop for Borrowed {
-    fn drop(&mut self) {
-        if let Some(press) = self.0.take().filter(Press::is_worth_keeping) {
-            with_idle(|idle| {
-                let alike = idle.iter().filter(|other| other.compression == press.compression);
-                if alike.count() < cores() {
-                    idle.push(press);
-                }
-            });
-        }
     }
 }
 

@@ -7,13 +7,14 @@ use parquet::data_type::{ByteArray, FixedLenByteArray};
 use parquet::file::statistics::{Statistics, ValueStatistics};
 use parquet_encode::byte_arrays::{ByteArrays, FixedSize, Offsets, Rows, Views};
 use parquet_encode::delta_bytes::{self, LengthScratch};
-use parquet_encode::dictionary::{ByteDictionary, KeyMap, Limits, UsedEntries};
+use parquet_encode::dictionary::{ByteDictionary, Limits};
 use parquet_encode::page_header::Encoding;
 use parquet_encode::stats::{self, Content, Picked};
-use parquet_encode::{byte_stream_split, delta, plain, rle};
+use parquet_encode::{byte_stream_split, delta, plain};
 
-use super::numbers::{MAPPED_VALUES, mismatch};
-use super::page::{PageFacts, PageValues, index_capacity};
+use super::indexed::Indexed;
+use super::numbers::mismatch;
+use super::page::{PageFacts, PageValues};
 use super::piece::{Piece, Skipped, Taker};
 use super::ranges::Ranges;
 use super::source::Values;
@@ -69,13 +70,8 @@ pub(super) struct Bytes {
     meaning: Meaning,
     /// The size of every value; `None` where they differ.
     width: Option<usize>,
-    dictionary: Option<ByteDictionary>,
-    /// Whether pages still get indices.
-    indexed: bool,
-    /// Entries of the dictionary when the page began.
-    entries_before: usize,
+    indexed: Option<Indexed<ByteDictionary>>,
     encoding: Encoding,
-    indices: Vec<u32>,
     /// The page as it will be, but for lengths that are packed when it is finished.
     data: Vec<u8>,
     lengths: Vec<i32>,
@@ -85,11 +81,7 @@ pub(super) struct Bytes {
     range: Option<(Vec<u8>, Vec<u8>)>,
     ranges: Ranges<Vec<u8>>,
     skipped: Skipped,
-    keys: KeyMap,
-    /// Whether each key's value is looked up once in a run.
-    mapped: bool,
     rows: Vec<u32>,
-    used: UsedEntries,
     prefixes: LengthScratch,
 }
 
@@ -103,21 +95,15 @@ impl Bytes {
         Self {
             meaning,
             width,
-            dictionary: limits.map(dictionary),
-            indexed: limits.is_some(),
-            entries_before: 0,
+            indexed: limits.map(|limits| Indexed::new(dictionary(limits))),
             encoding,
-            indices: Vec::new(),
             data: Vec::new(),
             lengths: Vec::new(),
             unencoded: 0,
             range: None,
             ranges: Ranges::new(meaning.compare()),
             skipped: Skipped::default(),
-            keys: KeyMap::new(),
-            mapped: false,
             rows: Vec::new(),
-            used: UsedEntries::new(),
             prefixes: LengthScratch::default(),
         }
     }
@@ -135,8 +121,7 @@ impl Bytes {
         let adding = Adding {
             meaning: self.meaning,
             form,
-            dictionary: self.dictionary.as_mut().filter(|_| self.indexed),
-            indices: &mut self.indices,
+            indexed: self.indexed.as_mut().and_then(Indexed::while_active_mut),
             data: &mut self.data,
             lengths: &mut self.lengths,
             unencoded: &mut self.unencoded,
@@ -147,32 +132,36 @@ impl Bytes {
 
     fn append_keyed<V: ByteArrays>(&mut self, values: &V) -> usize {
         let rows = std::mem::take(&mut self.rows);
-        let taken = match self.dictionary.as_mut().filter(|_| self.indexed && self.mapped) {
-            Some(dictionary) => {
-                let taken = dictionary.encode_keys(&rows, values, &mut self.keys, &mut self.indices);
-                self.unencoded += bytes_of(&Picked {
-                    values,
-                    rows: &rows[..taken],
-                });
-                taken
-            }
-            None => self.taker().0.take(&Picked { values, rows: &rows }),
+        let indexed = self.indexed.as_mut().and_then(Indexed::while_active_mut);
+        let taken = if let Some(indexed) = indexed.filter(|indexed| indexed.mapped) {
+            let Indexed {
+                dictionary,
+                indices,
+                keys,
+                ..
+            } = indexed;
+            let taken = dictionary.encode_keys(&rows, values, keys, indices);
+            self.unencoded += bytes_of(&Picked {
+                values,
+                rows: &rows[..taken],
+            });
+            taken
+        } else {
+            self.taker().0.take(&Picked { values, rows: &rows })
         };
         self.rows = rows;
         taken
     }
 
     fn page_range(&mut self) -> Option<(Vec<u8>, Vec<u8>)> {
-        match &self.dictionary {
-            Some(dictionary) if self.indexed => {
-                let rows = self.used.of(&self.indices, dictionary.len());
-                self.meaning.range(&Picked {
-                    values: &dictionary.entries(),
-                    rows,
-                })
-            }
-            _ => self.range.take(),
-        }
+        let Some(indexed) = self.indexed.as_mut().and_then(Indexed::while_active_mut) else {
+            return self.range.take();
+        };
+        let (dictionary, rows) = indexed.used();
+        self.meaning.range(&Picked {
+            values: &dictionary.entries(),
+            rows,
+        })
     }
 
     /// The values of a page of [`Form::JoinedWithLengths`].
@@ -190,7 +179,7 @@ impl Bytes {
         delta_bytes::encode_delta_byte_array(&values, &mut self.prefixes, out);
     }
 
-    /// The bound, or bytes short enough to keep below or above it; `None` when no such bytes exist.
+    /// The bounds, or bytes short enough to keep below and above them, each with whether it is the bound itself.
     fn short(&self, (min, max): &(Vec<u8>, Vec<u8>)) -> ((Vec<u8>, bool), (Vec<u8>, bool)) {
         let content = match self.meaning {
             Meaning::Text => Content::Utf8,
@@ -221,8 +210,7 @@ enum Form {
 struct Adding<'a> {
     meaning: Meaning,
     form: Form,
-    dictionary: Option<&'a mut ByteDictionary>,
-    indices: &'a mut Vec<u32>,
+    indexed: Option<&'a mut Indexed<ByteDictionary>>,
     data: &'a mut Vec<u8>,
     lengths: &'a mut Vec<i32>,
     unencoded: &'a mut u64,
@@ -233,8 +221,11 @@ impl Taker for Adding<'_> {
     type Out = usize;
 
     fn take<V: ByteArrays>(self, values: &V) -> usize {
-        if let Some(dictionary) = self.dictionary {
-            let taken = dictionary.encode(values, self.indices);
+        if let Some(Indexed {
+            dictionary, indices, ..
+        }) = self.indexed
+        {
+            let taken = dictionary.encode(values, indices);
             let taken_values = Rows {
                 values,
                 start: 0,
@@ -341,18 +332,14 @@ fn span<O: Copy + Into<i64>>(values: &Offsets<'_, O>, piece: Piece<'_>) -> usize
 
 impl PageValues for Bytes {
     fn begin(&mut self, run: &Values<'_>) {
-        if let Values::Keys { len, .. } = run {
-            self.mapped = *len <= MAPPED_VALUES;
-            if self.mapped {
-                self.keys.reset(*len);
-            }
+        if let (Values::Keys { len, .. }, Some(indexed)) = (run, &mut self.indexed) {
+            indexed.map_keys(*len);
         }
     }
 
     fn fitting(&self, run: &Values<'_>, piece: Piece<'_>, page: usize) -> usize {
-        if self.indexed {
-            let capacity = index_capacity(self.entries_before, page);
-            return piece.rows_with(capacity.saturating_sub(self.indices.len()));
+        if let Some(indexed) = self.indexed.as_ref().and_then(Indexed::while_active) {
+            return piece.rows_with(indexed.room(page));
         }
         let held = self.data.len() + self.lengths.len() * size_of::<i32>();
         piece_within(run, piece, page.saturating_sub(held))
@@ -380,28 +367,24 @@ impl PageValues for Bytes {
     }
 
     fn rank(&mut self) {
-        if let Some(dictionary) = self.dictionary.as_mut().filter(|_| self.indexed) {
-            dictionary.rank(&mut self.indices, &mut self.keys);
+        if let Some(indexed) = self.indexed.as_mut().and_then(Indexed::while_active_mut) {
+            indexed.rank();
         }
     }
 
     fn give_up_dictionary(&mut self) {
-        self.indexed = false;
+        if let Some(indexed) = &mut self.indexed {
+            indexed.give_up();
+        }
     }
 
     fn index_width(&self) -> Option<u8> {
-        let dictionary = self.dictionary.as_ref().filter(|_| self.indexed)?;
-        Some(rle::index_width(dictionary.len()))
+        self.indexed.as_ref()?.while_active().map(Indexed::width)
     }
 
     fn encode(&mut self, index_width: u8, out: &mut Vec<u8>) -> Encoding {
-        let dictionary = self.dictionary.as_ref().filter(|_| self.indexed);
-        if let Some(dictionary) = dictionary.filter(|dictionary| !dictionary.is_empty()) {
-            rle::encode_indices_in(
-                &self.indices,
-                rle::index_width(dictionary.len()).max(index_width),
-                out,
-            );
+        let indexed = self.indexed.as_ref().and_then(Indexed::while_active);
+        if indexed.is_some_and(|indexed| indexed.encode(index_width, out)) {
             return Encoding::RleDictionary;
         }
         match (self.encoding, self.width) {
@@ -434,7 +417,8 @@ impl PageValues for Bytes {
     }
 
     fn finish(&mut self) -> PageFacts {
-        let empty = self.indices.is_empty() && self.data.is_empty() && self.lengths.is_empty();
+        let indices = self.indexed.as_ref().map_or(0, |indexed| indexed.indices.len());
+        let empty = indices == 0 && self.data.is_empty() && self.lengths.is_empty();
         let range = self.page_range();
         let facts = PageFacts {
             ordered: range.is_some() || empty,
@@ -447,8 +431,9 @@ impl PageValues for Bytes {
         if let Some(range) = range {
             self.ranges.note(range);
         }
-        self.indices.clear();
-        self.entries_before = self.dictionary.as_ref().map_or(0, ByteDictionary::len);
+        if let Some(indexed) = &mut self.indexed {
+            indexed.finish();
+        }
         self.data.clear();
         self.lengths.clear();
         self.unencoded = 0;
@@ -456,11 +441,7 @@ impl PageValues for Bytes {
     }
 
     fn dictionary(&self) -> Option<(&[u8], usize)> {
-        let dictionary = self
-            .dictionary
-            .as_ref()
-            .filter(|dictionary| !dictionary.is_empty())?;
-        Some((dictionary.page(), dictionary.len()))
+        self.indexed.as_ref()?.page()
     }
 
     fn statistics(&self, nulls: u64) -> Statistics {
@@ -488,16 +469,18 @@ impl PageValues for Bytes {
     }
 
     fn pending_bytes(&self) -> usize {
-        self.indices.len() + self.data.len()
+        let mut lengths = Vec::new();
+        if !self.lengths.is_empty() {
+            delta::encode(&self.lengths, &mut lengths);
+        }
+        self.indexed.as_ref().map_or(0, Indexed::pending_bytes) + self.data.len() + lengths.len()
     }
 
     fn memory_bytes(&self) -> usize {
-        self.dictionary.as_ref().map_or(0, ByteDictionary::memory_bytes)
-            + (self.indices.capacity() + self.rows.capacity() + self.lengths.capacity()) * size_of::<u32>()
+        self.indexed.as_ref().map_or(0, Indexed::memory_bytes)
+            + (self.rows.capacity() + self.lengths.capacity()) * size_of::<u32>()
             + self.data.capacity()
             + self.skipped.memory_bytes()
-            + self.keys.memory_bytes()
-            + self.used.memory_bytes()
             + self.prefixes.memory_bytes()
     }
 }

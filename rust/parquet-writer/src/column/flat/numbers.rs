@@ -3,19 +3,17 @@
 use std::cmp::Ordering;
 
 use parquet::file::statistics::{Statistics, ValueStatistics};
-use parquet_encode::dictionary::{KeyMap, Limits, NumberDictionary, UsedEntries, Word};
+use parquet_encode::dictionary::{Limits, NumberDictionary, Word};
 use parquet_encode::fixed::as_bytes;
 use parquet_encode::page_header::Encoding;
-use parquet_encode::{byte_stream_split, delta, plain, rle, stats};
+use parquet_encode::{byte_stream_split, delta, plain, stats};
 
-use super::page::{PageFacts, PageValues, index_capacity};
+use super::indexed::Indexed;
+use super::page::{PageFacts, PageValues};
 use super::piece::Piece;
 use super::ranges::Ranges;
 use super::source::Values;
 use crate::error::{Result, WriteError};
-
-/// Values of an Arrow dictionary above which mapping all of them for a run costs more than looking its keys up.
-pub(super) const MAPPED_VALUES: usize = 8192;
 
 /// How the integers of a column are ordered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,21 +116,12 @@ float!(f64, F64, Double);
 #[derive(Debug)]
 pub(super) struct Numbers<T> {
     order: Order,
-    dictionary: Option<NumberDictionary<T>>,
-    /// Whether pages still get indices.
-    indexed: bool,
-    /// Entries of the dictionary when the page began.
-    entries_before: usize,
+    indexed: Option<Indexed<NumberDictionary<T>>>,
     encoding: Encoding,
-    indices: Vec<u32>,
     values: Vec<T>,
     ranges: Ranges<T>,
-    keys: KeyMap,
-    /// Whether each key's value is looked up once in a run.
-    mapped: bool,
     rows: Vec<u32>,
     valid: Vec<T>,
-    used: UsedEntries,
 }
 
 impl<T: Number> Numbers<T> {
@@ -140,83 +129,74 @@ impl<T: Number> Numbers<T> {
     pub fn new(order: Order, limits: Option<Limits>, encoding: Encoding) -> Self {
         Self {
             order,
-            dictionary: limits.map(NumberDictionary::new),
-            indexed: limits.is_some(),
-            entries_before: 0,
+            indexed: limits.map(|limits| Indexed::new(NumberDictionary::new(limits))),
             encoding,
-            indices: Vec::new(),
             values: Vec::new(),
             ranges: Ranges::new(T::compare(order)),
-            keys: KeyMap::new(),
-            mapped: false,
             rows: Vec::new(),
             valid: Vec::new(),
-            used: UsedEntries::new(),
         }
     }
 
     fn append_slots(&mut self, slots: &[T], piece: Piece<'_>) -> usize {
         let valid = piece.numbers(slots, &mut self.valid);
-        if let Some(dictionary) = self.dictionary.as_mut().filter(|_| self.indexed) {
-            return dictionary.encode(valid, &mut self.indices);
+        if let Some(indexed) = self.indexed.as_mut().and_then(Indexed::while_active_mut) {
+            return indexed.dictionary.encode(valid, &mut indexed.indices);
         }
         self.values.extend_from_slice(valid);
         valid.len()
     }
 
     fn append_keyed(&mut self, values: &[T]) -> usize {
-        let dictionary = self.dictionary.as_mut().filter(|_| self.indexed);
-        if let Some(dictionary) = dictionary.filter(|_| self.mapped) {
-            return dictionary.encode_keys(&self.rows, values, &mut self.keys, &mut self.indices);
+        let indexed = self.indexed.as_mut().and_then(Indexed::while_active_mut);
+        if let Some(indexed) = indexed.filter(|indexed| indexed.mapped) {
+            let Indexed {
+                dictionary,
+                indices,
+                keys,
+                ..
+            } = indexed;
+            return dictionary.encode_keys(&self.rows, values, keys, indices);
         }
-        self.valid.clear();
-        self.valid
-            .extend(self.rows.iter().map(|row| values[*row as usize]));
-        if let Some(dictionary) = self.dictionary.as_mut().filter(|_| self.indexed) {
-            return dictionary.encode(&self.valid, &mut self.indices);
-        }
-        self.values.extend_from_slice(&self.valid);
-        self.valid.len()
+        let mut named = std::mem::take(&mut self.valid);
+        named.clear();
+        named.extend(self.rows.iter().map(|row| values[*row as usize]));
+        let all = Piece {
+            start: 0,
+            rows: named.len(),
+            validity: None,
+        };
+        let taken = self.append_slots(&named, all);
+        self.valid = named;
+        taken
     }
 
-    fn note_range(&mut self) -> Option<(T, T)> {
-        let range = if self.indexed {
-            let entries = self
-                .dictionary
-                .as_ref()
-                .map_or(&[][..], NumberDictionary::entries);
-            let used = self.used.of(&self.indices, entries.len());
-            self.valid.clear();
-            self.valid
-                .extend(used.iter().map(|index| entries[*index as usize]));
-            T::range(&self.valid, self.order)
-        } else {
-            T::range(&self.values, self.order)
+    fn page_range(&mut self) -> Option<(T, T)> {
+        let Some(indexed) = self.indexed.as_mut().and_then(Indexed::while_active_mut) else {
+            return T::range(&self.values, self.order);
         };
-        if let Some(range) = range {
-            self.ranges.note(range);
-        }
-        range
+        let (dictionary, used) = indexed.used();
+        let entries = dictionary.entries();
+        self.valid.clear();
+        self.valid
+            .extend(used.iter().map(|index| entries[*index as usize]));
+        T::range(&self.valid, self.order)
     }
 }
 
 impl<T: Number> PageValues for Numbers<T> {
     fn begin(&mut self, run: &Values<'_>) {
-        if let Values::Keys { len, .. } = run {
-            self.mapped = *len <= MAPPED_VALUES;
-            if self.mapped {
-                self.keys.reset(*len);
-            }
+        if let (Values::Keys { len, .. }, Some(indexed)) = (run, &mut self.indexed) {
+            indexed.map_keys(*len);
         }
     }
 
     fn fitting(&self, _: &Values<'_>, piece: Piece<'_>, page: usize) -> usize {
-        let capacity = if self.indexed {
-            index_capacity(self.entries_before, page).saturating_sub(self.indices.len())
-        } else {
-            (page / size_of::<T>()).saturating_sub(self.values.len())
-        };
-        piece.rows_with(capacity)
+        let room = self.indexed.as_ref().and_then(Indexed::while_active).map_or_else(
+            || (page / size_of::<T>()).saturating_sub(self.values.len()),
+            |indexed| indexed.room(page),
+        );
+        piece.rows_with(room)
     }
 
     fn append(&mut self, run: &Values<'_>, piece: Piece<'_>) -> Result<usize> {
@@ -230,24 +210,24 @@ impl<T: Number> PageValues for Numbers<T> {
     }
 
     fn rank(&mut self) {
-        if let Some(dictionary) = self.dictionary.as_mut().filter(|_| self.indexed) {
-            dictionary.rank(&mut self.indices, &mut self.keys);
+        if let Some(indexed) = self.indexed.as_mut().and_then(Indexed::while_active_mut) {
+            indexed.rank();
         }
     }
 
     fn give_up_dictionary(&mut self) {
-        self.indexed = false;
+        if let Some(indexed) = &mut self.indexed {
+            indexed.give_up();
+        }
     }
 
     fn index_width(&self) -> Option<u8> {
-        let dictionary = self.dictionary.as_ref().filter(|_| self.indexed)?;
-        Some(rle::index_width(dictionary.len()))
+        self.indexed.as_ref()?.while_active().map(Indexed::width)
     }
 
     fn encode(&mut self, index_width: u8, out: &mut Vec<u8>) -> Encoding {
-        let entries = self.dictionary.as_ref().map_or(0, NumberDictionary::len);
-        if self.indexed && entries > 0 {
-            rle::encode_indices_in(&self.indices, rle::index_width(entries).max(index_width), out);
+        let indexed = self.indexed.as_ref().and_then(Indexed::while_active);
+        if indexed.is_some_and(|indexed| indexed.encode(index_width, out)) {
             return Encoding::RleDictionary;
         }
         match self.encoding {
@@ -265,25 +245,26 @@ impl<T: Number> PageValues for Numbers<T> {
     }
 
     fn finish(&mut self) -> PageFacts {
-        let range = self.note_range();
+        let range = self.page_range();
+        let indices = self.indexed.as_ref().map_or(0, |indexed| indexed.indices.len());
         let bytes = |value: T| as_bytes(std::slice::from_ref(&value)).to_vec();
         let facts = PageFacts {
             bounds: range.map(|(min, max)| (bytes(min), bytes(max))),
-            ordered: range.is_some() || (self.indices.is_empty() && self.values.is_empty()),
+            ordered: range.is_some() || (indices == 0 && self.values.is_empty()),
             value_bytes: None,
         };
-        self.indices.clear();
-        self.entries_before = self.dictionary.as_ref().map_or(0, NumberDictionary::len);
+        if let Some(range) = range {
+            self.ranges.note(range);
+        }
+        if let Some(indexed) = &mut self.indexed {
+            indexed.finish();
+        }
         self.values.clear();
         facts
     }
 
     fn dictionary(&self) -> Option<(&[u8], usize)> {
-        let dictionary = self
-            .dictionary
-            .as_ref()
-            .filter(|dictionary| !dictionary.is_empty())?;
-        Some((dictionary.page(), dictionary.len()))
+        self.indexed.as_ref()?.page()
     }
 
     fn statistics(&self, nulls: u64) -> Statistics {
@@ -296,15 +277,18 @@ impl<T: Number> PageValues for Numbers<T> {
     }
 
     fn pending_bytes(&self) -> usize {
-        self.indices.len() + size_of_val(self.values.as_slice())
+        let indices = self.indexed.as_ref().map_or(0, Indexed::pending_bytes);
+        let mut deltas = Vec::new();
+        if self.encoding == Encoding::DeltaBinaryPacked && T::deltas(&self.values, &mut deltas) {
+            return indices + deltas.len();
+        }
+        indices + size_of_val(self.values.as_slice())
     }
 
     fn memory_bytes(&self) -> usize {
-        self.dictionary.as_ref().map_or(0, NumberDictionary::memory_bytes)
-            + (self.indices.capacity() + self.rows.capacity()) * size_of::<u32>()
+        self.indexed.as_ref().map_or(0, Indexed::memory_bytes)
+            + self.rows.capacity() * size_of::<u32>()
             + (self.values.capacity() + self.valid.capacity()) * size_of::<T>()
-            + self.keys.memory_bytes()
-            + self.used.memory_bytes()
     }
 }
 

@@ -53,25 +53,9 @@ pub(super) trait PageValues: Send {
     /// How the bounds of the pages are ordered.
     fn boundary_order(&self) -> BoundaryOrder;
 
-    /// About how large the values of the page that is not finished will be.
+    /// At least what the values of the page that is not finished will take before compression.
     fn pending_bytes(&self) -> usize;
 
     /// The memory that is held, used or not.
     fn memory_bytes(&self) -> usize;
-}
-
-/// How many indices of a dictionary that has `entries` when a page begins go into `page` bytes: each may bring a new
-/// entry, and those of up to 8 and of up to 16 bits may be given whole bytes.
-pub(super) fn index_capacity(entries: usize, page: usize) -> usize {
-    // Behind the width and between the headers of runs.
-    let room = page.saturating_sub(8 + page / 32) * 8;
-    let capacity = |bits: usize| {
-        room / match bits {
-            4..=8 => 8,
-            13..=16 => 16,
-            bits => bits,
-        }
-    };
-    let wide_enough = |bits: &usize| entries + capacity(*bits) <= 1 << bits;
-    (1..=31).find(wide_enough).map_or(room / 32, capacity)
 }

@@ -1,0 +1,166 @@
+//! The part of a column that goes through a dictionary: its entries, and the indices of the page.
+
+use parquet_encode::dictionary::{ByteDictionary, KeyMap, NumberDictionary, UsedEntries, Word};
+use parquet_encode::rle;
+
+/// Values of an Arrow dictionary above which mapping all of them for a run costs more than looking its keys up.
+const MAPPED_VALUES: usize = 8192;
+
+/// What all dictionaries can do.
+pub(super) trait Dictionary: Send {
+    fn len(&self) -> usize;
+    /// The body of its page.
+    fn page(&self) -> &[u8];
+    fn rank(&mut self, indices: &mut [u32], keys: &mut KeyMap);
+    fn memory_bytes(&self) -> usize;
+}
+
+macro_rules! dictionary {
+    ($($generic:ident: $bound:ident)? => $ty:ty) => {
+        impl $(<$generic: $bound>)? Dictionary for $ty {
+            fn len(&self) -> usize {
+                self.len()
+            }
+
+            fn page(&self) -> &[u8] {
+                self.page()
+            }
+
+            fn rank(&mut self, indices: &mut [u32], keys: &mut KeyMap) {
+                self.rank(indices, keys);
+            }
+
+            fn memory_bytes(&self) -> usize {
+                self.memory_bytes()
+            }
+        }
+    };
+}
+dictionary!(=> ByteDictionary);
+dictionary!(T: Word => NumberDictionary<T>);
+
+/// A dictionary and the indices of the page that is not finished.
+#[derive(Debug)]
+pub(super) struct Indexed<D> {
+    pub dictionary: D,
+    pub indices: Vec<u32>,
+    /// Which index each value of the run's Arrow dictionary has.
+    pub keys: KeyMap,
+    /// Whether `keys` is in use.
+    pub mapped: bool,
+    /// Whether pages still get indices.
+    active: bool,
+    /// Entries of the dictionary when the page began.
+    entries_before: usize,
+    used: UsedEntries,
+}
+
+impl<D: Dictionary> Indexed<D> {
+    pub fn new(dictionary: D) -> Self {
+        Self {
+            dictionary,
+            indices: Vec::new(),
+            keys: KeyMap::new(),
+            mapped: false,
+            active: true,
+            entries_before: 0,
+            used: UsedEntries::new(),
+        }
+    }
+
+    /// Itself, while pages get indices.
+    pub fn while_active(&self) -> Option<&Self> {
+        self.active.then_some(self)
+    }
+
+    /// Itself, while pages get indices.
+    pub fn while_active_mut(&mut self) -> Option<&mut Self> {
+        self.active.then_some(self)
+    }
+
+    /// A run begins whose Arrow dictionary has `values` values.
+    pub fn map_keys(&mut self, values: usize) {
+        self.mapped = values <= MAPPED_VALUES;
+        if self.mapped {
+            self.keys.reset(values);
+        }
+    }
+
+    /// How many more indices go into a page of `page` bytes.
+    pub fn room(&self, page: usize) -> usize {
+        index_capacity(self.entries_before, page).saturating_sub(self.indices.len())
+    }
+
+    pub fn rank(&mut self) {
+        self.dictionary.rank(&mut self.indices, &mut self.keys);
+    }
+
+    pub fn give_up(&mut self) {
+        self.active = false;
+    }
+
+    /// The bits that an index needs.
+    pub fn width(&self) -> u8 {
+        rle::index_width(self.dictionary.len())
+    }
+
+    /// Appends the page's indices, in `width` bits at least; `false` when there is no entry to name.
+    pub fn encode(&self, width: u8, out: &mut Vec<u8>) -> bool {
+        let some = self.dictionary.len() > 0;
+        if some {
+            rle::encode_indices_in(&self.indices, self.width().max(width), out);
+        }
+        some
+    }
+
+    /// The dictionary, and the entries that the page names, ascending.
+    pub fn used(&mut self) -> (&D, &[u32]) {
+        (
+            &self.dictionary,
+            self.used.of(&self.indices, self.dictionary.len()),
+        )
+    }
+
+    /// Ends the page.
+    pub fn finish(&mut self) {
+        self.indices.clear();
+        self.entries_before = self.dictionary.len();
+    }
+
+    /// The body of the dictionary page and how many entries it has; `None` without entries.
+    pub fn page(&self) -> Option<(&[u8], usize)> {
+        let entries = self.dictionary.len();
+        (entries > 0).then(|| (self.dictionary.page(), entries))
+    }
+
+    /// At least what the page's indices will take.
+    pub fn pending_bytes(&self) -> usize {
+        (self.indices.len() * most_bits(self.width().into())).div_ceil(8)
+    }
+
+    pub fn memory_bytes(&self) -> usize {
+        self.dictionary.memory_bytes()
+            + self.indices.capacity() * size_of::<u32>()
+            + self.keys.memory_bytes()
+            + self.used.memory_bytes()
+    }
+}
+
+/// The bits that indices may be given when they need `bits`: some are given whole bytes.
+fn most_bits(bits: usize) -> usize {
+    match bits {
+        4..=8 => 8,
+        13..=16 => 16,
+        bits => bits,
+    }
+}
+
+/// How many indices of a dictionary that has `entries` when a page begins go into `page` bytes: each may bring a new
+/// entry.
+fn index_capacity(entries: usize, page: usize) -> usize {
+    // Behind the width and between the headers of runs.
+    let room = page.saturating_sub(8 + page / 32) * 8;
+    let capacity = |bits: usize| room / most_bits(bits);
+    let wide_enough = |bits: &usize| entries + capacity(*bits) <= 1 << bits;
+    (1..=31).find(wide_enough).map_or(room / 32, capacity)
+}
