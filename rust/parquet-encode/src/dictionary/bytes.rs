@@ -162,20 +162,19 @@ impl ByteDictionary {
 
     /// The index of a value, which is added if it is new; `None` if that would break a limit.
     pub fn index_of(&mut self, value: &[u8]) -> Option<u32> {
-        let head = head_of(value, value.len());
-        self.find_or_add(head, tag_of(head, || value), || value)
+        self.find_or_add(tag_of(value), value)
     }
 
     #[inline(never)]
-    fn find_or_add<'v>(&mut self, head: Head, tag: u32, value: impl Fn() -> &'v [u8]) -> Option<u32> {
+    fn find_or_add(&mut self, tag: u32, value: &[u8]) -> Option<u32> {
+        let head = head_of(value, value.len());
         let mut slot = self.table.home(tag);
         loop {
             let entry = self.table.slots[slot];
             if entry == 0 {
                 break;
             }
-            if self.entries[entry as usize].tag == tag
-                && holds(&self.entries, &self.page, entry, head, &value)
+            if self.entries[entry as usize].tag == tag && holds(&self.entries, &self.page, entry, head, value)
             {
                 return Some(entry - 1);
             }
@@ -189,7 +188,7 @@ impl ByteDictionary {
         self.page
             .extend_from_slice(&head.len.to_le_bytes()[..self.prefix]);
         let start = self.page.len() as u32;
-        self.page.extend_from_slice(value());
+        self.page.extend_from_slice(value);
         self.entries.push(Entry {
             head: head.bytes,
             len: head.len,
@@ -209,11 +208,12 @@ impl ByteDictionary {
 }
 
 #[inline(always)]
-fn tag_of<'v>(head: Head, value: impl FnOnce() -> &'v [u8]) -> u32 {
+fn tag_of(value: &[u8]) -> u32 {
+    let head = head_of(value, value.len());
     if head.len <= 16 {
         hash::of_short(head)
     } else {
-        hash::of_long(head, value())
+        hash::of_long(head, value)
     }
 }
 
@@ -225,15 +225,9 @@ fn has_head(entry: &Entry, head: Head) -> bool {
 
 /// Whether an entry is the value with this head.
 #[inline(always)]
-fn holds<'v>(
-    entries: &[Entry],
-    page: &[u8],
-    entry: u32,
-    head: Head,
-    value: impl FnOnce() -> &'v [u8],
-) -> bool {
+fn holds(entries: &[Entry], page: &[u8], entry: u32, head: Head, value: &[u8]) -> bool {
     let entry = &entries[entry as usize];
-    has_head(entry, head) && (head.len <= 16 || same_tail(entry.bytes(page), value()))
+    has_head(entry, head) && (head.len <= 16 || same_tail(entry.bytes(page), value))
 }
 
 /// Whether two values of one length above 16 are equal behind their first 16 bytes.
@@ -303,24 +297,76 @@ fn compare_heads(entries: &[Entry], heads: &[Head], found: &[u32], out: &mut [u3
     missed
 }
 
-/// The index of a batch that holds one value only, as in sorted columns and those of a single source. Any other batch
-/// is told by its first few heads. A value that breaks a limit is left to the careful look.
+/// The values of a batch, if all of them are longer than their heads, as in columns of host names or addresses of pages.
 #[inline(always)]
-fn repeated<V: ByteArrays>(
-    dictionary: &mut ByteDictionary,
-    values: &V,
-    start: usize,
+fn all_longer<'v, V: ByteArrays>(values: &'v V, start: usize, batch: &mut [&'v [u8]]) -> bool {
+    batch.iter_mut().enumerate().all(|(at, value)| {
+        *value = values.value(start + at);
+        value.len() > 16
+    })
+}
+
+/// Looks up values that are all longer than their heads: each is fetched once, and none is told from shorter ones.
+/// Returns a bit for each that was not found at its home.
+#[inline(always)]
+fn find_longer(
+    dictionary: &ByteDictionary,
+    batch: &[&[u8]],
+    tags: &mut [u32],
+    found: &mut [u32],
+    out: &mut [u32],
+) -> u64 {
+    for (tag, value) in tags.iter_mut().zip(batch) {
+        *tag = hash::of_long(head_of(value, value.len()), value);
+    }
+    look_up(&dictionary.table, tags, found);
+    let mut missed = 0;
+    for (at, ((value, entry), out)) in batch.iter().zip(found).zip(out).enumerate() {
+        let known = &dictionary.entries[*entry as usize];
+        let same =
+            has_head(known, head_of(value, value.len())) && same_tail(known.bytes(&dictionary.page), value);
+        missed |= u64::from(!same) << at;
+        *out = entry.wrapping_sub(1);
+    }
+    missed
+}
+
+/// Hashes and looks up values of any length, as [`find_longer`] does.
+#[inline(always)]
+fn find_mixed<V: ByteArrays>(
+    dictionary: &ByteDictionary,
+    (values, start): (&V, usize),
     heads: &[Head],
-) -> Option<u32> {
+    tags: &mut [u32],
+    found: &mut [u32],
+    out: &mut [u32],
+) -> u64 {
+    let longer = hash_heads(heads, tags);
+    for at in longer.rows() {
+        tags[at] = hash::of_long(heads[at], values.value(start + at));
+    }
+    look_up(&dictionary.table, tags, found);
+    let mut missed = compare_heads(&dictionary.entries, heads, found, out);
+    for at in longer.rows() {
+        let entry = &dictionary.entries[found[at] as usize];
+        if missed >> at & 1 == 0 && !same_tail(entry.bytes(&dictionary.page), values.value(start + at)) {
+            missed |= 1 << at;
+        }
+    }
+    missed
+}
+
+/// The value of a batch that holds one only, as in sorted columns and those of a single source. Any other batch is told
+/// by its first few values.
+#[inline(always)]
+fn repeated<'v, V: ByteArrays>(values: &'v V, start: usize, heads: &[Head]) -> Option<&'v [u8]> {
     let first = *heads.first()?;
     if !heads.iter().all(|head| *head == first) {
         return None;
     }
     let value = values.value(start);
-    if first.len > 16 && !(1..heads.len()).all(|at| same_tail(value, values.value(start + at))) {
-        return None;
-    }
-    dictionary.index_of(value)
+    let same = |at| same_tail(value, values.value(start + at));
+    (first.len <= 16 || (1..heads.len()).all(same)).then_some(value)
 }
 
 #[inline(always)]
@@ -334,33 +380,35 @@ fn encode_kernel<V: ByteArrays>(
     let mut heads = [Head { bytes: 0, len: 0 }; BATCH];
     let mut tags = [0; BATCH];
     let mut found = [0; BATCH];
+    let mut batch: [&[u8]; BATCH] = [&[]; BATCH];
     let mut start = 0;
     while start < count {
         let size = BATCH.min(count - start);
-        let (heads, tags, found) = (&mut heads[..size], &mut tags[..size], &mut found[..size]);
+        let (tags, found) = (&mut tags[..size], &mut found[..size]);
         let out = &mut indices[base + start..][..size];
-        values.heads(start, heads);
-        if let Some(index) = repeated(dictionary, values, start, heads) {
+        let longer = all_longer(values, start, &mut batch[..size]);
+        let repeated = if longer {
+            let (first, others) = (batch[0], &batch[1..size]);
+            others.iter().all(|value| *value == first).then_some(first)
+        } else {
+            values.heads(start, &mut heads[..size]);
+            repeated(values, start, &heads[..size])
+        };
+        // A value that breaks a limit is left to the careful look.
+        if let Some(index) = repeated.and_then(|value| dictionary.index_of(value)) {
             out.fill(index);
             start += size;
             continue;
         }
-        let longer = hash_heads(heads, tags);
-        for at in longer.rows() {
-            tags[at] = hash::of_long(heads[at], values.value(start + at));
-        }
-        look_up(&dictionary.table, tags, found);
-        let mut missed = compare_heads(&dictionary.entries, heads, found, out);
-        for at in longer.rows() {
-            let entry = &dictionary.entries[found[at] as usize];
-            if missed >> at & 1 == 0 && !same_tail(entry.bytes(&dictionary.page), values.value(start + at)) {
-                missed |= 1 << at;
-            }
-        }
+        let mut missed = if longer {
+            find_longer(dictionary, &batch[..size], tags, found, out)
+        } else {
+            find_mixed(dictionary, (values, start), &heads[..size], tags, found, out)
+        };
         while missed != 0 {
             let at = missed.trailing_zeros() as usize;
             missed &= missed - 1;
-            if let Some(index) = dictionary.find_or_add(heads[at], tags[at], || values.value(start + at)) {
+            if let Some(index) = dictionary.find_or_add(tags[at], values.value(start + at)) {
                 out[at] = index;
             } else {
                 indices.truncate(base + start + at);
