@@ -76,18 +76,21 @@ impl<'a> Run<'a> {
     /// How many rows from `start` on are looked at together; one at least.
     pub fn rows_together(&self, start: usize) -> usize {
         let rows = (self.rows - start).min(PIECE_ROWS);
-        let first = self.repetition().map_or(0, |repetition| repetition.slots[start]);
-        match self.repetition() {
-            None => rows,
-            Some(_) => self.rows_before(start, rows, first + PIECE_ROWS).max(1),
-        }
+        let Some(repetition) = self.repetition() else {
+            return rows;
+        };
+        let slots = repetition.slots[start] + PIECE_ROWS;
+        self.rows_before(start, rows, slots).max(1)
     }
 
     /// How many of `rows` rows have all their slots before `slot`.
     pub fn rows_before(&self, start: usize, rows: usize, slot: usize) -> usize {
-        self.repetition().map_or(rows.min(slot - start), |repetition| {
-            repetition.slots[start + 1..=start + rows].partition_point(|end| *end <= slot)
-        })
+        match self.repetition() {
+            None => rows.min(slot - start),
+            Some(repetition) => {
+                repetition.slots[start + 1..=start + rows].partition_point(|end| *end <= slot)
+            }
+        }
     }
 
     /// How many of `rows` rows have no more than `count` entries.
