@@ -15,12 +15,15 @@ use arrow_buffer::{NullBuffer, OffsetBuffer, i256};
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
 use bytes::Bytes;
 use parquet::arrow::ArrowWriter;
+use parquet::basic::PageType;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::DataType as ParquetType;
+use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::statistics::Statistics;
 use parquet_writer::sink::Stream;
-use parquet_writer::{Batch, FileWriter, OptionInput, WriterOptions};
+use parquet_writer::{Batch, EncodingRule, FileWriter, OptionInput, WriterOptions};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -300,7 +303,7 @@ fn contents(bytes: Vec<u8>) -> Vec<Contents> {
         let group = reader.get_row_group(group).unwrap();
         let rows = usize::try_from(group.metadata().num_rows()).unwrap();
         for (index, leaf) in leaves.iter_mut().enumerate() {
-            check_histograms(group.metadata().column(index));
+            let before = (leaf.0.len(), leaf.1.len());
             match group.get_column_reader(index).unwrap() {
                 ColumnReader::BoolColumnReader(reader) => read(reader, rows, leaf),
                 ColumnReader::Int32ColumnReader(reader) => read(reader, rows, leaf),
@@ -311,6 +314,11 @@ fn contents(bytes: Vec<u8>) -> Vec<Contents> {
                 ColumnReader::ByteArrayColumnReader(reader) => read(reader, rows, leaf),
                 ColumnReader::FixedLenByteArrayColumnReader(reader) => read(reader, rows, leaf),
             }
+            check_counts(
+                group.metadata().column(index),
+                &leaf.0[before.0..],
+                &leaf.1[before.1..],
+            );
         }
     }
     leaves
@@ -332,17 +340,36 @@ where
     leaf.2.extend(values.iter().map(|value| format!("{value:?}")));
 }
 
-/// A chunk's histograms count all its entries.
-fn check_histograms(chunk: &parquet::file::metadata::ColumnChunkMetaData) {
-    for histogram in [
-        chunk.repetition_level_histogram(),
-        chunk.definition_level_histogram(),
-    ]
-    .into_iter()
-    .flatten()
-    {
-        assert_eq!(histogram.values().iter().sum::<i64>(), chunk.num_values());
+/// What the footer says of a chunk's levels is so.
+fn check_counts(chunk: &ColumnChunkMetaData, definition: &[i16], repetition: &[i16]) {
+    let column = chunk.column_descr();
+    let count = |levels: &[i16], level| {
+        i64::try_from(levels.iter().filter(|other| **other == level).count()).unwrap()
+    };
+    let histograms = [
+        (
+            chunk.definition_level_histogram(),
+            definition,
+            column.max_def_level(),
+        ),
+        (
+            chunk.repetition_level_histogram(),
+            repetition,
+            column.max_rep_level(),
+        ),
+    ];
+    for (histogram, levels, max) in histograms {
+        let Some(histogram) = histogram else { continue };
+        let counts: Vec<_> = (0..=max).map(|level| count(levels, level)).collect();
+        assert_eq!(histogram.values(), &counts);
+        assert_eq!(chunk.num_values(), i64::try_from(levels.len()).unwrap());
     }
+    let nulls = chunk
+        .statistics()
+        .and_then(Statistics::null_count_opt)
+        .unwrap_or(0);
+    let valid = i64::try_from(definition.len()).unwrap() - count(definition, column.max_def_level());
+    assert_eq!(i64::try_from(nulls).unwrap(), valid);
 }
 
 fn options() -> impl Strategy<Value = OptionInput> {
@@ -375,4 +402,42 @@ proptest! {
         prop_assert_eq!(&written(&batch, &cuts, &options), &whole);
         prop_assert_eq!(contents(whole), contents(written_by_the_crate(&batch)));
     }
+}
+
+/// Whether the first repetition level of a page of version 1 is 0.
+fn begins_with_a_row(page: &[u8]) -> bool {
+    // Behind the length of the levels: the header of a run, then its value or its first eight values.
+    let mut header = 4;
+    while page[header] & 0x80 != 0 {
+        header += 1;
+    }
+    page[header + 1] & 1 == 0
+}
+
+#[test]
+fn a_dictionary_that_fills_up_within_a_row_ends_the_page_before_that_row() {
+    let element = field("element", DataType::Utf8, true);
+    let texts = (0..150_000)
+        .map(|number| Some(format!("{number:030}")))
+        .collect::<StringArray>();
+    let offsets = OffsetBuffer::from_lengths(std::iter::repeat_n(300, 500));
+    let lists: ArrayRef = Arc::new(ListArray::new(element, offsets, Arc::new(texts), None));
+    let batch = RecordBatch::try_from_iter([("list", lists)]).unwrap();
+    let options = OptionInput {
+        encoding: EncodingRule::All("dictionary".into()),
+        ..OptionInput::default()
+    };
+    let bytes = written(&batch, &[], &options);
+    assert_eq!(written(&batch, &[1, 70, 499], &options), bytes);
+    let reader = SerializedFileReader::new(Bytes::from(bytes.clone())).unwrap();
+    let group = reader.get_row_group(0).unwrap();
+    let chunk = group.metadata().column(0);
+    assert_eq!(chunk.unencoded_byte_array_data_bytes(), Some(150_000 * 30));
+    let pages = group.get_column_page_reader(0).unwrap().map(Result::unwrap);
+    let data: Vec<_> = pages
+        .filter(|page| page.page_type() == PageType::DATA_PAGE)
+        .collect();
+    assert!(data.len() > 2);
+    assert!(data.iter().all(|page| begins_with_a_row(page.buffer())));
+    assert_eq!(contents(bytes), contents(written_by_the_crate(&batch)));
 }
