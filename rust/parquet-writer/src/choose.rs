@@ -3,11 +3,8 @@
 mod evidence;
 mod sample;
 
-use parquet::basic::{Compression, Encoding, Type};
-use parquet::file::properties::{
-    EnabledStatistics, WriterProperties, WriterPropertiesBuilder, WriterVersion,
-};
-use parquet::schema::types::{ColumnDescriptor, ColumnPath, SchemaDescriptor};
+use parquet::basic::{Encoding, Type};
+use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
 
 use crate::error::{Result, WriteError};
 use crate::options::{Compatibility, DictionaryRule, EncodingRule, NamedEncoding, WriterOptions};
@@ -141,27 +138,4 @@ fn is_named(parquet: &SchemaDescriptor, leaf: usize, key: &[String]) -> bool {
     let column = parquet.column(leaf);
     let parts = column.path().parts();
     parts == key || (key.len() == 1 && parts.join(".") == key[0])
-}
-
-/// Properties of columns that the crate encodes, with the given choices. Pages come out as they are, uncompressed.
-pub(crate) fn properties(options: &WriterOptions, columns: &[(ColumnPath, Choice)]) -> WriterProperties {
-    let mut builder = base(options);
-    for (path, choice) in columns {
-        builder = builder
-            .set_column_encoding(path.clone(), choice.encoding)
-            .set_column_dictionary_enabled(path.clone(), choice.dictionary);
-    }
-    builder.build()
-}
-
-fn base(options: &WriterOptions) -> WriterPropertiesBuilder {
-    // Pages of version 1 throughout: they compress levels too, and the flags of nullable columns shrink by half.
-    WriterProperties::builder()
-        .set_writer_version(WriterVersion::PARQUET_1_0)
-        .set_compression(Compression::UNCOMPRESSED)
-        .set_statistics_enabled(EnabledStatistics::Page)
-        .set_data_page_size_limit((options.page_bytes / 4 * 3).max(1))
-        .set_dictionary_page_size_limit(DICTIONARY_BYTES)
-        .set_data_page_row_count_limit(PAGE_ROWS.min(options.page_bytes).max(1))
-        .set_coerce_types(true)
 }

@@ -1,11 +1,10 @@
 //! The seam: how a column becomes a column chunk.
 //!
-//! A row group asks for one [`FieldEncoder`] for each top-level field and feeds it runs of units. Flat fields are encoded
-//! by `parquet-encode`, nested ones by the `parquet` crate; both put their pages into [`ChunkPages`].
+//! A row group asks for one [`FieldEncoder`] for each top-level field and feeds it runs of units. Every leaf column has an
+//! encoder of its own; a nested field computes the levels of its leaves and hands each its slots.
 
-mod bounds;
-mod crate_encoder;
 mod flat;
+mod nested;
 
 use std::sync::Arc;
 
@@ -13,8 +12,11 @@ use arrow_array::ArrayRef;
 use parquet::column::writer::ColumnCloseResult;
 use parquet::file::writer::SerializedRowGroupWriter;
 
-pub(crate) use crate_encoder::leaf_count;
 pub(crate) use flat::is_flat;
+pub(crate) use nested::leaf_count;
+
+use flat::FlatEncoder;
+use nested::NestedEncoder;
 
 use crate::choose::Choice;
 use crate::error::Result;
@@ -36,7 +38,7 @@ pub(crate) fn encoders(
         let leaves = leaf_count(field.data_type());
         let (place, choices) = ((index, first_leaf), &choices[first_leaf..first_leaf + leaves]);
         first_leaf += leaves;
-        encoder(schema, place, choices, pages, options)
+        Ok(encoder(schema, place, choices, pages, options))
     });
     encoders.collect()
 }
@@ -48,18 +50,19 @@ pub(crate) fn encoder(
     choices: &[Choice],
     pages: &Arc<Pages>,
     options: &WriterOptions,
-) -> Result<Box<dyn FieldEncoder>> {
-    match choices {
-        [choice] if is_flat(schema.encoded.field(field).data_type()) => {
-            let column = schema.parquet.column(first_leaf);
-            Ok(Box::new(flat::FlatEncoder::new(
-                column,
-                *choice,
-                options.page_bytes,
-                pages.chunk(),
-            )))
+) -> Box<dyn FieldEncoder> {
+    let field = &schema.encoded.fields()[field];
+    let leaf = |(leaf, choice): (usize, &Choice)| {
+        let column = schema.parquet.column(first_leaf + leaf);
+        FlatEncoder::new(column, *choice, options.page_bytes, pages.chunk())
+    };
+    let mut leaves: Vec<_> = choices.iter().enumerate().map(leaf).collect();
+    match leaves.pop() {
+        Some(only) if leaves.is_empty() && is_flat(field.data_type()) => Box::new(only),
+        last => {
+            leaves.extend(last);
+            Box::new(NestedEncoder::new(Arc::clone(field), leaves))
         }
-        _ => crate_encoder::encoder(schema, (field, first_leaf), choices, pages, options),
     }
 }
 

@@ -21,12 +21,7 @@ use crate::schema::{FileSchema, same_type};
 
 /// `array` as encoders accept it for `target`: string and binary layouts stay what they are.
 pub(crate) fn loosely(array: &ArrayRef, target: &DataType) -> Result<ArrayRef> {
-    let actual = match array.data_type() {
-        // A flat column's dictionary is taken as it is.
-        DataType::Dictionary(_, values) if crate::column::is_flat(target) => values,
-        other => other,
-    };
-    if acceptable(actual, target) {
+    if acceptable(array.data_type(), target) {
         Ok(Arc::clone(array))
     } else {
         exactly(array, target)
@@ -66,9 +61,13 @@ fn acceptable(actual: &DataType, target: &DataType) -> bool {
         Utf8View,
     };
     match (actual, target) {
+        // A leaf's dictionary is taken as it is.
+        (DataType::Dictionary(_, values), target) if crate::column::is_flat(target) => {
+            acceptable(values, target)
+        }
         (Utf8 | LargeUtf8 | Utf8View, Utf8 | LargeUtf8)
         | (Binary | LargeBinary | BinaryView, Binary | LargeBinary) => true,
-        (List(l), List(r)) | (LargeList(l), LargeList(r)) => acceptable(l.data_type(), r.data_type()),
+        (List(l) | LargeList(l), List(r) | LargeList(r)) => acceptable(l.data_type(), r.data_type()),
         (Map(l, left_sorted), Map(r, right_sorted)) => {
             left_sorted == right_sorted && acceptable(l.data_type(), r.data_type())
         }

@@ -3,7 +3,6 @@
 //! Encoders hand over pages as they are; here they are compressed, by contexts that all writers share, and kept in
 //! memory or in one temporary file until their chunk is written out.
 
-mod header;
 mod press;
 mod shelf;
 
@@ -12,7 +11,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use parquet::basic::Compression;
-use parquet::column::page_store::{PageKey, PageStore, PageStoreArgs, PageStoreFactory};
 use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::reader::{ChunkReader, Length};
@@ -23,7 +21,6 @@ pub(crate) use shelf::Shelf;
 use parquet_encode::page_header::{self as encode, Content};
 
 use crate::error::{Result, WriteError};
-use header::PageHeader;
 use shelf::Kept;
 
 /// Compressing so many bytes costs what one byte less in the file is worth: about a tenth of the time against a fiftieth
@@ -61,39 +58,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Makes the store of each leaf's chunk, and keeps the other end of it.
-#[derive(Debug)]
-pub(crate) struct ChunkFactory {
-    pages: Arc<Pages>,
-    chunks: Mutex<Vec<ChunkPages>>,
-}
-
-impl ChunkFactory {
-    pub fn new(pages: Arc<Pages>) -> Self {
-        Self {
-            pages,
-            chunks: Mutex::default(),
-        }
-    }
-
-    /// The chunks of all leaves, in the order of the stores that were made.
-    pub fn take_chunks(&self) -> Vec<ChunkPages> {
-        std::mem::take(&mut *lock(&self.chunks))
-    }
-}
-
-impl PageStoreFactory for ChunkFactory {
-    fn create(&self, _: &PageStoreArgs<'_>) -> ParquetResult<Box<dyn PageStore>> {
-        let chunk = self.pages.chunk();
-        lock(&self.chunks).push(chunk.clone());
-        Ok(Box::new(Inlet {
-            chunk,
-            header: None,
-            puts: 0,
-        }))
-    }
-}
-
 /// The pages of one chunk so far.
 #[derive(Debug, Clone)]
 pub(crate) struct ChunkPages {
@@ -106,8 +70,6 @@ struct Chunk {
     dictionary: Option<Page>,
     dictionary_entries: usize,
     data: Vec<Page>,
-    /// Bytes as the encoder put them.
-    put: u64,
     /// Bytes as they go to the file.
     finished: u64,
 }
@@ -127,10 +89,9 @@ impl Page {
 }
 
 impl ChunkPages {
-    /// Bytes of finished pages as they go to the file, and as they came from the encoder.
-    pub fn bytes(&self) -> (u64, u64) {
-        let chunk = lock(&self.state);
-        (chunk.finished, chunk.put)
+    /// Bytes of finished pages as they go to the file.
+    pub fn bytes(&self) -> u64 {
+        lock(&self.state).finished
     }
 
     /// Entries of its dictionary page and their bytes before compression.
@@ -237,24 +198,6 @@ impl ChunkPages {
         })
     }
 
-    /// Adds a page that the crate made.
-    fn put(&self, header: &[u8], body: &[u8]) -> Result<()> {
-        let mut header = PageHeader::parse(header)?;
-        Press::with(self.pages.codec, |press| {
-            let pressed = press.press(body)?;
-            header.set_compressed(pressed.len())?;
-            let entries = header
-                .is_dictionary()
-                .then(|| header.dictionary_entries())
-                .transpose()?;
-            self.push(
-                self.page(header.bytes(), pressed, header.uncompressed())?,
-                entries,
-            );
-            Ok(())
-        })
-    }
-
     fn page(&self, header: Vec<u8>, pressed: &[u8], uncompressed_bytes: usize) -> Result<Page> {
         Ok(Page {
             header,
@@ -284,34 +227,6 @@ fn too_large(_: std::num::TryFromIntError) -> crate::error::WriteError {
     crate::error::WriteError::Encode(
         "a page or column chunk is too large for Parquet: write smaller row groups".into(),
     )
-}
-
-/// The end that the encoder puts pages into: header and body in turn.
-struct Inlet {
-    chunk: ChunkPages,
-    header: Option<Bytes>,
-    puts: u64,
-}
-
-impl PageStore for Inlet {
-    fn put(&mut self, value: Bytes) -> ParquetResult<PageKey> {
-        lock(&self.chunk.state).put += value.len() as u64;
-        match self.header.take() {
-            None => self.header = Some(value),
-            Some(header) => self
-                .chunk
-                .put(&header, &value)
-                .map_err(|error| ParquetError::External(Box::new(error)))?,
-        }
-        self.puts += 1;
-        Ok(PageKey::new(self.puts - 1))
-    }
-
-    fn take(&mut self, _: PageKey) -> ParquetResult<Bytes> {
-        Err(ParquetError::General(
-            "pages are read from the other end of their store".into(),
-        ))
-    }
 }
 
 /// Reads the pages of a chunk once, from its start, and frees each as it goes.
@@ -344,7 +259,7 @@ impl ChunkReader for ChunkPages {
 
 impl Length for ChunkPages {
     fn len(&self) -> u64 {
-        self.bytes().0
+        self.bytes()
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use parquet::arrow::ArrowSchemaConverter;
-use parquet::schema::types::SchemaDescriptor;
+use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor};
 
 use crate::error::{Result, WriteError};
 use crate::options::Timestamps;
@@ -50,6 +50,7 @@ impl FileSchema {
             .with_coerce_types(true)
             .schema_root("schema")
             .convert(&encoded)?;
+        check_depth(&parquet)?;
         Ok(Self {
             declared,
             stored,
@@ -123,6 +124,20 @@ fn misfit(difference: &str) -> WriteError {
     WriteError::Schema(format!(
         "the batch does not fit the writer's schema: {difference}. Cast or reorder the batch; the writer can go on"
     ))
+}
+
+/// Encoders keep a level in a byte.
+fn check_depth(parquet: &SchemaDescriptor) -> Result<()> {
+    let too_deep = |column: &&ColumnDescPtr| column.max_def_level() > i16::from(u8::MAX);
+    match parquet.columns().iter().find(too_deep) {
+        None => Ok(()),
+        Some(column) => Err(WriteError::Schema(format!(
+            "column {:?} is nested {} levels deep, and no more than {} can be written: flatten it",
+            column.path().parts().first().map_or("", String::as_str),
+            column.max_def_level(),
+            u8::MAX
+        ))),
+    }
 }
 
 /// Whether two types hold the same values: string, binary and list layouts, dictionaries and runs make no difference.

@@ -120,7 +120,8 @@ fn offsets<T: OffsetSizeTrait>(array: &ArrayRef) -> &[T] {
 
 /// The weights of all rows before each; `None` for a type whose values have one small size.
 fn sums(array: &ArrayRef) -> Option<Vec<u64>> {
-    let valid = |row: usize| array.is_valid(row);
+    let nulls = array.nulls();
+    let valid = |row: usize| nulls.is_none_or(|nulls| nulls.is_valid(row));
     match array.data_type() {
         DataType::Utf8 | DataType::Binary => {
             let offsets = offsets::<i32>(array);

@@ -122,7 +122,7 @@ impl Chooser {
                     (true, Compatibility::V1) => PLAIN_ONLY,
                     // pyarrow makes dictionaries only of pages that are PLAIN or have one.
                     (true, Compatibility::Modern) if schema.dictionaries[index] => PLAIN_ONLY,
-                    // The crate counts a delta's block, up to 2 KiB, only when it is full.
+                    // The headers of a delta's block outweigh what it saves in so small a page.
                     (true, Compatibility::Modern) if options.page_bytes < SMALLEST_DELTA_PAGE => PLAIN_ONLY,
                     (true, Compatibility::Modern) => candidates(kind),
                 }

@@ -69,7 +69,7 @@ impl<'a> Scale<'a> {
                 samples.extend(std::iter::repeat_n(None, leaves));
                 continue;
             }
-            let mut encoder = self.encoder(index, start, choices)?;
+            let mut encoder = self.encoder(index, start, choices);
             encoder.write(column, &[column.len()])?;
             encoder.close(&mut |chunk| {
                 samples.push(choices[samples.len() - start].map(|_| sample(chunk)));
@@ -84,7 +84,7 @@ impl<'a> Scale<'a> {
         field: usize,
         first_leaf: usize,
         choices: &[Option<Choice>],
-    ) -> Result<Box<dyn column::FieldEncoder>> {
+    ) -> Box<dyn column::FieldEncoder> {
         let plain = Choice {
             dictionary: false,
             encoding: Encoding::PLAIN,

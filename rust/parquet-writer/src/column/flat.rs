@@ -1,19 +1,21 @@
-//! Column chunks of flat columns by encoders of our own.
+//! Column chunks of leaf columns.
 
 mod bools;
 mod bytes;
 mod indexed;
+mod levels;
 mod numbers;
 mod page;
 mod piece;
 mod ranges;
+mod run;
 mod source;
 
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
-use arrow_buffer::{BooleanBufferBuilder, NullBuffer};
+use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
 use parquet::basic::{Encoding, EncodingMask, LogicalType, PageType, Type};
 use parquet::column::writer::ColumnCloseResult;
@@ -21,11 +23,10 @@ use parquet::file::metadata::{
     ColumnChunkMetaData, ColumnIndexBuilder, LevelHistogram, OffsetIndexBuilder, PageEncodingStats,
 };
 use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor};
-use parquet_encode::bitmap::Bitmap;
 use parquet_encode::dictionary::Limits;
-use parquet_encode::levels::{LevelForm, encode_constant_levels, encode_validity};
 use parquet_encode::page_header::{Content, Encoding as PageEncoding};
 
+pub(super) use run::{Repetition, RunLevels};
 pub(crate) use source::is_flat;
 
 use super::{EncodedChunk, FieldEncoder};
@@ -34,23 +35,19 @@ use crate::error::{Result, WriteError};
 use crate::pages::ChunkPages;
 use bools::Bools;
 use bytes::{Bytes, Meaning};
+use levels::{Histograms, PageLevels};
 use numbers::{Numbers, Order};
 use page::{PageFacts, PageValues};
-use piece::Piece;
-use source::{Scratch, Values};
+use run::Run;
+use source::Scratch;
 
-/// Rows that are looked at together: what is left of them without nulls fits a cache.
-const PIECE_ROWS: usize = 2048;
-
-/// Encodes one flat column of one row group.
+/// Encodes one leaf column of one row group.
 pub(super) struct FlatEncoder {
     column: ColumnDescPtr,
     page_bytes: usize,
     values: Box<dyn PageValues>,
-    /// A bit for each row of the page, set where it is valid; of no use in columns without nulls.
-    validity: BooleanBufferBuilder,
-    page_rows: usize,
-    page_nulls: usize,
+    levels: PageLevels,
+    page: Count,
     scratch: Scratch,
     pages: ChunkPages,
     account: Account,
@@ -58,10 +55,20 @@ pub(super) struct FlatEncoder {
     index_widths: [Option<u8>; 2],
 }
 
+/// How much there is in a page or in a chunk.
+#[derive(Debug, Clone, Copy, Default)]
+struct Count {
+    rows: usize,
+    /// Values, and nulls and empty lists in place of values.
+    entries: usize,
+    /// Entries without a value.
+    nulls: usize,
+}
+
 /// What the footer and the indexes will say.
 struct Account {
-    rows: usize,
-    nulls: usize,
+    count: Count,
+    histograms: Option<Histograms>,
     column_index: Option<ColumnIndexBuilder>,
     offset_index: OffsetIndexBuilder,
     value_bytes: Option<u64>,
@@ -73,20 +80,19 @@ impl FlatEncoder {
     pub fn new(column: ColumnDescPtr, choice: Choice, page_bytes: usize, pages: ChunkPages) -> Self {
         let values = page_values(&column, choice);
         let account = Account {
-            rows: 0,
-            nulls: 0,
+            count: Count::default(),
+            histograms: None,
             column_index: Some(ColumnIndexBuilder::new(column.physical_type())),
             offset_index: OffsetIndexBuilder::new(),
             value_bytes: (column.physical_type() == Type::BYTE_ARRAY).then_some(0),
             encodings: Vec::new(),
         };
         Self {
+            levels: PageLevels::new(&column),
             column,
             page_bytes,
             values,
-            validity: BooleanBufferBuilder::new(0),
-            page_rows: 0,
-            page_nulls: 0,
+            page: Count::default(),
             scratch: Scratch::default(),
             pages,
             account,
@@ -94,39 +100,66 @@ impl FlatEncoder {
         }
     }
 
-    fn is_nullable(&self) -> bool {
-        self.column.max_def_level() > 0
+    /// Whether validity bits are all the levels that there are.
+    pub fn has_bits_for_levels(&self) -> bool {
+        self.levels.are_bits()
     }
 
-    /// Encodes all rows of a run; without values, all of them are null.
-    fn write_rows(
+    /// Encodes the rows of a run, whose slots are those of `array`, null where `nulls` says so.
+    ///
+    /// The array comes from [`plain_values`]; `levels` may be left out where [`Self::has_bits_for_levels`].
+    pub fn write_run(
         &mut self,
-        run: Option<&Values<'_>>,
+        array: &ArrayRef,
         nulls: Option<&NullBuffer>,
+        levels: Option<RunLevels<'_>>,
         rows: usize,
     ) -> Result<()> {
+        let data = array.to_data();
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let width = usize::try_from(self.column.type_length()).unwrap_or(0);
+        let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
+        let values = if nulls.map_or(0, NullBuffer::null_count) == data.len() {
+            None
+        } else {
+            let physical = (self.column.physical_type(), width);
+            Some(source::values(&data, physical, &mut scratch)?)
+        };
+        if let Some(values) = &values {
+            self.values.begin(values);
+        }
+        let written = self.write_rows(&Run {
+            values: values.as_ref(),
+            nulls,
+            levels,
+            rows,
+        });
+        drop(values);
+        self.scratch = scratch;
+        written
+    }
+
+    fn write_rows(&mut self, run: &Run<'_>) -> Result<()> {
         let mut start = 0;
-        while start < rows {
-            let end = rows.min(start + PIECE_ROWS);
-            let room = self.room(run, nulls, start, end);
+        while start < run.rows {
+            let room = self.room(run, start);
             if room == 0 {
                 self.finish_page()?;
                 continue;
             }
-            let piece = piece(nulls, start, room);
-            let valid = piece.validity.map_or(room, |validity| validity.count_ones());
-            let taken = match run.filter(|_| valid > 0) {
-                Some(run) => self.values.append(run, piece)?,
+            let piece = run.piece(start, room);
+            let valid = piece.valid();
+            let taken = match run.values.filter(|_| valid > 0) {
+                Some(values) => self.values.append(values, piece)?,
                 None => 0,
             };
-            let full = run.is_some() && taken < valid;
-            let rows = if full { piece.rows_with(taken) } else { room };
-            self.append_levels(nulls, Piece { rows, ..piece }, taken);
-            self.page_rows += rows;
-            self.page_nulls += rows - taken;
-            if self.account.rows == 0 && self.page_rows == rows {
-                self.values.rank();
-            }
+            let full = run.values.is_some() && taken < valid;
+            let (rows, taken) = if full {
+                self.keep_whole_rows(run, start, room, taken)
+            } else {
+                (room, taken)
+            };
+            self.count_rows(run, start, rows, taken);
             start += rows;
             if full {
                 // The page so far keeps its indices; the rest of the chunk does without.
@@ -137,44 +170,44 @@ impl FlatEncoder {
         Ok(())
     }
 
-    /// How many of the rows `start..end` the page takes; one at least when it is empty.
-    fn room(&self, run: Option<&Values<'_>>, nulls: Option<&NullBuffer>, start: usize, end: usize) -> usize {
-        let rows = (end - start).min(PAGE_ROWS - self.page_rows);
-        if rows == 0 {
-            return 0;
-        }
-        let room = self.page_bytes.saturating_sub(self.most_level_bytes());
-        let fitting = run.map_or(rows, |run| {
-            self.values.fitting(run, piece(nulls, start, rows), room)
+    /// How many rows the page takes of those that are looked at together; one at least when it is empty.
+    fn room(&self, run: &Run<'_>, start: usize) -> usize {
+        let rows = run.rows_together(start).min(PAGE_ROWS - self.page.rows);
+        let entries = self.levels.capacity(self.page_bytes);
+        let rows = run.rows_with_entries(start, rows, entries.saturating_sub(self.page.entries));
+        let room = self
+            .page_bytes
+            .saturating_sub(self.levels.most_bytes(self.page_bytes));
+        let fitting = run.values.filter(|_| rows > 0).map_or(rows, |values| {
+            let piece = run.piece(start, rows);
+            let slots = self.values.fitting(values, piece, room);
+            run.rows_before(start, rows, piece.start + slots)
         });
-        if self.page_rows == 0 {
+        if self.page.rows == 0 {
             fitting.max(1)
         } else {
             fitting
         }
     }
 
-    /// What levels may take of a page.
-    fn most_level_bytes(&self) -> usize {
-        if self.is_nullable() {
-            PAGE_ROWS.min(self.page_bytes) / 8 + 16
-        } else {
-            0
-        }
+    /// How many of `rows` rows are in the page with all their values, of which it has `taken`, and how many values that
+    /// are; it forgets those of the row behind them, since no row may span pages.
+    fn keep_whole_rows(&mut self, run: &Run<'_>, start: usize, rows: usize, taken: usize) -> (usize, usize) {
+        let piece = run.piece(start, rows);
+        let rows = run.rows_before(start, rows, piece.start + piece.rows_with(taken));
+        let kept = run.piece(start, rows).valid();
+        self.values.drop_last(taken - kept);
+        (rows, kept)
     }
 
-    fn append_levels(&mut self, nulls: Option<&NullBuffer>, piece: Piece<'_>, valid: usize) {
-        if !self.is_nullable() {
-            return;
-        }
-        match nulls.filter(|_| valid < piece.rows) {
-            None => self.validity.append_n(piece.rows, true),
-            Some(nulls) => {
-                let bits = nulls.inner();
-                let start = bits.offset() + piece.start;
-                self.validity
-                    .append_packed_range(start..start + piece.rows, bits.values());
-            }
+    fn count_rows(&mut self, run: &Run<'_>, start: usize, rows: usize, valid: usize) {
+        self.levels.append(run, start, rows, valid);
+        let entries = run.entries(start, rows).len();
+        self.page.rows += rows;
+        self.page.entries += entries;
+        self.page.nulls += entries - valid;
+        if rows > 0 && self.account.count.rows == 0 && self.page.rows == rows {
+            self.values.rank();
         }
     }
 
@@ -207,58 +240,27 @@ impl FlatEncoder {
     }
 
     fn finish_page(&mut self) -> Result<()> {
-        if self.page_rows == 0 {
+        let Count { rows, entries, nulls } = self.page;
+        if rows == 0 {
             return Ok(());
         }
         let index_width = self.index_width()?;
-        let nullable = self.is_nullable();
-        let Self {
-            values,
-            validity,
-            page_rows,
-            page_nulls,
-            ..
-        } = self;
+        let Self { values, levels, .. } = self;
         let mut encoding = PageEncoding::Plain;
         self.pages.add(&mut |out| {
-            if nullable {
-                append_levels(validity, *page_rows, *page_nulls, out);
-            }
+            levels.encode(entries, nulls, out);
             encoding = values.encode(index_width, out);
             Content::Data {
-                values: *page_rows,
+                values: entries,
                 encoding,
                 statistics: None,
             }
         })?;
-        let facts = self.values.finish();
-        self.account
-            .note_page((encoding, &facts), self.page_rows, self.page_nulls, nullable);
-        self.validity.truncate(0);
-        self.page_rows = 0;
-        self.page_nulls = 0;
+        let (facts, histograms) = (self.values.finish(), self.levels.histograms(entries, nulls));
+        self.account.note_page((encoding, &facts), self.page, &histograms);
+        self.levels.clear();
+        self.page = Count::default();
         Ok(())
-    }
-}
-
-/// The levels of a page: V1, behind their length.
-fn append_levels(validity: &BooleanBufferBuilder, rows: usize, nulls: usize, out: &mut Vec<u8>) {
-    if nulls == 0 || nulls == rows {
-        encode_constant_levels(u32::from(nulls == 0), rows, 1, LevelForm::V1, out);
-    } else if let Some(bits) = Bitmap::new(validity.as_slice(), 0, rows) {
-        encode_validity(&bits, LevelForm::V1, out);
-    }
-}
-
-fn piece(nulls: Option<&NullBuffer>, start: usize, rows: usize) -> Piece<'_> {
-    let validity = nulls
-        .and_then(source::validity)
-        .map(|bits| bits.slice(start, rows));
-    let validity = validity.filter(|bits| bits.count_ones() < rows);
-    Piece {
-        start,
-        rows,
-        validity,
     }
 }
 
@@ -326,25 +328,25 @@ impl Account {
     fn note_page(
         &mut self,
         (encoding, facts): (PageEncoding, &PageFacts),
-        rows: usize,
-        nulls: usize,
-        nullable: bool,
+        Count { rows, entries, nulls }: Count,
+        histograms: &Histograms,
     ) {
-        self.rows += rows;
-        self.nulls += nulls;
-        let signed = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        self.count.rows += rows;
+        self.count.entries += entries;
+        self.count.nulls += nulls;
+        Histograms::add(&mut self.histograms, histograms);
         if let Some(index) = self.column_index.as_mut().filter(|_| facts.ordered) {
             let (min, max) = facts.bounds.clone().unwrap_or_default();
-            index.append(nulls == rows, min, max, signed(nulls), None);
-            if nullable {
-                let levels = LevelHistogram::from(vec![signed(nulls), signed(rows - nulls)]);
-                index.append_histograms(&None, &Some(levels));
+            index.append(nulls == entries, min, max, long(nulls), None);
+            let levels = |counts: &Option<Vec<i64>>| counts.clone().map(LevelHistogram::from);
+            if histograms.definition.is_some() {
+                index.append_histograms(&levels(&histograms.repetition), &levels(&histograms.definition));
             }
         } else {
             // A page of values without bounds: the index could only mislead.
             self.column_index = None;
         }
-        self.offset_index.append_row_count(signed(rows));
+        self.offset_index.append_row_count(long(rows));
         self.offset_index.append_offset_and_size(0, 0);
         if let Some(bytes) = facts.value_bytes {
             self.offset_index
@@ -386,28 +388,30 @@ impl Account {
             };
             stats.insert(0, page);
         }
-        let nullable = column.max_def_level() > 0;
-        let histogram =
-            nullable.then(|| LevelHistogram::from(vec![long(self.nulls), long(self.rows - self.nulls)]));
+        let Count { rows, entries, nulls } = self.count;
+        let (repetition, definition) = self
+            .histograms
+            .map_or((None, None), |all| (all.repetition, all.definition));
         let metadata = ColumnChunkMetaData::builder(column)
             .set_encodings_mask(EncodingMask::new_from_encodings(mask.iter()))
             .set_page_encoding_stats(stats)
-            .set_num_values(long(self.rows))
-            .set_statistics(values.statistics(self.nulls as u64))
+            .set_num_values(long(entries))
+            .set_statistics(values.statistics(nulls as u64))
             .set_unencoded_byte_array_data_bytes(self.value_bytes.and_then(|bytes| i64::try_from(bytes).ok()))
-            .set_definition_level_histogram(histogram)
+            .set_repetition_level_histogram(repetition.map(LevelHistogram::from))
+            .set_definition_level_histogram(definition.map(LevelHistogram::from))
             .build()?;
-        let column_index = self.column_index.filter(|_| self.rows > 0).map(|mut index| {
+        let column_index = self.column_index.filter(|_| rows > 0).map(|mut index| {
             index.set_boundary_order(values.boundary_order());
             index.build()
         });
         Ok(ColumnCloseResult {
             bytes_written: 0,
-            rows_written: self.rows as u64,
+            rows_written: rows as u64,
             metadata,
             bloom_filter: None,
             column_index: column_index.transpose()?,
-            offset_index: (self.rows > 0).then(|| self.offset_index.build()),
+            offset_index: (rows > 0).then(|| self.offset_index.build()),
         })
     }
 }
@@ -419,37 +423,18 @@ fn long(count: usize) -> i64 {
 impl FieldEncoder for FlatEncoder {
     fn write(&mut self, run: &ArrayRef, _: &[usize]) -> Result<()> {
         let run = plain_values(run)?;
-        let data = run.to_data();
-        let mut scratch = std::mem::take(&mut self.scratch);
-        let width = usize::try_from(self.column.type_length()).unwrap_or(0);
-        let nulls = data.nulls().filter(|nulls| nulls.null_count() > 0);
-        let all_null = nulls.is_some_and(|nulls| nulls.null_count() == data.len());
-        let values = if all_null {
-            None
-        } else {
-            Some(source::values(
-                &data,
-                (self.column.physical_type(), width),
-                &mut scratch,
-            )?)
-        };
-        if let Some(values) = &values {
-            self.values.begin(values);
-        }
-        let written = self.write_rows(values.as_ref(), nulls, data.len());
-        drop(values);
-        self.scratch = scratch;
-        written.map_err(|error| in_column(&self.column, error))
+        self.write_run(&run, nulls(&run).as_ref(), None, run.len())
+            .map_err(|error| in_column(&self.column, error))
     }
 
     fn tracked_bytes(&self) -> usize {
-        self.values.memory_bytes() + self.validity.capacity() / 8 + self.scratch.memory_bytes()
+        self.values.memory_bytes() + self.levels.memory_bytes() + self.scratch.memory_bytes()
     }
 
     fn encoded_bytes(&self) -> u64 {
         let dictionary = self.values.dictionary().map_or(0, |(page, _)| page.len());
-        let levels = if self.is_nullable() { self.page_rows / 8 } else { 0 };
-        self.pages.bytes().0 + (self.values.pending_bytes() + levels + dictionary) as u64
+        let levels = self.levels.pending_bytes(self.page.entries);
+        self.pages.bytes() + (self.values.pending_bytes() + levels + dictionary) as u64
     }
 
     fn close(mut self: Box<Self>, each: &mut dyn FnMut(EncodedChunk) -> Result<()>) -> Result<()> {
@@ -478,13 +463,22 @@ impl FieldEncoder for FlatEncoder {
     }
 }
 
+/// The nulls of an array from [`plain_values`].
+pub(super) fn nulls(run: &ArrayRef) -> Option<NullBuffer> {
+    if run.data_type().is_null() {
+        return Some(NullBuffer::new_null(run.len()));
+    }
+    run.nulls().filter(|nulls| nulls.null_count() > 0).cloned()
+}
+
 /// The run with its dictionary, unless that holds nulls, nothing, or booleans, which get no dictionary.
-fn plain_values(run: &ArrayRef) -> Result<ArrayRef> {
+pub(super) fn plain_values(run: &ArrayRef) -> Result<ArrayRef> {
     let Some(dictionary) = run.as_any_dictionary_opt() else {
         return Ok(Arc::clone(run));
     };
     let values = dictionary.values();
-    if values.is_empty() || values.null_count() > 0 || *values.data_type() == DataType::Boolean {
+    let plain = matches!(values.data_type(), DataType::Boolean | DataType::Null);
+    if values.is_empty() || values.null_count() > 0 || plain {
         return crate::normalize::exactly(run, values.data_type());
     }
     Ok(Arc::clone(run))

@@ -1,5 +1,7 @@
 //! Nulls in fields that must not have any, wherever they are nested.
 
+use std::sync::Arc;
+
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::{BooleanBufferBuilder, NullBuffer};
@@ -10,7 +12,46 @@ use crate::error::{Result, WriteError};
 /// # Errors
 /// [`WriteError::Schema`] when a non-nullable field has a null that is not under a null parent.
 pub(super) fn check(field: &Field, array: &ArrayRef) -> Result<()> {
-    visit(field, field.name(), array, None)
+    if may_miss_a_value(field, array) {
+        visit(field, field.name(), array, None)?;
+    }
+    Ok(())
+}
+
+/// Whether some field without nulls has any, under null parents or not: asked first, since it costs next to nothing.
+fn may_miss_a_value(field: &Field, array: &ArrayRef) -> bool {
+    if !field.is_nullable() && array.is_nullable() {
+        return true;
+    }
+    match (field.data_type(), array.data_type()) {
+        (DataType::Struct(fields), DataType::Struct(_)) => {
+            let mut children = fields.iter().zip(array.as_struct().columns());
+            children.any(|(field, child)| may_miss_a_value(field, child))
+        }
+        (
+            DataType::List(field)
+            | DataType::LargeList(field)
+            | DataType::ListView(field)
+            | DataType::LargeListView(field)
+            | DataType::FixedSizeList(field, _)
+            | DataType::Map(field, _),
+            _,
+        ) => child_of_lists(array).is_some_and(|child| may_miss_a_value(field, &child)),
+        _ => false,
+    }
+}
+
+/// What the elements of lists lie in; lists behind dictionaries and runs are not looked into.
+fn child_of_lists(array: &ArrayRef) -> Option<ArrayRef> {
+    Some(match array.data_type() {
+        DataType::List(_) => array.as_list::<i32>().values().clone(),
+        DataType::LargeList(_) => array.as_list::<i64>().values().clone(),
+        DataType::ListView(_) => array.as_list_view::<i32>().values().clone(),
+        DataType::LargeListView(_) => array.as_list_view::<i64>().values().clone(),
+        DataType::FixedSizeList(_, _) => array.as_fixed_size_list().values().clone(),
+        DataType::Map(_, _) => Arc::new(array.as_map().entries().clone()),
+        _ => return None,
+    })
 }
 
 /// `live` says which slots are reached: those under a null parent are not.
@@ -67,11 +108,12 @@ fn visit_children(
             | DataType::Map(field, _),
             _,
         ) => {
-            let (child, ranges) = elements(array);
-            let Some(child) = child else { return Ok(()) };
+            let Some(child) = child_of_lists(array) else {
+                return Ok(());
+            };
             let mut reached = BooleanBufferBuilder::new(child.len());
             reached.append_n(child.len(), false);
-            for (row, (start, end)) in ranges.into_iter().enumerate() {
+            for (row, (start, end)) in spans(array).into_iter().enumerate() {
                 if live.is_none_or(|live| live.is_valid(row)) {
                     (start..end).for_each(|slot| reached.set_bit(slot, true));
                 }
@@ -87,8 +129,8 @@ fn visit_children(
     }
 }
 
-/// A list's child and the slots of each row in it; lists behind dictionaries and runs are not looked into.
-fn elements(array: &ArrayRef) -> (Option<ArrayRef>, Vec<(usize, usize)>) {
+/// The slots of each row in what the elements lie in.
+fn spans(array: &ArrayRef) -> Vec<(usize, usize)> {
     fn pairs<T: arrow_array::OffsetSizeTrait>(offsets: &[T]) -> Vec<(usize, usize)> {
         offsets
             .windows(2)
@@ -100,36 +142,23 @@ fn elements(array: &ArrayRef) -> (Option<ArrayRef>, Vec<(usize, usize)>) {
         offsets.iter().zip(sizes).map(end).collect()
     }
     match array.data_type() {
-        DataType::List(_) => (
-            Some(array.as_list::<i32>().values().clone()),
-            pairs(array.as_list::<i32>().offsets()),
-        ),
-        DataType::LargeList(_) => (
-            Some(array.as_list::<i64>().values().clone()),
-            pairs(array.as_list::<i64>().offsets()),
-        ),
+        DataType::List(_) => pairs(array.as_list::<i32>().offsets()),
+        DataType::LargeList(_) => pairs(array.as_list::<i64>().offsets()),
         DataType::ListView(_) => {
             let list = array.as_list_view::<i32>();
-            (Some(list.values().clone()), views(list.offsets(), list.sizes()))
+            views(list.offsets(), list.sizes())
         }
         DataType::LargeListView(_) => {
             let list = array.as_list_view::<i64>();
-            (Some(list.values().clone()), views(list.offsets(), list.sizes()))
+            views(list.offsets(), list.sizes())
         }
         DataType::FixedSizeList(_, size) => {
-            let (list, size) = (array.as_fixed_size_list(), usize::try_from(*size).unwrap_or(0));
-            (
-                Some(list.values().clone()),
-                (0..list.len())
-                    .map(|row| (row * size, (row + 1) * size))
-                    .collect(),
-            )
+            let size = usize::try_from(*size).unwrap_or(0);
+            (0..array.len())
+                .map(|row| (row * size, (row + 1) * size))
+                .collect()
         }
-        DataType::Map(_, _) => {
-            let map = array.as_map();
-            let entries = std::sync::Arc::new(map.entries().clone()) as ArrayRef;
-            (Some(entries), pairs(map.offsets()))
-        }
-        _ => (None, Vec::new()),
+        DataType::Map(_, _) => pairs(array.as_map().offsets()),
+        _ => Vec::new(),
     }
 }

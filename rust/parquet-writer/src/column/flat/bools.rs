@@ -71,6 +71,10 @@ impl PageValues for Bools {
         }
     }
 
+    fn drop_last(&mut self, count: usize) {
+        self.bits.truncate(self.bits.len().saturating_sub(count));
+    }
+
     fn rank(&mut self) {}
 
     fn give_up_dictionary(&mut self) {}

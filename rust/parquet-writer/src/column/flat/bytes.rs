@@ -366,6 +366,16 @@ impl PageValues for Bytes {
         })
     }
 
+    /// Only a dictionary takes fewer values than it is given, so there are indices to forget.
+    fn drop_last(&mut self, count: usize) {
+        let unencoded = &mut self.unencoded;
+        if let Some(indexed) = self.indexed.as_mut().and_then(Indexed::while_active_mut) {
+            indexed.drop_last(count, |dictionary, index| {
+                *unencoded -= dictionary.entries().value_len(index) as u64;
+            });
+        }
+    }
+
     fn rank(&mut self) {
         if let Some(indexed) = self.indexed.as_mut().and_then(Indexed::while_active_mut) {
             indexed.rank();

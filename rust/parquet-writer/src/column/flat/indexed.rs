@@ -91,6 +91,14 @@ impl<D: Dictionary> Indexed<D> {
         index_capacity(self.entries_before, page).saturating_sub(self.indices.len())
     }
 
+    /// Forgets the last `count` indices of the page, after showing them to `each`.
+    pub fn drop_last(&mut self, count: usize, mut each: impl FnMut(&D, usize)) {
+        let kept = self.indices.len().saturating_sub(count);
+        for index in self.indices.drain(kept..) {
+            each(&self.dictionary, index as usize);
+        }
+    }
+
     pub fn rank(&mut self) {
         self.dictionary.rank(&mut self.indices, &mut self.keys);
     }

@@ -209,6 +209,13 @@ impl<T: Number> PageValues for Numbers<T> {
         Ok(self.append_slots(slots, piece))
     }
 
+    fn drop_last(&mut self, count: usize) {
+        match self.indexed.as_mut().and_then(Indexed::while_active_mut) {
+            Some(indexed) => indexed.drop_last(count, |_, _| {}),
+            None => self.values.truncate(self.values.len().saturating_sub(count)),
+        }
+    }
+
     fn rank(&mut self) {
         if let Some(indexed) = self.indexed.as_mut().and_then(Indexed::while_active_mut) {
             indexed.rank();

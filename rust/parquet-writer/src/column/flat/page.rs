@@ -29,6 +29,9 @@ pub(super) trait PageValues: Send {
     /// Adds the valid values of a piece and says how many; fewer than there are when the dictionary is full.
     fn append(&mut self, run: &Values<'_>, piece: Piece<'_>) -> Result<usize>;
 
+    /// Forgets the last values of the page, which keeps their entries in the dictionary.
+    fn drop_last(&mut self, count: usize);
+
     /// Gives the most frequent of the values so far the smallest indices. Only the first page may have values.
     fn rank(&mut self);
 

@@ -33,6 +33,11 @@ pub(super) trait Taker {
 }
 
 impl Piece<'_> {
+    /// How many of its rows are valid.
+    pub fn valid(&self) -> usize {
+        self.validity.map_or(self.rows, |validity| validity.count_ones())
+    }
+
     /// How many of its rows come before its valid value number `count`, from 0; all when it has no more than those.
     pub fn rows_with(&self, count: usize) -> usize {
         match &self.validity {

@@ -1,6 +1,6 @@
-//! A flat Arrow column as encoders take it: slices of Parquet's physical types, whatever layout it came in.
+//! A leaf's Arrow array as encoders take it: slices of Parquet's physical types, whatever layout it came in.
 
-use arrow_buffer::{Buffer, NullBuffer};
+use arrow_buffer::{ArrowNativeType, Buffer, NullBuffer, i256};
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 use parquet::basic::Type;
@@ -91,16 +91,16 @@ impl Scratch {
     }
 }
 
-/// Whether columns of this type, in its encoded form, are encoded here.
+/// Whether columns of this type, in its encoded form, have one leaf and no levels but those of nulls.
 pub(crate) fn is_flat(data_type: &DataType) -> bool {
     use DataType::{
-        Binary, BinaryView, Boolean, Date32, Decimal32, Decimal64, Decimal128, Duration, FixedSizeBinary,
-        Float16, Float32, Float64, Int8, Int16, Int32, Int64, LargeBinary, LargeUtf8, Time32, Time64,
-        Timestamp, UInt8, UInt16, UInt32, UInt64, Utf8, Utf8View,
+        Binary, BinaryView, Boolean, Date32, Date64, Decimal32, Decimal64, Decimal128, Decimal256, Duration,
+        FixedSizeBinary, Float16, Float32, Float64, Int8, Int16, Int32, Int64, LargeBinary, LargeUtf8, Null,
+        Time32, Time64, Timestamp, UInt8, UInt16, UInt32, UInt64, Utf8, Utf8View,
     };
     matches!(
         data_type,
-        Boolean
+        Null | Boolean
             | Int8
             | Int16
             | Int32
@@ -113,6 +113,7 @@ pub(crate) fn is_flat(data_type: &DataType) -> bool {
             | Float32
             | Float64
             | Date32
+            | Date64
             | Time32(_)
             | Time64(_)
             | Timestamp(_, _)
@@ -120,6 +121,7 @@ pub(crate) fn is_flat(data_type: &DataType) -> bool {
             | Decimal32(_, _)
             | Decimal64(_, _)
             | Decimal128(_, _)
+            | Decimal256(_, _)
             | Utf8
             | LargeUtf8
             | Utf8View
@@ -172,7 +174,7 @@ fn unexpected(array: &ArrayData) -> WriteError {
 }
 
 /// The slots of an array of fixed-size values.
-fn slots<T: arrow_buffer::ArrowNativeType>(array: &ArrayData) -> &[T] {
+fn slots<T: ArrowNativeType>(array: &ArrayData) -> &[T] {
     &array.buffer::<T>(0)[..array.len()]
 }
 
@@ -199,7 +201,7 @@ fn bools(array: &ArrayData) -> Option<Values<'_>> {
 
 fn converted<'a, F, T>(array: &ArrayData, scratch: &'a mut Vec<T>, convert: impl Fn(F) -> T) -> &'a [T]
 where
-    F: arrow_buffer::ArrowNativeType,
+    F: ArrowNativeType,
 {
     scratch.clear();
     scratch.extend(slots::<F>(array).iter().map(|value| convert(*value)));
@@ -219,6 +221,11 @@ fn small<'a>(array: &'a ArrayData, scratch: &'a mut Vec<i32>) -> Option<Values<'
         DataType::UInt16 => converted::<u16, _>(array, scratch, i32::from),
         DataType::Decimal64(_, _) => converted::<i64, _>(array, scratch, low_half),
         DataType::Decimal128(_, _) => converted::<i128, _>(array, scratch, |value| low_half(low_word(value))),
+        DataType::Decimal256(_, _) => {
+            converted::<i256, _>(array, scratch, |value| low_half(low_word(value.as_i128())))
+        }
+        // Whole days, as all writers store it.
+        DataType::Date64 => converted::<i64, _>(array, scratch, |value| low_half(value / 86_400_000)),
         _ => return None,
     }))
 }
@@ -233,6 +240,7 @@ fn large<'a>(array: &'a ArrayData, scratch: &'a mut Vec<i64>) -> Option<Values<'
         | DataType::Decimal64(_, _) => slots(array),
         DataType::Decimal32(_, _) => converted::<i32, _>(array, scratch, i64::from),
         DataType::Decimal128(_, _) => converted::<i128, _>(array, scratch, low_word),
+        DataType::Decimal256(_, _) => converted::<i256, _>(array, scratch, |value| low_word(value.as_i128())),
         _ => return None,
     }))
 }
@@ -282,6 +290,13 @@ fn fixed<'a>(array: &'a ArrayData, width: usize, scratch: &'a mut Vec<u8>) -> Op
         DataType::Decimal128(_, _) => {
             scratch.clear();
             plain::encode_decimals(slots(array), width, scratch);
+            scratch
+        }
+        DataType::Decimal256(_, _) => {
+            scratch.clear();
+            for value in slots::<i256>(array) {
+                scratch.extend_from_slice(value.to_be_bytes().get(32_usize.checked_sub(width)?..)?);
+            }
             scratch
         }
         _ => return None,

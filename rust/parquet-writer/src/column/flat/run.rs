@@ -1,0 +1,103 @@
+//! The rows of one leaf column that are written together.
+
+use std::ops::Range;
+
+use arrow_buffer::NullBuffer;
+
+use super::piece::Piece;
+use super::source::{self, Values};
+
+/// Rows, or slots, that are looked at together: what is left of them without nulls fits a cache.
+const PIECE_ROWS: usize = 2048;
+
+/// A run of rows. A slot is a place in the leaf's array: of a row, or of an element of a list.
+pub(super) struct Run<'a> {
+    /// `None` when no slot is valid.
+    pub values: Option<&'a Values<'a>>,
+    pub nulls: Option<&'a NullBuffer>,
+    /// `None` when the slots are the rows and nulls are all there is to say.
+    pub levels: Option<RunLevels<'a>>,
+    pub rows: usize,
+}
+
+/// The levels of a run's entries.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::column) struct RunLevels<'a> {
+    /// `None` when all are `level`.
+    pub definition: Option<&'a [u8]>,
+    pub level: u8,
+    /// `None` when nothing repeats: then entries, slots and rows are the same.
+    pub repetition: Option<&'a Repetition>,
+}
+
+/// What lists make of rows.
+#[derive(Debug)]
+pub(in crate::column) struct Repetition {
+    /// The repetition level of each entry.
+    pub levels: Vec<u8>,
+    /// The highest of them.
+    pub depth: u8,
+    /// The first entry of each row, and behind those of the last.
+    pub entries: Vec<usize>,
+    /// The first slot of each row, and behind those of the last.
+    pub slots: Vec<usize>,
+    /// The definition level from which on an entry has a slot.
+    pub element: u8,
+}
+
+impl<'a> Run<'a> {
+    fn repetition(&self) -> Option<&'a Repetition> {
+        self.levels.and_then(|levels| levels.repetition)
+    }
+
+    /// The entries of some rows.
+    pub fn entries(&self, start: usize, rows: usize) -> Range<usize> {
+        self.repetition().map_or(start..start + rows, |repetition| {
+            repetition.entries[start]..repetition.entries[start + rows]
+        })
+    }
+
+    /// The slots of some rows, and which of them are valid.
+    pub fn piece(&self, start: usize, rows: usize) -> Piece<'a> {
+        let slots = self.repetition().map_or(start..start + rows, |repetition| {
+            repetition.slots[start]..repetition.slots[start + rows]
+        });
+        let validity = self
+            .nulls
+            .and_then(source::validity)
+            .map(|bits| bits.slice(slots.start, slots.len()));
+        Piece {
+            start: slots.start,
+            rows: slots.len(),
+            validity: validity.filter(|bits| bits.count_ones() < slots.len()),
+        }
+    }
+
+    /// How many rows from `start` on are looked at together; one at least.
+    pub fn rows_together(&self, start: usize) -> usize {
+        let rows = (self.rows - start).min(PIECE_ROWS);
+        let Some(repetition) = self.repetition() else {
+            return rows;
+        };
+        let slots = repetition.slots[start] + PIECE_ROWS;
+        self.rows_before(start, rows, slots).max(1)
+    }
+
+    /// How many of `rows` rows have all their slots before `slot`.
+    pub fn rows_before(&self, start: usize, rows: usize, slot: usize) -> usize {
+        match self.repetition() {
+            None => rows.min(slot - start),
+            Some(repetition) => {
+                repetition.slots[start + 1..=start + rows].partition_point(|end| *end <= slot)
+            }
+        }
+    }
+
+    /// How many of `rows` rows have no more than `count` entries.
+    pub fn rows_with_entries(&self, start: usize, rows: usize, count: usize) -> usize {
+        self.repetition().map_or(rows.min(count), |repetition| {
+            let last = repetition.entries[start].saturating_add(count);
+            repetition.entries[start + 1..=start + rows].partition_point(|end| *end <= last)
+        })
+    }
+}

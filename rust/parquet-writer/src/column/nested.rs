@@ -1,0 +1,199 @@
+//! Column chunks of nested columns: each leaf is encoded as a flat column is, with levels of its own.
+
+mod levels;
+
+use std::ops::Range;
+use std::slice::IterMut;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, OffsetSizeTrait, make_array};
+use arrow_data::transform::MutableArrayData;
+use arrow_schema::{DataType, Field, FieldRef};
+
+use super::flat::{self, FlatEncoder};
+use super::{EncodedChunk, FieldEncoder};
+use crate::error::{Result, WriteError};
+use levels::Place;
+
+/// Encodes the leaves of one nested field of one row group.
+pub(super) struct NestedEncoder {
+    field: FieldRef,
+    leaves: Vec<FlatEncoder>,
+}
+
+impl NestedEncoder {
+    /// `field` is in its encoded form; `leaves` has an encoder for each of its leaves.
+    pub fn new(field: FieldRef, leaves: Vec<FlatEncoder>) -> Self {
+        Self { field, leaves }
+    }
+}
+
+/// Leaf columns of a type in its encoded form.
+pub(crate) fn leaf_count(data_type: &DataType) -> usize {
+    match data_type {
+        DataType::Struct(fields) => fields.iter().map(|field| leaf_count(field.data_type())).sum(),
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::Map(field, _) => leaf_count(field.data_type()),
+        _ => 1,
+    }
+}
+
+type Leaves<'a> = IterMut<'a, FlatEncoder>;
+
+/// Encodes an array at its place, leaf by leaf.
+fn write(field: &Field, array: &ArrayRef, place: &Place<'_>, leaves: &mut Leaves<'_>) -> Result<()> {
+    if array.len() != place.slots() {
+        return Err(unexpected(array));
+    }
+    match field.data_type() {
+        DataType::Struct(_) if field.is_nullable() => {
+            write_fields(field, array, &place.in_nullable(array.nulls()), leaves)
+        }
+        DataType::Struct(_) => {
+            place.require(array.nulls())?;
+            write_fields(field, array, place, leaves)
+        }
+        DataType::List(element) | DataType::LargeList(element) | DataType::FixedSizeList(element, _) => {
+            write_lists(field, array, place, &mut |elements, place| {
+                write(element, elements, place, leaves)
+            })
+        }
+        // The entries of a map are there wherever its offsets say so.
+        DataType::Map(entries, _) => write_lists(field, array, place, &mut |elements, place| {
+            write_fields(entries, elements, place, leaves)
+        }),
+        _ => write_leaf(field, array, place, leaves),
+    }
+}
+
+fn write_fields(field: &Field, array: &ArrayRef, place: &Place<'_>, leaves: &mut Leaves<'_>) -> Result<()> {
+    let (DataType::Struct(fields), Some(array)) = (field.data_type(), array.as_struct_opt()) else {
+        return Err(unexpected(array));
+    };
+    let mut children = fields.iter().zip(array.columns());
+    children.try_for_each(|(field, child)| write(field, child, place, leaves))
+}
+
+/// Gives `inside` the elements of lists and their place.
+fn write_lists(
+    field: &Field,
+    array: &ArrayRef,
+    place: &Place<'_>,
+    inside: &mut dyn FnMut(&ArrayRef, &Place<'_>) -> Result<()>,
+) -> Result<()> {
+    let (nullable, nulls) = (field.is_nullable(), array.nulls());
+    let (values, elements) = match array.data_type() {
+        DataType::List(_) => {
+            let list = array.as_list::<i32>();
+            let (span, most) = spans(list.value_offsets());
+            (
+                list.values().clone(),
+                place.elements(nullable, nulls, span, most)?,
+            )
+        }
+        DataType::LargeList(_) => {
+            let list = array.as_list::<i64>();
+            let (span, most) = spans(list.value_offsets());
+            (
+                list.values().clone(),
+                place.elements(nullable, nulls, span, most)?,
+            )
+        }
+        DataType::FixedSizeList(_, size) => {
+            let (list, size) = (array.as_fixed_size_list(), usize::try_from(*size).unwrap_or(0));
+            let span = |slot| slot * size..(slot + 1) * size;
+            let most = list.len() * size;
+            (
+                list.values().clone(),
+                place.elements(nullable, nulls, span, most)?,
+            )
+        }
+        DataType::Map(_, _) => {
+            let map = array.as_map();
+            let (span, most) = spans(map.value_offsets());
+            let entries: ArrayRef = Arc::new(map.entries().clone());
+            (entries, place.elements(nullable, nulls, span, most)?)
+        }
+        _ => return Err(unexpected(array)),
+    };
+    let values = gathered(&values, &elements.ranges)?;
+    inside(&values, &place.of_elements(&elements, nullable))
+}
+
+/// The elements of each list, and how many there are in all.
+fn spans<T: OffsetSizeTrait>(offsets: &[T]) -> (impl Fn(usize) -> Range<usize> + '_, usize) {
+    let span = |slot: usize| offsets[slot].as_usize()..offsets[slot + 1].as_usize();
+    let ends = offsets.first().zip(offsets.last());
+    (span, ends.map_or(0, |(first, last)| (*last - *first).as_usize()))
+}
+
+/// The slots of some ranges, copied only where there are gaps between them.
+fn gathered(values: &ArrayRef, ranges: &[Range<usize>]) -> Result<ArrayRef> {
+    match ranges {
+        [] => Ok(values.slice(0, 0)),
+        [range] => Ok(values.slice(range.start, range.len())),
+        _ => {
+            let data = values.to_data();
+            let slots = ranges.iter().map(Range::len).sum();
+            let mut copy = MutableArrayData::new(vec![&data], false, slots);
+            for range in ranges {
+                copy.try_extend(0, range.start, range.end)?;
+            }
+            Ok(make_array(copy.freeze()))
+        }
+    }
+}
+
+fn write_leaf(field: &Field, array: &ArrayRef, place: &Place<'_>, leaves: &mut Leaves<'_>) -> Result<()> {
+    let leaf = leaves.next().ok_or_else(|| unexpected(array))?;
+    let array = flat::plain_values(array)?;
+    let nulls = flat::nulls(&array);
+    if !field.is_nullable() {
+        place.require(nulls.as_ref())?;
+        return leaf.write_run(&array, place.valid(), Some(place.levels()), place.rows);
+    }
+    if leaf.has_bits_for_levels() {
+        let valid = place.and_valid(nulls.as_ref());
+        return leaf.write_run(&array, valid.as_ref(), None, place.rows);
+    }
+    let place = place.in_nullable(nulls.as_ref());
+    leaf.write_run(&array, place.valid(), Some(place.levels()), place.rows)
+}
+
+fn unexpected(array: &ArrayRef) -> WriteError {
+    WriteError::Encode(format!(
+        "an array of type {} came where its column has another",
+        array.data_type()
+    ))
+}
+
+impl FieldEncoder for NestedEncoder {
+    fn write(&mut self, run: &ArrayRef, _: &[usize]) -> Result<()> {
+        let place = Place::of_rows(run.len());
+        write(&self.field, run, &place, &mut self.leaves.iter_mut())
+            .map_err(|error| in_column(self.field.name(), error))
+    }
+
+    fn tracked_bytes(&self) -> usize {
+        self.leaves.iter().map(FieldEncoder::tracked_bytes).sum()
+    }
+
+    fn encoded_bytes(&self) -> u64 {
+        self.leaves.iter().map(FieldEncoder::encoded_bytes).sum()
+    }
+
+    fn close(self: Box<Self>, each: &mut dyn FnMut(EncodedChunk) -> Result<()>) -> Result<()> {
+        let mut leaves = self.leaves.into_iter();
+        leaves.try_for_each(|leaf| Box::new(leaf).close(each))
+    }
+}
+
+fn in_column(name: &str, error: WriteError) -> WriteError {
+    match error {
+        WriteError::Encode(message) => WriteError::Encode(format!("column {name:?}: {message}")),
+        other => other,
+    }
+}
