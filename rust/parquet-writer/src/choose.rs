@@ -3,14 +3,19 @@
 mod evidence;
 mod sample;
 
-use parquet::basic::{Compression, Encoding, Type};
+use parquet::basic::{Compression, Encoding, Type, ZstdLevel};
 use parquet::file::properties::{
     EnabledStatistics, WriterProperties, WriterPropertiesBuilder, WriterVersion,
 };
 use parquet::schema::types::{ColumnDescriptor, ColumnPath, SchemaDescriptor};
 
+use crate::budget::Room;
 use crate::error::{Result, WriteError};
-use crate::options::{Compatibility, DictionaryRule, EncodingRule, NamedEncoding, WriterOptions};
+use crate::options::{
+    BloomRule, ByColumn, Compatibility, CompressionRule, DictionaryRule, EncodingRule, NamedEncoding,
+    WriterOptions,
+};
+use crate::pages::FilterPlan;
 
 pub(crate) use evidence::Chooser;
 
@@ -27,6 +32,60 @@ pub(crate) struct Choice {
     pub dictionary: bool,
     /// Its encoding without one, or after one that grew too large.
     pub encoding: Encoding,
+    /// Where the dictionary stops.
+    pub room: Room,
+}
+
+impl Choice {
+    /// With a dictionary as large as it is worth it.
+    pub const fn new(dictionary: bool, encoding: Encoding) -> Self {
+        Self {
+            dictionary,
+            encoding,
+            room: Room::UNLIMITED,
+        }
+    }
+}
+
+/// The codec of each leaf column.
+pub(crate) fn codecs(
+    parquet: &SchemaDescriptor,
+    rule: &CompressionRule<Compression>,
+) -> Result<Vec<Compression>> {
+    match rule {
+        ByColumn::All(codec) => Ok(vec![*codec; parquet.num_columns()]),
+        ByColumn::Columns(columns) => by_leaf(
+            parquet,
+            "compression",
+            columns,
+            Compression::ZSTD(ZstdLevel::try_new(1)?),
+        ),
+    }
+}
+
+/// The bloom filter of each leaf column; booleans have none.
+pub(crate) fn filters(
+    parquet: &SchemaDescriptor,
+    options: &WriterOptions,
+) -> Result<Vec<Option<FilterPlan>>> {
+    let columns = parquet.num_columns();
+    let fpps = match &options.bloom_filter {
+        BloomRule::All(fpp) => vec![*fpp; columns],
+        BloomRule::Columns(named) => by_leaf(parquet, "bloom_filter", named, None)?,
+    };
+    let wanted = fpps.iter().flatten().count().max(1);
+    let plan = |(leaf, fpp): (usize, Option<f64>)| {
+        let plan = FilterPlan {
+            fpp: fpp?,
+            rows: options.row_group_rows,
+            most_bytes: options
+                .budget
+                .bloom_filters
+                .map_or(usize::MAX, |bytes| bytes / wanted),
+        };
+        (parquet.column(leaf).physical_type() != Type::BOOLEAN).then_some(plan)
+    };
+    Ok(fpps.into_iter().enumerate().map(plan).collect())
 }
 
 /// Which leaf columns may have a dictionary.
@@ -59,14 +118,8 @@ fn named_choice(
 ) -> Result<Option<Choice>> {
     let choice = match name {
         NamedEncoding::Auto => return Ok(None),
-        NamedEncoding::Dictionary => Choice {
-            dictionary: true,
-            encoding: Encoding::PLAIN,
-        },
-        NamedEncoding::Direct(encoding) => Choice {
-            dictionary: false,
-            encoding,
-        },
+        NamedEncoding::Dictionary => Choice::new(true, Encoding::PLAIN),
+        NamedEncoding::Direct(encoding) => Choice::new(false, encoding),
     };
     let suits = suits(column.physical_type(), choice);
     if suits && (compatibility == Compatibility::Modern || choice.encoding == Encoding::PLAIN) {
@@ -144,12 +197,23 @@ fn is_named(parquet: &SchemaDescriptor, leaf: usize, key: &[String]) -> bool {
 }
 
 /// Properties of columns that the crate encodes, with the given choices. Pages come out as they are, uncompressed.
-pub(crate) fn properties(options: &WriterOptions, columns: &[(ColumnPath, Choice)]) -> WriterProperties {
+pub(crate) fn properties(
+    options: &WriterOptions,
+    columns: &[(ColumnPath, Choice)],
+    filter: impl Fn(usize) -> Option<FilterPlan>,
+) -> WriterProperties {
     let mut builder = base(options);
-    for (path, choice) in columns {
+    for (index, (path, choice)) in columns.iter().enumerate() {
         builder = builder
             .set_column_encoding(path.clone(), choice.encoding)
-            .set_column_dictionary_enabled(path.clone(), choice.dictionary);
+            .set_column_dictionary_enabled(path.clone(), choice.dictionary)
+            .set_column_dictionary_page_size_limit(path.clone(), choice.room.bytes);
+        if let Some(plan) = filter(index) {
+            builder = builder
+                .set_column_bloom_filter_enabled(path.clone(), true)
+                .set_column_bloom_filter_fpp(path.clone(), plan.fpp)
+                .set_column_bloom_filter_max_ndv(path.clone(), plan.values());
+        }
     }
     builder.build()
 }
@@ -162,6 +226,6 @@ fn base(options: &WriterOptions) -> WriterPropertiesBuilder {
         .set_statistics_enabled(EnabledStatistics::Page)
         .set_data_page_size_limit((options.page_bytes / 4 * 3).max(1))
         .set_dictionary_page_size_limit(DICTIONARY_BYTES)
-        .set_data_page_row_count_limit(PAGE_ROWS.min(options.page_bytes).max(1))
+        .set_data_page_row_count_limit(options.budget.page_rows.min(options.page_bytes).max(1))
         .set_coerce_types(true)
 }

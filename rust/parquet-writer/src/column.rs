@@ -52,12 +52,8 @@ pub(crate) fn encoder(
     match choices {
         [choice] if is_flat(schema.encoded.field(field).data_type()) => {
             let column = schema.parquet.column(first_leaf);
-            Ok(Box::new(flat::FlatEncoder::new(
-                column,
-                *choice,
-                options.page_bytes,
-                pages.chunk(),
-            )))
+            let chunk = pages.chunk(first_leaf);
+            Ok(Box::new(flat::FlatEncoder::new(column, *choice, options, chunk)))
         }
         _ => crate_encoder::encoder(schema, (field, first_leaf), choices, pages, options),
     }

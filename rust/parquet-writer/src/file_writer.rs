@@ -1,10 +1,12 @@
 //! The writer: batches in, row groups out, a footer at the end.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::ArrayRef;
 use arrow_schema::{Schema, SchemaRef};
+use parquet::basic::Compression;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
@@ -13,15 +15,16 @@ use crate::batch::Batch;
 use crate::choose::{self, Chooser};
 use crate::column::{self, FieldEncoder};
 use crate::error::{Result, WriteError};
-use crate::feed::{Carry, Feed, Run, SAMPLE_ROWS};
+use crate::feed::{Carry, Feed, Pace, Run, SAMPLE_ROWS};
 use crate::footer;
 use crate::normalize;
 use crate::options::WriterOptions;
-use crate::pages::{Pages, Shelf};
+use crate::pages::{FilterPlan, Pages, Shelf};
 use crate::result::{self, WriteResult};
 use crate::row_group::{Patience, RowGroup};
 use crate::schema::FileSchema;
 use crate::sink::{Output, Sink};
+use crate::weight::Weights;
 
 /// Figures that may be read while a write is under way.
 #[derive(Debug, Default)]
@@ -149,6 +152,7 @@ impl FileWriter {
             return self.refuse_if_closed();
         };
         file.schema.check_nulls(&batch.columns)?;
+        check_sizes(batch, &self.options)?;
         let columns = normalize::with_stored_times(&batch.columns, &file.schema)?;
         let written = file.write(&columns, batch.rows, &self.options, &mut Patience::new(go_on));
         self.settle(written)
@@ -207,6 +211,7 @@ impl FileWriter {
 
     fn open(&mut self, schema: &SchemaRef) -> Result<()> {
         let prepared = Prepared::new(schema, &self.options)?;
+        self.options = prepared.options.clone();
         match std::mem::replace(
             &mut self.state,
             State::Failed("the file could not be started".into()),
@@ -258,9 +263,30 @@ impl Drop for FileWriter {
     }
 }
 
+/// Checks that no value is larger than the limit of memory.
+fn check_sizes(batch: &Batch, options: &WriterOptions) -> Result<()> {
+    let Some(limit) = options.budget.value_bytes else {
+        return Ok(());
+    };
+    for (field, column) in batch.schema.fields().iter().zip(&batch.columns) {
+        let weights = Weights::new(std::slice::from_ref(column));
+        if let Some((row, bytes)) = weights.first_above(batch.rows, limit) {
+            return Err(WriteError::Schema(format!(
+                "column {:?} has a value of {bytes} bytes in row {row} of the batch, which is above memory_limit={limit}: raise the limit or cut the value",
+                field.name()
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// What follows from schema and options before anything is written.
 struct Prepared {
     schema: FileSchema,
+    /// The options with their limits shared out among the columns.
+    options: WriterOptions,
+    codecs: Vec<Compression>,
+    filters: Vec<Option<FilterPlan>>,
     chooser: Chooser,
     metadata: Vec<KeyValue>,
 }
@@ -268,15 +294,29 @@ struct Prepared {
 impl Prepared {
     fn new(schema: &SchemaRef, options: &WriterOptions) -> Result<Self> {
         let schema = FileSchema::new(Arc::clone(schema), options.timestamps)?;
+        let options = options.for_columns(schema.parquet.num_columns())?;
         let allowed = choose::dictionary_allowed(&schema.parquet, &options.dictionary)?;
-        let named = choose::named_choices(&schema.parquet, options)?;
-        let chooser = Chooser::new(allowed, &named, options);
+        let named = choose::named_choices(&schema.parquet, &options)?;
+        let chooser = Chooser::new(allowed, &named, &options);
         let metadata = key_values(&schema.stored, &options.metadata);
         Ok(Self {
+            codecs: choose::codecs(&schema.parquet, &options.compression)?,
+            filters: choose::filters(&schema.parquet, &options)?,
             schema,
+            options,
             chooser,
             metadata,
         })
+    }
+}
+
+/// Where pages spill. With a limit they must spill somewhere: where the system keeps temporary files, if need be.
+fn spill_directory(sink: &dyn Sink, options: &WriterOptions) -> Option<PathBuf> {
+    let beside = sink.spill_directory();
+    match options.memory_limit {
+        None => beside,
+        Some(_) if std::env::var_os("TMPDIR").is_some() => Some(std::env::temp_dir()),
+        Some(_) => Some(beside.unwrap_or_else(std::env::temp_dir)),
     }
 }
 
@@ -316,9 +356,15 @@ impl OpenFile {
             schema,
             chooser,
             metadata,
+            codecs,
+            filters,
+            ..
         } = prepared;
-        let shelf = Shelf::new(output.sink().spill_directory());
-        let pages = Arc::new(Pages::new(shelf, options.compression));
+        let shelf = Shelf::new(spill_directory(output.sink(), options), options.budget);
+        let pages = Pages::new(shelf, codecs)
+            .with_filters(filters)
+            .with_checksums(options.page_checksums);
+        let pages = Arc::new(pages);
         let properties = WriterProperties::builder()
             .set_created_by(concat!("spillway version ", env!("CARGO_PKG_VERSION")).to_string())
             .set_key_value_metadata(Some(metadata))
@@ -357,7 +403,7 @@ impl OpenFile {
         patience: &mut Patience<'_>,
     ) -> Result<()> {
         let carried = Arc::clone(&self.schema.carried);
-        let mut feed = Feed::new(columns, rows, &carried, options.row_group_rows);
+        let mut feed = Feed::new(columns, rows, &carried, Pace::new(options));
         loop {
             let position = self
                 .row_group
@@ -405,7 +451,7 @@ impl OpenFile {
     /// Writes the carried rows and closes the row group.
     fn end_row_group(&mut self, options: &WriterOptions, patience: &mut Patience<'_>) -> Result<()> {
         if self.carry.rows() > 0 {
-            let run = self.carry.take()?;
+            let run = self.carry.take(Pace::new(options))?;
             self.encode(&run, options, patience)?;
         }
         self.close_row_group(patience)

@@ -6,6 +6,7 @@
 //! bytes however the rows were chunked, because nothing that decides about bytes looks at batches.
 
 mod batch;
+mod budget;
 mod choose;
 mod column;
 mod error;
@@ -27,8 +28,9 @@ pub use error::{Result, WriteError};
 pub use file_writer::{FileWriter, Progress, Size};
 pub use fit::Fit;
 pub use options::{
-    Codec, Compatibility, DEFAULT_PAGE_BYTES, DEFAULT_ROW_GROUP_BYTES, DEFAULT_ROW_GROUP_ROWS,
-    DictionaryRule, EncodingRule, NamedEncoding, OptionInput, Timestamps, WriterOptions,
+    Amount, BloomRule, ByColumn, Codec, Compatibility, CompressionRule, DEFAULT_FPP, DEFAULT_PAGE_BYTES,
+    DEFAULT_ROW_GROUP_BYTES, DEFAULT_ROW_GROUP_ROWS, DictionaryRule, EncodingRule, NamedEncoding,
+    OptionInput, Timestamps, WriterOptions,
 };
 pub use result::{ColumnResult, WriteResult};
 pub use weight::Weights;

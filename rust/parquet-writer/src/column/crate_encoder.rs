@@ -52,12 +52,12 @@ pub(super) fn encoder(
     pages: &Arc<Pages>,
     options: &WriterOptions,
 ) -> Result<Box<dyn FieldEncoder>> {
-    let factory = Arc::new(ChunkFactory::new(Arc::clone(pages)));
+    let factory = Arc::new(ChunkFactory::new(Arc::clone(pages), first_leaf));
     let paths = schema.parquet.columns()[first_leaf..]
         .iter()
         .map(|column| column.path().clone());
     let columns: Vec<_> = paths.zip(choices.iter().copied()).collect();
-    let properties = choose::properties(options, &columns);
+    let properties = choose::properties(options, &columns, |leaf| pages.filter_plan(first_leaf + leaf));
     let arrow = Arc::new(Schema::new(vec![Arc::clone(&schema.encoded.fields()[field])]));
     // The crate ties its factory to a file; this one is only asked for schema and properties.
     let file = SerializedFileWriter::new(std::io::sink(), alone(schema, field)?, Arc::new(properties))?;

@@ -2,6 +2,7 @@
 
 mod bools;
 mod bytes;
+mod hashes;
 mod indexed;
 mod numbers;
 mod page;
@@ -29,9 +30,11 @@ use parquet_encode::page_header::{Content, Encoding as PageEncoding};
 pub(crate) use source::is_flat;
 
 use super::{EncodedChunk, FieldEncoder};
-use crate::choose::{Choice, DICTIONARY_BYTES, PAGE_ROWS};
+use crate::budget::Budget;
+use crate::choose::Choice;
 use crate::error::{Result, WriteError};
-use crate::pages::ChunkPages;
+use crate::options::WriterOptions;
+use crate::pages::{ChunkPages, Filter};
 use bools::Bools;
 use bytes::{Bytes, Meaning};
 use numbers::{Numbers, Order};
@@ -39,13 +42,12 @@ use page::{PageFacts, PageValues};
 use piece::Piece;
 use source::{Scratch, Values};
 
-/// Rows that are looked at together: what is left of them without nulls fits a cache.
-const PIECE_ROWS: usize = 2048;
-
 /// Encodes one flat column of one row group.
 pub(super) struct FlatEncoder {
     column: ColumnDescPtr,
     page_bytes: usize,
+    budget: Budget,
+    filter: Option<Filter>,
     values: Box<dyn PageValues>,
     /// A bit for each row of the page, set where it is valid; of no use in columns without nulls.
     validity: BooleanBufferBuilder,
@@ -70,7 +72,7 @@ struct Account {
 }
 
 impl FlatEncoder {
-    pub fn new(column: ColumnDescPtr, choice: Choice, page_bytes: usize, pages: ChunkPages) -> Self {
+    pub fn new(column: ColumnDescPtr, choice: Choice, options: &WriterOptions, pages: ChunkPages) -> Self {
         let values = page_values(&column, choice);
         let account = Account {
             rows: 0,
@@ -81,8 +83,10 @@ impl FlatEncoder {
             encodings: Vec::new(),
         };
         Self {
+            filter: pages.filter().filter(|_| column.physical_type() != Type::BOOLEAN),
             column,
-            page_bytes,
+            page_bytes: options.page_bytes,
+            budget: options.budget,
             values,
             validity: BooleanBufferBuilder::new(0),
             page_rows: 0,
@@ -107,7 +111,7 @@ impl FlatEncoder {
     ) -> Result<()> {
         let mut start = 0;
         while start < rows {
-            let end = rows.min(start + PIECE_ROWS);
+            let end = rows.min(start + self.budget.piece_rows);
             let room = self.room(run, nulls, start, end);
             if room == 0 {
                 self.finish_page()?;
@@ -139,7 +143,7 @@ impl FlatEncoder {
 
     /// How many of the rows `start..end` the page takes; one at least when it is empty.
     fn room(&self, run: Option<&Values<'_>>, nulls: Option<&NullBuffer>, start: usize, end: usize) -> usize {
-        let rows = (end - start).min(PAGE_ROWS - self.page_rows);
+        let rows = (end - start).min(self.budget.page_rows - self.page_rows);
         if rows == 0 {
             return 0;
         }
@@ -157,7 +161,7 @@ impl FlatEncoder {
     /// What levels may take of a page.
     fn most_level_bytes(&self) -> usize {
         if self.is_nullable() {
-            PAGE_ROWS.min(self.page_bytes) / 8 + 16
+            self.budget.page_rows.min(self.page_bytes) / 8 + 16
         } else {
             0
         }
@@ -265,8 +269,9 @@ fn piece(nulls: Option<&NullBuffer>, start: usize, rows: usize) -> Piece<'_> {
 /// Values of the column's physical type, in the encodings that were chosen.
 fn page_values(column: &ColumnDescriptor, choice: Choice) -> Box<dyn PageValues> {
     let limits = choice.dictionary.then(|| Limits {
-        bytes: DICTIONARY_BYTES,
-        ..Limits::default()
+        entries: choice.room.entries,
+        bytes: choice.room.bytes,
+        window: choice.room.window,
     });
     let encoding = page_encoding(choice.encoding);
     let order = if is_unsigned(column) {
@@ -436,14 +441,22 @@ impl FieldEncoder for FlatEncoder {
         if let Some(values) = &values {
             self.values.begin(values);
         }
+        if let (Some(filter), Some(values)) = (&mut self.filter, &values) {
+            hashes::insert(filter, values, nulls, data.len());
+        }
         let written = self.write_rows(values.as_ref(), nulls, data.len());
         drop(values);
-        self.scratch = scratch;
+        if self.budget.value_bytes.is_none() {
+            self.scratch = scratch;
+        }
         written.map_err(|error| in_column(&self.column, error))
     }
 
     fn tracked_bytes(&self) -> usize {
-        self.values.memory_bytes() + self.validity.capacity() / 8 + self.scratch.memory_bytes()
+        self.values.memory_bytes()
+            + self.validity.capacity() / 8
+            + self.scratch.memory_bytes()
+            + self.filter.as_ref().map_or(0, Filter::memory_bytes)
     }
 
     fn encoded_bytes(&self) -> u64 {
@@ -460,6 +473,7 @@ impl FieldEncoder for FlatEncoder {
             values,
             pages,
             account,
+            filter,
             ..
         } = *self;
         if let Some((page, entries)) = values.dictionary() {
@@ -471,8 +485,11 @@ impl FieldEncoder for FlatEncoder {
                 }
             })?;
         }
-        let close = account.close(column, values.as_ref(), values.dictionary().is_some())?;
+        let mut close = account.close(column, values.as_ref(), values.dictionary().is_some())?;
         drop(values);
+        if let Some(filter) = filter {
+            close.bloom_filter = filter.close()?;
+        }
         let close = pages.settle(close)?;
         each(EncodedChunk { close, pages })
     }

@@ -7,6 +7,8 @@ use crate::error::{Result, WriteError};
 
 const NEXT_FIELD_I32: u8 = 0x15;
 const DICTIONARY_PAGE: i32 = 2;
+/// One field further, in the high half of a field's first byte.
+const ONE_FIELD: u8 = 0x10;
 /// Field 7 after field 3, a struct.
 const DICTIONARY_HEADER: u8 = 0x4c;
 
@@ -16,6 +18,9 @@ pub(super) struct PageHeader {
     kind: i32,
     uncompressed: i32,
     compressed: i32,
+    /// Field 4, which the crate does not write.
+    checksum: Option<u32>,
+    /// The fields behind those, counted from field 3.
     rest: Vec<u8>,
 }
 
@@ -28,6 +33,7 @@ impl PageHeader {
             kind,
             uncompressed,
             compressed,
+            checksum: None,
             rest: rest.to_vec(),
         })
     }
@@ -54,19 +60,38 @@ impl PageHeader {
         Ok(())
     }
 
+    /// Gives the page the CRC-32 of its bytes.
+    pub fn set_checksum(&mut self, checksum: Option<u32>) -> Result<()> {
+        // The first field behind the sizes must leave room for field 4 before it.
+        if checksum.is_some() && self.rest.first().is_none_or(|first| *first < 2 * ONE_FIELD) {
+            return Err(unexpected());
+        }
+        self.checksum = checksum;
+        Ok(())
+    }
+
     pub fn bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(self.rest.len() + 18);
-        for value in [self.kind, self.uncompressed, self.compressed] {
+        let mut bytes = Vec::with_capacity(self.rest.len() + 24);
+        let checksum = self.checksum.map(u32::cast_signed);
+        let numbers = [self.kind, self.uncompressed, self.compressed];
+        for value in numbers.into_iter().chain(checksum) {
             bytes.push(NEXT_FIELD_I32);
             put_varint(&mut bytes, zigzag(value));
         }
+        let start = bytes.len();
         bytes.extend_from_slice(&self.rest);
+        if let Some(first) = bytes.get_mut(start).filter(|_| checksum.is_some()) {
+            *first -= ONE_FIELD;
+        }
         bytes
     }
 }
 
+fn unexpected() -> WriteError {
+    WriteError::Encode("a page header does not begin with its type and sizes".into())
+}
+
 fn field(bytes: &mut &[u8]) -> Result<i32> {
-    let unexpected = || WriteError::Encode("a page header does not begin with its type and sizes".into());
     match bytes.split_first() {
         Some((&NEXT_FIELD_I32, rest)) => *bytes = rest,
         _ => return Err(unexpected()),
@@ -107,7 +132,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_header_comes_back_from_its_bytes(kind in 0..4, uncompressed in any::<i32>(), compressed in any::<i32>(), rest: Vec<u8>) {
-            let header = PageHeader { kind, uncompressed, compressed, rest };
+            let header = PageHeader { kind, uncompressed, compressed, checksum: None, rest };
             prop_assert_eq!(PageHeader::parse(&header.bytes()).unwrap(), header);
         }
 
