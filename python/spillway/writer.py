@@ -29,6 +29,8 @@ __all__ = [
     "Compression",
     "Encoding",
     "ParquetWriter",
+    "SortKey",
+    "Sorting",
     "Timestamps",
     "WriteResult",
     "WriterKeywords",
@@ -41,7 +43,12 @@ ColumnPath = str | tuple[str, ...]
 """Parquet's dotted path of a column, or its parts where names have dots."""
 Compression = Literal["zstd", "snappy", "lz4", "gzip", "brotli", "uncompressed"]
 Compatibility = Literal["modern", "v1"]
-Timestamps = Literal["keep", "us"]
+Timestamps = Literal["keep", "us", "int96"]
+Sorting = Literal["verify", "sort"]
+Direction = Literal["ascending", "descending"]
+Nulls = Literal["nulls_first", "nulls_last"]
+SortKey = str | tuple[str] | tuple[str, Direction] | tuple[str, Direction, Nulls]
+"""A column that rows are ordered by: its name, or a tuple of name, direction and place of nulls."""
 Encoding = Literal[
     "auto",
     "dictionary",
@@ -98,6 +105,8 @@ class WriterKeywords(TypedDict, total=False):
     page_checksums: bool
     compatibility: Compatibility
     timestamps: Timestamps
+    sorting_columns: Sequence[SortKey]
+    sorting: Sorting
     durable: bool
     metadata: Mapping[str, str] | None
 
@@ -141,6 +150,14 @@ class WriterOptions:
             ``"v1"`` only PLAIN and dictionaries.
         timestamps: ``"us"`` stores every timestamp in microseconds, rounded down, as Spark and Delta want.
             ``"keep"`` leaves the unit, but for seconds, which Parquet lacks and which become milliseconds.
+            ``"int96"`` stores flat columns in the deprecated form that old Hive, Impala and Spark know, without
+            minimum and maximum; times inside lists, maps and structs stay.
+        sorting_columns: Flat columns that rows are ordered by, declared in every row group. Each is a name, or
+            ``(name, "descending", "nulls_first")``; ascending and nulls last where not said. Floats are ordered
+            with NaN behind all else.
+        sorting: ``"verify"`` refuses a batch with a row out of order, from one `flush` to the next. ``"sort"``
+            sorts the rows of each row group, equal ones as they came; it keeps a copy of a whole row group in
+            memory, uncompressed, and does not go with ``memory_limit``.
         durable: Sync the file before it appears, and its directory after.
         metadata: Key-value metadata of the file, over that of the schema.
 
@@ -171,6 +188,8 @@ class WriterOptions:
     page_checksums: bool = False
     compatibility: Compatibility = "modern"
     timestamps: Timestamps = "keep"
+    sorting_columns: Sequence[SortKey] = ()
+    sorting: Sorting = "verify"
     durable: bool = False
     metadata: Mapping[str, str] | None = None
 
@@ -412,6 +431,24 @@ class ParquetWriter:
             (2, 2)
         """
         return self._writer.write_ndjson(source, on_error, extra)
+
+    def add_metadata(self, metadata: Mapping[str, str]) -> None:
+        """Add key-value metadata to the file, at any time before it is closed.
+
+        Args:
+            metadata: Keys and values; they go over those of the option ``metadata`` and of earlier calls.
+
+        Raises:
+            OptionError: A key is one that the writer sets itself.
+            ClosedError: As `write`.
+
+        Example:
+            >>> import pyarrow as pa, spillway
+            >>> with spillway.ParquetWriter("counted.parquet", pa.schema({"id": pa.int64()})) as writer:
+            ...     writer.write(pa.table({"id": [1, 2]}))
+            ...     writer.add_metadata({"source.rows": "2"})
+        """
+        self._writer.add_metadata(metadata)
 
     def flush(self) -> None:
         """Close the row group, however few rows it has.

@@ -10,7 +10,7 @@ use object_sink::{ObjectSink, Target};
 use parquet_writer::sink::{self, Sink, Stream};
 use parquet_writer::{
     Amount, Batch, BloomRule, ByColumn, CompressionRule, DEFAULT_FPP, DictionaryRule, EncodingRule,
-    FileWriter, OptionInput, Progress, WriteError, WriteResult, WriterOptions,
+    FileWriter, OptionInput, Progress, SortInput, WriteError, WriteResult, WriterOptions,
 };
 use pyo3::exceptions::{PyTypeError, PyUnicodeError};
 use pyo3::prelude::*;
@@ -39,6 +39,8 @@ pub(crate) struct Options<'py> {
     page_checksums: bool,
     compatibility: String,
     timestamps: String,
+    sorting_columns: Vec<Bound<'py, PyAny>>,
+    sorting: String,
     durable: bool,
     metadata: Option<Bound<'py, PyMapping>>,
 }
@@ -59,6 +61,12 @@ impl Options<'_> {
             page_checksums: self.page_checksums,
             compatibility: self.compatibility,
             timestamps: self.timestamps,
+            sorting_columns: self
+                .sorting_columns
+                .iter()
+                .map(sort_key)
+                .collect::<PyResult<_>>()?,
+            sorting: self.sorting,
             durable: self.durable,
             metadata: self.metadata.as_ref().map_or(Ok(Vec::new()), metadata)?,
         };
@@ -133,6 +141,26 @@ fn bloom_rule(value: &Bound<'_, PyAny>) -> PyResult<BloomRule> {
     let paths = value.try_iter().map_err(|_| PyTypeError::new_err(wrong))?;
     let columns = paths.map(|path| Ok((parts(&path?)?, Some(DEFAULT_FPP))));
     Ok(ByColumn::Columns(columns.collect::<PyResult<_>>()?))
+}
+
+/// A name, or a tuple of a name, a direction and the place of nulls, as far as it goes.
+fn sort_key(key: &Bound<'_, PyAny>) -> PyResult<SortInput> {
+    let wrong = || {
+        PyTypeError::new_err(
+            "sorting_columns must be column names, or tuples such as (\"a\", \"descending\", \"nulls_first\")",
+        )
+    };
+    let parts: Vec<String> = match key.cast::<PyString>() {
+        Ok(name) => vec![name.extract()?],
+        Err(_) => key.extract().map_err(|_| wrong())?,
+    };
+    let mut parts = parts.into_iter();
+    let input = SortInput {
+        column: parts.next().ok_or_else(wrong)?,
+        direction: parts.next().unwrap_or_else(|| "ascending".into()),
+        nulls: parts.next().unwrap_or_else(|| "nulls_last".into()),
+    };
+    parts.next().map_or(Ok(input), |_| Err(wrong()))
 }
 
 /// A dotted path, or a tuple of its parts.
@@ -277,6 +305,15 @@ impl Writer {
         let rules = rows::Rules::new(on_error, extra)?;
         let lines = rows::Source::of(source)?;
         detached(source.py(), || rows::write_ndjson(self, lines, &rules))
+    }
+
+    /// Adds key-value metadata to the file.
+    fn add_metadata(&self, py: Python<'_>, metadata: &Bound<'_, PyMapping>) -> PyResult<()> {
+        let pairs = self::metadata(metadata)?;
+        detached(py, || {
+            self.file
+                .take(|file| file.add_metadata(pairs).map_err(Failure::from))
+        })
     }
 
     /// Closes the row group.

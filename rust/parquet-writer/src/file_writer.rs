@@ -18,12 +18,13 @@ use crate::error::{Result, WriteError};
 use crate::feed::{Carry, Feed, Pace, Run, SAMPLE_ROWS};
 use crate::footer;
 use crate::normalize;
-use crate::options::WriterOptions;
+use crate::options::{self, WriterOptions};
 use crate::pages::{FilterPlan, Pages, Shelf};
 use crate::result::{self, WriteResult};
 use crate::row_group::{Patience, RowGroup};
 use crate::schema::FileSchema;
 use crate::sink::{Output, Sink};
+use crate::sorting::{Sorting, Waiting};
 use crate::weight::Weights;
 
 /// Figures that may be read while a write is under way.
@@ -154,7 +155,15 @@ impl FileWriter {
         file.schema.check_nulls(&batch.columns)?;
         check_sizes(batch, &self.options)?;
         let columns = normalize::with_stored_times(&batch.columns, &file.schema)?;
-        let written = file.write(&columns, batch.rows, &self.options, &mut Patience::new(go_on));
+        if let Some(sorting) = file.sorting.as_mut().filter(|sorting| !sorting.sorts()) {
+            sorting.verify(&batch.columns, batch.rows)?;
+        }
+        let patience = &mut Patience::new(go_on);
+        let written = if file.sorting.as_ref().is_some_and(Sorting::sorts) {
+            file.write_in_order(batch, &columns, &self.options, patience)
+        } else {
+            file.write(&columns, batch.rows, &self.options, patience)
+        };
         self.settle(written)
     }
 
@@ -168,7 +177,20 @@ impl FileWriter {
             return Ok(());
         };
         let flushed = file.end_row_group(&self.options, &mut Patience::new(go_on));
+        if let Some(sorting) = &mut file.sorting {
+            sorting.begin_anew();
+        }
         self.settle(flushed)
+    }
+
+    /// Adds key-value metadata to the file; of two values of one key the later one stays.
+    ///
+    /// # Errors
+    /// [`WriteError::Option`] when a key is the writer's own, [`WriteError::Closed`] when the writer is closed.
+    pub fn add_metadata(&mut self, pairs: Vec<(String, String)>) -> Result<()> {
+        self.refuse_if_closed()?;
+        self.options.metadata.extend(options::metadata(pairs)?);
+        Ok(())
     }
 
     /// Writes what is left and the footer, and makes the file appear. Closing again does nothing.
@@ -288,7 +310,7 @@ struct Prepared {
     codecs: Vec<Compression>,
     filters: Vec<Option<FilterPlan>>,
     chooser: Chooser,
-    metadata: Vec<KeyValue>,
+    sorting: Option<Sorting>,
 }
 
 impl Prepared {
@@ -298,14 +320,13 @@ impl Prepared {
         let allowed = choose::dictionary_allowed(&schema.parquet, &options.dictionary)?;
         let named = choose::named_choices(&schema.parquet, &options)?;
         let chooser = Chooser::new(allowed, &named, &options);
-        let metadata = key_values(&schema.stored, &options.metadata);
         Ok(Self {
+            sorting: Sorting::new(&schema, &options)?,
             codecs: choose::codecs(&schema.parquet, &options.compression)?,
             filters: choose::filters(&schema.parquet, &options)?,
             schema,
             options,
             chooser,
-            metadata,
         })
     }
 }
@@ -342,6 +363,9 @@ fn key_values(stored: &Schema, metadata: &[(String, String)]) -> Vec<KeyValue> {
 struct OpenFile {
     schema: FileSchema,
     chooser: Chooser,
+    sorting: Option<Sorting>,
+    /// Rows that are not in order yet.
+    waiting: Waiting,
     file: SerializedFileWriter<Output>,
     pages: Arc<Pages>,
     carry: Carry,
@@ -355,7 +379,7 @@ impl OpenFile {
         let Prepared {
             schema,
             chooser,
-            metadata,
+            sorting,
             codecs,
             filters,
             ..
@@ -367,12 +391,14 @@ impl OpenFile {
         let pages = Arc::new(pages);
         let properties = WriterProperties::builder()
             .set_created_by(concat!("spillway version ", env!("CARGO_PKG_VERSION")).to_string())
-            .set_key_value_metadata(Some(metadata))
+            .set_sorting_columns(sorting.as_ref().map(|sorting| sorting.columns().to_vec()))
             .build();
         let file = SerializedFileWriter::new(output, schema.parquet.root_schema_ptr(), Arc::new(properties))?;
         Ok(Self {
             schema,
             chooser,
+            sorting,
+            waiting: Waiting::default(),
             file,
             pages,
             carry: Carry::default(),
@@ -448,8 +474,41 @@ impl OpenFile {
         column::encoders(&self.schema, &choices, &self.pages, options)
     }
 
-    /// Writes the carried rows and closes the row group.
+    /// Keeps rows until a row group of them can be put into order.
+    fn write_in_order(
+        &mut self,
+        batch: &Batch,
+        stored: &[ArrayRef],
+        options: &WriterOptions,
+        patience: &mut Patience<'_>,
+    ) -> Result<()> {
+        let mut start = 0;
+        while start < batch.rows {
+            let rows = (batch.rows - start).min(options.row_group_rows - self.waiting.rows);
+            if let Some(sorting) = &self.sorting {
+                let slice = |columns: &[ArrayRef]| -> Vec<ArrayRef> {
+                    columns.iter().map(|column| column.slice(start, rows)).collect()
+                };
+                let (given, stored) = (slice(&batch.columns), slice(stored));
+                self.waiting
+                    .take(sorting, &given, &stored, &self.schema.carried)?;
+            }
+            start += rows;
+            self.account();
+            patience.check()?;
+            if self.waiting.rows == options.row_group_rows {
+                self.end_row_group(options, patience)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the rows that wait and closes the row group.
     fn end_row_group(&mut self, options: &WriterOptions, patience: &mut Patience<'_>) -> Result<()> {
+        std::mem::take(&mut self.waiting).in_order(|columns, rows| {
+            patience.check()?;
+            self.write(columns, rows, options, patience)
+        })?;
         if self.carry.rows() > 0 {
             let run = self.carry.take(Pace::new(options))?;
             self.encode(&run, options, patience)?;
@@ -473,6 +532,9 @@ impl OpenFile {
     fn close(&mut self, options: &WriterOptions, patience: &mut Patience<'_>) -> Result<WriteResult> {
         self.end_row_group(options, patience)?;
         self.file.flush()?;
+        for pair in key_values(&self.schema.stored, &options.metadata) {
+            self.file.append_key_value_metadata(pair);
+        }
         self.file.inner_mut().hold_end();
         let metadata = self.file.finish()?;
         let output = self.file.inner_mut();
@@ -492,7 +554,7 @@ impl OpenFile {
         let encoders = self.row_group.as_ref().map_or(0, RowGroup::tracked_bytes);
         self.peak = self
             .peak
-            .max(encoders + self.pages.tracked_bytes() + self.carry.bytes());
+            .max(encoders + self.pages.tracked_bytes() + self.carry.bytes() + self.waiting.bytes());
     }
 
     fn discard(&mut self) {

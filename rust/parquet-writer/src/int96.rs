@@ -31,16 +31,25 @@ pub(crate) fn from_timestamps(array: &ArrayRef, unit: TimeUnit) -> Result<ArrayR
     let (values, per_second) = match unit {
         TimeUnit::Second => (array.as_primitive::<TimestampSecondType>().values(), 1),
         TimeUnit::Millisecond => (array.as_primitive::<TimestampMillisecondType>().values(), 1_000),
-        TimeUnit::Microsecond => (array.as_primitive::<TimestampMicrosecondType>().values(), 1_000_000),
-        TimeUnit::Nanosecond => (array.as_primitive::<TimestampNanosecondType>().values(), 1_000_000_000),
+        TimeUnit::Microsecond => (
+            array.as_primitive::<TimestampMicrosecondType>().values(),
+            1_000_000,
+        ),
+        TimeUnit::Nanosecond => (
+            array.as_primitive::<TimestampNanosecondType>().values(),
+            1_000_000_000,
+        ),
     };
     let mut bytes = MutableBuffer::with_capacity(values.len() * WIDTH);
     for (row, value) in values.iter().enumerate() {
         // What lies under a null may be anything.
         let value = if array.is_valid(row) { *value } else { 0 };
         let per_day = SECONDS_OF_DAY * per_second;
-        let day = u32::try_from(value.div_euclid(per_day) + EPOCH)
-            .map_err(|_| WriteError::Schema(format!("the time {value} in row {row} has no Julian day for INT96")))?;
+        let day = u32::try_from(value.div_euclid(per_day) + EPOCH).map_err(|_| {
+            WriteError::Schema(format!(
+                "the time {value} in row {row} has no Julian day for INT96"
+            ))
+        })?;
         let nanoseconds = value.rem_euclid(per_day) * (1_000_000_000 / per_second);
         bytes.extend_from_slice(&nanoseconds.to_le_bytes());
         bytes.extend_from_slice(&day.to_le_bytes());

@@ -14,6 +14,7 @@ mod feed;
 mod file_writer;
 mod fit;
 mod footer;
+mod int96;
 mod normalize;
 mod options;
 mod pages;
@@ -21,6 +22,7 @@ mod result;
 mod row_group;
 mod schema;
 pub mod sink;
+mod sorting;
 mod weight;
 
 pub use batch::Batch;
@@ -30,7 +32,7 @@ pub use fit::Fit;
 pub use options::{
     Amount, BloomRule, ByColumn, Codec, Compatibility, CompressionRule, DEFAULT_FPP, DEFAULT_PAGE_BYTES,
     DEFAULT_ROW_GROUP_BYTES, DEFAULT_ROW_GROUP_ROWS, DictionaryRule, EncodingRule, NamedEncoding,
-    OptionInput, Timestamps, WriterOptions,
+    OptionInput, SortInput, SortKey, SortingMode, Timestamps, WriterOptions,
 };
 pub use result::{ColumnResult, WriteResult};
 pub use weight::Weights;

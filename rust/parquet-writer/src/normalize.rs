@@ -17,6 +17,7 @@ use arrow_schema::{DataType, FieldRef, Fields, TimeUnit};
 use arrow_select::take::take;
 
 use crate::error::{Result, WriteError};
+use crate::int96;
 use crate::schema::{FileSchema, same_type};
 
 /// `array` as encoders accept it for `target`: string and binary layouts stay what they are.
@@ -43,19 +44,21 @@ pub(crate) fn with_stored_times(columns: &[ArrayRef], schema: &FileSchema) -> Re
         .fields()
         .iter()
         .zip(schema.stored.fields())
-        .zip(schema.carried.fields());
-    let convert =
-        |(column, ((declared, stored), carried)): (&ArrayRef, ((&FieldRef, &FieldRef), &FieldRef))| {
-            if same_type(declared.data_type(), stored.data_type()) {
-                return Ok(Arc::clone(column));
+        .zip(schema.carried.fields().iter().zip(&schema.int96));
+    let convert = |(column, ((declared, stored), (carried, int96))): (
+        &ArrayRef,
+        ((&FieldRef, &FieldRef), (&FieldRef, &bool)),
+    )| {
+        if !int96 && same_type(declared.data_type(), stored.data_type()) {
+            return Ok(Arc::clone(column));
+        }
+        exactly(column, carried.data_type()).map_err(|error| match error {
+            WriteError::Schema(message) => {
+                WriteError::Schema(format!("column {:?}: {message}", declared.name()))
             }
-            exactly(column, carried.data_type()).map_err(|error| match error {
-                WriteError::Schema(message) => {
-                    WriteError::Schema(format!("column {:?}: {message}", declared.name()))
-                }
-                other => other,
-            })
-        };
+            other => other,
+        })
+    };
     columns.iter().zip(fields).map(convert).collect()
 }
 
@@ -97,6 +100,7 @@ pub(crate) fn exactly(array: &ArrayRef, target: &DataType) -> Result<ArrayRef> {
         (DataType::Timestamp(_, _), DataType::Timestamp(unit, zone)) => {
             timestamps(array, *unit, zone.clone())
         }
+        (DataType::Timestamp(unit, _), DataType::FixedSizeBinary(_)) => int96::from_timestamps(array, *unit),
         (DataType::Time32(TimeUnit::Second), DataType::Time32(TimeUnit::Millisecond)) => {
             let seconds = array.as_primitive::<Time32SecondType>();
             Ok(Arc::new(

@@ -70,6 +70,39 @@ pub enum Timestamps {
     Keep,
     /// Every unit becomes microseconds, which is what Spark and Delta Lake read.
     Us,
+    /// Flat columns become INT96, which is all that some old readers know; times in nested columns stay.
+    Int96,
+}
+
+/// What is done about the order that `sorting_columns` declare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SortingMode {
+    /// Rows that break it are refused.
+    Verify,
+    /// The rows of a row group are put into it.
+    Sort,
+}
+
+/// One column that rows are ordered by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SortKey {
+    /// Its name.
+    pub column: String,
+    /// Whether the greatest value comes first.
+    pub descending: bool,
+    /// Whether nulls come before all values.
+    pub nulls_first: bool,
+}
+
+/// One column that rows are ordered by, as a caller gives it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SortInput {
+    /// Its name.
+    pub column: String,
+    /// `ascending` or `descending`.
+    pub direction: String,
+    /// `nulls_first` or `nulls_last`.
+    pub nulls: String,
 }
 
 /// Where the dictionary encoding may be chosen.
@@ -164,8 +197,12 @@ pub struct OptionInput {
     pub page_checksums: bool,
     /// `modern` or `v1`.
     pub compatibility: String,
-    /// `keep` or `us`.
+    /// `keep`, `us` or `int96`.
     pub timestamps: String,
+    /// The columns that rows are ordered by, the first before the others.
+    pub sorting_columns: Vec<SortInput>,
+    /// `verify` or `sort`.
+    pub sorting: String,
     /// Whether the file and its directory are synced before the file appears.
     pub durable: bool,
     /// Key-value metadata of the file.
@@ -188,6 +225,8 @@ impl Default for OptionInput {
             page_checksums: false,
             compatibility: "modern".into(),
             timestamps: "keep".into(),
+            sorting_columns: Vec::new(),
+            sorting: "verify".into(),
             durable: false,
             metadata: Vec::new(),
         }
@@ -210,6 +249,8 @@ pub struct WriterOptions {
     pub(crate) page_checksums: bool,
     pub(crate) compatibility: Compatibility,
     pub(crate) timestamps: Timestamps,
+    pub(crate) sorting_columns: Vec<SortKey>,
+    pub(crate) sorting: SortingMode,
     pub(crate) durable: bool,
     pub(crate) metadata: Vec<(String, String)>,
 }
@@ -220,6 +261,12 @@ impl WriterOptions {
     /// # Errors
     /// [`WriteError::Option`] names the option, the value and what is accepted.
     pub fn new(input: OptionInput) -> Result<Self> {
+        let sorting = sorting(&input)?;
+        let sorting_columns = input
+            .sorting_columns
+            .iter()
+            .map(sort_key)
+            .collect::<Result<_>>()?;
         Ok(Self {
             compression: compression(input.compression, input.compression_level)?,
             row_group_rows: within("row_group_rows", input.row_group_rows, MAX_ROW_GROUP_ROWS)?,
@@ -240,8 +287,14 @@ impl WriterOptions {
             timestamps: named(
                 "timestamps",
                 &input.timestamps,
-                &[("keep", Timestamps::Keep), ("us", Timestamps::Us)],
+                &[
+                    ("keep", Timestamps::Keep),
+                    ("us", Timestamps::Us),
+                    ("int96", Timestamps::Int96),
+                ],
             )?,
+            sorting,
+            sorting_columns,
             durable: input.durable,
             metadata: metadata(input.metadata)?,
         })
@@ -429,6 +482,41 @@ fn bloom_filter(rule: BloomRule) -> Result<BloomRule> {
     }
 }
 
+fn sorting(input: &OptionInput) -> Result<SortingMode> {
+    let modes = [("verify", SortingMode::Verify), ("sort", SortingMode::Sort)];
+    let mode = named("sorting", &input.sorting, &modes)?;
+    let refuse = |why: &str| {
+        Err(WriteError::Option(format!(
+            "sorting=\"sort\" is not accepted {why}"
+        )))
+    };
+    match mode {
+        SortingMode::Sort if input.sorting_columns.is_empty() => {
+            refuse("without sorting_columns: name the columns to sort by")
+        }
+        SortingMode::Sort if input.memory_limit.is_some() => {
+            refuse("beside memory_limit, since it keeps a whole row group in memory: leave one of them out")
+        }
+        mode => Ok(mode),
+    }
+}
+
+fn sort_key(input: &SortInput) -> Result<SortKey> {
+    Ok(SortKey {
+        column: input.column.clone(),
+        descending: named(
+            "sorting_columns",
+            &input.direction,
+            &[("ascending", false), ("descending", true)],
+        )?,
+        nulls_first: named(
+            "sorting_columns",
+            &input.nulls,
+            &[("nulls_first", true), ("nulls_last", false)],
+        )?,
+    })
+}
+
 fn check_keys<T>(option: &str, columns: &[(Vec<String>, T)]) -> Result<()> {
     let empty = |(path, _): &&(Vec<String>, T)| path.iter().all(String::is_empty);
     match columns.iter().find(empty) {
@@ -439,7 +527,8 @@ fn check_keys<T>(option: &str, columns: &[(Vec<String>, T)]) -> Result<()> {
     }
 }
 
-fn metadata(pairs: Vec<(String, String)>) -> Result<Vec<(String, String)>> {
+/// Checks key-value metadata.
+pub(crate) fn metadata(pairs: Vec<(String, String)>) -> Result<Vec<(String, String)>> {
     if pairs
         .iter()
         .any(|(key, _)| key == parquet::arrow::ARROW_SCHEMA_META_KEY)

@@ -84,11 +84,11 @@ impl Sorting {
             let count = ROWS_AT_A_TIME.min(rows - start);
             let slices: Vec<_> = batch.iter().map(|column| column.slice(start, count)).collect();
             let keys = self.keys_of(&slices)?;
-            let before = last.as_ref().map(OwnedRow::row);
-            let pairs = before.into_iter().chain(&keys).zip(&keys);
+            // The first row of all follows on none.
             let first = usize::from(last.is_none());
-            let all = pairs.enumerate().skip(first);
-            if let Some((row, _)) = all.into_iter().find(|(_, (before, row))| row < before) {
+            let before = last.as_ref().map(OwnedRow::row);
+            let pairs = before.into_iter().chain(&keys).zip(keys.iter().skip(first));
+            if let Some((row, _)) = (first..).zip(pairs).find(|(_, (before, row))| row < before) {
                 return Err(self.out_of_order(start + row));
             }
             last = keys.iter().last().map(|row| row.owned()).or(last);
@@ -151,7 +151,11 @@ impl Waiting {
             .collect::<Result<Vec<_>>>()?;
         let keys = sorting.keys_of(given)?;
         self.rows += keys.num_rows();
-        self.bytes += keys.size() + columns.iter().map(|column| column.get_buffer_memory_size()).sum::<usize>();
+        self.bytes += keys.size()
+            + columns
+                .iter()
+                .map(|column| column.get_buffer_memory_size())
+                .sum::<usize>();
         self.parts.push(Part { columns, keys });
         Ok(())
     }
@@ -171,7 +175,11 @@ impl Waiting {
         let width = self.parts.first().map_or(0, |part| part.columns.len());
         for rows in order.chunks(ROWS_AT_A_TIME) {
             let gathered = (0..width).map(|column| {
-                let parts: Vec<&dyn Array> = self.parts.iter().map(|part| part.columns[column].as_ref()).collect();
+                let parts: Vec<&dyn Array> = self
+                    .parts
+                    .iter()
+                    .map(|part| part.columns[column].as_ref())
+                    .collect();
                 Ok(interleave(&parts, rows)?)
             });
             each(&gathered.collect::<Result<Vec<_>>>()?, rows.len())?;

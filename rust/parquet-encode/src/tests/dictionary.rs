@@ -12,6 +12,7 @@ use crate::dictionary::{ByteDictionary, KeyMap, Limits, NumberDictionary, UsedEn
 const NO_LIMITS: Limits = Limits {
     entries: usize::MAX,
     bytes: usize::MAX,
+    window: 1 << 16,
 };
 
 /// The distinct values in order of appearance, and the index of each row.

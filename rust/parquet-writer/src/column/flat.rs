@@ -21,6 +21,7 @@ use parquet::column::writer::ColumnCloseResult;
 use parquet::file::metadata::{
     ColumnChunkMetaData, ColumnIndexBuilder, LevelHistogram, OffsetIndexBuilder, PageEncodingStats,
 };
+use parquet::file::statistics::{Statistics, ValueStatistics};
 use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor};
 use parquet_encode::bitmap::Bitmap;
 use parquet_encode::dictionary::Limits;
@@ -33,6 +34,7 @@ use super::{EncodedChunk, FieldEncoder};
 use crate::budget::Budget;
 use crate::choose::Choice;
 use crate::error::{Result, WriteError};
+use crate::int96;
 use crate::options::WriterOptions;
 use crate::pages::{ChunkPages, Filter};
 use bools::Bools;
@@ -77,7 +79,8 @@ impl FlatEncoder {
         let account = Account {
             rows: 0,
             nulls: 0,
-            column_index: Some(ColumnIndexBuilder::new(column.physical_type())),
+            column_index: (column.physical_type() != Type::INT96)
+                .then(|| ColumnIndexBuilder::new(column.physical_type())),
             offset_index: OffsetIndexBuilder::new(),
             value_bytes: (column.physical_type() == Type::BYTE_ARRAY).then_some(0),
             encodings: Vec::new(),
@@ -279,15 +282,24 @@ fn page_values(column: &ColumnDescriptor, choice: Choice) -> Box<dyn PageValues>
     } else {
         Order::Signed
     };
-    let width = || usize::try_from(column.type_length()).unwrap_or(0);
     match column.physical_type() {
         Type::BOOLEAN => Box::new(Bools::new(encoding)),
         Type::INT32 => Box::new(Numbers::<i32>::new(order, limits, encoding)),
-        Type::INT64 | Type::INT96 => Box::new(Numbers::<i64>::new(order, limits, encoding)),
+        Type::INT64 => Box::new(Numbers::<i64>::new(order, limits, encoding)),
         Type::FLOAT => Box::new(Numbers::<f32>::new(order, limits, encoding)),
         Type::DOUBLE => Box::new(Numbers::<f64>::new(order, limits, encoding)),
         Type::BYTE_ARRAY => Box::new(Bytes::new(meaning(column), None, limits, encoding)),
-        Type::FIXED_LEN_BYTE_ARRAY => Box::new(Bytes::new(meaning(column), Some(width()), limits, encoding)),
+        Type::FIXED_LEN_BYTE_ARRAY | Type::INT96 => {
+            Box::new(Bytes::new(meaning(column), Some(width(column)), limits, encoding))
+        }
+    }
+}
+
+/// The bytes of a value, where all have as many.
+fn width(column: &ColumnDescriptor) -> usize {
+    match column.physical_type() {
+        Type::INT96 => int96::WIDTH,
+        _ => usize::try_from(column.type_length()).unwrap_or(0),
     }
 }
 
@@ -296,6 +308,9 @@ fn is_unsigned(column: &ColumnDescriptor) -> bool {
 }
 
 fn meaning(column: &ColumnDescriptor) -> Meaning {
+    if column.physical_type() == Type::INT96 {
+        return Meaning::Unordered;
+    }
     match column.logical_type_ref() {
         Some(LogicalType::String | LogicalType::Json | LogicalType::Enum) => Meaning::Text,
         Some(LogicalType::Decimal { .. }) => Meaning::Decimal,
@@ -394,11 +409,21 @@ impl Account {
         let nullable = column.max_def_level() > 0;
         let histogram =
             nullable.then(|| LevelHistogram::from(vec![long(self.nulls), long(self.rows - self.nulls)]));
+        let statistics = match column.physical_type() {
+            Type::INT96 => Statistics::Int96(ValueStatistics::new(
+                None,
+                None,
+                None,
+                Some(self.nulls as u64),
+                false,
+            )),
+            _ => values.statistics(self.nulls as u64),
+        };
         let metadata = ColumnChunkMetaData::builder(column)
             .set_encodings_mask(EncodingMask::new_from_encodings(mask.iter()))
             .set_page_encoding_stats(stats)
             .set_num_values(long(self.rows))
-            .set_statistics(values.statistics(self.nulls as u64))
+            .set_statistics(statistics)
             .set_unencoded_byte_array_data_bytes(self.value_bytes.and_then(|bytes| i64::try_from(bytes).ok()))
             .set_definition_level_histogram(histogram)
             .build()?;
@@ -426,7 +451,7 @@ impl FieldEncoder for FlatEncoder {
         let run = plain_values(run)?;
         let data = run.to_data();
         let mut scratch = std::mem::take(&mut self.scratch);
-        let width = usize::try_from(self.column.type_length()).unwrap_or(0);
+        let width = width(&self.column);
         let nulls = data.nulls().filter(|nulls| nulls.null_count() > 0);
         let all_null = nulls.is_some_and(|nulls| nulls.null_count() == data.len());
         let values = if all_null {
