@@ -49,7 +49,7 @@ def test_the_values_are_those_that_pyarrow_writes(tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "theirs.parquet", use_deprecated_int96_timestamps=True)
     with duckdb.connect() as connection:
         rows = [
-            connection.sql(f"select * from '{tmp_path / name}.parquet' order by n").fetchall()
+            connection.read_parquet(str(tmp_path / f"{name}.parquet")).order("n").fetchall()
             for name in ("ours", "theirs")
         ]
     assert rows[0] == rows[1]

@@ -114,7 +114,7 @@ def test_a_limit_that_is_too_small_says_what_would_do(table: pa.Table) -> None:
 
 @pytest.mark.parametrize("limit", ["16", "much", "MB", "-1MB", "1.5MB", 0, -5])
 def test_an_amount_that_is_none_is_refused(limit: int | str) -> None:
-    with pytest.raises(spillway.OptionError, match='memory_limit=.* "16MB" or "16MiB"'):
+    with pytest.raises(spillway.OptionError, match=r'memory_limit=.* "16MB" or "16MiB"'):
         spillway.WriterOptions(memory_limit=limit)
 
 
@@ -128,7 +128,9 @@ def test_a_value_above_the_limit_is_refused_by_its_place_and_the_writer_goes_on(
     table = pa.table({"id": [1, 2, 3], "blob": [b"a", b"b" * 1_000_001, b"c"]})
     file = io.BytesIO()
     with spillway.ParquetWriter(file, table.schema, memory_limit="1MB") as writer:
-        with pytest.raises(spillway.SchemaError, match='"blob".*1000001 bytes in row 1.*memory_limit=1000000'):
+        with pytest.raises(
+            spillway.SchemaError, match=r'"blob".*1000001 bytes in row 1.*memory_limit=1000000'
+        ):
             writer.write(table)
         writer.write(table.slice(2))
     assert pq.ParquetFile(file).read().equals(table.slice(2))

@@ -59,10 +59,14 @@ def test_every_row_group_declares_its_order() -> None:
 
 def test_a_column_behind_nested_ones_is_declared_by_its_leaf() -> None:
     data = pa.table({"at": [{"x": 1, "y": 2}], "l": [[1]], "n": [1]})
-    assert written(data, sorting_columns=["n"]).metadata.row_group(0).sorting_columns == (pq.SortingColumn(3),)
+    assert written(data, sorting_columns=["n"]).metadata.row_group(0).sorting_columns == (
+        pq.SortingColumn(3),
+    )
 
 
-@pytest.mark.parametrize("layout", [pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())])
+@pytest.mark.parametrize(
+    "layout", [pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())]
+)
 def test_the_order_goes_on_from_batch_to_batch_in_any_layout(layout: pa.DataType) -> None:
     schema = pa.schema({"s": pa.string()})
     with spillway.ParquetWriter(io.BytesIO(), schema, sorting_columns=["s"]) as writer:
@@ -85,7 +89,11 @@ def test_the_order_goes_on_from_batch_to_batch_in_any_layout(layout: pa.DataType
         ({"sorting": "no", "sorting_columns": ["n"]}, spillway.OptionError, '"verify", "sort"'),
         ({"sorting_columns": ["x"]}, spillway.OptionError, 'choose among "s", "n", "at"'),
         ({"sorting_columns": [("n", "up")]}, spillway.OptionError, '"ascending", "descending"'),
-        ({"sorting_columns": [("n", "ascending", "first")]}, spillway.OptionError, '"nulls_first", "nulls_last"'),
+        (
+            {"sorting_columns": [("n", "ascending", "first")]},
+            spillway.OptionError,
+            '"nulls_first", "nulls_last"',
+        ),
         (
             {"sorting_columns": ["n"], "sorting": "sort", "memory_limit": "16MB"},
             spillway.OptionError,

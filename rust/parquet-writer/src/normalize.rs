@@ -39,27 +39,19 @@ pub(crate) fn loosely(array: &ArrayRef, target: &DataType) -> Result<ArrayRef> {
 /// # Errors
 /// [`WriteError::Schema`] names the column with a time that its unit cannot hold.
 pub(crate) fn with_stored_times(columns: &[ArrayRef], schema: &FileSchema) -> Result<Vec<ArrayRef>> {
-    let fields = schema
-        .declared
-        .fields()
-        .iter()
-        .zip(schema.stored.fields())
-        .zip(schema.carried.fields().iter().zip(&schema.int96));
-    let convert = |(column, ((declared, stored), (carried, int96))): (
-        &ArrayRef,
-        ((&FieldRef, &FieldRef), (&FieldRef, &bool)),
-    )| {
-        if !int96 && same_type(declared.data_type(), stored.data_type()) {
+    let convert = |(place, column): (usize, &ArrayRef)| {
+        let (declared, stored) = (schema.declared.field(place), schema.stored.field(place));
+        if !schema.int96[place] && same_type(declared.data_type(), stored.data_type()) {
             return Ok(Arc::clone(column));
         }
-        exactly(column, carried.data_type()).map_err(|error| match error {
+        exactly(column, schema.carried.field(place).data_type()).map_err(|error| match error {
             WriteError::Schema(message) => {
                 WriteError::Schema(format!("column {:?}: {message}", declared.name()))
             }
             other => other,
         })
     };
-    columns.iter().zip(fields).map(convert).collect()
+    columns.iter().enumerate().map(convert).collect()
 }
 
 /// Whether encoders made for `target` take arrays of `actual` as they are.

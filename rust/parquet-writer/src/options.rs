@@ -272,7 +272,7 @@ impl WriterOptions {
             row_group_rows: within("row_group_rows", input.row_group_rows, MAX_ROW_GROUP_ROWS)?,
             row_group_bytes: within("row_group_bytes", input.row_group_bytes, i64::MAX)? as u64,
             page_bytes: within("page_bytes", input.page_bytes, MAX_PAGE_BYTES)?,
-            memory_limit: input.memory_limit.map(memory_limit).transpose()?,
+            memory_limit: input.memory_limit.as_ref().map(memory_limit).transpose()?,
             budget: Budget::UNLIMITED,
             threads: within("threads", input.threads, MAX_THREADS)?,
             dictionary: dictionary(input.dictionary)?,
@@ -364,8 +364,8 @@ const UNITS: [(&str, u64); 7] = [
 ];
 
 /// Bytes of an amount of memory.
-fn memory_limit(amount: Amount) -> Result<usize> {
-    let (written, bytes) = match &amount {
+fn memory_limit(amount: &Amount) -> Result<usize> {
+    let (written, bytes) = match amount {
         Amount::Bytes(bytes) => (bytes.to_string(), u64::try_from(*bytes).ok()),
         Amount::Text(text) => (format!("{text:?}"), bytes_of(text)),
     };

@@ -151,11 +151,7 @@ impl Waiting {
             .collect::<Result<Vec<_>>>()?;
         let keys = sorting.keys_of(given)?;
         self.rows += keys.num_rows();
-        self.bytes += keys.size()
-            + columns
-                .iter()
-                .map(|column| column.get_buffer_memory_size())
-                .sum::<usize>();
+        self.bytes += keys.size() + columns.iter().map(Array::get_buffer_memory_size).sum::<usize>();
         self.parts.push(Part { columns, keys });
         Ok(())
     }

@@ -271,7 +271,7 @@ fn piece(nulls: Option<&NullBuffer>, start: usize, rows: usize) -> Piece<'_> {
 
 /// Values of the column's physical type, in the encodings that were chosen.
 fn page_values(column: &ColumnDescriptor, choice: Choice) -> Box<dyn PageValues> {
-    let limits = choice.dictionary.then(|| Limits {
+    let limits = choice.dictionary.then_some(Limits {
         entries: choice.room.entries,
         bytes: choice.room.bytes,
         window: choice.room.window,

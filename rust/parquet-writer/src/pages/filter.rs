@@ -96,7 +96,7 @@ impl Filter {
         let mut many = BloomFilter::with_size(1 << bytes.max(1).ilog2());
         let few = std::mem::take(&mut self.few);
         self.distinct = few.len();
-        few.iter().for_each(|hash| many.insert_hash(*hash));
+        insert_all(&mut many, &few);
         self.many = Some(many);
     }
 
@@ -106,7 +106,7 @@ impl Filter {
         let filter = match self.many.take() {
             None => {
                 let mut filter = BloomFilter::new(self.few.len(), plan.fpp);
-                self.few.iter().for_each(|hash| filter.insert_hash(*hash));
+                insert_all(&mut filter, &self.few);
                 filter
             }
             Some(many) if size_for(distinct, plan.fpp) > many.size() => return Ok(None),
@@ -122,5 +122,11 @@ impl Filter {
 
     pub fn memory_bytes(&self) -> usize {
         self.few.capacity() * 9 + self.many.as_ref().map_or(0, BloomFilter::memory_bytes)
+    }
+}
+
+fn insert_all(filter: &mut BloomFilter, hashes: &HashSet<u64, BuildHasherDefault<Same>>) {
+    for hash in hashes {
+        filter.insert_hash(*hash);
     }
 }
