@@ -11,7 +11,7 @@ from spillway.errors import ClosedError
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from types import TracebackType
     from typing import Any, Self, Unpack
 
@@ -23,11 +23,14 @@ __all__ = [
     "ArrowSchema",
     "ArrowStream",
     "BinaryFile",
+    "ColumnPath",
     "ColumnResult",
     "Compatibility",
     "Compression",
     "Encoding",
     "ParquetWriter",
+    "SortKey",
+    "Sorting",
     "Timestamps",
     "WriteResult",
     "WriterKeywords",
@@ -36,9 +39,16 @@ __all__ = [
     "write_result",
 ]
 
+ColumnPath = str | tuple[str, ...]
+"""Parquet's dotted path of a column, or its parts where names have dots."""
 Compression = Literal["zstd", "snappy", "lz4", "gzip", "brotli", "uncompressed"]
 Compatibility = Literal["modern", "v1"]
-Timestamps = Literal["keep", "us"]
+Timestamps = Literal["keep", "us", "int96"]
+Sorting = Literal["verify", "sort"]
+Direction = Literal["ascending", "descending"]
+Nulls = Literal["nulls_first", "nulls_last"]
+SortKey = str | tuple[str] | tuple[str, Direction] | tuple[str, Direction, Nulls]
+"""A column that rows are ordered by: its name, or a tuple of name, direction and place of nulls."""
 Encoding = Literal[
     "auto",
     "dictionary",
@@ -82,16 +92,21 @@ class BinaryFile(Protocol):
 class WriterKeywords(TypedDict, total=False):
     """The keyword arguments of `ParquetWriter` and `write_parquet`: the fields of `WriterOptions`."""
 
-    compression: Compression
+    compression: Compression | Mapping[ColumnPath, str]
     compression_level: int | None
     row_group_rows: int
     row_group_bytes: int
     page_bytes: int
+    memory_limit: int | str | None
     threads: int
-    dictionary: bool | Mapping[str | tuple[str, ...], bool]
-    encoding: Encoding | Mapping[str | tuple[str, ...], Encoding]
+    dictionary: bool | Mapping[ColumnPath, bool]
+    encoding: Encoding | Mapping[ColumnPath, Encoding]
+    bloom_filter: bool | Sequence[ColumnPath] | Mapping[ColumnPath, float]
+    page_checksums: bool
     compatibility: Compatibility
     timestamps: Timestamps
+    sorting_columns: Sequence[SortKey]
+    sorting: Sorting
     durable: bool
     metadata: Mapping[str, str] | None
 
@@ -101,7 +116,9 @@ class WriterOptions:
     """How a Parquet file is written. Every field is a keyword argument of `ParquetWriter`.
 
     Args:
-        compression: The codec of the pages, by Parquet's own name in lower case. ``"lz4"`` is ``LZ4_RAW``.
+        compression: The codec of the pages, by Parquet's own name in lower case. ``"lz4"`` is ``LZ4_RAW``. A
+            mapping gives codecs by column, levels behind them (``{"a.b": "snappy", "c": "zstd(3)"}``); a key
+            is as in ``dictionary``, and columns that are not named get ``"zstd"``.
         compression_level: ``zstd`` takes 1 to 22 (by default 1), ``gzip`` 0 to 9 (6), ``brotli`` 0 to 11 (1);
             the others have no levels.
         row_group_rows: Rows of a row group, exactly, unless ``row_group_bytes`` comes first.
@@ -109,6 +126,14 @@ class WriterOptions:
             every few thousand rows, or sooner when rows are heavy.
         page_bytes: Bytes of a data page before compression. A page is larger only when one value is larger
             than an eighth of it.
+        memory_limit: All that the writer may keep in memory: rows that wait, dictionaries, pages; an integer
+            of bytes or text such as ``"16MB"`` (10^6) and ``"16MiB"`` (2^20). Pages are smaller then (a
+            fourth of a column's share, 4 KiB at least), dictionaries too, and finished pages that do not fit
+            wait in a temporary file without a name: in ``TMPDIR`` if that is set, else beside the file or,
+            where it has no folder, where the system keeps such files. The bytes written depend on the limit,
+            not on what was spilled. A value above the limit is refused. Not in it: the caller's batches, the
+            footer, and about 1 MB of a compressor for each thread. A file object that keeps what it is given
+            keeps it.
         threads: Threads that encode columns, the caller's among them. The file is the same, bit for bit, with
             any number of them.
         dictionary: ``False`` forbids dictionaries, a mapping forbids them by column. A key is a column's
@@ -117,10 +142,23 @@ class WriterOptions:
         encoding: ``"auto"`` takes for each column what costs least on a sample of it. A name (Parquet's own,
             in lower case) is taken as it is, for all columns or by column; it must suit their types.
             Not every reader knows every encoding: Spark's vectorized reader refuses ``"byte_stream_split"``.
+        bloom_filter: A bloom filter for all columns but booleans (``True``), for those in a list of paths, or
+            by a mapping from paths to the share of values that it may wrongly hold (0.01 where not said).
+            Readers that look for one value skip row groups by it. Its size follows the different values;
+            under ``memory_limit``, one that would be wrong more often than that is left out.
+        page_checksums: Store the CRC-32 of each page in its header, for readers that verify it.
         compatibility: ``"modern"`` uses encodings that Spark, pyarrow, polars, DuckDB and arrow-rs read;
             ``"v1"`` only PLAIN and dictionaries.
         timestamps: ``"us"`` stores every timestamp in microseconds, rounded down, as Spark and Delta want.
             ``"keep"`` leaves the unit, but for seconds, which Parquet lacks and which become milliseconds.
+            ``"int96"`` stores flat columns in the deprecated form that old Hive, Impala and Spark know,
+            without minimum and maximum; times inside lists, maps and structs stay.
+        sorting_columns: Flat columns that rows are ordered by, declared in every row group. Each is a name,
+            or ``(name, "descending", "nulls_first")``; ascending and nulls last where not said. Floats are
+            ordered with NaN behind all else.
+        sorting: ``"verify"`` refuses a batch with a row out of order, from one `flush` to the next.
+            ``"sort"`` sorts the rows of each row group, equal ones as they came; it keeps a copy of a whole
+            row group in memory, uncompressed, and does not go with ``memory_limit``.
         durable: Sync the file before it appears, and its directory after.
         metadata: Key-value metadata of the file, over that of the schema.
 
@@ -138,16 +176,21 @@ class WriterOptions:
     """
 
     _: KW_ONLY
-    compression: Compression = "zstd"
+    compression: Compression | Mapping[ColumnPath, str] = "zstd"
     compression_level: int | None = None
     row_group_rows: int = 1_048_576
     row_group_bytes: int = 128 << 20
     page_bytes: int = 256 << 10
+    memory_limit: int | str | None = None
     threads: int = 1
-    dictionary: bool | Mapping[str | tuple[str, ...], bool] = True
-    encoding: Encoding | Mapping[str | tuple[str, ...], Encoding] = "auto"
+    dictionary: bool | Mapping[ColumnPath, bool] = True
+    encoding: Encoding | Mapping[ColumnPath, Encoding] = "auto"
+    bloom_filter: bool | Sequence[ColumnPath] | Mapping[ColumnPath, float] = False
+    page_checksums: bool = False
     compatibility: Compatibility = "modern"
     timestamps: Timestamps = "keep"
+    sorting_columns: Sequence[SortKey] = ()
+    sorting: Sorting = "verify"
     durable: bool = False
     metadata: Mapping[str, str] | None = None
 
@@ -389,6 +432,24 @@ class ParquetWriter:
             (2, 2)
         """
         return self._writer.write_ndjson(source, on_error, extra)
+
+    def add_metadata(self, metadata: Mapping[str, str]) -> None:
+        """Add key-value metadata to the file, at any time before it is closed.
+
+        Args:
+            metadata: Keys and values; they go over those of the option ``metadata`` and of earlier calls.
+
+        Raises:
+            OptionError: A key is one that the writer sets itself.
+            ClosedError: As `write`.
+
+        Example:
+            >>> import pyarrow as pa, spillway
+            >>> with spillway.ParquetWriter("counted.parquet", pa.schema({"id": pa.int64()})) as writer:
+            ...     writer.write(pa.table({"id": [1, 2]}))
+            ...     writer.add_metadata({"source.rows": "2"})
+        """
+        self._writer.add_metadata(metadata)
 
     def flush(self) -> None:
         """Close the row group, however few rows it has.

@@ -164,13 +164,22 @@ class Anatomy:
         self._check_places()
 
     def _check_places(self) -> None:
-        """Chunks follow one another from byte 4 on, without gaps or overlaps."""
+        """Chunks follow one another from byte 4 on, and bloom filters on those of their row group, without
+        gaps or overlaps.
+        """
         at = 4
-        for chunk in self.chunks:
-            assert chunk.start == at, (
-                f"{chunk.path}: chunk starts at {chunk.start}, the one before ends at {at}"
-            )
-            at += chunk.meta[7]
+        for group in self.row_groups:
+            for chunk in group.chunks:
+                assert chunk.start == at, (
+                    f"{chunk.path}: chunk starts at {chunk.start}, the one before ends at {at}"
+                )
+                at += chunk.meta[7]
+            for chunk in group.chunks:
+                if 14 in chunk.meta:
+                    assert chunk.meta[14] == at, f"{chunk.path}: bloom_filter_offset"
+                    header = Cursor(chunk.data, at)
+                    assert header.struct()[1] + header.at - at == chunk.meta[15], "bloom_filter_length"
+                    at += chunk.meta[15]
 
     def _check_chunk(self, chunk: Chunk, rows: int) -> None:
         meta, pages, path = chunk.meta, chunk.pages, chunk.path

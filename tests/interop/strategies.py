@@ -222,5 +222,8 @@ def options(draw: st.DrawFn, schema: pa.Schema) -> dict[str, Any]:
         "dictionary": st.one_of(st.booleans(), by_column),
         "compatibility": st.just("v1"),
         "timestamps": st.just("us"),
+        "memory_limit": st.sampled_from(("2MB", "16MB")),
+        "page_checksums": st.just(value=True),
+        "bloom_filter": st.just(value=True),
     }
     return {name: draw(choice) for name, choice in choices.items() if draw(st.booleans())}

@@ -199,3 +199,29 @@ def test_the_result_says_what_is_in_the_file(tmp_path: Path) -> None:
     ]
     assert [column.values for column in result.columns] == [chunk.meta[5] for chunk in anatomy.chunks]
     assert result.columns[0].nulls == 1
+
+
+def test_footers_tell_sizes_and_encodings(tmp_path: Path) -> None:
+    count = range(6_000)
+    table = pa.table(
+        {
+            "id": list(count),
+            "word": [None if i % 5 == 0 else f"word-{i % 97}" for i in count],
+            "note": [f"row {i} says {i * 7919 % 10007}" for i in count],
+            "tags": pa.array([None if i % 7 == 0 else [f"t{i % 3}", None][: i % 3] for i in count]),
+        }
+    )
+    write(table, tmp_path / "a.parquet", row_group_rows=2_500)
+    for number, group in enumerate(Anatomy(tmp_path / "a.parquet").row_groups):
+        rows = table.slice(number * 2_500, 2_500)
+        for chunk in group.chunks:
+            assert sum(entry[3] for entry in chunk.meta[13]) == len(chunk.pages)
+            sizes, name = chunk.meta[16], chunk.path[0]
+            if name in {"word", "note"}:
+                assert sizes[1] == sum(len(value) for value in rows[name].to_pylist() if value is not None)
+            if name in {"word", "id"}:
+                nulls = rows[name].null_count
+                assert sizes[3] == [nulls, rows.num_rows - nulls]
+            if name == "tags":
+                elements = [value or [None] for value in rows[name].to_pylist()]
+                assert sizes[2] == [rows.num_rows, sum(len(value) - 1 for value in elements)]

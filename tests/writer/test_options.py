@@ -55,7 +55,13 @@ def test_every_level_is_read(table: pa.Table, codec: str, level: int) -> None:
         ({"row_group_bytes": -1}, "from 1 to"),
         ({"page_bytes": 2**40}, "from 1 to 536870912"),
         ({"compatibility": "v2"}, '"modern", "v1"'),
-        ({"timestamps": "ns"}, '"keep", "us"'),
+        ({"timestamps": "ns"}, '"keep", "us", "int96"'),
+        ({"compression": "zstd(23)"}, "takes 1 to 22"),
+        ({"compression": "zstd()"}, "write the level once"),
+        ({"compression": "zstd(3)", "compression_level": 3}, "write the level once"),
+        ({"compression": "snappy(1)"}, "has no levels"),
+        ({"compression": {"id": "lzo"}}, '"zstd", "snappy"'),
+        ({"compression": {"id": "gzip"}, "compression_level": 3}, r"zstd\(3\)"),
         ({"dictionary": {"": True}}, "dotted path"),
         ({"metadata": {"ARROW:schema": "x"}}, "the writer sets itself"),
     ],
@@ -82,6 +88,32 @@ def test_options_are_refused_before_anything_is_opened(tmp_path: Path) -> None:
     with pytest.raises(spillway.OptionError):
         spillway.ParquetWriter(tmp_path / "rows.parquet", page_bytes=0)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_codecs_and_levels_are_chosen_by_column(table: pa.Table) -> None:
+    codecs = {"id": "snappy", "note": "zstd(19)", ("tags", "list", "element"): "gzip(9)", "score": "lz4"}
+    file, result = written(table, compression=codecs)
+    assert file.read().equals(table)
+    chosen = {column.path: column.compression for column in result.columns}
+    assert chosen == {
+        "id": "SNAPPY",
+        "word": "ZSTD",
+        "note": "ZSTD",
+        "score": "LZ4_RAW",
+        "seen": "ZSTD",
+        "tags.list.element": "GZIP",
+    }
+    note = {level: written(table, compression={"note": f"zstd({level})"})[1].columns[2] for level in (1, 19)}
+    assert note[19].compressed_bytes < note[1].compressed_bytes
+    with pytest.raises(spillway.OptionError, match=r'it has "id", "word"'):
+        written(table, compression={"wrod": "gzip"})
+
+
+def test_a_level_may_stand_behind_its_codec(table: pa.Table) -> None:
+    files = io.BytesIO(), io.BytesIO()
+    spillway.write_parquet(table, files[0], compression="zstd(3)")  # type: ignore[arg-type]
+    spillway.write_parquet(table, files[1], compression="zstd", compression_level=3)
+    assert files[0].getvalue() == files[1].getvalue()
 
 
 def test_dictionaries_can_be_forbidden_everywhere(table: pa.Table) -> None:
@@ -128,6 +160,44 @@ def test_metadata_goes_over_that_of_the_schema(table: pa.Table) -> None:
     stored = file.metadata.metadata
     assert {stored[b"kept"], stored[b"replaced"], stored[b"more"]} == {b"yes", b"new", "ü".encode()}
     assert file.schema_arrow.field("id").equals(table.schema.field("id"))
+
+
+def test_metadata_may_come_until_the_file_is_closed(table: pa.Table) -> None:
+    file = io.BytesIO()
+    with spillway.ParquetWriter(file, metadata={"first": "1", "replaced": "old"}) as writer:
+        writer.add_metadata({"early": "yes"})
+        writer.write(table)
+        writer.add_metadata({"replaced": "new", "rows": str(table.num_rows)})
+        with pytest.raises(spillway.OptionError, match="the writer sets itself"):
+            writer.add_metadata({"ARROW:schema": "x"})
+        with pytest.raises(TypeError, match="from str to str"):
+            writer.add_metadata({"n": 1})  # type: ignore[dict-item]
+    stored = dict(pq.ParquetFile(file).metadata.metadata)
+    assert stored.pop(b"ARROW:schema")
+    assert stored == {b"first": b"1", b"replaced": b"new", b"early": b"yes", b"rows": b"6000"}
+    with pytest.raises(spillway.ClosedError):
+        writer.add_metadata({"late": "no"})
+
+
+def test_field_ids_come_with_the_schema() -> None:
+    def field(name: str, data_type: pa.DataType, number: int) -> pa.Field:
+        return pa.field(name, data_type, metadata={"PARQUET:field_id": str(number)})
+
+    schema = pa.schema(
+        [
+            field("id", pa.int64(), 7),
+            field("word", pa.dictionary(pa.int32(), pa.string()), 2**31 - 1),
+            field("at", pa.struct([field("time", pa.timestamp("us"), 11)]), 10),
+            field("list", pa.list_(field("element", pa.string(), 13)), 12),
+            pa.field("none", pa.int8()),
+        ]
+    )
+    for times in ("keep", "int96"):
+        file = written(schema.empty_table(), timestamps=times)[0]
+        lines = str(file.schema).splitlines()
+        found = {int(line.split("field_id=")[1].split(" ")[0]) for line in lines if "field_id=" in line}
+        assert {7, 2**31 - 1, 10, 11, 12, 13} <= found
+        assert file.schema_arrow.field("id").metadata == {b"PARQUET:field_id": b"7"}
 
 
 def test_columns_get_the_encodings_that_suit_them() -> None:

@@ -50,6 +50,7 @@ fn write_error(py: Python<'_>, error: WriteError) -> PyErr {
         WriteError::Schema(message) => ours(py, "SchemaError", &message),
         WriteError::Closed(message) => ours(py, "ClosedError", &message),
         WriteError::Io { path, source } => os_error(py, path, source),
+        WriteError::Spill { directory, source } => spill_error(directory, &source),
         other @ WriteError::Interrupted => PyRuntimeError::new_err(other.to_string()),
         WriteError::Encode(message) => ours(py, "SpillwayError", &message),
     }
@@ -80,6 +81,18 @@ pub(crate) fn os_error(py: Python<'_>, path: Option<std::path::PathBuf>, source:
     match explained {
         Ok(text) => PyOSError::new_err((errno, text.unbind(), path.map(std::path::PathBuf::into_os_string))),
         Err(error) => error,
+    }
+}
+
+/// Why pages could not wait in a temporary file, with a number that says which `OSError` it is.
+fn spill_error(directory: std::path::PathBuf, source: &io::Error) -> PyErr {
+    let errno = source.raw_os_error().or_else(|| errno_of(source.kind()));
+    let message = format!(
+        "{source}, while pages that do not fit memory were put into a temporary file there (TMPDIR names another place)"
+    );
+    match errno {
+        Some(errno) => PyOSError::new_err((errno, message, directory.into_os_string())),
+        None => PyOSError::new_err(message),
     }
 }
 

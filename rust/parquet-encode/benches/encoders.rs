@@ -39,6 +39,7 @@ const N: usize = 1 << 17;
 const NO_LIMITS: Limits = Limits {
     entries: usize::MAX,
     bytes: usize::MAX,
+    window: 1 << 16,
 };
 
 /// A generator that needs no crate: the same numbers in every run.

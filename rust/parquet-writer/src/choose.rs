@@ -3,11 +3,16 @@
 mod evidence;
 mod sample;
 
-use parquet::basic::{Encoding, Type};
+use parquet::basic::{Compression, Encoding, Type, ZstdLevel};
 use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
 
+use crate::budget::Room;
 use crate::error::{Result, WriteError};
-use crate::options::{Compatibility, DictionaryRule, EncodingRule, NamedEncoding, WriterOptions};
+use crate::options::{
+    BloomRule, ByColumn, Compatibility, CompressionRule, DictionaryRule, EncodingRule, NamedEncoding,
+    WriterOptions,
+};
+use crate::pages::FilterPlan;
 
 pub(crate) use evidence::Chooser;
 
@@ -24,6 +29,60 @@ pub(crate) struct Choice {
     pub dictionary: bool,
     /// Its encoding without one, or after one that grew too large.
     pub encoding: Encoding,
+    /// Where the dictionary stops.
+    pub room: Room,
+}
+
+impl Choice {
+    /// With a dictionary as large as it is worth it.
+    pub const fn new(dictionary: bool, encoding: Encoding) -> Self {
+        Self {
+            dictionary,
+            encoding,
+            room: Room::UNLIMITED,
+        }
+    }
+}
+
+/// The codec of each leaf column.
+pub(crate) fn codecs(
+    parquet: &SchemaDescriptor,
+    rule: &CompressionRule<Compression>,
+) -> Result<Vec<Compression>> {
+    match rule {
+        ByColumn::All(codec) => Ok(vec![*codec; parquet.num_columns()]),
+        ByColumn::Columns(columns) => by_leaf(
+            parquet,
+            "compression",
+            columns,
+            Compression::ZSTD(ZstdLevel::try_new(1)?),
+        ),
+    }
+}
+
+/// The bloom filter of each leaf column; booleans have none.
+pub(crate) fn filters(
+    parquet: &SchemaDescriptor,
+    options: &WriterOptions,
+) -> Result<Vec<Option<FilterPlan>>> {
+    let columns = parquet.num_columns();
+    let fpps = match &options.bloom_filter {
+        BloomRule::All(fpp) => vec![*fpp; columns],
+        BloomRule::Columns(named) => by_leaf(parquet, "bloom_filter", named, None)?,
+    };
+    let wanted = fpps.iter().flatten().count().max(1);
+    let plan = |(leaf, fpp): (usize, Option<f64>)| {
+        let plan = FilterPlan {
+            fpp: fpp?,
+            rows: options.row_group_rows,
+            most_bytes: options
+                .budget
+                .bloom_filters
+                .map_or(usize::MAX, |bytes| bytes / wanted),
+        };
+        (parquet.column(leaf).physical_type() != Type::BOOLEAN).then_some(plan)
+    };
+    Ok(fpps.into_iter().enumerate().map(plan).collect())
 }
 
 /// Which leaf columns may have a dictionary.
@@ -56,14 +115,8 @@ fn named_choice(
 ) -> Result<Option<Choice>> {
     let choice = match name {
         NamedEncoding::Auto => return Ok(None),
-        NamedEncoding::Dictionary => Choice {
-            dictionary: true,
-            encoding: Encoding::PLAIN,
-        },
-        NamedEncoding::Direct(encoding) => Choice {
-            dictionary: false,
-            encoding,
-        },
+        NamedEncoding::Dictionary => Choice::new(true, Encoding::PLAIN),
+        NamedEncoding::Direct(encoding) => Choice::new(false, encoding),
     };
     let suits = suits(column.physical_type(), choice);
     if suits && (compatibility == Compatibility::Modern || choice.encoding == Encoding::PLAIN) {

@@ -53,8 +53,8 @@ pub(crate) fn encoder(
 ) -> Box<dyn FieldEncoder> {
     let field = &schema.encoded.fields()[field];
     let leaf = |(leaf, choice): (usize, &Choice)| {
-        let column = schema.parquet.column(first_leaf + leaf);
-        FlatEncoder::new(column, *choice, options.page_bytes, pages.chunk())
+        let leaf = first_leaf + leaf;
+        FlatEncoder::new(schema.parquet.column(leaf), *choice, options, pages.chunk(leaf))
     };
     let mut leaves: Vec<_> = choices.iter().enumerate().map(leaf).collect();
     match leaves.pop() {

@@ -33,6 +33,15 @@ pub enum WriteError {
         #[source]
         source: io::Error,
     },
+    /// The operating system refused the temporary file of pages that memory does not hold.
+    #[error("{}: {source}, while pages that do not fit memory were put into a temporary file there", directory.display())]
+    Spill {
+        /// Where the file is.
+        directory: PathBuf,
+        /// What it said.
+        #[source]
+        source: io::Error,
+    },
     /// A value could not be encoded.
     #[error("{0}")]
     Encode(String),
@@ -67,7 +76,9 @@ impl From<ParquetError> for WriteError {
         match error {
             ParquetError::External(inner) => match inner.downcast::<io::Error>() {
                 Ok(source) => Self::from(*source),
-                Err(inner) => Self::Encode(inner.to_string()),
+                Err(inner) => inner
+                    .downcast::<Self>()
+                    .map_or_else(|inner| Self::Encode(inner.to_string()), |error| *error),
             },
             other => Self::Encode(other.to_string()),
         }

@@ -11,6 +11,7 @@ use arrow_schema::{DataType, SchemaRef};
 
 use crate::error::Result;
 use crate::normalize;
+use crate::options::WriterOptions;
 use crate::weight::Weights;
 
 /// Rows of a unit.
@@ -18,9 +19,30 @@ pub(crate) const UNIT_ROWS: usize = 1024;
 /// Rows of a row group's first unit, which is the sample that encodings are chosen from.
 pub(crate) const SAMPLE_ROWS: usize = 2048;
 /// Value bytes that end a unit early.
-const UNIT_BYTES: u64 = 4 << 20;
+pub(crate) const UNIT_BYTES: u64 = 4 << 20;
 /// Units between two checks of a row group's size.
 const UNITS_PER_CHECK: usize = 8;
+
+/// Where units and row groups end.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
+    /// Rows of a row group.
+    pub row_group_rows: usize,
+    /// Rows of its first unit.
+    pub sample_rows: usize,
+    /// Value bytes that end a unit early.
+    pub unit_bytes: u64,
+}
+
+impl Pace {
+    pub fn new(options: &WriterOptions) -> Self {
+        Self {
+            row_group_rows: options.row_group_rows,
+            sample_rows: options.budget.sample_rows,
+            unit_bytes: options.budget.unit_bytes,
+        }
+    }
+}
 
 /// Where the next row comes in its row group.
 #[derive(Debug, Clone, Copy, Default)]
@@ -36,14 +58,18 @@ pub(crate) struct Position {
 }
 
 impl Position {
-    /// Rows that the unit may still take in a row group of `limit` rows.
-    fn missing(self, limit: usize) -> usize {
-        let most = if self.units == 0 { SAMPLE_ROWS } else { UNIT_ROWS };
-        (most - self.unit_rows).min(limit - self.rows)
+    /// Rows that the unit may still take.
+    fn missing(self, pace: Pace) -> usize {
+        let most = if self.units == 0 {
+            pace.sample_rows
+        } else {
+            UNIT_ROWS
+        };
+        (most - self.unit_rows).min(pace.row_group_rows - self.rows)
     }
 
-    fn room(self) -> u64 {
-        UNIT_BYTES.saturating_sub(self.unit_weight)
+    fn room(self, pace: Pace) -> u64 {
+        pace.unit_bytes.saturating_sub(self.unit_weight)
     }
 
     fn end_unit(&mut self) {
@@ -82,19 +108,19 @@ pub(crate) struct Feed<'a> {
     weights: Weights,
     next: usize,
     rows: usize,
-    limit: usize,
+    pace: Pace,
 }
 
 impl<'a> Feed<'a> {
-    /// `limit` is how many rows a row group may have.
-    pub fn new(columns: &'a [ArrayRef], rows: usize, carried: &'a SchemaRef, limit: usize) -> Self {
+    /// `pace` says where units end.
+    pub fn new(columns: &'a [ArrayRef], rows: usize, carried: &'a SchemaRef, pace: Pace) -> Self {
         Self {
             columns,
             carried,
             weights: Weights::new(columns),
             next: 0,
             rows,
-            limit,
+            pace,
         }
     }
 
@@ -113,25 +139,29 @@ impl<'a> Feed<'a> {
 
     /// Fills the first unit of a row group.
     fn first_unit(&mut self, carry: &mut Carry) -> Result<Option<Run>> {
-        let missing = carry.at.missing(self.limit);
+        let missing = carry.at.missing(self.pace);
         let end = (self.next + missing).min(self.rows);
-        let (rows, full) = self.weights.rows_within(self.next, end, carry.at.room());
+        let (rows, full) = self.weights.rows_within(self.next, end, carry.at.room(self.pace));
         let whole = full || rows == missing;
         if whole && carry.at.rows == 0 {
             let columns = self.take(rows, normalize::loosely)?;
             return Ok(Some(Run::of_one_unit(columns, rows, full)));
         }
         self.carry_over(rows, carry)?;
-        if whole { carry.take().map(Some) } else { Ok(None) }
+        if whole {
+            carry.take(self.pace).map(Some)
+        } else {
+            Ok(None)
+        }
     }
 
     /// The rows from here to the next check of the row group's size, as far as the batch has them; without columns.
     fn until_check(&self, mut at: Position) -> Run {
         let (mut start, mut ends, mut check) = (self.next, Vec::new(), false);
-        while start < self.rows && at.rows < self.limit && !check {
-            let missing = at.missing(self.limit);
+        while start < self.rows && at.rows < self.pace.row_group_rows && !check {
+            let missing = at.missing(self.pace);
             let end = (start + missing).min(self.rows);
-            let (rows, full) = self.weights.rows_within(start, end, at.room());
+            let (rows, full) = self.weights.rows_within(start, end, at.room(self.pace));
             at.rows += rows;
             if full || rows == missing {
                 at.end_unit();
@@ -213,9 +243,9 @@ impl Carry {
     }
 
     /// All its rows as one unit.
-    pub fn take(&mut self) -> Result<Run> {
+    pub fn take(&mut self, pace: Pace) -> Result<Run> {
         let Self { parts, at, .. } = std::mem::take(self);
-        let check = at.unit_weight >= UNIT_BYTES;
+        let check = at.unit_weight >= pace.unit_bytes;
         Ok(Run::of_one_unit(joined(parts)?, at.rows, check))
     }
 }

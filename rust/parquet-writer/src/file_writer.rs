@@ -1,10 +1,12 @@
 //! The writer: batches in, row groups out, a footer at the end.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::ArrayRef;
 use arrow_schema::{Schema, SchemaRef};
+use parquet::basic::Compression;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
@@ -13,15 +15,17 @@ use crate::batch::Batch;
 use crate::choose::{self, Chooser};
 use crate::column::{self, FieldEncoder};
 use crate::error::{Result, WriteError};
-use crate::feed::{Carry, Feed, Run, SAMPLE_ROWS};
+use crate::feed::{Carry, Feed, Pace, Run, SAMPLE_ROWS};
 use crate::footer;
 use crate::normalize;
-use crate::options::WriterOptions;
-use crate::pages::{Pages, Shelf};
+use crate::options::{self, WriterOptions};
+use crate::pages::{FilterPlan, Pages, Shelf};
 use crate::result::{self, WriteResult};
 use crate::row_group::{Patience, RowGroup};
 use crate::schema::FileSchema;
 use crate::sink::{Output, Sink};
+use crate::sorting::{Sorting, Waiting};
+use crate::weight::Weights;
 
 /// Figures that may be read while a write is under way.
 #[derive(Debug, Default)]
@@ -149,8 +153,17 @@ impl FileWriter {
             return self.refuse_if_closed();
         };
         file.schema.check_nulls(&batch.columns)?;
+        check_sizes(batch, &self.options)?;
         let columns = normalize::with_stored_times(&batch.columns, &file.schema)?;
-        let written = file.write(&columns, batch.rows, &self.options, &mut Patience::new(go_on));
+        if let Some(sorting) = file.sorting.as_mut().filter(|sorting| !sorting.sorts()) {
+            sorting.verify(&batch.columns, batch.rows)?;
+        }
+        let patience = &mut Patience::new(go_on);
+        let written = if file.sorting.as_ref().is_some_and(Sorting::sorts) {
+            file.write_in_order(batch, &columns, &self.options, patience)
+        } else {
+            file.write(&columns, batch.rows, &self.options, patience)
+        };
         self.settle(written)
     }
 
@@ -164,7 +177,20 @@ impl FileWriter {
             return Ok(());
         };
         let flushed = file.end_row_group(&self.options, &mut Patience::new(go_on));
+        if let Some(sorting) = &mut file.sorting {
+            sorting.begin_anew();
+        }
         self.settle(flushed)
+    }
+
+    /// Adds key-value metadata to the file; of two values of one key the later one stays.
+    ///
+    /// # Errors
+    /// [`WriteError::Option`] when a key is the writer's own, [`WriteError::Closed`] when the writer is closed.
+    pub fn add_metadata(&mut self, pairs: Vec<(String, String)>) -> Result<()> {
+        self.refuse_if_closed()?;
+        self.options.metadata.extend(options::metadata(pairs)?);
+        Ok(())
     }
 
     /// Writes what is left and the footer, and makes the file appear. Closing again does nothing.
@@ -207,6 +233,7 @@ impl FileWriter {
 
     fn open(&mut self, schema: &SchemaRef) -> Result<()> {
         let prepared = Prepared::new(schema, &self.options)?;
+        self.options = prepared.options.clone();
         match std::mem::replace(
             &mut self.state,
             State::Failed("the file could not be started".into()),
@@ -258,25 +285,59 @@ impl Drop for FileWriter {
     }
 }
 
+/// Checks that no value is larger than the limit of memory.
+fn check_sizes(batch: &Batch, options: &WriterOptions) -> Result<()> {
+    let Some(limit) = options.budget.value_bytes else {
+        return Ok(());
+    };
+    for (field, column) in batch.schema.fields().iter().zip(&batch.columns) {
+        let weights = Weights::new(std::slice::from_ref(column));
+        if let Some((row, bytes)) = weights.first_above(batch.rows, limit) {
+            return Err(WriteError::Schema(format!(
+                "column {:?} has a value of {bytes} bytes in row {row} of the batch, which is above memory_limit={limit}: raise the limit or cut the value",
+                field.name()
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// What follows from schema and options before anything is written.
 struct Prepared {
     schema: FileSchema,
+    /// The options with their limits shared out among the columns.
+    options: WriterOptions,
+    codecs: Vec<Compression>,
+    filters: Vec<Option<FilterPlan>>,
     chooser: Chooser,
-    metadata: Vec<KeyValue>,
+    sorting: Option<Sorting>,
 }
 
 impl Prepared {
     fn new(schema: &SchemaRef, options: &WriterOptions) -> Result<Self> {
         let schema = FileSchema::new(Arc::clone(schema), options.timestamps)?;
+        let options = options.for_columns(schema.parquet.num_columns())?;
         let allowed = choose::dictionary_allowed(&schema.parquet, &options.dictionary)?;
-        let named = choose::named_choices(&schema.parquet, options)?;
-        let chooser = Chooser::new(allowed, &named, options);
-        let metadata = key_values(&schema.stored, &options.metadata);
+        let named = choose::named_choices(&schema.parquet, &options)?;
+        let chooser = Chooser::new(allowed, &named, &options);
         Ok(Self {
+            sorting: Sorting::new(&schema, &options)?,
+            codecs: choose::codecs(&schema.parquet, &options.compression)?,
+            filters: choose::filters(&schema.parquet, &options)?,
             schema,
+            options,
             chooser,
-            metadata,
         })
+    }
+}
+
+/// Where pages spill. With a limit they must spill somewhere: where the system keeps temporary files, if need be.
+fn spill_directory(sink: &dyn Sink, options: &WriterOptions) -> Option<PathBuf> {
+    let beside = sink.spill_directory();
+    match options.memory_limit {
+        None => beside,
+        Some(_) if std::env::var_os("TMPDIR").is_some() => Some(std::env::temp_dir()),
+        Some(_) => Some(beside.unwrap_or_else(std::env::temp_dir)),
     }
 }
 
@@ -302,6 +363,9 @@ fn key_values(stored: &Schema, metadata: &[(String, String)]) -> Vec<KeyValue> {
 struct OpenFile {
     schema: FileSchema,
     chooser: Chooser,
+    sorting: Option<Sorting>,
+    /// Rows that are not in order yet.
+    waiting: Waiting,
     file: SerializedFileWriter<Output>,
     pages: Arc<Pages>,
     carry: Carry,
@@ -315,18 +379,26 @@ impl OpenFile {
         let Prepared {
             schema,
             chooser,
-            metadata,
+            sorting,
+            codecs,
+            filters,
+            ..
         } = prepared;
-        let shelf = Shelf::new(output.sink().spill_directory());
-        let pages = Arc::new(Pages::new(shelf, options.compression));
+        let shelf = Shelf::new(spill_directory(output.sink(), options), options.budget);
+        let pages = Pages::new(shelf, codecs)
+            .with_filters(filters)
+            .with_checksums(options.page_checksums);
+        let pages = Arc::new(pages);
         let properties = WriterProperties::builder()
             .set_created_by(concat!("spillway version ", env!("CARGO_PKG_VERSION")).to_string())
-            .set_key_value_metadata(Some(metadata))
+            .set_sorting_columns(sorting.as_ref().map(|sorting| sorting.columns().to_vec()))
             .build();
         let file = SerializedFileWriter::new(output, schema.parquet.root_schema_ptr(), Arc::new(properties))?;
         Ok(Self {
             schema,
             chooser,
+            sorting,
+            waiting: Waiting::default(),
             file,
             pages,
             carry: Carry::default(),
@@ -357,7 +429,7 @@ impl OpenFile {
         patience: &mut Patience<'_>,
     ) -> Result<()> {
         let carried = Arc::clone(&self.schema.carried);
-        let mut feed = Feed::new(columns, rows, &carried, options.row_group_rows);
+        let mut feed = Feed::new(columns, rows, &carried, Pace::new(options));
         loop {
             let position = self
                 .row_group
@@ -402,10 +474,43 @@ impl OpenFile {
         column::encoders(&self.schema, &choices, &self.pages, options)
     }
 
-    /// Writes the carried rows and closes the row group.
+    /// Keeps rows until a row group of them can be put into order.
+    fn write_in_order(
+        &mut self,
+        batch: &Batch,
+        stored: &[ArrayRef],
+        options: &WriterOptions,
+        patience: &mut Patience<'_>,
+    ) -> Result<()> {
+        let mut start = 0;
+        while start < batch.rows {
+            let rows = (batch.rows - start).min(options.row_group_rows - self.waiting.rows);
+            if let Some(sorting) = &self.sorting {
+                let slice = |columns: &[ArrayRef]| -> Vec<ArrayRef> {
+                    columns.iter().map(|column| column.slice(start, rows)).collect()
+                };
+                let (given, stored) = (slice(&batch.columns), slice(stored));
+                self.waiting
+                    .take(sorting, &given, &stored, &self.schema.carried)?;
+            }
+            start += rows;
+            self.account();
+            patience.check()?;
+            if self.waiting.rows == options.row_group_rows {
+                self.end_row_group(options, patience)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the rows that wait and closes the row group.
     fn end_row_group(&mut self, options: &WriterOptions, patience: &mut Patience<'_>) -> Result<()> {
+        std::mem::take(&mut self.waiting).in_order(|columns, rows| {
+            patience.check()?;
+            self.write(columns, rows, options, patience)
+        })?;
         if self.carry.rows() > 0 {
-            let run = self.carry.take()?;
+            let run = self.carry.take(Pace::new(options))?;
             self.encode(&run, options, patience)?;
         }
         self.close_row_group(patience)
@@ -427,6 +532,9 @@ impl OpenFile {
     fn close(&mut self, options: &WriterOptions, patience: &mut Patience<'_>) -> Result<WriteResult> {
         self.end_row_group(options, patience)?;
         self.file.flush()?;
+        for pair in key_values(&self.schema.stored, &options.metadata) {
+            self.file.append_key_value_metadata(pair);
+        }
         self.file.inner_mut().hold_end();
         let metadata = self.file.finish()?;
         let output = self.file.inner_mut();
@@ -446,7 +554,7 @@ impl OpenFile {
         let encoders = self.row_group.as_ref().map_or(0, RowGroup::tracked_bytes);
         self.peak = self
             .peak
-            .max(encoders + self.pages.tracked_bytes() + self.carry.bytes());
+            .max(encoders + self.pages.tracked_bytes() + self.carry.bytes() + self.waiting.bytes());
     }
 
     fn discard(&mut self) {

@@ -14,9 +14,12 @@ pub struct Fit(FileSchema);
 
 impl Fit {
     /// # Errors
-    /// [`crate::WriteError::Schema`] names the column that Parquet cannot hold.
+    /// [`crate::WriteError::Schema`] names the column that Parquet cannot hold, [`crate::WriteError::Option`] says
+    /// that a limit is too small for so many columns.
     pub fn new(schema: SchemaRef, options: &WriterOptions) -> Result<Self> {
-        FileSchema::new(schema, options.timestamps).map(Self)
+        let schema = FileSchema::new(schema, options.timestamps)?;
+        options.for_columns(schema.parquet.num_columns())?;
+        Ok(Self(schema))
     }
 
     /// Checks that batches of `schema` have the same names, order and logical types.

@@ -10,6 +10,7 @@ use crate::error::{Result, WriteError};
 const TRAILER: usize = 8;
 const TYPE_ORDER: [u8; 3] = [0x1c, 0, 0];
 const IEEE_754_TOTAL_ORDER: [u8; 3] = [0x2c, 0, 0];
+const INT96_TIMESTAMP_ORDER: [u8; 3] = [0x3c, 0, 0];
 
 /// Makes every column's order `TYPE_ORDER`, which is the one that readers know and the one that bounds keep to.
 pub(crate) fn set_type_order(end_of_file: &mut [u8], columns: usize) -> Result<()> {
@@ -21,7 +22,7 @@ pub(crate) fn set_type_order(end_of_file: &mut [u8], columns: usize) -> Result<(
         .ok_or_else(unexpected)?;
     let start = end.checked_sub(orders).ok_or_else(unexpected)?;
     for order in end_of_file[start..end].chunks_exact_mut(3) {
-        if order == IEEE_754_TOTAL_ORDER {
+        if order == IEEE_754_TOTAL_ORDER || order == INT96_TIMESTAMP_ORDER {
             order.copy_from_slice(&TYPE_ORDER);
         } else if order != TYPE_ORDER {
             return Err(unexpected());

@@ -6,6 +6,7 @@
 //! bytes however the rows were chunked, because nothing that decides about bytes looks at batches.
 
 mod batch;
+mod budget;
 mod choose;
 mod column;
 mod error;
@@ -13,6 +14,7 @@ mod feed;
 mod file_writer;
 mod fit;
 mod footer;
+mod int96;
 mod normalize;
 mod options;
 mod pages;
@@ -20,6 +22,7 @@ mod result;
 mod row_group;
 mod schema;
 pub mod sink;
+mod sorting;
 mod weight;
 
 pub use batch::Batch;
@@ -27,8 +30,9 @@ pub use error::{Result, WriteError};
 pub use file_writer::{FileWriter, Progress, Size};
 pub use fit::Fit;
 pub use options::{
-    Codec, Compatibility, DEFAULT_PAGE_BYTES, DEFAULT_ROW_GROUP_BYTES, DEFAULT_ROW_GROUP_ROWS,
-    DictionaryRule, EncodingRule, NamedEncoding, OptionInput, Timestamps, WriterOptions,
+    Amount, BloomRule, ByColumn, Codec, Compatibility, CompressionRule, DEFAULT_FPP, DEFAULT_PAGE_BYTES,
+    DEFAULT_ROW_GROUP_BYTES, DEFAULT_ROW_GROUP_ROWS, DictionaryRule, EncodingRule, NamedEncoding,
+    OptionInput, SortInput, SortKey, SortingMode, Timestamps, WriterOptions,
 };
 pub use result::{ColumnResult, WriteResult};
 pub use weight::Weights;

@@ -17,6 +17,7 @@ use arrow_schema::{DataType, FieldRef, Fields, TimeUnit};
 use arrow_select::take::take;
 
 use crate::error::{Result, WriteError};
+use crate::int96;
 use crate::schema::{FileSchema, same_type};
 
 /// `array` as encoders accept it for `target`: string and binary layouts stay what they are.
@@ -33,25 +34,19 @@ pub(crate) fn loosely(array: &ArrayRef, target: &DataType) -> Result<ArrayRef> {
 /// # Errors
 /// [`WriteError::Schema`] names the column with a time that its unit cannot hold.
 pub(crate) fn with_stored_times(columns: &[ArrayRef], schema: &FileSchema) -> Result<Vec<ArrayRef>> {
-    let fields = schema
-        .declared
-        .fields()
-        .iter()
-        .zip(schema.stored.fields())
-        .zip(schema.carried.fields());
-    let convert =
-        |(column, ((declared, stored), carried)): (&ArrayRef, ((&FieldRef, &FieldRef), &FieldRef))| {
-            if same_type(declared.data_type(), stored.data_type()) {
-                return Ok(Arc::clone(column));
+    let convert = |(place, column): (usize, &ArrayRef)| {
+        let (declared, stored) = (schema.declared.field(place), schema.stored.field(place));
+        if !schema.int96[place] && same_type(declared.data_type(), stored.data_type()) {
+            return Ok(Arc::clone(column));
+        }
+        exactly(column, schema.carried.field(place).data_type()).map_err(|error| match error {
+            WriteError::Schema(message) => {
+                WriteError::Schema(format!("column {:?}: {message}", declared.name()))
             }
-            exactly(column, carried.data_type()).map_err(|error| match error {
-                WriteError::Schema(message) => {
-                    WriteError::Schema(format!("column {:?}: {message}", declared.name()))
-                }
-                other => other,
-            })
-        };
-    columns.iter().zip(fields).map(convert).collect()
+            other => other,
+        })
+    };
+    columns.iter().enumerate().map(convert).collect()
 }
 
 /// Whether encoders made for `target` take arrays of `actual` as they are.
@@ -96,6 +91,7 @@ pub(crate) fn exactly(array: &ArrayRef, target: &DataType) -> Result<ArrayRef> {
         (DataType::Timestamp(_, _), DataType::Timestamp(unit, zone)) => {
             timestamps(array, *unit, zone.clone())
         }
+        (DataType::Timestamp(unit, _), DataType::FixedSizeBinary(_)) => int96::from_timestamps(array, *unit),
         (DataType::Time32(TimeUnit::Second), DataType::Time32(TimeUnit::Millisecond)) => {
             let seconds = array.as_primitive::<Time32SecondType>();
             Ok(Arc::new(

@@ -2,6 +2,7 @@
 
 use parquet::basic::{BrotliLevel, Compression, Encoding, GzipLevel, ZstdLevel};
 
+use crate::budget::Budget;
 use crate::error::{Result, WriteError};
 
 /// Rows of a row group unless bytes end it first.
@@ -69,6 +70,39 @@ pub enum Timestamps {
     Keep,
     /// Every unit becomes microseconds, which is what Spark and Delta Lake read.
     Us,
+    /// Flat columns become INT96, which is all that some old readers know; times in nested columns stay.
+    Int96,
+}
+
+/// What is done about the order that `sorting_columns` declare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SortingMode {
+    /// Rows that break it are refused.
+    Verify,
+    /// The rows of a row group are put into it.
+    Sort,
+}
+
+/// One column that rows are ordered by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SortKey {
+    /// Its name.
+    pub column: String,
+    /// Whether the greatest value comes first.
+    pub descending: bool,
+    /// Whether nulls come before all values.
+    pub nulls_first: bool,
+}
+
+/// One column that rows are ordered by, as a caller gives it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SortInput {
+    /// Its name.
+    pub column: String,
+    /// `ascending` or `descending`.
+    pub direction: String,
+    /// `nulls_first` or `nulls_last`.
+    pub nulls: String,
 }
 
 /// Where the dictionary encoding may be chosen.
@@ -108,21 +142,40 @@ impl NamedEncoding {
     ];
 }
 
-/// Which encodings columns get, by the names of encodings.
+/// Something said of all columns, or of some.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum EncodingRule<N = String> {
+pub enum ByColumn<T> {
     /// The same for every column.
-    All(N),
-    /// By column path; columns that are not named get what suits them.
-    Columns(Vec<(Vec<String>, N)>),
+    All(T),
+    /// By column path; columns that are not named get the default.
+    Columns(Vec<(Vec<String>, T)>),
 }
+
+/// Which encodings columns get, by the names of encodings.
+pub type EncodingRule<N = String> = ByColumn<N>;
+/// Which codecs columns get: `"zstd"`, or `"zstd(3)"` with a level.
+pub type CompressionRule<C = String> = ByColumn<C>;
+/// Which columns get a bloom filter, and how often it may be wrong.
+pub type BloomRule = ByColumn<Option<f64>>;
+
+/// An amount of memory as a caller gives it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Amount {
+    /// Bytes.
+    Bytes(i64),
+    /// A number with a unit: `"16MB"`, `"16MiB"`.
+    Text(String),
+}
+
+/// How often a bloom filter holds a value that was not put in, unless the caller says.
+pub const DEFAULT_FPP: f64 = 0.01;
 
 /// Options as a caller gives them: names and plain integers.
 #[derive(Debug, Clone)]
 pub struct OptionInput {
-    /// A codec's name in lower case.
-    pub compression: String,
-    /// The codec's level; `None` for its default.
+    /// A codec's name in lower case, which may carry its level.
+    pub compression: CompressionRule,
+    /// The level of the one codec; `None` for its default.
     pub compression_level: Option<i64>,
     /// Rows of a row group.
     pub row_group_rows: i64,
@@ -130,16 +183,26 @@ pub struct OptionInput {
     pub row_group_bytes: i64,
     /// Bytes of a page before compression.
     pub page_bytes: i64,
+    /// All that a writer may keep in memory; `None` for as much as it needs.
+    pub memory_limit: Option<Amount>,
     /// Threads that encode columns, the caller's among them.
     pub threads: i64,
     /// Where the dictionary encoding may be chosen.
     pub dictionary: DictionaryRule,
     /// Which encodings columns get.
     pub encoding: EncodingRule,
+    /// Which columns get a bloom filter.
+    pub bloom_filter: BloomRule,
+    /// Whether pages carry a CRC-32 of their bytes.
+    pub page_checksums: bool,
     /// `modern` or `v1`.
     pub compatibility: String,
-    /// `keep` or `us`.
+    /// `keep`, `us` or `int96`.
     pub timestamps: String,
+    /// The columns that rows are ordered by, the first before the others.
+    pub sorting_columns: Vec<SortInput>,
+    /// `verify` or `sort`.
+    pub sorting: String,
     /// Whether the file and its directory are synced before the file appears.
     pub durable: bool,
     /// Key-value metadata of the file.
@@ -149,16 +212,21 @@ pub struct OptionInput {
 impl Default for OptionInput {
     fn default() -> Self {
         Self {
-            compression: "zstd".into(),
+            compression: CompressionRule::All("zstd".into()),
             compression_level: None,
             row_group_rows: DEFAULT_ROW_GROUP_ROWS,
             row_group_bytes: DEFAULT_ROW_GROUP_BYTES,
             page_bytes: DEFAULT_PAGE_BYTES,
+            memory_limit: None,
             threads: 1,
             dictionary: DictionaryRule::All(true),
             encoding: EncodingRule::All("auto".into()),
+            bloom_filter: BloomRule::All(None),
+            page_checksums: false,
             compatibility: "modern".into(),
             timestamps: "keep".into(),
+            sorting_columns: Vec::new(),
+            sorting: "verify".into(),
             durable: false,
             metadata: Vec::new(),
         }
@@ -168,15 +236,21 @@ impl Default for OptionInput {
 /// Options that were found valid.
 #[derive(Debug, Clone)]
 pub struct WriterOptions {
-    pub(crate) compression: Compression,
+    pub(crate) compression: CompressionRule<Compression>,
     pub(crate) row_group_rows: usize,
     pub(crate) row_group_bytes: u64,
     pub(crate) page_bytes: usize,
+    pub(crate) memory_limit: Option<usize>,
+    pub(crate) budget: Budget,
     pub(crate) threads: usize,
     pub(crate) dictionary: DictionaryRule,
     pub(crate) encoding: EncodingRule<NamedEncoding>,
+    pub(crate) bloom_filter: BloomRule,
+    pub(crate) page_checksums: bool,
     pub(crate) compatibility: Compatibility,
     pub(crate) timestamps: Timestamps,
+    pub(crate) sorting_columns: Vec<SortKey>,
+    pub(crate) sorting: SortingMode,
     pub(crate) durable: bool,
     pub(crate) metadata: Vec<(String, String)>,
 }
@@ -187,15 +261,24 @@ impl WriterOptions {
     /// # Errors
     /// [`WriteError::Option`] names the option, the value and what is accepted.
     pub fn new(input: OptionInput) -> Result<Self> {
-        let codec = named("compression", &input.compression, &Codec::ALL)?;
+        let sorting = sorting(&input)?;
+        let sorting_columns = input
+            .sorting_columns
+            .iter()
+            .map(sort_key)
+            .collect::<Result<_>>()?;
         Ok(Self {
-            compression: compression(codec, &input.compression, input.compression_level)?,
+            compression: compression(input.compression, input.compression_level)?,
             row_group_rows: within("row_group_rows", input.row_group_rows, MAX_ROW_GROUP_ROWS)?,
             row_group_bytes: within("row_group_bytes", input.row_group_bytes, i64::MAX)? as u64,
             page_bytes: within("page_bytes", input.page_bytes, MAX_PAGE_BYTES)?,
+            memory_limit: input.memory_limit.as_ref().map(memory_limit).transpose()?,
+            budget: Budget::UNLIMITED,
             threads: within("threads", input.threads, MAX_THREADS)?,
             dictionary: dictionary(input.dictionary)?,
             encoding: encoding(input.encoding)?,
+            bloom_filter: bloom_filter(input.bloom_filter)?,
+            page_checksums: input.page_checksums,
             compatibility: named(
                 "compatibility",
                 &input.compatibility,
@@ -204,10 +287,32 @@ impl WriterOptions {
             timestamps: named(
                 "timestamps",
                 &input.timestamps,
-                &[("keep", Timestamps::Keep), ("us", Timestamps::Us)],
+                &[
+                    ("keep", Timestamps::Keep),
+                    ("us", Timestamps::Us),
+                    ("int96", Timestamps::Int96),
+                ],
             )?,
+            sorting,
+            sorting_columns,
             durable: input.durable,
             metadata: metadata(input.metadata)?,
+        })
+    }
+
+    /// The options for a file of so many leaf columns: a limit of memory is shared out among them.
+    ///
+    /// # Errors
+    /// [`WriteError::Option`] says the least limit that would do.
+    pub(crate) fn for_columns(&self, columns: usize) -> Result<Self> {
+        let Some(limit) = self.memory_limit else {
+            return Ok(self.clone());
+        };
+        let (budget, page_bytes) = Budget::new(limit, columns)?;
+        Ok(Self {
+            budget,
+            page_bytes: self.page_bytes.min(page_bytes),
+            ..self.clone()
         })
     }
 
@@ -248,7 +353,73 @@ fn within(option: &str, value: i64, highest: i64) -> Result<usize> {
     )))
 }
 
-fn compression(codec: Codec, name: &str, level: Option<i64>) -> Result<Compression> {
+const UNITS: [(&str, u64); 7] = [
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("KB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("B", 1),
+];
+
+/// Bytes of an amount of memory.
+fn memory_limit(amount: &Amount) -> Result<usize> {
+    let (written, bytes) = match amount {
+        Amount::Bytes(bytes) => (bytes.to_string(), u64::try_from(*bytes).ok()),
+        Amount::Text(text) => (format!("{text:?}"), bytes_of(text)),
+    };
+    let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
+    bytes.filter(|bytes| *bytes > 0).ok_or_else(|| {
+        WriteError::Option(format!(
+            "memory_limit={written} is not accepted: give bytes from 1 up as an integer, or text with a unit such as \"16MB\" or \"16MiB\""
+        ))
+    })
+}
+
+fn bytes_of(text: &str) -> Option<u64> {
+    let unit = UNITS.iter().find_map(|(unit, bytes)| {
+        let start = text.len().checked_sub(unit.len())?;
+        let (number, end) = (text.get(..start)?, text.get(start..)?);
+        end.eq_ignore_ascii_case(unit).then_some((number, *bytes))
+    });
+    let (number, unit) = unit?;
+    number.trim().parse::<u64>().ok()?.checked_mul(unit)
+}
+
+fn compression(rule: CompressionRule, level: Option<i64>) -> Result<CompressionRule<Compression>> {
+    Ok(match (rule, level) {
+        (CompressionRule::All(name), level) => CompressionRule::All(named_codec(&name, level)?),
+        (CompressionRule::Columns(_), Some(level)) => {
+            return Err(WriteError::Option(format!(
+                "compression_level={level} is not accepted beside codecs by column: write the level behind the codec, as in \"zstd({level})\""
+            )));
+        }
+        (CompressionRule::Columns(columns), None) => {
+            check_keys("compression", &columns)?;
+            let columns = columns
+                .into_iter()
+                .map(|(path, name)| Ok((path, named_codec(&name, None)?)));
+            CompressionRule::Columns(columns.collect::<Result<_>>()?)
+        }
+    })
+}
+
+/// A codec by its name, behind which a level may stand in brackets.
+fn named_codec(text: &str, level: Option<i64>) -> Result<Compression> {
+    let (name, own) = match text.strip_suffix(')').and_then(|text| text.split_once('(')) {
+        Some((name, own)) => (name, own.parse::<i64>().ok()),
+        None => (text, None),
+    };
+    if (name.len() < text.len() && own.is_none()) || (own.is_some() && level.is_some()) {
+        return Err(WriteError::Option(format!(
+            "compression={text:?} is not accepted: write the level once, as in \"zstd(3)\""
+        )));
+    }
+    codec_at(named("compression", name, &Codec::ALL)?, name, own.or(level))
+}
+
+fn codec_at(codec: Codec, name: &str, level: Option<i64>) -> Result<Compression> {
     let Some((lowest, highest, default)) = codec.levels() else {
         return match level {
             None => Ok(match codec {
@@ -294,6 +465,58 @@ fn encoding(rule: EncodingRule) -> Result<EncodingRule<NamedEncoding>> {
     })
 }
 
+fn bloom_filter(rule: BloomRule) -> Result<BloomRule> {
+    let wrong = |fpp: &f64| !(f64::MIN_POSITIVE..1.0).contains(fpp);
+    let found = match &rule {
+        BloomRule::All(fpp) => fpp.filter(wrong),
+        BloomRule::Columns(columns) => {
+            check_keys("bloom_filter", columns)?;
+            columns.iter().find_map(|(_, fpp)| fpp.filter(wrong))
+        }
+    };
+    match found {
+        None => Ok(rule),
+        Some(fpp) => Err(WriteError::Option(format!(
+            "bloom_filter={fpp} is not accepted: give the share of wrong answers, between 0 and 1, such as {DEFAULT_FPP}"
+        ))),
+    }
+}
+
+fn sorting(input: &OptionInput) -> Result<SortingMode> {
+    let modes = [("verify", SortingMode::Verify), ("sort", SortingMode::Sort)];
+    let mode = named("sorting", &input.sorting, &modes)?;
+    let refuse = |why: &str| {
+        Err(WriteError::Option(format!(
+            "sorting=\"sort\" is not accepted {why}"
+        )))
+    };
+    match mode {
+        SortingMode::Sort if input.sorting_columns.is_empty() => {
+            refuse("without sorting_columns: name the columns to sort by")
+        }
+        SortingMode::Sort if input.memory_limit.is_some() => {
+            refuse("beside memory_limit, since it keeps a whole row group in memory: leave one of them out")
+        }
+        mode => Ok(mode),
+    }
+}
+
+fn sort_key(input: &SortInput) -> Result<SortKey> {
+    Ok(SortKey {
+        column: input.column.clone(),
+        descending: named(
+            "sorting_columns",
+            &input.direction,
+            &[("ascending", false), ("descending", true)],
+        )?,
+        nulls_first: named(
+            "sorting_columns",
+            &input.nulls,
+            &[("nulls_first", true), ("nulls_last", false)],
+        )?,
+    })
+}
+
 fn check_keys<T>(option: &str, columns: &[(Vec<String>, T)]) -> Result<()> {
     let empty = |(path, _): &&(Vec<String>, T)| path.iter().all(String::is_empty);
     match columns.iter().find(empty) {
@@ -304,7 +527,8 @@ fn check_keys<T>(option: &str, columns: &[(Vec<String>, T)]) -> Result<()> {
     }
 }
 
-fn metadata(pairs: Vec<(String, String)>) -> Result<Vec<(String, String)>> {
+/// Checks key-value metadata.
+pub(crate) fn metadata(pairs: Vec<(String, String)>) -> Result<Vec<(String, String)>> {
     if pairs
         .iter()
         .any(|(key, _)| key == parquet::arrow::ARROW_SCHEMA_META_KEY)

@@ -3,6 +3,7 @@
 //! Encoders hand over pages as they are; here they are compressed, by contexts that all writers share, and kept in
 //! memory or in one temporary file until their chunk is written out.
 
+mod filter;
 mod press;
 mod shelf;
 
@@ -15,6 +16,7 @@ use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::reader::{ChunkReader, Length};
 
+pub(crate) use filter::{Filter, FilterPlan};
 pub(crate) use press::Press;
 pub(crate) use shelf::Shelf;
 
@@ -32,20 +34,46 @@ const BYTES_WORTH_ONE: usize = 80;
 pub(crate) struct Pages {
     /// Where finished pages are kept.
     pub shelf: Shelf,
-    codec: Compression,
+    /// The codec of each leaf column.
+    codecs: Vec<Compression>,
+    /// The bloom filter that each leaf column is to have.
+    filters: Vec<Option<FilterPlan>>,
+    checksums: bool,
 }
 
 impl Pages {
-    pub fn new(shelf: Shelf, codec: Compression) -> Self {
-        Self { shelf, codec }
+    /// Pages of leaf columns with these codecs.
+    pub fn new(shelf: Shelf, codecs: Vec<Compression>) -> Self {
+        Self {
+            shelf,
+            filters: vec![None; codecs.len()],
+            codecs,
+            checksums: false,
+        }
     }
 
-    /// A chunk without pages.
-    pub fn chunk(self: &Arc<Self>) -> ChunkPages {
+    /// The same with a CRC-32 in the header of each page.
+    pub fn with_checksums(self, checksums: bool) -> Self {
+        Self { checksums, ..self }
+    }
+
+    /// The same with bloom filters.
+    pub fn with_filters(self, filters: Vec<Option<FilterPlan>>) -> Self {
+        Self { filters, ..self }
+    }
+
+    /// A chunk without pages of a leaf column.
+    pub fn chunk(self: &Arc<Self>, leaf: usize) -> ChunkPages {
         ChunkPages {
             pages: Arc::clone(self),
+            leaf,
             state: Arc::default(),
         }
+    }
+
+    /// The bloom filter that a leaf column is to have.
+    pub fn filter_plan(&self, leaf: usize) -> Option<FilterPlan> {
+        self.filters.get(leaf).copied().flatten()
     }
 
     /// Memory held for all chunks.
@@ -62,6 +90,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Debug, Clone)]
 pub(crate) struct ChunkPages {
     pages: Arc<Pages>,
+    leaf: usize,
     state: Arc<Mutex<Chunk>>,
 }
 
@@ -76,16 +105,12 @@ struct Chunk {
 
 #[derive(Debug)]
 struct Page {
-    header: Vec<u8>,
-    body: Kept,
-    body_bytes: usize,
+    /// Header and body.
+    kept: Kept,
+    header_bytes: usize,
+    bytes: usize,
+    /// Bytes of the body before compression.
     uncompressed_bytes: usize,
-}
-
-impl Page {
-    fn bytes(&self) -> usize {
-        self.header.len() + self.body_bytes
-    }
 }
 
 impl ChunkPages {
@@ -111,7 +136,7 @@ impl ChunkPages {
     pub fn weight(&self, press: &mut Press) -> Result<(usize, usize)> {
         let chunk = lock(&self.state);
         let mut weight = |page: &Page| -> Result<usize> {
-            let body = page.body.in_memory();
+            let body = page.kept.in_memory().get(page.header_bytes..).unwrap_or_default();
             Ok(press.press(body)?.len() + body.len() / BYTES_WORTH_ONE)
         };
         let data = chunk.data.iter().map(&mut weight).sum::<Result<usize>>()?;
@@ -121,16 +146,16 @@ impl ChunkPages {
     /// The chunk's metadata with the sizes and places of the pages as they go to the file, dictionary first.
     pub fn settle(&self, mut close: ColumnCloseResult) -> Result<ColumnCloseResult> {
         let chunk = lock(&self.state);
-        let dictionary_bytes = chunk.dictionary.as_ref().map_or(0, Page::bytes);
+        let dictionary_bytes = chunk.dictionary.as_ref().map_or(0, |page| page.bytes);
         let all = || chunk.dictionary.iter().chain(&chunk.data);
         let uncompressed: usize = all()
-            .map(|page| page.header.len() + page.uncompressed_bytes)
+            .map(|page| page.header_bytes + page.uncompressed_bytes)
             .sum();
         close.bytes_written = chunk.finished;
         close.metadata = close
             .metadata
             .into_builder()
-            .set_compression_codec(self.pages.codec.into())
+            .set_compression_codec(self.codec().into())
             .set_total_compressed_size(signed(chunk.finished)?)
             .set_total_uncompressed_size(signed(uncompressed as u64)?)
             .set_dictionary_page_offset(chunk.dictionary.as_ref().map(|_| 0))
@@ -140,17 +165,36 @@ impl ChunkPages {
             let mut offset = dictionary_bytes;
             for (location, page) in index.page_locations.iter_mut().zip(&chunk.data) {
                 location.offset = signed(offset as u64)?;
-                location.compressed_page_size = i32::try_from(page.bytes()).map_err(too_large)?;
-                offset += page.bytes();
+                location.compressed_page_size = i32::try_from(page.bytes).map_err(too_large)?;
+                offset += page.bytes;
             }
         }
         Ok(close)
     }
 
+    /// The codec of the leaf column.
+    fn codec(&self) -> Compression {
+        self.pages
+            .codecs
+            .get(self.leaf)
+            .copied()
+            .unwrap_or(Compression::UNCOMPRESSED)
+    }
+
+    /// An empty bloom filter, where the column is to have one.
+    pub fn filter(&self) -> Option<Filter> {
+        self.pages.filter_plan(self.leaf).map(Filter::new)
+    }
+
+    /// `README.md` of the format, "Checksumming": the CRC-32 of the page as it is in the file, its header left out.
+    fn checksum(&self, pressed: &[u8]) -> Option<u32> {
+        self.pages.checksums.then(|| crc32fast::hash(pressed))
+    }
+
     /// Whether the codec gives frequent bytes short codes.
     pub fn counts_symbols(&self) -> bool {
         use Compression::{BROTLI, GZIP, ZSTD};
-        matches!(self.pages.codec, ZSTD(_) | GZIP(_) | BROTLI(_))
+        matches!(self.codec(), ZSTD(_) | GZIP(_) | BROTLI(_))
     }
 
     /// Bytes that a page would take.
@@ -164,7 +208,7 @@ impl ChunkPages {
             let header = encode::PageHeader {
                 uncompressed_size: body.len(),
                 compressed_size: pressed.len(),
-                crc: None,
+                crc: self.checksum(pressed),
                 content,
             };
             let mut header_bytes = Vec::with_capacity(32);
@@ -175,7 +219,7 @@ impl ChunkPages {
                 Content::Dictionary { entries, .. } => Some(entries),
                 _ => None,
             };
-            self.push(self.page(header_bytes, pressed, body.len())?, entries);
+            self.push(self.page(&header_bytes, pressed, body.len())?, entries);
             Ok(())
         })
     }
@@ -186,7 +230,7 @@ impl ChunkPages {
         fill: &mut dyn FnMut(&mut Vec<u8>) -> C,
         then: impl FnOnce(C, &[u8], &[u8]) -> Result<T>,
     ) -> Result<T> {
-        Press::with(self.pages.codec, |press| {
+        Press::with(self.codec(), |press| {
             let mut body = std::mem::take(&mut press.body);
             body.clear();
             let content = fill(&mut body);
@@ -198,18 +242,18 @@ impl ChunkPages {
         })
     }
 
-    fn page(&self, header: Vec<u8>, pressed: &[u8], uncompressed_bytes: usize) -> Result<Page> {
+    fn page(&self, header: &[u8], pressed: &[u8], uncompressed_bytes: usize) -> Result<Page> {
         Ok(Page {
-            header,
-            body: self.pages.shelf.keep(pressed)?,
-            body_bytes: pressed.len(),
+            kept: self.pages.shelf.keep(header, pressed)?,
+            header_bytes: header.len(),
+            bytes: header.len() + pressed.len(),
             uncompressed_bytes,
         })
     }
 
     fn push(&self, page: Page, dictionary_entries: Option<usize>) {
         let mut chunk = lock(&self.state);
-        chunk.finished += page.bytes() as u64;
+        chunk.finished += page.bytes as u64;
         if let Some(entries) = dictionary_entries {
             chunk.dictionary_entries = entries;
             chunk.dictionary = Some(page);
@@ -248,7 +292,6 @@ impl ChunkReader for ChunkPages {
             chunk: self.clone(),
             pages: pages.into_iter(),
             current: Vec::new().into(),
-            next: None,
         })
     }
 
@@ -268,19 +311,15 @@ pub(crate) struct ChunkRead {
     chunk: ChunkPages,
     pages: std::vec::IntoIter<Page>,
     current: Bytes,
-    next: Option<Kept>,
 }
 
 impl Read for ChunkRead {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         while self.current.is_empty() {
-            if let Some(body) = self.next.take() {
-                self.current = self.chunk.pages.shelf.fetch(body)?;
-            } else if let Some(page) = self.pages.next() {
-                (self.current, self.next) = (page.header.into(), Some(page.body));
-            } else {
+            let Some(page) = self.pages.next() else {
                 return Ok(0);
-            }
+            };
+            self.current = self.chunk.pages.shelf.fetch(page.kept)?;
         }
         let length = buffer.len().min(self.current.len());
         buffer[..length].copy_from_slice(&self.current.split_to(length));

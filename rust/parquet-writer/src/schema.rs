@@ -5,9 +5,11 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use parquet::arrow::ArrowSchemaConverter;
-use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor};
+use parquet::basic::Type as Physical;
+use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor, Type};
 
 use crate::error::{Result, WriteError};
+use crate::int96;
 use crate::options::Timestamps;
 
 /// One schema in the forms that the writer needs.
@@ -23,6 +25,8 @@ pub(crate) struct FileSchema {
     pub carried: SchemaRef,
     /// Which leaves readers get back as dictionaries.
     pub dictionaries: Vec<bool>,
+    /// Which columns are written as INT96.
+    pub int96: Vec<bool>,
     /// As Parquet has it.
     pub parquet: SchemaDescriptor,
 }
@@ -45,11 +49,18 @@ impl FileSchema {
             find_dictionaries(field.data_type(), &mut dictionaries);
         }
         let encoded = map_schema(&stored, &encoded_leaf);
+        let int96: Vec<_> = encoded
+            .fields()
+            .iter()
+            .map(|field| timestamps == Timestamps::Int96 && is_time(field.data_type()))
+            .collect();
+        let encoded = with_int96(&encoded, &int96);
         let carried = map_schema(&encoded, &carried_leaf);
         let parquet = ArrowSchemaConverter::new()
             .with_coerce_types(true)
             .schema_root("schema")
             .convert(&encoded)?;
+        let parquet = with_int96_leaves(parquet, &int96)?;
         check_depth(&parquet)?;
         Ok(Self {
             declared,
@@ -57,6 +68,7 @@ impl FileSchema {
             encoded,
             carried,
             dictionaries,
+            int96,
             parquet,
         })
     }
@@ -118,6 +130,48 @@ impl FileSchema {
             .zip(columns)
             .try_for_each(|(field, column)| crate::schema::nulls::check(field, column))
     }
+}
+
+fn is_time(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Timestamp(_, _))
+}
+
+/// The schema with the fields that become INT96 in the type that holds such times.
+fn with_int96(schema: &SchemaRef, int96: &[bool]) -> SchemaRef {
+    if !int96.contains(&true) {
+        return Arc::clone(schema);
+    }
+    let fields = schema
+        .fields()
+        .iter()
+        .zip(int96)
+        .map(|(field, int96)| match int96 {
+            true => Arc::new(Field::clone(field).with_data_type(int96::ARROW)),
+            false => Arc::clone(field),
+        });
+    let fields: Fields = fields.collect();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+/// Parquet's schema with INT96 where those times are: the crate makes binary of them.
+fn with_int96_leaves(parquet: SchemaDescriptor, int96: &[bool]) -> Result<SchemaDescriptor> {
+    if !int96.contains(&true) {
+        return Ok(parquet);
+    }
+    let root = parquet.root_schema();
+    let fields = root.get_fields().iter().zip(int96).map(|(field, int96)| {
+        if !int96 {
+            return Ok(Arc::clone(field));
+        }
+        let info = field.get_basic_info();
+        let leaf = Type::primitive_type_builder(field.name(), Physical::INT96)
+            .with_repetition(info.repetition())
+            .with_id(info.has_id().then(|| info.id()));
+        Ok(Arc::new(leaf.build()?))
+    });
+    let fields = fields.collect::<Result<Vec<_>>>()?;
+    let root = Type::group_type_builder(root.name()).with_fields(fields);
+    Ok(SchemaDescriptor::new(Arc::new(root.build()?)))
 }
 
 fn misfit(difference: &str) -> WriteError {
@@ -186,7 +240,7 @@ fn canonical_zone(zone: Option<&str>) -> Option<&str> {
 }
 
 /// The type of the values of a dictionary or of runs.
-fn plain(data_type: &DataType) -> &DataType {
+pub(crate) fn plain(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::Dictionary(_, values) => plain(values),
         DataType::RunEndEncoded(_, values) => plain(values.data_type()),

@@ -62,6 +62,15 @@ impl Weights {
         columns + self.fixed * (end - start) as u64
     }
 
+    /// The first row heavier than `limit`, and its weight.
+    pub(crate) fn first_above(&self, rows: usize, limit: u64) -> Option<(usize, u64)> {
+        if self.at_most(0, rows) <= limit {
+            return None;
+        }
+        let weighed = (0..rows).map(|row| (row, self.exact(row)));
+        weighed.into_iter().find(|(_, weight)| *weight > limit)
+    }
+
     /// How many of the rows from `start` to `end` come before `budget` is used up, and whether it was.
     ///
     /// The row that uses it up is counted in.

@@ -10,7 +10,9 @@ use arrow_schema::{DataType, Field};
 use arrow_select::concat::concat_batches;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet_writer::sink::Stream;
-use parquet_writer::{Batch, FileWriter, OptionInput, WriterOptions};
+use parquet_writer::{
+    Amount, Batch, BloomRule, CompressionRule, FileWriter, OptionInput, SortInput, WriterOptions,
+};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -94,16 +96,48 @@ fn read(bytes: Vec<u8>) -> RecordBatch {
 fn options() -> impl Strategy<Value = OptionInput> {
     let codec = prop_oneof![Just("zstd"), Just("snappy"), Just("uncompressed"), Just("lz4")];
     let mode = prop_oneof![Just("modern"), Just("v1")];
-    (codec, mode, 1..5_000_i64, 1..40_000_i64, 16..8_000_i64).prop_map(|(codec, mode, rows, bytes, page)| {
+    let sizes = (1..5_000_i64, 1..40_000_i64, 16..8_000_i64);
+    let extras = (
+        option::of(360_000..600_000_i64),
+        any::<bool>(),
+        option::of(0.001..0.5_f64),
+    );
+    (codec, mode, sizes, extras).prop_map(|(codec, mode, (rows, bytes, page), (limit, checksums, fpp))| {
         OptionInput {
-            compression: codec.into(),
+            compression: CompressionRule::All(codec.into()),
             compatibility: mode.into(),
             row_group_rows: rows,
             row_group_bytes: bytes,
             page_bytes: page,
+            memory_limit: limit.map(Amount::Bytes),
+            page_checksums: checksums,
+            bloom_filter: BloomRule::All(fpp),
             ..OptionInput::default()
         }
     })
+}
+
+/// The rows in order of number, then of text from the greatest down; nulls as `SortInput` below has them.
+fn in_order(rows: &[Row]) -> Vec<Row> {
+    let mut rows = rows.to_vec();
+    rows.sort_by(|left, right| {
+        let numbers = (left.0.is_some(), left.0).cmp(&(right.0.is_some(), right.0));
+        let texts = (left.1.is_none(), &right.1).cmp(&(right.1.is_none(), &left.1));
+        numbers.then(texts)
+    });
+    rows
+}
+
+fn order() -> Vec<SortInput> {
+    let key = |column: &str, direction: &str, nulls: &str| SortInput {
+        column: column.into(),
+        direction: direction.into(),
+        nulls: nulls.into(),
+    };
+    vec![
+        key("number", "ascending", "nulls_first"),
+        key("view", "descending", "nulls_last"),
+    ]
 }
 
 proptest! {
@@ -123,5 +157,66 @@ proptest! {
         let whole = written(&batch, &[], &options);
         prop_assert_eq!(&written(&batch, &cuts, &options), &whole);
         prop_assert_eq!(read(whole), batch);
+    }
+
+    #[test]
+    fn sorted_row_groups_hold_their_rows_in_order_however_they_came(
+        rows in vec(row(), 1..200),
+        cuts in vec(any::<prop::sample::Index>(), 0..8),
+        row_group_rows in 1..150_i64,
+    ) {
+        let options = OptionInput {
+            row_group_rows,
+            sorting_columns: order(),
+            sorting: "sort".into(),
+            ..OptionInput::default()
+        };
+        let mut cuts: Vec<_> = cuts.iter().map(|cut| cut.index(rows.len() + 1)).collect();
+        cuts.sort_unstable();
+        let whole = written(&batch(&rows), &[], &options);
+        prop_assert_eq!(&written(&batch(&rows), &cuts, &options), &whole);
+        let size = usize::try_from(row_group_rows).unwrap();
+        let expected: Vec<_> = rows.chunks(size).flat_map(in_order).collect();
+        prop_assert_eq!(read(whole.clone()), batch(&expected));
+        if rows.len() <= size {
+            let verified = OptionInput { sorting: "verify".into(), ..options };
+            prop_assert_eq!(written(&batch(&expected), &cuts, &verified), whole);
+        }
+    }
+
+    #[test]
+    fn a_row_out_of_order_is_refused_by_its_place_and_nothing_of_its_batch_is_written(
+        rows in vec(row(), 2..100),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let options = OptionInput { sorting_columns: order(), ..OptionInput::default() };
+        let sorted = in_order(&rows);
+        let options = WriterOptions::new(options).unwrap();
+        let file = Shared::default();
+        let sink = Box::new(Stream::new(Box::new(file.clone())));
+        let mut writer = FileWriter::new(sink, None, options).unwrap();
+        let cut = cut.index(rows.len());
+        let whole = batch(&rows);
+        let first_wrong = (1..rows.len()).find(|&end| in_order(&rows[..=end]) != rows[..=end] && {
+            let pair = [rows[end - 1].clone(), rows[end].clone()];
+            in_order(&pair) != pair
+        });
+        let mut outcome = Ok(());
+        for part in [whole.slice(0, cut), whole.slice(cut, rows.len() - cut)] {
+            outcome = outcome.and_then(|()| writer.write(&Batch::from(part), &mut || true));
+        }
+        match (first_wrong, outcome) {
+            (None, outcome) => prop_assert!(outcome.is_ok()),
+            (Some(row), Ok(())) => prop_assert!(false, "row {row} was taken"),
+            (Some(row), Err(error)) => {
+                let place = format!("row {row} of the file");
+                prop_assert!(error.to_string().contains(&place), "{error} should name {place}");
+                writer.flush(&mut || true).unwrap();
+                writer.write(&Batch::from(batch(&sorted)), &mut || true).unwrap();
+                let before = if row < cut { 0 } else { cut };
+                writer.close(&mut || true).unwrap();
+                prop_assert_eq!(writer.result().unwrap().rows, (before + sorted.len()) as u64);
+            }
+        }
     }
 }

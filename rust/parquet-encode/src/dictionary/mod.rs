@@ -32,6 +32,8 @@ pub struct Limits {
     pub entries: usize,
     /// Its page grows no larger than this.
     pub bytes: usize,
+    /// Integers of a range no wider than this are looked up without a hash, in a table of so many slots.
+    pub window: usize,
 }
 
 impl Limits {
@@ -39,12 +41,14 @@ impl Limits {
     const FORMAT: Self = Self {
         entries: i32::MAX as usize,
         bytes: i32::MAX as usize,
+        window: 1 << 16,
     };
 
     fn within_format(self) -> Self {
         Self {
             entries: self.entries.min(Self::FORMAT.entries),
             bytes: self.bytes.min(Self::FORMAT.bytes),
+            window: self.window.min(Self::FORMAT.window),
         }
     }
 }
@@ -55,6 +59,7 @@ impl Default for Limits {
         Self {
             entries: usize::MAX,
             bytes: 1 << 20,
+            window: Self::FORMAT.window,
         }
     }
 }

@@ -31,9 +31,6 @@ word!(
     f64: value => value.to_bits().cast_signed(),
 );
 
-/// Values that a window spans at most.
-const WINDOW: u64 = 1 << 16;
-
 /// A plain array over a range of values, in front of the table: most integer columns need no hash.
 #[derive(Debug, Default)]
 struct Window {
@@ -210,11 +207,12 @@ impl<T: Word> NumberDictionary<T> {
             );
         }
         let span = most.wrapping_sub(least).cast_unsigned();
-        if span >= WINDOW {
+        let widest = self.limits.window as u64;
+        if span >= widest {
             return false;
         }
         // Twice what is needed, so that a drifting range moves the window seldom.
-        let slots = (2 * (span + 1)).clamp(256, WINDOW);
+        let slots = (2 * (span + 1)).clamp(widest.min(256), widest);
         self.window.base = least.saturating_sub((slots - span) as i64 / 2);
         self.window.slots.clear();
         self.window.slots.resize(slots as usize, 0);

@@ -12,6 +12,7 @@ use crate::dictionary::{ByteDictionary, KeyMap, Limits, NumberDictionary, UsedEn
 const NO_LIMITS: Limits = Limits {
     entries: usize::MAX,
     bytes: usize::MAX,
+    window: 1 << 16,
 };
 
 /// The distinct values in order of appearance, and the index of each row.
@@ -166,7 +167,7 @@ proptest! {
 
     #[test]
     fn limits_stop_at_the_value_that_breaks_them(values in strings(), entries in 0..20usize, bytes in 0..300usize) {
-        let mut dictionary = ByteDictionary::new(Limits { entries, bytes });
+        let mut dictionary = ByteDictionary::new(Limits { entries, bytes, ..Limits::default() });
         let mut found = vec![];
         let (offsets, data) = as_offsets(&values);
         let taken = dictionary.encode(&Offsets { offsets: &offsets, data: &data }, &mut found);
@@ -264,6 +265,7 @@ fn limits_of_keys_and_numbers() {
     let mut dictionary = NumberDictionary::new(Limits {
         entries: 2,
         bytes: 100,
+        ..Limits::default()
     });
     let mut found = vec![];
     assert_eq!(dictionary.encode(&[1i64, 2, 1, 3, 1], &mut found), 3);
@@ -278,6 +280,7 @@ fn limits_of_keys_and_numbers() {
     dictionary.set_limits(Limits {
         entries: 9,
         bytes: 3 * 8,
+        ..Limits::default()
     });
     assert_eq!(dictionary.encode(&[1, i64::MAX, 4, 1], &mut found), 2);
 }
@@ -315,6 +318,7 @@ fn batches_of_one_value() {
         let mut dictionary = ByteDictionary::new(Limits {
             entries: 1,
             bytes: 100,
+            ..Limits::default()
         });
         let mut found = vec![];
         assert_eq!(dictionary.encode(&values, &mut found), 300);

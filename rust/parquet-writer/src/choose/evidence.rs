@@ -6,6 +6,7 @@ use parquet::file::metadata::RowGroupMetaData;
 
 use super::sample::{Sample, Scale, fell_back};
 use super::{Choice, DICTIONARY_BYTES};
+use crate::budget::Room;
 use crate::column;
 use crate::error::Result;
 use crate::options::{Compatibility, WriterOptions};
@@ -42,17 +43,36 @@ struct Leaf {
     settled: bool,
     /// Compressed bytes of a value in the row group before.
     value_bytes: Option<f64>,
+    /// What its dictionary took in the sample.
+    need: Need,
+}
+
+/// What the dictionary of a sample took.
+#[derive(Debug, Clone, Copy, Default)]
+struct Need {
+    entries: usize,
+    bytes: usize,
+}
+
+impl Need {
+    /// The bytes that its memory is measured by.
+    fn weight(self) -> usize {
+        self.entries * 64 + self.bytes
+    }
+
+    /// The bytes of an entry in the page.
+    fn entry_bytes(self) -> usize {
+        self.bytes.div_ceil(self.entries.max(1)).max(8)
+    }
 }
 
 impl Leaf {
     fn unknown(allowed: bool) -> Self {
         Self {
-            choice: Choice {
-                dictionary: allowed,
-                encoding: Encoding::PLAIN,
-            },
+            choice: Choice::new(allowed, Encoding::PLAIN),
             named: false,
             settled: false,
+            need: Need::default(),
             value_bytes: None,
         }
     }
@@ -62,6 +82,7 @@ impl Leaf {
             choice,
             named: true,
             settled: true,
+            need: Need::default(),
             value_bytes: None,
         }
     }
@@ -92,7 +113,22 @@ impl Chooser {
         if self.leaves.iter().any(|leaf| !leaf.settled) {
             self.settle(sample, schema, options)?;
         }
-        Ok(self.leaves.iter().map(|leaf| leaf.choice).collect())
+        let mut choices: Vec<_> = self.leaves.iter().map(|leaf| leaf.choice).collect();
+        if let Some(memory) = options.budget.dictionaries {
+            self.share(memory, &mut choices);
+        }
+        Ok(choices)
+    }
+
+    /// Shares memory out among the dictionaries: half of it equally, half by what their samples took.
+    fn share(&self, memory: usize, choices: &mut [Choice]) {
+        let with_dictionary = || self.leaves.iter().filter(|leaf| leaf.choice.dictionary);
+        let count = with_dictionary().count().max(1);
+        let whole: usize = with_dictionary().map(|leaf| leaf.need.weight()).sum();
+        for (choice, leaf) in choices.iter_mut().zip(&self.leaves) {
+            let by_need = (memory / 2).saturating_mul(leaf.need.weight()) / whole.max(1);
+            choice.room = Room::within(memory / 2 / count + by_need, leaf.need.entry_bytes());
+        }
     }
 
     /// Learns from a closed row group; what turned out otherwise than it was sampled is sampled again.
@@ -144,11 +180,12 @@ impl Chooser {
                 .map_or(0, |sample| sample.values);
             *leaf = Leaf::unknown(self.allowed[index]);
             leaf.settled = values >= FEWEST_VALUES;
+            leaf.need = dictionary.map_or_else(Need::default, |sample| Need {
+                entries: sample.distinct,
+                bytes: sample.dictionary,
+            });
             let Some(best) = best else { continue };
-            leaf.choice = Choice {
-                dictionary: false,
-                encoding: best.encoding,
-            };
+            leaf.choice = Choice::new(false, best.encoding);
             // Without repeats nothing is saved, and weighing would cost the most.
             let dictionary = dictionary.filter(|sample| sample.repeats());
             if let (Some(dictionary), Some(half)) = (dictionary, halves[index].as_ref()) {
@@ -188,10 +225,7 @@ fn rows_for_direct(rows: &[ArrayRef], schema: &FileSchema, dictionaries: &[Optio
     cut.collect()
 }
 
-const WITH_DICTIONARY: Choice = Choice {
-    dictionary: true,
-    encoding: Encoding::PLAIN,
-};
+const WITH_DICTIONARY: Choice = Choice::new(true, Encoding::PLAIN);
 
 /// Samples of the first half of the rows, for the leaves that are undecided and whose values repeat.
 fn halves_with_dictionaries(
@@ -221,12 +255,7 @@ struct Lightest {
 fn lightest(scale: &Scale<'_>, rows: &[ArrayRef], trials: &[&[Encoding]]) -> Result<Vec<Option<Lightest>>> {
     let mut best: Vec<Option<Lightest>> = trials.iter().map(|_| None).collect();
     for round in 0..trials.iter().map(|trial| trial.len()).max().unwrap_or(0) {
-        let direct = |trial: &&[Encoding]| {
-            trial.get(round).map(|&encoding| Choice {
-                dictionary: false,
-                encoding,
-            })
-        };
+        let direct = |trial: &&[Encoding]| trial.get(round).map(|&encoding| Choice::new(false, encoding));
         let choices: Vec<_> = trials.iter().map(direct).collect();
         for ((best, sample), choice) in best.iter_mut().zip(scale.encode(rows, &choices)?).zip(&choices) {
             let (Some(sample), Some(Choice { encoding, .. })) = (sample, *choice) else {

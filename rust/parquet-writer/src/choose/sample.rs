@@ -8,6 +8,7 @@ use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::statistics::Statistics;
 
 use super::Choice;
+use crate::budget::Budget;
 use crate::column::{self, EncodedChunk};
 use crate::error::Result;
 use crate::options::WriterOptions;
@@ -17,6 +18,7 @@ use crate::schema::FileSchema;
 /// One leaf column's sample, encoded.
 #[derive(Debug, Clone)]
 pub(super) struct Sample {
+    leaf: usize,
     /// Values that are not null.
     pub values: usize,
     /// Entries of its dictionary; 0 when it has none or it grew too large.
@@ -38,24 +40,31 @@ pub(super) struct Scale<'a> {
     schema: &'a FileSchema,
     options: &'a WriterOptions,
     pages: Arc<Pages>,
-    codec: Compression,
+    /// The codec that stands in for that of each leaf.
+    codecs: Vec<Compression>,
 }
 
 impl<'a> Scale<'a> {
     pub fn new(schema: &'a FileSchema, options: &'a WriterOptions) -> Result<Self> {
-        let codec = Press::codec_for_samples(options.compression)?;
-        let pages = Arc::new(Pages::new(Shelf::new(None), Compression::UNCOMPRESSED));
+        let codecs = super::codecs(&schema.parquet, &options.compression)?;
+        let codecs: Vec<_> = codecs
+            .into_iter()
+            .map(Press::codec_for_samples)
+            .collect::<Result<_>>()?;
+        let shelf = Shelf::new(None, Budget::UNLIMITED);
+        let pages = Arc::new(Pages::new(shelf, vec![Compression::UNCOMPRESSED; codecs.len()]));
         Ok(Self {
             schema,
             options,
             pages,
-            codec,
+            codecs,
         })
     }
 
     /// What a sample's data pages and its dictionary page weigh.
     pub fn weigh(&self, sample: &Sample) -> Result<(usize, usize)> {
-        Press::with(self.codec, |press| sample.pages.weight(press))
+        let codec = self.codecs[sample.leaf];
+        Press::with(codec, |press| sample.pages.weight(press))
     }
 
     /// The samples of the leaves that have a choice, encoded as it says; `None` for the others.
@@ -72,7 +81,8 @@ impl<'a> Scale<'a> {
             let mut encoder = self.encoder(index, start, choices);
             encoder.write(column, &[column.len()])?;
             encoder.close(&mut |chunk| {
-                samples.push(choices[samples.len() - start].map(|_| sample(chunk)));
+                let leaf = samples.len();
+                samples.push(choices[leaf - start].map(|_| sample(leaf, chunk)));
                 Ok(())
             })?;
         }
@@ -85,10 +95,7 @@ impl<'a> Scale<'a> {
         first_leaf: usize,
         choices: &[Option<Choice>],
     ) -> Box<dyn column::FieldEncoder> {
-        let plain = Choice {
-            dictionary: false,
-            encoding: Encoding::PLAIN,
-        };
+        let plain = Choice::new(false, Encoding::PLAIN);
         let choices: Vec<_> = choices.iter().map(|choice| choice.unwrap_or(plain)).collect();
         column::encoder(
             self.schema,
@@ -100,7 +107,7 @@ impl<'a> Scale<'a> {
     }
 }
 
-fn sample(EncodedChunk { close, pages }: EncodedChunk) -> Sample {
+fn sample(leaf: usize, EncodedChunk { close, pages }: EncodedChunk) -> Sample {
     let metadata = &close.metadata;
     let nulls = metadata
         .statistics()
@@ -111,6 +118,7 @@ fn sample(EncodedChunk { close, pages }: EncodedChunk) -> Sample {
         .saturating_sub(nulls);
     let (entries, dictionary) = pages.dictionary();
     Sample {
+        leaf,
         values: usize::try_from(values).unwrap_or(usize::MAX),
         distinct: if fell_back(metadata) { 0 } else { entries },
         dictionary,

@@ -2,6 +2,7 @@
 
 mod bools;
 mod bytes;
+mod hashes;
 mod indexed;
 mod levels;
 mod numbers;
@@ -22,6 +23,7 @@ use parquet::column::writer::ColumnCloseResult;
 use parquet::file::metadata::{
     ColumnChunkMetaData, ColumnIndexBuilder, LevelHistogram, OffsetIndexBuilder, PageEncodingStats,
 };
+use parquet::file::statistics::{Statistics, ValueStatistics};
 use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor};
 use parquet_encode::dictionary::Limits;
 use parquet_encode::page_header::{Content, Encoding as PageEncoding};
@@ -30,9 +32,12 @@ pub(super) use run::{Repetition, RunLevels};
 pub(crate) use source::is_flat;
 
 use super::{EncodedChunk, FieldEncoder};
-use crate::choose::{Choice, DICTIONARY_BYTES, PAGE_ROWS};
+use crate::budget::Budget;
+use crate::choose::Choice;
 use crate::error::{Result, WriteError};
-use crate::pages::ChunkPages;
+use crate::int96;
+use crate::options::WriterOptions;
+use crate::pages::{ChunkPages, Filter};
 use bools::Bools;
 use bytes::{Bytes, Meaning};
 use levels::{Histograms, PageLevels};
@@ -45,6 +50,8 @@ use source::Scratch;
 pub(super) struct FlatEncoder {
     column: ColumnDescPtr,
     page_bytes: usize,
+    budget: Budget,
+    filter: Option<Filter>,
     values: Box<dyn PageValues>,
     levels: PageLevels,
     page: Count,
@@ -77,20 +84,23 @@ struct Account {
 }
 
 impl FlatEncoder {
-    pub fn new(column: ColumnDescPtr, choice: Choice, page_bytes: usize, pages: ChunkPages) -> Self {
+    pub fn new(column: ColumnDescPtr, choice: Choice, options: &WriterOptions, pages: ChunkPages) -> Self {
         let values = page_values(&column, choice);
         let account = Account {
             count: Count::default(),
             histograms: None,
-            column_index: Some(ColumnIndexBuilder::new(column.physical_type())),
+            column_index: (column.physical_type() != Type::INT96)
+                .then(|| ColumnIndexBuilder::new(column.physical_type())),
             offset_index: OffsetIndexBuilder::new(),
             value_bytes: (column.physical_type() == Type::BYTE_ARRAY).then_some(0),
             encodings: Vec::new(),
         };
         Self {
-            levels: PageLevels::new(&column),
+            levels: PageLevels::new(&column, options.budget.page_rows),
+            filter: pages.filter().filter(|_| column.physical_type() != Type::BOOLEAN),
             column,
-            page_bytes,
+            page_bytes: options.page_bytes,
+            budget: options.budget,
             values,
             page: Count::default(),
             scratch: Scratch::default(),
@@ -117,7 +127,7 @@ impl FlatEncoder {
     ) -> Result<()> {
         let data = array.to_data();
         let mut scratch = std::mem::take(&mut self.scratch);
-        let width = usize::try_from(self.column.type_length()).unwrap_or(0);
+        let width = width(&self.column);
         let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
         let values = if nulls.map_or(0, NullBuffer::null_count) == data.len() {
             None
@@ -128,6 +138,9 @@ impl FlatEncoder {
         if let Some(values) = &values {
             self.values.begin(values);
         }
+        if let (Some(filter), Some(values)) = (&mut self.filter, &values) {
+            hashes::insert(filter, values, nulls, data.len());
+        }
         let written = self.write_rows(&Run {
             values: values.as_ref(),
             nulls,
@@ -135,7 +148,9 @@ impl FlatEncoder {
             rows,
         });
         drop(values);
-        self.scratch = scratch;
+        if self.budget.value_bytes.is_none() {
+            self.scratch = scratch;
+        }
         written
     }
 
@@ -172,7 +187,9 @@ impl FlatEncoder {
 
     /// How many rows the page takes of those that are looked at together; one at least when it is empty.
     fn room(&self, run: &Run<'_>, start: usize) -> usize {
-        let rows = run.rows_together(start).min(PAGE_ROWS - self.page.rows);
+        let rows = run
+            .rows_together(start, self.budget.piece_rows)
+            .min(self.budget.page_rows - self.page.rows);
         let entries = self.levels.capacity(self.page_bytes);
         let rows = run.rows_with_entries(start, rows, entries.saturating_sub(self.page.entries));
         let room = self
@@ -266,9 +283,10 @@ impl FlatEncoder {
 
 /// Values of the column's physical type, in the encodings that were chosen.
 fn page_values(column: &ColumnDescriptor, choice: Choice) -> Box<dyn PageValues> {
-    let limits = choice.dictionary.then(|| Limits {
-        bytes: DICTIONARY_BYTES,
-        ..Limits::default()
+    let limits = choice.dictionary.then_some(Limits {
+        entries: choice.room.entries,
+        bytes: choice.room.bytes,
+        window: choice.room.window,
     });
     let encoding = page_encoding(choice.encoding);
     let order = if is_unsigned(column) {
@@ -276,15 +294,24 @@ fn page_values(column: &ColumnDescriptor, choice: Choice) -> Box<dyn PageValues>
     } else {
         Order::Signed
     };
-    let width = || usize::try_from(column.type_length()).unwrap_or(0);
     match column.physical_type() {
         Type::BOOLEAN => Box::new(Bools::new(encoding)),
         Type::INT32 => Box::new(Numbers::<i32>::new(order, limits, encoding)),
-        Type::INT64 | Type::INT96 => Box::new(Numbers::<i64>::new(order, limits, encoding)),
+        Type::INT64 => Box::new(Numbers::<i64>::new(order, limits, encoding)),
         Type::FLOAT => Box::new(Numbers::<f32>::new(order, limits, encoding)),
         Type::DOUBLE => Box::new(Numbers::<f64>::new(order, limits, encoding)),
         Type::BYTE_ARRAY => Box::new(Bytes::new(meaning(column), None, limits, encoding)),
-        Type::FIXED_LEN_BYTE_ARRAY => Box::new(Bytes::new(meaning(column), Some(width()), limits, encoding)),
+        Type::FIXED_LEN_BYTE_ARRAY | Type::INT96 => {
+            Box::new(Bytes::new(meaning(column), Some(width(column)), limits, encoding))
+        }
+    }
+}
+
+/// The bytes of a value, where all have as many.
+fn width(column: &ColumnDescriptor) -> usize {
+    match column.physical_type() {
+        Type::INT96 => int96::WIDTH,
+        _ => usize::try_from(column.type_length()).unwrap_or(0),
     }
 }
 
@@ -293,6 +320,9 @@ fn is_unsigned(column: &ColumnDescriptor) -> bool {
 }
 
 fn meaning(column: &ColumnDescriptor) -> Meaning {
+    if column.physical_type() == Type::INT96 {
+        return Meaning::Unordered;
+    }
     match column.logical_type_ref() {
         Some(LogicalType::String | LogicalType::Json | LogicalType::Enum) => Meaning::Text,
         Some(LogicalType::Decimal { .. }) => Meaning::Decimal,
@@ -392,11 +422,17 @@ impl Account {
         let (repetition, definition) = self
             .histograms
             .map_or((None, None), |all| (all.repetition, all.definition));
+        let statistics = match column.physical_type() {
+            Type::INT96 => {
+                Statistics::Int96(ValueStatistics::new(None, None, None, Some(nulls as u64), false))
+            }
+            _ => values.statistics(nulls as u64),
+        };
         let metadata = ColumnChunkMetaData::builder(column)
             .set_encodings_mask(EncodingMask::new_from_encodings(mask.iter()))
             .set_page_encoding_stats(stats)
             .set_num_values(long(entries))
-            .set_statistics(values.statistics(nulls as u64))
+            .set_statistics(statistics)
             .set_unencoded_byte_array_data_bytes(self.value_bytes.and_then(|bytes| i64::try_from(bytes).ok()))
             .set_repetition_level_histogram(repetition.map(LevelHistogram::from))
             .set_definition_level_histogram(definition.map(LevelHistogram::from))
@@ -428,7 +464,10 @@ impl FieldEncoder for FlatEncoder {
     }
 
     fn tracked_bytes(&self) -> usize {
-        self.values.memory_bytes() + self.levels.memory_bytes() + self.scratch.memory_bytes()
+        self.values.memory_bytes()
+            + self.levels.memory_bytes()
+            + self.scratch.memory_bytes()
+            + self.filter.as_ref().map_or(0, Filter::memory_bytes)
     }
 
     fn encoded_bytes(&self) -> u64 {
@@ -445,6 +484,7 @@ impl FieldEncoder for FlatEncoder {
             values,
             pages,
             account,
+            filter,
             ..
         } = *self;
         if let Some((page, entries)) = values.dictionary() {
@@ -456,8 +496,11 @@ impl FieldEncoder for FlatEncoder {
                 }
             })?;
         }
-        let close = account.close(column, values.as_ref(), values.dictionary().is_some())?;
+        let mut close = account.close(column, values.as_ref(), values.dictionary().is_some())?;
         drop(values);
+        if let Some(filter) = filter {
+            close.bloom_filter = filter.close()?;
+        }
         let close = pages.settle(close)?;
         each(EncodedChunk { close, pages })
     }

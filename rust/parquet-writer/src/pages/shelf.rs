@@ -9,15 +9,14 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 
-/// Pages kept in memory before the rest goes to the temporary file.
-const RESIDENT_BYTES: usize = 8 << 20;
-/// Smaller pages stay in memory.
-const SMALLEST_SPILLED: usize = 4 << 10;
+use crate::budget::Budget;
+use crate::error::{Result, WriteError};
 
 /// Keeps pages until they are fetched, each once.
 #[derive(Debug)]
 pub(crate) struct Shelf {
     resident: AtomicUsize,
+    budget: Budget,
     spill: Option<Spill>,
 }
 
@@ -48,7 +47,7 @@ impl Kept {
 
 impl Shelf {
     /// A shelf that may spill into `directory`, or keeps all in memory when there is none.
-    pub fn new(directory: Option<PathBuf>) -> Self {
+    pub fn new(directory: Option<PathBuf>, budget: Budget) -> Self {
         let spill = directory.map(|directory| Spill {
             directory,
             file: OnceLock::new(),
@@ -56,6 +55,7 @@ impl Shelf {
         });
         Self {
             resident: AtomicUsize::new(0),
+            budget,
             spill,
         }
     }
@@ -66,25 +66,30 @@ impl Shelf {
     }
 
     /// Starts the temporary file over; only when every page was fetched.
-    pub fn rewind(&self) -> io::Result<()> {
+    pub fn rewind(&self) -> Result<()> {
         if let Some(spill) = &self.spill
             && let Some(file) = spill.file.get()
         {
             spill.end.store(0, Ordering::Relaxed);
-            file.set_len(0)?;
+            file.set_len(0).map_err(|error| spill.failed(error))?;
         }
         Ok(())
     }
 
-    pub(super) fn keep(&self, page: &[u8]) -> io::Result<Kept> {
+    /// Keeps a page that is given in two parts.
+    pub(super) fn keep(&self, header: &[u8], body: &[u8]) -> Result<Kept> {
+        let length = header.len() + body.len();
+        let mut page = Vec::with_capacity(length);
+        page.extend_from_slice(header);
+        page.extend_from_slice(body);
         if let Some(spill) = &self.spill
-            && page.len() >= SMALLEST_SPILLED
-            && self.resident() + page.len() > RESIDENT_BYTES
+            && length >= self.budget.smallest_spilled
+            && self.resident() + length > self.budget.resident
         {
-            return spill.put(page);
+            return spill.put(&page).map_err(|error| spill.failed(error));
         }
-        self.resident.fetch_add(page.len(), Ordering::Relaxed);
-        Ok(Kept::Resident(Bytes::copy_from_slice(page)))
+        self.resident.fetch_add(length, Ordering::Relaxed);
+        Ok(Kept::Resident(page.into()))
     }
 
     pub(super) fn fetch(&self, kept: Kept) -> io::Result<Bytes> {
@@ -106,6 +111,13 @@ impl Shelf {
 }
 
 impl Spill {
+    fn failed(&self, source: io::Error) -> WriteError {
+        WriteError::Spill {
+            directory: self.directory.clone(),
+            source,
+        }
+    }
+
     fn put(&self, page: &[u8]) -> io::Result<Kept> {
         let file = if let Some(file) = self.file.get() {
             file
@@ -129,10 +141,13 @@ mod tests {
     #[test]
     fn pages_come_back_from_memory_and_from_the_file() {
         let directory = tempfile::tempdir().unwrap();
-        let shelf = Shelf::new(Some(directory.path().to_path_buf()));
+        let budget = Budget::UNLIMITED;
+        let shelf = Shelf::new(Some(directory.path().to_path_buf()), budget);
         let page = |index: usize| vec![u8::try_from(index % 251).unwrap(); 1 << 20];
-        let kept: Vec<_> = (0..20).map(|index| shelf.keep(&page(index)).unwrap()).collect();
-        assert!(shelf.resident() <= RESIDENT_BYTES);
+        let kept: Vec<_> = (0..20)
+            .map(|index| shelf.keep(&page(index)[..9], &page(index)[9..]).unwrap())
+            .collect();
+        assert!(shelf.resident() <= budget.resident);
         assert_eq!(
             std::fs::read_dir(directory.path()).unwrap().count(),
             0,

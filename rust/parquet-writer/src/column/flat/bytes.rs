@@ -30,12 +30,14 @@ pub(super) enum Meaning {
     Binary,
     Decimal,
     HalfFloat,
+    /// Bytes without an order that readers agree on.
+    Unordered,
 }
 
 impl Meaning {
     fn compare(self) -> fn(&Vec<u8>, &Vec<u8>) -> Ordering {
         match self {
-            Self::Text | Self::Binary => Vec::cmp,
+            Self::Text | Self::Binary | Self::Unordered => Vec::cmp,
             Self::Decimal => |left, right| stats::compare_decimals(left, right),
             Self::HalfFloat => |left, right| half_order(left).cmp(&half_order(right)),
         }
@@ -46,6 +48,7 @@ impl Meaning {
             Self::Text | Self::Binary => stats::byte_arrays(values)?,
             Self::Decimal => stats::big_endian_decimals(values)?,
             Self::HalfFloat => return half_range(values),
+            Self::Unordered => return None,
         };
         Some((range.min.to_vec(), range.max.to_vec()))
     }
@@ -184,7 +187,9 @@ impl Bytes {
         let content = match self.meaning {
             Meaning::Text => Content::Utf8,
             Meaning::Binary => Content::Binary,
-            Meaning::Decimal | Meaning::HalfFloat => return ((min.clone(), true), (max.clone(), true)),
+            Meaning::Decimal | Meaning::HalfFloat | Meaning::Unordered => {
+                return ((min.clone(), true), (max.clone(), true));
+            }
         };
         let lower = stats::lower_bound(min, BOUND_BYTES, content);
         let upper = stats::upper_bound(max, BOUND_BYTES, content).map_or_else(

@@ -7,7 +7,6 @@ use parquet_encode::levels::{LevelForm, encode_constant_levels, encode_levels, e
 use parquet_encode::rle;
 
 use super::run::Run;
-use crate::choose::PAGE_ROWS;
 
 /// Collects the levels of one page after the other.
 ///
@@ -16,6 +15,7 @@ use crate::choose::PAGE_ROWS;
 pub(super) struct PageLevels {
     max_definition: u8,
     max_repetition: u8,
+    page_rows: usize,
     /// The definition levels where there are two of them and nothing repeats: a bit for each row.
     validity: BooleanBufferBuilder,
     /// The definition levels otherwise.
@@ -31,11 +31,13 @@ pub(super) struct Histograms {
 }
 
 impl PageLevels {
-    pub fn new(column: &ColumnDescriptor) -> Self {
+    /// Levels of pages that have no more than `page_rows` rows.
+    pub fn new(column: &ColumnDescriptor, page_rows: usize) -> Self {
         let level = |level: i16| u8::try_from(level).unwrap_or(u8::MAX);
         Self {
             max_definition: level(column.max_def_level()),
             max_repetition: level(column.max_rep_level()),
+            page_rows,
             validity: BooleanBufferBuilder::new(0),
             definition: Vec::new(),
             repetition: Vec::new(),
@@ -49,7 +51,7 @@ impl PageLevels {
 
     /// What levels may take of a page.
     pub fn most_bytes(&self, page_bytes: usize) -> usize {
-        let rows = PAGE_ROWS.min(page_bytes);
+        let rows = self.page_rows.min(page_bytes);
         match (self.max_definition, self.max_repetition) {
             (0, _) => 0,
             (1, 0) => rows / 8 + 16,

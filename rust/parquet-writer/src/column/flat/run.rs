@@ -7,9 +7,6 @@ use arrow_buffer::NullBuffer;
 use super::piece::Piece;
 use super::source::{self, Values};
 
-/// Rows, or slots, that are looked at together: what is left of them without nulls fits a cache.
-const PIECE_ROWS: usize = 2048;
-
 /// A run of rows. A slot is a place in the leaf's array: of a row, or of an element of a list.
 pub(super) struct Run<'a> {
     /// `None` when no slot is valid.
@@ -73,13 +70,13 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// How many rows from `start` on are looked at together; one at least.
-    pub fn rows_together(&self, start: usize) -> usize {
-        let rows = (self.rows - start).min(PIECE_ROWS);
+    /// How many rows from `start` on are looked at together, with `most` slots; one at least.
+    pub fn rows_together(&self, start: usize, most: usize) -> usize {
+        let rows = (self.rows - start).min(most);
         let Some(repetition) = self.repetition() else {
             return rows;
         };
-        let slots = repetition.slots[start] + PIECE_ROWS;
+        let slots = repetition.slots[start] + most;
         self.rows_before(start, rows, slots).max(1)
     }
 

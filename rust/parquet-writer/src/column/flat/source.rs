@@ -160,8 +160,7 @@ pub(super) fn values<'a>(
         Type::FLOAT => Some(Values::F32(slots(array))),
         Type::DOUBLE => Some(Values::F64(slots(array))),
         Type::BYTE_ARRAY => byte_arrays(array),
-        Type::FIXED_LEN_BYTE_ARRAY => fixed(array, width, &mut scratch.bytes),
-        Type::INT96 => None,
+        Type::FIXED_LEN_BYTE_ARRAY | Type::INT96 => fixed(array, width, &mut scratch.bytes),
     }
     .ok_or_else(|| unexpected(array))
 }

@@ -117,7 +117,9 @@ impl<'a> Place<'a> {
             (None, None) => levels.iter_mut().for_each(|level| *level += 1),
             (None, Some(repetition)) => {
                 let has_slot = |level: u8| u8::from(level >= repetition.element);
-                levels.iter_mut().for_each(|level| *level += has_slot(*level));
+                for level in &mut levels {
+                    *level += has_slot(*level);
+                }
             }
             (Some(valid), None) => {
                 let bits = valid.inner().iter();

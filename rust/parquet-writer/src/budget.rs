@@ -1,0 +1,125 @@
+//! How `memory_limit` is shared out.
+//!
+//! Everything here is fixed by options and schema, never by what happens to be in memory: where pages end and
+//! dictionaries stop must not depend on how rows were cut into batches. Only where finished pages wait depends on the
+//! moment, and that changes no byte of the file.
+
+use crate::choose::{DICTIONARY_BYTES, PAGE_ROWS};
+use crate::error::{Result, WriteError};
+use crate::feed;
+
+/// Bytes of a page that are always granted.
+const LEAST_PAGE: usize = 4 << 10;
+/// Of the memory for one column, a page may take a fourth: its values and what they become take up to twice as much.
+const PAGE_SHARE: usize = 4;
+/// What a file needs besides its columns: the buffer in front of the operating system and the page that is compressed.
+const BASE: usize = 256 << 10;
+/// Finished pages that wait in memory when there is no limit.
+const RESIDENT_BYTES: usize = 8 << 20;
+/// Pages below this are kept in memory when there is no limit.
+const SMALLEST_SPILLED: usize = 4 << 10;
+/// Rows, or slots, that are looked at together: what is left of them without nulls fits a cache.
+const PIECE_ROWS: usize = 2048;
+
+/// What the parts of a writer may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Budget {
+    /// Rows of a page.
+    pub page_rows: usize,
+    /// Rows of a column that are looked at together.
+    pub piece_rows: usize,
+    /// Rows of a row group's first unit, which is the sample that encodings are chosen from.
+    pub sample_rows: usize,
+    /// Value bytes that end a unit early.
+    pub unit_bytes: u64,
+    /// Finished pages that wait in memory.
+    pub resident: usize,
+    /// Pages below this wait in memory even when more do.
+    pub smallest_spilled: usize,
+    /// Memory of all dictionaries of a row group; `None` when each may grow as large as one is worth it.
+    pub dictionaries: Option<usize>,
+    /// Memory of all bloom filters of a row group; `None` for as much as they need.
+    pub bloom_filters: Option<usize>,
+    /// Bytes of a value.
+    pub value_bytes: Option<u64>,
+}
+
+impl Budget {
+    /// Without a limit.
+    pub const UNLIMITED: Self = Self {
+        page_rows: PAGE_ROWS,
+        piece_rows: PIECE_ROWS,
+        sample_rows: feed::SAMPLE_ROWS,
+        unit_bytes: feed::UNIT_BYTES,
+        resident: RESIDENT_BYTES,
+        smallest_spilled: SMALLEST_SPILLED,
+        dictionaries: None,
+        bloom_filters: None,
+        value_bytes: None,
+    };
+
+    /// The parts of `limit` for a file of so many leaf columns, and the bytes of a page.
+    ///
+    /// # Errors
+    /// [`WriteError::Option`] says the least limit that would do.
+    pub fn new(limit: usize, columns: usize) -> Result<(Self, usize)> {
+        let least = BASE + columns * PAGE_SHARE * LEAST_PAGE;
+        if limit < least {
+            return Err(WriteError::Option(format!(
+                "memory_limit={limit} is not accepted: a file with {columns} columns needs at least {least} bytes"
+            )));
+        }
+        let page = (limit / (PAGE_SHARE * columns.max(1))).max(LEAST_PAGE);
+        let budget = Self {
+            // Indices take four bytes in memory, however few in the page.
+            page_rows: (page / 4).min(PAGE_ROWS),
+            piece_rows: (page / 64).clamp(64, PIECE_ROWS),
+            sample_rows: (page / 32).clamp(128, feed::SAMPLE_ROWS),
+            unit_bytes: (limit as u64 / 16).min(feed::UNIT_BYTES),
+            resident: limit / 8,
+            smallest_spilled: 0,
+            dictionaries: Some(limit / 8 * 3),
+            bloom_filters: Some(limit / 16),
+            value_bytes: Some(limit as u64),
+        };
+        Ok((budget, page))
+    }
+}
+
+/// Where the dictionary of one leaf column stops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Room {
+    /// Entries.
+    pub entries: usize,
+    /// Bytes of its page.
+    pub bytes: usize,
+    /// Slots of the table that small ranges of integers are looked up in.
+    pub window: usize,
+}
+
+impl Room {
+    /// As large as a dictionary is worth it.
+    pub const UNLIMITED: Self = Self {
+        entries: usize::MAX,
+        bytes: DICTIONARY_BYTES,
+        window: 1 << 16,
+    };
+
+    /// What goes into `memory` bytes, where an entry takes so many bytes of the page.
+    pub fn within(memory: usize, entry_bytes: usize) -> Self {
+        // Entries lie in vectors that double, and are hashed into a table that is never a third full.
+        let entry = 106 + 2 * entry_bytes;
+        let entries = (memory / 8 * 7 / entry).max(1);
+        Self {
+            entries,
+            bytes: (entries * entry_bytes.max(1)).min(DICTIONARY_BYTES),
+            window: (memory / 32).clamp(256, 1 << 16),
+        }
+    }
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self::UNLIMITED
+    }
+}

@@ -1,0 +1,221 @@
+//! Rows in a declared order: verified as they come, or put into it row group by row group.
+
+use arrow_array::{Array, ArrayRef};
+use arrow_row::{OwnedRow, RowConverter, Rows, SortField};
+use arrow_schema::{DataType, SchemaRef, SortOptions};
+use arrow_select::interleave::interleave;
+use parquet::file::metadata::SortingColumn;
+
+use crate::column::{is_flat, leaf_count};
+use crate::error::{Result, WriteError};
+use crate::feed::copied;
+use crate::normalize;
+use crate::options::{SortKey, SortingMode, WriterOptions};
+use crate::schema::FileSchema;
+
+/// Rows whose keys are compared, or that are put into order, at a time.
+const ROWS_AT_A_TIME: usize = 8192;
+
+/// The order of a file's rows, and what of it must be remembered.
+pub(crate) struct Sorting {
+    mode: SortingMode,
+    /// Place and type of each column that rows are ordered by.
+    keys: Vec<(usize, DataType)>,
+    columns: Vec<SortingColumn>,
+    converter: RowConverter,
+    /// The key of the last row before the next.
+    last: Option<OwnedRow>,
+    rows: u64,
+}
+
+impl Sorting {
+    /// The order that the options declare; `None` without one.
+    ///
+    /// # Errors
+    /// [`WriteError::Option`] when they name a column that is not there or not flat.
+    pub fn new(schema: &FileSchema, options: &WriterOptions) -> Result<Option<Self>> {
+        if options.sorting_columns.is_empty() {
+            return Ok(None);
+        }
+        let mut sorting = (Vec::new(), Vec::new(), Vec::new());
+        for key in &options.sorting_columns {
+            let place = place(schema, &key.column)?;
+            let data_type = compared_type(schema, place);
+            let order = SortOptions::new(key.descending, key.nulls_first);
+            sorting
+                .0
+                .push(SortField::new_with_options(data_type.clone(), order));
+            sorting.1.push((place, data_type));
+            sorting.2.push(declared(schema, place, key)?);
+        }
+        let (fields, keys, columns) = sorting;
+        Ok(Some(Self {
+            mode: options.sorting,
+            keys,
+            columns,
+            converter: RowConverter::new(fields)?,
+            last: None,
+            rows: 0,
+        }))
+    }
+
+    /// What every row group says of its order.
+    pub fn columns(&self) -> &[SortingColumn] {
+        &self.columns
+    }
+
+    /// Whether rows are put into order here.
+    pub fn sorts(&self) -> bool {
+        self.mode == SortingMode::Sort
+    }
+
+    /// A row group ended by the caller's will: the next one begins anew.
+    pub fn begin_anew(&mut self) {
+        self.last = None;
+    }
+
+    /// Checks that the rows of a batch follow in order on those before it.
+    ///
+    /// # Errors
+    /// [`WriteError::Schema`] names the first row that does not.
+    pub fn verify(&mut self, batch: &[ArrayRef], rows: usize) -> Result<()> {
+        let mut last = self.last.clone();
+        for start in (0..rows).step_by(ROWS_AT_A_TIME) {
+            let count = ROWS_AT_A_TIME.min(rows - start);
+            let slices: Vec<_> = batch.iter().map(|column| column.slice(start, count)).collect();
+            let keys = self.keys_of(&slices)?;
+            // The first row of all follows on none.
+            let first = usize::from(last.is_none());
+            let before = last.as_ref().map(OwnedRow::row);
+            let pairs = before.into_iter().chain(&keys).zip(keys.iter().skip(first));
+            if let Some((row, _)) = (first..).zip(pairs).find(|(_, (before, row))| row < before) {
+                return Err(self.out_of_order(start + row));
+            }
+            last = keys.iter().last().map(|row| row.owned()).or(last);
+        }
+        self.last = last;
+        self.rows += rows as u64;
+        Ok(())
+    }
+
+    fn out_of_order(&self, row: usize) -> WriteError {
+        WriteError::Schema(format!(
+            "row {row} of the batch, row {} of the file, comes before the one in front of it by sorting_columns: sort the rows, or let sorting=\"sort\" do it; the writer can go on",
+            self.rows + row as u64
+        ))
+    }
+
+    /// The keys of rows, comparable as bytes.
+    fn keys_of(&self, columns: &[ArrayRef]) -> Result<Rows> {
+        let keys = self
+            .keys
+            .iter()
+            .map(|(place, data_type)| normalize::exactly(&columns[*place], data_type))
+            .collect::<Result<Vec<_>>>()?;
+        Ok(self.converter.convert_columns(&keys)?)
+    }
+}
+
+/// The rows of one row group before they are in order.
+#[derive(Default)]
+pub(crate) struct Waiting {
+    parts: Vec<Part>,
+    pub rows: usize,
+    bytes: usize,
+}
+
+/// Rows of one batch, in copies of their own, and the keys they are ordered by.
+struct Part {
+    columns: Vec<ArrayRef>,
+    keys: Rows,
+}
+
+impl Waiting {
+    /// Memory that it holds.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Takes rows as they were given and as they are stored.
+    pub fn take(
+        &mut self,
+        sorting: &Sorting,
+        given: &[ArrayRef],
+        stored: &[ArrayRef],
+        carried: &SchemaRef,
+    ) -> Result<()> {
+        let columns = stored
+            .iter()
+            .zip(carried.fields())
+            .map(|(column, field)| copied(&[&normalize::exactly(column, field.data_type())?]))
+            .collect::<Result<Vec<_>>>()?;
+        let keys = sorting.keys_of(given)?;
+        self.rows += keys.num_rows();
+        self.bytes += keys.size() + columns.iter().map(Array::get_buffer_memory_size).sum::<usize>();
+        self.parts.push(Part { columns, keys });
+        Ok(())
+    }
+
+    /// Gives all rows to `each` in order, some thousands at a time; equal rows stay in the order in which they came.
+    pub fn in_order(self, mut each: impl FnMut(&[ArrayRef], usize) -> Result<()>) -> Result<()> {
+        let mut order: Vec<_> = self
+            .parts
+            .iter()
+            .enumerate()
+            .flat_map(|(part, rows)| (0..rows.keys.num_rows()).map(move |row| (part, row)))
+            .collect();
+        order.sort_by(|left, right| {
+            let key = |(part, row): &(usize, usize)| self.parts[*part].keys.row(*row);
+            key(left).cmp(&key(right))
+        });
+        let width = self.parts.first().map_or(0, |part| part.columns.len());
+        for rows in order.chunks(ROWS_AT_A_TIME) {
+            let gathered = (0..width).map(|column| {
+                let parts: Vec<&dyn Array> = self
+                    .parts
+                    .iter()
+                    .map(|part| part.columns[column].as_ref())
+                    .collect();
+                Ok(interleave(&parts, rows)?)
+            });
+            each(&gathered.collect::<Result<Vec<_>>>()?, rows.len())?;
+        }
+        Ok(())
+    }
+}
+
+/// The field that a key names.
+fn place(schema: &FileSchema, name: &str) -> Result<usize> {
+    let fields = schema.encoded.fields();
+    let flat = |place: &usize| is_flat(fields[*place].data_type());
+    let found = fields.iter().position(|field| field.name() == name);
+    found.filter(flat).ok_or_else(|| {
+        let names: Vec<_> = (0..fields.len())
+            .filter(flat)
+            .map(|place| format!("{:?}", fields[place].name()))
+            .collect();
+        WriteError::Option(format!(
+            "sorting_columns names {name:?}, which is not a flat column of the schema: choose among {}",
+            names.join(", ")
+        ))
+    })
+}
+
+/// The type that the keys of a column are compared in: one layout, and times before they are stored otherwise.
+fn compared_type(schema: &FileSchema, place: usize) -> DataType {
+    match crate::schema::plain(schema.declared.field(place).data_type()) {
+        time @ DataType::Timestamp(_, _) => time.clone(),
+        _ => schema.encoded.field(place).data_type().clone(),
+    }
+}
+
+fn declared(schema: &FileSchema, place: usize, key: &SortKey) -> Result<SortingColumn> {
+    let before = schema.encoded.fields().iter().take(place);
+    let leaf: usize = before.map(|field| leaf_count(field.data_type())).sum();
+    let column_idx = i32::try_from(leaf).map_err(|error| WriteError::Option(error.to_string()))?;
+    Ok(SortingColumn {
+        column_idx,
+        descending: key.descending,
+        nulls_first: key.nulls_first,
+    })
+}

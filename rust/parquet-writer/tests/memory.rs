@@ -1,0 +1,182 @@
+//! What `memory_limit` promises: no more is kept, and nothing of the file depends on what was spilled.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use arrow_array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray};
+use parquet_writer::sink::Sink;
+use parquet_writer::{Amount, Batch, FileWriter, OptionInput, WriteError, WriterOptions};
+use proptest::prelude::*;
+
+/// Keeps what is written, and lets pages spill into a folder.
+struct Memory {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    spill: Option<PathBuf>,
+}
+
+impl Write for Memory {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.bytes.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Sink for Memory {
+    fn commit(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn discard(&mut self) {}
+
+    fn spill_directory(&self) -> Option<PathBuf> {
+        self.spill.clone()
+    }
+}
+
+/// Rows of which little repeats, so that pages are as large as their values.
+fn noise(seed: u64, rows: usize, columns: usize) -> RecordBatch {
+    let mut state = seed | 1;
+    let mut next = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let columns = (0..columns).map(|column| {
+        let array: ArrayRef = if column % 2 == 0 {
+            Arc::new((0..rows).map(|_| next().cast_signed()).collect::<Int64Array>())
+        } else {
+            let distinct = 10_u64.pow(u32::try_from(column % 6).unwrap());
+            Arc::new(
+                (0..rows)
+                    .map(|_| Some(format!("value {}", next() % distinct)))
+                    .collect::<StringArray>(),
+            )
+        };
+        (format!("c{column}"), array, true)
+    });
+    RecordBatch::try_from_iter_with_nullable(columns).unwrap()
+}
+
+fn options(limit: Option<Amount>) -> WriterOptions {
+    let input = OptionInput {
+        memory_limit: limit,
+        ..OptionInput::default()
+    };
+    WriterOptions::new(input).unwrap()
+}
+
+fn write(
+    batch: &RecordBatch,
+    piece: usize,
+    options: WriterOptions,
+    spill: Option<PathBuf>,
+) -> (Vec<u8>, u64) {
+    let bytes = Arc::new(Mutex::new(Vec::new()));
+    let sink = Box::new(Memory {
+        bytes: Arc::clone(&bytes),
+        spill,
+    });
+    let mut writer = FileWriter::new(sink, Some(batch.schema()), options).unwrap();
+    for start in (0..batch.num_rows()).step_by(piece) {
+        let rows = piece.min(batch.num_rows() - start);
+        writer
+            .write(&Batch::from(batch.slice(start, rows)), &mut || true)
+            .unwrap();
+    }
+    writer.close(&mut || true).unwrap();
+    let held = writer.result().unwrap().peak_tracked_bytes;
+    let bytes = bytes.lock().unwrap().clone();
+    (bytes, held)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_more_is_kept_than_the_limit_and_cuts_change_no_byte(
+        seed: u64,
+        columns in 1..12_usize,
+        rows in 1_000..60_000_usize,
+        more in 0..3_000_000_i64,
+        piece in 500..20_000_usize,
+    ) {
+        let least = i64::try_from((256 << 10) + columns * (16 << 10)).unwrap();
+        let limit = least + more;
+        let batch = noise(seed, rows, columns);
+        let folder = tempfile::tempdir().unwrap();
+        let spill = || Some(folder.path().to_path_buf());
+        let (bytes, held) = write(&batch, piece, options(Some(Amount::Bytes(limit))), spill());
+        prop_assert!(held <= limit.unsigned_abs(), "{held} bytes were kept, {limit} are allowed");
+        let (whole, _) = write(&batch, rows, options(Some(Amount::Bytes(limit))), None);
+        prop_assert_eq!(bytes, whole);
+    }
+}
+
+#[test]
+fn the_least_limit_that_is_named_is_accepted_and_one_byte_less_is_not() {
+    let schema = noise(1, 1, 7).schema();
+    let open = |limit| {
+        let sink = Box::new(Memory {
+            bytes: Arc::default(),
+            spill: None,
+        });
+        FileWriter::new(
+            sink,
+            Some(Arc::clone(&schema)),
+            options(Some(Amount::Bytes(limit))),
+        )
+    };
+    let Err(WriteError::Option(message)) = open(1) else {
+        panic!("a limit of one byte was accepted")
+    };
+    let least = message.split(' ').rev().nth(1).unwrap().parse::<i64>().unwrap();
+    assert!(open(least).is_ok());
+    assert!(open(least - 1).is_err());
+}
+
+#[test]
+fn a_value_above_the_limit_is_refused_and_the_writer_goes_on() {
+    let values: ArrayRef = Arc::new(BinaryArray::from_vec(vec![b"x", &vec![7; 2_000_001]]));
+    let batch = RecordBatch::try_from_iter([("blob", values)]).unwrap();
+    let sink = Box::new(Memory {
+        bytes: Arc::default(),
+        spill: None,
+    });
+    let limit = Some(Amount::Text("2MB".into()));
+    let mut writer = FileWriter::new(sink, None, options(limit)).unwrap();
+    let refused = writer.write(&Batch::from(batch.clone()), &mut || true);
+    let Err(WriteError::Schema(message)) = refused else {
+        panic!("the value was taken")
+    };
+    assert!(
+        message.contains("\"blob\"") && message.contains("row 1") && message.contains("2000000"),
+        "{message}"
+    );
+    writer
+        .write(&Batch::from(batch.slice(0, 1)), &mut || true)
+        .unwrap();
+    writer.close(&mut || true).unwrap();
+    assert_eq!(writer.result().unwrap().rows, 1);
+}
+
+#[test]
+fn amounts_have_units() {
+    for (text, least) in [
+        ("400000", None),
+        ("400 kb", Some(400_000)),
+        ("1MiB", Some(1 << 20)),
+        ("2GB", Some(2_000_000_000_u64)),
+    ] {
+        let input = OptionInput {
+            memory_limit: Some(Amount::Text(text.into())),
+            ..OptionInput::default()
+        };
+        assert_eq!(WriterOptions::new(input).is_ok(), least.is_some(), "{text}");
+    }
+}

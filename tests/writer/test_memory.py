@@ -1,0 +1,137 @@
+"""What ``memory_limit`` promises, measured in fresh processes as the kernel sees it."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from textwrap import dedent
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import spillway
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# Writes the same batch again and again, and tells by how much the high-water mark of resident memory rose.
+MEASURE = """
+    import json, sys
+    import numpy as np, pyarrow as pa, spillway
+    path, rows, limit = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+    rng = np.random.default_rng(0)
+    batch = pa.record_batch({
+        **{f"n{i}": rng.integers(0, 2**62, 20_000) for i in range(10)},
+        **{f"d{i}": rng.integers(0, 5_000, 20_000) * 1_000_003 for i in range(10)},
+        **{f"s{i}": pa.array([f"{v:x}" for v in rng.integers(0, 2**62, 20_000)]) for i in range(10)},
+    })
+    def status(key):
+        return next(int(l.split()[1]) << 10 for l in open("/proc/self/status") if l.startswith(key))
+    spillway.write_parquet(batch.slice(0, 1000), path)
+    before = status("VmRSS")
+    open("/proc/self/clear_refs", "w").write("5")
+    with spillway.ParquetWriter(path, batch.schema, memory_limit=limit) as writer:
+        for _ in range(rows // 20_000):
+            writer.write(batch)
+    print(json.dumps([status("VmHWM") - before, writer.result.peak_tracked_bytes, writer.result.row_groups]))
+"""
+
+
+def grown(path: Path, rows: int, limit: str) -> tuple[int, int, int]:
+    command = [sys.executable, "-c", dedent(MEASURE), str(path), str(rows), limit]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    resident, tracked, row_groups = json.loads(done.stdout)
+    return resident, tracked, row_groups
+
+
+def test_the_process_grows_by_little_more_than_the_limit_however_large_the_row_group(tmp_path: Path) -> None:
+    for rows in (100_000, 600_000):
+        resident, tracked, row_groups = grown(tmp_path / "rows.parquet", rows, "16MB")
+        assert row_groups == 1
+        assert tracked <= 16_000_000
+        assert resident <= 24_000_000
+
+
+def numbers(rows: int) -> pa.Table:
+    rng = np.random.default_rng(1)
+    words = pa.array([f"word {i}" for i in rng.integers(0, 3_000, rows)])
+    return pa.table({"n": rng.integers(0, 2**62, rows), "w": words, "l": [[i, i % 7] for i in range(rows)]})
+
+
+@pytest.fixture(scope="module")
+def table() -> pa.Table:
+    return numbers(120_000)
+
+
+def bytes_of(table: pa.Table, piece: int, **options: Any) -> bytes:
+    file = io.BytesIO()
+    with spillway.ParquetWriter(file, table.schema, **options) as writer:
+        for start in range(0, table.num_rows, piece):
+            writer.write(table.slice(start, piece))
+    return file.getvalue()
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.integers(500, 50_000), st.integers(1, 3), st.integers(400_000, 4_000_000))
+def test_the_limit_alone_decides_about_bytes(table: pa.Table, piece: int, threads: int, limit: int) -> None:
+    written = bytes_of(table, piece, memory_limit=limit, threads=threads)
+    assert written == bytes_of(table, table.num_rows, memory_limit=limit)
+    assert pq.ParquetFile(io.BytesIO(written)).read().equals(table)
+
+
+def test_pages_shrink_with_the_limit(table: pa.Table, tmp_path: Path) -> None:
+    counts = []
+    for limit in (1_000_000, 2_000_000):
+        path = tmp_path / f"{limit}.parquet"
+        spillway.write_parquet(table, path, memory_limit=limit, encoding={"n": "plain"})
+        columns = spillway.inspect_file(path).row_groups[0].columns
+        counts.append(columns[0].data_pages or 0)
+        assert counts[-1] >= table.num_rows * 8 / (limit / (4 * len(columns)))
+    assert counts[0] > counts[1]
+
+
+def test_a_dictionary_that_does_not_fit_is_given_up(table: pa.Table) -> None:
+    small = spillway.write_parquet(table, io.BytesIO(), memory_limit="400KB", encoding={"w": "dictionary"})
+    large = spillway.write_parquet(table, io.BytesIO(), memory_limit="40MB", encoding={"w": "dictionary"})
+    assert "PLAIN" in small.columns[1].encodings
+    assert large.columns[1].encodings == ("RLE_DICTIONARY",)
+
+
+def test_a_limit_that_is_too_small_says_what_would_do(table: pa.Table) -> None:
+    with pytest.raises(spillway.OptionError, match=r"3 columns needs at least (\d+) bytes") as caught:
+        spillway.write_parquet(table, io.BytesIO(), memory_limit=1)
+    least = int(str(caught.value).split()[-2])
+    with pytest.raises(spillway.OptionError):
+        spillway.write_parquet(table, io.BytesIO(), memory_limit=least - 1)
+    assert spillway.write_parquet(table, io.BytesIO(), memory_limit=least).rows == table.num_rows
+
+
+@pytest.mark.parametrize("limit", ["16", "much", "MB", "-1MB", "1.5MB", 0, -5])
+def test_an_amount_that_is_none_is_refused(limit: int | str) -> None:
+    with pytest.raises(spillway.OptionError, match=r'memory_limit=.* "16MB" or "16MiB"'):
+        spillway.WriterOptions(memory_limit=limit)
+
+
+@pytest.mark.parametrize("limit", [2**20, "1mib", "1 MiB", "1024 KiB"])
+def test_amounts_are_bytes_or_have_a_unit(limit: int | str) -> None:
+    table = numbers(30_000)
+    assert bytes_of(table, 5_000, memory_limit=limit) == bytes_of(table, 5_000, memory_limit=1 << 20)
+
+
+def test_a_value_above_the_limit_is_refused_by_its_place_and_the_writer_goes_on() -> None:
+    table = pa.table({"id": [1, 2, 3], "blob": [b"a", b"b" * 1_000_001, b"c"]})
+    file = io.BytesIO()
+    with spillway.ParquetWriter(file, table.schema, memory_limit="1MB") as writer:
+        with pytest.raises(
+            spillway.SchemaError, match=r'"blob".*1000001 bytes in row 1.*memory_limit=1000000'
+        ):
+            writer.write(table)
+        writer.write(table.slice(2))
+    assert pq.ParquetFile(file).read().equals(table.slice(2))
