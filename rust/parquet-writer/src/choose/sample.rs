@@ -70,7 +70,7 @@ impl<'a> Scale<'a> {
                 continue;
             }
             let mut encoder = self.encoder(index, start, choices);
-            encoder.write(column, &[column.len()])?;
+            encoder.write(column)?;
             encoder.close(&mut |chunk| {
                 samples.push(choices[samples.len() - start].map(|_| sample(chunk)));
                 Ok(())
