@@ -1,6 +1,6 @@
 //! The seam: how a column becomes a column chunk.
 //!
-//! A row group asks for one [`FieldEncoder`] for each top-level field and feeds it runs of units. Every leaf column has an
+//! A row group asks for one [`FieldEncoder`] for each top-level field and feeds it runs of rows. Every leaf column has an
 //! encoder of its own; a nested field computes the levels of its leaves and hands each its slots.
 
 mod flat;
@@ -68,8 +68,8 @@ pub(crate) fn encoder(
 
 /// Encodes the leaf columns of one top-level field of one row group.
 pub(crate) trait FieldEncoder: Send {
-    /// Encodes rows; `ends` says behind which of them a unit ends.
-    fn write(&mut self, run: &ArrayRef, ends: &[usize]) -> Result<()>;
+    /// Encodes rows. What comes of them must not depend on how they are cut into runs, but for the first.
+    fn write(&mut self, run: &ArrayRef) -> Result<()>;
 
     /// Memory it holds, pages that are finished left out.
     fn tracked_bytes(&self) -> usize;

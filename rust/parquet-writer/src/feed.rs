@@ -1,8 +1,7 @@
 //! Rows on their way to the encoders, with marks at fixed positions of their row group.
 //!
 //! A unit ends after a fixed number of rows, or with the row that fills its bytes. The size of a row group is looked at
-//! after every few units, and encoders that decide by what they are given together are given whole units: so nothing
-//! depends on how the rows were chunked. Rows are slices of their batch. Only the first unit of a row group, which is
+//! after every few units, so nothing depends on how the rows were chunked. Rows are slices of their batch. Only the first unit of a row group, which is
 //! the sample that encodings are chosen from, is gathered until it is whole.
 
 use arrow_array::{Array, ArrayRef, make_array};
@@ -85,8 +84,6 @@ pub(crate) struct Run {
     /// In layouts that encoders accept.
     pub columns: Vec<ArrayRef>,
     pub rows: usize,
-    /// Behind which of these rows a unit ends, ascending.
-    pub ends: Vec<usize>,
     /// Where the row group stands after them.
     pub after: Position,
     /// Whether the row group's size is due for a check then.
@@ -157,7 +154,7 @@ impl<'a> Feed<'a> {
 
     /// The rows from here to the next check of the row group's size, as far as the batch has them; without columns.
     fn until_check(&self, mut at: Position) -> Run {
-        let (mut start, mut ends, mut check) = (self.next, Vec::new(), false);
+        let (mut start, mut check) = (self.next, false);
         while start < self.rows && at.rows < self.pace.row_group_rows && !check {
             let missing = at.missing(self.pace);
             let end = (start + missing).min(self.rows);
@@ -165,7 +162,6 @@ impl<'a> Feed<'a> {
             at.rows += rows;
             if full || rows == missing {
                 at.end_unit();
-                ends.push(start + rows - self.next);
                 // Heavy rows are checked at every unit, or a few of them would overrun the row group.
                 check = full || at.units.is_multiple_of(UNITS_PER_CHECK);
             } else {
@@ -177,7 +173,6 @@ impl<'a> Feed<'a> {
         Run {
             columns: Vec::new(),
             rows: start - self.next,
-            ends,
             after: at,
             check,
         }
@@ -224,7 +219,6 @@ impl Run {
         Self {
             columns,
             rows,
-            ends: vec![rows],
             after,
             check,
         }

@@ -64,7 +64,7 @@ impl RowGroup {
     pub fn write(&mut self, run: &Run, threads: usize, patience: &mut Patience<'_>) -> Result<()> {
         if threads == 1 {
             for (encoder, column) in self.encoders.iter_mut().zip(&run.columns) {
-                encoder.write(column, &run.ends)?;
+                encoder.write(column)?;
                 patience.check()?;
             }
         } else {
@@ -110,7 +110,7 @@ fn write_on_threads(encoders: &mut [Box<dyn FieldEncoder>], run: &Run, threads: 
             let Some((encoder, column)) = task else {
                 return Ok(());
             };
-            encoder.write(column, &run.ends)?;
+            encoder.write(column)?;
         }
     };
     std::thread::scope(|scope| {

@@ -79,7 +79,7 @@ impl<'a> Scale<'a> {
                 continue;
             }
             let mut encoder = self.encoder(index, start, choices);
-            encoder.write(column, &[column.len()])?;
+            encoder.write(column)?;
             encoder.close(&mut |chunk| {
                 let leaf = samples.len();
                 samples.push(choices[leaf - start].map(|_| sample(leaf, chunk)));

@@ -457,7 +457,7 @@ fn long(count: usize) -> i64 {
 }
 
 impl FieldEncoder for FlatEncoder {
-    fn write(&mut self, run: &ArrayRef, _: &[usize]) -> Result<()> {
+    fn write(&mut self, run: &ArrayRef) -> Result<()> {
         let run = plain_values(run)?;
         self.write_run(&run, nulls(&run).as_ref(), None, run.len())
             .map_err(|error| in_column(&self.column, error))

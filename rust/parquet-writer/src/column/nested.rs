@@ -171,7 +171,7 @@ fn unexpected(array: &ArrayRef) -> WriteError {
 }
 
 impl FieldEncoder for NestedEncoder {
-    fn write(&mut self, run: &ArrayRef, _: &[usize]) -> Result<()> {
+    fn write(&mut self, run: &ArrayRef) -> Result<()> {
         let place = Place::of_rows(run.len());
         write(&self.field, run, &place, &mut self.leaves.iter_mut())
             .map_err(|error| in_column(self.field.name(), error))

@@ -114,7 +114,11 @@ impl<'a> Place<'a> {
         // Where all entries have the level of valid slots, all of them have a slot.
         let element = self.repetition.filter(|_| self.definition.is_some());
         match (valid, element) {
-            (None, None) => levels.iter_mut().for_each(|level| *level += 1),
+            (None, None) => {
+                for level in &mut levels {
+                    *level += 1;
+                }
+            }
             (None, Some(repetition)) => {
                 let has_slot = |level: u8| u8::from(level >= repetition.element);
                 for level in &mut levels {
