@@ -5,7 +5,9 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
 use arrow_array::builder::{ListBuilder, StringBuilder};
-use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, StringViewArray};
+use arrow_array::{
+    ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, StringViewArray, TimestampMicrosecondArray,
+};
 use arrow_schema::{DataType, Field};
 use arrow_select::concat::concat_batches;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -219,4 +221,19 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn times_as_int96_come_back() {
+    let ticks = [Some(0), None, Some(-1), Some(1_790_000_000_123_456)];
+    let times: TimestampMicrosecondArray = ticks.into_iter().cycle().take(5_000).collect();
+    let microseconds: ArrayRef = Arc::new(times);
+    let batch = RecordBatch::try_from_iter_with_nullable([("t", microseconds, true)]).unwrap();
+    let options = OptionInput {
+        timestamps: "int96".into(),
+        ..OptionInput::default()
+    };
+    let whole = written(&batch, &[], &options);
+    assert_eq!(written(&batch, &[7, 3_000], &options), whole);
+    assert_eq!(read(whole), batch);
 }
