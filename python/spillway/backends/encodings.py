@@ -5,9 +5,9 @@ least time is kept among those whose file is at most 5 % larger than the smalles
 and of arro3 agree but for one column at a tie. A dictionary is kept for every column that is not named.
 
 The rule, for all other data, is what a peer's documentation leaves to its user. Timestamps are
-DELTA_BINARY_PACKED. Elsewhere a dictionary is kept where values repeat; where they do not, integers are DELTA_BINARY_PACKED, strings and
-binary DELTA_LENGTH_BYTE_ARRAY. Nested columns and other types keep pyarrow's default; floats too, because
-Spark 4.2's vectorized reader refuses BYTE_STREAM_SPLIT.
+DELTA_BINARY_PACKED. Elsewhere a dictionary is kept where values repeat; where they do not, integers are
+DELTA_BINARY_PACKED, strings and binary DELTA_LENGTH_BYTE_ARRAY. Nested columns and other types keep pyarrow's
+default; floats too, because Spark 4.2's vectorized reader refuses BYTE_STREAM_SPLIT.
 """
 
 from __future__ import annotations
