@@ -3,8 +3,8 @@
     python bench/targets.py measure runs/targets            # or only some: ... lineitem threads
     python bench/targets.py table runs/targets > targets.md
 
-Each job is one interleaved run of ``spillway bench``; its folder lies below the name of the job, and a job that
-has one is not measured again. All figures of the table come from these folders.
+Each job is one interleaved run of ``spillway bench``; its folder lies below the name of the job, and a job
+that has one is not measured again. All figures of the table come from these folders.
 """
 
 from __future__ import annotations
