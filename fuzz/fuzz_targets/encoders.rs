@@ -9,7 +9,8 @@ use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 use parquet::basic::{Encoding, Type as Physical};
 use parquet::data_type::{
-    BoolType, ByteArray, ByteArrayType, DataType, DoubleType, FixedLenByteArrayType, FloatType, Int32Type, Int64Type,
+    BoolType, ByteArray, ByteArrayType, DataType, DoubleType, FixedLenByteArrayType, FloatType, Int32Type,
+    Int64Type,
 };
 use parquet::encodings::decoding::get_decoder;
 use parquet::encodings::rle::RleDecoder;
@@ -95,7 +96,10 @@ fn decoded<T: DataType>(encoding: Encoding, width: usize, body: &[u8], count: us
 fn delta_comes_back<T: Delta + PartialEq + Debug, D: DataType<T = T>>(values: &[T]) {
     let body = body(|out| delta::encode(values, out));
     assert!(body.len() <= delta::size_bound::<T>(values.len()));
-    assert_eq!(decoded::<D>(Encoding::DELTA_BINARY_PACKED, 0, &body, values.len()), values);
+    assert_eq!(
+        decoded::<D>(Encoding::DELTA_BINARY_PACKED, 0, &body, values.len()),
+        values
+    );
 }
 
 fn narrow(values: &[i32]) {
@@ -104,7 +108,10 @@ fn narrow(values: &[i32]) {
     let plain = body(|out| plain::encode_fixed(values, out));
     assert_eq!(decoded::<Int32Type>(Encoding::PLAIN, 0, &plain, count), values);
     let split = body(|out| byte_stream_split::encode(as_bytes(values), 4, out));
-    assert_eq!(decoded::<Int32Type>(Encoding::BYTE_STREAM_SPLIT, 0, &split, count), values);
+    assert_eq!(
+        decoded::<Int32Type>(Encoding::BYTE_STREAM_SPLIT, 0, &split, count),
+        values
+    );
 }
 
 fn wide(values: &[i64]) {
@@ -113,13 +120,25 @@ fn wide(values: &[i64]) {
     let mut found = Vec::new();
     assert_eq!(dictionary.encode(values, &mut found), values.len());
     let entries = decoded::<Int64Type>(Encoding::PLAIN, 0, dictionary.page(), dictionary.len());
-    assert!(found.iter().map(|index| entries[*index as usize]).eq(values.iter().copied()));
+    assert!(
+        found
+            .iter()
+            .map(|index| entries[*index as usize])
+            .eq(values.iter().copied())
+    );
     let range = stats::integers(values).map(|range| (range.min, range.max));
-    assert_eq!(range, values.iter().min().copied().zip(values.iter().max().copied()));
+    assert_eq!(
+        range,
+        values.iter().min().copied().zip(values.iter().max().copied())
+    );
     let mut filter = BloomFilter::new(values.len(), 0.01);
     filter.insert_fixed(values);
     filter.shrink(dictionary.len(), 0.01);
-    assert!(values.iter().all(|value| filter.may_hold_hash(hash_fixed(*value))));
+    assert!(
+        values
+            .iter()
+            .all(|value| filter.may_hold_hash(hash_fixed(*value)))
+    );
 }
 
 fn floats(values: &[f64]) {
@@ -130,7 +149,10 @@ fn floats(values: &[f64]) {
     let mut dictionary = NumberDictionary::new(Limits::default());
     let mut found = Vec::new();
     assert_eq!(dictionary.encode(values, &mut found), values.len());
-    let looked_up: Vec<f64> = found.iter().map(|index| dictionary.entries()[*index as usize]).collect();
+    let looked_up: Vec<f64> = found
+        .iter()
+        .map(|index| dictionary.entries()[*index as usize])
+        .collect();
     assert_eq!(bits(&looked_up), bits(values), "NaNs and zeros keep their bits");
     match stats::floats(values) {
         Some(range) => {
@@ -155,15 +177,26 @@ fn byte_arrays(values: &[Vec<u8>], limit: usize) {
         data.extend_from_slice(value);
         offsets.push(i32::try_from(data.len()).unwrap());
     }
-    let source = Offsets { offsets: &offsets, data: &data };
+    let source = Offsets {
+        offsets: &offsets,
+        data: &data,
+    };
     let (count, total) = (values.len(), data.len() - 7);
     let expected: Vec<ByteArray> = values.iter().cloned().map(ByteArray::from).collect();
     let comes_back = |encoding, body: &[u8]| {
-        assert_eq!(decoded::<ByteArrayType>(encoding, 0, body, count), expected, "{encoding}");
+        assert_eq!(
+            decoded::<ByteArrayType>(encoding, 0, body, count),
+            expected,
+            "{encoding}"
+        );
     };
-    comes_back(Encoding::PLAIN, &body(|out| plain::encode_byte_arrays(&source, out)));
+    comes_back(
+        Encoding::PLAIN,
+        &body(|out| plain::encode_byte_arrays(&source, out)),
+    );
     let lengths = body(|out| delta_bytes::encode_delta_length(&source, &mut LengthScratch::default(), out));
-    let shared = body(|out| delta_bytes::encode_delta_byte_array(&source, &mut LengthScratch::default(), out));
+    let shared =
+        body(|out| delta_bytes::encode_delta_byte_array(&source, &mut LengthScratch::default(), out));
     assert!(lengths.len().max(shared.len()) <= delta_bytes::size_bound(count, total));
     comes_back(Encoding::DELTA_LENGTH_BYTE_ARRAY, &lengths);
     comes_back(Encoding::DELTA_BYTE_ARRAY, &shared);
@@ -174,18 +207,29 @@ fn byte_arrays(values: &[Vec<u8>], limit: usize) {
 /// As far as the dictionary takes the values, which a small limit ends early.
 fn dictionary_of_byte_arrays(source: &Offsets<'_, i32>, expected: &[ByteArray]) {
     for bytes in [usize::MAX, 64] {
-        let mut dictionary = ByteDictionary::new(Limits { entries: usize::MAX, bytes });
+        let mut dictionary = ByteDictionary::new(Limits {
+            entries: usize::MAX,
+            bytes,
+        });
         let mut found = Vec::new();
         let taken = dictionary.encode(source, &mut found);
         assert!(taken == expected.len() || bytes == 64);
         let entries = decoded::<ByteArrayType>(Encoding::PLAIN, 0, dictionary.page(), dictionary.len());
-        assert!(found[..taken].iter().map(|index| &entries[*index as usize]).eq(&expected[..taken]));
+        assert!(
+            found[..taken]
+                .iter()
+                .map(|index| &entries[*index as usize])
+                .eq(&expected[..taken])
+        );
     }
 }
 
 fn bounds_hold(values: &[Vec<u8>], source: &Offsets<'_, i32>, limit: usize) {
     let range = stats::byte_arrays(source).map(|range| (range.min.to_vec(), range.max.to_vec()));
-    assert_eq!(range, values.iter().min().cloned().zip(values.iter().max().cloned()));
+    assert_eq!(
+        range,
+        values.iter().min().cloned().zip(values.iter().max().cloned())
+    );
     let mut filter = BloomFilter::new(values.len(), 0.01);
     filter.insert_byte_arrays(source);
     for value in values {
@@ -193,7 +237,9 @@ fn bounds_hold(values: &[Vec<u8>], source: &Offsets<'_, i32>, limit: usize) {
         for content in [stats::Content::Utf8, stats::Content::Binary] {
             let is_text = content == stats::Content::Utf8 && std::str::from_utf8(value).is_ok();
             let low = stats::lower_bound(value, limit, content);
-            assert!(*low.bytes <= **value && low.bytes.len() <= limit && low.exact == (*low.bytes == **value));
+            assert!(
+                *low.bytes <= **value && low.bytes.len() <= limit && low.exact == (*low.bytes == **value)
+            );
             assert!(!is_text || std::str::from_utf8(&low.bytes).is_ok());
             if let Some(high) = stats::upper_bound(value, limit, content) {
                 assert!(*high.bytes >= **value && high.bytes.len() <= limit);
@@ -209,8 +255,14 @@ fn fixed_size(width: usize, bytes: &[u8]) {
     let data = &bytes[..count * width];
     let values = FixedSize { data, width, count };
     let bodies = [
-        (Encoding::PLAIN, body(|out| plain::encode_fixed_size(&values, out))),
-        (Encoding::BYTE_STREAM_SPLIT, body(|out| byte_stream_split::encode(data, width, out))),
+        (
+            Encoding::PLAIN,
+            body(|out| plain::encode_fixed_size(&values, out)),
+        ),
+        (
+            Encoding::BYTE_STREAM_SPLIT,
+            body(|out| byte_stream_split::encode(data, width, out)),
+        ),
         (
             Encoding::DELTA_BYTE_ARRAY,
             body(|out| delta_bytes::encode_delta_byte_array(&values, &mut LengthScratch::default(), out)),
@@ -218,11 +270,15 @@ fn fixed_size(width: usize, bytes: &[u8]) {
     ];
     for (encoding, body) in bodies {
         let back = decoded::<FixedLenByteArrayType>(encoding, width, &body, count);
-        assert!(back.iter().map(|value| value.data()).eq(data.chunks_exact(width)), "{encoding}");
+        assert!(
+            back.iter().map(|value| value.data()).eq(data.chunks_exact(width)),
+            "{encoding}"
+        );
     }
     if let Some(range) = stats::big_endian_decimals(&values) {
         let in_order = |left, right| stats::compare_decimals(left, right).is_le();
-        let is_within = |row| in_order(range.min, values.value(row)) && in_order(values.value(row), range.max);
+        let is_within =
+            |row| in_order(range.min, values.value(row)) && in_order(values.value(row), range.max);
         assert!((0..count).all(is_within));
     }
 }
@@ -239,12 +295,22 @@ fn bits_and_validity(bits: &[bool], offset: usize) {
     let numbers: Vec<i64> = (0..).take(bits.len()).collect();
     let mut dense = Vec::new();
     compact(&numbers, &bitmap, &mut dense);
-    assert!(dense.iter().eq(numbers.iter().zip(bits).filter(|(_, bit)| **bit).map(|(number, _)| number)));
+    assert!(
+        dense.iter().eq(numbers
+            .iter()
+            .zip(bits)
+            .filter(|(_, bit)| **bit)
+            .map(|(number, _)| number))
+    );
     if !bits.is_empty() {
         let runs = body(|out| plain::encode_bools_rle(&bitmap, out));
         assert_eq!(decoded::<BoolType>(Encoding::RLE, 0, &runs, bits.len()), bits);
         let levels = body(|out| encode_validity(&bitmap, LevelForm::V2, out));
-        assert!(runs_of(&levels, 1, bits.len()).into_iter().eq(bits.iter().map(|bit| u32::from(*bit))));
+        assert!(
+            runs_of(&levels, 1, bits.len())
+                .into_iter()
+                .eq(bits.iter().map(|bit| u32::from(*bit)))
+        );
     }
 }
 
@@ -259,7 +325,10 @@ fn indices(width: u8, values: &[u32]) {
 }
 
 fn levels(most: u32, values: &[u8]) {
-    let values: Vec<u16> = values.iter().map(|value| u16::from(*value).min(most as u16)).collect();
+    let values: Vec<u16> = values
+        .iter()
+        .map(|value| u16::from(*value).min(most as u16))
+        .collect();
     let runs = body(|out| encode_levels(&values, most, LevelForm::V2, out));
     if !values.is_empty() && most > 0 {
         let expected: Vec<u32> = values.iter().map(|value| u32::from(*value)).collect();

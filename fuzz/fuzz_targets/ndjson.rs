@@ -112,10 +112,15 @@ fn every_type() -> Schema {
         DataType::Decimal256(60, 10),
         DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8)),
         DataType::FixedSizeList(Arc::new(Field::new("element", DataType::Int64, true)), 2),
-        DataType::Map(Arc::new(Field::new("entries", DataType::Struct(entry), false)), false),
+        DataType::Map(
+            Arc::new(Field::new("entries", DataType::Struct(entry), false)),
+            false,
+        ),
     ];
     let names = 'a'..='z';
-    let fields = names.zip(types).map(|(name, data_type)| Field::new(name, data_type, true));
+    let fields = names
+        .zip(types)
+        .map(|(name, data_type)| Field::new(name, data_type, true));
     Schema::new(fields.collect::<Vec<_>>())
 }
 
@@ -167,7 +172,10 @@ fn is_equal(column: &ArrayRef, row: usize, value: &Value) -> bool {
             let items = column.as_list::<i32>().value(row);
             value.as_array().is_some_and(|values| {
                 values.len() == items.len()
-                    && values.iter().enumerate().all(|(item, value)| is_equal(&items, item, value))
+                    && values
+                        .iter()
+                        .enumerate()
+                        .all(|(item, value)| is_equal(&items, item, value))
             })
         }
         DataType::Struct(fields) => value.as_object().is_some_and(|object| {
@@ -183,7 +191,9 @@ fn is_equal(column: &ArrayRef, row: usize, value: &Value) -> bool {
 /// A whole number may be written with a fraction of zeros or an exponent.
 #[allow(clippy::cast_precision_loss, reason = "the float came from the same digits")]
 fn is_number(found: i64, value: &Value) -> bool {
-    value.as_i64().map_or_else(|| value.as_f64() == Some(found as f64), |wanted| wanted == found)
+    value
+        .as_i64()
+        .map_or_else(|| value.as_f64() == Some(found as f64), |wanted| wanted == found)
 }
 
 /// Where no column asks for a value, a row is what is an object in JSON: no more than what `serde_json` takes when it
@@ -196,7 +206,11 @@ fn reads_what_is_json(text: &[u8]) {
         let is_object = line.trim_ascii_start().first() == Some(&b'{');
         if is_refused {
             let kept = serde_json::from_slice::<Value>(line);
-            assert!(!(is_object && kept.is_ok()), "an object was refused: {:?}", read.refused);
+            assert!(
+                !(is_object && kept.is_ok()),
+                "an object was refused: {:?}",
+                read.refused
+            );
         } else {
             let seen = std::str::from_utf8(line).map(serde_json::from_str::<IgnoredAny>);
             assert!(is_object && matches!(seen, Ok(Ok(_))), "a row is no object");
