@@ -19,13 +19,16 @@ RUST_SOURCES := Cargo.toml Cargo.lock rust-toolchain.toml $(shell find rust -nam
 BENCH_OPTIONS ?=
 DIST ?= dist
 
-.PHONY: help bench test soak check format wheel readme lock setup clean
+.PHONY: help bench targets test soak check format wheel readme lock setup clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 bench: setup ## Measure every Parquet writer, check the output with Spark, write table and figures to runs/
 	$(BIN)/spillway bench --out runs $(BENCH_OPTIONS)
+
+targets: setup ## Measure what the targets are about (under an hour), and say how far each is met
+	$(BIN)/python bench/targets.py measure runs/targets
 
 test: setup ## Run every test, at counts that fit continuous integration
 	cargo test --locked --workspace

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spillway.harness.report import markdown_table
-from spillway.harness.summary import CellSummary, RunSummary, read_run
+from spillway.harness.summary import CellSummary, RunSummary, Setting, read_run
 from spillway.harness.tables import throughput_table
 
 if TYPE_CHECKING:
@@ -32,12 +32,12 @@ def _reference() -> Path:
     return runs[-1]
 
 
-def _limited(run: RunSummary, mode: str) -> tuple[str, int | None]:
-    return next(setting for setting in run.settings() if setting[0] == mode)
+def _limited(run: RunSummary, mode: str) -> Setting:
+    return next(setting for setting in run.settings if setting.mode == mode)
 
 
 def _throughput(run: RunSummary) -> str:
-    return markdown_table(throughput_table(run, *_limited(run, "batches")))
+    return markdown_table(throughput_table(run, _limited(run, "batches")))
 
 
 def _picture(run: RunSummary) -> str:
@@ -47,13 +47,14 @@ def _picture(run: RunSummary) -> str:
 
 
 def _headline(run: RunSummary) -> str:
-    cells = run.of(*_limited(run, "batches"))
+    cells = run.of(_limited(run, "batches"))
     most = max(each.cell.rows for each in cells)
     largest = {each.cell.backend: each for each in cells if each.cell.rows == most and each.good}
-    native = largest.pop(_NATIVE)
-    fastest = max(largest.values(), key=_speed)
-    smallest = min(largest.values(), key=_bytes)
-    whole = [each for each in largest.values() if _row_groups(each) == _row_groups(native)]
+    native = largest[_NATIVE]
+    peers = [each for name, each in largest.items() if not name.startswith(_NATIVE)]
+    fastest = max(peers, key=_speed)
+    smallest = min(peers, key=_bytes)
+    whole = [each for each in peers if _row_groups(each) == _row_groups(native)]
     if not whole:
         sys.exit(f"docs/render.py: no peer of run {run.run_id} has the native writer's row groups")
     leanest = min(whole, key=_growth)

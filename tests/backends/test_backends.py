@@ -24,6 +24,7 @@ BUILT_IN = (
     "polars",
     "duckdb",
     "arro3",
+    "arro3-tuned",
 )
 FROM_ROWS = ("native-rows", "pyarrow-rows", "polars-rows")
 FROM_LINES = ("native-ndjson", "pyarrow-ndjson", "polars-ndjson", "duckdb-ndjson")
@@ -54,13 +55,13 @@ def write(name, path, batches, mode="batches", **changes):
 
 
 def test_all_built_in_backends_are_named_and_present():
-    everything = BUILT_IN + FROM_ROWS + FROM_LINES
+    everything = ("native", "native-16mb", *BUILT_IN[1:], *FROM_ROWS, *FROM_LINES)
     assert backends.names()[: len(everything)] == everything
     assert [backends.missing(name) for name in everything] == [None] * len(everything)
 
 
 def test_a_mode_has_the_backends_that_take_its_data():
-    assert backends.with_modes(["table"]) == BUILT_IN
+    assert backends.with_modes(["table"]) == ("native", "native-16mb", *BUILT_IN[1:])
     assert backends.with_modes(["rows-json"]) == FROM_ROWS
     assert backends.with_modes(["rows", "ndjson"]) == FROM_ROWS + FROM_LINES
     for name in BUILT_IN + FROM_ROWS + FROM_LINES:
@@ -232,12 +233,30 @@ def test_the_tuned_encodings_follow_the_values_not_the_names():
     assert chosen.dictionary == ["c", "e", "f", "g", "h.x", "h.y.list.element"]
 
 
-def test_the_tuned_encodings_are_in_the_file(tmp_path):
+@pytest.mark.parametrize("dataset", ["file", "logs"])
+@pytest.mark.parametrize("name", ["pyarrow-streaming-tuned", "arro3-tuned"])
+def test_the_tuned_encodings_are_in_the_file(tmp_path, name, dataset):
     batches = list(datasets.batches("logs", 1, ROWS))
-    path = write("pyarrow-streaming-tuned", tmp_path / "file.parquet", batches)
+    chosen = choose_encodings(pa.Table.from_batches(batches[:1]), dataset)
+    path = write(name, tmp_path / "file.parquet", batches, dataset=dataset)
     group = pq.read_metadata(path).row_group(0)
-    used = {encoding for index in range(group.num_columns) for encoding in group.column(index).encodings}
-    assert {"DELTA_BINARY_PACKED", "DELTA_LENGTH_BYTE_ARRAY", "RLE_DICTIONARY"} <= used
+    chunks = {group.column(index).path_in_schema: group.column(index) for index in range(group.num_columns)}
+    assert {"DELTA_BINARY_PACKED", "DELTA_LENGTH_BYTE_ARRAY"} <= set(chosen.encodings.values())
+    for column, encoding in chosen.encodings.items():
+        assert encoding in chunks[column].encodings
+        assert not chunks[column].has_dictionary_page
+    assert chunks["level"].has_dictionary_page
+
+
+@pytest.mark.parametrize("dataset", ["logs", "logs-nested", "lineitem"])
+def test_what_is_tuned_by_hand_names_columns_that_there_are(dataset, tmp_path):
+    schema = datasets.prepare(dataset, rows=100, cache=tmp_path).schema
+    chosen = choose_encodings(schema.empty_table(), dataset)
+    assert set(chosen.encodings) <= set(schema.names)
+    flat = [
+        name for name, kind in zip(schema.names, schema.types, strict=True) if not pa.types.is_nested(kind)
+    ]
+    assert set(flat) <= set(chosen.encodings) | set(chosen.dictionary)
 
 
 def test_an_error_of_the_library_reaches_the_writer_and_stays():

@@ -72,6 +72,7 @@ def test_a_run_leaves_its_files_and_no_output(run):
     }
     assert {path.stem for path in (folder / "figures").iterdir()} == {
         "throughput-batches-2276MB",
+        "row-time-batches-2276MB",
         "peak-rss-batches-2276MB",
         "rss-over-time-batches-2276MB",
         "rss-over-time-table-2276MB",
@@ -165,6 +166,34 @@ def test_a_users_own_file_is_measured(runs, tmp_path):
     assert "5,000 rows" in result.output
 
 
+def test_datasets_codecs_and_cores_are_cells_of_one_run(runs):
+    arguments = ["--dataset", "wide:10,wide:20", "--codec", "zstd,snappy", "--cores", "1,2", "--rows", "2000"]
+    quick = [
+        "--backend",
+        "native",
+        "--mode",
+        "batches",
+        "--samples",
+        "1",
+        "--no-trace",
+        "--validate",
+        "pyarrow",
+    ]
+    out = runs / "dimensions"
+    result = CliRunner().invoke(app, [*arguments, *quick, "--memory", "none", "--out", str(out)])
+    assert result.exit_code == 0, result.output
+    (folder,) = out.iterdir()
+    taken = samples.read_lines(folder / samples.SAMPLES)
+    assert len(taken) == 8
+    for sample in taken:
+        cell = sample["cell"]
+        assert sample["affinity_cores"] == cell["threads"]
+        assert len(sample["output"]["encodings"]) == {"wide:10": 10, "wide:20": 20}[cell["dataset"]]
+    figures = {path.stem for path in (folder / "figures").iterdir()}
+    assert {"columns-batches", "rss-over-time-batches-wide10-snappy-2cores"} <= figures
+    assert "wide:20, record batches one at a time, snappy, 2 cores" in " ".join(result.output.split())
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -179,6 +208,9 @@ def test_a_users_own_file_is_measured(runs, tmp_path):
         (["--out", IN_MEMORY], "choose a folder on a disk"),
         (["--out", "/proc/version/runs"], "choose a folder that can be written"),
         (["--input", "absent.parquet"], "absent.parquet"),
+        (["--dataset", "lgos"], "logs, logs-nested, lineitem, wide:N"),
+        (["--dataset", "wide:0"], "1 to 10,000 columns"),
+        (["--cores", "two"], "give whole numbers"),
         (["--mode", "stream"], "batches, table, rows, rows-json, ndjson"),
     ],
 )

@@ -90,7 +90,7 @@ def taker(prepared: datasets.PreparedInput, disk_folder: Path) -> SampleTaker:
     return SampleTaker(
         run_id="test",
         seed=1,
-        input=prepared.path,
+        inputs={"logs": prepared.path},
         files=OutputFiles(disk_folder / "outputs"),
         limiter=Unlimited(),
         cores=choose_cores(1),

@@ -36,6 +36,25 @@ def test_every_limit_is_a_cell_of_its_own():
     ]
 
 
+def test_datasets_codecs_and_cores_are_dimensions():
+    options = Options(
+        backends=("native",),
+        rows=(10,),
+        modes=("batches",),
+        datasets=("logs", "wide:10"),
+        codecs=("zstd", "snappy", "gzip"),
+        threads=(1, 2),
+    )
+    cells = plan_cells(options)
+    assert {(cell.dataset, cell.codec, cell.level, cell.threads) for cell in cells} == {
+        (dataset, codec, level, threads)
+        for dataset in ("logs", "wide:10")
+        for codec, level in (("zstd", 1), ("snappy", None), ("gzip", 6))
+        for threads in (1, 2)
+    }
+    assert len(cells) == 12
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -45,9 +64,12 @@ def test_every_limit_is_a_cell_of_its_own():
         ({"rows": ()}, "--rows"),
         ({"samples": 0}, "--samples"),
         ({"chunk_rows": -1}, "--chunk-rows"),
-        ({"codec": "lzo"}, "zstd, gzip"),
-        ({"codec": "snappy", "level": 1}, "leave --level out"),
-        ({"codec": "zstd", "level": 23}, "1 to 22"),
+        ({"codecs": ("zstd", "lzo")}, "zstd, gzip"),
+        ({"codecs": ()}, "--codec"),
+        ({"codecs": ("snappy",), "level": 1}, "leave --level out"),
+        ({"codecs": ("zstd",), "level": 23}, "1 to 22"),
+        ({"datasets": ()}, "--dataset"),
+        ({"threads": (1, 0)}, "--cores"),
         ({"modes": ("stream",)}, "batches, table"),
         ({"timeout": 0}, "--timeout"),
     ],
@@ -59,7 +81,7 @@ def test_an_option_that_cannot_be_says_what_can(change, words):
 
 @pytest.mark.parametrize(("codec", "level"), [("zstd", 1), ("gzip", 6), ("brotli", 1), ("snappy", None)])
 def test_a_codec_with_levels_always_gets_one(codec, level):
-    cells = plan_cells(Options(backends=BACKENDS, codec=codec))
+    cells = plan_cells(Options(backends=BACKENDS, codecs=(codec,)))
     assert {cell.level for cell in cells} == {level}
 
 

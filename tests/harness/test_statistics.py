@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spillway.harness.statistics import estimate, exact_value
+from spillway.harness.statistics import estimate, exact_value, paired_ratio
 
 samples = st.lists(st.floats(min_value=1e-6, max_value=1e9), min_size=1, max_size=60)
 
@@ -69,6 +69,18 @@ def test_one_sample_has_no_interval():
 def test_no_sample_is_an_error():
     with pytest.raises(ValueError, match="no samples"):
         estimate([])
+
+
+def test_a_ratio_is_taken_within_each_block():
+    drift = {block: 1.5**block for block in range(9)}
+    found = paired_ratio({block: 3 * value for block, value in drift.items()}, drift)
+    assert (found.median, found.low, found.high, found.n) == (3, 3, 3, 9)
+
+
+def test_blocks_that_one_of_two_lacks_are_left_out():
+    assert paired_ratio({0: 2.0, 1: 8.0}, {1: 4.0, 2: 1.0}).median == 2
+    with pytest.raises(ValueError, match="no samples"):
+        paired_ratio({0: 1.0}, {1: 1.0})
 
 
 def test_an_exact_metric_that_varies_says_so():

@@ -73,6 +73,15 @@ ENGINES: dict[str, Engine] = {
 }
 
 
+WAYS = {
+    "pyarrow": ("pyarrow", "pyarrow-pre-buffered", "pyarrow-batches", "pyarrow-dataset"),
+    "polars": ("polars", "polars-lazy"),
+    "duckdb": ("duckdb",),
+    "arro3": ("arro3",),
+}
+"""The ways in which each library reads: one of each is enough for one of many tables."""
+
+
 def answer(request: dict[str, str]) -> str | None:
     """Runs one request; returns what went wrong."""
     try:

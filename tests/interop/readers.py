@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -127,10 +127,16 @@ class Checker:
 
     process: EngineProcess
     folder: Path
-    engines: tuple[str, ...] = tuple(engines.ENGINES)
 
-    def check(self, table: pa.Table, write: Write, *, microseconds: bool = False) -> Path:
-        """Writes `table`, has every engine read it, and returns the file.
+    def check(
+        self,
+        table: pa.Table,
+        write: Write,
+        *,
+        microseconds: bool = False,
+        engines: Sequence[str] = tuple(engines.ENGINES),
+    ) -> Path:
+        """Writes `table`, has the engines read it, and returns the file.
 
         Raises:
             AssertionError: An engine that reads pyarrow's file of a column does not read this one right.
@@ -138,7 +144,7 @@ class Checker:
         path = self.folder / "written.parquet"
         write(table, path)
         truth = Truth.of(table, microseconds=microseconds)
-        for engine in self.engines:
+        for engine in engines:
             problem = truth.problem(self.process, engine, path)
             if problem is not None:
                 self._excuse(engine, problem, table, truth, write)

@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from .fill import Look, fill
+from .fill import Look, fill, is_bytes, is_text
+from .normal import decoded_type
 
 _UNITS = ("s", "ms", "us", "ns")
 _ZONES = (None, "UTC", "Europe/Warsaw", "+05:30")
@@ -207,23 +208,75 @@ def cuts(rows: int) -> st.SearchStrategy[list[int]]:
     return st.lists(st.integers(0, rows), max_size=8).map(sorted)
 
 
+_LEVELS = {"zstd": (1, 3, 9), "gzip": (1, 6), "brotli": (0, 5), "snappy": (), "lz4": (), "uncompressed": ()}
+
+
+def suiting_encodings(data_type: pa.DataType, *, split: bool = True) -> tuple[str, ...]:
+    """The encodings that a flat column may be given and every engine reads; `split` for BYTE_STREAM_SPLIT."""
+    types, data_type = pa.types, decoded_type(data_type)
+    if types.is_null(data_type) or types.is_nested(data_type):
+        return ()
+    if types.is_boolean(data_type):
+        return ("plain", "rle")
+    both = ("plain", "dictionary")
+    if is_text(data_type) or is_bytes(data_type):
+        return (*both, "delta_length_byte_array", "delta_byte_array")
+    streams = ("byte_stream_split",) if split else ()
+    if types.is_integer(data_type) or types.is_temporal(data_type):
+        return (*both, "delta_binary_packed", *streams)
+    return (*both, *streams) if types.is_float32(data_type) or types.is_float64(data_type) else both
+
+
 @st.composite
-def options(draw: st.DrawFn, schema: pa.Schema) -> dict[str, Any]:
-    """Keyword arguments of the writer, with pages and row groups small enough to have many of each."""
+def codecs(draw: st.DrawFn) -> dict[str, Any]:
+    """A codec, and at times a level that it has."""
+    codec = draw(st.sampled_from(tuple(_LEVELS)))
+    level = draw(st.sampled_from((None, *_LEVELS[codec])))
+    return {"compression": codec} if level is None else {"compression": codec, "compression_level": level}
+
+
+@st.composite
+def encodings(draw: st.DrawFn, schema: pa.Schema, *, split: bool) -> dict[tuple[str, ...], str]:
+    """Encodings for some of the flat columns."""
+    suiting = {(field.name,): suiting_encodings(field.type, split=split) for field in schema}
+    return {
+        path: draw(st.sampled_from(names)) for path, names in suiting.items() if names and draw(st.booleans())
+    }
+
+
+@st.composite
+def options(draw: st.DrawFn, schema: pa.Schema, *, split: bool = True) -> dict[str, Any]:
+    """Keyword arguments of the writer, with pages and row groups small enough to have many of each.
+
+    Every option of the writer is among them. `split` is False for readers without BYTE_STREAM_SPLIT.
+    """
+    choices = option_choices(schema, split=split)
+    drawn = {name: draw(choice) for name, choice in choices.items() if draw(st.booleans())}
+    codec = drawn.pop("codec", {})
+    if drawn.get("compatibility") == "v1":
+        drawn.pop("encoding", None)
+    return drawn | codec
+
+
+def option_choices(schema: pa.Schema, *, split: bool) -> dict[str, st.SearchStrategy[Any]]:
+    """What each option may be; `codec` stands for the compression and its level."""
     flat = [field.name for field in schema if not pa.types.is_nested(field.type)]
     by_column = (
         st.dictionaries(st.sampled_from([(name,) for name in flat]), st.booleans()) if flat else st.just({})
     )
-    choices: dict[str, st.SearchStrategy[Any]] = {
-        "compression": st.sampled_from(("zstd", "snappy", "lz4", "gzip", "brotli", "uncompressed")),
+    return {
+        "codec": codecs(),
         "row_group_rows": st.one_of(st.integers(1, 9), st.integers(10, 500)),
         "row_group_bytes": st.sampled_from((1, 1000, 20_000)),
         "page_bytes": st.sampled_from((1, 8, 64, 500, 4096)),
+        "threads": st.integers(1, 3),
         "dictionary": st.one_of(st.booleans(), by_column),
+        "encoding": encodings(schema, split=split),
         "compatibility": st.just("v1"),
         "timestamps": st.just("us"),
         "memory_limit": st.sampled_from(("2MB", "16MB")),
         "page_checksums": st.just(value=True),
         "bloom_filter": st.just(value=True),
+        "durable": st.just(True),  # noqa: FBT003 - a strategy's value
+        "metadata": st.dictionaries(st.sampled_from(("origin", "żółć")), st.text(max_size=5)),
     }
-    return {name: draw(choice) for name, choice in choices.items() if draw(st.booleans())}

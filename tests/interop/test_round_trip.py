@@ -1,26 +1,30 @@
 from __future__ import annotations
 
+import os
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import spillway
+
 from . import strategies
+from .engines import WAYS
 from .writing import write
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pyarrow as pa
 
     from .readers import Checker
 
 FEEDS = st.sampled_from(("batches", "tables", "stream"))
 
 
-# Shrinking a failure may take as long again.
-@pytest.mark.timeout(900)
+# Ten thousand tables take some twenty minutes; shrinking a failure may take as long again.
+@pytest.mark.timeout(7200 if os.environ.get("SPILLWAY_SOAK") else 900)
 @given(st.data())
 def test_every_engine_reads_back_what_was_written(checker: Checker, data: st.DataObject) -> None:
     recipe = data.draw(strategies.recipes())
@@ -30,14 +34,25 @@ def test_every_engine_reads_back_what_was_written(checker: Checker, data: st.Dat
     def writing(table: pa.Table, path: Path) -> None:
         write(table, path, cuts=cuts, feed=feed, **fitting(options, table.schema))
 
-    checker.check(recipe.table(), writing, microseconds=options.get("timestamps") == "us")
+    checker.check(
+        recipe.table(),
+        writing,
+        microseconds=options.get("timestamps") == "us",
+        engines=[data.draw(st.sampled_from(ways)) for ways in WAYS.values()],
+    )
+
+
+def test_every_option_of_the_writer_is_drawn() -> None:
+    drawn = set(strategies.option_choices(pa.schema([("c", pa.int64())]), split=True))
+    codec = {"compression", "compression_level"}
+    assert (drawn - {"codec"}) | codec == {field.name for field in fields(spillway.WriterOptions)}
 
 
 def fitting(options: dict[str, Any], schema: pa.Schema) -> dict[str, Any]:
-    """The options without dictionary rules for columns that the schema has not."""
-    rule = options.get("dictionary")
-    if not isinstance(rule, dict):
-        return options
-    return options | {
-        "dictionary": {path: wanted for path, wanted in rule.items() if path[0] in schema.names}
+    """The options without rules for columns that the schema has not."""
+    rules = {
+        name: {path: wanted for path, wanted in rule.items() if path[0] in schema.names}
+        for name in ("dictionary", "encoding")
+        if isinstance(rule := options.get(name), dict)
     }
+    return options | rules

@@ -73,9 +73,9 @@ def groups(draw: st.DrawFn) -> list[tuple[strategies.Recipe, dict[str, Any]]]:
         looks = tuple(draw(strategies.looks()) for _ in first.looks)
         parts = tuple(draw(st.lists(st.integers(1, 400), min_size=1, max_size=2)))
         recipe = strategies.Recipe(first.schema, looks, parts, draw(st.integers(0, 2**32 - 1)))
-        options = draw(strategies.options(first.schema))
+        options = draw(strategies.options(first.schema, split=False))
         if options.get("compression") == "brotli":
-            options["compression"] = "zstd"
+            options |= {"compression": "zstd", "compression_level": None}
         group.append((recipe, options))
     return group
 

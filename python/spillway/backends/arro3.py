@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from spillway.backends.protocol import Mode, Settings, Sink
 
-__all__ = ["Arro3"]
+__all__ = ["Arro3", "compression"]
 
 
 class Arro3:
@@ -29,10 +29,18 @@ class Arro3:
         return str(__version__)
 
     def open(self, path: Path, schema: pa.Schema, settings: Settings) -> Sink:
-        codec = {"lz4": "lz4_raw"}.get(settings.codec, settings.codec)
-        compression = codec if settings.level is None else f"{codec}({settings.level})"
-
         def write(reader: pa.RecordBatchReader) -> None:
-            write_parquet(reader, path, compression=compression, max_row_group_size=settings.row_group_rows)
+            write_parquet(
+                reader,
+                path,
+                compression=compression(settings),
+                max_row_group_size=settings.row_group_rows,
+            )
 
         return Handoff(schema, write)
+
+
+def compression(settings: Settings) -> str:
+    """A cell's codec and level, as arrow-rs writes them."""
+    codec = {"lz4": "lz4_raw"}.get(settings.codec, settings.codec)
+    return codec if settings.level is None else f"{codec}({settings.level})"

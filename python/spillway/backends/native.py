@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from spillway import ParquetWriter, __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     import pyarrow as pa
@@ -21,6 +22,7 @@ class Native:
 
     name = "native"
     modes: frozenset[Mode] = frozenset({"batches", "table"})
+    options: Mapping[str, str] = {}
 
     def __init__(self) -> None:
         self._last: _Sink | None = None
@@ -29,7 +31,7 @@ class Native:
         return __version__
 
     def open(self, path: Path, schema: pa.Schema, settings: Settings) -> _Sink:
-        self._last = _Sink(open_writer(path, schema, settings))
+        self._last = _Sink(open_writer(path, schema, settings, **self.options))
         return self._last
 
     def peak_account(self) -> dict[str, int]:
@@ -39,8 +41,8 @@ class Native:
         return {"peak_tracked_bytes": self._last.peak_tracked_bytes}
 
 
-def open_writer(path: Path, schema: pa.Schema, settings: Settings) -> ParquetWriter:
-    """The writer that a cell asks for."""
+def open_writer(path: Path, schema: pa.Schema, settings: Settings, **options: Any) -> ParquetWriter:
+    """The writer that a cell asks for, with more options that a backend stands for."""
     return ParquetWriter(
         path,
         schema,
@@ -48,6 +50,7 @@ def open_writer(path: Path, schema: pa.Schema, settings: Settings) -> ParquetWri
         compression_level=settings.level,
         row_group_rows=settings.row_group_rows,
         threads=settings.threads,
+        **options,
     )
 
 

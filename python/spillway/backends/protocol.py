@@ -35,12 +35,14 @@ class Settings:
         level: The codec's level, or None where it has none.
         row_group_rows: Most rows of one row group.
         threads: Threads the library may use.
+        dataset: The dataset's name, for backends that are tuned by hand for it.
     """
 
     codec: str
     level: int | None
     row_group_rows: int
     threads: int
+    dataset: str = "file"
 
 
 class Sink(Protocol):

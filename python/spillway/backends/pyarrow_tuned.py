@@ -1,4 +1,4 @@
-"""pyarrow at its best documented settings: full row groups, and encodings chosen from the data."""
+"""pyarrow at its best documented settings: full row groups, encodings that suit the data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["PyarrowStreamingTuned"]
 
 
 class PyarrowStreamingTuned:
-    """Gathers batches into row groups of the cell's size; encodings come from the first row group."""
+    """Gathers batches into row groups of the cell's size, and uses `choose_encodings`."""
 
     name = "pyarrow-streaming-tuned"
     modes: frozenset[Mode] = frozenset({"batches", "table"})
@@ -73,11 +73,12 @@ class _Sink:
         self._writer.write_table(table, row_group_size=self._settings.row_group_rows)
 
     def _open(self, first_row_group: pa.Table) -> pq.ParquetWriter:
-        chosen = choose_encodings(first_row_group)
+        chosen = choose_encodings(first_row_group, self._settings.dataset)
         return pq.ParquetWriter(
             self._path,
             self._schema,
             use_dictionary=chosen.dictionary,  # type: ignore[arg-type]  # the stub lacks the list of columns
             column_encoding=chosen.encodings or None,
+            store_decimal_as_integer=True,
             **compression(self._settings),
         )

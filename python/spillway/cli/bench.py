@@ -31,7 +31,13 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
     rows: Annotated[
         str, typer.Option(help="Row counts, separated by commas.")
     ] = "10000,25000,50000,100000,200000,400000",
-    dataset: Annotated[str, typer.Option(help="Generated rows: logs (52 columns) or logs-nested.")] = "logs",
+    dataset: Annotated[
+        str,
+        typer.Option(
+            help="Generated rows, separated by commas: logs (52 columns), logs-nested, lineitem of TPC-H, or "
+            "wide:N for N columns."
+        ),
+    ] = "logs",
     input: Annotated[  # noqa: A002 - the option's name
         Path | None,
         typer.Option(help="Your own rows instead: a Parquet, Arrow IPC, CSV or NDJSON file."),
@@ -47,7 +53,10 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
         str | None,
         typer.Option(help="Row counts of mode table; beside batches only the largest of --rows by default."),
     ] = None,
-    cores: Annotated[int, typer.Option(help="Cores each process is pinned to, and threads per pool.")] = 1,
+    cores: Annotated[
+        str,
+        typer.Option(help="Cores a process is pinned to, and threads per pool, separated by commas: 1,2."),
+    ] = "1",
     memory: Annotated[
         str,
         typer.Option(help="Limits on the whole process, separated by commas: 2276MB, 512MiB, none."),
@@ -58,8 +67,11 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
     ] = None,
     chunk_rows: Annotated[int, typer.Option(help="Rows per record batch of the input.")] = 10_000,
     row_group_rows: Annotated[int, typer.Option(help="Most rows per row group.")] = 1_048_576,
-    codec: Annotated[str, typer.Option(help="zstd, snappy, lz4, gzip, brotli or uncompressed.")] = "zstd",
-    level: Annotated[int | None, typer.Option(help="The codec's level; 1 for zstd.")] = None,
+    codec: Annotated[
+        str,
+        typer.Option(help="zstd, snappy, lz4, gzip, brotli, uncompressed: one or more, separated by commas."),
+    ] = "zstd",
+    level: Annotated[int | None, typer.Option(help="The codecs' level; 1 for zstd.")] = None,
     samples: Annotated[
         int, typer.Option(help="Processes per cell: 5 for a look, 12 for a quoted figure.")
     ] = 3,
@@ -91,26 +103,27 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
     try:
         limits = _limits(memory)
         modes = tuple(_listed(mode))
+        datasets = ("file",) if input is not None else _datasets(dataset)
         options = Options(
             backends=tuple(_listed(",".join(backend))) if backend else with_modes(modes),
             rows=_whole_numbers("--rows", rows),
             table_rows=None if table_rows is None else _whole_numbers("--table-rows", table_rows),
             modes=modes,  # type: ignore[arg-type]  # checked by Options
-            dataset=dataset if input is None else "file",
+            datasets=datasets,
             chunk_rows=chunk_rows,
             row_group_rows=row_group_rows,
-            codec=codec,
+            codecs=tuple(_listed(codec)),
             level=level,
             memory=limits,
             limit_kind="none" if limits == (None,) else choose_limiter(limit_kind).kind,
-            threads=cores,
+            threads=_whole_numbers("--cores", cores),
             samples=samples,
             seed=seed,
             timeout=timeout,
         )
         finished = measure(
             options,
-            source=dataset if input is None else input,
+            sources={name: input or name for name in datasets},
             out=out,
             engines=_engines(validate),
             trace=trace,
@@ -178,6 +191,18 @@ def _limits(text: str) -> tuple[int | None, ...]:
     if not limits or 0 in limits:
         raise OptionError(f"--memory {text!r} names no limit; write for example 2276MB, or 512MB,1GB,none")
     return tuple(limits)
+
+
+def _datasets(text: str) -> tuple[str, ...]:
+    """Their names, known before anything is made."""
+    from spillway.datasets import is_dataset, names
+    from spillway.errors import OptionError
+
+    for name in _listed(text):
+        if not is_dataset(name):
+            known = ", ".join((*names(), "lineitem", "wide:N"))
+            raise OptionError(f"--dataset {name}: choose from {known}, or name a file with --input")
+    return tuple(_listed(text))
 
 
 def _whole_numbers(option: str, text: str) -> tuple[int, ...]:

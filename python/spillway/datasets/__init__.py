@@ -1,4 +1,4 @@
-"""Rows to write: generated logs, or the user's own file.
+"""Rows to write: generated logs, TPC-H's lineitem, columns by number, or the user's own file.
 
 `chunk` and `batches` make the rows of a named dataset; `prepare` puts rows, generated or from a file, into
 one Arrow IPC file that a measured process can map.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from spillway.errors import MissingExtraError
 
 try:
-    from spillway.datasets.cache import PreparedInput, default_cache, prepare
+    from spillway.datasets.cache import PreparedInput, default_cache, is_dataset, prepare
     from spillway.datasets.columns import Column
     from spillway.datasets.files import FORMATS
     from spillway.datasets.generate import (
@@ -36,6 +36,7 @@ __all__ = [
     "chunk",
     "columns",
     "default_cache",
+    "is_dataset",
     "names",
     "prepare",
     "schema",

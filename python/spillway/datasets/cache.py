@@ -16,12 +16,14 @@ import pyarrow as pa
 
 from spillway.datasets import generate
 from spillway.datasets.files import RowStream, open_rows
+from spillway.datasets.lineitem import LINEITEM, generator_version, open_lineitem
+from spillway.datasets.wide import wide_columns
 from spillway.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["PreparedInput", "default_cache", "prepare"]
+__all__ = ["PreparedInput", "default_cache", "is_dataset", "prepare"]
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ def prepare(  # noqa: PLR0913  # options, by keyword only
 
     Args:
         source: A dataset's name, or the path of a Parquet, Arrow IPC, CSV or NDJSON file.
-        seed: Of a generated dataset; a file's rows are what they are.
+        seed: Of a generated dataset; the rows of a file and of ``lineitem`` are what they are.
         rows: How many rows, from the first; None takes all of a file.
         chunk_rows: Rows of each record batch; the last one may be shorter.
         cache: Folder to keep the file in, made if it is missing; None means `default_cache`.
@@ -106,15 +108,22 @@ class _Origin:
     open: Callable[[], AbstractContextManager[RowStream]]
 
 
+def is_dataset(name: str) -> bool:
+    """Whether rows are made, or fetched, under this name."""
+    return name == LINEITEM or name in generate.names() or wide_columns(name) is not None
+
+
 def _origin(source: str | Path, seed: int, rows: int | None) -> _Origin:
-    if isinstance(source, str) and source in generate.names():
+    if isinstance(source, str) and is_dataset(source):
         if rows is None:
             raise OptionError(f"rows is needed: the dataset {source} has no end")
+        if source == LINEITEM:
+            return _Origin(source, (source, generator_version()), lambda: open_lineitem(rows))
         identity = ("generated", source, generate.GENERATOR_VERSION, seed)
         return _Origin(source, identity, lambda: _generated(source, seed, rows))
     path = Path(source)
     if not path.exists():
-        known = ", ".join(generate.names())
+        known = ", ".join((*generate.names(), LINEITEM, "wide:N"))
         raise FileNotFoundError(errno.ENOENT, f"neither a dataset ({known}) nor a file", str(source))
     status = path.stat()
     identity = ("file", str(path.resolve()), status.st_size, status.st_mtime_ns)

@@ -10,6 +10,7 @@ import pyarrow as pa
 from spillway.datasets.logs import LOGS
 from spillway.datasets.nested import NESTED
 from spillway.datasets.traffic import Traffic
+from spillway.datasets.wide import wide_columns
 from spillway.errors import OptionError
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ _DATASETS: dict[str, tuple[Column, ...]] = {"logs": LOGS, "logs-nested": NESTED}
 
 
 def names() -> tuple[str, ...]:
-    """The names of the generated datasets."""
+    """The names of the generated datasets, but for ``wide:N``."""
     return tuple(_DATASETS)
 
 
@@ -38,9 +39,10 @@ def columns(name: str) -> tuple[Column, ...]:
     Raises:
         OptionError: There is no such dataset.
     """
-    if name not in _DATASETS:
-        raise OptionError(f"there is no dataset {name!r}; there are: {', '.join(names())}")
-    return _DATASETS[name]
+    found = _DATASETS.get(name) or wide_columns(name)
+    if found is None:
+        raise OptionError(f"there is no dataset {name!r}; there are: {', '.join(names())}, wide:N")
+    return found
 
 
 @cache
@@ -60,7 +62,7 @@ def chunk(name: str, seed: int, index: int) -> pa.RecordBatch:
     do not depend on how many follow.
 
     Args:
-        name: One of `names`.
+        name: One of `names`, or ``wide:N`` for N columns.
         seed: Any integer; another seed gives other rows of the same kind.
         index: The number of the chunk, from 0.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spillway.errors import MissingExtraError
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
     from spillway.harness.statistics import Estimate
-    from spillway.harness.summary import CellSummary, RunSummary
+    from spillway.harness.summary import CellSummary, RunSummary, Setting
 
 __all__ = ["FOLDER", "Figure", "draw_figures"]
 
@@ -44,58 +44,124 @@ def draw_figures(run: RunSummary) -> list[Figure]:
     (run.folder / FOLDER).mkdir(exist_ok=True)
     styles = _styles(run)
     figures = []
-    for mode, memory in run.settings():
-        cells = [each for each in run.of(mode, memory) if each.good]
+    for setting in run.settings:
+        cells = [each for each in run.of(setting) if each.good]
         if not cells:
             continue
-        place = f"{mode}" if memory is None else f"{mode}-{memory // 10**6}MB"
-        words = f"{mode}, {'no limit' if memory is None else f'{memory / 1e6:,.0f} MB'}"
+        place, words = _place(run, setting), _words(run, setting)
         if len({each.cell.rows for each in cells}) > 1:
             figures += [
-                _by_rows(run, cells, styles, f"throughput-{place}", f"Throughput by rows ({words})", _SPEED),
-                _by_rows(
-                    run, cells, styles, f"peak-rss-{place}", f"Peak RSS growth by rows ({words})", _GROWTH
-                ),
+                _by_size(run, cells, styles, f"{name}-{place}", f"{title} by rows ({words})", metric, _ROWS)
+                for name, title, metric in _BY_ROWS
             ]
         figures.append(_rss_over_time(run, cells, styles, f"rss-over-time-{place}", words))
+    figures += _by_columns(run, styles)
     figures += _allocation_curves(run, styles)
     return figures
 
 
-_Metric = tuple[str, float, "Callable[[CellSummary], Estimate | None]"]
-_SPEED: _Metric = ("thousand rows per second", 1e3, lambda each: each.rows_per_second)
-_GROWTH: _Metric = ("MB over the baseline", 1e6, lambda each: each.growth)
+def _varying(run: RunSummary, setting: Setting) -> list[str]:
+    """What tells a setting from others of the run, beside mode and limit."""
+    parts = {
+        "dataset": setting.dataset,
+        "codec": setting.codec,
+        "threads": f"{setting.threads} core{'s' if setting.threads > 1 else ''}",
+    }
+    return [text for name, text in parts.items() if len({getattr(each, name) for each in run.settings}) > 1]
 
 
-def _by_rows(  # noqa: PLR0913, PLR0917 - what one figure is made of
+def _place(run: RunSummary, setting: Setting) -> str:
+    memory = setting.memory_bytes
+    limit = [] if memory is None else [f"{memory // 10**6}MB"]
+    parts = [setting.mode, *_varying(run, setting), *limit]
+    return "-".join(part.replace(":", "").replace(" ", "") for part in parts)
+
+
+def _words(run: RunSummary, setting: Setting) -> str:
+    memory = setting.memory_bytes
+    limit = "no limit" if memory is None else f"{memory / 1e6:,.0f} MB"
+    return ", ".join([setting.mode, *_varying(run, setting), limit])
+
+
+class _Metric(NamedTuple):
+    unit: str
+    scale: float
+    of: Callable[[CellSummary], Estimate | None]
+
+
+class _Size(NamedTuple):
+    name: str
+    of: Callable[[CellSummary], int]
+
+
+_SPEED = _Metric("thousand rows per second", 1e3, lambda each: each.rows_per_second)
+_GROWTH = _Metric("MB over the baseline", 1e6, lambda each: each.growth)
+_ROW_TIME = _Metric("microseconds per row", 1e-6, lambda each: each.seconds_per_row)
+_ROWS = _Size("rows", lambda each: each.cell.rows)
+_BY_ROWS = (
+    ("throughput", "Throughput", _SPEED),
+    ("row-time", "Time per row", _ROW_TIME),
+    ("peak-rss", "Peak RSS growth", _GROWTH),
+)
+
+
+def _by_columns(run: RunSummary, styles: dict[str, dict[str, Any]]) -> list[Figure]:
+    """Time per row over the datasets that differ in the number of columns alone, ``wide:N``."""
+    columns = {
+        data["dataset"]: data["columns"]
+        for data in run.environment.get("inputs", ())
+        if data["dataset"].startswith("wide:")
+    }
+    figures = []
+    size = _Size("columns", lambda each: int(columns[each.cell.dataset]))
+    for mode in dict.fromkeys(setting.mode for setting in run.settings):
+        cells = [
+            each
+            for each in run.cells
+            if each.cell.mode == mode and each.good and each.cell.dataset in columns
+        ]
+        most = max((each.cell.rows for each in cells), default=0)
+        cells = [each for each in cells if each.cell.rows == most]
+        if len({size.of(each) for each in cells}) > 1:
+            title = f"Time per row by columns at {most:,} rows ({mode})"
+            figures.append(_by_size(run, cells, styles, f"columns-{mode}", title, _ROW_TIME, size))
+    return figures
+
+
+def _by_size(  # noqa: PLR0913, PLR0917 - what one figure is made of
     run: RunSummary,
     cells: Sequence[CellSummary],
     styles: dict[str, dict[str, Any]],
     name: str,
     title: str,
     metric: _Metric,
+    size: _Size,
 ) -> Figure:
-    unit, scale, estimate_of = metric
     canvas, axes = _canvas()
     for backend in dict.fromkeys(each.cell.backend for each in cells):
         points = [
-            (each.cell.rows, found)
+            (size.of(each), found)
             for each in cells
-            if each.cell.backend == backend and (found := estimate_of(each)) is not None
+            if each.cell.backend == backend and (found := metric.of(each)) is not None
         ]
-        rows = [count for count, _ in points]
-        middle = [found.median / scale for _, found in points]
-        below = [(found.median - found.low) / scale for _, found in points]
-        above = [(found.high - found.median) / scale for _, found in points]
-        axes.errorbar(rows, middle, yerr=[below, above], capsize=3, label=backend, **styles[backend])
+        sizes = [count for count, _ in points]
+        middle = [found.median / metric.scale for _, found in points]
+        below = [(found.median - found.low) / metric.scale for _, found in points]
+        above = [(found.high - found.median) / metric.scale for _, found in points]
+        axes.errorbar(sizes, middle, yerr=[below, above], capsize=3, label=backend, **styles[backend])
     axes.set_xscale("log")
-    counts = sorted({each.cell.rows for each in cells})
-    axes.set_xticks(counts, [f"{count / 1e3:g}K" for count in counts])
+    counts = sorted({size.of(each) for each in cells})
+    axes.set_xticks(counts, [_short(count) for count in counts])
     axes.minorticks_off()
-    axes.set_xlabel("rows")
-    axes.set_ylabel(unit)
+    axes.set_xlabel(size.name)
+    axes.set_ylabel(metric.unit)
     axes.set_ylim(bottom=0)
     return _save(run, canvas, axes, name, title)
+
+
+def _short(count: int) -> str:
+    thousand = 1000
+    return f"{count:g}" if count < thousand else f"{count / 1e3:g}K" if count < 10**6 else f"{count / 1e6:g}M"
 
 
 def _rss_over_time(

@@ -73,14 +73,14 @@ class Options:
     rows: tuple[int, ...] = DEFAULT_ROWS
     table_rows: tuple[int, ...] | None = None
     modes: tuple[Mode, ...] = DEFAULT_MODES
-    dataset: str = "logs"
+    datasets: tuple[str, ...] = ("logs",)
     chunk_rows: int = 10_000
     row_group_rows: int = 1_048_576
-    codec: str = "zstd"
+    codecs: tuple[str, ...] = ("zstd",)
     level: int | None = None
     memory: tuple[int | None, ...] = (None,)
     limit_kind: str = "none"
-    threads: int = 1
+    threads: tuple[int, ...] = (1,)
     samples: int = 3
     seed: int = 1
     timeout: float = 300.0
@@ -91,6 +91,7 @@ class Options:
             ("--table-rows", self.table_rows or (1,)),
             ("--chunk-rows", (self.chunk_rows,)),
             ("--row-group-rows", (self.row_group_rows,)),
+            ("--cores", self.threads),
             ("--samples", (self.samples,)),
         ):
             if not values or min(values) < 1:
@@ -101,7 +102,11 @@ class Options:
         _check_backends(self.backends)
         if self.timeout <= 0:
             raise OptionError(f"--timeout takes seconds above 0, not {self.timeout:g}")
-        resolve_level(self.codec, self.level)
+        for option, names in (("--dataset", self.datasets), ("--codec", self.codecs)):
+            if not names:
+                raise OptionError(f"{option} names nothing to measure")
+        for codec in self.codecs:
+            resolve_level(codec, self.level)
 
     def rows_of(self, mode: Mode) -> tuple[int, ...]:
         """The row counts this mode is measured at."""
@@ -119,22 +124,23 @@ class Options:
 
 def plan_cells(options: Options) -> list[Cell]:
     """All cells of a run, in a fixed order."""
-    level = resolve_level(options.codec, options.level)
     return [
         Cell(
             backend=backend,
             mode=mode,
-            dataset=options.dataset,
+            dataset=dataset,
             rows=rows,
             chunk_rows=options.chunk_rows,
             row_group_rows=options.row_group_rows,
-            codec=options.codec,
-            level=level,
+            codec=codec,
+            level=resolve_level(codec, options.level),
             memory_bytes=memory,
             limit_kind="none" if memory is None else options.limit_kind,
-            threads=options.threads,
+            threads=threads,
         )
-        for mode, memory in itertools.product(options.modes, options.memory)
+        for dataset, codec, threads, mode, memory in itertools.product(
+            options.datasets, options.codecs, options.threads, options.modes, options.memory
+        )
         for rows in options.rows_of(mode)
         for backend in options.backends
     ]

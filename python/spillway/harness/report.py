@@ -22,12 +22,12 @@ REPORT = "report.md"
 
 
 def run_tables(run: RunSummary) -> list[Table]:
-    """Per mode and limit: throughput by rows where row counts differ, and all measures at the largest."""
+    """Per setting: throughput by rows where row counts differ, and all measures at the largest."""
     tables = []
-    for mode, memory in run.settings():
-        if len({each.cell.rows for each in run.of(mode, memory)}) > 1:
-            tables.append(throughput_table(run, mode, memory))
-        tables.append(detail_table(run, mode, memory))
+    for setting in run.settings:
+        if len({each.cell.rows for each in run.of(setting)}) > 1:
+            tables.append(throughput_table(run, setting))
+        tables.append(detail_table(run, setting))
     return tables
 
 
@@ -78,25 +78,28 @@ _INTERVALS = (
 
 def _environment(run: RunSummary) -> str:
     environment = run.environment
-    data = environment["input"]
     libraries = ", ".join(f"{each['name']} {each['version']}" for each in environment["libraries"])
     git = environment["git"]
     options = environment["options"]
-    row_bytes = data["arrow_bytes"] / data["rows"]
     machine = (
         f"{environment['cpu_model']}, {environment['usable_cores']} usable cores, "
         f"{environment['memory_bytes'] / 2**30:.0f} GiB, Linux {environment['kernel']}, "
         f"transparent huge pages {environment['transparent_huge_pages']}."
     )
-    rows = (
-        f"Input {data['source']}: {data['columns']} columns, {row_bytes:,.0f} bytes a row as Arrow; "
-        f"seed {options['seed']}, {options['chunk_rows']:,} rows a batch."
-    )
-    lines = [machine, f"Python {environment['python']['version']}; {libraries}.", rows]
+    lines = [machine, f"Python {environment['python']['version']}; {libraries}."]
+    lines += [_input(data, options) for data in environment["inputs"]]
     if git is not None:
         lines.append(f"Spillway at {git['commit'][:12]}{', changed' if git['changed'] else ''}.")
     lines += [_proof(proof) for proof in environment["limit_proofs"]]
     return "\n".join(f"- {line}" for line in lines)
+
+
+def _input(data: dict[str, Any], options: dict[str, Any]) -> str:
+    row_bytes = data["arrow_bytes"] / data["rows"]
+    return (
+        f"Input {data['source']}: {data['columns']} columns, {row_bytes:,.0f} bytes a row as Arrow; "
+        f"seed {options['seed']}, {options['chunk_rows']:,} rows a batch."
+    )
 
 
 def _proof(proof: dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ from spillway.harness.allocations import trace_backends
 from spillway.harness.environment import describe_environment, refuse_debug_build
 from spillway.harness.host import read_load
 from spillway.harness.limits import Unlimited, choose_limiter
-from spillway.harness.limits.affinity import choose_cores, stepping_aside
+from spillway.harness.limits.affinity import choose_cores
 from spillway.harness.limits.proof import prove
 from spillway.harness.output import OutputFiles, require_disk
 from spillway.harness.plan import Cell, Options, plan_cells
@@ -24,10 +24,11 @@ from spillway.harness.schedule import schedule
 from spillway.harness.validate import require_engines, validate_outputs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from spillway.backends import Mode
+    from spillway.datasets import PreparedInput
     from spillway.harness.limits import Limiter
     from spillway.harness.progress import Progress
 
@@ -54,7 +55,7 @@ class Finished:
 def measure(  # noqa: PLR0913 - options, by keyword only
     options: Options,
     *,
-    source: str | Path,
+    sources: Mapping[str, str | Path],
     out: Path,
     engines: Sequence[str],
     trace: bool,
@@ -67,7 +68,7 @@ def measure(  # noqa: PLR0913 - options, by keyword only
 
     Args:
         options: What to measure.
-        source: A dataset's name, or the user's file.
+        sources: Where the rows of each dataset are from: its name, or the user's file.
         out: Folder of all runs, on a disk.
         engines: Readers that validate the output after all timing; none for no validation.
         trace: Whether to trace each backend's allocations once, after all timing.
@@ -83,23 +84,26 @@ def measure(  # noqa: PLR0913 - options, by keyword only
     if any(name.startswith("native") for name in present):
         refuse_debug_build()
     limiter = _limiter(options)
-    prepared = datasets.prepare(
-        source,
-        seed=options.seed,
-        rows=options.most_rows,
-        chunk_rows=options.chunk_rows,
-        progress=progress.preparing,
-    )
+    prepared = {
+        name: datasets.prepare(
+            source,
+            seed=options.seed,
+            rows=options.most_rows,
+            chunk_rows=options.chunk_rows,
+            progress=progress.preparing,
+        )
+        for name, source in sources.items()
+    }
     cells = [cell for cell in plan_cells(options) if cell.mode in present.get(cell.backend, ())]
     run_id = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
     folder = out / run_id
     folder.mkdir()
     files = OutputFiles(folder / "outputs")
-    cores = choose_cores(options.threads)
+    cores = choose_cores(max(options.threads))
     taker = SampleTaker(
         run_id=run_id,
         seed=options.seed,
-        input=prepared.path,
+        inputs={name: each.path for name, each in prepared.items()},
         files=files,
         limiter=limiter,
         cores=cores,
@@ -112,13 +116,7 @@ def measure(  # noqa: PLR0913 - options, by keyword only
         "load_before": read_load(),
         "options": asdict(options),
         "absent_backends": [{"backend": name, "reason": reason} for name, reason in absent.items()],
-        "input": {
-            "source": prepared.source,
-            "fingerprint": prepared.fingerprint,
-            "rows": prepared.rows,
-            "arrow_bytes": prepared.arrow_bytes,
-            "columns": len(prepared.schema.names),
-        },
+        "inputs": [_describe_input(name, each) for name, each in prepared.items()],
         "limit_proofs": _prove_limits(options, limiter, progress),
     }
     samples.write_json(folder / samples.ENVIRONMENT, environment)
@@ -154,10 +152,9 @@ def _finish(  # noqa: PLR0913 - the options of `measure`, handed on
         if not keep_output:
             cleanup.callback(taker.files.remove)
         try:
-            with stepping_aside(taker.cores):
-                _take_samples(folder, taker, cells, options, progress)
-                if trace:
-                    trace_backends(folder, taker, cells, progress)
+            _take_samples(folder, taker, cells, options, progress)
+            if trace:
+                trace_backends(folder, taker, cells, progress)
             if engines:
                 validation, mismatches = validate_outputs(folder, taker, engines, progress)
         except KeyboardInterrupt:
@@ -165,6 +162,17 @@ def _finish(  # noqa: PLR0913 - the options of `measure`, handed on
         finally:
             progress.stop()
     return Finished(folder, interrupted, tuple(validation), mismatches)
+
+
+def _describe_input(dataset: str, prepared: PreparedInput) -> dict[str, Any]:
+    return {
+        "dataset": dataset,
+        "source": prepared.source,
+        "fingerprint": prepared.fingerprint,
+        "rows": prepared.rows,
+        "arrow_bytes": prepared.arrow_bytes,
+        "columns": len(prepared.schema.names),
+    }
 
 
 def _take_samples(

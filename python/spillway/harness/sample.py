@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from spillway.harness.host import HostWatch
 from spillway.harness.input import warm
+from spillway.harness.limits.affinity import stepping_aside
 from spillway.harness.output import describe_file, sync_filesystem
 from spillway.harness.probes.pools import thread_environment
 from spillway.harness.samples import SCHEMA_VERSION
@@ -20,6 +21,8 @@ from spillway.harness.scrub import scrub
 from spillway.harness.spawn import Ending, run_in_box
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from spillway.harness.limits import Box, Limiter
     from spillway.harness.output import OutputFiles
     from spillway.harness.plan import Cell
@@ -42,16 +45,16 @@ class SampleTaker:
     Attributes:
         run_id: The run's name.
         seed: The run's seed.
-        input: The Arrow IPC file that holds the rows of every cell.
+        inputs: For each dataset the Arrow IPC file that holds the rows of every cell.
         files: Where output goes.
         limiter: How a cell's memory limit is set.
-        cores: The cores a sample is pinned to.
+        cores: The cores samples may be pinned to, as many of the last ones as a cell has threads.
         timeout: Seconds one sample may take.
     """
 
     run_id: str
     seed: int
-    input: Path
+    inputs: Mapping[str, Path]
     files: OutputFiles
     limiter: Limiter
     cores: tuple[int, ...]
@@ -59,7 +62,7 @@ class SampleTaker:
 
     def take(self, slot: Slot, box: Box) -> dict[str, Any]:
         """Measure a cell once, in `box`; its record, whatever the outcome."""
-        resident = warm(self.input)
+        resident = warm(self.inputs[slot.cell.dataset])
         sync_filesystem(self.files.fresh.parent)
         started = datetime.now(UTC)
         watch = HostWatch()
@@ -95,25 +98,27 @@ class SampleTaker:
     def run_worker(
         self, cell: Cell, box: Box, *, memray: Path | None = None, environment: dict[str, str] | None = None
     ) -> Ending:
-        """Run the worker for a cell to its end."""
+        """Run the worker for a cell to its end, and stay off its cores meanwhile."""
+        cores = self.cores[-cell.threads :]
         request = {
             "cell": cell.as_dict(),
-            "input": str(self.input.absolute()),
+            "input": str(self.inputs[cell.dataset].absolute()),
             "output": str(self.files.fresh.absolute()),
             "warm_up": str(self.files.warm_up.absolute()),
-            "cores": list(self.cores),
+            "cores": list(cores),
             "data_limit": box.data_limit,
             "memray": None if memray is None else str(memray),
             "parent": os.getpid(),
         }
-        return run_in_box(
-            _WORKER,
-            [],
-            box,
-            stdin=json.dumps(request),
-            environment={**os.environ, **thread_environment(cell.threads), **(environment or {})},
-            timeout=self.timeout,
-        )
+        with stepping_aside(cores):
+            return run_in_box(
+                _WORKER,
+                [],
+                box,
+                stdin=json.dumps(request),
+                environment={**os.environ, **thread_environment(cell.threads), **(environment or {})},
+                timeout=self.timeout,
+            )
 
     def _check_output(
         self, cell: Cell, outcome: Outcome

@@ -9,9 +9,9 @@ import numpy as np
 from scipy.stats import binom
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["CONFIDENCE", "FEWEST_FOR_INTERVAL", "Estimate", "estimate", "exact_value"]
+__all__ = ["CONFIDENCE", "FEWEST_FOR_INTERVAL", "Estimate", "estimate", "exact_value", "paired_ratio"]
 
 CONFIDENCE = 0.95
 FEWEST_FOR_INTERVAL = 6
@@ -70,6 +70,19 @@ def estimate(values: Sequence[float]) -> Estimate:
         n=n,
         outliers=int(outside.sum()),
     )
+
+
+def paired_ratio(above: Mapping[int, float], below: Mapping[int, float]) -> Estimate:
+    """The ratio of two cells' samples, block by block: what drifts between blocks hits both alike.
+
+    Args:
+        above: Sample by block.
+        below: Sample by block; blocks that only one of them has are left out.
+
+    Raises:
+        ValueError: They share no block.
+    """
+    return estimate([above[block] / below[block] for block in sorted(above.keys() & below.keys())])
 
 
 def exact_value(values: Sequence[int]) -> tuple[int, bool]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,26 @@ if TYPE_CHECKING:
 
 _WARM_SHARE = 0.99  # a few pages of a warm file are on the move at any time
 
-__all__ = ["CellSummary", "RunSummary", "read_run"]
+__all__ = ["CellSummary", "RunSummary", "Setting", "read_run"]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the cells of one table have in common: all but the backend and the rows."""
+
+    dataset: str
+    mode: str
+    codec: str
+    level: int | None
+    threads: int
+    row_group_rows: int
+    memory_bytes: int | None
+    limit_kind: str
+
+    @classmethod
+    def of(cls, cell: Cell) -> Setting:
+        """The setting of a cell."""
+        return cls(**{field.name: getattr(cell, field.name) for field in fields(cls)})
 
 
 @dataclass(frozen=True)
@@ -64,6 +83,11 @@ class CellSummary:
         return self.estimate(lambda sample: sample["throughput"]["rows_per_second"])
 
     @property
+    def seconds_per_row(self) -> Estimate | None:
+        """Seconds of the write for each row."""
+        return self.estimate(lambda sample: sample["use"]["wall_seconds"] / self.cell.rows)
+
+    @property
     def growth(self) -> Estimate | None:
         """Peak resident bytes of the write over its baseline."""
         return self.estimate(lambda sample: sample["memory"]["growth_bytes"])
@@ -92,13 +116,14 @@ class RunSummary:
         """The run's name."""
         return str(self.environment["run_id"])
 
-    def settings(self) -> list[tuple[str, int | None]]:
-        """The pairs of mode and memory limit that were measured, each of which has a table of its own."""
-        return list(dict.fromkeys((each.cell.mode, each.cell.memory_bytes) for each in self.cells))
+    @cached_property
+    def settings(self) -> list[Setting]:
+        """The settings that were measured, each of which has a table of its own."""
+        return list(dict.fromkeys(Setting.of(each.cell) for each in self.cells))
 
-    def of(self, mode: str, memory: int | None) -> list[CellSummary]:
-        """The cells of one mode and limit."""
-        return [each for each in self.cells if (each.cell.mode, each.cell.memory_bytes) == (mode, memory)]
+    def of(self, setting: Setting) -> list[CellSummary]:
+        """The cells of one setting."""
+        return [each for each in self.cells if Setting.of(each.cell) == setting]
 
     def wrong_outputs(self) -> list[dict[str, Any]]:
         """The verdicts that failed."""
@@ -161,13 +186,20 @@ def read_run(folder: Path) -> RunSummary:
     for sample in samples.read_lines(folder / samples.SAMPLES):
         grouped[Cell(**sample["cell"])].append(sample)
     environment = samples.read_json(folder / samples.ENVIRONMENT)
-    order = {name: place for place, name in enumerate(environment["options"]["backends"])}
+    options = environment["options"]
+    places = {
+        option: {name: place for place, name in enumerate(options.get(option, ()))}
+        for option in ("backends", "datasets", "codecs")
+    }
     cells = [CellSummary(cell, taken) for cell, taken in grouped.items()]
     cells.sort(
         key=lambda each: (
             each.cell.mode,
+            places["datasets"].get(each.cell.dataset, 0),
+            places["codecs"].get(each.cell.codec, 0),
+            each.cell.threads,
             -(each.cell.memory_bytes or 0),
-            order[each.cell.backend],
+            places["backends"][each.cell.backend],
             each.cell.rows,
         )
     )

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from spillway.harness.statistics import Estimate
-    from spillway.harness.summary import CellSummary, RunSummary
+    from spillway.harness.summary import CellSummary, RunSummary, Setting
 
 _IN_THOUSANDS_FROM = 10_000
 
@@ -44,23 +44,21 @@ _WHAT = {
 }
 
 
-def setting_title(run: RunSummary, mode: str, memory: int | None) -> str:
+def setting_title(setting: Setting) -> str:
     """What a table's cells have in common."""
-    options = run.environment["options"]
-    level = next(iter(run.of(mode, memory))).cell.level
-    codec = options["codec"] if level is None else f"{options['codec']} level {level}"
-    cores = options["threads"]
-    limit = "no memory limit" if memory is None else f"{memory / 1e6:,.0f} MB ({options['limit_kind']})"
-    what = _WHAT[mode]
+    codec = setting.codec if setting.level is None else f"{setting.codec} level {setting.level}"
+    cores = f"{setting.threads} core{'s' if setting.threads > 1 else ''}"
+    memory = setting.memory_bytes
+    limit = "no memory limit" if memory is None else f"{memory / 1e6:,.0f} MB ({setting.limit_kind})"
     return (
-        f"{what}, {codec}, {cores} core{'s' if cores > 1 else ''}, {limit}, "
-        f"row groups of at most {options['row_group_rows']:,} rows"
+        f"{setting.dataset}, {_WHAT[setting.mode]}, {codec}, {cores}, {limit}, "
+        f"row groups of at most {setting.row_group_rows:,} rows"
     )
 
 
-def throughput_table(run: RunSummary, mode: str, memory: int | None) -> Table:
+def throughput_table(run: RunSummary, setting: Setting) -> Table:
     """Backends down, row counts across: median rows per second with its interval."""
-    cells = {(each.cell.backend, each.cell.rows): each for each in run.of(mode, memory)}
+    cells = {(each.cell.backend, each.cell.rows): each for each in run.of(setting)}
     counts = sorted({rows for _, rows in cells})
     backends = list(dict.fromkeys(backend for backend, _ in cells))
     best = {
@@ -75,16 +73,16 @@ def throughput_table(run: RunSummary, mode: str, memory: int | None) -> Table:
         for backend in backends
     ]
     return Table(
-        f"Rows per second: {setting_title(run, mode, memory)}",
+        f"Rows per second: {setting_title(setting)}",
         ("backend", *(f"{count:,}" for count in counts)),
         [*rows, *_absent_rows(run, len(counts))],
         _absent_notes(run),
     )
 
 
-def detail_table(run: RunSummary, mode: str, memory: int | None) -> Table:
-    """All measures of one mode and limit at its largest row count."""
-    cells = run.of(mode, memory)
+def detail_table(run: RunSummary, setting: Setting) -> Table:
+    """All measures of one setting at its largest row count."""
+    cells = run.of(setting)
     most = max(each.cell.rows for each in cells)
     largest = [each for each in cells if each.cell.rows == most]
     columns = [_column(largest, *spec) for spec in _DETAILS]
@@ -93,7 +91,7 @@ def detail_table(run: RunSummary, mode: str, memory: int | None) -> Table:
         for place, each in enumerate(largest)
     ]
     return Table(
-        f"At {most:,} rows: {setting_title(run, mode, memory)}",
+        f"At {most:,} rows: {setting_title(setting)}",
         ("backend", *(name for name, *_ in _DETAILS), "outcome"),
         [*rows, *_absent_rows(run, len(_DETAILS) + 1)],
         _absent_notes(run),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spillway.errors import MissingExtraError
 from spillway.harness import samples
@@ -50,41 +49,52 @@ def validate_outputs(
 
     contents = _distinct_contents(folder)
     paths = {taker.files.path_of(content_hash): content_hash for content_hash in contents}
-    jobs = [(path, Source(taker.input, contents[content_hash][0])) for path, content_hash in paths.items()]
+    jobs = [
+        (path, Source(taker.inputs[contents[content_hash].dataset], contents[content_hash].rows))
+        for path, content_hash in paths.items()
+    ]
     progress.validating(len(jobs), engines)
     with Validator(engines, progress=progress.validated) as validator:
         verdicts = validator.validate(jobs)
     wrong = []
     for verdict in verdicts:
         content_hash = paths[verdict.file]
-        record = _record(taker.run_id, content_hash, *contents[content_hash], verdict)
+        record = _record(taker.run_id, content_hash, contents[content_hash], verdict)
         samples.append(folder / samples.VALIDATION, record)
         if verdict.failed:
             wrong.append(wrong_output_sentence(record))
     return summary(verdicts), tuple(wrong)
 
 
-def _distinct_contents(folder: Path) -> dict[str, tuple[int, int]]:
-    """Rows and number of samples of each content hash, from the samples on disk."""
-    rows: dict[str, int] = {}
-    counts: Counter[str] = Counter()
+class _Content(NamedTuple):
+    """What a file should hold, and how many samples wrote it."""
+
+    dataset: str
+    rows: int
+    samples: int
+
+
+def _distinct_contents(folder: Path) -> dict[str, _Content]:
+    """Each content by its hash, from the samples on disk."""
+    contents: dict[str, _Content] = {}
     for sample in samples.read_lines(folder / samples.SAMPLES):
         if sample["outcome"] == "ok":
-            content_hash = sample["output"]["content_hash"]
-            rows[content_hash] = sample["cell"]["rows"]
-            counts[content_hash] += 1
-    return {content_hash: (rows[content_hash], counts[content_hash]) for content_hash in rows}
+            content_hash, cell = sample["output"]["content_hash"], sample["cell"]
+            before = contents.get(content_hash)
+            count = 1 if before is None else before.samples + 1
+            contents[content_hash] = _Content(cell["dataset"], cell["rows"], count)
+    return contents
 
 
-def _record(run_id: str, content_hash: str, rows: int, count: int, verdict: Verdict) -> dict[str, Any]:
+def _record(run_id: str, content_hash: str, content: _Content, verdict: Verdict) -> dict[str, Any]:
     mismatch = verdict.mismatch
     return {
         "schema_version": samples.SCHEMA_VERSION,
         "run_id": run_id,
         "content_hash": content_hash,
         "file": verdict.file.name,
-        "rows": rows,
-        "samples": count,
+        "rows": content.rows,
+        "samples": content.samples,
         "engine": verdict.engine,
         "outcome": "ok" if verdict.ok else "excused" if verdict.excused else "wrong_output",
         "seconds": verdict.seconds,

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from spillway.harness.attach import AttachedInput
 
 _WARM_UP_ROWS = 100
+_MOST_IDLE_SECONDS = 2.0
 _PR_SET_PDEATHSIG = 1
 
 
@@ -141,6 +142,7 @@ def _write(
         level=cell["level"],
         row_group_rows=cell["row_group_rows"],
         threads=cell["threads"],
+        dataset=cell["dataset"],
     )
     sink = backend.open(path, source.schema, settings)
     for each in data:
@@ -172,7 +174,7 @@ def _write_and_probe(
 ) -> dict[str, Any]:
     from spillway.harness.probes import pools, rss, usage
     from spillway.harness.probes.garbage import GarbageProbe
-    from spillway.harness.probes.gil import GilTicker
+    from spillway.harness.probes.gil import GilTicker, idle_gap
 
     data = _data(source, request)
     garbage, ticker = GarbageProbe(), GilTicker()
@@ -194,17 +196,18 @@ def _write_and_probe(
     channel.mark("after")
     account: dict[str, int] = getattr(backend, "peak_account", dict)()
     del sink
+    use = usage.usage_between(begin, end)
     return {
         "rows": source.rows,
         "arrow_bytes": source.arrow_bytes,
-        "use": usage.usage_between(begin, end),
+        "use": use,
         "memory": {"before": before.as_dict(), "after": after.as_dict(), "rollup_after": rollup},
         "fsync_seconds": _fsync(Path(request["output"])),
         "pools": pools.threads_in_force(backend),
         "pyarrow_pool": pool.read(),
         "account": [{"name": name, "bytes": value} for name, value in sorted(account.items())],
         "gc": collected,
-        "gil": gil,
+        "gil": {**gil, "idle_gap_seconds": idle_gap(min(use["wall_seconds"], _MOST_IDLE_SECONDS))},
         "affinity": len(os.sched_getaffinity(0)),
         "version": backend.version(),
     }

@@ -5,9 +5,17 @@ from __future__ import annotations
 import threading
 import time
 
-__all__ = ["INTERVAL_SECONDS", "GilTicker"]
+__all__ = ["INTERVAL_SECONDS", "GilTicker", "idle_gap"]
 
 INTERVAL_SECONDS = 0.001
+
+
+def idle_gap(seconds: float) -> float:
+    """The longest gap of the same ticker while the main thread only sleeps: what the machine alone costs."""
+    ticker = GilTicker()
+    ticker.start()
+    time.sleep(seconds)
+    return float(ticker.stop()["longest_gap_seconds"])
 
 
 class GilTicker:
