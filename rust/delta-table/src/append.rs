@@ -1,11 +1,10 @@
 //! An append: files first, one commit at the end.
 
 use std::fs;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
-use delta_commit::actions::{Action, Add, Metadata, PartitionValues, Protocol, Txn};
+use delta_commit::actions::{Action, Add, Metadata, PartitionValues, Txn};
 use delta_commit::conflict::ConflictKind;
 use delta_commit::{CommitError, MemberId, Operation, Patience, Transaction, Version, path};
 use parquet_dataset::{DatasetInput, DatasetOptions, Prepared, Spread, SpreadFile};
@@ -169,7 +168,8 @@ fn target_schema(head: &Snapshot, given: &TableSchema, merge: bool) -> Result<(A
 pub(crate) fn metadata_actions(head: &Snapshot, schema: &TableSchema) -> Result<Vec<Action>> {
     let mut actions = Vec::new();
     if schema.has_ntz() && !head.schema.has_ntz() {
-        actions.extend(crate::create::with_feature(&head.protocol, "timestampNtz", true)?.map(Action::Protocol));
+        actions
+            .extend(crate::create::with_feature(&head.protocol, "timestampNtz", true)?.map(Action::Protocol));
     }
     actions.push(Action::Metadata(Metadata {
         schema_string: schema.to_json(),
@@ -180,9 +180,10 @@ pub(crate) fn metadata_actions(head: &Snapshot, schema: &TableSchema) -> Result<
 
 /// The action that brings a file into the table.
 fn add_of(file: &SpreadFile, schema: &TableSchema, head: &Snapshot) -> Result<Add> {
-    let relative = file.path.to_str().ok_or_else(|| {
-        TableError::Malformed(format!("the path {} is not UTF-8", file.path.display()))
-    })?;
+    let relative = file
+        .path
+        .to_str()
+        .ok_or_else(|| TableError::Malformed(format!("the path {} is not UTF-8", file.path.display())))?;
     let partition_columns = &head.metadata.partition_columns;
     let indexed = head.property("delta.dataSkippingNumIndexedCols");
     Ok(Add {
@@ -191,7 +192,12 @@ fn add_of(file: &SpreadFile, schema: &TableSchema, head: &Snapshot) -> Result<Ad
         size: i64::try_from(file.result.bytes).unwrap_or(i64::MAX),
         modification_time: now(),
         data_change: true,
-        stats: Some(stats_json(schema, partition_columns, indexed, &file.result.metadata)),
+        stats: Some(stats_json(
+            schema,
+            partition_columns,
+            indexed,
+            &file.result.metadata,
+        )),
         ..Add::default()
     })
 }
@@ -204,7 +210,9 @@ fn partition_values(values: &[(String, Option<String>)], schema: &TableSchema) -
             let moment = schema
                 .column(name)
                 .is_some_and(|column| column.kind == Kind::Primitive(Primitive::Timestamp));
-            let value = value.as_deref().map(|text| if moment { utc(text) } else { text.to_owned() });
+            let value = value
+                .as_deref()
+                .map(|text| if moment { utc(text) } else { text.to_owned() });
             (name.clone(), value)
         })
         .collect()
@@ -296,7 +304,9 @@ impl Append {
         match self.state {
             State::Writing => Ok(()),
             State::Written(_) => Err(WriteError::Closed("the append is being committed".into()).into()),
-            State::Closed(why) => Err(WriteError::Closed(format!("the append {why}: begin another one")).into()),
+            State::Closed(why) => {
+                Err(WriteError::Closed(format!("the append {why}: begin another one")).into())
+            }
         }
     }
 
@@ -322,7 +332,8 @@ impl Append {
         let done = self.writer.write(batch, go_on);
         let refused = matches!(
             &done,
-            Err(TableError::Commit(CommitError::Schema(_)) | TableError::Write(WriteError::Schema(_) | WriteError::Option(_)))
+            Err(TableError::Commit(CommitError::Schema(_))
+                | TableError::Write(WriteError::Schema(_) | WriteError::Option(_)))
         );
         if done.is_err() && !refused {
             self.abort();
@@ -440,7 +451,9 @@ impl Append {
         }
         let operation = &mut transaction.operation;
         describe(operation, head, written);
-        operation.user_metadata.clone_from(&self.writer.options.user_metadata);
+        operation
+            .user_metadata
+            .clone_from(&self.writer.options.user_metadata);
         Ok(transaction)
     }
 
@@ -502,4 +515,3 @@ fn describe(operation: &mut Operation, head: &Snapshot, written: &Written) {
         operation.metrics.insert(name.to_owned(), count.to_string());
     }
 }
-

@@ -43,7 +43,12 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Action>> {
     let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(file, options)
         .map_err(|e| malformed(e.to_string()))?;
     let parquet = builder.parquet_schema();
-    if parquet.root_schema().get_fields().iter().any(|f| f.name() == "sidecar") {
+    if parquet
+        .root_schema()
+        .get_fields()
+        .iter()
+        .any(|f| f.name() == "sidecar")
+    {
         return Err(TableError::unsupported(format!(
             "{} is a checkpoint of the second form (feature v2Checkpoint), which is not built",
             path.display()
@@ -212,7 +217,9 @@ fn hint(log: &LogDir, snapshot: &Snapshot, actions: usize, bytes: u64) -> Result
     });
     let path = log.path.join(HINT);
     let mut sink = sink::create(&path, true)?;
-    let written = sink.write_all(text.to_string().as_bytes()).and_then(|()| sink.commit());
+    let written = sink
+        .write_all(text.to_string().as_bytes())
+        .and_then(|()| sink.commit());
     written.map_err(|e| TableError::io(path.display(), &e))
 }
 

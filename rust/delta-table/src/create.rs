@@ -199,7 +199,12 @@ impl Table {
     }
 
     /// Gives a table another schema and no rows, as one version.
-    fn replace(&self, protocol: Protocol, metadata: Metadata, patience: &mut Patience<'_>) -> Result<Version> {
+    fn replace(
+        &self,
+        protocol: Protocol,
+        metadata: Metadata,
+        patience: &mut Patience<'_>,
+    ) -> Result<Version> {
         let shared = self.shared()?;
         let snapshot = shared.refresh()?;
         snapshot.check_writable()?;
@@ -237,7 +242,12 @@ fn make_folder(root: &Path) -> Result<()> {
 }
 
 /// Writes version 0.
-fn begin(root: &Path, protocol: Protocol, metadata: Metadata, patience: &mut Patience<'_>) -> Result<Version> {
+fn begin(
+    root: &Path,
+    protocol: Protocol,
+    metadata: Metadata,
+    patience: &mut Patience<'_>,
+) -> Result<Version> {
     let operation = operation("CREATE TABLE", &metadata);
     let start = Start {
         version: BEFORE_FIRST,
@@ -249,15 +259,17 @@ fn begin(root: &Path, protocol: Protocol, metadata: Metadata, patience: &mut Pat
     let actions = vec![Action::Protocol(protocol), Action::Metadata(metadata)];
     let mut transaction = Transaction::append(MemberId::random(), BEFORE_FIRST, actions);
     transaction.operation = operation;
-    committer.commit_while(transaction, patience).map_err(|error| match error {
-        CommitError::Conflict(conflict)
-            if matches!(
-                conflict.kind,
-                ConflictKind::ProtocolChanged | ConflictKind::MetadataChanged
-            ) =>
-        {
-            TableError::Exists(root.to_path_buf())
-        }
-        other => other.into(),
-    })
+    committer
+        .commit_while(transaction, patience)
+        .map_err(|error| match error {
+            CommitError::Conflict(conflict)
+                if matches!(
+                    conflict.kind,
+                    ConflictKind::ProtocolChanged | ConflictKind::MetadataChanged
+                ) =>
+            {
+                TableError::Exists(root.to_path_buf())
+            }
+            other => other.into(),
+        })
 }

@@ -5,9 +5,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use delta_commit::Version;
 use delta_commit::actions::parse_commit;
 use delta_commit::log::{BEFORE_FIRST, version_file, version_of_file};
-use delta_commit::Version;
 use serde_json::Value;
 
 use crate::checkpoint;
@@ -46,9 +46,10 @@ impl LogListing {
             .range(..=at_most)
             .rev()
             .find_map(|(version, parts)| {
-                let whole = parts.iter().map(|(_, of, _)| *of).find(|of| {
-                    (1..=*of).all(|part| parts.iter().any(|(n, m, _)| (*n, *m) == (part, *of)))
-                })?;
+                let whole = parts
+                    .iter()
+                    .map(|(_, of, _)| *of)
+                    .find(|of| (1..=*of).all(|part| parts.iter().any(|(n, m, _)| (*n, *m) == (part, *of))))?;
                 let names = parts.iter().filter(|(_, of, _)| *of == whole);
                 Some((*version, names.map(|(.., name)| name.as_str()).collect()))
             })

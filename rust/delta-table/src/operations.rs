@@ -100,7 +100,9 @@ impl Condition {
 
 /// A value as one of the column's type; none for null, which an empty text is too.
 fn literal(value: &Scalar, kind: &Kind, column: &str) -> Result<Option<Literal>> {
-    use Primitive::{Boolean, Byte, Date, Double, Float, Integer, Long, Short, String, Timestamp, TimestampNtz};
+    use Primitive::{
+        Boolean, Byte, Date, Double, Float, Integer, Long, Short, String, Timestamp, TimestampNtz,
+    };
     let wrong = || {
         TableError::Option(format!(
             "a condition compares the column {column:?} with {value:?}, which is no value of its type"
@@ -187,7 +189,9 @@ impl Scalar {
             Self::Double(value) => value.to_string(),
             Self::Text(text) => format!("'{}'", text.replace('\'', "''")),
             Self::Date(days) => {
-                let days = i32::try_from(*days).ok().and_then(|days| days.checked_add(EPOCH_FROM_CE));
+                let days = i32::try_from(*days)
+                    .ok()
+                    .and_then(|days| days.checked_add(EPOCH_FROM_CE));
                 days.and_then(NaiveDate::from_num_days_from_ce_opt)
                     .map_or_else(|| "?".to_owned(), |day| format!("'{day}'"))
             }
@@ -208,7 +212,10 @@ pub(crate) fn chosen(snapshot: &Snapshot, predicate: &Predicate) -> Vec<Arc<Add>
 
 /// The removals of files that were read by a predicate.
 pub(crate) fn remove_chosen(transaction: &mut Transaction, predicate: Predicate, files: &[Arc<Add>]) {
-    transaction.reads.files.extend(files.iter().map(|add| add.path.clone()));
+    transaction
+        .reads
+        .files
+        .extend(files.iter().map(|add| add.path.clone()));
     transaction.reads.predicates.push(predicate);
     let at = now();
     let removals = files.iter().map(|add| Action::Remove(Remove::of(add, at, true)));
@@ -375,7 +382,11 @@ fn restoring(
             ..add.as_ref().clone()
         })
     }));
-    actions.extend(leaving.iter().map(|add| Action::Remove(Remove::of(add, at, true))));
+    actions.extend(
+        leaving
+            .iter()
+            .map(|add| Action::Remove(Remove::of(add, at, true))),
+    );
     actions
 }
 

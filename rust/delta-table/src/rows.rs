@@ -87,7 +87,9 @@ fn convert(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
             .map_err(|e| TableError::schema(format!("the column {:?} does not fit: {e}", field.name())))
     };
     let converted = cast(column, target)?;
-    if has_nanoseconds(column.data_type()) && cast(&converted, column.data_type())?.as_ref() != column.as_ref() {
+    if has_nanoseconds(column.data_type())
+        && cast(&converted, column.data_type())?.as_ref() != column.as_ref()
+    {
         return Err(TableError::schema(format!(
             "the column {:?} has nanoseconds that microseconds would lose: round it first, as tables hold microseconds",
             field.name()

@@ -395,8 +395,8 @@ impl TableSchema {
     /// [`delta_commit::CommitError::Schema`] when it is none.
     pub fn parse(text: &str) -> Result<Self> {
         check_schema(text)?;
-        let value: Value =
-            serde_json::from_str(text).map_err(|e| TableError::schema(format!("the schema is not JSON: {e}")))?;
+        let value: Value = serde_json::from_str(text)
+            .map_err(|e| TableError::schema(format!("the schema is not JSON: {e}")))?;
         columns_from_json(&value)
             .map(|columns| Self { columns })
             .ok_or_else(|| TableError::schema("the schema cannot be read"))

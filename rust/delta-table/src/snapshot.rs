@@ -44,7 +44,10 @@ pub struct Contents {
 
 /// What tells one entry of a file from another.
 fn key(path: &str, vector: Option<&DeletionVector>) -> String {
-    vector.map_or_else(|| path.to_owned(), |vector| format!("{path}\0{}", vector.unique_id()))
+    vector.map_or_else(
+        || path.to_owned(),
+        |vector| format!("{path}\0{}", vector.unique_id()),
+    )
 }
 
 impl Contents {
@@ -245,7 +248,11 @@ impl Snapshot {
                 )));
             }
         }
-        const COMPUTED: [&str; 3] = ["delta.generationExpression", "delta.identity.start", "delta.invariants"];
+        const COMPUTED: [&str; 3] = [
+            "delta.generationExpression",
+            "delta.identity.start",
+            "delta.invariants",
+        ];
         for column in &self.schema.columns {
             if let Some(rule) = COMPUTED.iter().find(|rule| column.metadata.contains_key(**rule)) {
                 return Err(TableError::unsupported(format!(
@@ -260,7 +267,12 @@ impl Snapshot {
 
 /// Refuses a table that asks of its readers what is not built.
 fn check_readable(protocol: &Protocol) -> Result<()> {
-    const READABLE: [&str; 4] = ["deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"];
+    const READABLE: [&str; 4] = [
+        "deletionVectors",
+        "timestampNtz",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+    ];
     let unknown: Vec<&str> = protocol
         .reader_features
         .iter()

@@ -108,7 +108,10 @@ impl<'a> Collector<'a> {
         for column in fields {
             self.column(column);
         }
-        for (of, outer) in [&mut self.nulls, &mut self.mins, &mut self.maxs].into_iter().zip(outer) {
+        for (of, outer) in [&mut self.nulls, &mut self.mins, &mut self.maxs]
+            .into_iter()
+            .zip(outer)
+        {
             let inner = std::mem::replace(of, outer);
             field(of, name, (!inner.is_empty()).then(|| format!("{{{inner}}}")));
         }
@@ -134,7 +137,11 @@ fn leaf(footer: &ParquetMetaData, path: &[&str], kind: &Kind) -> Leaf {
         // A list's or a map's leaf has a longer path: its nulls are not those of the column.
         return Leaf::default();
     };
-    let chunks: Vec<&ColumnChunkMetaData> = footer.row_groups().iter().map(|group| group.column(index)).collect();
+    let chunks: Vec<&ColumnChunkMetaData> = footer
+        .row_groups()
+        .iter()
+        .map(|group| group.column(index))
+        .collect();
     let nulls = chunks
         .iter()
         .map(|chunk| chunk.statistics().and_then(Statistics::null_count_opt))
@@ -209,9 +216,9 @@ fn bounds(statistics: &Statistics, kind: &Kind) -> Option<(Bound, Option<Bound>)
 /// A two's complement number of up to 16 bytes.
 fn big_endian(bytes: &[u8]) -> i128 {
     let negative = bytes.first().is_some_and(|byte| byte & 0x80 != 0);
-    bytes
-        .iter()
-        .fold(if negative { -1 } else { 0 }, |number, byte| (number << 8) | i128::from(*byte))
+    bytes.iter().fold(if negative { -1 } else { 0 }, |number, byte| {
+        (number << 8) | i128::from(*byte)
+    })
 }
 
 fn lower_json(bound: Bound, kind: &Kind) -> Option<String> {
@@ -228,7 +235,9 @@ fn lower_json(bound: Bound, kind: &Kind) -> Option<String> {
 
 fn upper_json(bound: Bound, kind: &Kind) -> Option<String> {
     match bound {
-        Bound::Text(bytes) => raised(&String::from_utf8(bytes).ok()?).map(|text| Value::from(text).to_string()),
+        Bound::Text(bytes) => {
+            raised(&String::from_utf8(bytes).ok()?).map(|text| Value::from(text).to_string())
+        }
         Bound::Whole(number) => whole_json(number, kind, |number, unit| -(-number).div_euclid(unit)),
         Bound::Real(number) => real_json(number),
     }

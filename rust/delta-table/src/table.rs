@@ -104,7 +104,10 @@ impl Shared {
                 None
             },
         };
-        let checkpointed = log.list()?.checkpoint(Version::MAX).map_or(0, |(version, _)| version);
+        let checkpointed = log
+            .list()?
+            .checkpoint(Version::MAX)
+            .map_or(0, |(version, _)| version);
         Ok(Self {
             root: root.to_path_buf(),
             committer: Committer::new(Arc::new(LocalLogStore::new(root)), start),
@@ -134,6 +137,7 @@ impl Shared {
         }
         // The newest version may have been cleaned up, or the table be gone.
         if !self.log.has(snapshot.version) {
+            self.outdated.store(true, Ordering::Release);
             *snapshot = Arc::new(self.log.load(&self.root, None)?);
         }
         Ok(Arc::clone(&snapshot))
