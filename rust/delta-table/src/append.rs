@@ -17,7 +17,7 @@ use crate::place::DataFiles;
 use crate::rows::Shape;
 use crate::schema::{Kind, Primitive, TableSchema};
 use crate::snapshot::Snapshot;
-use crate::stats::stats_json;
+use crate::stats::{Nans, stats_json};
 use crate::table::{Shared, Table};
 
 /// Bytes of a data file, unless the table or the caller says otherwise.
@@ -65,6 +65,7 @@ struct Open {
     schema: Arc<TableSchema>,
     changes_schema: bool,
     spread: Spread<DataFiles>,
+    nans: Nans,
 }
 
 impl DataWriter {
@@ -115,6 +116,7 @@ impl DataWriter {
             schema: table,
             changes_schema,
             spread: Spread::new(prepared, DataFiles::new(self.shared.root.clone())),
+            nans: Nans::default(),
         })
     }
 
@@ -127,6 +129,7 @@ impl DataWriter {
         let batch = open.shape.fit(batch)?;
         open.spread.check(&batch)?;
         let plan = open.spread.plan(&batch)?;
+        open.nans.note(batch.schema().fields(), batch.columns());
         Ok(open.spread.write(&batch, plan, go_on)?)
     }
 
@@ -140,7 +143,9 @@ impl DataWriter {
         for file in files {
             written.rows += file.result.rows;
             written.bytes += file.result.bytes;
-            written.adds.push(add_of(&file, &open.schema, &self.head)?);
+            written
+                .adds
+                .push(add_of(&file, &open.schema, &open.nans, &self.head)?);
         }
         Ok(written)
     }
@@ -179,7 +184,7 @@ pub(crate) fn metadata_actions(head: &Snapshot, schema: &TableSchema) -> Result<
 }
 
 /// The action that brings a file into the table.
-fn add_of(file: &SpreadFile, schema: &TableSchema, head: &Snapshot) -> Result<Add> {
+fn add_of(file: &SpreadFile, schema: &TableSchema, nans: &Nans, head: &Snapshot) -> Result<Add> {
     let relative = file
         .path
         .to_str()
@@ -196,6 +201,7 @@ fn add_of(file: &SpreadFile, schema: &TableSchema, head: &Snapshot) -> Result<Ad
             schema,
             partition_columns,
             indexed,
+            nans,
             &file.result.metadata,
         )),
         ..Add::default()

@@ -159,6 +159,13 @@ fn ordered(mut actions: Vec<Action>) -> Vec<Action> {
     actions
 }
 
+/// What computes or checks values of a column.
+const COMPUTED: [&str; 3] = [
+    "delta.generationExpression",
+    "delta.identity.start",
+    "delta.invariants",
+];
+
 impl Snapshot {
     /// The same table one version later.
     pub(crate) fn advance(&mut self, version: Version, actions: Vec<Action>) -> Result<()> {
@@ -248,11 +255,6 @@ impl Snapshot {
                 )));
             }
         }
-        const COMPUTED: [&str; 3] = [
-            "delta.generationExpression",
-            "delta.identity.start",
-            "delta.invariants",
-        ];
         for column in &self.schema.columns {
             if let Some(rule) = COMPUTED.iter().find(|rule| column.metadata.contains_key(**rule)) {
                 return Err(TableError::unsupported(format!(

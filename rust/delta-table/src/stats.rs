@@ -1,7 +1,12 @@
 //! What `add.stats` says of a file, taken from its footer.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use arrow_array::ArrayRef;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, Float64Type};
+use arrow_schema::{DataType, Fields};
 use chrono::{DateTime, Datelike, NaiveDate};
 use parquet::data_type::ByteArray;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
@@ -27,6 +32,51 @@ enum Bound {
     Text(Vec<u8>),
 }
 
+/// Columns in which a NaN may be: the footer does not tell.
+#[derive(Debug, Default)]
+pub(crate) struct Nans(BTreeSet<Vec<String>>);
+
+impl Nans {
+    /// Looks through a batch's columns.
+    pub fn note(&mut self, fields: &Fields, columns: &[ArrayRef]) {
+        self.look(fields, columns, &mut Vec::new());
+    }
+
+    fn look(&mut self, fields: &Fields, columns: &[ArrayRef], path: &mut Vec<String>) {
+        for (field, column) in fields.iter().zip(columns) {
+            path.push(field.name().clone());
+            if !self.0.contains(path) {
+                let found = match column.data_type() {
+                    DataType::Float32 => column
+                        .as_primitive::<Float32Type>()
+                        .values()
+                        .iter()
+                        .any(|v| v.is_nan()),
+                    DataType::Float64 => column
+                        .as_primitive::<Float64Type>()
+                        .values()
+                        .iter()
+                        .any(|v| v.is_nan()),
+                    DataType::Dictionary(_, values) => values.is_floating(),
+                    DataType::Struct(fields) => {
+                        self.look(fields, column.as_struct().columns(), path);
+                        false
+                    }
+                    _ => false,
+                };
+                if found {
+                    self.0.insert(path.clone());
+                }
+            }
+            path.pop();
+        }
+    }
+
+    fn has(&self, path: &[&str]) -> bool {
+        self.0.iter().any(|known| known == path)
+    }
+}
+
 /// What is known of a leaf column.
 #[derive(Default)]
 struct Leaf {
@@ -40,10 +90,12 @@ pub(crate) fn stats_json(
     schema: &TableSchema,
     partition_columns: &[String],
     indexed: Option<&str>,
+    nans: &Nans,
     footer: &ParquetMetaData,
 ) -> String {
     let mut collector = Collector {
         footer,
+        nans,
         left: indexed
             .and_then(|text| text.trim().parse::<i64>().ok())
             .unwrap_or(INDEXED_COLUMNS),
@@ -72,6 +124,7 @@ pub(crate) fn stats_json(
 
 struct Collector<'a> {
     footer: &'a ParquetMetaData,
+    nans: &'a Nans,
     /// Leaf columns that may still have statistics; below zero for all.
     left: i64,
     path: Vec<&'a str>,
@@ -90,7 +143,7 @@ impl<'a> Collector<'a> {
             self.group(&column.name, fields);
         } else {
             self.left -= 1;
-            let leaf = leaf(self.footer, &self.path, &column.kind);
+            let leaf = leaf(self.footer, &self.path, &column.kind, self.nans.has(&self.path));
             let name = &column.name;
             field(&mut self.nulls, name, leaf.nulls.map(|nulls| nulls.to_string()));
             field(&mut self.mins, name, leaf.min);
@@ -128,7 +181,7 @@ fn field(into: &mut String, name: &str, json: Option<String>) {
 }
 
 /// What the row groups say of one column together.
-fn leaf(footer: &ParquetMetaData, path: &[&str], kind: &Kind) -> Leaf {
+fn leaf(footer: &ParquetMetaData, path: &[&str], kind: &Kind, has_nan: bool) -> Leaf {
     let descriptor = footer.file_metadata().schema_descr();
     let Some(index) = (0..descriptor.num_columns()).find(|index| {
         let parts = descriptor.column(*index).path().parts().to_vec();
@@ -150,7 +203,7 @@ fn leaf(footer: &ParquetMetaData, path: &[&str], kind: &Kind) -> Leaf {
         .iter()
         // Nothing but nulls has no bounds and moves none.
         .filter(|chunk| !only_nulls(chunk))
-        .map(|chunk| bounds(chunk.statistics()?, kind))
+        .map(|chunk| bounds(chunk.statistics()?, kind, has_nan))
         .reduce(|all, next| {
             let ((min, max), (next_min, next_max)) = (all?, next?);
             let lower = if next_min < min { next_min } else { min };
@@ -178,12 +231,12 @@ fn only_nulls(chunk: &ColumnChunkMetaData) -> bool {
 }
 
 /// The least value, and the greatest unless it is not known.
-fn bounds(statistics: &Statistics, kind: &Kind) -> Option<(Bound, Option<Bound>)> {
+fn bounds(statistics: &Statistics, kind: &Kind, has_nan: bool) -> Option<(Bound, Option<Bound>)> {
     if matches!(kind, Kind::Primitive(Primitive::Boolean | Primitive::Binary)) {
         return None;
     }
     // A NaN is above everything, and no bound tells of it.
-    let no_nan = statistics.nan_count_opt() == Some(0);
+    let no_nan = !has_nan;
     let text = |bytes: &ByteArray| match kind {
         Kind::Decimal(..) => Bound::Whole(big_endian(bytes.data())),
         _ => Bound::Text(bytes.data().to_vec()),

@@ -179,13 +179,9 @@ impl Table {
     pub fn open(root: &Path) -> Result<Self> {
         let root = resolve(root)?;
         let shared = Shared::open(&root)?;
-        Ok(Self::of(root, shared))
-    }
-
-    pub(crate) fn of(root: PathBuf, shared: Arc<Shared>) -> Self {
         let own = PerProcess::new();
         own.get_or_init(|| Mutex::new(Arc::clone(&shared)));
-        Self { root, shared: own }
+        Ok(Self { root, shared: own })
     }
 
     /// The table's folder.

@@ -13,69 +13,57 @@ use crate::turn::check_signals;
 /// Longer than any program runs, and no overflow.
 const FOREVER: f64 = 1e8;
 
-/// A wait that a signal can end.
-pub(crate) struct Attention {
+/// Who waits, and for how long.
+#[derive(Clone, Copy)]
+pub(crate) struct Caller {
     /// Python runs signal handlers in its main thread alone: other threads need not take the GIL to look.
     is_main: bool,
-    raised: RefCell<Option<Failure>>,
     deadline: Instant,
 }
 
-impl Attention {
-    /// A wait of the calling thread; without a number of seconds, for ever.
-    pub fn new(py: Python<'_>, seconds: Option<f64>) -> PyResult<(bool, Instant)> {
+impl Caller {
+    /// The calling thread; without a number of seconds, it waits for ever.
+    pub fn of(py: Python<'_>, seconds: Option<f64>) -> PyResult<Self> {
         let threading = py.import("threading")?;
         let main = threading.call_method0("main_thread")?.getattr("ident")?;
-        let here = threading.call_method0("get_ident")?;
         let seconds = seconds.unwrap_or(FOREVER).clamp(0.0, FOREVER);
-        Ok((main.eq(here)?, Instant::now() + Duration::from_secs_f64(seconds)))
+        Ok(Self {
+            is_main: main.eq(threading.call_method0("get_ident")?)?,
+            deadline: Instant::now() + Duration::from_secs_f64(seconds),
+        })
     }
 
-    pub fn of((is_main, deadline): (bool, Instant)) -> Self {
-        Self {
-            is_main,
-            raised: RefCell::new(None),
-            deadline,
+    /// Runs a wait, which a signal can end: what its handler raised comes first, what became of the work is its cause.
+    pub fn wait<T>(
+        self,
+        work: impl FnOnce(&mut Patience<'_>, &mut dyn FnMut() -> bool) -> Result<T, TableError>,
+    ) -> Result<T, Failure> {
+        let raised = RefCell::new(None);
+        let mut go_on = || self.go_on(&raised);
+        let mut patience = Patience::while_asked(self.deadline, &mut go_on);
+        let done = work(&mut patience, &mut || self.go_on(&raised));
+        match (done, raised.into_inner()) {
+            (Err(error), Some(Failure::Python(raised))) => Err(Failure::Python(Python::attach(|py| {
+                raised.set_cause(py, Some(Failure::from(error).into_py(py)));
+                raised
+            }))),
+            (Err(error), _) => Err(error.into()),
+            // It was done before the wait ended; the signal is not lost.
+            (Ok(_), Some(raised)) => Err(raised),
+            (Ok(done), None) => Ok(done),
         }
     }
 
-    /// Whether to go on; after a no, [`Self::settle`] has the reason.
-    pub fn go_on(&self) -> bool {
+    fn go_on(self, raised: &RefCell<Option<Failure>>) -> bool {
         if !self.is_main {
             return true;
         }
         match check_signals() {
             Ok(()) => true,
             Err(failure) => {
-                *self.raised.borrow_mut() = Some(failure);
+                *raised.borrow_mut() = Some(failure);
                 false
             }
-        }
-    }
-
-    /// Runs a wait.
-    pub fn wait<T>(
-        self,
-        work: impl FnOnce(&mut Patience<'_>, &mut dyn FnMut() -> bool) -> Result<T, TableError>,
-    ) -> Result<T, Failure> {
-        let mut go_on = || self.go_on();
-        let done = work(&mut Patience::while_asked(self.deadline, &mut go_on), &mut || {
-            self.go_on()
-        });
-        self.settle(done)
-    }
-
-    /// What a handler raised comes first; what became of the work is its cause.
-    fn settle<T>(self, done: Result<T, TableError>) -> Result<T, Failure> {
-        match (done, self.raised.into_inner()) {
-            (Err(error), Some(Failure::Python(raised))) => Err(Failure::Python(Python::attach(|py| {
-                raised.set_cause(py, Some(Failure::from(error).into_py(py)));
-                raised
-            }))),
-            (Err(error), _) => Err(error.into()),
-            // It was done before the wait ended.
-            (Ok(done), None) => Ok(done),
-            (Ok(_), Some(raised)) => Err(raised),
         }
     }
 }

@@ -12,6 +12,7 @@ use delta_table::{
     Append, AppendOptions, Condition, CreateMode, CreateOptions, Read, Scalar, Snapshot, Table, TableError,
 };
 use parquet_writer::WriteError;
+use pyo3::Borrowed;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList, PyString};
@@ -24,10 +25,26 @@ use crate::writer::Options;
 mod attention;
 pub(crate) mod errors;
 
-use attention::Attention;
+use attention::Caller;
 
-/// A condition as Python gives it: column, operator, values.
-type Given<'py> = (String, String, Vec<Bound<'py, PyAny>>);
+/// Conditions as Python gives them: each a column, an operator and values.
+struct Conditions(Vec<Condition>);
+
+impl<'py> FromPyObject<'_, 'py> for Conditions {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let given: Vec<(String, String, Vec<Bound<'py, PyAny>>)> = object.extract()?;
+        let conditions = given.into_iter().map(|(column, operator, values)| {
+            Ok(Condition {
+                column,
+                operator,
+                values: values.iter().map(scalar).collect::<PyResult<_>>()?,
+            })
+        });
+        conditions.collect::<PyResult<_>>().map(Self)
+    }
+}
 
 impl Takes for Append {
     fn is_closed(&self) -> bool {
@@ -117,7 +134,7 @@ impl DeltaTable {
     /// Opens the table in a folder.
     #[staticmethod]
     fn open(py: Python<'_>, root: PathBuf) -> PyResult<Self> {
-        detached(py, || {
+        detached(py, move || {
             Ok(Self {
                 table: Table::open(&root)?,
             })
@@ -146,9 +163,9 @@ impl DeltaTable {
             description,
         };
         let mode = create_mode(mode).map_err(|error| Failure::from(error).into_py(py))?;
-        let attention = Attention::new(py, timeout)?;
-        detached(py, || {
-            Attention::of(attention).wait(|patience, _| {
+        let caller = Caller::of(py, timeout)?;
+        detached(py, move || {
+            caller.wait(|patience, _| {
                 Ok(Self {
                     table: Table::create(&root, &schema, options, mode, patience)?,
                 })
@@ -185,7 +202,7 @@ impl DeltaTable {
 
     /// The files of a version, as dicts; of the newest without a number.
     fn files<'py>(&self, py: Python<'py>, version: Option<i64>) -> PyResult<Bound<'py, PyList>> {
-        let snapshot = detached(py, || {
+        let snapshot = detached(py, move || {
             Ok(match version {
                 None => self.table.snapshot()?,
                 Some(version) => Arc::new(self.table.snapshot_at(version)?),
@@ -205,9 +222,9 @@ impl DeltaTable {
     }
 
     /// How far an application has come.
-    fn progress(&self, py: Python<'_>, app_id: String) -> PyResult<Option<i64>> {
+    fn progress(&self, py: Python<'_>, app_id: &str) -> PyResult<Option<i64>> {
         let snapshot = detached(py, || Ok(self.table.snapshot()?))?;
-        Ok(snapshot.contents.progress.get(&app_id).map(|txn| txn.version))
+        Ok(snapshot.contents.progress.get(app_id).map(|txn| txn.version))
     }
 
     /// Begins an append.
@@ -218,7 +235,7 @@ impl DeltaTable {
         options: Options<'_>,
         merge_schema: bool,
         progress: Option<(String, i64)>,
-        replace: Option<Vec<Given<'_>>>,
+        replace: Option<Conditions>,
         user_metadata: Option<String>,
         max_file_bytes: Option<i64>,
         max_file_rows: Option<i64>,
@@ -227,7 +244,7 @@ impl DeltaTable {
         let options = AppendOptions {
             merge_schema,
             progress,
-            replace: replace.as_deref().map(conditions).transpose()?,
+            replace: replace.map(|conditions| conditions.0),
             user_metadata,
             max_file_bytes,
             max_file_rows,
@@ -239,27 +256,26 @@ impl DeltaTable {
     }
 
     /// Removes the files that conditions on partition columns choose.
-    fn delete(&self, py: Python<'_>, given: Vec<Given<'_>>, timeout: Option<f64>) -> PyResult<i64> {
-        let conditions = conditions(&given)?;
-        let attention = Attention::new(py, timeout)?;
-        detached(py, || {
-            Attention::of(attention).wait(|patience, _| self.table.delete(&conditions, patience))
+    fn delete(&self, py: Python<'_>, given: Conditions, timeout: Option<f64>) -> PyResult<i64> {
+        let caller = Caller::of(py, timeout)?;
+        detached(py, move || {
+            caller.wait(|patience, _| self.table.delete(&given.0, patience))
         })
     }
 
     /// Removes all files.
     fn truncate(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<i64> {
-        let attention = Attention::new(py, timeout)?;
-        detached(py, || {
-            Attention::of(attention).wait(|patience, _| self.table.truncate(patience))
+        let caller = Caller::of(py, timeout)?;
+        detached(py, move || {
+            caller.wait(|patience, _| self.table.truncate(patience))
         })
     }
 
     /// Makes the table what it was.
     fn restore(&self, py: Python<'_>, version: i64, timeout: Option<f64>) -> PyResult<i64> {
-        let attention = Attention::new(py, timeout)?;
-        detached(py, || {
-            Attention::of(attention).wait(|patience, _| self.table.restore(version, patience))
+        let caller = Caller::of(py, timeout)?;
+        detached(py, move || {
+            caller.wait(|patience, _| self.table.restore(version, patience))
         })
     }
 
@@ -272,7 +288,7 @@ impl DeltaTable {
         removes: Vec<String>,
         whole_table: bool,
         files: Vec<String>,
-        given: Vec<Given<'_>>,
+        given: Conditions,
         operation: String,
         user_metadata: Option<String>,
         timeout: Option<f64>,
@@ -280,17 +296,16 @@ impl DeltaTable {
         let read = Read {
             whole_table,
             files,
-            conditions: conditions(&given)?,
+            conditions: given.0,
         };
         let adds = adds.into_iter().map(GivenFile::into_add).collect();
         let operation = Operation {
             user_metadata,
             ..Operation::new(operation)
         };
-        let attention = Attention::new(py, timeout)?;
-        detached(py, || {
-            Attention::of(attention)
-                .wait(|patience, _| self.table.commit(adds, &removes, &read, operation, patience))
+        let caller = Caller::of(py, timeout)?;
+        detached(py, move || {
+            caller.wait(|patience, _| self.table.commit(adds, &removes, &read, operation, patience))
         })
     }
 
@@ -303,9 +318,9 @@ impl DeltaTable {
     ) -> PyResult<(&'static str, Option<i64>)> {
         let token =
             Token::from_text(token).map_err(|error| Failure::from(TableError::from(error)).into_py(py))?;
-        let attention = Attention::new(py, timeout)?;
-        let outcome = detached(py, || {
-            Attention::of(attention).wait(|patience, _| self.table.outcome(&token, patience))
+        let caller = Caller::of(py, timeout)?;
+        let outcome = detached(py, move || {
+            caller.wait(|patience, _| self.table.outcome(&token, patience))
         })?;
         Ok(match outcome {
             Outcome::Committed(version) => ("committed", Some(version)),
@@ -377,19 +392,6 @@ fn file_dict<'py>(py: Python<'py>, add: &Add) -> PyResult<Bound<'py, PyDict>> {
     Ok(file)
 }
 
-fn conditions(given: &[Given<'_>]) -> PyResult<Vec<Condition>> {
-    given
-        .iter()
-        .map(|(column, operator, values)| {
-            Ok(Condition {
-                column: column.clone(),
-                operator: operator.clone(),
-                values: values.iter().map(scalar).collect::<PyResult<_>>()?,
-            })
-        })
-        .collect()
-}
-
 /// A value of Python; dates and times come as their ISO text, which has their type.
 fn scalar(value: &Bound<'_, PyAny>) -> PyResult<Scalar> {
     if value.is_none() {
@@ -425,7 +427,7 @@ pub(crate) struct DeltaAppend {
 impl DeltaAppend {
     /// Writes all batches of a `RowSource`, or of an object with the Arrow `PyCapsule` interface.
     fn write(&self, data: &Bound<'_, PyAny>) -> PyResult<()> {
-        let attention = Attention::new(data.py(), None)?;
+        let caller = Caller::of(data.py(), None)?;
         let rows = match data.cast::<RowSource>() {
             Ok(rows) => rows.clone(),
             Err(_) => Bound::new(data.py(), RowSource::new(data)?)?,
@@ -436,7 +438,7 @@ impl DeltaAppend {
             self.append.take(|append| Ok(append.accept(&schema)?))?;
             while let Some(batch) = batches.next()? {
                 self.append
-                    .take(|append| Attention::of(attention).wait(|_, go_on| append.write(&batch, go_on)))?;
+                    .take(|append| caller.wait(|_, go_on| append.write(&batch, go_on)))?;
             }
             Ok(())
         })
@@ -444,11 +446,10 @@ impl DeltaAppend {
 
     /// Completes the files and commits them; gives the version.
     fn commit(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<i64> {
-        let attention = Attention::new(py, timeout)?;
-        detached(py, || {
-            self.append.take(|append| {
-                Attention::of(attention).wait(|patience, go_on| append.commit(patience, go_on))
-            })
+        let caller = Caller::of(py, timeout)?;
+        detached(py, move || {
+            self.append
+                .take(|append| caller.wait(|patience, go_on| append.commit(patience, go_on)))
         })
     }
 
