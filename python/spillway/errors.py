@@ -21,7 +21,7 @@ expect, so that ``except ValueError`` and ``except OSError`` work as they do els
         ├── AppendOnlyError(ValueError)              the table has delta.appendOnly
         ├── CommitTimeoutError(TimeoutError)         the time was up; nothing was committed
         ├── CommitUnknown(TimeoutError)              nobody can say yet; it has a token for table.outcome()
-        └── CommitConflict                           another transaction is in the way; it has version and operation
+        └── CommitConflict                           another transaction is in the way; it has its version
             ├── ConcurrentAppend          files were added that this one should have read
             ├── ConcurrentDeleteRead      files were removed that this one read
             ├── ConcurrentDeleteDelete    files were removed that this one removes too

@@ -1,3 +1,4 @@
+# ruff: noqa: T201 - what they print is what the test waits for
 """Writers that run in processes of their own: ``python -m programs NAME FOLDER ...``."""
 
 from __future__ import annotations

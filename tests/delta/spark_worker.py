@@ -1,3 +1,4 @@
+# ruff: noqa: T201 - what it prints is its answer
 """Spark with Delta in a process of its own: one JSON command a line on standard input, one answer a line."""
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def listing(folder: Path) -> list[str]:
 def test_a_gap_in_the_log_is_named(folder: Path) -> None:
     version_file(folder, 1).unlink()
     before = listing(folder)
-    with pytest.raises(CorruptLogError, match="00000000000000000001.json.*gap"):
+    with pytest.raises(CorruptLogError, match=r"00000000000000000001\.json.*gap"):
         spillway.delta.write(folder, DATA)
     assert listing(folder) == before
 
@@ -58,7 +58,7 @@ def test_a_gap_in_the_log_is_named(folder: Path) -> None:
 def test_a_damaged_version_is_named(folder: Path, text: str) -> None:
     version_file(folder, 1).write_bytes(text.encode("latin-1"))
     before = listing(folder)
-    with pytest.raises(CorruptLogError, match="00000000000000000001.json"):
+    with pytest.raises(CorruptLogError, match=r"00000000000000000001\.json"):
         spillway.delta.write(folder, DATA)
     assert listing(folder) == before
 
@@ -74,9 +74,19 @@ def test_a_damaged_checkpoint_is_named(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("protocol", "match"),
     [
-        ({"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["x"], "writerFeatures": ["x"]}, "x"),
+        (
+            {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["x"], "writerFeatures": ["x"]},
+            "x",
+        ),
         ({"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["identityColumns"]}, "identity"),
-        ({"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["rowTracking", "domainMetadata"]}, "row"),
+        (
+            {
+                "minReaderVersion": 1,
+                "minWriterVersion": 7,
+                "writerFeatures": ["rowTracking", "domainMetadata"],
+            },
+            "row",
+        ),
         ({"minReaderVersion": 2, "minWriterVersion": 5}, "reader version 2"),
         ({"minReaderVersion": 1, "minWriterVersion": 3}, "writer version 3"),
     ],
@@ -91,8 +101,10 @@ def test_features_that_are_not_built_are_named(folder: Path, protocol: object, m
 
 def test_constraints_are_not_broken(folder: Path) -> None:
     body = version_file(folder, 0).read_text()
-    version_file(folder, 0).write_text(body.replace('"configuration":{}', '"configuration":{"delta.constraints.c":"id > 5"}'))
-    with pytest.raises(UnsupportedTableError, match="delta.constraints.c"):
+    version_file(folder, 0).write_text(
+        body.replace('"configuration":{}', '"configuration":{"delta.constraints.c":"id > 5"}')
+    )
+    with pytest.raises(UnsupportedTableError, match=r"delta\.constraints\.c"):
         spillway.delta.write(folder, DATA)
 
 
@@ -172,7 +184,7 @@ def test_a_table_that_was_replaced_is_another_table(folder: Path, tmp_path: Path
 
 def test_a_missing_data_file_fails_its_own_commit(folder: Path) -> None:
     table = spillway.delta.open(folder)
-    with pytest.raises(FileNotFoundError, match="missing.parquet"):
+    with pytest.raises(FileNotFoundError, match=r"missing\.parquet"):
         table.commit(adds=[spillway.delta.AddFile(path="missing.parquet", size=1)])
     with pytest.raises((OptionError, CorruptLogError), match="inside the table"):
         table.commit(adds=[spillway.delta.AddFile(path="../outside.parquet", size=1)])

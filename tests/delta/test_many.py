@@ -94,29 +94,39 @@ def test_processes_help_each_other(table: spillway.delta.Table) -> None:
     assert acknowledged(Path(table.path)) == expected
 
 
-def test_killed_writers_lose_nothing_and_block_nobody(table: spillway.delta.Table) -> None:
+class Endless:
+    """A writer that appends until it is killed, and what it said by then."""
+
+    def __init__(self, table: spillway.delta.Table, name: str, folder: Path) -> None:
+        self.name = name
+        self.output = folder / f"{name}.txt"
+        with self.output.open("w") as output:
+            command = [sys.executable, str(PROGRAMS), "endless", table.path, name]
+            self.process = subprocess.Popen(command, stdout=output)
+        while not self.output.read_text():
+            assert self.process.poll() is None
+            time.sleep(0.01)
+
+    def kill(self) -> list[tuple[str, int]]:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(60)
+        # A line that was not ended was not said.
+        return [(self.name, int(line)) for line in self.output.read_text().split("\n")[:-1]]
+
+
+def test_killed_writers_lose_nothing_and_block_nobody(table: spillway.delta.Table, tmp_path: Path) -> None:
     chance = random.Random(7)  # noqa: S311 - when to kill
     said: list[tuple[str, int]] = []
-    running = {name: start("endless", table.path, name) for name in ("a", "b")}
+    survivors = [Endless(table, name, tmp_path) for name in ("a", "b")]
     for number in range(ROUNDS):
-        name = f"k{number}"
-        victim = start("endless", table.path, name)
-        assert victim.stdout is not None
-        said.append((name, int(victim.stdout.readline())))
+        victim = Endless(table, f"k{number}", tmp_path)
         time.sleep(chance.random() * 0.05)
-        victim.send_signal(signal.SIGKILL)
-        rest, _ = victim.communicate(timeout=60)
-        said += [(name, int(line)) for line in rest.splitlines() if line]
-        before = table.version
-        with table.append() as append:
+        said += victim.kill()
+        with table.append(timeout=30) as append:
             append.write(batch("here", number))
-        assert append.version is not None
-        assert append.version > before - 1
         said.append(("here", number))
-    for name, survivor in running.items():
-        survivor.send_signal(signal.SIGKILL)
-        rest, _ = survivor.communicate(timeout=60)
-        said += [(name, int(line)) for line in rest.split("\n")[:-1]]
+    for survivor in survivors:
+        said += survivor.kill()
     check_log(Path(table.path))
     found = collections.Counter(acknowledged(Path(table.path)))
     assert set(found.values()) == {1}

@@ -1,3 +1,4 @@
+# ruff: noqa: S608 - the folder of a test is no attack
 """Spark's Delta reads what is written here, and what it writes opens here."""
 
 from __future__ import annotations
@@ -65,7 +66,9 @@ def test_every_operation_shows(tmp_path: Path, delta_spark: Spark) -> None:
     with table.append(schema_mode="merge") as append:
         append.write(pa.table({"day": ["c"], "id": [4], "note": ["x"]}))
     assert delta_spark.sql(f"select id, note from {path} order by id") == [[2, None], [3, None], [4, "x"]]
-    spillway.delta.write(tmp_path / "t", pa.table({"day": ["b"], "id": [5]}), mode="overwrite", predicate=[("day", "=", "b")])
+    spillway.delta.write(
+        tmp_path / "t", pa.table({"day": ["b"], "id": [5]}), mode="overwrite", predicate=[("day", "=", "b")]
+    )
     assert delta_spark.sql(f"select id from {path} order by id") == [[3], [4], [5]]
     table.truncate()
     assert delta_spark.sql(f"select count(*) from {path}") == [[0]]
@@ -89,9 +92,11 @@ def test_sparks_tables_open_and_take_appends(tmp_path: Path, delta_spark: Spark)
     assert table.partition_columns == ["day"]
     table.delete_partition(day="2026-11-20")
     with table.append() as append:
-        append.write(pa.table({"id": [100], "day": ["2026-12-31"], "note": [None]}).cast(pa.schema(
-            {"id": pa.int64(), "day": pa.string(), "note": pa.string()}
-        )).set_column(1, "day", pa.array(["2026-12-31"]).cast(pa.date32())))
+        append.write(
+            pa.table({"id": [100], "day": ["2026-12-31"], "note": [None]})
+            .cast(pa.schema({"id": pa.int64(), "day": pa.string(), "note": pa.string()}))
+            .set_column(1, "day", pa.array(["2026-12-31"]).cast(pa.date32()))
+        )
     expected = [[1], [3], [4], [100]]
     assert delta_spark.sql(f"select id from {path} order by id") == expected
     table.checkpoint()

@@ -16,13 +16,13 @@ from spillway.errors import OptionError, TableExistsError, TableNotFoundError
 from spillway.writer import WriterOptions
 
 if TYPE_CHECKING:
-    import datetime
+    import datetime as dt
     from collections.abc import Mapping, Sequence
     from typing import Unpack
 
     from spillway.writer import ArrowArray, ArrowSchema, ArrowStream, WriterKeywords
 
-    Value = None | bool | int | float | str | datetime.date | datetime.datetime
+    Value = None | bool | int | float | str | dt.date | dt.datetime
 
 __all__ = [
     "AddFile",
