@@ -1,14 +1,18 @@
 # Types of the compiled module; stubtest checks them against it.
 
 from collections.abc import Mapping
-from typing import Any, TypedDict, final, type_check_only
+from typing import Any, Literal, TypedDict, final, type_check_only
 
 from spillway.dataset_writer import DatasetOptions
 from spillway.writer import WriterOptions
 
 __all__ = [
     "DatasetWriter",
+    "DeltaAppend",
+    "DeltaSchema",
+    "DeltaTable",
     "Digest",
+    "RowSource",
     "Writer",
     "build_info",
     "check_dataset_options",
@@ -65,6 +69,99 @@ class DatasetWriter:
     def closed(self) -> bool: ...
     @property
     def result(self) -> list[DatasetFileDict] | None: ...
+
+@final
+class RowSource:
+    def __new__(cls, data: object) -> RowSource: ...
+    def __arrow_c_schema__(self) -> object: ...
+
+@final
+class DeltaSchema:
+    def __arrow_c_schema__(self) -> object: ...
+    def to_json(self) -> str: ...
+    @property
+    def names(self) -> list[str]: ...
+
+@type_check_only
+class DeltaStateDict(TypedDict):
+    version: int
+    id: str
+    name: str | None
+    description: str | None
+    partition_columns: list[str]
+    properties: dict[str, str]
+    files: int
+    schema: DeltaSchema
+
+@type_check_only
+class DeltaFileDict(TypedDict):
+    path: str
+    size: int
+    modification_time: int
+    partition_values: dict[str, str | None]
+    stats: str | None
+
+@final
+class DeltaTable:
+    @staticmethod
+    def open(root: str) -> DeltaTable: ...
+    @staticmethod
+    def create(
+        root: str,
+        schema: object,
+        partition_by: list[str],
+        properties: dict[str, str],
+        name: str | None,
+        description: str | None,
+        mode: str,
+        timeout: float | None,
+    ) -> DeltaTable: ...
+    @property
+    def root(self) -> str: ...
+    def state(self) -> DeltaStateDict: ...
+    def version(self) -> int: ...
+    def files(self, version: int | None) -> list[DeltaFileDict]: ...
+    def history(self, limit: int | None) -> list[tuple[int, str]]: ...
+    def progress(self, app_id: str) -> int | None: ...
+    def append(
+        self,
+        options: WriterOptions,
+        merge_schema: bool,
+        progress: tuple[str, int] | None,
+        replace: list[tuple[str, str, list[Any]]] | None,
+        user_metadata: str | None,
+        max_file_bytes: int | None,
+        max_file_rows: int | None,
+    ) -> DeltaAppend: ...
+    def delete(self, given: list[tuple[str, str, list[Any]]], timeout: float | None) -> int: ...
+    def truncate(self, timeout: float | None) -> int: ...
+    def restore(self, version: int, timeout: float | None) -> int: ...
+    def commit(
+        self,
+        adds: list[dict[str, Any]],
+        removes: list[str],
+        whole_table: bool,
+        files: list[str],
+        given: list[tuple[str, str, list[Any]]],
+        operation: str,
+        user_metadata: str | None,
+        timeout: float | None,
+    ) -> int: ...
+    def outcome(
+        self, token: str, timeout: float | None
+    ) -> tuple[Literal["committed", "rejected", "pending", "unknowable"], int | None]: ...
+    def is_checkpoint_due(self, version: int) -> bool: ...
+    def checkpoint(self) -> int: ...
+
+@final
+class DeltaAppend:
+    def write(self, data: object) -> None: ...
+    def commit(self, timeout: float | None) -> int: ...
+    def abort(self) -> None: ...
+    @property
+    def closed(self) -> bool: ...
+    @property
+    def is_repeated(self) -> bool: ...
 
 @final
 class Digest:

@@ -11,7 +11,23 @@ expect, so that ``except ValueError`` and ``except OSError`` work as they do els
     ├── NotArrowError(TypeError)      the object has no Arrow PyCapsule interface
     ├── CorruptFileError(ValueError)  a file is not Parquet, or is truncated or damaged
     ├── JavaError(RuntimeError)       there is no Java for Spark, it is too old, or it does not start
-    └── MissingExtraError(ImportError)  an optional dependency is not installed; the message names the extra
+    ├── MissingExtraError(ImportError)  an optional dependency is not installed; the message names the extra
+    └── DeltaError                    anything about a Delta table
+        ├── TableNotFoundError(FileNotFoundError)    there is no table
+        ├── TableExistsError(FileExistsError)        there is one already
+        ├── VersionNotFoundError(LookupError)        a version is not, or no longer, to be had
+        ├── CorruptLogError(ValueError)              the log is damaged or has a gap
+        ├── UnsupportedTableError(NotImplementedError)  the table asks for a feature that is not built
+        ├── AppendOnlyError(ValueError)              the table has delta.appendOnly
+        ├── CommitTimeoutError(TimeoutError)         the time was up; nothing was committed
+        ├── CommitUnknown(TimeoutError)              nobody can say yet; it has a token for table.outcome()
+        └── CommitConflict                           another transaction is in the way; it has its version
+            ├── ConcurrentAppend          files were added that this one should have read
+            ├── ConcurrentDeleteRead      files were removed that this one read
+            ├── ConcurrentDeleteDelete    files were removed that this one removes too
+            ├── ConcurrentTransaction     an application's progress was written by another
+            ├── MetadataChanged           schema, partitioning or properties were changed
+            └── ProtocolChanged           the protocol was changed
 
 Errors of the operating system stay what they are: a missing directory is `FileNotFoundError`, a read-only one
 `PermissionError` or `OSError`, a full disk `OSError` with its ``errno``.
@@ -20,15 +36,31 @@ Errors of the operating system stay what they are: a missing directory is `FileN
 from __future__ import annotations
 
 __all__ = [
+    "AppendOnlyError",
     "ClosedError",
+    "CommitConflict",
+    "CommitTimeoutError",
+    "CommitUnknown",
+    "ConcurrentAppend",
+    "ConcurrentDeleteDelete",
+    "ConcurrentDeleteRead",
+    "ConcurrentTransaction",
     "CorruptFileError",
+    "CorruptLogError",
+    "DeltaError",
     "JavaError",
+    "MetadataChanged",
     "MissingExtraError",
     "NotArrowError",
     "OptionError",
+    "ProtocolChanged",
     "RowError",
     "SchemaError",
     "SpillwayError",
+    "TableExistsError",
+    "TableNotFoundError",
+    "UnsupportedTableError",
+    "VersionNotFoundError",
 ]
 
 
@@ -103,3 +135,87 @@ class MissingExtraError(SpillwayError, ImportError):
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(f"{package} is needed to {purpose}: pip install 'spillway[{extra}]'")
+
+
+class DeltaError(SpillwayError):
+    """Something about a Delta table went wrong."""
+
+
+class TableNotFoundError(DeltaError, FileNotFoundError):
+    """There is no Delta table."""
+
+
+class TableExistsError(DeltaError, FileExistsError):
+    """There is a Delta table already."""
+
+
+class VersionNotFoundError(DeltaError, LookupError):
+    """The table never had this version, or its log or data files were cleaned up."""
+
+
+class CorruptLogError(DeltaError, ValueError):
+    """The log of the table is damaged or has a gap; the message names the file."""
+
+
+class UnsupportedTableError(DeltaError, NotImplementedError):
+    """The table asks for a feature that is not built; the message names it."""
+
+
+class AppendOnlyError(DeltaError, ValueError):
+    """The table has ``delta.appendOnly``, and files would have left it."""
+
+
+class CommitTimeoutError(DeltaError, TimeoutError):
+    """The time was up before the commit was tried: nothing is in the table, now or later."""
+
+
+class CommitUnknown(DeltaError, TimeoutError):  # noqa: N818 - a state of affairs, in the words of the API
+    """Nobody can say yet whether the rows are in the table; their files stay.
+
+    Args:
+        message: The whole report.
+        token: What ``table.outcome()`` needs to find out, in this process or another.
+    """
+
+    def __init__(self, message: str, token: str = "") -> None:
+        super().__init__(message)
+        self.token = token
+
+
+class CommitConflict(DeltaError):  # noqa: N818 - Delta's own word
+    """A transaction that committed first is in the way: read the table again and decide anew.
+
+    Args:
+        message: The whole report.
+        version: The version of the one that committed.
+        operation: What that one did, in the words of the history.
+    """
+
+    def __init__(self, message: str, version: int = -1, operation: str = "") -> None:
+        super().__init__(message)
+        self.version = version
+        self.operation = operation
+
+
+class ConcurrentAppend(CommitConflict):
+    """Files were added that this transaction should have read."""
+
+
+class ConcurrentDeleteRead(CommitConflict):
+    """Files were removed that this transaction read."""
+
+
+class ConcurrentDeleteDelete(CommitConflict):
+    """Files were removed that this transaction removes too."""
+
+
+class ConcurrentTransaction(CommitConflict):
+    """The application made progress elsewhere, on which this transaction depends."""
+
+
+class MetadataChanged(CommitConflict):
+    """The table's schema, partitioning or properties were changed."""
+
+
+class ProtocolChanged(CommitConflict):
+    """The table's protocol was changed."""

@@ -228,8 +228,12 @@ def suiting_encodings(data_type: pa.DataType, *, split: bool = True) -> tuple[st
 
 
 @st.composite
-def codecs(draw: st.DrawFn) -> dict[str, Any]:
-    """A codec, and at times a level that it has."""
+def codecs(draw: st.DrawFn, schema: pa.Schema) -> dict[str, Any]:
+    """A codec, and at times a level that it has; or codecs for some of the flat columns."""
+    flat = [(field.name,) for field in schema if not pa.types.is_nested(field.type)]
+    if flat and draw(st.integers(0, 3)) == 0:
+        names = st.sampled_from((*_LEVELS, "zstd(3)", "gzip(1)"))
+        return {"compression": draw(st.dictionaries(st.sampled_from(flat), names))}
     codec = draw(st.sampled_from(tuple(_LEVELS)))
     level = draw(st.sampled_from((None, *_LEVELS[codec])))
     return {"compression": codec} if level is None else {"compression": codec, "compression_level": level}
@@ -265,7 +269,7 @@ def option_choices(schema: pa.Schema, *, split: bool) -> dict[str, st.SearchStra
         st.dictionaries(st.sampled_from([(name,) for name in flat]), st.booleans()) if flat else st.just({})
     )
     return {
-        "codec": codecs(),
+        "codec": codecs(schema),
         "row_group_rows": st.one_of(st.integers(1, 9), st.integers(10, 500)),
         "row_group_bytes": st.sampled_from((1, 1000, 20_000)),
         "page_bytes": st.sampled_from((1, 8, 64, 500, 4096)),

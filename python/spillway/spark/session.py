@@ -21,7 +21,7 @@ from spillway.errors import JavaError, MissingExtraError
 from spillway.spark.java import find_java
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -39,6 +39,7 @@ def local_session(
     *,
     cores: int = 2,
     memory: str = "2g",
+    settings: Mapping[str, str] | None = None,
     say: Callable[[str], None] | None = None,
 ) -> SparkSession:
     """Start Spark on this machine: loopback only, UTC, no web UI, this Python for its workers.
@@ -50,6 +51,7 @@ def local_session(
         app_name: The name of the application.
         cores: Threads of the local master, and so Python workers.
         memory: The JVM's heap, as Spark spells sizes.
+        settings: Further settings of Spark, such as ``spark.jars.packages``; they win over the pinned ones.
         say: Told in one line what is being waited for; by default the log is.
 
     Raises:
@@ -67,7 +69,7 @@ def local_session(
     started = time.monotonic()
     scratch = tempfile.mkdtemp(prefix="spillway-spark-")
     try:
-        context = _start_context(_settings(app_name, cores, memory, scratch), java)
+        context = _start_context(_settings(app_name, cores, memory, scratch) | dict(settings or {}), java)
     except BaseException:
         shutil.rmtree(scratch, ignore_errors=True)
         raise

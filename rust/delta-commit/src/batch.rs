@@ -79,7 +79,7 @@ impl Batch {
             isolation_level: first.map(|t| t.effective_isolation().name().to_owned()),
             is_blind_append: Some(self.members.iter().all(|m| m.transaction.is_blind_append())),
             operation_metrics: operation.metrics,
-            user_metadata: None,
+            user_metadata: self.user_metadata(),
             tags: BTreeMap::from([(MEMBERS_TAG.to_owned(), ids.join(","))]),
             engine_info: Some(concat!("Spillway/", env!("CARGO_PKG_VERSION")).to_owned()),
             txn_id: match self.members.as_slice() {
@@ -87,6 +87,16 @@ impl Batch {
                 _ => None,
             },
         }
+    }
+
+    /// The members' notes, each once, a line each: a combined version has room for one text.
+    fn user_metadata(&self) -> Option<String> {
+        let mut notes: Vec<&str> = Vec::new();
+        for member in &self.members {
+            let note = member.transaction.operation.user_metadata.as_deref();
+            notes.extend(note.filter(|note| !notes.contains(note)));
+        }
+        (!notes.is_empty()).then(|| notes.join("\n"))
     }
 
     /// The members' counts, summed where they are whole numbers.

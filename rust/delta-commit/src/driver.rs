@@ -10,10 +10,14 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::error::{CommitError, Result};
+use crate::intent::World;
 use crate::log::{Effect, Event, LogStore, StoreError, Time, Version, perform};
 use crate::machine::{Machine, Start, Submission, Verdict};
 use crate::settle::{Outcome, Token};
 use crate::transaction::{MemberId, Transaction};
+
+/// Between two looks at whether the caller still waits.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The committer of one table, shared by all threads of a process.
 ///
@@ -40,6 +44,57 @@ pub struct Committer {
     store: Arc<dyn LogStore>,
     start: Start,
     desks: Node,
+}
+
+/// How long a caller waits.
+pub struct Patience<'a> {
+    deadline: Instant,
+    go_on: Option<&'a mut dyn FnMut() -> bool>,
+    looked: Instant,
+    lost: bool,
+}
+
+impl<'a> Patience<'a> {
+    /// Until a moment, whatever happens.
+    #[must_use]
+    pub fn until(deadline: Instant) -> Self {
+        Self {
+            deadline,
+            go_on: None,
+            looked: Instant::now(),
+            lost: false,
+        }
+    }
+
+    /// Until a moment, or until `go_on` says no: it is asked some twenty times a second.
+    #[must_use]
+    pub fn while_asked(deadline: Instant, go_on: &'a mut dyn FnMut() -> bool) -> Self {
+        Self {
+            go_on: Some(go_on),
+            ..Self::until(deadline)
+        }
+    }
+
+    /// What is left of it; none when it is over.
+    fn left(&mut self) -> Option<Duration> {
+        let now = Instant::now();
+        if let Some(go_on) = &mut self.go_on
+            && now.duration_since(self.looked) >= LOOK_EVERY
+        {
+            self.looked = now;
+            self.lost |= !go_on();
+        }
+        let left = self.deadline.saturating_duration_since(now);
+        (!self.lost && !left.is_zero()).then_some(left)
+    }
+
+    /// When to look up from waiting.
+    fn next_look(&self) -> Instant {
+        match self.go_on {
+            Some(_) => self.deadline.min(Instant::now() + LOOK_EVERY),
+            None => self.deadline,
+        }
+    }
 }
 
 /// One process' desk, and those of the processes that were forked from it.
@@ -94,9 +149,17 @@ impl Committer {
     /// [`CommitError::Unknown`] when the deadline passed while it may already be in the table. After every other error
     /// it certainly is not and will not be.
     pub fn commit(&self, transaction: Transaction, deadline: Instant) -> Result<Version> {
+        self.commit_while(transaction, &mut Patience::until(deadline))
+    }
+
+    /// The same, for a caller who may lose patience before the deadline.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit).
+    pub fn commit_while(&self, transaction: Transaction, patience: &mut Patience<'_>) -> Result<Version> {
         let submission = Submission::new(transaction)?;
         let id = submission.id();
-        let verdict = self.ask(id, deadline, |machine| {
+        let verdict = self.ask(id, patience, |machine| {
             machine.submit(submission);
             Ok(())
         })?;
@@ -112,18 +175,25 @@ impl Committer {
     ///
     /// # Errors
     /// [`CommitError::Invalid`] or [`CommitError::Malformed`] when the token is not one of this table's.
-    pub fn outcome(&self, token: &Token, deadline: Instant) -> Result<Outcome> {
+    pub fn outcome(&self, token: &Token, patience: &mut Patience<'_>) -> Result<Outcome> {
         let id = token.id.parse()?;
-        match self.ask(id, deadline, |machine| machine.settle(token).map(drop))? {
+        match self.ask(id, patience, |machine| machine.settle(token).map(drop))? {
             Verdict::Settled(outcome) => Ok(outcome),
             Verdict::Commit(_) => Err(CommitError::Invalid(format!("the id {id} is in use"))),
         }
     }
 
+    /// The newest version that this process has seen, and what table it is of: no I/O.
+    #[must_use]
+    pub fn known(&self) -> (Version, World) {
+        let state = self.desk().lock();
+        (state.machine.tip(), state.machine.world().clone())
+    }
+
     fn ask(
         &self,
         id: MemberId,
-        deadline: Instant,
+        patience: &mut Patience<'_>,
         hand_in: impl FnOnce(&mut Machine) -> Result<()>,
     ) -> Result<Verdict> {
         let desk = self.desk();
@@ -143,9 +213,10 @@ impl Committer {
             }
         }
         loop {
-            match slot.wait(deadline) {
+            match slot.wait(patience.next_look()) {
                 News::Verdict(verdict) => return Ok(verdict),
-                News::Lead => return Ok(self.lead(desk, id, &slot, deadline)),
+                News::Lead => return Ok(self.lead(desk, id, &slot, patience)),
+                News::None if patience.left().is_some() => {}
                 News::None => {
                     let mut state = desk.lock();
                     // Between the bell and this lock the news may have come after all.
@@ -175,9 +246,11 @@ impl Committer {
     }
 
     /// Does the machine's work until the own verdict is there.
-    fn lead(&self, desk: &Desk, id: MemberId, slot: &Slot, deadline: Instant) -> Verdict {
+    fn lead(&self, desk: &Desk, id: MemberId, slot: &Slot, patience: &mut Patience<'_>) -> Verdict {
         let _lead = Lead { desk, id };
         loop {
+            // Asked with the desk unlocked: the answer may want a lock of the caller's own.
+            let left = patience.left();
             let mut state = desk.lock();
             state.deliver();
             if let News::Verdict(verdict) = slot.take() {
@@ -187,10 +260,9 @@ impl Committer {
                 }
                 return verdict;
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let Some(left) = left else {
                 return state.give_up(id);
-            }
+            };
             let Some(effect) = state.machine.next(desk.now()) else {
                 state.deliver();
                 if let News::Verdict(verdict) = slot.take() {

@@ -27,7 +27,7 @@ mod time;
 pub mod transaction;
 pub mod winner;
 
-pub use driver::Committer;
+pub use driver::{Committer, Patience};
 pub use error::{CommitError, Result};
 pub use intent::{MAX_AGE, WINDOW, World};
 pub use log::{LogStore, Version};

@@ -101,6 +101,8 @@ pub struct Operation {
     pub metrics: BTreeMap<String, String>,
     /// Whether operations of this kind change rows, even if this one changed none.
     pub changes_data: bool,
+    /// A note from the user.
+    pub user_metadata: Option<String>,
 }
 
 impl Operation {
@@ -111,6 +113,7 @@ impl Operation {
             parameters: BTreeMap::new(),
             metrics: BTreeMap::new(),
             changes_data: true,
+            user_metadata: None,
         }
     }
 

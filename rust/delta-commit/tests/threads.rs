@@ -17,7 +17,7 @@ use delta_commit::actions::{Action, Add, Metadata, Protocol, Remove, parse_commi
 use delta_commit::conflict::ConflictKind;
 use delta_commit::log::{BEFORE_FIRST, Listing, LogStore, PutOutcome, StoreError, version_file};
 use delta_commit::store::LocalLogStore;
-use delta_commit::{CommitError, Committer, MemberId, Outcome, Start, Token, Transaction, Version};
+use delta_commit::{CommitError, Committer, MemberId, Outcome, Patience, Start, Token, Transaction, Version};
 
 fn soon() -> Instant {
     Instant::now() + Duration::from_secs(60)
@@ -212,7 +212,10 @@ fn a_doubt_is_settled_either_way_and_by_anyone() {
             Outcome::Rejected
         };
         let other = local(table.path());
-        assert_eq!(other.outcome(&doubt, soon()).unwrap(), expected);
+        assert_eq!(
+            other.outcome(&doubt, &mut Patience::until(soon())).unwrap(),
+            expected
+        );
         assert_eq!(adds(table.path()).len(), usize::from(arrives));
         // The version that might still have come is taken, so the answer stays true.
         assert_eq!(LocalLogStore::new(table.path()).find_tip().unwrap(), 1);
@@ -230,7 +233,9 @@ fn a_token_of_another_table_is_refused() {
         intents: Vec::new(),
         announcement_in_doubt: false,
     };
-    let error = local(table.path()).outcome(&token, soon()).unwrap_err();
+    let error = local(table.path())
+        .outcome(&token, &mut Patience::until(soon()))
+        .unwrap_err();
     assert!(error.to_string().contains("other"), "{error}");
 }
 

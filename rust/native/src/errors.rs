@@ -2,6 +2,7 @@
 
 use std::io;
 
+use delta_table::TableError;
 use object_sink::Refusal;
 use parquet_writer::WriteError;
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
@@ -12,6 +13,8 @@ use pyo3::prelude::*;
 pub(crate) enum Failure {
     /// The writer's own error.
     Write(WriteError),
+    /// A Delta table's own error.
+    Table(TableError),
     /// An exception that is ready.
     Python(PyErr),
     /// The object that batches came from reported an error.
@@ -21,6 +24,15 @@ pub(crate) enum Failure {
 impl From<WriteError> for Failure {
     fn from(error: WriteError) -> Self {
         Self::Write(error)
+    }
+}
+
+impl From<TableError> for Failure {
+    fn from(error: TableError) -> Self {
+        match error {
+            TableError::Write(error) => Self::Write(error),
+            other => Self::Table(other),
+        }
     }
 }
 
@@ -40,6 +52,7 @@ impl Failure {
                 &format!("the data could not be read: {message}"),
             ),
             Self::Write(error) => write_error(py, error),
+            Self::Table(error) => crate::delta::errors::raised(py, error),
         }
     }
 }

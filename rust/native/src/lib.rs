@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 mod arrow;
 mod build_info;
 mod dataset;
+mod delta;
 mod destination;
 mod digest;
 mod errors;
@@ -20,6 +21,8 @@ mod _native {
     use crate::build_info::build_info;
     #[pymodule_export]
     use crate::dataset::{DatasetWriter, check_dataset_options};
+    #[pymodule_export]
+    use crate::delta::{DeltaAppend, DeltaSchema, DeltaTable, RowSource};
     #[pymodule_export]
     use crate::digest::{Digest, digest, row_hashes};
     #[pymodule_export]

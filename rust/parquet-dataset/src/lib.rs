@@ -11,10 +11,12 @@ mod partition;
 mod publish;
 mod result;
 mod rolling;
+mod spread;
 mod staging;
 mod template;
 mod writer;
 
 pub use options::{DEFAULT_MAX_OPEN_FILES, DEFAULT_TEMPLATE, DatasetInput, DatasetOptions, Existing};
 pub use result::{DatasetResult, FileResult};
+pub use spread::{Places, Prepared, Spread, SpreadFile, SpreadPlan};
 pub use writer::DatasetWriter;

@@ -9,7 +9,7 @@ use crate::rolling::{Rolling, Rows, Step};
 /// An open file of a partition.
 pub(crate) struct Part {
     pub writer: FileWriter,
-    pub staged: PathBuf,
+    pub path: PathBuf,
     /// When it was opened, among all files.
     pub order: usize,
     /// When it last got rows, for the choice of the file that is closed for another.
@@ -27,13 +27,13 @@ pub(crate) struct Part {
 impl Part {
     pub fn new(
         writer: FileWriter,
-        staged: PathBuf,
+        path: PathBuf,
         order: usize,
         (max_rows, rolling): (Option<u64>, Rolling),
     ) -> Self {
         let mut part = Self {
             writer,
-            staged,
+            path,
             order,
             used: 0,
             rows: Rows::default(),

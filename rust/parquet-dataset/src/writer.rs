@@ -1,19 +1,17 @@
 //! The writer: batches in, a folder of files out.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_schema::SchemaRef;
-use parquet_writer::{Batch, FileWriter, Fit, Weights, WriteError, WriteResult, WriterOptions};
+use parquet_writer::sink::Sink;
+use parquet_writer::{Batch, WriteError, WriterOptions};
 
 use crate::options::DatasetOptions;
-use crate::part::Part;
-use crate::partition::{Partitioner, WINDOW_ROWS};
 use crate::publish::{self, Staged, Target};
 use crate::result::{DatasetResult, FileResult};
-use crate::rolling::Rolling;
+use crate::spread::{Places, Prepared, Spread};
 use crate::staging::{StagedFile, Staging};
 
 /// Writes one dataset: a folder of Parquet files.
@@ -28,7 +26,7 @@ pub struct DatasetWriter {
 enum State {
     /// Nothing is known of the schema yet.
     Unopened(Staging),
-    Open(Box<OpenDataset>),
+    Open(Box<Spread<Hidden>>),
     Closed(Option<DatasetResult>),
     Failed(String),
 }
@@ -90,7 +88,7 @@ impl DatasetWriter {
     pub fn accept(&mut self, schema: &SchemaRef) -> Result<(), WriteError> {
         self.refuse_if_closed()?;
         match &self.state {
-            State::Open(dataset) => dataset.fit.accept(schema),
+            State::Open(dataset) => dataset.accept(schema),
             _ => self.open(schema),
         }
     }
@@ -105,14 +103,9 @@ impl DatasetWriter {
         let State::Open(dataset) = &mut self.state else {
             return self.refuse_if_closed();
         };
-        dataset.fit.check(batch)?;
+        dataset.check(batch)?;
         let plan = dataset.plan(batch)?;
-        let context = Context {
-            root: &self.root,
-            options: &self.options,
-            writer_options: &self.writer_options,
-        };
-        let outcome = dataset.write(batch, plan, context, go_on);
+        let outcome = dataset.write(batch, plan, go_on);
         self.written.store(dataset.written(), Ordering::Relaxed);
         self.settle(outcome)
     }
@@ -133,12 +126,8 @@ impl DatasetWriter {
                     .into(),
             ));
         };
-        let context = Context {
-            root: &self.root,
-            options: &self.options,
-            writer_options: &self.writer_options,
-        };
-        match dataset.close(context, go_on) {
+        let target = target(&self.root, &self.options, &self.writer_options);
+        match close(dataset, target, go_on) {
             Ok(result) => {
                 self.written.store(dataset.written(), Ordering::Relaxed);
                 self.state = State::Closed(Some(result));
@@ -156,10 +145,15 @@ impl DatasetWriter {
     }
 
     fn open(&mut self, schema: &SchemaRef) -> Result<(), WriteError> {
-        let prepared = Prepared::new(schema, &self.options, &self.writer_options)?;
+        let prepared = Prepared::new(schema, self.options.clone(), self.writer_options.clone())?;
         match std::mem::replace(&mut self.state, State::Closed(None)) {
             State::Unopened(staging) => {
-                self.state = State::Open(Box::new(OpenDataset::new(staging, prepared)));
+                let hidden = Hidden {
+                    staging,
+                    root: self.root.clone(),
+                    durable: self.writer_options.durable(),
+                };
+                self.state = State::Open(Box::new(Spread::new(prepared, hidden)));
                 Ok(())
             }
             other => {
@@ -202,238 +196,50 @@ fn target<'a>(root: &'a Path, options: &'a DatasetOptions, writer: &WriterOption
     }
 }
 
-#[derive(Clone, Copy)]
-struct Context<'a> {
-    root: &'a Path,
-    options: &'a DatasetOptions,
-    writer_options: &'a WriterOptions,
-}
-
-/// What follows from schema and options before anything is written.
-struct Prepared {
-    fit: Fit,
-    partitioner: Partitioner,
-}
-
-impl Prepared {
-    fn new(
-        schema: &SchemaRef,
-        options: &DatasetOptions,
-        writer_options: &WriterOptions,
-    ) -> Result<Self, WriteError> {
-        let fit = Fit::new(Arc::clone(schema), writer_options)?;
-        let partitioner = Partitioner::new(schema, &options.partition_by)?;
-        // Options that name columns are held against the schema now, not when the first file is opened.
-        let nowhere = parquet_writer::sink::Stream::new(Box::new(std::io::sink()));
-        let stored = Arc::clone(partitioner.stored());
-        FileWriter::new(Box::new(nowhere), Some(stored), writer_options.clone())?;
-        Ok(Self { fit, partitioner })
-    }
-}
-
-/// A file that waits to be published.
-struct Finished {
-    staged: PathBuf,
-    partition: usize,
-    order: usize,
-    result: WriteResult,
-}
-
-/// The shares of a batch, window by window, and where each window starts.
-type Plan = Vec<(usize, Vec<crate::partition::Share>)>;
-
-struct OpenDataset {
-    // Before the folder that their files are in: fields are dropped in this order.
-    open: HashMap<usize, Part>,
+/// Files out of sight until all are complete.
+struct Hidden {
     staging: Staging,
-    fit: Fit,
-    partitioner: Partitioner,
-    finished: Vec<Finished>,
-    /// Bytes of the files that are finished.
-    finished_bytes: u64,
-    opened: usize,
-    clock: u64,
+    root: PathBuf,
+    durable: bool,
 }
 
-impl OpenDataset {
-    fn new(staging: Staging, Prepared { fit, partitioner }: Prepared) -> Self {
-        Self {
-            open: HashMap::new(),
-            staging,
-            fit,
-            partitioner,
-            finished: Vec::new(),
-            finished_bytes: 0,
-            opened: 0,
-            clock: 0,
-        }
+impl Places for Hidden {
+    fn open(&mut self, folder: &Path) -> Result<(PathBuf, Box<dyn Sink>), WriteError> {
+        let with_path = |error| WriteError::io(&self.root, error);
+        let staged = self.staging.next_path().map_err(with_path)?;
+        let file = StagedFile::create(staged.clone(), self.root.join(folder), self.durable);
+        Ok((staged, Box::new(file.map_err(with_path)?)))
     }
+}
 
-    fn written(&self) -> u64 {
-        let open = self.open.values().map(|part| part.writer.size().written);
-        self.finished_bytes + open.sum::<u64>()
+/// Completes all files and moves them to where readers look.
+fn close(
+    dataset: &mut Spread<Hidden>,
+    target: Target<'_>,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<DatasetResult, WriteError> {
+    if dataset.is_untouched() && !dataset.is_partitioned() {
+        // A dataset of no rows still has its schema.
+        dataset.open_whole(go_on)?;
     }
-
-    /// Says where every row goes, before any is written: a value that cannot name a folder refuses the whole batch.
-    fn plan(&mut self, batch: &Batch) -> Result<Plan, WriteError> {
-        let starts = (0..batch.rows()).step_by(WINDOW_ROWS);
-        starts
-            .map(|start| {
-                let rows = WINDOW_ROWS.min(batch.rows() - start);
-                Ok((start, self.partitioner.split(&batch.slice(start, rows))?))
-            })
-            .collect()
-    }
-
-    fn write(
-        &mut self,
-        batch: &Batch,
-        plan: Plan,
-        context: Context<'_>,
-        go_on: &mut dyn FnMut() -> bool,
-    ) -> Result<(), WriteError> {
-        for (start, shares) in plan {
-            let window = batch.slice(start, WINDOW_ROWS.min(batch.rows() - start));
-            for share in shares {
-                let rows = self.partitioner.stored_rows(&window, &share)?;
-                self.write_share(share.partition, &rows, context, go_on)?;
-                if !go_on() {
-                    return Err(WriteError::Interrupted);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn write_share(
-        &mut self,
-        partition: usize,
-        rows: &Batch,
-        context: Context<'_>,
-        go_on: &mut dyn FnMut() -> bool,
-    ) -> Result<(), WriteError> {
-        let limited = context.options.max_file_bytes.is_some();
-        let weights = limited.then(|| Weights::new(rows.columns()));
-        self.clock += 1;
-        let mut next = 0;
-        while next < rows.rows() {
-            let clock = self.clock;
-            let part = self.part(partition, context, go_on)?;
-            part.used = clock;
-            next += part.write(rows, weights.as_ref(), next, go_on)?;
-            if part.is_full() {
-                self.finish(partition, go_on)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The open file of a partition. When it has to be opened and too many are, the one unused for longest is closed.
-    fn part(
-        &mut self,
-        partition: usize,
-        context: Context<'_>,
-        go_on: &mut dyn FnMut() -> bool,
-    ) -> Result<&mut Part, WriteError> {
-        if !self.open.contains_key(&partition) && self.open.len() >= context.options.max_open_files {
-            let oldest = self.open.iter().min_by_key(|(_, part)| part.used);
-            if let Some(oldest) = oldest.map(|(partition, _)| *partition) {
-                self.finish(oldest, go_on)?;
-            }
-        }
-        match self.open.entry(partition) {
-            std::collections::hash_map::Entry::Occupied(part) => Ok(part.into_mut()),
-            std::collections::hash_map::Entry::Vacant(place) => {
-                let folder = context.root.join(&self.partitioner.partition(partition).folder);
-                let with_path = |error| WriteError::io(context.root, error);
-                let staged = self.staging.next_path().map_err(with_path)?;
-                let durable = context.writer_options.durable();
-                let sink = StagedFile::create(staged.clone(), folder, durable).map_err(with_path)?;
-                let schema = Arc::clone(self.partitioner.stored());
-                let columns = schema.flattened_fields().len() as u64;
-                let writer = FileWriter::new(Box::new(sink), Some(schema), context.writer_options.clone())?;
-                let rolling = Rolling {
-                    max_bytes: context.options.max_file_bytes,
-                    columns,
-                    page_bytes: context.writer_options.page_bytes() as u64,
-                };
-                self.opened += 1;
-                let limits = (context.options.max_file_rows, rolling);
-                Ok(place.insert(Part::new(writer, staged, self.opened, limits)))
-            }
-        }
-    }
-
-    /// Completes the open file of a partition, out of sight as yet.
-    fn finish(&mut self, partition: usize, go_on: &mut dyn FnMut() -> bool) -> Result<(), WriteError> {
-        let Some(mut part) = self.open.remove(&partition) else {
-            return Ok(());
-        };
-        if let Some(result) = part.finish(go_on)? {
-            self.finished_bytes += result.bytes;
-            self.finished.push(Finished {
-                staged: part.staged,
-                partition,
-                order: part.order,
-                result,
-            });
-        }
-        Ok(())
-    }
-
-    fn close(
-        &mut self,
-        context: Context<'_>,
-        go_on: &mut dyn FnMut() -> bool,
-    ) -> Result<DatasetResult, WriteError> {
-        if self.opened == 0 && context.options.partition_by.is_empty() {
-            // A dataset of no rows still has its schema.
-            let whole = self.partitioner.whole()?;
-            self.part(whole, context, go_on)?;
-        }
-        let mut open: Vec<_> = self
-            .open
-            .iter()
-            .map(|(partition, part)| (part.order, *partition))
-            .collect();
-        open.sort_unstable();
-        for (_, partition) in open {
-            self.finish(partition, go_on)?;
-        }
-        if !go_on() {
-            return Err(WriteError::Interrupted);
-        }
-        // Which of two partitions began its file first depends on the batches; which was met first does not.
-        self.finished.sort_by_key(|file| (file.partition, file.order));
-        let paths = self.publish(context)?;
-        Ok(self.result(paths))
-    }
-
-    fn publish(&mut self, context: Context<'_>) -> Result<Vec<PathBuf>, WriteError> {
-        let files: Vec<_> = self
-            .finished
-            .iter()
-            .map(|file| Staged {
-                from: &file.staged,
-                folder: &self.partitioner.partition(file.partition).folder,
-            })
-            .collect();
-        let target = target(context.root, context.options, context.writer_options);
-        let paths = publish::publish(&files, target, &mut self.staging)?;
-        // The files are where they belong: what is left of the hidden folder is no reason to say otherwise.
-        let _ = self.staging.finish();
-        Ok(paths)
-    }
-
-    fn result(&mut self, paths: Vec<PathBuf>) -> DatasetResult {
-        let files = self.finished.drain(..).zip(paths);
-        let files = files.map(|(file, path)| FileResult {
-            path,
-            partition: self.partitioner.partition(file.partition).values.clone(),
-            file: file.result,
-        });
-        DatasetResult {
-            files: files.collect(),
-        }
-    }
+    let finished = dataset.finish(go_on)?;
+    let files: Vec<_> = finished
+        .iter()
+        .map(|file| Staged {
+            from: &file.path,
+            folder: &file.folder,
+        })
+        .collect();
+    let staging = &mut dataset.places_mut().staging;
+    let paths = publish::publish(&files, target, staging)?;
+    // The files are where they belong: what is left of the hidden folder is no reason to say otherwise.
+    let _ = staging.finish();
+    let files = finished.into_iter().zip(paths).map(|(file, path)| FileResult {
+        path,
+        partition: file.partition,
+        file: file.result,
+    });
+    Ok(DatasetResult {
+        files: files.collect(),
+    })
 }

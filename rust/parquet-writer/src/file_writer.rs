@@ -546,6 +546,7 @@ impl OpenFile {
             row_groups: metadata.num_row_groups(),
             columns: result::columns(&self.schema.parquet, metadata.row_groups()),
             peak_tracked_bytes: self.peak as u64,
+            metadata: Arc::new(metadata),
         })
     }
 

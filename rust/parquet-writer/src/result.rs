@@ -1,9 +1,10 @@
 //! What was written.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use parquet::basic::Encoding;
-use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
 
 /// What a closed writer tells.
 #[derive(Debug, Clone)]
@@ -18,6 +19,8 @@ pub struct WriteResult {
     pub columns: Vec<ColumnResult>,
     /// The most memory the writer held at once, by its own account.
     pub peak_tracked_bytes: u64,
+    /// The footer, for who keeps account of files and their statistics elsewhere.
+    pub metadata: Arc<ParquetMetaData>,
 }
 
 /// One leaf column over all row groups.

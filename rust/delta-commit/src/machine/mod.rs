@@ -18,7 +18,7 @@ mod view;
 use std::collections::VecDeque;
 
 use crate::error::{CommitError, Result};
-use crate::intent::{Intent, Prepared};
+use crate::intent::{Intent, Prepared, World};
 use crate::log::{Effect, Event, PutOutcome, StoreError, StoreErrorKind, Time, Version};
 use crate::rules::Rules;
 use crate::settle::{Outcome, Token};
@@ -187,6 +187,12 @@ impl Machine {
     #[must_use]
     pub fn tip(&self) -> Version {
         self.view.tip
+    }
+
+    /// Which table that version is of.
+    #[must_use]
+    pub fn world(&self) -> &World {
+        &self.view.world
     }
 
     /// Whether the log was cleaned up past what this process has read, so that the table must be opened again.

@@ -224,6 +224,10 @@ impl LogStore for LocalLogStore {
             .filter(|directory| directory.starts_with(&self.root))
             .collect();
         let share = files.len().div_ceil(SYNC_THREADS).max(1);
+        if files.len() == share {
+            files.iter().try_for_each(|file| sync_named(file))?;
+            return directories.into_iter().rev().try_for_each(sync_named);
+        }
         thread::scope(|scope| {
             let workers: Vec<_> = files
                 .chunks(share)

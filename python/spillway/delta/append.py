@@ -1,0 +1,142 @@
+"""`Append`: rows on their way into a table."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from spillway.errors import CommitUnknown
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from spillway import _native
+    from spillway.writer import ArrowArray, ArrowStream
+
+__all__ = ["Append", "checkpoint_when_due"]
+
+_log = logging.getLogger("spillway.delta")
+
+
+class Append:
+    """Rows that become part of a table together, or not at all; `Table.append` makes one.
+
+    Used as a context manager, the rows are in the table when the block has ended well, and none of them is
+    when it raised. Files are written while rows come, and named in the log by one commit at the end. Threads
+    may share an append, though each having its own is as cheap.
+
+    Attributes:
+        version: The version of the table that holds the rows, once they are committed.
+        token: What `Table.outcome` needs, after a commit that is in doubt.
+    """
+
+    def __init__(self, native: _native.DeltaAppend, table: _native.DeltaTable, timeout: float | None) -> None:
+        self._native = native
+        self._table = table
+        self._timeout = timeout
+        self._aborted = False
+        self.version: int | None = None
+        self.token: str | None = None
+
+    @property
+    def closed(self) -> bool:
+        """Whether it takes no more rows."""
+        return self._native.closed
+
+    @property
+    def repeated(self) -> bool:
+        """Whether the application says that it wrote these rows before: then they are not written again."""
+        return self._native.is_repeated
+
+    def write(self, data: ArrowStream | ArrowArray) -> None:
+        """Write a table, a data frame, a record batch or a stream of them.
+
+        Columns go by name. Those that the table has and the rows have not are null; integers and floats
+        widen; timestamps become microseconds. The first batch says which columns the append has.
+
+        Args:
+            data: Anything with ``__arrow_c_stream__`` (preferred) or ``__arrow_c_array__``.
+
+        Raises:
+            SchemaError: A batch does not fit the table; the append can go on without it.
+            NotArrowError: `data` has no Arrow interface.
+            ClosedError: The append was committed, aborted or failed before.
+            OSError: The file system refused; nothing of the append stays.
+        """
+        self._native.write(data)
+
+    def commit(self, timeout: float | None = None) -> int:
+        """Make the rows part of the table; a context manager does it by itself.
+
+        Args:
+            timeout: Seconds to wait; without it, what `Table.append` was given.
+
+        Returns:
+            The version that holds them, and survives a crash of the machine.
+
+        Raises:
+            CommitUnknown: The time was up, or Ctrl-C came, and nobody can say yet whether they are in the
+                table. Their files stay; `token` is for `Table.outcome`.
+            CommitTimeoutError: The time was up; they are not in the table.
+            CommitConflict: Another transaction is in the way; they are not in the table.
+            OSError: The file system refused; they are not in the table.
+        """
+        started = time.perf_counter()
+        try:
+            version = self._native.commit(self._timeout if timeout is None else timeout)
+        except BaseException as error:
+            # Ctrl-C in a commit carries the doubt that it left as its cause.
+            for doubt in (error, error.__cause__):
+                if isinstance(doubt, CommitUnknown):
+                    self.token = doubt.token
+            raise
+        self.version = version
+        _log.debug("append committed in version %d after %.4f s", version, time.perf_counter() - started)
+        checkpoint_when_due(self._table, version)
+        return version
+
+    def abort(self) -> None:
+        """Give the rows up: nothing of them stays."""
+        self._aborted = True
+        self._native.abort()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is not None:
+            self.abort()
+        elif not self._aborted and self.version is None:
+            self.commit()
+
+
+def checkpoint_when_due(table: _native.DeltaTable, version: int) -> None:
+    """Start a thread that writes a checkpoint, if `version` asks for one.
+
+    The interpreter waits for it before it ends. What goes wrong is logged: the version is committed anyway.
+    """
+    if not table.is_checkpoint_due(version):
+        return
+    thread = threading.Thread(target=_checkpoint, args=(table,), name="spillway-checkpoint")
+    try:
+        thread.start()
+    except RuntimeError as error:  # no more threads, or the interpreter is ending
+        _log.warning("no checkpoint after version %d: %s", version, error)
+
+
+def _checkpoint(table: _native.DeltaTable) -> None:
+    started = time.perf_counter()
+    try:
+        version = table.checkpoint()
+    except Exception:  # noqa: BLE001 - the version is committed, and nobody waits for this
+        _log.exception("no checkpoint of %s was written; readers use the one before", table.root)
+        return
+    _log.info("checkpoint of version %d written in %.3f s", version, time.perf_counter() - started)

@@ -1,0 +1,556 @@
+"""`Table` and what makes one: `create`, `open`, `write`."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import unquote, urlparse
+
+from spillway import _native
+from spillway.delta.append import Append, checkpoint_when_due
+from spillway.errors import OptionError, TableExistsError, TableNotFoundError
+from spillway.writer import WriterOptions
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Mapping, Sequence
+    from typing import Unpack
+
+    from spillway.writer import ArrowArray, ArrowSchema, ArrowStream, WriterKeywords
+
+    Value = None | bool | int | float | str | dt.date | dt.datetime
+
+__all__ = [
+    "AddFile",
+    "Commit",
+    "Condition",
+    "Outcome",
+    "Read",
+    "Table",
+    "TableFile",
+    "create",
+    "open",
+    "write",
+]
+
+_log = logging.getLogger("spillway.delta")
+
+Condition = tuple[str, Literal["=", "!=", "<", "<=", ">", ">=", "in"], Any]
+"""A column, an operator and a value; for ``in``, a sequence of values. None goes with ``=`` and ``!=``."""
+
+_TIMEOUT = 300.0
+_DEFAULTS = WriterOptions()
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """A data file of a table.
+
+    Args:
+        path: Its path as the log has it: relative to the table and URL-encoded. `Table.commit` and `Read`
+            take it as it is.
+        size: Bytes.
+        modification_time: Milliseconds since the epoch.
+        partition_values: Its value, as text, in each partition column; None is null.
+        stats: Its statistics: ``numRecords``, ``minValues``, ``maxValues``, ``nullCount``.
+    """
+
+    path: str
+    size: int
+    modification_time: int
+    partition_values: Mapping[str, str | None]
+    stats: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True)
+class AddFile:
+    """A data file, written by the caller into the table's folder, that is to become part of the table.
+
+    Args:
+        path: Its path relative to the table, URL-encoded (`urllib.parse.quote` with ``safe="/"`` does it).
+        size: Bytes.
+        partition_values: Its value, as text, in each partition column; None and ``""`` are null.
+        modification_time: Milliseconds since the epoch; now, without it.
+        stats: Statistics as the Delta protocol has them, in "Per-file Statistics".
+        data_change: Whether the table's rows change by it; False for a file that only rewrites others.
+    """
+
+    path: str
+    size: int
+    _: KW_ONLY
+    partition_values: Mapping[str, str | None] = field(default_factory=dict)
+    modification_time: int | None = None
+    stats: Mapping[str, Any] | None = None
+    data_change: bool = True
+
+
+@dataclass(frozen=True)
+class Read:
+    """What a transaction read, so that it cannot miss what others did to it.
+
+    Args:
+        files: Files that were read, as `TableFile.path` has them.
+        where: Rows that were looked for: those for which every condition holds.
+        whole_table: Everything was read.
+    """
+
+    _: KW_ONLY
+    files: Sequence[str] = ()
+    where: Sequence[Condition] = ()
+    whole_table: bool = False
+
+
+@dataclass(frozen=True)
+class Commit:
+    """What the history says of a version.
+
+    Args:
+        version: Which.
+        timestamp: When, in milliseconds since the epoch, by the writer's clock.
+        operation: What was done: ``WRITE``, ``DELETE``, ``CREATE TABLE``.
+        info: Everything that the writer said, as the log has it.
+    """
+
+    version: int
+    timestamp: int | None
+    operation: str | None
+    info: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a commit that was in doubt.
+
+    Args:
+        status: ``"committed"``; ``"rejected"``, when it is not in the table and never will be; ``"pending"``,
+            when it cannot be said yet; ``"unknowable"``, when the log that would tell was cleaned up.
+        version: The version that holds it, when it is committed.
+    """
+
+    status: Literal["committed", "rejected", "pending", "unknowable"]
+    version: int | None = None
+
+
+class Table:
+    """A Delta table that is open; `create` and `open` make one.
+
+    Everything that is asked of it is answered for its newest version. Threads may share it, and threads that
+    open the same table share what is below: their commits are combined. A forked child may go on using it,
+    and pickled, it opens the table where it arrives.
+    """
+
+    def __init__(self, native: _native.DeltaTable) -> None:
+        self._native = native
+
+    def __repr__(self) -> str:
+        return f"Table({self.path!r})"
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return open, (self.path,)
+
+    @property
+    def path(self) -> str:
+        """The table's folder."""
+        return os.fsdecode(self._native.root)
+
+    @property
+    def version(self) -> int:
+        """The newest version."""
+        return self._native.version()
+
+    @property
+    def schema(self) -> _native.DeltaSchema:
+        """The schema of the rows, for any Arrow library: ``pyarrow.schema(table.schema)``."""
+        return self._native.state()["schema"]
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """Table properties, such as ``delta.appendOnly``."""
+        return self._native.state()["properties"]
+
+    @property
+    def partition_columns(self) -> list[str]:
+        """The columns that the table is partitioned by, in their order."""
+        return self._native.state()["partition_columns"]
+
+    @property
+    def id(self) -> str:
+        """The table's own id, which no other table has."""
+        return self._native.state()["id"]
+
+    def files(self, version: int | None = None) -> list[TableFile]:
+        """Return the data files of a version; of the newest without one.
+
+        Raises:
+            VersionNotFoundError: The version is not, or no longer, there.
+        """
+        return [
+            TableFile(**{**file, "stats": None if file["stats"] is None else json.loads(file["stats"])})
+            for file in self._native.files(version)
+        ]
+
+    def history(self, limit: int | None = None) -> list[Commit]:
+        """Return what was done, the newest version first, as far back as the log goes."""
+        commits = []
+        for version, text in self._native.history(limit):
+            info = json.loads(text) or {}
+            commits.append(Commit(version, info.get("timestamp"), info.get("operation"), info))
+        return commits
+
+    def progress(self, app_id: str) -> int | None:
+        """Return how far an application has come: the ``app_version`` of its last append."""
+        return self._native.progress(app_id)
+
+    def append(  # noqa: PLR0913 - each is one thing to say about an append
+        self,
+        *,
+        app_id: str | None = None,
+        app_version: int | None = None,
+        schema_mode: Literal["merge"] | None = None,
+        timeout: float | None = _TIMEOUT,
+        user_metadata: str | None = None,
+        max_file_bytes: int | None = None,
+        max_file_rows: int | None = None,
+        **options: Unpack[WriterKeywords],
+    ) -> Append:
+        """Begin an append: a context manager that takes rows, and commits them when its block ends well.
+
+        Args:
+            app_id: Which application appends; with `app_version` it makes the append idempotent: one whose
+                version the table has reached is not written again.
+            app_version: How far the application has come with these rows.
+            schema_mode: ``"merge"`` adds columns that the table lacks.
+            timeout: Seconds that the commit may take; None waits for ever.
+            user_metadata: A note for the history.
+            max_file_bytes: Bytes that a data file has at most (1 GiB).
+            max_file_rows: Rows of a data file.
+            **options: The fields of `WriterOptions`, for the files.
+
+        Raises:
+            OptionError: An option has a value that is not accepted.
+            UnsupportedTableError: The table asks its writers for a feature that is not built.
+
+        Example:
+            >>> import pyarrow as pa, spillway.delta
+            >>> table = spillway.delta.create("clicks", pa.schema({"id": pa.int64()}))
+            >>> with table.append() as append:
+            ...     append.write(pa.table({"id": [1, 2, 3]}))
+            >>> append.version
+            1
+        """
+        return self._append(
+            progress=_progress(app_id, app_version),
+            schema_mode=schema_mode,
+            timeout=timeout,
+            user_metadata=user_metadata,
+            limits=(max_file_bytes, max_file_rows),
+            options=WriterOptions(**options) if options else _DEFAULTS,
+        )
+
+    def _append(  # noqa: PLR0913 - see `append`
+        self,
+        *,
+        progress: tuple[str, int] | None = None,
+        schema_mode: str | None = None,
+        replace: Sequence[Condition] | None = None,
+        timeout: float | None = _TIMEOUT,
+        user_metadata: str | None = None,
+        limits: tuple[int | None, int | None] = (None, None),
+        options: WriterOptions = _DEFAULTS,
+    ) -> Append:
+        if schema_mode not in {None, "merge"}:
+            message = f'schema_mode={schema_mode!r} is not accepted: choose None or "merge"'
+            raise OptionError(message)
+        native = self._native.append(
+            options,
+            schema_mode == "merge",
+            progress,
+            None if replace is None else _conditions(replace),
+            user_metadata,
+            *limits,
+        )
+        return Append(native, self._native, timeout)
+
+    def outcome(self, token: str, *, timeout: float | None = _TIMEOUT) -> Outcome:
+        """Find out what became of a commit in doubt, and settle it where it is open.
+
+        Args:
+            token: The ``token`` of a `CommitUnknown`, from this process or another.
+            timeout: Seconds to wait for the store.
+
+        Raises:
+            CorruptLogError: It is no token.
+            OptionError: It is the token of another table.
+        """
+        status, version = self._native.outcome(token, timeout)
+        return Outcome(status, version)
+
+    def commit(  # noqa: PLR0913 - what a transaction is
+        self,
+        *,
+        adds: Sequence[AddFile] = (),
+        removes: Sequence[str] = (),
+        read: Read | None = None,
+        operation: str = "WRITE",
+        user_metadata: str | None = None,
+        timeout: float | None = _TIMEOUT,
+    ) -> int:
+        """Commit files that the caller wrote, and removals, as one transaction.
+
+        Args:
+            adds: Files to become part of the table.
+            removes: Files to leave it, as `TableFile.path` has them.
+            read: What the caller read to decide; without it, nothing.
+            operation: What was done, for the history.
+            user_metadata: A note for the history.
+            timeout: Seconds that it may take; None waits for ever.
+
+        Returns:
+            The version that holds it.
+
+        Raises:
+            CommitConflict: A concurrent transaction changed what was read or is removed.
+            OptionError: A file is not in the table, or is in it already.
+        """
+        read = read or Read()
+        now = time.time_ns() // 1_000_000
+        version = self._native.commit(
+            [_added(file, now) for file in adds],
+            list(removes),
+            read.whole_table,
+            list(read.files),
+            _conditions(read.where),
+            operation,
+            user_metadata,
+            timeout,
+        )
+        return self._committed(operation, version)
+
+    def delete_partition(self, *, timeout: float | None = _TIMEOUT, **values: Value) -> int:
+        """Remove all rows of the partitions that have these values; None is null.
+
+        Returns:
+            The version without them.
+
+        Raises:
+            OptionError: A name is not a partition column's, or a value not of its type.
+            CommitConflict: A concurrent transaction added or removed rows there.
+            AppendOnlyError: The table has ``delta.appendOnly``.
+
+        Example:
+            >>> table.delete_partition(day="2026-11-20")  # doctest: +SKIP
+            17
+        """
+        if not values:
+            raise OptionError(
+                "delete_partition() without a column would remove every row: truncate() does that"
+            )
+        given = [(column, "=", [value]) for column, value in values.items()]
+        return self._committed("DELETE", self._native.delete(given, timeout))
+
+    def truncate(self, *, timeout: float | None = _TIMEOUT) -> int:
+        """Remove all rows; the files stay for older versions.
+
+        Returns:
+            The version without them.
+
+        Raises:
+            CommitConflict: A concurrent transaction added or removed rows.
+            AppendOnlyError: The table has ``delta.appendOnly``.
+        """
+        return self._committed("TRUNCATE", self._native.truncate(timeout))
+
+    def restore(self, version: int, *, timeout: float | None = _TIMEOUT) -> int:
+        """Make the table what it was at an older version.
+
+        Returns:
+            The new version, which has the old one's rows, schema and properties.
+
+        Raises:
+            VersionNotFoundError: The version, or a data file of it, is gone.
+            CommitConflict: A concurrent transaction added or removed rows.
+        """
+        return self._committed("RESTORE", self._native.restore(version, timeout))
+
+    def checkpoint(self) -> int:
+        """Write a checkpoint of the newest version now; they are written by themselves every so often.
+
+        Returns:
+            The version that it stands for.
+        """
+        return self._native.checkpoint()
+
+    def _committed(self, operation: str, version: int) -> int:
+        _log.info("%s committed in version %d", operation, version)
+        checkpoint_when_due(self._native, version)
+        return version
+
+
+def create(  # noqa: PLR0913 - what a table is
+    uri: str | os.PathLike[str],
+    schema: ArrowSchema,
+    *,
+    partition_by: str | Sequence[str] = (),
+    properties: Mapping[str, str] | None = None,
+    name: str | None = None,
+    description: str | None = None,
+    mode: Literal["error", "ignore", "overwrite"] = "error",
+    timeout: float | None = _TIMEOUT,
+) -> Table:
+    """Make a Delta table.
+
+    Args:
+        uri: The folder of the table: a path or a ``file://`` URL. It is made where only it is missing.
+        schema: The schema of the rows, partition columns included, from any object with
+            ``__arrow_c_schema__``. Unsigned integers become the next larger signed ones, timestamps get
+            microseconds; what a Delta table cannot hold is refused by name.
+        partition_by: A column, or several from the outermost in, that rows are stored apart by.
+        properties: Table properties, such as ``{"delta.appendOnly": "true"}``.
+        name: A name for people.
+        description: A description for people.
+        mode: What becomes of a table that is there: ``"error"`` refuses, ``"ignore"`` opens it as it is,
+            ``"overwrite"`` gives it this schema, these properties and no rows, as one more version.
+        timeout: Seconds that it may take; None waits for ever.
+
+    Raises:
+        TableExistsError: There is a table, and ``mode="error"``.
+        SchemaError: A Delta table cannot hold the schema.
+        UnsupportedTableError: A property asks for a feature that is not built.
+
+    Example:
+        >>> import pyarrow as pa, spillway.delta
+        >>> schema = pa.schema({"day": pa.date32(), "message": pa.string()})
+        >>> table = spillway.delta.create("events", schema, partition_by="day")
+        >>> table.version, pa.schema(table.schema).names
+        (0, ['day', 'message'])
+    """
+    columns = [partition_by] if isinstance(partition_by, str) else list(partition_by)
+    native = _native.DeltaTable.create(
+        _local(uri), schema, columns, dict(properties or {}), name, description, mode, timeout
+    )
+    return Table(native)
+
+
+def open(uri: str | os.PathLike[str]) -> Table:  # noqa: A001 - the word for it
+    """Open a Delta table.
+
+    Args:
+        uri: The folder of the table: a path or a ``file://`` URL.
+
+    Raises:
+        TableNotFoundError: There is no table.
+        CorruptLogError: Its log is damaged or has a gap.
+        UnsupportedTableError: It asks its readers for a feature that is not built.
+    """
+    return Table(_native.DeltaTable.open(_local(uri)))
+
+
+def write(  # noqa: PLR0913 - all in one call
+    uri: str | os.PathLike[str],
+    data: ArrowStream | ArrowArray,
+    *,
+    mode: Literal["append", "overwrite", "error", "ignore"] = "append",
+    partition_by: str | Sequence[str] = (),
+    predicate: Sequence[Condition] = (),
+    schema_mode: Literal["merge"] | None = None,
+    properties: Mapping[str, str] | None = None,
+    timeout: float | None = _TIMEOUT,
+    user_metadata: str | None = None,
+    **options: Unpack[WriterKeywords],
+) -> int:
+    """Write rows to a Delta table in one call; a table that is not there is made.
+
+    Args:
+        uri: The folder of the table: a path or a ``file://`` URL.
+        data: Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``.
+        mode: ``"append"`` adds the rows; ``"overwrite"`` puts them in the place of all rows, or of those that
+            `predicate` chooses; ``"error"`` and ``"ignore"`` are for a table that is not there yet.
+        partition_by: As `create`, for a table that is made.
+        predicate: Which rows are overwritten: conditions on partition columns, which the new rows must meet.
+        schema_mode: ``"merge"`` adds columns that the table lacks.
+        properties: As `create`, for a table that is made.
+        timeout: Seconds that it may take; None waits for ever.
+        user_metadata: A note for the history.
+        **options: The fields of `WriterOptions`, for the files.
+
+    Returns:
+        The version that holds the rows; for ``"ignore"``, the newest version of a table that was there.
+
+    Raises:
+        SpillwayError: As `create` and `Append`.
+
+    Example:
+        >>> import pyarrow as pa, spillway.delta
+        >>> spillway.delta.write("ids", pa.table({"id": [1, 2]}))
+        1
+        >>> spillway.delta.write("ids", pa.table({"id": [3]}), mode="overwrite")
+        2
+    """
+    if mode not in {"append", "overwrite", "error", "ignore"}:
+        message = f'mode={mode!r} is not accepted: choose one of "append", "overwrite", "error", "ignore"'
+        raise OptionError(message)
+    if predicate and mode != "overwrite":
+        raise OptionError('predicate says which rows are overwritten: it goes with mode="overwrite"')
+    rows = _native.RowSource(data)
+    try:
+        table = open(uri)
+    except TableNotFoundError:
+        table = create(
+            uri, rows, partition_by=partition_by, properties=properties, mode="ignore", timeout=timeout
+        )
+    else:
+        if mode == "ignore":
+            return table.version
+        if mode == "error":
+            message = f'{table.path}: there is a Delta table already, and mode="error"'
+            raise TableExistsError(message)
+    with table._append(  # noqa: SLF001 - the same module
+        schema_mode=schema_mode,
+        replace=list(predicate) if mode == "overwrite" else None,
+        timeout=timeout,
+        user_metadata=user_metadata,
+        options=WriterOptions(**options) if options else _DEFAULTS,
+    ) as append:
+        append.write(rows)
+    return append.version or 0
+
+
+def _local(uri: str | os.PathLike[str]) -> str:
+    text = os.fsdecode(os.fspath(uri))
+    if text.startswith("file://"):
+        return unquote(urlparse(text).path)
+    if "://" in text:
+        message = (
+            f"{text.partition('?')[0]!r} is not a local table: tables in object stores are not built yet"
+        )
+        raise OptionError(message)
+    return text
+
+
+def _progress(app_id: str | None, app_version: int | None) -> tuple[str, int] | None:
+    if app_id is None and app_version is None:
+        return None
+    if app_id is None or app_version is None:
+        raise OptionError("app_id and app_version go together: give both or neither")
+    return app_id, app_version
+
+
+def _conditions(given: Sequence[Condition]) -> list[tuple[str, str, list[Any]]]:
+    return [
+        (column, operator, list(value) if operator == "in" else [value]) for column, operator, value in given
+    ]
+
+
+def _added(file: AddFile, now: int) -> dict[str, Any]:
+    return {
+        "path": file.path,
+        "size": file.size,
+        "modification_time": now if file.modification_time is None else file.modification_time,
+        "partition_values": dict(file.partition_values),
+        "stats": None if file.stats is None else json.dumps(file.stats),
+        "data_change": file.data_change,
+    }

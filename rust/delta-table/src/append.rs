@@ -1,0 +1,523 @@
+//! An append: files first, one commit at the end.
+
+use std::fs;
+use std::sync::Arc;
+
+use arrow_schema::SchemaRef;
+use delta_commit::actions::{Action, Add, Metadata, PartitionValues, Txn};
+use delta_commit::conflict::ConflictKind;
+use delta_commit::{CommitError, MemberId, Operation, Patience, Transaction, Version, path};
+use parquet_dataset::{DatasetInput, DatasetOptions, Prepared, Spread, SpreadFile};
+use parquet_writer::{Batch, WriteError, WriterOptions};
+
+use crate::checkpoint::now;
+use crate::error::{Result, TableError};
+use crate::operations::{Condition, chosen, partition_predicate, remove_chosen};
+use crate::place::DataFiles;
+use crate::rows::Shape;
+use crate::schema::{Kind, Primitive, TableSchema};
+use crate::snapshot::Snapshot;
+use crate::stats::{Nans, stats_json};
+use crate::table::{Shared, Table};
+
+/// Bytes of a data file, unless the table or the caller says otherwise.
+const FILE_BYTES: i64 = 1 << 30;
+
+/// How rows become a part of the table.
+#[derive(Debug, Clone, Default)]
+pub struct AppendOptions {
+    /// Whether columns that the table lacks are added to it.
+    pub merge_schema: bool,
+    /// Which application this is, and how far it has come: rows that it says it wrote before are not written again.
+    pub progress: Option<(String, i64)>,
+    /// Rows that give way to these: those for which all conditions hold. The conditions name partition columns alone;
+    /// none at all means every row.
+    pub replace: Option<Vec<Condition>>,
+    /// A note for the history.
+    pub user_metadata: Option<String>,
+    /// Bytes of a file.
+    pub max_file_bytes: Option<i64>,
+    /// Rows of a file.
+    pub max_file_rows: Option<i64>,
+}
+
+/// Files that a writer left behind for one commit.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    pub adds: Vec<Add>,
+    pub rows: u64,
+    pub bytes: u64,
+}
+
+/// Data files being written for one transaction.
+pub(crate) struct DataWriter {
+    shared: Arc<Shared>,
+    options: AppendOptions,
+    writer_options: WriterOptions,
+    /// The table as it was when the first rows came: what they are held against.
+    head: Arc<Snapshot>,
+    open: Option<Open>,
+}
+
+struct Open {
+    shape: Shape,
+    /// The table's schema once these rows are in it.
+    schema: Arc<TableSchema>,
+    changes_schema: bool,
+    spread: Spread<DataFiles>,
+    nans: Nans,
+}
+
+impl DataWriter {
+    pub fn new(
+        shared: Arc<Shared>,
+        head: Arc<Snapshot>,
+        options: AppendOptions,
+        writer_options: WriterOptions,
+    ) -> Result<Self> {
+        head.check_writable()?;
+        Ok(Self {
+            shared,
+            options,
+            writer_options,
+            head,
+            open: None,
+        })
+    }
+
+    /// Checks that rows of a schema can be written; the first ones say which columns the files have.
+    pub fn accept(&mut self, schema: &SchemaRef) -> Result<()> {
+        if self.open.is_none() {
+            self.open = Some(self.start(schema)?);
+        }
+        Ok(())
+    }
+
+    fn start(&self, schema: &SchemaRef) -> Result<Open> {
+        let given = TableSchema::of(schema)?;
+        let (table, changes_schema) = target_schema(&self.head, &given, self.options.merge_schema)?;
+        for column in &self.head.metadata.partition_columns {
+            if given.column(column).is_none() {
+                return Err(TableError::schema(format!(
+                    "the rows have no column {column:?}, which the table is partitioned by"
+                )));
+            }
+        }
+        let shape = Shape::new(&table, &given);
+        let options = DatasetOptions::new(DatasetInput {
+            partition_by: self.head.metadata.partition_columns.clone(),
+            max_file_bytes: Some(self.options.max_file_bytes.unwrap_or(FILE_BYTES)),
+            max_file_rows: self.options.max_file_rows,
+            ..DatasetInput::default()
+        })?;
+        let prepared = Prepared::new(shape.schema(), options, self.writer_options.clone())?;
+        Ok(Open {
+            shape,
+            schema: table,
+            changes_schema,
+            spread: Spread::new(prepared, DataFiles::new(self.shared.root.clone())),
+            nans: Nans::default(),
+        })
+    }
+
+    /// Writes a batch.
+    pub fn write(&mut self, batch: &Batch, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        self.accept(batch.schema())?;
+        let Some(open) = &mut self.open else {
+            return Ok(());
+        };
+        let batch = open.shape.fit(batch)?;
+        open.spread.check(&batch)?;
+        let plan = open.spread.plan(&batch)?;
+        open.nans.note(batch.schema().fields(), batch.columns());
+        Ok(open.spread.write(&batch, plan, go_on)?)
+    }
+
+    /// Completes all files.
+    pub fn finish(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<Written> {
+        let Some(open) = &mut self.open else {
+            return Ok(Written::default());
+        };
+        let files = open.spread.finish(go_on)?;
+        let mut written = Written::default();
+        for file in files {
+            written.rows += file.result.rows;
+            written.bytes += file.result.bytes;
+            written
+                .adds
+                .push(add_of(&file, &open.schema, &open.nans, &self.head)?);
+        }
+        Ok(written)
+    }
+
+    /// Schema and metadata that the table must get with these rows.
+    pub fn new_metadata(&self) -> Result<Vec<Action>> {
+        match &self.open {
+            Some(open) if open.changes_schema => metadata_actions(&self.head, &open.schema),
+            _ => Ok(Vec::new()),
+        }
+    }
+}
+
+/// The table's schema with rows of `given` in it, and whether that is another one than before.
+fn target_schema(head: &Snapshot, given: &TableSchema, merge: bool) -> Result<(Arc<TableSchema>, bool)> {
+    if merge && let Some(merged) = head.schema.merged(given)? {
+        merged.check_rows(given)?;
+        return Ok((Arc::new(merged), true));
+    }
+    head.schema.check_rows(given)?;
+    Ok((Arc::clone(&head.schema), false))
+}
+
+/// The actions that give the table another schema.
+pub(crate) fn metadata_actions(head: &Snapshot, schema: &TableSchema) -> Result<Vec<Action>> {
+    let mut actions = Vec::new();
+    if schema.has_ntz() && !head.schema.has_ntz() {
+        actions
+            .extend(crate::create::with_feature(&head.protocol, "timestampNtz", true)?.map(Action::Protocol));
+    }
+    actions.push(Action::Metadata(Metadata {
+        schema_string: schema.to_json(),
+        ..head.metadata.as_ref().clone()
+    }));
+    Ok(actions)
+}
+
+/// The action that brings a file into the table.
+fn add_of(file: &SpreadFile, schema: &TableSchema, nans: &Nans, head: &Snapshot) -> Result<Add> {
+    let relative = file
+        .path
+        .to_str()
+        .ok_or_else(|| TableError::Malformed(format!("the path {} is not UTF-8", file.path.display())))?;
+    let partition_columns = &head.metadata.partition_columns;
+    let indexed = head.property("delta.dataSkippingNumIndexedCols");
+    Ok(Add {
+        path: path::encode(relative),
+        partition_values: partition_values(&file.partition, schema),
+        size: i64::try_from(file.result.bytes).unwrap_or(i64::MAX),
+        modification_time: now(),
+        data_change: true,
+        stats: Some(stats_json(
+            schema,
+            partition_columns,
+            indexed,
+            nans,
+            &file.result.metadata,
+        )),
+        ..Add::default()
+    })
+}
+
+/// Values as the log writes them: those of folders, but for moments, which every reader must take for UTC.
+fn partition_values(values: &[(String, Option<String>)], schema: &TableSchema) -> PartitionValues {
+    values
+        .iter()
+        .map(|(name, value)| {
+            let moment = schema
+                .column(name)
+                .is_some_and(|column| column.kind == Kind::Primitive(Primitive::Timestamp));
+            let value = value
+                .as_deref()
+                .map(|text| if moment { utc(text) } else { text.to_owned() });
+            (name.clone(), value)
+        })
+        .collect()
+}
+
+/// `2026-01-31 12:30:00.5Z` as `2026-01-31T12:30:00.500000Z`.
+fn utc(text: &str) -> String {
+    let text = text.trim_end_matches('Z').replacen(' ', "T", 1);
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    format!("{whole}.{fraction:0<6}Z")
+}
+
+impl Shared {
+    /// Removes data files of a transaction that certainly is not in the table and never will be.
+    pub(crate) fn remove_files<'a>(&self, adds: impl IntoIterator<Item = &'a Add>) {
+        for add in adds {
+            // What cannot be removed is a stray file, which no reader sees.
+            if let Ok(relative) = path::decode_inside(&add.path) {
+                let _ = fs::remove_file(self.root.join(relative));
+            }
+        }
+    }
+}
+
+/// An append that is under way. Dropped before its commit, nothing of it stays.
+pub struct Append {
+    shared: Arc<Shared>,
+    read_version: Version,
+    writer: DataWriter,
+    /// The application wrote these rows before.
+    is_repeated: bool,
+    state: State,
+}
+
+enum State {
+    Writing,
+    /// The files are complete; a commit of theirs may be in doubt.
+    Written(Written),
+    Closed(&'static str),
+}
+
+impl Table {
+    /// Begins an append.
+    ///
+    /// # Errors
+    /// [`CommitError::Unsupported`] when the table asks its writers for what is not built.
+    pub fn append(&self, options: AppendOptions, writer_options: WriterOptions) -> Result<Append> {
+        let shared = self.shared()?;
+        let (head, read_version) = if options.progress.is_none() && options.replace.is_none() {
+            shared.head()?
+        } else {
+            // How far the application has come, and which files there are, is read from the log.
+            let snapshot = shared.refresh()?;
+            let version = snapshot.version;
+            (snapshot, version)
+        };
+        if options.replace.is_some() {
+            head.check_removable("overwriting")?;
+        }
+        let is_repeated = options.progress.as_ref().is_some_and(|(app_id, version)| {
+            let known = head.contents.progress.get(app_id);
+            known.is_some_and(|known| known.version >= *version)
+        });
+        let writer = DataWriter::new(Arc::clone(&shared), head, options, writer_options)?;
+        Ok(Append {
+            shared,
+            read_version,
+            writer,
+            is_repeated,
+            state: State::Writing,
+        })
+    }
+}
+
+impl Append {
+    /// Whether it takes no more rows.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        !matches!(self.state, State::Writing)
+    }
+
+    /// Whether the application wrote these rows before, so that they are not written again.
+    #[must_use]
+    pub fn is_repeated(&self) -> bool {
+        self.is_repeated
+    }
+
+    fn refuse_if_closed(&self) -> Result<()> {
+        match self.state {
+            State::Writing => Ok(()),
+            State::Written(_) => Err(WriteError::Closed("the append is being committed".into()).into()),
+            State::Closed(why) => {
+                Err(WriteError::Closed(format!("the append {why}: begin another one")).into())
+            }
+        }
+    }
+
+    /// Checks that rows of this schema can be written.
+    ///
+    /// # Errors
+    /// [`CommitError::Schema`] names what does not fit the table.
+    pub fn accept(&mut self, schema: &SchemaRef) -> Result<()> {
+        self.refuse_if_closed()?;
+        self.writer.accept(schema)
+    }
+
+    /// Writes a batch.
+    ///
+    /// # Errors
+    /// [`CommitError::Schema`] when the batch does not fit: nothing of it was written and the append can go on. After
+    /// any other error it is closed and its files are gone.
+    pub fn write(&mut self, batch: &Batch, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        self.refuse_if_closed()?;
+        if self.is_repeated {
+            return Ok(());
+        }
+        let done = self.writer.write(batch, go_on);
+        let refused = matches!(
+            &done,
+            Err(TableError::Commit(CommitError::Schema(_))
+                | TableError::Write(WriteError::Schema(_) | WriteError::Option(_)))
+        );
+        if done.is_err() && !refused {
+            self.abort();
+            self.state = State::Closed("failed before");
+        }
+        done
+    }
+
+    /// Completes the files, and makes them a part of the table.
+    ///
+    /// Returns the version that holds them, which survives a crash; without rows, the version that was read.
+    ///
+    /// # Errors
+    /// [`CommitError::Unknown`] when nobody can say yet whether they are in the table: their files stay. After every
+    /// other error they certainly are not, and their files are gone.
+    pub fn commit(
+        &mut self,
+        patience: &mut Patience<'_>,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Version> {
+        self.refuse_if_closed()?;
+        if self.is_repeated {
+            self.state = State::Closed("is committed");
+            return Ok(self.read_version);
+        }
+        match self.writer.finish(go_on) {
+            Ok(written) => self.state = State::Written(written),
+            Err(error) => {
+                self.abort();
+                self.state = State::Closed("failed before");
+                return Err(error);
+            }
+        }
+        let done = self.commit_written(patience);
+        let in_doubt = matches!(&done, Err(TableError::Commit(CommitError::Unknown { .. })));
+        let why = match &done {
+            Ok(_) => "is committed",
+            Err(_) if in_doubt => "is in doubt",
+            Err(_) => {
+                self.abort();
+                "failed before"
+            }
+        };
+        self.state = State::Closed(why);
+        done
+    }
+
+    fn commit_written(&mut self, patience: &mut Patience<'_>) -> Result<Version> {
+        loop {
+            let transaction = self.transaction()?;
+            let done = self.shared.commit(transaction, patience);
+            let moved = matches!(
+                &done,
+                Err(TableError::Commit(CommitError::Conflict(conflict)))
+                    if matches!(conflict.kind, ConflictKind::MetadataChanged | ConflictKind::ProtocolChanged)
+            );
+            // Whoever merges schemas asked for whatever schema is there: two may add the same column at once.
+            if !(moved && self.writer.options.merge_schema) {
+                return done;
+            }
+            self.rebase()?;
+        }
+    }
+
+    /// Takes the table as it is now for the one that these rows were written for.
+    fn rebase(&mut self) -> Result<()> {
+        let head = self.shared.refresh()?;
+        head.check_writable()?;
+        let before = &self.writer.head;
+        if head.metadata.partition_columns != before.metadata.partition_columns
+            || head.metadata.id != before.metadata.id
+        {
+            return Err(TableError::schema(
+                "the table was replaced while the append was under way: write the rows again",
+            ));
+        }
+        if let Some(open) = &mut self.writer.open {
+            let given = TableSchema {
+                columns: open
+                    .schema
+                    .columns
+                    .iter()
+                    .filter(|column| open.shape.schema().column_with_name(&column.name).is_some())
+                    .cloned()
+                    .collect(),
+            };
+            let (schema, changes) = target_schema(&head, &given, true)?;
+            open.schema = schema;
+            open.changes_schema = changes;
+        }
+        self.read_version = head.version;
+        self.writer.head = head;
+        Ok(())
+    }
+
+    fn transaction(&self) -> Result<Transaction> {
+        let State::Written(written) = &self.state else {
+            return Err(WriteError::Closed("the append has no files yet".into()).into());
+        };
+        let mut actions: Vec<Action> = written.adds.iter().cloned().map(Action::Add).collect();
+        actions.extend(self.writer.new_metadata()?);
+        if let Some((app_id, version)) = &self.writer.options.progress {
+            actions.push(Action::Txn(Txn {
+                app_id: app_id.clone(),
+                version: *version,
+                last_updated: Some(now()),
+            }));
+        }
+        let head = &self.writer.head;
+        let mut transaction = Transaction::append(MemberId::random(), self.read_version, actions);
+        transaction.isolation = head.isolation()?;
+        transaction.unsynced = written.adds.iter().map(|add| add.path.clone()).collect();
+        if let Some(conditions) = &self.writer.options.replace {
+            replace(&mut transaction, conditions, head, written)?;
+        }
+        let operation = &mut transaction.operation;
+        describe(operation, head, written);
+        operation
+            .user_metadata
+            .clone_from(&self.writer.options.user_metadata);
+        Ok(transaction)
+    }
+
+    /// Gives the append up: nothing of it stays.
+    pub fn abort(&mut self) {
+        // Files that are open go with their writers.
+        self.writer.open = None;
+        if let State::Written(written) = &self.state {
+            self.shared.remove_files(&written.adds);
+        }
+        if !matches!(self.state, State::Closed(_)) {
+            self.state = State::Closed("was aborted");
+        }
+    }
+}
+
+impl Drop for Append {
+    fn drop(&mut self) {
+        self.abort();
+    }
+}
+
+/// Makes an append the replacement of what conditions choose.
+fn replace(
+    transaction: &mut Transaction,
+    conditions: &[Condition],
+    head: &Snapshot,
+    written: &Written,
+) -> Result<()> {
+    let predicate = partition_predicate(conditions, head)?;
+    if let Some(stray) = written.adds.iter().find(|add| !predicate.may_match(add)) {
+        return Err(TableError::Option(format!(
+            "the rows for {:?} lie outside of what they replace, {}: leave them out, or append them",
+            stray.path,
+            crate::operations::describe(conditions)
+        )));
+    }
+    let files = chosen(head, &predicate);
+    let parameters = &mut transaction.operation.parameters;
+    parameters.insert("mode".to_owned(), "Overwrite".to_owned());
+    if !conditions.is_empty() {
+        parameters.insert("predicate".to_owned(), crate::operations::describe(conditions));
+    }
+    remove_chosen(transaction, predicate, &files);
+    Ok(())
+}
+
+/// What the history says of rows that were written.
+fn describe(operation: &mut Operation, head: &Snapshot, written: &Written) {
+    let columns = serde_json::Value::from(head.metadata.partition_columns.clone());
+    operation
+        .parameters
+        .insert("partitionBy".to_owned(), columns.to_string());
+    for (name, count) in [
+        ("numFiles", written.adds.len() as u64),
+        ("numOutputRows", written.rows),
+        ("numOutputBytes", written.bytes),
+    ] {
+        operation.metrics.insert(name.to_owned(), count.to_string());
+    }
+}

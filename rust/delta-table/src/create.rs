@@ -1,0 +1,275 @@
+//! A table begins, or begins again.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_schema::Schema;
+use delta_commit::actions::{Action, Metadata, Protocol, Remove};
+use delta_commit::conflict::ConflictKind;
+use delta_commit::log::BEFORE_FIRST;
+use delta_commit::schema::{check_partitioning, check_schema};
+use delta_commit::store::LocalLogStore;
+use delta_commit::{CommitError, Committer, MemberId, Operation, Patience, Start, Transaction, Version};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::checkpoint::now;
+use crate::error::{Result, TableError};
+use crate::schema::TableSchema;
+use crate::table::{Table, resolve};
+
+/// What becomes of a table that is there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CreateMode {
+    /// It is an error.
+    Error,
+    /// It stays as it is.
+    Ignore,
+    /// It gets this schema, these properties and no rows.
+    Overwrite,
+}
+
+/// What a table is to be.
+#[derive(Debug, Clone, Default)]
+pub struct CreateOptions {
+    /// Columns whose values every file has one of, in their order.
+    pub partition_by: Vec<String>,
+    /// Table properties.
+    pub properties: BTreeMap<String, String>,
+    /// A name for people.
+    pub name: Option<String>,
+    /// A description for people.
+    pub description: Option<String>,
+}
+
+/// Properties that ask for a feature: the property, the feature, and whether its readers must know it.
+const FEATURES: [(&str, &str, bool); 3] = [
+    ("delta.enableInCommitTimestamps", "inCommitTimestamp", false),
+    ("delta.enableChangeDataFeed", "changeDataFeed", false),
+    ("delta.enableDeletionVectors", "deletionVectors", true),
+];
+
+/// Beginnings of properties that ask for what is not built.
+const REFUSED: [&str; 7] = [
+    "delta.columnMapping.",
+    "delta.constraints.",
+    "delta.enableRowTracking",
+    "delta.enableTypeWidening",
+    "delta.enableIcebergCompat",
+    "delta.universalFormat.",
+    "delta.checkpointPolicy",
+];
+
+/// The protocol with one more feature; none when it has it.
+///
+/// # Errors
+/// When it is of a version that has no named features and is not the oldest.
+pub(crate) fn with_feature(protocol: &Protocol, feature: &str, reader: bool) -> Result<Option<Protocol>> {
+    let mut next = protocol.clone();
+    if protocol.min_writer_version < 7 {
+        if protocol.min_writer_version > 2 {
+            return Err(TableError::unsupported(format!(
+                "the table has writer version {}, which cannot get the feature {feature}",
+                protocol.min_writer_version
+            )));
+        }
+        next.min_writer_version = 7;
+        // What the older version meant without naming it.
+        next.writer_features = Some(vec!["appendOnly".to_owned(), "invariants".to_owned()]);
+    }
+    if reader && next.min_reader_version < 3 {
+        next.min_reader_version = 3;
+        next.reader_features = Some(Vec::new());
+    }
+    let lists = [
+        (true, &mut next.writer_features),
+        (reader, &mut next.reader_features),
+    ];
+    for (wanted, list) in lists {
+        if wanted
+            && let Some(list) = list
+            && !list.iter().any(|known| known == feature)
+        {
+            list.push(feature.to_owned());
+        }
+    }
+    Ok((next != *protocol).then_some(next))
+}
+
+/// The protocol that a table needs.
+fn protocol(schema: &TableSchema, properties: &BTreeMap<String, String>) -> Result<Protocol> {
+    let mut protocol = Protocol::default();
+    if let Some(name) = properties
+        .keys()
+        .find(|name| REFUSED.iter().any(|refused| name.starts_with(refused)))
+    {
+        return Err(TableError::unsupported(format!(
+            "the property {name:?} asks for what is not built: leave it out"
+        )));
+    }
+    let enabled = |property: &str| {
+        properties
+            .get(property)
+            .is_some_and(|value| value.eq_ignore_ascii_case("true"))
+    };
+    let mut wanted: Vec<(&str, bool)> = FEATURES
+        .iter()
+        .filter(|(property, ..)| enabled(property))
+        .map(|(_, feature, reader)| (*feature, *reader))
+        .collect();
+    if schema.has_ntz() {
+        wanted.push(("timestampNtz", true));
+    }
+    for (feature, reader) in wanted {
+        if let Some(next) = with_feature(&protocol, feature, reader)? {
+            protocol = next;
+        }
+    }
+    Ok(protocol)
+}
+
+fn metadata(schema: &TableSchema, options: CreateOptions) -> Result<Metadata> {
+    let text = schema.to_json();
+    check_partitioning(&check_schema(&text)?, &options.partition_by)?;
+    Ok(Metadata {
+        id: Uuid::new_v4().to_string(),
+        name: options.name,
+        description: options.description,
+        schema_string: text,
+        partition_columns: options.partition_by,
+        configuration: options.properties,
+        created_time: Some(now()),
+        ..Metadata::default()
+    })
+}
+
+fn operation(name: &str, metadata: &Metadata) -> Operation {
+    let mut operation = Operation::new(name);
+    let partition_by = Value::from(metadata.partition_columns.clone()).to_string();
+    let properties = serde_json::to_string(&metadata.configuration).unwrap_or_default();
+    operation.parameters = BTreeMap::from([
+        ("isManaged".to_owned(), "false".to_owned()),
+        ("partitionBy".to_owned(), partition_by),
+        ("properties".to_owned(), properties),
+        (
+            "description".to_owned(),
+            metadata.description.clone().unwrap_or_else(|| "null".to_owned()),
+        ),
+    ]);
+    operation
+}
+
+impl Table {
+    /// Makes a table in a folder, which is made too where only it is missing.
+    ///
+    /// # Errors
+    /// [`TableError::Exists`] when there is one and the mode is [`CreateMode::Error`]; [`CommitError::Schema`] when a
+    /// table cannot hold the schema.
+    pub fn create(
+        root: &Path,
+        schema: &Schema,
+        options: CreateOptions,
+        mode: CreateMode,
+        patience: &mut Patience<'_>,
+    ) -> Result<Self> {
+        let schema = TableSchema::of(schema)?;
+        let protocol = protocol(&schema, &options.properties)?;
+        let metadata = metadata(&schema, options)?;
+        let root = resolve(root)?;
+        match (Self::open(&root), mode) {
+            (Ok(_), CreateMode::Error) => return Err(TableError::Exists(root)),
+            (Ok(table), CreateMode::Ignore) => return Ok(table),
+            (Ok(table), CreateMode::Overwrite) => {
+                table.replace(protocol, metadata, patience)?;
+                return Ok(table);
+            }
+            (Err(TableError::NotFound(_)), _) => {}
+            (Err(error), _) => return Err(error),
+        }
+        make_folder(&root)?;
+        match (begin(&root, protocol, metadata, patience), mode) {
+            // Somebody else was quicker.
+            (Err(TableError::Exists(_)), CreateMode::Ignore) => {}
+            (done, _) => {
+                done?;
+            }
+        }
+        Self::open(&root)
+    }
+
+    /// Gives a table another schema and no rows, as one version.
+    fn replace(
+        &self,
+        protocol: Protocol,
+        metadata: Metadata,
+        patience: &mut Patience<'_>,
+    ) -> Result<Version> {
+        let shared = self.shared()?;
+        let snapshot = shared.refresh()?;
+        snapshot.check_writable()?;
+        snapshot.check_removable("create(mode=\"overwrite\")")?;
+        let metadata = Metadata {
+            id: snapshot.metadata.id.clone(),
+            ..metadata
+        };
+        let operation = operation("CREATE OR REPLACE TABLE", &metadata);
+        let mut actions = Vec::new();
+        // What readers and writers had to know of older versions, they still do.
+        if protocol.min_writer_version > snapshot.protocol.min_writer_version {
+            actions.push(Action::Protocol(protocol));
+        }
+        actions.push(Action::Metadata(metadata));
+        let removed = snapshot
+            .files()
+            .map(|add| Action::Remove(Remove::of(add, now(), true)));
+        actions.extend(removed);
+        let mut transaction = Transaction::append(MemberId::random(), snapshot.version, actions);
+        transaction.reads.whole_table = true;
+        transaction.isolation = snapshot.isolation()?;
+        transaction.operation = operation;
+        shared.commit(transaction, patience)
+    }
+}
+
+fn make_folder(root: &Path) -> Result<()> {
+    match std::fs::create_dir(root) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            Err(TableError::io(root.display(), &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes version 0.
+fn begin(
+    root: &Path,
+    protocol: Protocol,
+    metadata: Metadata,
+    patience: &mut Patience<'_>,
+) -> Result<Version> {
+    let operation = operation("CREATE TABLE", &metadata);
+    let start = Start {
+        version: BEFORE_FIRST,
+        table_id: metadata.id.clone(),
+        changed_in: BEFORE_FIRST,
+        in_commit_timestamp: metadata.is_enabled("delta.enableInCommitTimestamps").then(now),
+    };
+    let committer = Committer::new(Arc::new(LocalLogStore::new(root)), start);
+    let actions = vec![Action::Protocol(protocol), Action::Metadata(metadata)];
+    let mut transaction = Transaction::append(MemberId::random(), BEFORE_FIRST, actions);
+    transaction.operation = operation;
+    committer
+        .commit_while(transaction, patience)
+        .map_err(|error| match error {
+            CommitError::Conflict(conflict)
+                if matches!(
+                    conflict.kind,
+                    ConflictKind::ProtocolChanged | ConflictKind::MetadataChanged
+                ) =>
+            {
+                TableError::Exists(root.to_path_buf())
+            }
+            other => other.into(),
+        })
+}

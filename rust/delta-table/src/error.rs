@@ -1,0 +1,62 @@
+//! What can go wrong with a table, by what the caller can do about it.
+
+use std::path::PathBuf;
+
+use delta_commit::CommitError;
+use delta_commit::log::StoreError;
+use parquet_writer::WriteError;
+
+/// A result of this crate.
+pub type Result<T, E = TableError> = std::result::Result<T, E>;
+
+/// Why something was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum TableError {
+    /// The commit layer's own error.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+    /// The Parquet writer's own error.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// There is no table.
+    #[error("{0}: not a Delta table: it has no version in _delta_log")]
+    NotFound(PathBuf),
+    /// There is a table already.
+    #[error("{0}: there is a Delta table already: open it, or create with mode=\"overwrite\"")]
+    Exists(PathBuf),
+    /// A version is not, or no longer, to be had.
+    #[error("{0}")]
+    NoSuchVersion(String),
+    /// The log, or a checkpoint, is not what the protocol asks for.
+    #[error("{0}")]
+    Malformed(String),
+    /// The table only takes appends.
+    #[error("the table has delta.appendOnly=true, so {0} is refused: files are added and never removed")]
+    AppendOnly(&'static str),
+    /// The caller asked for what is not accepted.
+    #[error("{0}")]
+    Option(String),
+}
+
+impl TableError {
+    /// What the operating system said about `what`.
+    pub(crate) fn io(what: impl std::fmt::Display, error: &std::io::Error) -> Self {
+        Self::from(StoreError::io(what, error))
+    }
+
+    /// Data or a schema that does not fit.
+    pub(crate) fn schema(message: impl Into<String>) -> Self {
+        Self::Commit(CommitError::Schema(message.into()))
+    }
+
+    /// What is not built.
+    pub(crate) fn unsupported(message: impl Into<String>) -> Self {
+        Self::Commit(CommitError::Unsupported(message.into()))
+    }
+}
+
+impl From<StoreError> for TableError {
+    fn from(error: StoreError) -> Self {
+        Self::Commit(CommitError::Store(error))
+    }
+}

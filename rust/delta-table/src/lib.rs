@@ -1,0 +1,26 @@
+//! Delta tables: writer and committer together.
+//!
+//! [`Table::open`] reads a table's log ([`snapshot`], by way of checkpoints), [`Table::append`] writes Parquet files
+//! and hands one transaction to the committer that all threads of the process share. The log is replayed here, with the
+//! action types that commits are made of: one reader of the log is one understanding of it.
+
+mod append;
+mod checkpoint;
+mod create;
+mod error;
+mod log_dir;
+mod operations;
+mod place;
+mod process;
+mod rows;
+pub mod schema;
+pub mod snapshot;
+mod stats;
+mod table;
+
+pub use append::{Append, AppendOptions};
+pub use create::{CreateMode, CreateOptions};
+pub use error::{Result, TableError};
+pub use operations::{Condition, Read, Scalar};
+pub use snapshot::Snapshot;
+pub use table::Table;

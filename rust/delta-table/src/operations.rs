@@ -1,0 +1,433 @@
+//! Transactions that remove files: deletions, truncation, restoring, and commits of the caller's own.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use chrono::{DateTime, NaiveDate, NaiveDateTime};
+use delta_commit::actions::{Action, Add, Metadata, Remove};
+use delta_commit::predicate::{Comparison, Literal, Predicate, Term};
+use delta_commit::{MemberId, Operation, Patience, Transaction, Version, path};
+
+use crate::checkpoint::now;
+use crate::error::{Result, TableError};
+use crate::schema::{Kind, Primitive};
+use crate::snapshot::Snapshot;
+use crate::table::Table;
+
+/// Days from 0001-01-01 to the epoch.
+const EPOCH_FROM_CE: i32 = 719_163;
+
+/// A value to compare with, as a caller gives it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Scalar {
+    /// No value.
+    Null,
+    /// True or false.
+    Boolean(bool),
+    /// A whole number.
+    Long(i64),
+    /// A number.
+    Double(f64),
+    /// Text; also a date or a timestamp in ISO 8601.
+    Text(String),
+    /// Days since the epoch.
+    Date(i64),
+    /// Microseconds since the epoch.
+    Timestamp(i64),
+}
+
+/// A condition on one column.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Condition {
+    /// The column's name.
+    pub column: String,
+    /// `=`, `!=`, `<`, `<=`, `>`, `>=` or `in`.
+    pub operator: String,
+    /// One value, or for `in` any number.
+    pub values: Vec<Scalar>,
+}
+
+/// What a transaction read.
+#[derive(Debug, Clone, Default)]
+pub struct Read {
+    /// Everything.
+    pub whole_table: bool,
+    /// These files, as in `add.path`.
+    pub files: Vec<String>,
+    /// Rows for which all of these hold.
+    pub conditions: Vec<Condition>,
+}
+
+const OPERATORS: &str = "=, !=, <, <=, >, >=, in";
+
+impl Condition {
+    /// The condition on a table's column.
+    fn term(&self, snapshot: &Snapshot) -> Result<Term> {
+        let Some(column) = snapshot.schema.column(&self.column) else {
+            return Err(TableError::Option(format!(
+                "a condition names the column {:?}, which the table does not have",
+                self.column
+            )));
+        };
+        let literals = self
+            .values
+            .iter()
+            .map(|value| literal(value, &column.kind, &self.column))
+            .collect::<Result<Vec<_>>>()?;
+        let comparison = match (self.operator.as_str(), literals.as_slice()) {
+            ("=" | "==", [None]) => Comparison::IsNull,
+            ("!=", [None]) => Comparison::IsNotNull,
+            ("=" | "==", [Some(value)]) => Comparison::Equal(value.clone()),
+            ("!=", [Some(value)]) => Comparison::NotEqual(value.clone()),
+            ("<", [Some(value)]) => Comparison::Less(value.clone()),
+            ("<=", [Some(value)]) => Comparison::LessOrEqual(value.clone()),
+            (">", [Some(value)]) => Comparison::Greater(value.clone()),
+            (">=", [Some(value)]) => Comparison::GreaterOrEqual(value.clone()),
+            ("in", values) if values.iter().all(Option::is_some) => {
+                Comparison::In(values.iter().flatten().cloned().collect())
+            }
+            _ => {
+                return Err(TableError::Option(format!(
+                    "the condition on {:?} has the operator {:?}, which is not accepted with its value: choose one of \
+                     {OPERATORS}; None goes with = and != alone",
+                    self.column, self.operator
+                )));
+            }
+        };
+        Ok(Term::new(&self.column, comparison))
+    }
+}
+
+/// A value as one of the column's type; none for null, which an empty text is too.
+fn literal(value: &Scalar, kind: &Kind, column: &str) -> Result<Option<Literal>> {
+    use Primitive::{
+        Boolean, Byte, Date, Double, Float, Integer, Long, Short, String, Timestamp, TimestampNtz,
+    };
+    let wrong = || {
+        TableError::Option(format!(
+            "a condition compares the column {column:?} with {value:?}, which is no value of its type"
+        ))
+    };
+    let Kind::Primitive(primitive) = kind else {
+        return Err(TableError::Option(format!(
+            "a condition names the column {column:?}, of whose type no conditions are built"
+        )));
+    };
+    Ok(Some(match (value, primitive) {
+        (Scalar::Null, _) => return Ok(None),
+        (Scalar::Text(text), String) if text.is_empty() => return Ok(None),
+        (Scalar::Boolean(value), Boolean) => Literal::Boolean(*value),
+        (Scalar::Long(value), Byte | Short | Integer | Long) => Literal::Long(*value),
+        #[expect(clippy::cast_precision_loss, reason = "the column is a double")]
+        (Scalar::Long(value), Float | Double) => Literal::Double(*value as f64),
+        (Scalar::Double(value), Float | Double) => Literal::Double(*value),
+        (Scalar::Text(text), String) => Literal::String(text.clone()),
+        (Scalar::Date(days), Date) => Literal::Date(*days),
+        (Scalar::Text(text), Date) => Literal::Date(days(text).ok_or_else(wrong)?),
+        (Scalar::Timestamp(micros), Timestamp | TimestampNtz) => Literal::Timestamp(*micros),
+        (Scalar::Text(text), Timestamp | TimestampNtz) => Literal::Timestamp(micros(text).ok_or_else(wrong)?),
+        _ => return Err(wrong()),
+    }))
+}
+
+fn days(text: &str) -> Option<i64> {
+    use chrono::Datelike;
+    let day: NaiveDate = text.parse().ok()?;
+    Some(i64::from(day.num_days_from_ce() - EPOCH_FROM_CE))
+}
+
+fn micros(text: &str) -> Option<i64> {
+    if let Ok(moment) = DateTime::parse_from_rfc3339(text) {
+        return Some(moment.timestamp_micros());
+    }
+    let text = text.replacen(' ', "T", 1);
+    let clock: NaiveDateTime = text.parse().ok()?;
+    Some(clock.and_utc().timestamp_micros())
+}
+
+/// Conditions that whole files can answer: they name partition columns alone.
+pub(crate) fn partition_predicate(conditions: &[Condition], snapshot: &Snapshot) -> Result<Predicate> {
+    let columns = &snapshot.metadata.partition_columns;
+    let terms = conditions.iter().map(|condition| {
+        if !columns.contains(&condition.column) {
+            return Err(TableError::Option(format!(
+                "the condition on {:?} cannot choose whole files: name partition columns alone, which are {}",
+                condition.column,
+                if columns.is_empty() {
+                    "none here".to_owned()
+                } else {
+                    columns.join(", ")
+                }
+            )));
+        }
+        condition.term(snapshot)
+    });
+    Ok(Predicate(terms.collect::<Result<_>>()?))
+}
+
+/// Conditions as the history shows them.
+pub(crate) fn describe(conditions: &[Condition]) -> String {
+    let texts: Vec<String> = conditions
+        .iter()
+        .map(|condition| {
+            let values: Vec<String> = condition.values.iter().map(Scalar::describe).collect();
+            match condition.operator.as_str() {
+                "in" => format!("({} IN ({}))", condition.column, values.join(", ")),
+                operator => format!("({} {operator} {})", condition.column, values.join(", ")),
+            }
+        })
+        .collect();
+    serde_json::Value::from(texts).to_string()
+}
+
+impl Scalar {
+    fn describe(&self) -> String {
+        match self {
+            Self::Null => "NULL".to_owned(),
+            Self::Boolean(value) => value.to_string(),
+            Self::Long(value) => value.to_string(),
+            Self::Double(value) => value.to_string(),
+            Self::Text(text) => format!("'{}'", text.replace('\'', "''")),
+            Self::Date(days) => {
+                let days = i32::try_from(*days)
+                    .ok()
+                    .and_then(|days| days.checked_add(EPOCH_FROM_CE));
+                days.and_then(NaiveDate::from_num_days_from_ce_opt)
+                    .map_or_else(|| "?".to_owned(), |day| format!("'{day}'"))
+            }
+            Self::Timestamp(micros) => DateTime::from_timestamp_micros(*micros)
+                .map_or_else(|| "?".to_owned(), |moment| format!("'{}'", moment.to_rfc3339())),
+        }
+    }
+}
+
+/// The files that a predicate on partition columns chooses.
+pub(crate) fn chosen(snapshot: &Snapshot, predicate: &Predicate) -> Vec<Arc<Add>> {
+    snapshot
+        .files()
+        .filter(|add| predicate.may_match(add))
+        .cloned()
+        .collect()
+}
+
+/// The removals of files that were read by a predicate.
+pub(crate) fn remove_chosen(transaction: &mut Transaction, predicate: Predicate, files: &[Arc<Add>]) {
+    transaction
+        .reads
+        .files
+        .extend(files.iter().map(|add| add.path.clone()));
+    transaction.reads.predicates.push(predicate);
+    let at = now();
+    let removals = files.iter().map(|add| Action::Remove(Remove::of(add, at, true)));
+    transaction.actions.extend(removals);
+}
+
+fn begin(snapshot: &Snapshot, operation: Operation) -> Result<Transaction> {
+    let mut transaction = Transaction::append(MemberId::random(), snapshot.version, Vec::new());
+    transaction.isolation = snapshot.isolation()?;
+    transaction.operation = operation;
+    Ok(transaction)
+}
+
+impl Table {
+    /// Removes all rows for which the conditions hold, which name partition columns alone.
+    ///
+    /// # Errors
+    /// [`TableError::Option`] when whole files cannot answer the conditions; a conflict when a concurrent transaction
+    /// added or removed files that they choose.
+    pub fn delete(&self, conditions: &[Condition], patience: &mut Patience<'_>) -> Result<Version> {
+        let snapshot = self.removable("delete_partition()")?;
+        let predicate = partition_predicate(conditions, &snapshot)?;
+        let mut operation = Operation::new("DELETE");
+        operation
+            .parameters
+            .insert("predicate".to_owned(), describe(conditions));
+        self.remove(&snapshot, predicate, operation, patience)
+    }
+
+    /// Removes all rows.
+    ///
+    /// # Errors
+    /// As [`delete`](Self::delete).
+    pub fn truncate(&self, patience: &mut Patience<'_>) -> Result<Version> {
+        let snapshot = self.removable("truncate()")?;
+        self.remove(
+            &snapshot,
+            Predicate::default(),
+            Operation::new("TRUNCATE"),
+            patience,
+        )
+    }
+
+    fn removable(&self, what: &'static str) -> Result<Arc<Snapshot>> {
+        let snapshot = self.snapshot()?;
+        snapshot.check_writable()?;
+        snapshot.check_removable(what)?;
+        Ok(snapshot)
+    }
+
+    fn remove(
+        &self,
+        snapshot: &Snapshot,
+        predicate: Predicate,
+        mut operation: Operation,
+        patience: &mut Patience<'_>,
+    ) -> Result<Version> {
+        let files = chosen(snapshot, &predicate);
+        operation
+            .metrics
+            .insert("numRemovedFiles".to_owned(), files.len().to_string());
+        let mut transaction = begin(snapshot, operation)?;
+        remove_chosen(&mut transaction, predicate, &files);
+        self.shared()?.commit(transaction, patience)
+    }
+
+    /// Makes the table what it was at an older version, as a new one.
+    ///
+    /// # Errors
+    /// [`TableError::NoSuchVersion`] when the version, or a data file of it, is gone.
+    pub fn restore(&self, version: Version, patience: &mut Patience<'_>) -> Result<Version> {
+        let snapshot = self.removable("restore()")?;
+        let target = self.snapshot_at(version)?;
+        let (now, before) = (&snapshot.contents.files, &target.contents.files);
+        let returning: Vec<&Arc<Add>> = before
+            .iter()
+            .filter(|(key, _)| !now.contains_key(*key))
+            .map(|(_, add)| add)
+            .collect();
+        let leaving: Vec<&Arc<Add>> = now
+            .iter()
+            .filter(|(key, _)| !before.contains_key(*key))
+            .map(|(_, add)| add)
+            .collect();
+        self.check_there(version, &returning)?;
+        let mut operation = Operation::new("RESTORE");
+        operation.parameters = [("version".to_owned(), version.to_string())].into();
+        operation.metrics = [
+            ("numRestoredFiles".to_owned(), returning.len().to_string()),
+            ("numRemovedFiles".to_owned(), leaving.len().to_string()),
+        ]
+        .into();
+        let mut transaction = begin(&snapshot, operation)?;
+        transaction.reads.whole_table = true;
+        transaction.actions = restoring(&snapshot, &target, &returning, &leaving);
+        self.shared()?.commit(transaction, patience)
+    }
+
+    fn check_there(&self, version: Version, files: &[&Arc<Add>]) -> Result<()> {
+        for add in files {
+            let relative = path::decode_inside(&add.path)?;
+            if !self.root().join(&relative).exists() {
+                return Err(TableError::NoSuchVersion(format!(
+                    "version {version} cannot be restored: its data file {relative:?} is gone"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Commits what the caller did itself: files that it wrote, and files that it wants to leave.
+    ///
+    /// # Errors
+    /// [`TableError::Option`] when a removed file is not in the table; a conflict when a concurrent transaction changed
+    /// what was read or is removed.
+    pub fn commit(
+        &self,
+        adds: Vec<Add>,
+        removes: &[String],
+        read: &Read,
+        operation: Operation,
+        patience: &mut Patience<'_>,
+    ) -> Result<Version> {
+        let shared = self.shared()?;
+        let snapshot = shared.refresh()?;
+        snapshot.check_writable()?;
+        if !removes.is_empty() {
+            snapshot.check_removable("commit(removes=...)")?;
+        }
+        let mut transaction = begin(&snapshot, operation)?;
+        transaction.reads.whole_table = read.whole_table;
+        transaction.reads.files = read.files.iter().cloned().collect();
+        if !read.conditions.is_empty() {
+            let terms = read.conditions.iter().map(|condition| condition.term(&snapshot));
+            let predicate = Predicate(terms.collect::<Result<_>>()?);
+            transaction.reads.predicates.push(predicate);
+        }
+        transaction.unsynced = adds.iter().map(|add| add.path.clone()).collect();
+        check_adds(&adds, &snapshot)?;
+        transaction.actions = removals(&snapshot, removes)?;
+        transaction.actions.extend(adds.into_iter().map(Action::Add));
+        shared.commit(transaction, patience)
+    }
+}
+
+fn restoring(
+    snapshot: &Snapshot,
+    target: &Snapshot,
+    returning: &[&Arc<Add>],
+    leaving: &[&Arc<Add>],
+) -> Vec<Action> {
+    let at = now();
+    let mut actions = Vec::with_capacity(returning.len() + leaving.len() + 1);
+    let metadata = Metadata {
+        id: snapshot.metadata.id.clone(),
+        ..target.metadata.as_ref().clone()
+    };
+    if metadata != *snapshot.metadata {
+        actions.push(Action::Metadata(metadata));
+    }
+    actions.extend(returning.iter().map(|add| {
+        Action::Add(Add {
+            data_change: true,
+            ..add.as_ref().clone()
+        })
+    }));
+    actions.extend(
+        leaving
+            .iter()
+            .map(|add| Action::Remove(Remove::of(add, at, true))),
+    );
+    actions
+}
+
+/// Every file has a value, be it null, in each partition column, and in no other.
+fn check_adds(adds: &[Add], snapshot: &Snapshot) -> Result<()> {
+    let wanted: BTreeSet<&str> = snapshot
+        .metadata
+        .partition_columns
+        .iter()
+        .map(String::as_str)
+        .collect();
+    for add in adds {
+        let given: BTreeSet<&str> = add.partition_values.iter().map(|(column, _)| column).collect();
+        if given != wanted {
+            return Err(TableError::Option(format!(
+                "the file {:?} has values of the partition columns [{}], and the table is partitioned by [{}]",
+                add.path,
+                given.into_iter().collect::<Vec<_>>().join(", "),
+                wanted.into_iter().collect::<Vec<_>>().join(", ")
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn removals(snapshot: &Snapshot, paths: &[String]) -> Result<Vec<Action>> {
+    let wanted: BTreeSet<&str> = paths.iter().map(String::as_str).collect();
+    let at = now();
+    let there: Vec<&Arc<Add>> = snapshot
+        .files()
+        .filter(|add| wanted.contains(add.path.as_str()))
+        .collect();
+    let found: BTreeSet<&str> = there.iter().map(|add| add.path.as_str()).collect();
+    if let Some(missing) = wanted.difference(&found).next() {
+        return Err(TableError::Option(format!(
+            "the file {missing:?} is not in version {} of the table: give a path as files() has it",
+            snapshot.version
+        )));
+    }
+    Ok(there
+        .into_iter()
+        .map(|add| Action::Remove(Remove::of(add, at, true)))
+        .collect())
+}

@@ -1,0 +1,45 @@
+//! What belongs to one process, and is made anew after a fork.
+
+use std::sync::OnceLock;
+
+/// One value for each process that uses it: a forked child makes its own, and never looks at its parent's, a lock of
+/// which may have been held by a thread that the child does not have.
+pub(crate) struct PerProcess<T> {
+    here: OnceLock<(u32, T)>,
+    next: OnceLock<Box<Self>>,
+}
+
+impl<T> PerProcess<T> {
+    pub const fn new() -> Self {
+        Self {
+            here: OnceLock::new(),
+            next: OnceLock::new(),
+        }
+    }
+
+    /// This process' value, if it was made.
+    pub fn get(&self) -> Option<&T> {
+        let process = std::process::id();
+        let mut node = self;
+        loop {
+            match node.here.get() {
+                Some((owner, value)) if *owner == process => return Some(value),
+                Some(_) => node = node.next.get()?,
+                None => return None,
+            }
+        }
+    }
+
+    /// This process' value.
+    pub fn get_or_init(&self, mut make: impl FnMut() -> T) -> &T {
+        let process = std::process::id();
+        let mut node = self;
+        loop {
+            let (owner, value) = node.here.get_or_init(|| (process, make()));
+            if *owner == process {
+                return value;
+            }
+            node = node.next.get_or_init(|| Box::new(Self::new()));
+        }
+    }
+}

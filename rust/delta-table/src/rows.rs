@@ -1,0 +1,115 @@
+//! Rows as they come, made into rows of the table.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef};
+use arrow_cast::{CastOptions, cast_with_options};
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use parquet_writer::Batch;
+
+use crate::error::{Result, TableError};
+use crate::schema::TableSchema;
+
+/// Makes batches of one schema rows of the table.
+pub(crate) struct Shape {
+    /// What files are written with: the table's columns that the rows have, in the table's order.
+    schema: SchemaRef,
+}
+
+impl Shape {
+    /// For rows of `given` in a table of `table`, which must hold them.
+    pub fn new(table: &TableSchema, given: &TableSchema) -> Self {
+        let columns = table
+            .columns
+            .iter()
+            .filter(|column| given.column(&column.name).is_some());
+        let fields: Vec<Field> = columns.map(crate::schema::Column::arrow).collect();
+        Self {
+            schema: Arc::new(Schema::new(fields)),
+        }
+    }
+
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The batch with this shape's columns, order and types.
+    ///
+    /// # Errors
+    /// [`delta_commit::CommitError::Schema`] when it has other columns, or a value does not fit.
+    pub fn fit(&self, batch: &Batch) -> Result<Batch> {
+        let given = batch.schema();
+        if given.fields().len() != self.schema.fields().len() {
+            return Err(TableError::schema(format!(
+                "the rows have {} columns, and those before them {}: all batches of an append have the same",
+                given.fields().len(),
+                self.schema.fields().len()
+            )));
+        }
+        let mut columns = Vec::with_capacity(given.fields().len());
+        let mut fields = Vec::with_capacity(given.fields().len());
+        for field in self.schema.fields() {
+            let Some((index, _)) = given.column_with_name(field.name()) else {
+                return Err(TableError::schema(format!(
+                    "the rows have no column {:?}, which those before them had",
+                    field.name()
+                )));
+            };
+            let column = convert(&batch.columns()[index], field)?;
+            fields.push(field.as_ref().clone().with_data_type(column.data_type().clone()));
+            columns.push(column);
+        }
+        Ok(Batch::new(Arc::new(Schema::new(fields)), columns, batch.rows())?)
+    }
+}
+
+/// Whether the writer takes values of this type where `target` is declared, and writes the same file.
+fn is_same(data_type: &DataType, target: &DataType) -> bool {
+    match data_type {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => *target == DataType::Utf8,
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => *target == DataType::Binary,
+        DataType::Dictionary(_, values) => is_same(values, target),
+        other => other == target,
+    }
+}
+
+fn convert(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
+    let target = field.data_type();
+    if is_same(column.data_type(), target) {
+        return Ok(Arc::clone(column));
+    }
+    let cast = |column: &ArrayRef, target: &DataType| {
+        let options = CastOptions {
+            safe: false,
+            ..CastOptions::default()
+        };
+        cast_with_options(column, target, &options)
+            .map_err(|e| TableError::schema(format!("the column {:?} does not fit: {e}", field.name())))
+    };
+    let converted = cast(column, target)?;
+    if has_nanoseconds(column.data_type())
+        && cast(&converted, column.data_type())?.as_ref() != column.as_ref()
+    {
+        return Err(TableError::schema(format!(
+            "the column {:?} has nanoseconds that microseconds would lose: round it first, as tables hold microseconds",
+            field.name()
+        )));
+    }
+    Ok(converted)
+}
+
+fn has_nanoseconds(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Timestamp(unit, _) => *unit == TimeUnit::Nanosecond,
+        DataType::Struct(fields) => fields.iter().any(|field| has_nanoseconds(field.data_type())),
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::Map(field, _) => has_nanoseconds(field.data_type()),
+        DataType::Dictionary(_, values) => has_nanoseconds(values),
+        DataType::RunEndEncoded(_, values) => has_nanoseconds(values.data_type()),
+        _ => false,
+    }
+}

@@ -1,0 +1,496 @@
+//! Schemas of the log and Arrow schemas.
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
+use delta_commit::schema::check_schema;
+use serde_json::{Map, Value, json};
+
+use crate::error::{Result, TableError};
+
+/// The schema of a table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TableSchema {
+    /// The columns in their order, those of the partitioning among them.
+    pub columns: Vec<Column>,
+}
+
+/// A column, or a field of a struct.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub kind: Kind,
+    /// Whether it may be null.
+    pub nullable: bool,
+    /// Notes of any JSON.
+    pub metadata: Map<String, Value>,
+}
+
+/// A type of the log.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Kind {
+    /// `string`, `long`, and so on: all that have no parameters.
+    Primitive(Primitive),
+    /// Precision and scale.
+    Decimal(u8, i8),
+    /// Fields.
+    Struct(Vec<Column>),
+    /// The element's type, and whether it may be null.
+    Array(Box<Kind>, bool),
+    /// The key's type, the value's, and whether a value may be null.
+    Map(Box<Kind>, Box<Kind>, bool),
+}
+
+/// A type without parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Primitive {
+    /// UTF-8 text.
+    String,
+    /// 64 bits.
+    Long,
+    /// 32 bits.
+    Integer,
+    /// 16 bits.
+    Short,
+    /// 8 bits.
+    Byte,
+    /// Single precision.
+    Float,
+    /// Double precision.
+    Double,
+    /// True or false.
+    Boolean,
+    /// Bytes.
+    Binary,
+    /// Days.
+    Date,
+    /// Microseconds, a moment.
+    Timestamp,
+    /// Microseconds, of a clock whose place is not known.
+    TimestampNtz,
+}
+
+impl Primitive {
+    const ALL: [(&'static str, Self); 12] = [
+        ("string", Self::String),
+        ("long", Self::Long),
+        ("integer", Self::Integer),
+        ("short", Self::Short),
+        ("byte", Self::Byte),
+        ("float", Self::Float),
+        ("double", Self::Double),
+        ("boolean", Self::Boolean),
+        ("binary", Self::Binary),
+        ("date", Self::Date),
+        ("timestamp", Self::Timestamp),
+        ("timestamp_ntz", Self::TimestampNtz),
+    ];
+
+    fn name(self) -> &'static str {
+        Self::ALL
+            .iter()
+            .find(|(_, kind)| *kind == self)
+            .map_or("", |(name, _)| name)
+    }
+
+    fn arrow(self) -> DataType {
+        match self {
+            Self::String => DataType::Utf8,
+            Self::Long => DataType::Int64,
+            Self::Integer => DataType::Int32,
+            Self::Short => DataType::Int16,
+            Self::Byte => DataType::Int8,
+            Self::Float => DataType::Float32,
+            Self::Double => DataType::Float64,
+            Self::Boolean => DataType::Boolean,
+            Self::Binary => DataType::Binary,
+            Self::Date => DataType::Date32,
+            Self::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+            Self::TimestampNtz => DataType::Timestamp(TimeUnit::Microsecond, None),
+        }
+    }
+}
+
+impl Kind {
+    /// Whether values of `other` can be stored as this one, none of them changed.
+    fn holds(&self, other: &Self) -> bool {
+        use Primitive::{Byte, Double, Float, Integer, Long, Short};
+        match (self, other) {
+            (Self::Primitive(to), Self::Primitive(from)) => {
+                to == from
+                    || matches!(
+                        (from, to),
+                        (Byte, Short | Integer | Long)
+                            | (Short, Integer | Long)
+                            | (Integer, Long)
+                            | (Float, Double)
+                    )
+            }
+            (Self::Decimal(to, to_scale), Self::Decimal(from, from_scale)) => {
+                to_scale >= from_scale
+                    && i16::from(*to) - i16::from(*to_scale) >= i16::from(*from) - i16::from(*from_scale)
+            }
+            (Self::Struct(to), Self::Struct(from)) => {
+                to.len() == from.len()
+                    && to
+                        .iter()
+                        .zip(from)
+                        .all(|(to, from)| to.name == from.name && to.kind.holds(&from.kind))
+            }
+            (Self::Array(to, _), Self::Array(from, _)) => to.holds(from),
+            (Self::Map(key, value, _), Self::Map(from_key, from_value, _)) => {
+                key.holds(from_key) && value.holds(from_value)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a timestamp without time zone is in it.
+    fn has_ntz(&self) -> bool {
+        match self {
+            Self::Primitive(primitive) => *primitive == Primitive::TimestampNtz,
+            Self::Decimal(..) => false,
+            Self::Struct(columns) => columns.iter().any(|column| column.kind.has_ntz()),
+            Self::Array(element, _) => element.has_ntz(),
+            Self::Map(key, value, _) => key.has_ntz() || value.has_ntz(),
+        }
+    }
+
+    /// The Arrow type that files of a table are written with.
+    #[must_use]
+    pub fn arrow(&self) -> DataType {
+        match self {
+            Self::Primitive(primitive) => primitive.arrow(),
+            Self::Decimal(precision, scale) => DataType::Decimal128(*precision, *scale),
+            Self::Struct(columns) => DataType::Struct(fields(columns)),
+            Self::Array(element, nullable) => {
+                DataType::List(Arc::new(Field::new("element", element.arrow(), *nullable)))
+            }
+            Self::Map(key, value, nullable) => {
+                let entries = Fields::from(vec![
+                    Field::new("key", key.arrow(), false),
+                    Field::new("value", value.arrow(), *nullable),
+                ]);
+                DataType::Map(
+                    Arc::new(Field::new("key_value", DataType::Struct(entries), false)),
+                    false,
+                )
+            }
+        }
+    }
+
+    /// The type that values of an Arrow type get.
+    fn of(data_type: &DataType, at: &str) -> Result<Self> {
+        Ok(match data_type {
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Self::Primitive(Primitive::String),
+            DataType::Int64 | DataType::UInt32 => Self::Primitive(Primitive::Long),
+            DataType::Int32 | DataType::UInt16 => Self::Primitive(Primitive::Integer),
+            DataType::Int16 | DataType::UInt8 => Self::Primitive(Primitive::Short),
+            DataType::Int8 => Self::Primitive(Primitive::Byte),
+            DataType::Float32 => Self::Primitive(Primitive::Float),
+            DataType::Float64 => Self::Primitive(Primitive::Double),
+            DataType::Boolean => Self::Primitive(Primitive::Boolean),
+            DataType::Binary
+            | DataType::LargeBinary
+            | DataType::BinaryView
+            | DataType::FixedSizeBinary(_) => Self::Primitive(Primitive::Binary),
+            DataType::Date32 | DataType::Date64 => Self::Primitive(Primitive::Date),
+            DataType::Timestamp(_, Some(_)) => Self::Primitive(Primitive::Timestamp),
+            DataType::Timestamp(_, None) => Self::Primitive(Primitive::TimestampNtz),
+            DataType::Decimal32(precision, scale)
+            | DataType::Decimal64(precision, scale)
+            | DataType::Decimal128(precision, scale)
+                if (0..=38).contains(scale) && scale.unsigned_abs() <= *precision =>
+            {
+                Self::Decimal(*precision, *scale)
+            }
+            DataType::Struct(fields) => Self::Struct(columns(fields, at)?),
+            DataType::List(field)
+            | DataType::LargeList(field)
+            | DataType::ListView(field)
+            | DataType::LargeListView(field)
+            | DataType::FixedSizeList(field, _) => {
+                let element = Self::of(field.data_type(), &format!("{at}.element"))?;
+                Self::Array(Box::new(element), field.is_nullable())
+            }
+            DataType::Map(entries, _) => map(entries, at)?,
+            DataType::Dictionary(_, values) => Self::of(values, at)?,
+            DataType::RunEndEncoded(_, values) => Self::of(values.data_type(), at)?,
+            other => {
+                return Err(TableError::schema(format!(
+                    "the column {at:?} has the type {other}, which a Delta table cannot hold{}",
+                    advice(other)
+                )));
+            }
+        })
+    }
+
+    fn to_json(&self) -> Value {
+        match self {
+            Self::Primitive(primitive) => Value::from(primitive.name()),
+            Self::Decimal(precision, scale) => Value::from(format!("decimal({precision},{scale})")),
+            Self::Struct(columns) => struct_json(columns),
+            Self::Array(element, nullable) => {
+                json!({"type": "array", "elementType": element.to_json(), "containsNull": nullable})
+            }
+            Self::Map(key, value, nullable) => json!({
+                "type": "map",
+                "keyType": key.to_json(),
+                "valueType": value.to_json(),
+                "valueContainsNull": nullable,
+            }),
+        }
+    }
+
+    /// The type in a schema that was checked.
+    fn from_json(value: &Value) -> Option<Self> {
+        if let Some(name) = value.as_str() {
+            return Self::named(name);
+        }
+        let child = |name: &str| value.get(name).and_then(Self::from_json).map(Box::new);
+        let flag = |name: &str| value.get(name).and_then(Value::as_bool).unwrap_or(true);
+        match value.get("type")?.as_str()? {
+            "struct" => Some(Self::Struct(columns_from_json(value)?)),
+            "array" => Some(Self::Array(child("elementType")?, flag("containsNull"))),
+            "map" => Some(Self::Map(
+                child("keyType")?,
+                child("valueType")?,
+                flag("valueContainsNull"),
+            )),
+            _ => None,
+        }
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        if let Some((_, primitive)) = Primitive::ALL.iter().find(|(known, _)| *known == name) {
+            return Some(Self::Primitive(*primitive));
+        }
+        if name == "decimal" {
+            return Some(Self::Decimal(10, 0));
+        }
+        let (precision, scale) = name
+            .strip_prefix("decimal(")?
+            .strip_suffix(')')?
+            .split_once(',')?;
+        Some(Self::Decimal(
+            precision.trim().parse().ok()?,
+            scale.trim().parse().ok()?,
+        ))
+    }
+}
+
+fn advice(data_type: &DataType) -> &'static str {
+    match data_type {
+        DataType::UInt64 => ": cast it to decimal(20, 0), or to int64 if its values fit",
+        DataType::Float16 => ": cast it to float32",
+        DataType::Duration(_) | DataType::Interval(_) | DataType::Time32(_) | DataType::Time64(_) => {
+            ": cast it to int64"
+        }
+        DataType::Null => ": give the column a type",
+        _ => "",
+    }
+}
+
+fn map(entries: &FieldRef, at: &str) -> Result<Kind> {
+    let DataType::Struct(fields) = entries.data_type() else {
+        return Err(TableError::schema(format!(
+            "the map {at:?} has entries that are no struct"
+        )));
+    };
+    let [key, value] = fields.as_ref() else {
+        return Err(TableError::schema(format!(
+            "the map {at:?} has not a key and a value"
+        )));
+    };
+    Ok(Kind::Map(
+        Box::new(Kind::of(key.data_type(), &format!("{at}.key"))?),
+        Box::new(Kind::of(value.data_type(), &format!("{at}.value"))?),
+        value.is_nullable(),
+    ))
+}
+
+fn columns(fields: &Fields, at: &str) -> Result<Vec<Column>> {
+    fields
+        .iter()
+        .map(|field| {
+            let below = if at.is_empty() {
+                field.name().clone()
+            } else {
+                format!("{at}.{}", field.name())
+            };
+            Ok(Column {
+                name: field.name().clone(),
+                kind: Kind::of(field.data_type(), &below)?,
+                nullable: field.is_nullable(),
+                metadata: Map::new(),
+            })
+        })
+        .collect()
+}
+
+fn fields(columns: &[Column]) -> Fields {
+    columns.iter().map(Column::arrow).collect()
+}
+
+fn struct_json(columns: &[Column]) -> Value {
+    let fields: Vec<Value> = columns
+        .iter()
+        .map(|column| {
+            json!({
+                "name": column.name,
+                "type": column.kind.to_json(),
+                "nullable": column.nullable,
+                "metadata": column.metadata,
+            })
+        })
+        .collect();
+    json!({"type": "struct", "fields": fields})
+}
+
+fn columns_from_json(value: &Value) -> Option<Vec<Column>> {
+    let fields = value.get("fields")?.as_array()?;
+    fields
+        .iter()
+        .map(|field| {
+            Some(Column {
+                name: field.get("name")?.as_str()?.to_owned(),
+                kind: Kind::from_json(field.get("type")?)?,
+                nullable: field.get("nullable")?.as_bool()?,
+                metadata: field
+                    .get("metadata")
+                    .and_then(Value::as_object)
+                    .cloned()
+                    .unwrap_or_default(),
+            })
+        })
+        .collect()
+}
+
+impl Column {
+    /// The Arrow field that files of a table are written with.
+    #[must_use]
+    pub fn arrow(&self) -> Field {
+        Field::new(&self.name, self.kind.arrow(), self.nullable)
+    }
+}
+
+impl TableSchema {
+    /// The schema that rows of an Arrow schema get.
+    ///
+    /// # Errors
+    /// [`delta_commit::CommitError::Schema`] names the column that a table cannot hold.
+    pub fn of(schema: &Schema) -> Result<Self> {
+        let schema = Self {
+            columns: columns(schema.fields(), "")?,
+        };
+        check_schema(&schema.to_json())?;
+        Ok(schema)
+    }
+
+    /// The schema in `metaData.schemaString`.
+    ///
+    /// # Errors
+    /// [`delta_commit::CommitError::Schema`] when it is none.
+    pub fn parse(text: &str) -> Result<Self> {
+        check_schema(text)?;
+        let value: Value = serde_json::from_str(text)
+            .map_err(|e| TableError::schema(format!("the schema is not JSON: {e}")))?;
+        columns_from_json(&value)
+            .map(|columns| Self { columns })
+            .ok_or_else(|| TableError::schema("the schema cannot be read"))
+    }
+
+    /// The schema as `metaData.schemaString` holds it.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        struct_json(&self.columns).to_string()
+    }
+
+    /// The Arrow schema of the table's rows.
+    #[must_use]
+    pub fn arrow(&self) -> SchemaRef {
+        Arc::new(Schema::new(fields(&self.columns)))
+    }
+
+    /// Whether the protocol must name timestamps without time zone.
+    #[must_use]
+    pub fn has_ntz(&self) -> bool {
+        self.columns.iter().any(|column| column.kind.has_ntz())
+    }
+
+    /// The column of this name.
+    #[must_use]
+    pub fn column(&self, name: &str) -> Option<&Column> {
+        self.columns.iter().find(|column| column.name == name)
+    }
+
+    /// Checks that rows of `other` can be stored: every column known, its type held, and none missing that must be.
+    ///
+    /// # Errors
+    /// [`delta_commit::CommitError::Schema`] names the first column that does not fit, and what would.
+    pub fn check_rows(&self, other: &Self) -> Result<()> {
+        for column in &other.columns {
+            let Some(known) = self.column(&column.name) else {
+                return Err(TableError::schema(format!(
+                    "the table has no column {:?}; its columns are {}. To add it, append with schema_mode=\"merge\"",
+                    column.name,
+                    self.names()
+                )));
+            };
+            check_kind(known, column)?;
+        }
+        let missing = self
+            .columns
+            .iter()
+            .find(|column| !column.nullable && other.column(&column.name).is_none());
+        match missing {
+            Some(column) => Err(TableError::schema(format!(
+                "the rows have no column {:?}, which the table does not allow to be null",
+                column.name
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// This schema with the columns of `other` that it lacks; none when it lacks none.
+    ///
+    /// # Errors
+    /// [`delta_commit::CommitError::Schema`] when a column has another type there.
+    pub fn merged(&self, other: &Self) -> Result<Option<Self>> {
+        let mut merged = self.clone();
+        for column in &other.columns {
+            match self.column(&column.name) {
+                Some(known) => check_kind(known, column)?,
+                None => merged.columns.push(Column {
+                    // Rows that are there have no value in it.
+                    nullable: true,
+                    ..column.clone()
+                }),
+            }
+        }
+        if merged.columns.len() == self.columns.len() {
+            return Ok(None);
+        }
+        check_schema(&merged.to_json())?;
+        Ok(Some(merged))
+    }
+
+    fn names(&self) -> String {
+        let names: Vec<&str> = self.columns.iter().map(|column| column.name.as_str()).collect();
+        names.join(", ")
+    }
+}
+
+fn check_kind(known: &Column, given: &Column) -> Result<()> {
+    if known.kind.holds(&given.kind) {
+        return Ok(());
+    }
+    Err(TableError::schema(format!(
+        "the column {:?} is {} in the table, and the rows have {}: cast it first",
+        known.name,
+        known.kind.to_json(),
+        given.kind.to_json()
+    )))
+}

@@ -1,0 +1,299 @@
+//! A table at one version: what the log says when its versions are read in order.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use delta_commit::actions::{Action, Add, DeletionVector, DomainMetadata, Metadata, Protocol, Remove, Txn};
+use delta_commit::log::BEFORE_FIRST;
+use delta_commit::{Isolation, Version};
+
+use crate::error::{Result, TableError};
+use crate::schema::TableSchema;
+
+/// A table at one version.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// Which.
+    pub version: Version,
+    /// Who may read and write the table.
+    pub protocol: Protocol,
+    /// Schema, partitioning and properties.
+    pub metadata: Arc<Metadata>,
+    /// The schema of `metadata`, parsed.
+    pub schema: Arc<TableSchema>,
+    /// Its files and all else that versions add up to.
+    pub contents: Contents,
+    /// The last version that changed metadata or protocol.
+    pub changed_in: Version,
+    /// The version's in-commit timestamp, where the table has them.
+    pub in_commit_timestamp: Option<i64>,
+}
+
+/// What versions add up to.
+#[derive(Debug, Clone, Default)]
+pub struct Contents {
+    /// Files in the table, by path and deletion vector.
+    pub files: BTreeMap<String, Arc<Add>>,
+    /// Files that left it.
+    pub tombstones: BTreeMap<String, Arc<Remove>>,
+    /// How far applications have come.
+    pub progress: BTreeMap<String, Txn>,
+    /// Configured domains.
+    pub domains: BTreeMap<String, DomainMetadata>,
+}
+
+/// What tells one entry of a file from another.
+fn key(path: &str, vector: Option<&DeletionVector>) -> String {
+    vector.map_or_else(
+        || path.to_owned(),
+        |vector| format!("{path}\0{}", vector.unique_id()),
+    )
+}
+
+impl Contents {
+    fn apply(&mut self, action: Action) {
+        match action {
+            Action::Add(add) => {
+                let key = key(&add.path, add.deletion_vector.as_ref());
+                self.tombstones.remove(&key);
+                self.files.insert(key, Arc::new(add));
+            }
+            Action::Remove(remove) => {
+                let key = key(&remove.path, remove.deletion_vector.as_ref());
+                self.files.remove(&key);
+                self.tombstones.insert(key, Arc::new(remove));
+            }
+            Action::Txn(txn) => {
+                self.progress.insert(txn.app_id.clone(), txn);
+            }
+            Action::DomainMetadata(domain) if domain.removed => {
+                self.domains.remove(&domain.domain);
+            }
+            Action::DomainMetadata(domain) => {
+                self.domains.insert(domain.domain.clone(), domain);
+            }
+            Action::CommitInfo(_) | Action::Protocol(_) | Action::Metadata(_) | Action::Cdc(_) => {}
+        }
+    }
+}
+
+/// Versions that are being read, from a checkpoint or from the first on.
+#[derive(Debug)]
+pub(crate) struct Replay {
+    version: Version,
+    protocol: Option<Protocol>,
+    metadata: Option<Metadata>,
+    contents: Contents,
+    changed_in: Version,
+    in_commit_timestamp: Option<i64>,
+}
+
+impl Replay {
+    pub fn new() -> Self {
+        Self {
+            version: BEFORE_FIRST,
+            protocol: None,
+            metadata: None,
+            contents: Contents::default(),
+            changed_in: BEFORE_FIRST,
+            in_commit_timestamp: None,
+        }
+    }
+
+    /// Takes in the actions of a checkpoint, or a part of it.
+    pub fn checkpoint(&mut self, version: Version, changed_in: Version, actions: Vec<Action>) {
+        self.commit(version, actions);
+        self.changed_in = changed_in;
+    }
+
+    /// Takes in the next version.
+    pub fn commit(&mut self, version: Version, actions: Vec<Action>) {
+        self.version = version;
+        for action in ordered(actions) {
+            match action {
+                Action::Protocol(protocol) => {
+                    self.protocol = Some(protocol);
+                    self.changed_in = version;
+                }
+                Action::Metadata(metadata) => {
+                    self.metadata = Some(metadata);
+                    self.changed_in = version;
+                }
+                Action::CommitInfo(info) => self.in_commit_timestamp = info.in_commit_timestamp,
+                other => self.contents.apply(other),
+            }
+        }
+    }
+
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The table at the last version that was taken in.
+    ///
+    /// # Errors
+    /// When no version held a protocol or metadata, or they ask for what is not built.
+    pub fn finish(self) -> Result<Snapshot> {
+        let (Some(protocol), Some(metadata)) = (self.protocol, self.metadata) else {
+            return Err(TableError::Malformed(format!(
+                "the log up to version {} holds no protocol or no metadata: it is not whole",
+                self.version
+            )));
+        };
+        check_readable(&protocol)?;
+        Ok(Snapshot {
+            version: self.version,
+            schema: Arc::new(TableSchema::parse(&metadata.schema_string)?),
+            protocol,
+            metadata: Arc::new(metadata),
+            contents: self.contents,
+            changed_in: self.changed_in,
+            in_commit_timestamp: self.in_commit_timestamp,
+        })
+    }
+}
+
+/// Removals first: a version that replaces a file under its own path means the new entry.
+fn ordered(mut actions: Vec<Action>) -> Vec<Action> {
+    actions.sort_by_key(|action| !matches!(action, Action::Remove(_)));
+    actions
+}
+
+/// What computes or checks values of a column.
+const COMPUTED: [&str; 3] = [
+    "delta.generationExpression",
+    "delta.identity.start",
+    "delta.invariants",
+];
+
+impl Snapshot {
+    /// The same table one version later.
+    pub(crate) fn advance(&mut self, version: Version, actions: Vec<Action>) -> Result<()> {
+        let mut schema = None;
+        for action in &actions {
+            match action {
+                Action::Protocol(protocol) => check_readable(protocol)?,
+                Action::Metadata(metadata) => {
+                    schema = Some(Arc::new(TableSchema::parse(&metadata.schema_string)?));
+                }
+                _ => {}
+            }
+        }
+        for action in ordered(actions) {
+            match action {
+                Action::Protocol(protocol) => {
+                    self.protocol = protocol;
+                    self.changed_in = version;
+                }
+                Action::Metadata(metadata) => {
+                    self.metadata = Arc::new(metadata);
+                    self.changed_in = version;
+                }
+                Action::CommitInfo(info) => self.in_commit_timestamp = info.in_commit_timestamp,
+                other => self.contents.apply(other),
+            }
+        }
+        if let Some(schema) = schema {
+            self.schema = schema;
+        }
+        self.version = version;
+        Ok(())
+    }
+
+    /// The files in the table.
+    pub fn files(&self) -> impl Iterator<Item = &Arc<Add>> {
+        self.contents.files.values()
+    }
+
+    /// A table property.
+    #[must_use]
+    pub fn property(&self, name: &str) -> Option<&str> {
+        self.metadata.configuration.get(name).map(String::as_str)
+    }
+
+    /// What concurrent transactions may not do to each other here.
+    ///
+    /// # Errors
+    /// When the property names no level.
+    pub fn isolation(&self) -> Result<Isolation> {
+        match self.property("delta.isolationLevel") {
+            None => Ok(Isolation::Serializable),
+            Some(name) if name.eq_ignore_ascii_case("Serializable") => Ok(Isolation::Serializable),
+            Some(name) if name.eq_ignore_ascii_case("WriteSerializable") => Ok(Isolation::WriteSerializable),
+            Some(name) => Err(TableError::unsupported(format!(
+                "delta.isolationLevel={name:?} is not accepted: set it to Serializable or WriteSerializable"
+            ))),
+        }
+    }
+
+    /// Refuses removals where only appends are allowed.
+    pub(crate) fn check_removable(&self, what: &'static str) -> Result<()> {
+        if self.metadata.is_enabled("delta.appendOnly") {
+            return Err(TableError::AppendOnly(what));
+        }
+        Ok(())
+    }
+
+    /// Refuses a table that asks of its writers what is not built.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        self.protocol.check_writable()?;
+        let features = self.protocol.writer_features.iter().flatten();
+        for feature in features {
+            // Its writers give every file row ids.
+            if feature == "rowTracking" {
+                return Err(TableError::unsupported(
+                    "the table has the feature rowTracking, which is not built: write it with Spark",
+                ));
+            }
+        }
+        for (name, value) in &self.metadata.configuration {
+            let constrains = name.starts_with("delta.constraints.");
+            let maps = name == "delta.columnMapping.mode" && !value.eq_ignore_ascii_case("none");
+            if constrains || maps {
+                return Err(TableError::unsupported(format!(
+                    "the table has the property {name}={value:?}, which is not built: write it with Spark"
+                )));
+            }
+        }
+        for column in &self.schema.columns {
+            if let Some(rule) = COMPUTED.iter().find(|rule| column.metadata.contains_key(**rule)) {
+                return Err(TableError::unsupported(format!(
+                    "the column {:?} has {rule}, which is not built: write the table with Spark",
+                    column.name
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Refuses a table that asks of its readers what is not built.
+fn check_readable(protocol: &Protocol) -> Result<()> {
+    const READABLE: [&str; 4] = [
+        "deletionVectors",
+        "timestampNtz",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+    ];
+    let unknown: Vec<&str> = protocol
+        .reader_features
+        .iter()
+        .flatten()
+        .map(String::as_str)
+        .filter(|feature| !READABLE.contains(feature))
+        .collect();
+    if !unknown.is_empty() {
+        return Err(TableError::unsupported(format!(
+            "the table asks its readers for the features {}; known are {}",
+            unknown.join(", "),
+            READABLE.join(", ")
+        )));
+    }
+    if !matches!(protocol.min_reader_version, 1 | 3) {
+        return Err(TableError::unsupported(format!(
+            "the table asks for reader version {}; known are 1, and 3 with named features",
+            protocol.min_reader_version
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,400 @@
+//! What `add.stats` says of a file, taken from its footer.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use arrow_array::ArrayRef;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, Float64Type};
+use arrow_schema::{DataType, Fields};
+use chrono::{DateTime, Datelike, NaiveDate};
+use parquet::data_type::ByteArray;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
+use parquet::file::statistics::Statistics;
+use serde_json::Value;
+
+use crate::schema::{Column, Kind, Primitive, TableSchema};
+
+/// Leaf columns that have statistics unless the table says otherwise.
+const INDEXED_COLUMNS: i64 = 32;
+
+/// Characters of a text's bound.
+const TEXT_CHARS: usize = 32;
+
+/// Days from 0001-01-01 to the epoch.
+const EPOCH_FROM_CE: i32 = 719_163;
+
+/// A bound, as far as it must be compared with those of other row groups.
+#[derive(Debug, Clone, PartialEq, PartialOrd)]
+enum Bound {
+    Whole(i128),
+    Real(f64),
+    Text(Vec<u8>),
+}
+
+/// Columns in which a NaN may be: the footer does not tell.
+#[derive(Debug, Default)]
+pub(crate) struct Nans(BTreeSet<Vec<String>>);
+
+impl Nans {
+    /// Looks through a batch's columns.
+    pub fn note(&mut self, fields: &Fields, columns: &[ArrayRef]) {
+        self.look(fields, columns, &mut Vec::new());
+    }
+
+    fn look(&mut self, fields: &Fields, columns: &[ArrayRef], path: &mut Vec<String>) {
+        for (field, column) in fields.iter().zip(columns) {
+            path.push(field.name().clone());
+            if !self.0.contains(path) {
+                let found = match column.data_type() {
+                    DataType::Float32 => column
+                        .as_primitive::<Float32Type>()
+                        .values()
+                        .iter()
+                        .any(|v| v.is_nan()),
+                    DataType::Float64 => column
+                        .as_primitive::<Float64Type>()
+                        .values()
+                        .iter()
+                        .any(|v| v.is_nan()),
+                    DataType::Dictionary(_, values) => values.is_floating(),
+                    DataType::Struct(fields) => {
+                        self.look(fields, column.as_struct().columns(), path);
+                        false
+                    }
+                    _ => false,
+                };
+                if found {
+                    self.0.insert(path.clone());
+                }
+            }
+            path.pop();
+        }
+    }
+
+    fn has(&self, path: &[&str]) -> bool {
+        self.0.iter().any(|known| known == path)
+    }
+}
+
+/// What is known of a leaf column.
+#[derive(Default)]
+struct Leaf {
+    nulls: Option<u64>,
+    min: Option<String>,
+    max: Option<String>,
+}
+
+/// The statistics of a file with these columns, as JSON text.
+pub(crate) fn stats_json(
+    schema: &TableSchema,
+    partition_columns: &[String],
+    indexed: Option<&str>,
+    nans: &Nans,
+    footer: &ParquetMetaData,
+) -> String {
+    let mut collector = Collector {
+        footer,
+        nans,
+        left: indexed
+            .and_then(|text| text.trim().parse::<i64>().ok())
+            .unwrap_or(INDEXED_COLUMNS),
+        path: Vec::new(),
+        nulls: String::new(),
+        mins: String::new(),
+        maxs: String::new(),
+    };
+    for column in &schema.columns {
+        if !partition_columns.contains(&column.name) {
+            collector.column(column);
+        }
+    }
+    let mut json = format!("{{\"numRecords\":{}", footer.file_metadata().num_rows());
+    for (name, fields) in [
+        ("minValues", &collector.mins),
+        ("maxValues", &collector.maxs),
+        ("nullCount", &collector.nulls),
+    ] {
+        // Writing into a string cannot fail.
+        let _ = write!(json, ",\"{name}\":{{{fields}}}");
+    }
+    json.push('}');
+    json
+}
+
+struct Collector<'a> {
+    footer: &'a ParquetMetaData,
+    nans: &'a Nans,
+    /// Leaf columns that may still have statistics; below zero for all.
+    left: i64,
+    path: Vec<&'a str>,
+    nulls: String,
+    mins: String,
+    maxs: String,
+}
+
+impl<'a> Collector<'a> {
+    fn column(&mut self, column: &'a Column) {
+        if self.left == 0 {
+            return;
+        }
+        self.path.push(&column.name);
+        if let Kind::Struct(fields) = &column.kind {
+            self.group(&column.name, fields);
+        } else {
+            self.left -= 1;
+            let leaf = leaf(self.footer, &self.path, &column.kind, self.nans.has(&self.path));
+            let name = &column.name;
+            field(&mut self.nulls, name, leaf.nulls.map(|nulls| nulls.to_string()));
+            field(&mut self.mins, name, leaf.min);
+            field(&mut self.maxs, name, leaf.max);
+        }
+        self.path.pop();
+    }
+
+    fn group(&mut self, name: &str, fields: &'a [Column]) {
+        let outer = [
+            std::mem::take(&mut self.nulls),
+            std::mem::take(&mut self.mins),
+            std::mem::take(&mut self.maxs),
+        ];
+        for column in fields {
+            self.column(column);
+        }
+        for (of, outer) in [&mut self.nulls, &mut self.mins, &mut self.maxs]
+            .into_iter()
+            .zip(outer)
+        {
+            let inner = std::mem::replace(of, outer);
+            field(of, name, (!inner.is_empty()).then(|| format!("{{{inner}}}")));
+        }
+    }
+}
+
+fn field(into: &mut String, name: &str, json: Option<String>) {
+    if let Some(json) = json {
+        if !into.is_empty() {
+            into.push(',');
+        }
+        let _ = write!(into, "{}:{json}", Value::from(name));
+    }
+}
+
+/// What the row groups say of one column together.
+fn leaf(footer: &ParquetMetaData, path: &[&str], kind: &Kind, has_nan: bool) -> Leaf {
+    let descriptor = footer.file_metadata().schema_descr();
+    let Some(index) = (0..descriptor.num_columns()).find(|index| {
+        let parts = descriptor.column(*index).path().parts().to_vec();
+        parts == path
+    }) else {
+        // A list's or a map's leaf has a longer path: its nulls are not those of the column.
+        return Leaf::default();
+    };
+    let chunks: Vec<&ColumnChunkMetaData> = footer
+        .row_groups()
+        .iter()
+        .map(|group| group.column(index))
+        .collect();
+    let nulls = chunks
+        .iter()
+        .map(|chunk| chunk.statistics().and_then(Statistics::null_count_opt))
+        .sum::<Option<u64>>();
+    let bounds = chunks
+        .iter()
+        // Nothing but nulls has no bounds and moves none.
+        .filter(|chunk| !only_nulls(chunk))
+        .map(|chunk| bounds(chunk.statistics()?, kind, has_nan))
+        .reduce(|all, next| {
+            let ((min, max), (next_min, next_max)) = (all?, next?);
+            let lower = if next_min < min { next_min } else { min };
+            // A maximum that is not known in one row group is not known at all.
+            let upper = max.zip(next_max).map(|(a, b)| if b > a { b } else { a });
+            Some((lower, upper))
+        })
+        .flatten();
+    let Some((min, max)) = bounds else {
+        return Leaf {
+            nulls,
+            ..Leaf::default()
+        };
+    };
+    Leaf {
+        nulls,
+        min: lower_json(min, kind),
+        max: max.and_then(|max| upper_json(max, kind)),
+    }
+}
+
+fn only_nulls(chunk: &ColumnChunkMetaData) -> bool {
+    let nulls = chunk.statistics().and_then(Statistics::null_count_opt);
+    nulls.is_some_and(|nulls| i64::try_from(nulls).is_ok_and(|nulls| nulls == chunk.num_values()))
+}
+
+/// The least value, and the greatest unless it is not known.
+fn bounds(statistics: &Statistics, kind: &Kind, has_nan: bool) -> Option<(Bound, Option<Bound>)> {
+    if matches!(kind, Kind::Primitive(Primitive::Boolean | Primitive::Binary)) {
+        return None;
+    }
+    // A NaN is above everything, and no bound tells of it.
+    let no_nan = !has_nan;
+    let text = |bytes: &ByteArray| match kind {
+        Kind::Decimal(..) => Bound::Whole(big_endian(bytes.data())),
+        _ => Bound::Text(bytes.data().to_vec()),
+    };
+    match statistics {
+        Statistics::Int32(values) => Some((
+            Bound::Whole(i128::from(*values.min_opt()?)),
+            Some(Bound::Whole(i128::from(*values.max_opt()?))),
+        )),
+        Statistics::Int64(values) => Some((
+            Bound::Whole(i128::from(*values.min_opt()?)),
+            Some(Bound::Whole(i128::from(*values.max_opt()?))),
+        )),
+        Statistics::Float(values) => Some((
+            Bound::Real(f64::from(*values.min_opt()?)),
+            no_nan.then_some(Bound::Real(f64::from(*values.max_opt()?))),
+        )),
+        Statistics::Double(values) => Some((
+            Bound::Real(*values.min_opt()?),
+            no_nan.then_some(Bound::Real(*values.max_opt()?)),
+        )),
+        Statistics::ByteArray(values) => Some((text(values.min_opt()?), values.max_opt().map(text))),
+        Statistics::FixedLenByteArray(values) => {
+            Some((text(values.min_opt()?), values.max_opt().map(|max| text(max))))
+        }
+        Statistics::Boolean(_) | Statistics::Int96(_) => None,
+    }
+}
+
+/// A two's complement number of up to 16 bytes.
+fn big_endian(bytes: &[u8]) -> i128 {
+    let negative = bytes.first().is_some_and(|byte| byte & 0x80 != 0);
+    bytes.iter().fold(if negative { -1 } else { 0 }, |number, byte| {
+        (number << 8) | i128::from(*byte)
+    })
+}
+
+fn lower_json(bound: Bound, kind: &Kind) -> Option<String> {
+    match bound {
+        Bound::Text(bytes) => {
+            let text = String::from_utf8(bytes).ok()?;
+            let cut: String = text.chars().take(TEXT_CHARS).collect();
+            Some(Value::from(cut).to_string())
+        }
+        Bound::Whole(number) => whole_json(number, kind, i128::div_euclid),
+        Bound::Real(number) => real_json(number),
+    }
+}
+
+fn upper_json(bound: Bound, kind: &Kind) -> Option<String> {
+    match bound {
+        Bound::Text(bytes) => {
+            raised(&String::from_utf8(bytes).ok()?).map(|text| Value::from(text).to_string())
+        }
+        Bound::Whole(number) => whole_json(number, kind, |number, unit| -(-number).div_euclid(unit)),
+        Bound::Real(number) => real_json(number),
+    }
+}
+
+fn real_json(number: f64) -> Option<String> {
+    number.is_finite().then(|| Value::from(number).to_string())
+}
+
+/// A text of few characters that is no less than this one.
+fn raised(text: &str) -> Option<String> {
+    let mut kept: Vec<char> = text.chars().take(TEXT_CHARS).collect();
+    if text.chars().nth(TEXT_CHARS).is_none() {
+        return Some(text.to_owned());
+    }
+    while let Some(last) = kept.pop() {
+        if let Some(next) = next_char(last) {
+            kept.push(next);
+            return Some(kept.into_iter().collect());
+        }
+    }
+    None
+}
+
+fn next_char(character: char) -> Option<char> {
+    match character {
+        // Between them lie the surrogates, which are no characters.
+        '\u{d7ff}' => Some('\u{e000}'),
+        other => char::from_u32(u32::from(other) + 1),
+    }
+}
+
+/// `to_millis` cuts microseconds to the milliseconds that readers of statistics expect, down or up.
+fn whole_json(number: i128, kind: &Kind, to_millis: fn(i128, i128) -> i128) -> Option<String> {
+    match kind {
+        Kind::Decimal(_, scale) => Some(decimal(number, u32::try_from(*scale).ok()?)),
+        Kind::Primitive(Primitive::Date) => date(i64::try_from(number).ok()?),
+        Kind::Primitive(Primitive::Timestamp) => moment(to_millis(number, 1_000), "Z"),
+        Kind::Primitive(Primitive::TimestampNtz) => moment(to_millis(number, 1_000), ""),
+        _ => Some(number.to_string()),
+    }
+}
+
+/// Digits with a point, never through a double.
+fn decimal(unscaled: i128, scale: u32) -> String {
+    if scale == 0 {
+        return unscaled.to_string();
+    }
+    let sign = if unscaled < 0 { "-" } else { "" };
+    let width = scale as usize + 1;
+    let digits = format!("{:0>width$}", unscaled.unsigned_abs());
+    let (whole, fraction) = digits.split_at(digits.len() - scale as usize);
+    format!("{sign}{whole}.{fraction}")
+}
+
+fn date(days: i64) -> Option<String> {
+    let day = NaiveDate::from_num_days_from_ce_opt(i32::try_from(days).ok()?.checked_add(EPOCH_FROM_CE)?)?;
+    (1..=9_999).contains(&day.year()).then(|| format!("\"{day}\""))
+}
+
+fn moment(millis: i128, zone: &str) -> Option<String> {
+    let moment = DateTime::from_timestamp_millis(i64::try_from(millis).ok()?)?;
+    (1..=9_999)
+        .contains(&moment.year())
+        .then(|| format!("\"{}{zone}\"", moment.format("%Y-%m-%dT%H:%M:%S%.3f")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimals_keep_every_digit() {
+        assert_eq!(decimal(-150, 2), "-1.50");
+        assert_eq!(decimal(5, 3), "0.005");
+        assert_eq!(decimal(i128::MAX, 0), i128::MAX.to_string());
+        assert_eq!(big_endian(&[0xff, 0x6a]), -150);
+        assert_eq!(big_endian(&[0x00, 0x96]), 150);
+    }
+
+    #[test]
+    fn a_cut_maximum_is_raised_or_left_out() {
+        let long = "x".repeat(40);
+        assert_eq!(raised(&long).unwrap(), format!("{}y", "x".repeat(31)));
+        assert_eq!(raised("short").unwrap(), "short");
+        assert_eq!(raised(&"\u{10ffff}".repeat(40)), None);
+        let edge = format!("{}\u{d7ff}tail", "a".repeat(31));
+        assert_eq!(raised(&edge).unwrap(), format!("{}\u{e000}", "a".repeat(31)));
+    }
+
+    #[test]
+    fn times_are_cut_outwards() {
+        let ntz = Kind::Primitive(Primitive::TimestampNtz);
+        assert_eq!(
+            lower_json(Bound::Whole(-1), &ntz).unwrap(),
+            "\"1969-12-31T23:59:59.999\""
+        );
+        let zoned = Kind::Primitive(Primitive::Timestamp);
+        assert_eq!(
+            upper_json(Bound::Whole(1), &zoned).unwrap(),
+            "\"1970-01-01T00:00:00.001Z\""
+        );
+        assert_eq!(upper_json(Bound::Whole(i128::from(i64::MAX)), &zoned), None);
+        let date = Kind::Primitive(Primitive::Date);
+        assert_eq!(lower_json(Bound::Whole(0), &date).unwrap(), "\"1970-01-01\"");
+    }
+}

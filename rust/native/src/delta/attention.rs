@@ -1,0 +1,69 @@
+//! Signals seen in waits.
+
+use std::cell::RefCell;
+use std::time::{Duration, Instant};
+
+use delta_commit::Patience;
+use delta_table::TableError;
+use pyo3::prelude::*;
+
+use crate::errors::Failure;
+use crate::turn::check_signals;
+
+/// Longer than any program runs, and no overflow.
+const FOREVER: f64 = 1e8;
+
+/// Who waits, and for how long.
+#[derive(Clone, Copy)]
+pub(crate) struct Caller {
+    /// Python runs signal handlers in its main thread alone: other threads need not take the GIL to look.
+    is_main: bool,
+    deadline: Instant,
+}
+
+impl Caller {
+    /// The calling thread; without a number of seconds, it waits for ever.
+    pub fn of(py: Python<'_>, seconds: Option<f64>) -> PyResult<Self> {
+        let threading = py.import("threading")?;
+        let main = threading.call_method0("main_thread")?.getattr("ident")?;
+        let seconds = seconds.unwrap_or(FOREVER).clamp(0.0, FOREVER);
+        Ok(Self {
+            is_main: main.eq(threading.call_method0("get_ident")?)?,
+            deadline: Instant::now() + Duration::from_secs_f64(seconds),
+        })
+    }
+
+    /// Runs a wait, which a signal can end: what its handler raised comes first, what became of the work is its cause.
+    pub fn wait<T>(
+        self,
+        work: impl FnOnce(&mut Patience<'_>, &mut dyn FnMut() -> bool) -> Result<T, TableError>,
+    ) -> Result<T, Failure> {
+        let raised = RefCell::new(None);
+        let mut go_on = || self.go_on(&raised);
+        let mut patience = Patience::while_asked(self.deadline, &mut go_on);
+        let done = work(&mut patience, &mut || self.go_on(&raised));
+        match (done, raised.into_inner()) {
+            (Err(error), Some(Failure::Python(raised))) => Err(Failure::Python(Python::attach(|py| {
+                raised.set_cause(py, Some(Failure::from(error).into_py(py)));
+                raised
+            }))),
+            (Err(error), _) => Err(error.into()),
+            // It was done before the wait ended; the signal is not lost.
+            (Ok(_), Some(raised)) => Err(raised),
+            (Ok(done), None) => Ok(done),
+        }
+    }
+
+    fn go_on(self, raised: &RefCell<Option<Failure>>) -> bool {
+        if !self.is_main {
+            return true;
+        }
+        match check_signals() {
+            Ok(()) => true,
+            Err(failure) => {
+                *raised.borrow_mut() = Some(failure);
+                false
+            }
+        }
+    }
+}

@@ -1,0 +1,471 @@
+//! Delta tables: the classes `DeltaTable` and `DeltaAppend`, which `spillway.delta` wraps.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_array::ffi::FFI_ArrowSchema;
+use arrow_schema::{Schema, SchemaRef};
+use delta_commit::actions::{Add, PartitionValues};
+use delta_commit::{Operation, Outcome, Token};
+use delta_table::{
+    Append, AppendOptions, Condition, CreateMode, CreateOptions, Read, Scalar, Snapshot, Table, TableError,
+};
+use parquet_writer::WriteError;
+use pyo3::Borrowed;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyDict, PyList, PyString};
+
+use crate::arrow::{Batches, Source, schema_from};
+use crate::errors::Failure;
+use crate::turn::{Takes, Turns, detached};
+use crate::writer::Options;
+
+mod attention;
+pub(crate) mod errors;
+
+use attention::Caller;
+
+/// Conditions as Python gives them: each a column, an operator and values.
+struct Conditions(Vec<Condition>);
+
+impl<'py> FromPyObject<'_, 'py> for Conditions {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let given: Vec<(String, String, Vec<Bound<'py, PyAny>>)> = object.extract()?;
+        let conditions = given.into_iter().map(|(column, operator, values)| {
+            Ok(Condition {
+                column,
+                operator,
+                values: values.iter().map(scalar).collect::<PyResult<_>>()?,
+            })
+        });
+        conditions.collect::<PyResult<_>>().map(Self)
+    }
+}
+
+impl Takes for Append {
+    fn is_closed(&self) -> bool {
+        Self::is_closed(self)
+    }
+
+    fn abort(&mut self) {
+        Self::abort(self);
+    }
+}
+
+/// A schema that any Arrow library takes.
+#[pyclass(module = "spillway._native", frozen)]
+pub(crate) struct DeltaSchema {
+    snapshot: Arc<Snapshot>,
+}
+
+#[pymethods]
+impl DeltaSchema {
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        schema_capsule(py, &self.snapshot.schema.arrow())
+    }
+
+    /// The schema as the log holds it.
+    fn to_json(&self) -> String {
+        self.snapshot.schema.to_json()
+    }
+
+    /// Names of the columns.
+    #[getter]
+    fn names(&self) -> Vec<String> {
+        let columns = self.snapshot.schema.columns.iter();
+        columns.map(|column| column.name.clone()).collect()
+    }
+}
+
+/// Rows of which the schema was asked before they are written.
+#[pyclass(module = "spillway._native", frozen)]
+pub(crate) struct RowSource {
+    schema: SchemaRef,
+    batches: Mutex<Option<Batches>>,
+}
+
+#[pymethods]
+impl RowSource {
+    /// Takes any object with the Arrow `PyCapsule` interface.
+    #[new]
+    fn new(data: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let source = Source::take(data)?;
+        let (schema, batches) = detached(data.py(), || source.open())?;
+        Ok(Self {
+            schema,
+            batches: Mutex::new(Some(batches)),
+        })
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        schema_capsule(py, &self.schema)
+    }
+}
+
+impl RowSource {
+    /// The rows, once.
+    fn open(&self) -> Result<(SchemaRef, Batches), Failure> {
+        let mut batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
+        match batches.take() {
+            Some(batches) => Ok((Arc::clone(&self.schema), batches)),
+            None => Err(WriteError::Closed("the rows were written before".into()).into()),
+        }
+    }
+}
+
+fn schema_capsule<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
+    let schema = FFI_ArrowSchema::try_from(schema)
+        .map_err(|error| Failure::from(WriteError::from(error)).into_py(py))?;
+    PyCapsule::new_with_value(py, schema, c"arrow_schema")
+}
+
+/// A table that is open.
+#[pyclass(module = "spillway._native", frozen)]
+pub(crate) struct DeltaTable {
+    table: Table,
+}
+
+#[pymethods]
+impl DeltaTable {
+    /// Opens the table in a folder.
+    #[staticmethod]
+    fn open(py: Python<'_>, root: PathBuf) -> PyResult<Self> {
+        detached(py, move || {
+            Ok(Self {
+                table: Table::open(&root)?,
+            })
+        })
+    }
+
+    /// Makes a table in a folder.
+    #[staticmethod]
+    #[expect(clippy::too_many_arguments, reason = "Python names them")]
+    fn create(
+        py: Python<'_>,
+        root: PathBuf,
+        schema: &Bound<'_, PyAny>,
+        partition_by: Vec<String>,
+        properties: BTreeMap<String, String>,
+        name: Option<String>,
+        description: Option<String>,
+        mode: &str,
+        timeout: Option<f64>,
+    ) -> PyResult<Self> {
+        let schema = schema_from(schema)?;
+        let options = CreateOptions {
+            partition_by,
+            properties,
+            name,
+            description,
+        };
+        let mode = create_mode(mode).map_err(|error| Failure::from(error).into_py(py))?;
+        let caller = Caller::of(py, timeout)?;
+        detached(py, move || {
+            caller.wait(|patience, _| {
+                Ok(Self {
+                    table: Table::create(&root, &schema, options, mode, patience)?,
+                })
+            })
+        })
+    }
+
+    /// The table's folder.
+    #[getter]
+    fn root(&self) -> PathBuf {
+        self.table.root().to_path_buf()
+    }
+
+    /// What the newest version says of the table itself.
+    fn state<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let snapshot = detached(py, || Ok(self.table.snapshot()?))?;
+        let state = PyDict::new(py);
+        let metadata = &snapshot.metadata;
+        state.set_item("version", snapshot.version)?;
+        state.set_item("id", &metadata.id)?;
+        state.set_item("name", &metadata.name)?;
+        state.set_item("description", &metadata.description)?;
+        state.set_item("partition_columns", &metadata.partition_columns)?;
+        state.set_item("properties", &metadata.configuration)?;
+        state.set_item("files", snapshot.contents.files.len())?;
+        state.set_item("schema", DeltaSchema { snapshot })?;
+        Ok(state)
+    }
+
+    /// The newest version's number.
+    fn version(&self, py: Python<'_>) -> PyResult<i64> {
+        detached(py, || Ok(self.table.snapshot()?.version))
+    }
+
+    /// The files of a version, as dicts; of the newest without a number.
+    fn files<'py>(&self, py: Python<'py>, version: Option<i64>) -> PyResult<Bound<'py, PyList>> {
+        let snapshot = detached(py, move || {
+            Ok(match version {
+                None => self.table.snapshot()?,
+                Some(version) => Arc::new(self.table.snapshot_at(version)?),
+            })
+        })?;
+        let files = snapshot.files().map(|add| file_dict(py, add));
+        PyList::new(py, files.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// Versions and their `commitInfo` as JSON, the newest first.
+    fn history(&self, py: Python<'_>, limit: Option<usize>) -> PyResult<Vec<(i64, String)>> {
+        let history = detached(py, || Ok(self.table.history(limit)?))?;
+        Ok(history
+            .into_iter()
+            .map(|(version, info)| (version, info.to_string()))
+            .collect())
+    }
+
+    /// How far an application has come.
+    fn progress(&self, py: Python<'_>, app_id: &str) -> PyResult<Option<i64>> {
+        let snapshot = detached(py, || Ok(self.table.snapshot()?))?;
+        Ok(snapshot.contents.progress.get(app_id).map(|txn| txn.version))
+    }
+
+    /// Begins an append.
+    #[expect(clippy::too_many_arguments, reason = "Python names them")]
+    fn append(
+        &self,
+        py: Python<'_>,
+        options: Options<'_>,
+        merge_schema: bool,
+        progress: Option<(String, i64)>,
+        replace: Option<Conditions>,
+        user_metadata: Option<String>,
+        max_file_bytes: Option<i64>,
+        max_file_rows: Option<i64>,
+    ) -> PyResult<DeltaAppend> {
+        let writer_options = options.validated(py)?;
+        let options = AppendOptions {
+            merge_schema,
+            progress,
+            replace: replace.map(|conditions| conditions.0),
+            user_metadata,
+            max_file_bytes,
+            max_file_rows,
+        };
+        let append = detached(py, || Ok(self.table.append(options, writer_options)?))?;
+        Ok(DeltaAppend {
+            append: Turns::new(append),
+        })
+    }
+
+    /// Removes the files that conditions on partition columns choose.
+    fn delete(&self, py: Python<'_>, given: Conditions, timeout: Option<f64>) -> PyResult<i64> {
+        let caller = Caller::of(py, timeout)?;
+        detached(py, move || {
+            caller.wait(|patience, _| self.table.delete(&given.0, patience))
+        })
+    }
+
+    /// Removes all files.
+    fn truncate(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<i64> {
+        let caller = Caller::of(py, timeout)?;
+        detached(py, move || {
+            caller.wait(|patience, _| self.table.truncate(patience))
+        })
+    }
+
+    /// Makes the table what it was.
+    fn restore(&self, py: Python<'_>, version: i64, timeout: Option<f64>) -> PyResult<i64> {
+        let caller = Caller::of(py, timeout)?;
+        detached(py, move || {
+            caller.wait(|patience, _| self.table.restore(version, patience))
+        })
+    }
+
+    /// Commits files that the caller wrote and removals.
+    #[expect(clippy::too_many_arguments, reason = "Python names them")]
+    fn commit(
+        &self,
+        py: Python<'_>,
+        adds: Vec<GivenFile>,
+        removes: Vec<String>,
+        whole_table: bool,
+        files: Vec<String>,
+        given: Conditions,
+        operation: String,
+        user_metadata: Option<String>,
+        timeout: Option<f64>,
+    ) -> PyResult<i64> {
+        let read = Read {
+            whole_table,
+            files,
+            conditions: given.0,
+        };
+        let adds = adds.into_iter().map(GivenFile::into_add).collect();
+        let operation = Operation {
+            user_metadata,
+            ..Operation::new(operation)
+        };
+        let caller = Caller::of(py, timeout)?;
+        detached(py, move || {
+            caller.wait(|patience, _| self.table.commit(adds, &removes, &read, operation, patience))
+        })
+    }
+
+    /// What became of a commit in doubt: a word, and the version where there is one.
+    fn outcome(
+        &self,
+        py: Python<'_>,
+        token: &str,
+        timeout: Option<f64>,
+    ) -> PyResult<(&'static str, Option<i64>)> {
+        let token =
+            Token::from_text(token).map_err(|error| Failure::from(TableError::from(error)).into_py(py))?;
+        let caller = Caller::of(py, timeout)?;
+        let outcome = detached(py, move || {
+            caller.wait(|patience, _| self.table.outcome(&token, patience))
+        })?;
+        Ok(match outcome {
+            Outcome::Committed(version) => ("committed", Some(version)),
+            Outcome::Rejected => ("rejected", None),
+            Outcome::Pending => ("pending", None),
+            Outcome::Unknowable => ("unknowable", None),
+        })
+    }
+
+    /// Whether a checkpoint should be made; of all threads that ask, one hears yes.
+    fn is_checkpoint_due(&self, py: Python<'_>, version: i64) -> PyResult<bool> {
+        detached(py, || Ok(self.table.is_checkpoint_due(version)?))
+    }
+
+    /// Writes a checkpoint.
+    fn checkpoint(&self, py: Python<'_>) -> PyResult<i64> {
+        detached(py, || Ok(self.table.checkpoint()?))
+    }
+}
+
+fn create_mode(mode: &str) -> Result<CreateMode, TableError> {
+    match mode {
+        "error" => Ok(CreateMode::Error),
+        "ignore" => Ok(CreateMode::Ignore),
+        "overwrite" => Ok(CreateMode::Overwrite),
+        other => Err(TableError::Option(format!(
+            "mode={other:?} is not accepted: choose one of \"error\", \"ignore\", \"overwrite\""
+        ))),
+    }
+}
+
+/// A file that a caller wrote.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct GivenFile {
+    path: String,
+    size: i64,
+    modification_time: i64,
+    partition_values: HashMap<String, Option<String>>,
+    stats: Option<String>,
+    data_change: bool,
+}
+
+impl GivenFile {
+    fn into_add(self) -> Add {
+        Add {
+            path: self.path,
+            size: self.size,
+            modification_time: self.modification_time,
+            partition_values: self.partition_values.into_iter().collect::<PartitionValues>(),
+            stats: self.stats,
+            data_change: self.data_change,
+            ..Add::default()
+        }
+    }
+}
+
+fn file_dict<'py>(py: Python<'py>, add: &Add) -> PyResult<Bound<'py, PyDict>> {
+    let values = PyDict::new(py);
+    for (column, value) in add.partition_values.iter() {
+        values.set_item(column, value)?;
+    }
+    let file = PyDict::new(py);
+    file.set_item("path", &add.path)?;
+    file.set_item("size", add.size)?;
+    file.set_item("modification_time", add.modification_time)?;
+    file.set_item("partition_values", values)?;
+    file.set_item("stats", &add.stats)?;
+    Ok(file)
+}
+
+/// A value of Python; dates and times come as their ISO text, which has their type.
+fn scalar(value: &Bound<'_, PyAny>) -> PyResult<Scalar> {
+    if value.is_none() {
+        return Ok(Scalar::Null);
+    }
+    if value.is_instance_of::<PyString>() {
+        return Ok(Scalar::Text(value.extract()?));
+    }
+    if let Some(iso) = value.getattr_opt("isoformat")? {
+        return Ok(Scalar::Text(iso.call0()?.extract()?));
+    }
+    if let Ok(value) = value.extract::<bool>() {
+        return Ok(Scalar::Boolean(value));
+    }
+    if let Ok(value) = value.extract::<i64>() {
+        return Ok(Scalar::Long(value));
+    }
+    value.extract::<f64>().map(Scalar::Double).map_err(|_| {
+        PyTypeError::new_err(format!(
+            "a condition's value is None, a bool, an int, a float, a str, a date or a datetime, not {}",
+            value.get_type()
+        ))
+    })
+}
+
+/// Rows on their way into a table.
+#[pyclass(module = "spillway._native", frozen)]
+pub(crate) struct DeltaAppend {
+    append: Turns<Append>,
+}
+
+#[pymethods]
+impl DeltaAppend {
+    /// Writes all batches of a `RowSource`, or of an object with the Arrow `PyCapsule` interface.
+    fn write(&self, data: &Bound<'_, PyAny>) -> PyResult<()> {
+        let caller = Caller::of(data.py(), None)?;
+        let rows = match data.cast::<RowSource>() {
+            Ok(rows) => rows.clone(),
+            Err(_) => Bound::new(data.py(), RowSource::new(data)?)?,
+        };
+        let rows = rows.get();
+        detached(data.py(), || {
+            let (schema, mut batches) = rows.open()?;
+            self.append.take(|append| Ok(append.accept(&schema)?))?;
+            while let Some(batch) = batches.next()? {
+                self.append
+                    .take(|append| caller.wait(|_, go_on| append.write(&batch, go_on)))?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Completes the files and commits them; gives the version.
+    fn commit(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<i64> {
+        let caller = Caller::of(py, timeout)?;
+        detached(py, move || {
+            self.append
+                .take(|append| caller.wait(|patience, go_on| append.commit(patience, go_on)))
+        })
+    }
+
+    /// Gives the append up.
+    fn abort(&self, py: Python<'_>) -> PyResult<()> {
+        self.append.abort(py)
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        self.append.closed()
+    }
+
+    /// Whether the application wrote these rows before.
+    #[getter]
+    fn is_repeated(&self, py: Python<'_>) -> PyResult<bool> {
+        detached(py, || self.append.take(|append| Ok(append.is_repeated())))
+    }
+}

@@ -1,0 +1,296 @@
+//! Batches spread over the files of their partitions, wherever those files are.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_schema::SchemaRef;
+use parquet_writer::sink::{Sink, Stream};
+use parquet_writer::{Batch, FileWriter, Fit, Weights, WriteError, WriteResult, WriterOptions};
+
+use crate::options::DatasetOptions;
+use crate::part::Part;
+use crate::partition::{Partition, Partitioner, Share, WINDOW_ROWS};
+use crate::rolling::Rolling;
+
+/// Where files are written.
+pub trait Places: Send {
+    /// A new file for a partition, whose Hive folder this is: a path to know it by, and where its bytes go.
+    ///
+    /// # Errors
+    /// [`WriteError::Io`] when it cannot be made.
+    fn open(&mut self, folder: &Path) -> Result<(PathBuf, Box<dyn Sink>), WriteError>;
+}
+
+/// A file that is complete.
+#[derive(Debug, Clone)]
+pub struct SpreadFile {
+    /// What [`Places::open`] gave.
+    pub path: PathBuf,
+    /// The Hive folder of its partition.
+    pub folder: PathBuf,
+    /// Partition columns and their values as text, before anything is escaped; `None` is null.
+    pub partition: Vec<(String, Option<String>)>,
+    /// What its writer tells.
+    pub result: WriteResult,
+}
+
+/// The shares of a batch, window by window, and where each window starts.
+type Plan = Vec<(usize, Vec<Share>)>;
+
+struct Finished {
+    path: PathBuf,
+    partition: usize,
+    order: usize,
+    result: WriteResult,
+}
+
+/// What follows from schema and options before anything is written.
+pub struct Prepared {
+    options: DatasetOptions,
+    writer_options: WriterOptions,
+    fit: Fit,
+    partitioner: Partitioner,
+}
+
+impl Prepared {
+    /// Checks the schema and the options.
+    ///
+    /// # Errors
+    /// [`WriteError::Schema`] when the schema cannot be written, [`WriteError::Option`] when an option does not fit it.
+    pub fn new(
+        schema: &SchemaRef,
+        options: DatasetOptions,
+        writer_options: WriterOptions,
+    ) -> Result<Self, WriteError> {
+        let fit = Fit::new(Arc::clone(schema), &writer_options)?;
+        let partitioner = Partitioner::new(schema, &options.partition_by)?;
+        // Options that name columns are held against the schema now, not when the first file is opened.
+        let nowhere = Stream::new(Box::new(std::io::sink()));
+        let stored = Arc::clone(partitioner.stored());
+        FileWriter::new(Box::new(nowhere), Some(stored), writer_options.clone())?;
+        Ok(Self {
+            options,
+            writer_options,
+            fit,
+            partitioner,
+        })
+    }
+}
+
+/// Writes batches of one schema into files, one open file a partition.
+pub struct Spread<P> {
+    // Before the places that their files are in: fields are dropped in this order.
+    open: HashMap<usize, Part>,
+    places: P,
+    prepared: Prepared,
+    finished: Vec<Finished>,
+    /// Bytes of the files that are finished.
+    finished_bytes: u64,
+    opened: usize,
+    clock: u64,
+}
+
+impl<P: Places> Spread<P> {
+    /// Nothing is opened before there are rows.
+    #[must_use]
+    pub fn new(prepared: Prepared, places: P) -> Self {
+        Self {
+            open: HashMap::new(),
+            places,
+            prepared,
+            finished: Vec::new(),
+            finished_bytes: 0,
+            opened: 0,
+            clock: 0,
+        }
+    }
+
+    /// Bytes of all files so far; pages of open row groups are not among them.
+    #[must_use]
+    pub fn written(&self) -> u64 {
+        let open = self.open.values().map(|part| part.writer.size().written);
+        self.finished_bytes + open.sum::<u64>()
+    }
+
+    /// Where the files are.
+    pub fn places_mut(&mut self) -> &mut P {
+        &mut self.places
+    }
+
+    /// Whether no file was opened.
+    #[must_use]
+    pub fn is_untouched(&self) -> bool {
+        self.opened == 0
+    }
+
+    /// Whether there are partition columns.
+    #[must_use]
+    pub fn is_partitioned(&self) -> bool {
+        !self.prepared.options.partition_by.is_empty()
+    }
+
+    /// Checks that batches of `schema` have the same names, order and logical types.
+    ///
+    /// # Errors
+    /// [`WriteError::Schema`] names the first difference.
+    pub fn accept(&self, schema: &SchemaRef) -> Result<(), WriteError> {
+        self.prepared.fit.accept(schema)
+    }
+
+    /// Checks that no row of a batch would be refused.
+    ///
+    /// # Errors
+    /// [`WriteError::Schema`] names what does not fit; nothing was written and the next batch may come.
+    pub fn check(&self, batch: &Batch) -> Result<(), WriteError> {
+        self.prepared.fit.check(batch)
+    }
+
+    /// Says where every row goes, before any is written: a value that cannot name a folder refuses the whole batch.
+    ///
+    /// # Errors
+    /// [`WriteError::Schema`] as [`check`](Self::check).
+    pub fn plan(&mut self, batch: &Batch) -> Result<SpreadPlan, WriteError> {
+        let starts = (0..batch.rows()).step_by(WINDOW_ROWS);
+        starts
+            .map(|start| {
+                let rows = WINDOW_ROWS.min(batch.rows() - start);
+                Ok((start, self.prepared.partitioner.split(&batch.slice(start, rows))?))
+            })
+            .collect::<Result<Plan, WriteError>>()
+            .map(SpreadPlan)
+    }
+
+    /// Writes a batch that was checked and planned.
+    ///
+    /// # Errors
+    /// As [`FileWriter::write`]; the files are of no more use then.
+    pub fn write(
+        &mut self,
+        batch: &Batch,
+        plan: SpreadPlan,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<(), WriteError> {
+        for (start, shares) in plan.0 {
+            let window = batch.slice(start, WINDOW_ROWS.min(batch.rows() - start));
+            for share in shares {
+                let rows = self.prepared.partitioner.stored_rows(&window, &share)?;
+                self.write_share(share.partition, &rows, go_on)?;
+                if !go_on() {
+                    return Err(WriteError::Interrupted);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens the file of the only partition there is without partition columns, so that no rows make a file too.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub fn open_whole(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<(), WriteError> {
+        let whole = self.prepared.partitioner.whole()?;
+        self.part(whole, go_on).map(drop)
+    }
+
+    /// Completes all files: those of the partition met first come first, and of one partition those of earlier rows.
+    ///
+    /// # Errors
+    /// As [`FileWriter::close`].
+    pub fn finish(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<Vec<SpreadFile>, WriteError> {
+        let mut open: Vec<_> = self
+            .open
+            .iter()
+            .map(|(partition, part)| (part.order, *partition))
+            .collect();
+        open.sort_unstable();
+        for (_, partition) in open {
+            self.finish_part(partition, go_on)?;
+        }
+        if !go_on() {
+            return Err(WriteError::Interrupted);
+        }
+        // Which of two partitions began its file first depends on the batches; which was met first does not.
+        self.finished.sort_by_key(|file| (file.partition, file.order));
+        let files = self.finished.drain(..).map(|file| {
+            let Partition { folder, values } = self.prepared.partitioner.partition(file.partition).clone();
+            SpreadFile {
+                path: file.path,
+                folder,
+                partition: values,
+                result: file.result,
+            }
+        });
+        Ok(files.collect())
+    }
+
+    fn write_share(
+        &mut self,
+        partition: usize,
+        rows: &Batch,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<(), WriteError> {
+        let limited = self.prepared.options.max_file_bytes.is_some();
+        let weights = limited.then(|| Weights::new(rows.columns()));
+        self.clock += 1;
+        let mut next = 0;
+        while next < rows.rows() {
+            let clock = self.clock;
+            let part = self.part(partition, go_on)?;
+            part.used = clock;
+            next += part.write(rows, weights.as_ref(), next, go_on)?;
+            if part.is_full() {
+                self.finish_part(partition, go_on)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The open file of a partition. When it has to be opened and too many are, the one unused for longest is closed.
+    fn part(&mut self, partition: usize, go_on: &mut dyn FnMut() -> bool) -> Result<&mut Part, WriteError> {
+        if !self.open.contains_key(&partition) && self.open.len() >= self.prepared.options.max_open_files {
+            let oldest = self.open.iter().min_by_key(|(_, part)| part.used);
+            if let Some(oldest) = oldest.map(|(partition, _)| *partition) {
+                self.finish_part(oldest, go_on)?;
+            }
+        }
+        match self.open.entry(partition) {
+            std::collections::hash_map::Entry::Occupied(part) => Ok(part.into_mut()),
+            std::collections::hash_map::Entry::Vacant(place) => {
+                let partition = self.prepared.partitioner.partition(partition);
+                let (path, sink) = self.places.open(&partition.folder)?;
+                let schema = Arc::clone(self.prepared.partitioner.stored());
+                let columns = schema.flattened_fields().len() as u64;
+                let writer = FileWriter::new(sink, Some(schema), self.prepared.writer_options.clone())?;
+                let rolling = Rolling {
+                    max_bytes: self.prepared.options.max_file_bytes,
+                    columns,
+                    page_bytes: self.prepared.writer_options.page_bytes() as u64,
+                };
+                self.opened += 1;
+                let limits = (self.prepared.options.max_file_rows, rolling);
+                Ok(place.insert(Part::new(writer, path, self.opened, limits)))
+            }
+        }
+    }
+
+    /// Completes the open file of a partition.
+    fn finish_part(&mut self, partition: usize, go_on: &mut dyn FnMut() -> bool) -> Result<(), WriteError> {
+        let Some(mut part) = self.open.remove(&partition) else {
+            return Ok(());
+        };
+        if let Some(result) = part.finish(go_on)? {
+            self.finished_bytes += result.bytes;
+            self.finished.push(Finished {
+                path: part.path,
+                partition,
+                order: part.order,
+                result,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Where every row of a batch goes.
+pub struct SpreadPlan(Plan);

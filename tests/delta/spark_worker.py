@@ -1,0 +1,40 @@
+# ruff: noqa: T201 - what it prints is its answer
+"""Spark with Delta in a process of its own: one JSON command a line on standard input, one answer a line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from spillway.spark import local_session
+
+SETTINGS = {
+    "spark.jars.packages": "io.delta:delta-spark_4.2_2.13:4.4.0",
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.schema.autoMerge.enabled": "false",
+}
+
+
+def answer(session: Any, command: dict[str, str]) -> Any:
+    if "sql" in command:
+        return [list(row) for row in session.sql(command["sql"]).collect()]
+    frame = session.read.format("delta").load(command["read"])
+    frame.coalesce(1).write.mode("overwrite").parquet(command["into"])
+    return frame.count()
+
+
+def main() -> None:
+    session = local_session("spillway-delta", settings=SETTINGS, say=lambda _: None)
+    print(json.dumps("ready"), flush=True)
+    for line in sys.stdin:
+        try:
+            reply = {"answer": answer(session, json.loads(line))}
+        except Exception as error:  # noqa: BLE001 - the test that asked shall see it
+            reply = {"error": str(error)}
+        print(json.dumps(reply, default=str), flush=True)
+
+
+if __name__ == "__main__":
+    main()

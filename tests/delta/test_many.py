@@ -1,0 +1,177 @@
+"""Many writers at once: all commit, nothing is lost or doubled, and the log has no gap."""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+import spillway.delta
+from spillway.errors import CommitTimeoutError, CommitUnknown
+
+from .conftest import read_deltalake
+from .programs import SCHEMA, batch
+
+ROUNDS = 200 if os.environ.get("SPILLWAY_SOAK") else 20
+PROGRAMS = Path(__file__).with_name("programs.py")
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> spillway.delta.Table:
+    return spillway.delta.create(tmp_path / "table", SCHEMA, partition_by="writer")
+
+
+def start(*arguments: str | Path) -> subprocess.Popen[str]:
+    command = [sys.executable, str(PROGRAMS), *map(str, arguments)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def check_log(folder: Path) -> None:
+    """The log is contiguous, adds each file once, and every file is there."""
+    log = folder / "_delta_log"
+    versions = sorted(int(file.stem) for file in log.glob("*.json"))
+    assert versions == list(range(len(versions)))
+    adds: collections.Counter[str] = collections.Counter()
+    for version in versions:
+        for line in (log / f"{version:020}.json").read_text().splitlines():
+            if "add" in (action := json.loads(line)):
+                adds[action["add"]["path"]] += 1
+    assert set(adds.values()) <= {1}
+    for path in adds:
+        assert (folder / unquote(path)).exists()
+
+
+def acknowledged(folder: Path) -> list[tuple[str, int]]:
+    found = read_deltalake(folder).to_pylist()
+    return sorted((row["writer"], row["number"]) for row in found)
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["own partitions", "one partition"])
+def test_two_hundred_threads_all_commit(table: spillway.delta.Table, own: bool) -> None:  # noqa: FBT001
+    versions: list[int] = []
+
+    def one(number: int) -> None:
+        mine = spillway.delta.open(table.path)
+        with mine.append() as append:
+            append.write(batch(f"w{number}" if own else "all", number))
+        assert append.version is not None
+        versions.append(append.version)
+
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(200)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(versions) == 200
+    assert sorted(set(versions)) == list(range(1, table.version + 1))
+    assert table.version < 100, "threads combine"
+    check_log(Path(table.path))
+    assert [number for _, number in sorted(acknowledged(Path(table.path)), key=lambda row: row[1])] == list(
+        range(200)
+    )
+
+
+def test_processes_help_each_other(table: spillway.delta.Table) -> None:
+    workers = [start("many", table.path, f"p{number}", "8") for number in range(4)]
+    for worker in workers:
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == "ready\n"
+    for worker in workers:
+        worker.communicate("go\n", timeout=60)
+        assert worker.returncode == 0
+    check_log(Path(table.path))
+    expected = [(f"p{process}", number) for process in range(4) for number in range(8)]
+    assert acknowledged(Path(table.path)) == expected
+
+
+class Endless:
+    """A writer that appends until it is killed, and what it said by then."""
+
+    def __init__(self, table: spillway.delta.Table, name: str, folder: Path) -> None:
+        self.name = name
+        self.output = folder / f"{name}.txt"
+        with self.output.open("w") as output:
+            command = [sys.executable, str(PROGRAMS), "endless", table.path, name]
+            self.process = subprocess.Popen(command, stdout=output)
+        while not self.output.read_text():
+            assert self.process.poll() is None
+            time.sleep(0.01)
+
+    def kill(self) -> list[tuple[str, int]]:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(60)
+        # A line that was not ended was not said.
+        return [(self.name, int(line)) for line in self.output.read_text().split("\n")[:-1]]
+
+
+def test_killed_writers_lose_nothing_and_block_nobody(table: spillway.delta.Table, tmp_path: Path) -> None:
+    chance = random.Random(7)  # noqa: S311 - when to kill
+    said: list[tuple[str, int]] = []
+    survivors = [Endless(table, name, tmp_path) for name in ("a", "b")]
+    for number in range(ROUNDS):
+        victim = Endless(table, f"k{number}", tmp_path)
+        time.sleep(chance.random() * 0.05)
+        said += victim.kill()
+        with table.append(timeout=30) as append:
+            append.write(batch("here", number))
+        said.append(("here", number))
+    for survivor in survivors:
+        said += survivor.kill()
+    check_log(Path(table.path))
+    found = collections.Counter(acknowledged(Path(table.path)))
+    assert set(found.values()) == {1}
+    assert set(said) <= set(found)
+
+
+def test_a_forked_child_appends_too(table: spillway.delta.Table) -> None:
+    with table.append() as append:
+        append.write(batch("parent", 0))
+    mine = table.append()
+    mine.write(batch("parent", 1))
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            with table.append() as append:
+                append.write(batch("child", 0))
+            status = 0 if append.version == 2 else 2
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    assert mine.commit() == 3
+    assert acknowledged(Path(table.path)) == [("child", 0), ("parent", 0), ("parent", 1)]
+
+
+def test_no_time_is_no_commit(table: spillway.delta.Table) -> None:
+    append = table.append(timeout=0)
+    append.write(batch("a", 0))
+    with pytest.raises((CommitTimeoutError, CommitUnknown)):
+        append.commit()
+    assert table.version == 0
+    assert not list(Path(table.path).rglob("*.parquet"))
+
+
+def test_ctrl_c_ends_a_wait(table: spillway.delta.Table) -> None:
+    append = table.append()
+    append.write(batch("a", 0))
+    log = Path(table.path) / "_delta_log"
+    # A log that nobody may write answers with an error; one that is a pipe never answers.
+    os.mkfifo(log / f"{1:020}.json")
+    timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
+    writer = threading.Timer(1.0, lambda: (log / f"{1:020}.json").write_text('{"commitInfo":{}}\n'))
+    timer.start()
+    writer.start()
+    with pytest.raises(KeyboardInterrupt):
+        append.commit()
+    timer.join()
+    writer.join()

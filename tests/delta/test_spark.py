@@ -1,0 +1,106 @@
+# ruff: noqa: S608 - the folder of a test is no attack
+"""Spark's Delta reads what is written here, and what it writes opens here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+import spillway.delta
+
+from .conftest import read_deltalake, rows
+from .test_values import EVERY_TYPE, PARTITION_VALUES, partitioned
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .conftest import Spark
+
+pytestmark = pytest.mark.spark
+
+
+def test_every_type(tmp_path: Path, delta_spark: Spark) -> None:
+    spillway.delta.write(tmp_path / "t", EVERY_TYPE)
+    found = delta_spark.read(tmp_path / "t", tmp_path / "out").cast(EVERY_TYPE.schema)
+    assert rows(found) == rows(EVERY_TYPE)
+
+
+@pytest.mark.parametrize("kind", PARTITION_VALUES)
+def test_odd_partition_values(tmp_path: Path, delta_spark: Spark, kind: str) -> None:
+    data, expected = partitioned(kind)
+    spillway.delta.write(tmp_path / "t", data, partition_by="p")
+    found = delta_spark.read(tmp_path / "t", tmp_path / "out").cast(expected.schema)
+    assert rows(found) == rows(expected)
+
+
+@pytest.mark.parametrize("partition_by", [[], ["day"]], ids=["plain", "partitioned"])
+def test_a_thousand_commits_and_a_checkpoint(
+    tmp_path: Path, delta_spark: Spark, partition_by: list[str]
+) -> None:
+    schema = pa.schema({"day": pa.string(), "id": pa.int64()})
+    properties = {"delta.checkpointInterval": "400"}
+    table = spillway.delta.create(tmp_path / "t", schema, partition_by=partition_by, properties=properties)
+    for number in range(1000):
+        with table.append() as append:
+            append.write(pa.table({"day": [f"d{number % 3}"], "id": [number]}))
+    assert table.version == 1000
+    table.checkpoint()
+    for version in range(1000):
+        (tmp_path / "t" / "_delta_log" / f"{version:020}.json").unlink()
+    assert delta_spark.sql(f"select count(*), sum(id), count(distinct day) from delta.`{tmp_path}/t`") == [
+        [1000, 499500, 3]
+    ]
+    assert delta_spark.sql(f"select count(*) from delta.`{tmp_path}/t` where id >= 990") == [[10]]
+    assert read_deltalake(tmp_path / "t").num_rows == 1000
+
+
+def test_every_operation_shows(tmp_path: Path, delta_spark: Spark) -> None:
+    path = f"delta.`{tmp_path}/t`"
+    days = pa.table({"day": ["a", "b", None], "id": [1, 2, 3]})
+    spillway.delta.write(tmp_path / "t", days, partition_by="day")
+    table = spillway.delta.open(tmp_path / "t")
+    table.delete_partition(day="a")
+    assert delta_spark.sql(f"select id from {path} order by id") == [[2], [3]]
+    with table.append(schema_mode="merge") as append:
+        append.write(pa.table({"day": ["c"], "id": [4], "note": ["x"]}))
+    assert delta_spark.sql(f"select id, note from {path} order by id") == [[2, None], [3, None], [4, "x"]]
+    spillway.delta.write(
+        tmp_path / "t", pa.table({"day": ["b"], "id": [5]}), mode="overwrite", predicate=[("day", "=", "b")]
+    )
+    assert delta_spark.sql(f"select id from {path} order by id") == [[3], [4], [5]]
+    table.truncate()
+    assert delta_spark.sql(f"select count(*) from {path}") == [[0]]
+    table.restore(1)
+    assert delta_spark.sql(f"select id from {path} order by id") == [[1], [2], [3]]
+    operations = [row[0] for row in delta_spark.sql(f"select operation from (describe history {path})")]
+    assert operations == ["RESTORE", "TRUNCATE", "WRITE", "WRITE", "DELETE", "WRITE", "CREATE TABLE"]
+
+
+def test_sparks_tables_open_and_take_appends(tmp_path: Path, delta_spark: Spark) -> None:
+    path = f"delta.`{tmp_path}/t`"
+    delta_spark.sql(
+        f"create table {path} (id bigint, day date, note string) using delta partitioned by (day) "
+        "tblproperties ('delta.checkpointInterval' = '3')"
+    )
+    for number in range(5):
+        delta_spark.sql(f"insert into {path} values ({number}, date'2026-11-2{number}', 'a b')")
+    delta_spark.sql(f"delete from {path} where id = 2")
+    table = spillway.delta.open(tmp_path / "t")
+    assert len(table.files()) == 4
+    assert table.partition_columns == ["day"]
+    table.delete_partition(day="2026-11-20")
+    with table.append() as append:
+        append.write(
+            pa.table({"id": [100], "day": ["2026-12-31"], "note": [None]})
+            .cast(pa.schema({"id": pa.int64(), "day": pa.string(), "note": pa.string()}))
+            .set_column(1, "day", pa.array(["2026-12-31"]).cast(pa.date32()))
+        )
+    expected = [[1], [3], [4], [100]]
+    assert delta_spark.sql(f"select id from {path} order by id") == expected
+    table.checkpoint()
+    assert delta_spark.sql(f"select id from {path} order by id") == expected
+    delta_spark.sql(f"insert into {path} values (200, date'2027-01-01', 'later')")
+    assert table.version == table.history(1)[0].version
+    assert sorted(read_deltalake(tmp_path / "t")["id"].to_pylist()) == [1, 3, 4, 100, 200]

@@ -1,0 +1,328 @@
+"""What a table is after each thing that can be done to it, as other engines see it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import deltalake
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import spillway.delta
+from spillway.errors import (
+    AppendOnlyError,
+    ConcurrentAppend,
+    ConcurrentDeleteDelete,
+    ConcurrentDeleteRead,
+    MetadataChanged,
+    OptionError,
+    SchemaError,
+    TableExistsError,
+    TableNotFoundError,
+    UnsupportedTableError,
+    VersionNotFoundError,
+)
+
+from .conftest import READERS, read_deltalake, rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SCHEMA = pa.schema({"day": pa.string(), "id": pa.int64()})
+
+
+def batch(day: str | None, *ids: int) -> pa.Table:
+    return pa.table({"day": [day] * len(ids), "id": list(ids)}, schema=SCHEMA)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> spillway.delta.Table:
+    return spillway.delta.create(tmp_path / "table", SCHEMA, partition_by="day")
+
+
+def append(table: spillway.delta.Table, data: Any, **options: Any) -> int:
+    with table.append(**options) as append:
+        append.write(data)
+    assert append.version is not None
+    return append.version
+
+
+def ids(table: spillway.delta.Table) -> list[int]:
+    return sorted(read_deltalake(table.path)["id"].to_pylist())
+
+
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+def test_what_is_appended_is_read_by_others(
+    table: spillway.delta.Table, read: Callable[[Any], pa.Table]
+) -> None:
+    assert append(table, batch("a", 1, 2)) == 1
+    assert append(table, batch("b", 3)) == 2
+    assert rows(read(table.path)) == rows(pa.concat_tables([batch("a", 1, 2), batch("b", 3)]))
+
+
+def test_an_append_takes_what_speaks_arrow(table: spillway.delta.Table) -> None:
+    append(table, pl.DataFrame({"id": [1], "day": ["a"]}))
+    append(
+        table, pa.record_batch({"day": pa.array(["b"]).dictionary_encode(), "id": pa.array([2], pa.int8())})
+    )
+    assert ids(table) == [1, 2]
+
+
+def test_an_append_that_raises_leaves_nothing(table: spillway.delta.Table, tmp_path: Path) -> None:
+    with contextlib.suppress(ZeroDivisionError), table.append() as append:
+        append.write(batch("a", 1))
+        append.write(batch("b", 1 // 0))
+    assert table.version == 0
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_an_append_without_rows_makes_no_version(table: spillway.delta.Table) -> None:
+    with table.append() as nothing:
+        pass
+    assert nothing.version == 0
+    assert table.version == 0
+
+
+def test_a_refused_batch_leaves_the_append_usable(table: spillway.delta.Table) -> None:
+    with table.append() as append:
+        with pytest.raises(SchemaError, match="no column 'more'"):
+            append.write(pa.table({"day": ["a"], "id": [1], "more": [1]}))
+        with pytest.raises(SchemaError, match="'id' is \"long\""):
+            append.write(pa.table({"day": ["a"], "id": ["1"]}))
+        append.write(batch("a", 2))
+    assert ids(table) == [2]
+
+
+def test_an_application_appends_once(table: spillway.delta.Table) -> None:
+    assert append(table, batch("a", 1), app_id="etl", app_version=7) == 1
+    with table.append(app_id="etl", app_version=7) as again:
+        again.write(batch("a", 1))
+    assert again.repeated
+    assert (table.version, table.progress("etl"), table.progress("other")) == (1, 7, None)
+    append(table, batch("a", 2), app_id="etl", app_version=8)
+    assert ids(table) == [1, 2]
+    with pytest.raises(OptionError, match="go together"):
+        table.append(app_id="etl")
+
+
+def test_merging_adds_columns(table: spillway.delta.Table) -> None:
+    append(table, batch("a", 1))
+    append(table, pa.table({"id": [2], "day": ["a"], "note": ["x"]}), schema_mode="merge")
+    append(table, batch("a", 3))
+    expected = {"day": ["a"] * 3, "id": [1, 2, 3], "note": [None, "x", None]}
+    for read in READERS.values():
+        assert rows(read(table.path)) == rows(pa.table(expected))
+    with pytest.raises(OptionError, match="schema_mode"):
+        table.append(schema_mode="overwrite")  # type: ignore[arg-type]
+
+
+def test_create_has_modes(tmp_path: Path) -> None:
+    first = spillway.delta.create(tmp_path / "t", SCHEMA, properties={"delta.checkpointInterval": "3"})
+    append(first, batch("a", 1))
+    with pytest.raises(TableExistsError):
+        spillway.delta.create(tmp_path / "t", SCHEMA)
+    assert spillway.delta.create(tmp_path / "t", SCHEMA, mode="ignore").version == 1
+    other = pa.schema({"name": pa.string()})
+    replaced = spillway.delta.create(tmp_path / "t", other, mode="overwrite")
+    assert (replaced.version, replaced.schema.names, replaced.properties) == (2, ["name"], {})
+    assert read_deltalake(tmp_path / "t").num_rows == 0
+    with pytest.raises(TableNotFoundError):
+        spillway.delta.open(tmp_path / "missing")
+
+
+def test_write_does_all_in_one_call(tmp_path: Path) -> None:
+    uri = tmp_path / "t"
+    assert spillway.delta.write(uri, batch("a", 1), partition_by="day") == 1
+    assert spillway.delta.write(uri.as_uri(), iter_of(batch("b", 2))) == 2
+    assert spillway.delta.write(uri, batch("b", 3), mode="overwrite", predicate=[("day", "=", "b")]) == 3
+    assert ids(spillway.delta.open(uri)) == [1, 3]
+    assert spillway.delta.write(uri, batch("c", 4), mode="overwrite") == 4
+    assert ids(spillway.delta.open(uri)) == [4]
+    assert spillway.delta.write(uri, batch("c", 5), mode="ignore") == 4
+    with pytest.raises(TableExistsError):
+        spillway.delta.write(uri, batch("c", 5), mode="error")
+    with pytest.raises(OptionError, match="outside of what they replace"):
+        spillway.delta.write(uri, batch("x", 5), mode="overwrite", predicate=[("day", "=", "b")])
+    with pytest.raises(OptionError, match="partition columns alone"):
+        spillway.delta.write(uri, batch("x", 5), mode="overwrite", predicate=[("id", "=", 1)])
+    assert ids(spillway.delta.open(uri)) == [4]
+
+
+def iter_of(table: pa.Table) -> pa.RecordBatchReader:
+    """Rows that can be read once."""
+    return table.to_reader()
+
+
+def test_partitions_are_deleted_and_versions_restored(table: spillway.delta.Table) -> None:
+    append(table, pa.concat_tables([batch("a", 1), batch("b", 2), batch(None, 3)]))
+    assert table.delete_partition(day="a") == 2
+    assert ids(table) == [2, 3]
+    table.delete_partition(day=None)
+    assert ids(table) == [2]
+    assert table.truncate() == 4
+    assert ids(table) == []
+    assert table.restore(1) == 5
+    assert ids(table) == [1, 2, 3]
+    assert [commit.operation for commit in table.history()] == [
+        "RESTORE",
+        "TRUNCATE",
+        "DELETE",
+        "DELETE",
+        "WRITE",
+        "CREATE TABLE",
+    ]
+    with pytest.raises(VersionNotFoundError):
+        table.restore(17)
+    with pytest.raises(OptionError, match="day2"):
+        table.delete_partition(day2="a")
+
+
+def test_append_only_tables_only_grow(tmp_path: Path) -> None:
+    table = spillway.delta.create(tmp_path / "t", SCHEMA, properties={"delta.appendOnly": "true"})
+    append(table, batch("a", 1))
+    with pytest.raises(AppendOnlyError, match="appendOnly"):
+        table.truncate()
+    with pytest.raises(AppendOnlyError):
+        spillway.delta.write(tmp_path / "t", batch("a", 2), mode="overwrite")
+    assert ids(table) == [1]
+
+
+def test_the_caller_commits_its_own_transactions(table: spillway.delta.Table) -> None:
+    append(table, batch("a", 1))
+    append(table, batch("a", 2))
+    old = table.files()
+    rewritten = spillway.delta.AddFile(
+        path=old[0].path, size=old[0].size, partition_values={"day": "a"}, stats=dict(old[0].stats or {})
+    )
+    version = table.commit(
+        removes=[old[1].path], read=spillway.delta.Read(files=[old[1].path]), operation="OPTIMIZE"
+    )
+    assert version == 3
+    assert len(table.files()) == 1
+    assert table.history(1)[0].operation == "OPTIMIZE"
+    with pytest.raises(OptionError, match="is not in version 3"):
+        table.commit(removes=[old[1].path])
+    with pytest.raises(OptionError, match="partition columns"):
+        table.commit(adds=[spillway.delta.AddFile(path="x.parquet", size=1)])
+    assert rewritten.partition_values == {"day": "a"}
+
+
+def test_conflicts_have_deltas_names(table: spillway.delta.Table) -> None:
+    append(table, batch("a", 1))
+    rewrite = table._append(replace=[])
+    rewrite.write(batch("a", 9))
+    winner = append(table, batch("b", 2))
+    with pytest.raises(ConcurrentAppend, match=rf"version {winner} \(WRITE\)") as raised:
+        rewrite.commit()
+    assert (raised.value.version, raised.value.operation) == (winner, "WRITE")
+
+    rewrite = table._append(replace=[("day", "=", "a")])
+    rewrite.write(batch("a", 9))
+    table.delete_partition(day="a")
+    with pytest.raises((ConcurrentDeleteRead, ConcurrentDeleteDelete)):
+        rewrite.commit()
+
+    late = table.append()
+    late.write(batch("a", 5))
+    append(table, pa.table({"id": [2], "day": ["a"], "note": ["x"]}), schema_mode="merge")
+    with pytest.raises(MetadataChanged):
+        late.commit()
+    assert ids(table) == [2, 2]
+
+
+def test_an_append_passes_a_deletion_of_other_days(table: spillway.delta.Table) -> None:
+    append(table, batch("yesterday", 1))
+    today = table.append()
+    today.write(batch("today", 2))
+    table.delete_partition(day="yesterday")
+    assert today.commit() == 3
+    assert ids(table) == [2]
+
+
+def test_merging_appends_do_not_hinder_each_other(table: spillway.delta.Table) -> None:
+    both = [table.append(schema_mode="merge") for _ in range(2)]
+    for number, one in enumerate(both):
+        one.write(pa.table({"day": ["a"], "id": [number], "note": ["x"]}))
+    assert [one.commit() for one in both] == [1, 2]
+    assert read_deltalake(table.path)["note"].to_pylist() == ["x", "x"]
+
+
+def test_history_tells_who_did_what(table: spillway.delta.Table, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "spillway.delta")
+    append(table, batch("a", 1, 2), user_metadata="a note")
+    (newest,) = table.history(1)
+    assert newest.info["userMetadata"] == "a note"
+    assert newest.info["operationMetrics"]["numOutputRows"] == "2"
+    assert newest.info["isBlindAppend"] is True
+    assert "committed in version 1" in caplog.text
+    assert deltalake.DeltaTable(table.path).history(1)[0]["userMetadata"] == "a note"
+
+
+def test_a_table_travels_by_its_path(table: spillway.delta.Table) -> None:
+    append(table, batch("a", 1))
+    assert pickle.loads(pickle.dumps(table)).version == 1  # noqa: S301 - our own
+
+
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+def test_checkpoints_stand_for_the_log(tmp_path: Path, read: Callable[[Any], pa.Table]) -> None:
+    properties = {"delta.checkpointInterval": "5"}
+    table = spillway.delta.create(tmp_path / "t", SCHEMA, partition_by="day", properties=properties)
+    for number in range(8):
+        append(table, batch(["a", "b c", None, ""][number % 4], number), app_id="app", app_version=number)
+    table.delete_partition(day="a")
+    assert table.checkpoint() == 9
+    log = tmp_path / "t" / "_delta_log"
+    hint = json.loads((log / "_last_checkpoint").read_text())
+    assert hint["version"] == 9
+    for version in range(9):
+        (log / f"{version:020}.json").unlink()
+    again = spillway.delta.open(tmp_path / "t")
+    assert (again.version, again.progress("app"), again.properties) == (9, 7, properties)
+    assert sorted(read(tmp_path / "t")["id"].to_pylist()) == [1, 2, 3, 5, 6, 7]
+    append(again, batch("a", 10))
+    assert sorted(read(tmp_path / "t")["id"].to_pylist()) == [1, 2, 3, 5, 6, 7, 10]
+
+
+def test_tables_of_delta_rs_open_and_take_appends(tmp_path: Path) -> None:
+    for number in range(12):
+        deltalake.write_deltalake(tmp_path / "t", batch("a b", number), mode="append", partition_by=["day"])
+    deltalake.DeltaTable(tmp_path / "t").create_checkpoint()
+    deltalake.DeltaTable(tmp_path / "t").delete("id = 3")
+    table = spillway.delta.open(tmp_path / "t")
+    append(table, batch("c%d", 100))
+    assert ids(table) == [0, 1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 100]
+    table.delete_partition(day="a b")
+    assert ids(table) == [100]
+    deltalake.write_deltalake(tmp_path / "t", batch("d", 101), mode="append")
+    assert append(table, batch("e", 102)) == table.version
+    assert ids(table) == [100, 101, 102]
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (pa.field("n", pa.uint64()), "decimal"),
+        (pa.field("n", pa.duration("us")), "int64"),
+        (pa.field("n", pa.float16()), "float32"),
+        (pa.field("n", pa.decimal256(50, 2)), "Decimal256"),
+        (pa.field("a b", pa.int64()), "a b"),
+    ],
+    ids=["uint64", "duration", "float16", "decimal256", "name"],
+)
+def test_what_a_table_cannot_hold_is_refused_by_name(tmp_path: Path, column: pa.Field, message: str) -> None:
+    with pytest.raises(SchemaError, match=message):
+        spillway.delta.create(tmp_path / "t", pa.schema([column]))
+    assert not (tmp_path / "t").exists()
+
+
+def test_features_that_are_not_built_are_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedTableError, match=r"delta\.columnMapping\.mode"):
+        spillway.delta.create(tmp_path / "t", SCHEMA, properties={"delta.columnMapping.mode": "name"})
+    with pytest.raises(OptionError, match="object stores"):
+        spillway.delta.open("s3://bucket/table")
