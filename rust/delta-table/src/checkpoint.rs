@@ -13,7 +13,7 @@ use delta_commit::actions::{Action, Add, Remove};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 use parquet_writer::sink::{self, Sink};
-use parquet_writer::{FileWriter, OptionInput, WriterOptions};
+use parquet_writer::{CompressionRule, FileWriter, OptionInput, WriterOptions};
 use serde_json::{Value, json};
 
 use crate::error::{Result, TableError};
@@ -177,7 +177,7 @@ pub(crate) fn interval_millis(text: &str) -> Option<i64> {
 fn encode(sink: Box<dyn Sink>, actions: &[Action]) -> Result<u64> {
     // What the oldest readers of checkpoints know.
     let options = WriterOptions::new(OptionInput {
-        compression: "snappy".into(),
+        compression: CompressionRule::All("snappy".to_owned()),
         compatibility: "v1".into(),
         ..OptionInput::default()
     })?;
