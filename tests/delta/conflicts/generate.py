@@ -73,7 +73,7 @@ SETTINGS = {
 COLUMN = {"name": "note", "type": "string", "nullable": True, "metadata": {}}
 LEVEL = "delta.isolationLevel"
 PROPERTY = "spillway.owner"
-# Writers who know this feature may go on beside the upgrade; those of the other one may not.
+# The first asks nothing of transactions under way; the second, that they check what they write.
 PROTOCOLS = {
     "protocol change": {
         "minReaderVersion": 3,
@@ -81,7 +81,7 @@ PROTOCOLS = {
         "readerFeatures": ["v2Checkpoint"],
         "writerFeatures": ["appendOnly", "invariants", "v2Checkpoint"],
     },
-    "protocol change for all": {
+    "protocol change to constraints": {
         "minReaderVersion": 1,
         "minWriterVersion": 7,
         "writerFeatures": ["appendOnly", "checkConstraints", "invariants"],
@@ -323,7 +323,7 @@ METHODS = {
     "rewrite": "rewrite",
     "property change": "set_property",
     "protocol change": "upgrade",
-    "protocol change for all": "upgrade",
+    "protocol change to constraints": "upgrade",
 }
 
 
@@ -397,7 +397,11 @@ def race_all(template: Template, pairs: list[Pair], folder: Path) -> list[dict[s
     with ThreadPoolExecutor(WORKERS, initializer=activate, initargs=(scala.spark,)) as pool:
         paths = [folder / f"table-{place}" for place in range(len(pairs))]
         lines = pool.map(lambda pair, path: race(template, pair, path), pairs, paths)
-        return list(track(lines, "racing pairs", total=len(pairs), console=CONSOLE))
+        try:
+            return list(track(lines, "racing pairs", total=len(pairs), console=CONSOLE))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
 def write(path: Path, table: dict[str, Any]) -> None:

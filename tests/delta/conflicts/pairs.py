@@ -28,13 +28,13 @@ OPERATIONS = [
 ISOLATIONS = ["Serializable", "WriteSerializable"]
 PARTITIONS = ["same", "disjoint"]
 
-# By name: an hourly job beside its nightly clean-up, and a protocol that every writer must know.
+# By name: an hourly job beside its nightly clean-up, and a protocol that asks more of writers.
 NAMED = [
     ("INSERT of today", "DELETE of earlier days", "disjoint"),
     ("DELETE of earlier days", "INSERT of today", "disjoint"),
-    ("protocol change for all", "append", "same"),
-    ("protocol change for all", "partition delete", "same"),
-    ("protocol change for all", "rewrite", "same"),
+    ("protocol change to constraints", "append", "same"),
+    ("protocol change to constraints", "partition delete", "same"),
+    ("protocol change to constraints", "rewrite", "same"),
 ]
 
 BASE = {1: EARLIER, 2: EARLIER, 3: TODAY, 4: TODAY}
@@ -55,7 +55,7 @@ _MARKS = {
     "append with schema change": "column",
     "property change": "property",
     "protocol change": "protocol",
-    "protocol change for all": "protocol",
+    "protocol change to constraints": "protocol",
 }
 
 
