@@ -9,13 +9,6 @@ from typing import Any
 
 from spillway.spark import local_session
 
-SETTINGS = {
-    "spark.jars.packages": "io.delta:delta-spark_4.2_2.13:4.4.0",
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    "spark.databricks.delta.schema.autoMerge.enabled": "false",
-}
-
 
 def answer(session: Any, command: dict[str, str]) -> Any:
     if "sql" in command:
@@ -26,7 +19,7 @@ def answer(session: Any, command: dict[str, str]) -> Any:
 
 
 def main() -> None:
-    session = local_session("spillway-delta", settings=SETTINGS, say=lambda _: None)
+    session = local_session("spillway-delta", delta=True, say=lambda _: None)
     print(json.dumps("ready"), flush=True)
     for line in sys.stdin:
         try:

@@ -1,8 +1,8 @@
 //! Whether a transaction may still commit after a version that it did not see.
 //!
-//! The order of the checks is delta-spark's, so that the same pair of transactions gets the same error. Finer than
-//! there: added files are matched by their statistics too. Coarser: any change of the protocol is a conflict, and
-//! row tracking's own resolutions are not made.
+//! The order of the checks is delta-spark's, so that the same pair of transactions gets the same error, which
+//! `tests/matrix.rs` holds it to. Finer than there: added files are matched by their statistics too. Coarser: any change
+//! of the protocol is a conflict, and row tracking's own resolutions are not made.
 
 use crate::actions::{Action, Add};
 use crate::log::Version;

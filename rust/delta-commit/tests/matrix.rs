@@ -1,0 +1,218 @@
+//! Every pair of operations ends here as it ends in delta-spark, but for the deviations that are listed with reasons.
+//!
+//! `tests/delta/conflicts/generate.py` made the table by asking delta-spark, and says what its fields mean.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use delta_commit::actions::{Action, Add, CommitInfo, Metadata, PartitionValues, Protocol, Remove};
+use delta_commit::conflict::check;
+use delta_commit::predicate::{Comparison, Literal, Predicate, Term};
+use delta_commit::winner::Winner;
+use delta_commit::{Isolation, MemberId, Operation, Transaction};
+use serde::Deserialize;
+
+const MATRIX: &str = include_str!("../../../tests/delta/conflicts/matrix.json");
+const DEVIATIONS: &str = include_str!("../../../tests/delta/conflicts/deviations.json");
+
+const EARLIER: &str = "2026-11-20";
+const TODAY: &str = "2026-11-21";
+/// `TODAY` since the epoch.
+const TODAY_IN_DAYS: i64 = 20_778;
+const READ_VERSION: i64 = 2;
+
+#[derive(Deserialize)]
+struct Matrix {
+    pairs: Vec<Pair>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Pair {
+    winner: String,
+    winner_day: String,
+    loser: String,
+    loser_day: String,
+    isolation: String,
+    checked: String,
+    outcome: String,
+}
+
+/// Pairs that do not end as in Spark. What is not named here may be anything.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Deviation {
+    winner: Option<Vec<String>>,
+    loser: Option<Vec<String>>,
+    isolation: Option<String>,
+    spark: String,
+    ours: String,
+    reason: String,
+}
+
+impl Deviation {
+    fn covers(&self, pair: &Pair) -> bool {
+        let named =
+            |names: &Option<Vec<String>>, name| names.as_ref().is_none_or(|names| names.contains(name));
+        named(&self.winner, &pair.winner)
+            && named(&self.loser, &pair.loser)
+            && self
+                .isolation
+                .as_ref()
+                .is_none_or(|level| *level == pair.isolation)
+            && self.spark == pair.outcome
+    }
+}
+
+fn pairs() -> Vec<Pair> {
+    serde_json::from_str::<Matrix>(MATRIX).unwrap().pairs
+}
+
+fn file(name: &str, day: &str) -> Add {
+    Add {
+        path: format!("day={day}/{name}"),
+        partition_values: PartitionValues::from_iter([("day", Some(day))]),
+        data_change: true,
+        ..Add::default()
+    }
+}
+
+/// The files of the snapshot that both sides read.
+fn snapshot() -> Vec<Add> {
+    let of = |name, day| file(name, day);
+    vec![of("1", EARLIER), of("2", EARLIER), of("3", TODAY), of("4", TODAY)]
+}
+
+fn day_is(comparison: fn(Literal) -> Comparison, day: &str) -> Predicate {
+    let days = TODAY_IN_DAYS - i64::from(day == EARLIER);
+    Predicate(vec![Term::new("day", comparison(Literal::Date(days)))])
+}
+
+/// Reads what the predicate chooses and removes it.
+fn replace(transaction: &mut Transaction, predicate: Predicate, data_change: bool) {
+    for read in snapshot().iter().filter(|file| predicate.may_match(file)) {
+        transaction.reads.files.insert(read.path.clone());
+        transaction
+            .actions
+            .push(Action::Remove(Remove::of(read, 0, data_change)));
+    }
+    transaction.reads.predicates.push(predicate);
+}
+
+fn isolation(name: &str) -> Isolation {
+    match name {
+        "Serializable" => Isolation::Serializable,
+        "WriteSerializable" => Isolation::WriteSerializable,
+        _ => panic!("a table has no isolation level {name}"),
+    }
+}
+
+/// One side of a pair; `side` keeps their new files apart.
+fn transaction(operation: &str, side: &str, day: &str, level: &str) -> Transaction {
+    let mut mine = Transaction::append(MemberId::random(), READ_VERSION, Vec::new());
+    mine.isolation = isolation(level);
+    mine.operation = Operation::new(operation);
+    let added = || Action::Add(file(side, day));
+    let of_day = || day_is(Comparison::Equal, day);
+    match operation {
+        "append" | "INSERT of today" => mine.actions = vec![added()],
+        "append with schema change" => mine.actions = vec![Action::Metadata(Metadata::default()), added()],
+        "partition delete" => replace(&mut mine, of_day(), true),
+        "DELETE of earlier days" => replace(&mut mine, day_is(Comparison::Less, TODAY), true),
+        "overwrite" => {
+            mine.actions = vec![added()];
+            replace(&mut mine, Predicate::default(), true);
+        }
+        "overwrite of a partition" => {
+            mine.actions = vec![added()];
+            replace(&mut mine, of_day(), true);
+        }
+        "truncate" => replace(&mut mine, Predicate::default(), true),
+        "restore" => {
+            let removed = [file("2", EARLIER), file("4", TODAY)];
+            mine.reads.whole_table = true;
+            mine.actions = vec![Action::Add(file("5", EARLIER))];
+            mine.actions
+                .extend(removed.map(|file| Action::Remove(Remove::of(&file, 0, true))));
+        }
+        "rewrite" => {
+            mine.operation.changes_data = false;
+            mine.actions = vec![Action::Add(Add {
+                data_change: false,
+                ..file(side, day)
+            })];
+            replace(&mut mine, of_day(), false);
+        }
+        "property change" => mine.actions = vec![Action::Metadata(Metadata::default())],
+        "protocol change" | "protocol change to constraints" => {
+            mine.actions = vec![Action::Protocol(Protocol::default())];
+        }
+        _ => panic!("the table names an operation that is not built here: {operation}"),
+    }
+    mine
+}
+
+/// The version that a transaction becomes.
+fn landed(transaction: Transaction) -> Winner {
+    let info = CommitInfo {
+        operation: Some(transaction.operation.name.clone()),
+        is_blind_append: Some(transaction.is_blind_append()),
+        ..CommitInfo::default()
+    };
+    let mut actions = vec![Action::CommitInfo(info)];
+    actions.extend(transaction.actions);
+    Winner::of(READ_VERSION + 1, actions)
+}
+
+fn loser(pair: &Pair) -> Transaction {
+    transaction(&pair.loser, "loser", &pair.loser_day, &pair.isolation)
+}
+
+/// How the pair ends here, in the table's words.
+fn ours(pair: &Pair) -> String {
+    let winner = transaction(&pair.winner, "winner", &pair.winner_day, &pair.isolation);
+    match check(&loser(pair), &landed(winner)) {
+        Ok(()) => "commit".to_owned(),
+        Err(conflict) => {
+            let message = conflict.kind.to_string();
+            message.split(':').next().unwrap_or_default().to_owned()
+        }
+    }
+}
+
+#[test]
+fn every_pair_ends_as_in_spark_or_as_a_listed_deviation_says() {
+    let deviations: Vec<Deviation> = serde_json::from_str(DEVIATIONS).unwrap();
+    let mut wrong = Vec::new();
+    for pair in pairs() {
+        let listed: Vec<&Deviation> = deviations
+            .iter()
+            .filter(|deviation| deviation.covers(&pair))
+            .collect();
+        assert!(listed.len() <= 1, "{pair:?} is listed twice: {listed:?}");
+        let expected = listed.first().map_or(&pair.outcome, |deviation| &deviation.ours);
+        let ours = ours(&pair);
+        if ours != *expected {
+            wrong.push(format!("{pair:?}: {ours} here, not {expected}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_listed_deviation_deviates_somewhere_and_has_its_reason() {
+    let pairs = pairs();
+    for deviation in serde_json::from_str::<Vec<Deviation>>(DEVIATIONS).unwrap() {
+        assert_ne!(deviation.ours, deviation.spark, "{deviation:?}");
+        assert!(!deviation.reason.is_empty(), "{deviation:?}");
+        assert!(
+            pairs.iter().any(|pair| deviation.covers(pair)),
+            "no pair deviates so any more: {deviation:?}"
+        );
+    }
+}
+
+#[test]
+fn the_loser_is_checked_under_the_level_that_spark_falls_back_to() {
+    // RESTORE is not checked there at all.
+    for pair in pairs().iter().filter(|pair| pair.checked != "none") {
+        assert_eq!(loser(pair).effective_isolation().name(), pair.checked, "{pair:?}");
+    }
+}
