@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 
@@ -35,10 +36,10 @@ def many(folder: str, name: str, threads: str) -> None:
 
 
 def endless(folder: str, name: str) -> None:
-    """Append for ever, and say so after each acknowledgement."""
+    """Append as long as somebody waits for it, and say so after each acknowledgement."""
     table = spillway.delta.open(folder)
-    number = 0
-    while True:
+    number, parent = 0, os.getppid()
+    while os.getppid() == parent:
         with table.append() as append:
             append.write(batch(name, number))
         print(number, flush=True)
