@@ -8,9 +8,7 @@ use std::time::{Duration, Instant};
 use arrow_array::{Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use delta_commit::Patience;
-use delta_table::{
-    AppendOptions, Condition, CreateMode, CreateOptions, Scalar, Snapshot, Table, TableError,
-};
+use delta_table::{AppendOptions, Condition, CreateMode, CreateOptions, Scalar, Snapshot, Table, TableError};
 use parquet_writer::{OptionInput, WriterOptions};
 
 fn patience() -> Patience<'static> {
@@ -90,7 +88,10 @@ fn a_checkpoint_holds_what_the_log_holds() {
     assert_eq!(after.changed_in, before.changed_in);
     assert_eq!(after.contents.tombstones.len(), 4);
     let (old, new) = (before.files().next().unwrap(), after.files().next().unwrap());
-    assert_eq!((&old.path, &old.partition_values, &old.stats), (&new.path, &new.partition_values, &new.stats));
+    assert_eq!(
+        (&old.path, &old.partition_values, &old.stats),
+        (&new.path, &new.partition_values, &new.stats)
+    );
     assert!(matches!(table.snapshot_at(3), Err(TableError::NoSuchVersion(_))));
 }
 
