@@ -196,6 +196,6 @@ def test_a_null_where_none_may_be_is_refused(tmp_path: Path) -> None:
     table = spillway.delta.create(tmp_path / "t", schema)
     with pytest.raises(SchemaError), table.append() as append:
         append.write(pa.table({"id": pa.array([None], pa.int64()), "x": [1]}))
-    with pytest.raises(SchemaError, match="no column .id."), table.append() as append:
+    with pytest.raises(SchemaError, match=r"no column .id."), table.append() as append:
         append.write(pa.table({"x": [1]}))
     assert table.version == 0
