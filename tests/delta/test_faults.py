@@ -179,7 +179,7 @@ def test_a_table_that_was_replaced_is_another_table(folder: Path, tmp_path: Path
     assert (table.version, table.schema.names) == (1, ["name"])
     with table.append() as append:
         append.write(pa.table({"name": ["y"]}))
-    assert read_deltalake(folder)["name"].to_pylist() == ["x", "y"]
+    assert sorted(read_deltalake(folder)["name"].to_pylist()) == ["x", "y"]
 
 
 def test_a_missing_data_file_fails_its_own_commit(folder: Path) -> None:
@@ -196,6 +196,6 @@ def test_a_null_where_none_may_be_is_refused(tmp_path: Path) -> None:
     table = spillway.delta.create(tmp_path / "t", schema)
     with pytest.raises(SchemaError), table.append() as append:
         append.write(pa.table({"id": pa.array([None], pa.int64()), "x": [1]}))
-    with pytest.raises(SchemaError, match="no column 'id'"), table.append() as append:
+    with pytest.raises(SchemaError, match=r"no column .id."), table.append() as append:
         append.write(pa.table({"x": [1]}))
     assert table.version == 0

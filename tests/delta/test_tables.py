@@ -91,9 +91,9 @@ def test_an_append_without_rows_makes_no_version(table: spillway.delta.Table) ->
 
 def test_a_refused_batch_leaves_the_append_usable(table: spillway.delta.Table) -> None:
     with table.append() as append:
-        with pytest.raises(SchemaError, match="no column 'more'"):
+        with pytest.raises(SchemaError, match=r"no column .more."):
             append.write(pa.table({"day": ["a"], "id": [1], "more": [1]}))
-        with pytest.raises(SchemaError, match="'id' is \"long\""):
+        with pytest.raises(SchemaError, match=r"is .long. in the table"):
             append.write(pa.table({"day": ["a"], "id": ["1"]}))
         append.write(batch("a", 2))
     assert ids(table) == [2]

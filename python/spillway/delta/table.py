@@ -189,7 +189,13 @@ class Table:
             VersionNotFoundError: The version is not, or no longer, there.
         """
         return [
-            TableFile(**{**file, "stats": None if file["stats"] is None else json.loads(file["stats"])})
+            TableFile(
+                path=file["path"],
+                size=file["size"],
+                modification_time=file["modification_time"],
+                partition_values=file["partition_values"],
+                stats=None if file["stats"] is None else json.loads(file["stats"]),
+            )
             for file in self._native.files(version)
         ]
 
@@ -515,7 +521,7 @@ def write(  # noqa: PLR0913 - all in one call
         user_metadata=user_metadata,
         options=WriterOptions(**options) if options else _DEFAULTS,
     ) as append:
-        append.write(rows)
+        append._native.write(rows)  # noqa: SLF001 - the rows as they were opened
     return append.version or 0
 
 

@@ -26,7 +26,18 @@ const BATCH_ROWS: usize = 8_192;
 /// For how long a removed file is remembered unless the table says otherwise.
 const TOMBSTONE_DAYS: i64 = 7;
 
-const COLUMNS: [&str; 6] = ["txn", "add", "remove", "metaData", "protocol", "domainMetadata"];
+const COLUMNS: [&str; 7] = [
+    "txn",
+    "add",
+    "remove",
+    "metaData",
+    "protocol",
+    "domainMetadata",
+    SIDECAR,
+];
+
+/// The actions of a checkpoint of the second form are in files beside it. The column alone is in others too.
+const SIDECAR: &str = "sidecar";
 
 /// The name of a version's checkpoint.
 pub(crate) fn file_name(version: Version) -> String {
@@ -43,17 +54,6 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Action>> {
     let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(file, options)
         .map_err(|e| malformed(e.to_string()))?;
     let parquet = builder.parquet_schema();
-    if parquet
-        .root_schema()
-        .get_fields()
-        .iter()
-        .any(|f| f.name() == "sidecar")
-    {
-        return Err(TableError::unsupported(format!(
-            "{} is a checkpoint of the second form (feature v2Checkpoint), which is not built",
-            path.display()
-        )));
-    }
     let known = (0..parquet.num_columns()).filter(|leaf| {
         let column = parquet.column(*leaf);
         let parts = column.path().parts();
@@ -71,7 +71,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Action>> {
         let batch = batch.map_err(|e| malformed(e.to_string()))?;
         let rows = rows(&batch).map_err(|e| malformed(e.to_string()))?;
         for row in rows.split(|byte| *byte == b'\n').filter(|row| !row.is_empty()) {
-            actions.extend(action(row).map_err(|e| malformed(e.to_string()))?);
+            actions.extend(action(row)?);
         }
     }
     Ok(actions)
@@ -94,6 +94,9 @@ fn action(row: &[u8]) -> Result<Option<Action>> {
         return Ok(None);
     };
     match columns.into_iter().find(|(_, value)| !value.is_null()) {
+        Some((name, _)) if name == SIDECAR => Err(TableError::unsupported(
+            "the table has a checkpoint of the second form (feature v2Checkpoint), which is not built",
+        )),
         Some((name, body)) => Ok(Action::from_line(&json!({name: body}).to_string())?),
         None => Ok(None),
     }
