@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 
 import pyarrow as pa
 
@@ -44,6 +45,8 @@ def endless(folder: str, name: str) -> None:
             append.write(batch(name, number))
         print(number, flush=True)
         number += 1
+        # A log of thousands of versions would only make the test slow.
+        time.sleep(0.05)
 
 
 if __name__ == "__main__":
