@@ -74,7 +74,7 @@ def test_every_operation_shows(tmp_path: Path, delta_spark: Spark) -> None:
     assert delta_spark.sql(f"select count(*) from {path}") == [[0]]
     table.restore(1)
     assert delta_spark.sql(f"select id from {path} order by id") == [[1], [2], [3]]
-    operations = [row[0] for row in delta_spark.sql(f"select operation from (describe history {path})")]
+    operations = [row[4] for row in delta_spark.sql(f"describe history {path}")]
     assert operations == ["RESTORE", "TRUNCATE", "WRITE", "WRITE", "DELETE", "WRITE", "CREATE TABLE"]
 
 

@@ -273,6 +273,11 @@ impl FlatEncoder {
                 statistics: None,
             }
         })?;
+        if encoding == PageEncoding::Plain && self.column.max_rep_level() > 0 {
+            // A page without values had no dictionary to name yet. Spark's vectorized reader fails when one with indices
+            // follows it in a column that repeats.
+            self.values.give_up_dictionary();
+        }
         let (facts, histograms) = (self.values.finish(), self.levels.histograms(entries, nulls));
         self.account.note_page((encoding, &facts), self.page, &histograms);
         self.levels.clear();
