@@ -74,8 +74,12 @@ def groups(draw: st.DrawFn) -> list[tuple[strategies.Recipe, dict[str, Any]]]:
         parts = tuple(draw(st.lists(st.integers(1, 400), min_size=1, max_size=2)))
         recipe = strategies.Recipe(first.schema, looks, parts, draw(st.integers(0, 2**32 - 1)))
         options = draw(strategies.options(first.schema, split=False))
-        if options.get("compression") == "brotli":
-            options |= {"compression": "zstd", "compression_level": None}
+        match options.get("compression"):
+            case "brotli":
+                options |= {"compression": "zstd", "compression_level": None}
+            case {**codecs}:
+                named = {path: "zstd" if codec == "brotli" else codec for path, codec in codecs.items()}
+                options |= {"compression": named}
         group.append((recipe, options))
     return group
 
