@@ -210,6 +210,7 @@ fn dictionary_of_byte_arrays(source: &Offsets<'_, i32>, expected: &[ByteArray]) 
         let mut dictionary = ByteDictionary::new(Limits {
             entries: usize::MAX,
             bytes,
+            ..Limits::default()
         });
         let mut found = Vec::new();
         let taken = dictionary.encode(source, &mut found);

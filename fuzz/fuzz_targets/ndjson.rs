@@ -11,8 +11,8 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, TimeUnit};
 use libfuzzer_sys::fuzz_target;
 use rows::{Extra, Ndjson, RowError, Rows, Visitor, infer_ndjson};
+use serde::de::IgnoredAny;
 use serde_json::Value;
-use serde_json::de::IgnoredAny;
 
 const INFERRED_ROWS: usize = 1000;
 
