@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from spillway import _native
 from spillway.errors import ClosedError, OptionError
+from spillway.with_block import WithBlock
 from spillway.writer import WriteResult, WriterKeywords, WriterOptions, write_result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from types import TracebackType
-    from typing import Self, Unpack
+    from typing import Unpack
 
     from spillway.writer import ArrowArray, ArrowSchema, ArrowStream
 
@@ -128,7 +128,7 @@ class DatasetResult:
         return sum(file.result.bytes for file in self.files)
 
 
-class DatasetWriter:
+class DatasetWriter(WithBlock):
     """Writes record batches to a folder of Parquet files: rolled by size, partitioned by columns.
 
     Used as a context manager, all files appear when the block ends well, and none when it raises: until then
@@ -172,7 +172,6 @@ class DatasetWriter:
         self._dataset_options, self._options = _split(options)
         self._writer = _native.DatasetWriter(_local(directory), schema, self._dataset_options, self._options)
         self._result: DatasetResult | None = None
-        self._aborted = False
 
     @property
     def options(self) -> WriterOptions:
@@ -242,19 +241,8 @@ class DatasetWriter:
         self._aborted = True
         self._writer.abort()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if kind is not None:
-            self.abort()
-        elif not self._aborted:
-            self.close()
+    def _complete(self) -> None:
+        self.close()
 
 
 def write_dataset(

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
 from spillway import _native
 from spillway.destinations import resolve
 from spillway.errors import ClosedError
+from spillway.with_block import WithBlock
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Mapping, Sequence
-    from types import TracebackType
-    from typing import Any, Self, Unpack
+    from typing import Any, Unpack
 
     from spillway.destinations import ArrowFileSystem, FsspecFileSystem
     from spillway.rows import Extra, OnError, ReadableFile
@@ -243,7 +243,7 @@ class WriteResult:
     peak_tracked_bytes: int
 
 
-class ParquetWriter:
+class ParquetWriter(WithBlock):
     """Writes record batches to one Parquet file, in bounded memory.
 
     Used as a context manager, the file appears when the block ends well. When the block raises, what was at
@@ -302,7 +302,6 @@ class ParquetWriter:
         place, storage = resolve(destination, filesystem, storage_options)
         self._writer = _native.Writer(place, schema, self._options, storage)
         self._result: WriteResult | None = None
-        self._aborted = False
 
     @property
     def options(self) -> WriterOptions:
@@ -476,19 +475,8 @@ class ParquetWriter:
         self._aborted = True
         self._writer.abort()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if kind is not None:
-            self.abort()
-        elif not self._aborted:
-            self.close()
+    def _complete(self) -> None:
+        self.close()
 
 
 def write_parquet(

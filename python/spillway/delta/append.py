@@ -8,11 +8,9 @@ import time
 from typing import TYPE_CHECKING
 
 from spillway.errors import CommitUnknown
+from spillway.with_block import WithBlock
 
 if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Self
-
     from spillway import _native
     from spillway.writer import ArrowArray, ArrowStream
 
@@ -21,7 +19,7 @@ __all__ = ["Append", "checkpoint_when_due"]
 _log = logging.getLogger("spillway.delta")
 
 
-class Append:
+class Append(WithBlock):
     """Rows that become part of a table together, or not at all; `Table.append` makes one.
 
     Used as a context manager, the rows are in the table when the block has ended well, and none of them is
@@ -37,7 +35,6 @@ class Append:
         self._native = native
         self._table = table
         self._timeout = timeout
-        self._aborted = False
         self.version: int | None = None
         self.token: str | None = None
 
@@ -103,18 +100,8 @@ class Append:
         self._aborted = True
         self._native.abort()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if kind is not None:
-            self.abort()
-        elif not self._aborted and self.version is None:
+    def _complete(self) -> None:
+        if self.version is None:
             self.commit()
 
 
