@@ -1,8 +1,9 @@
 //! The same rows give the same bytes, however they are cut, and come back as they were.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
+mod common;
+
+use std::sync::Arc;
 
 use arrow_array::builder::{ListBuilder, StringBuilder};
 use arrow_array::{
@@ -19,18 +20,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-#[derive(Clone, Default)]
-struct Shared(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Shared {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
+use common::{Shared, written};
 
 type Row = (Option<i64>, Option<String>, f64, Option<Vec<Option<String>>>);
 
@@ -68,24 +58,6 @@ fn batch(rows: &[Row]) -> RecordBatch {
     ];
     let nullable = columns.map(|(name, column)| (name, column, true));
     RecordBatch::try_from_iter_with_nullable(nullable).unwrap()
-}
-
-fn written(batch: &RecordBatch, cuts: &[usize], options: &OptionInput) -> Vec<u8> {
-    let file = Shared::default();
-    let sink = Box::new(Stream::new(Box::new(file.clone())));
-    let options = WriterOptions::new(options.clone()).unwrap();
-    let mut writer = FileWriter::new(sink, Some(batch.schema()), options).unwrap();
-    let edges: Vec<_> = std::iter::once(0)
-        .chain(cuts.iter().copied())
-        .chain([batch.num_rows()])
-        .collect();
-    for edge in edges.windows(2) {
-        let part = Batch::from(batch.slice(edge[0], edge[1] - edge[0]));
-        writer.write(&part, &mut || true).unwrap();
-    }
-    writer.close(&mut || true).unwrap();
-    drop(writer);
-    Arc::try_unwrap(file.0).unwrap().into_inner().unwrap()
 }
 
 fn read(bytes: Vec<u8>) -> RecordBatch {

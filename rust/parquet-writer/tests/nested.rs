@@ -1,9 +1,10 @@
 //! Levels and values of nested columns are those that the `parquet` crate writes, and no cut of the rows changes a byte.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod common;
+
 use std::fmt::Debug;
-use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use arrow_array::types::Int8Type;
 use arrow_array::{
@@ -22,23 +23,11 @@ use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::statistics::Statistics;
-use parquet_writer::sink::Stream;
-use parquet_writer::{Batch, EncodingRule, FileWriter, OptionInput, WriterOptions};
+use parquet_writer::{EncodingRule, OptionInput};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-#[derive(Clone, Default)]
-struct Shared(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Shared {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
+use common::written;
 
 /// A generator that is the same everywhere.
 struct Draws(u64);
@@ -262,24 +251,6 @@ fn batch(types: &[(DataType, bool)], rows: usize, seed: u64) -> RecordBatch {
         .map(|field| array(field, rows, &mut draws))
         .collect();
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
-}
-
-fn written(batch: &RecordBatch, cuts: &[usize], options: &OptionInput) -> Vec<u8> {
-    let file = Shared::default();
-    let sink = Box::new(Stream::new(Box::new(file.clone())));
-    let options = WriterOptions::new(options.clone()).unwrap();
-    let mut writer = FileWriter::new(sink, Some(batch.schema()), options).unwrap();
-    let edges: Vec<_> = std::iter::once(0)
-        .chain(cuts.iter().copied())
-        .chain([batch.num_rows()])
-        .collect();
-    for edge in edges.windows(2) {
-        let part = Batch::from(batch.slice(edge[0], edge[1] - edge[0]));
-        writer.write(&part, &mut || true).unwrap();
-    }
-    writer.close(&mut || true).unwrap();
-    drop(writer);
-    Arc::try_unwrap(file.0).unwrap().into_inner().unwrap()
 }
 
 fn written_by_the_crate(batch: &RecordBatch) -> Vec<u8> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::{BooleanBufferBuilder, NullBuffer};
-use arrow_schema::{DataType, Field};
+use arrow_schema::{DataType, Field, FieldRef};
 
 use crate::error::{Result, WriteError};
 
@@ -28,16 +28,22 @@ fn may_miss_a_value(field: &Field, array: &ArrayRef) -> bool {
             let mut children = fields.iter().zip(array.as_struct().columns());
             children.any(|(field, child)| may_miss_a_value(field, child))
         }
-        (
-            DataType::List(field)
-            | DataType::LargeList(field)
-            | DataType::ListView(field)
-            | DataType::LargeListView(field)
-            | DataType::FixedSizeList(field, _)
-            | DataType::Map(field, _),
-            _,
-        ) => child_of_lists(array).is_some_and(|child| may_miss_a_value(field, &child)),
-        _ => false,
+        (data_type, _) => element_field(data_type)
+            .zip(child_of_lists(array))
+            .is_some_and(|(field, child)| may_miss_a_value(field, &child)),
+    }
+}
+
+/// What the elements of lists are.
+fn element_field(lists: &DataType) -> Option<&FieldRef> {
+    match lists {
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::Map(field, _) => Some(field),
+        _ => None,
     }
 }
 
@@ -78,13 +84,7 @@ fn has_required_child(data_type: &DataType) -> bool {
     let required = |field: &Field| !field.is_nullable() || has_required_child(field.data_type());
     match data_type {
         DataType::Struct(fields) => fields.iter().any(|field| required(field)),
-        DataType::List(field)
-        | DataType::LargeList(field)
-        | DataType::ListView(field)
-        | DataType::LargeListView(field)
-        | DataType::FixedSizeList(field, _)
-        | DataType::Map(field, _) => required(field),
-        _ => false,
+        _ => element_field(data_type).is_some_and(|field| required(field)),
     }
 }
 
@@ -99,16 +99,8 @@ fn visit_children(
             .iter()
             .zip(array.as_struct().columns())
             .try_for_each(|(field, child)| visit(field, &format!("{path}.{}", field.name()), child, live)),
-        (
-            DataType::List(field)
-            | DataType::LargeList(field)
-            | DataType::ListView(field)
-            | DataType::LargeListView(field)
-            | DataType::FixedSizeList(field, _)
-            | DataType::Map(field, _),
-            _,
-        ) => {
-            let Some(child) = child_of_lists(array) else {
+        _ => {
+            let Some((field, child)) = element_field(data_type).zip(child_of_lists(array)) else {
                 return Ok(());
             };
             let mut reached = BooleanBufferBuilder::new(child.len());
@@ -125,7 +117,6 @@ fn visit_children(
                 Some(&NullBuffer::new(reached.finish())),
             )
         }
-        _ => Ok(()),
     }
 }
 
