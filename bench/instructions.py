@@ -86,10 +86,11 @@ def main() -> None:
     parser.add_argument("--dataset", action="append", choices=DATASETS)
     asked = parser.parse_args()
     refuse_debug_build()
-    found = {
-        name: per_row(name) for name in track(asked.dataset or DATASETS, description="counting instructions")
-    }
     before = json.loads(RESULTS.read_text())["instructions_per_row"] if RESULTS.exists() else {}
+    names = asked.dataset or DATASETS
+    if asked.action == "compare" and (absent := set(names) - set(before)):
+        sys.exit(f"{RESULTS.name} has no record of {', '.join(sorted(absent))}: run record first")
+    found = {name: per_row(name) for name in track(names, description="counting instructions")}
     worse = []
     for name, parts in found.items():
         old = before.get(name, {}).get("all")

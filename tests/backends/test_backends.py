@@ -18,6 +18,7 @@ from spillway.harness import row_data
 ROWS = 30_000
 BUILT_IN = (
     "native",
+    "native-16mb",
     "pyarrow-buffered",
     "pyarrow-streaming",
     "pyarrow-streaming-tuned",
@@ -55,13 +56,13 @@ def write(name, path, batches, mode="batches", **changes):
 
 
 def test_all_built_in_backends_are_named_and_present():
-    everything = ("native", "native-16mb", *BUILT_IN[1:], *FROM_ROWS, *FROM_LINES)
+    everything = (*BUILT_IN, *FROM_ROWS, *FROM_LINES)
     assert backends.names()[: len(everything)] == everything
     assert [backends.missing(name) for name in everything] == [None] * len(everything)
 
 
 def test_a_mode_has_the_backends_that_take_its_data():
-    assert backends.with_modes(["table"]) == ("native", "native-16mb", *BUILT_IN[1:])
+    assert backends.with_modes(["table"]) == BUILT_IN
     assert backends.with_modes(["rows-json"]) == FROM_ROWS
     assert backends.with_modes(["rows", "ndjson"]) == FROM_ROWS + FROM_LINES
     for name in BUILT_IN + FROM_ROWS + FROM_LINES:

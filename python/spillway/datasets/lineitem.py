@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from spillway.datasets.files import RowStream, open_rows
-from spillway.errors import MissingExtraError
+from spillway.errors import MissingExtraError, SpillwayError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,10 +70,11 @@ def open_lineitem(rows: int) -> Iterator[RowStream]:
 
     Raises:
         MissingExtraError: The package is not installed.
+        SpillwayError: Its program failed; what it said is in the message.
     """
     hundredths = -(-rows // _ROWS_PER_HUNDREDTH)
     with tempfile.TemporaryDirectory(prefix="spillway-tpch-") as folder:
-        subprocess.run(
+        _run(
             [
                 _program(),
                 "parquet",
@@ -81,13 +82,17 @@ def open_lineitem(rows: int) -> Iterator[RowStream]:
                 f"{hundredths / 100:g}",
                 "--tables=lineitem",
                 f"--output-dir={folder}",
-            ],
-            check=True,
-            capture_output=True,
+            ]
         )
         with open_rows(Path(folder) / f"{LINEITEM}.parquet") as stream:
             batches = (_plain(batch) for batch in stream.batches)
             yield RowStream(LINEITEM, _SCHEMA, batches, stream.rows)
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SpillwayError(f"{_PACKAGE} failed: {done.stderr.strip() or f'exit status {done.returncode}'}")
 
 
 def _program() -> str:

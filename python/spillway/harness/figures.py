@@ -25,6 +25,8 @@ _DPI = 120
 _NATIVE = "#D55E00"
 _PEERS = ("#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#8C8C8C")
 _MARKERS = ("s", "^", "v", "D", "P", "X", "*")
+# Backends that share a colour: the writer's own variants, and peers beyond the palette.
+_LINES = ("-", "--", ":", "-.")
 
 
 @dataclass(frozen=True)
@@ -214,14 +216,15 @@ def _median_sample(cell: CellSummary) -> dict[str, Any]:
 def _styles(run: RunSummary) -> dict[str, dict[str, Any]]:
     """Colour, marker and weight of each backend, the same in every figure."""
     styles: dict[str, dict[str, Any]] = {}
-    peers = 0
-    for backend in run.environment["options"]["backends"]:
-        if backend == "native":
-            styles[backend] = {"color": _NATIVE, "marker": "o", "linewidth": 2.6, "zorder": 3}
-            continue
-        place = peers % len(_PEERS)
-        styles[backend] = {"color": _PEERS[place], "marker": _MARKERS[place], "linewidth": 1.3}
-        peers += 1
+    names = run.environment["options"]["backends"]
+    own = [name for name in names if name == "native" or name.startswith("native-")]
+    for place, backend in enumerate(own):
+        look = {"color": _NATIVE, "marker": "o", "linewidth": 2.6, "zorder": 3}
+        styles[backend] = look | {"linestyle": _LINES[place % len(_LINES)]}
+    for place, backend in enumerate(name for name in names if name not in own):
+        again, colour = divmod(place, len(_PEERS))
+        look = {"color": _PEERS[colour], "marker": _MARKERS[colour], "linewidth": 1.3}
+        styles[backend] = look | {"linestyle": _LINES[again % len(_LINES)]}
     return styles
 
 
