@@ -94,30 +94,24 @@ fn visit_children(
     array: &ArrayRef,
     live: Option<&NullBuffer>,
 ) -> Result<()> {
-    match (data_type, array.data_type()) {
-        (DataType::Struct(fields), DataType::Struct(_)) => fields
+    if let (DataType::Struct(fields), DataType::Struct(_)) = (data_type, array.data_type()) {
+        return fields
             .iter()
             .zip(array.as_struct().columns())
-            .try_for_each(|(field, child)| visit(field, &format!("{path}.{}", field.name()), child, live)),
-        _ => {
-            let Some((field, child)) = element_field(data_type).zip(child_of_lists(array)) else {
-                return Ok(());
-            };
-            let mut reached = BooleanBufferBuilder::new(child.len());
-            reached.append_n(child.len(), false);
-            for (row, (start, end)) in spans(array).into_iter().enumerate() {
-                if live.is_none_or(|live| live.is_valid(row)) {
-                    (start..end).for_each(|slot| reached.set_bit(slot, true));
-                }
-            }
-            visit(
-                field,
-                &format!("{path}.element"),
-                &child,
-                Some(&NullBuffer::new(reached.finish())),
-            )
+            .try_for_each(|(field, child)| visit(field, &format!("{path}.{}", field.name()), child, live));
+    }
+    let Some((field, child)) = element_field(data_type).zip(child_of_lists(array)) else {
+        return Ok(());
+    };
+    let mut reached = BooleanBufferBuilder::new(child.len());
+    reached.append_n(child.len(), false);
+    for (row, (start, end)) in spans(array).into_iter().enumerate() {
+        if live.is_none_or(|live| live.is_valid(row)) {
+            (start..end).for_each(|slot| reached.set_bit(slot, true));
         }
     }
+    let reached = NullBuffer::new(reached.finish());
+    visit(field, &format!("{path}.element"), &child, Some(&reached))
 }
 
 /// The slots of each row in what the elements lie in.
