@@ -17,7 +17,7 @@ const FEWEST_VALUES: usize = 64;
 /// Bytes of a page below which the blocks of deltas are too coarse to cut it by.
 const SMALLEST_DELTA_PAGE: usize = 16 << 10;
 /// Rows of the sample that are coded where no dictionary competes.
-const DIRECT_ROWS: usize = 1024;
+const DIRECT_ROWS: usize = 512;
 /// What looking a value up costs, in bytes of a file; see `BYTES_WORTH_ONE` of the pages.
 const LOOK_UP: f64 = 0.1;
 const PLAIN_ONLY: &[Encoding] = &[Encoding::PLAIN];
@@ -55,6 +55,19 @@ struct Need {
 }
 
 impl Need {
+    /// What the whole sample shows, or would show if entries went on coming as they did in its half.
+    fn of(sample: Option<&Sample>, half: Option<&Sample>) -> Self {
+        let need = |sample: &Sample, share| Self {
+            entries: sample.distinct * share,
+            bytes: sample.dictionary * share,
+        };
+        let doubled = || half.map(|half| need(half, 2));
+        sample
+            .map(|sample| need(sample, 1))
+            .or_else(doubled)
+            .unwrap_or_default()
+    }
+
     /// The bytes that its memory is measured by.
     fn weight(self) -> usize {
         self.entries * 64 + self.bytes
@@ -148,11 +161,25 @@ impl Chooser {
 
     fn settle(&mut self, rows: &[ArrayRef], schema: &FileSchema, options: &WriterOptions) -> Result<()> {
         let scale = Scale::new(schema, options)?;
-        let dictionaries = self.with_dictionaries(&scale, rows)?;
-        let trials: Vec<_> = (0..self.leaves.len())
+        let kinds: Vec<_> = (0..self.leaves.len())
+            .map(|index| schema.parquet.column(index).physical_type())
+            .collect();
+        let allowed = |index: usize| !self.leaves[index].settled && self.allowed[index];
+        let halves = with_dictionaries(&scale, &first_half(rows), kinds.len(), allowed)?;
+        let doubtful = |index: usize| {
+            let sample = halves[index].as_ref();
+            allowed(index)
+                && sample.is_none_or(|sample| few_values(sample) || is_open(kinds[index], Some(sample)))
+        };
+        let dictionaries = with_dictionaries(&scale, rows, kinds.len(), doubtful)?;
+        let trials: Vec<_> = (0..kinds.len())
             .map(|index| {
-                let kind = schema.parquet.column(index).physical_type();
-                let undecided = !self.leaves[index].settled && is_open(kind, dictionaries[index].as_ref());
+                let undecided = match &dictionaries[index] {
+                    Some(sample) => is_open(kinds[index], Some(sample)),
+                    None => {
+                        !self.leaves[index].settled && !self.allowed[index] && is_open(kinds[index], None)
+                    }
+                };
                 match (undecided, options.compatibility) {
                     (false, _) => &[],
                     (true, Compatibility::V1) => PLAIN_ONLY,
@@ -160,11 +187,10 @@ impl Chooser {
                     (true, Compatibility::Modern) if schema.dictionaries[index] => PLAIN_ONLY,
                     // The headers of a delta's block outweigh what it saves in so small a page.
                     (true, Compatibility::Modern) if options.page_bytes < SMALLEST_DELTA_PAGE => PLAIN_ONLY,
-                    (true, Compatibility::Modern) => candidates(kind),
+                    (true, Compatibility::Modern) => candidates(kinds[index]),
                 }
             })
             .collect();
-        let halves = halves_with_dictionaries(&scale, rows, &dictionaries, &trials)?;
         let direct_rows: Vec<_> = rows_for_direct(rows, schema, &dictionaries);
         let best = lightest(&scale, &direct_rows, &trials)?;
         let row_count = rows.first().map_or(1, |column| column.len()).max(1);
@@ -174,21 +200,21 @@ impl Chooser {
             .enumerate()
             .filter(|(_, leaf)| !leaf.settled)
         {
-            let (dictionary, best) = (dictionaries[index].as_ref(), best[index].as_ref());
+            let (half, best) = (halves[index].as_ref(), best[index].as_ref());
+            let dictionary = dictionaries[index].as_ref();
             let values = dictionary
                 .or(best.map(|best| &best.sample))
-                .map_or(0, |sample| sample.values);
+                .map(|sample| sample.values)
+                .or(half.map(|half| half.values * 2))
+                .unwrap_or(0);
             *leaf = Leaf::unknown(self.allowed[index]);
             leaf.settled = values >= FEWEST_VALUES;
-            leaf.need = dictionary.map_or_else(Need::default, |sample| Need {
-                entries: sample.distinct,
-                bytes: sample.dictionary,
-            });
+            leaf.need = Need::of(dictionary, half);
             let Some(best) = best else { continue };
             leaf.choice = Choice::new(false, best.encoding);
             // Without repeats nothing is saved, and weighing would cost the most.
             let dictionary = dictionary.filter(|sample| sample.repeats());
-            if let (Some(dictionary), Some(half)) = (dictionary, halves[index].as_ref()) {
+            if let (Some(dictionary), Some(half)) = (dictionary, half) {
                 let expected = self.rows.saturating_mul(values) / row_count;
                 let weights = scale.weigh(dictionary)?;
                 #[expect(clippy::cast_precision_loss, reason = "an estimate")]
@@ -198,12 +224,31 @@ impl Chooser {
         }
         Ok(())
     }
+}
 
-    fn with_dictionaries(&self, scale: &Scale<'_>, rows: &[ArrayRef]) -> Result<Vec<Option<Sample>>> {
-        let wanted = self.leaves.iter().zip(&self.allowed);
-        let wanted = wanted.map(|(leaf, &allowed)| (!leaf.settled && allowed).then_some(WITH_DICTIONARY));
-        scale.encode(rows, &wanted.collect::<Vec<_>>())
-    }
+/// Samples with a dictionary of the leaves that are wanted.
+fn with_dictionaries(
+    scale: &Scale<'_>,
+    rows: &[ArrayRef],
+    leaves: usize,
+    wanted: impl Fn(usize) -> bool,
+) -> Result<Vec<Option<Sample>>> {
+    let choices: Vec<_> = (0..leaves)
+        .map(|index| wanted(index).then_some(WITH_DICTIONARY))
+        .collect();
+    scale.encode(rows, &choices)
+}
+
+/// The first half of a sample: most columns need no more.
+fn first_half(rows: &[ArrayRef]) -> Vec<ArrayRef> {
+    rows.iter()
+        .map(|column| column.slice(0, column.len() / 2))
+        .collect()
+}
+
+/// Whether half a sample says too little.
+fn few_values(half: &Sample) -> bool {
+    half.values < FEWEST_VALUES
 }
 
 /// The sample of each field, cut short where no dictionary competes: which encoding compresses better shows soon, but
@@ -226,23 +271,6 @@ fn rows_for_direct(rows: &[ArrayRef], schema: &FileSchema, dictionaries: &[Optio
 }
 
 const WITH_DICTIONARY: Choice = Choice::new(true, Encoding::PLAIN);
-
-/// Samples of the first half of the rows, for the leaves that are undecided and whose values repeat.
-fn halves_with_dictionaries(
-    scale: &Scale<'_>,
-    rows: &[ArrayRef],
-    whole: &[Option<Sample>],
-    trials: &[&[Encoding]],
-) -> Result<Vec<Option<Sample>>> {
-    let half: Vec<_> = rows
-        .iter()
-        .map(|column| column.slice(0, column.len() / 2))
-        .collect();
-    let wanted = whole.iter().zip(trials).map(|(sample, trial)| {
-        (!trial.is_empty() && sample.as_ref().is_some_and(Sample::repeats)).then_some(WITH_DICTIONARY)
-    });
-    scale.encode(&half, &wanted.collect::<Vec<_>>())
-}
 
 /// The best encoding of a leaf without a dictionary.
 struct Lightest {
@@ -347,11 +375,16 @@ impl Growth {
         if in_both >= 1.0 && (expected / distinct - 1.0).abs() < 0.05 {
             return Self::Uniform { population };
         }
-        let exponent = (distinct / distinct_in_half).log2().clamp(0.01, 1.0);
+        let exponent = (distinct / distinct_in_half).log2();
         Self::Power {
             sampled,
             distinct,
-            exponent,
+            // Where the first half has no value, growth is not known: the worst is assumed.
+            exponent: if exponent.is_finite() {
+                exponent.clamp(0.01, 1.0)
+            } else {
+                1.0
+            },
         }
     }
 
