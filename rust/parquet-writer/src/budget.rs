@@ -12,6 +12,8 @@ use crate::feed;
 const LEAST_PAGE: usize = 4 << 10;
 /// Of the memory for one column, a page may take a fourth: its values and what they become take up to twice as much.
 const PAGE_SHARE: usize = 4;
+/// A value is held as it came, in its page, compressed, and as a bound: a row of a column may take an eighth.
+pub(crate) const VALUE_SHARE: u64 = 8;
 /// What a file needs besides its columns: the buffer in front of the operating system and the page that is compressed.
 const BASE: usize = 256 << 10;
 /// Finished pages that wait in memory when there is no limit.
@@ -40,7 +42,7 @@ pub(crate) struct Budget {
     pub dictionaries: Option<usize>,
     /// Memory of all bloom filters of a row group; `None` for as much as they need.
     pub bloom_filters: Option<usize>,
-    /// Bytes of a value.
+    /// Bytes of a row of one column.
     pub value_bytes: Option<u64>,
 }
 
@@ -80,7 +82,7 @@ impl Budget {
             smallest_spilled: 0,
             dictionaries: Some(limit / 8 * 3),
             bloom_filters: Some(limit / 16),
-            value_bytes: Some(limit as u64),
+            value_bytes: Some(limit as u64 / VALUE_SHARE),
         };
         Ok((budget, page))
     }

@@ -12,6 +12,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 
 use crate::batch::Batch;
+use crate::budget::VALUE_SHARE;
 use crate::choose::{self, Chooser};
 use crate::column::{self, FieldEncoder};
 use crate::error::{Result, WriteError};
@@ -285,7 +286,7 @@ impl Drop for FileWriter {
     }
 }
 
-/// Checks that no value is larger than the limit of memory.
+/// Checks that no value is larger than the limit of memory has room for.
 fn check_sizes(batch: &Batch, options: &WriterOptions) -> Result<()> {
     let Some(limit) = options.budget.value_bytes else {
         return Ok(());
@@ -294,8 +295,10 @@ fn check_sizes(batch: &Batch, options: &WriterOptions) -> Result<()> {
         let weights = Weights::new(std::slice::from_ref(column));
         if let Some((row, bytes)) = weights.first_above(batch.rows, limit) {
             return Err(WriteError::Schema(format!(
-                "column {:?} has a value of {bytes} bytes in row {row} of the batch, which is above memory_limit={limit}: raise the limit or cut the value",
-                field.name()
+                "column {:?} has a value of {bytes} bytes in row {row} of the batch, and memory_limit={} has room for values of {limit}: raise the limit to {} or cut the value",
+                field.name(),
+                limit * VALUE_SHARE,
+                bytes * VALUE_SHARE
             )));
         }
     }

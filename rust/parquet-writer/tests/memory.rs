@@ -141,8 +141,8 @@ fn the_least_limit_that_is_named_is_accepted_and_one_byte_less_is_not() {
 }
 
 #[test]
-fn a_value_above_the_limit_is_refused_and_the_writer_goes_on() {
-    let values: ArrayRef = Arc::new(BinaryArray::from_vec(vec![b"x", &vec![7; 2_000_001]]));
+fn a_value_that_the_limit_has_no_room_for_is_refused_and_the_writer_goes_on() {
+    let values: ArrayRef = Arc::new(BinaryArray::from_vec(vec![b"x", &vec![7; 250_001]]));
     let batch = RecordBatch::try_from_iter([("blob", values)]).unwrap();
     let sink = Box::new(Memory {
         bytes: Arc::default(),
