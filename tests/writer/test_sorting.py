@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -80,6 +81,16 @@ def test_the_order_goes_on_from_batch_to_batch_in_any_layout(layout: pa.DataType
         writer.flush()
         writer.write(pa.table({"s": ["a"]}))
     assert writer.result.rows == 7
+
+
+@pytest.mark.parametrize("width", [pa.float16(), pa.float32(), pa.float64()])
+def test_floats_are_ordered_as_numbers(width: pa.DataType) -> None:
+    nan = np.array([np.nan, -np.nan], "f8")
+    rising = pa.array(np.concatenate([[-np.inf, -1.0, 0.0, -0.0, 0.0, 1.0, np.inf], nan])).cast(width)
+    data = pa.table({"x": rising, "at": list(range(len(rising)))})
+    for mode in ("verify", "sort"):
+        file = written(data, sorting_columns=["x"], sorting=mode)
+        assert file.read()["at"].to_pylist() == list(range(len(rising)))
 
 
 @pytest.mark.parametrize(

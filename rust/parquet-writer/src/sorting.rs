@@ -1,9 +1,14 @@
 //! Rows in a declared order: verified as they come, or put into it row group by row group.
 
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float16Type, Float32Type, Float64Type};
 use arrow_array::{Array, ArrayRef};
 use arrow_row::{OwnedRow, RowConverter, Rows, SortField};
 use arrow_schema::{DataType, SchemaRef, SortOptions};
 use arrow_select::interleave::interleave;
+use half::f16;
 use parquet::file::metadata::SortingColumn;
 
 use crate::column::{is_flat, leaf_count};
@@ -110,9 +115,52 @@ impl Sorting {
         let keys = self
             .keys
             .iter()
-            .map(|(place, data_type)| normalize::exactly(&columns[*place], data_type))
+            .map(|(place, data_type)| {
+                let column = normalize::exactly(&columns[*place], data_type)?;
+                Ok(as_numbers(column))
+            })
             .collect::<Result<Vec<_>>>()?;
         Ok(self.converter.convert_columns(&keys)?)
+    }
+}
+
+/// Floats so that the order of their bits is that of the numbers: both zeros are equal, and so are all NaN, which come
+/// last.
+fn as_numbers(column: ArrayRef) -> ArrayRef {
+    match column.data_type() {
+        DataType::Float32 => {
+            let one_form = |value: f32| if value.is_nan() { f32::NAN } else { value + 0.0 };
+            Arc::new(
+                column
+                    .as_primitive::<Float32Type>()
+                    .unary::<_, Float32Type>(one_form),
+            )
+        }
+        DataType::Float64 => {
+            let one_form = |value: f64| if value.is_nan() { f64::NAN } else { value + 0.0 };
+            Arc::new(
+                column
+                    .as_primitive::<Float64Type>()
+                    .unary::<_, Float64Type>(one_form),
+            )
+        }
+        DataType::Float16 => {
+            let one_form = |value: f16| {
+                if value.is_nan() {
+                    f16::NAN
+                } else if value == f16::NEG_ZERO {
+                    f16::ZERO
+                } else {
+                    value
+                }
+            };
+            Arc::new(
+                column
+                    .as_primitive::<Float16Type>()
+                    .unary::<_, Float16Type>(one_form),
+            )
+        }
+        _ => column,
     }
 }
 
