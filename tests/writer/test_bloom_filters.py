@@ -133,6 +133,12 @@ def test_booleans_have_none(tmp_path: Path) -> None:
     ]
 
 
+def test_a_boolean_column_that_is_named_is_refused() -> None:
+    table = pa.table({"b": [True, None], "n": [1, 2]})
+    with pytest.raises(spillway.OptionError, match=r'"b".*booleans'):
+        spillway.write_parquet(table, io.BytesIO(), bloom_filter=["n", "b"])
+
+
 def test_a_small_filter_follows_the_different_values(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     table = pa.table({"few": [i % 3 for i in range(50_000)], "many": list(range(50_000))})

@@ -61,28 +61,48 @@ pub(crate) fn codecs(
 }
 
 /// The bloom filter of each leaf column; booleans have none.
+///
+/// # Errors
+/// [`WriteError::Option`] when a boolean column is named.
 pub(crate) fn filters(
     parquet: &SchemaDescriptor,
     options: &WriterOptions,
 ) -> Result<Vec<Option<FilterPlan>>> {
     let columns = parquet.num_columns();
+    let is_boolean = |leaf: usize| parquet.column(leaf).physical_type() == Type::BOOLEAN;
     let fpps = match &options.bloom_filter {
         BloomRule::All(fpp) => vec![*fpp; columns],
-        BloomRule::Columns(named) => by_leaf(parquet, "bloom_filter", named, None)?,
+        BloomRule::Columns(named) => {
+            let fpps = by_leaf(parquet, "bloom_filter", named, None)?;
+            if let Some(leaf) = (0..columns).find(|&leaf| fpps[leaf].is_some() && is_boolean(leaf)) {
+                return Err(WriteError::Option(format!(
+                    "bloom_filter names the column {:?}, whose values are booleans: the format has no filter for them; leave it out",
+                    parquet.column(leaf).path().string()
+                )));
+            }
+            fpps
+        }
     };
     let wanted = fpps.iter().flatten().count().max(1);
     let plan = |(leaf, fpp): (usize, Option<f64>)| {
         let plan = FilterPlan {
             fpp: fpp?,
-            rows: options.row_group_rows,
+            values: options
+                .row_group_rows
+                .saturating_mul(values_a_row(&parquet.column(leaf))),
             most_bytes: options
                 .budget
                 .bloom_filters
                 .map_or(usize::MAX, |bytes| bytes / wanted),
         };
-        (parquet.column(leaf).physical_type() != Type::BOOLEAN).then_some(plan)
+        (!is_boolean(leaf)).then_some(plan)
     };
     Ok(fpps.into_iter().enumerate().map(plan).collect())
+}
+
+/// How many values a row is taken to have, before any came.
+fn values_a_row(column: &ColumnDescriptor) -> usize {
+    if column.max_rep_level() > 0 { 8 } else { 1 }
 }
 
 /// Which leaf columns may have a dictionary.

@@ -65,8 +65,11 @@ impl WriteError {
 }
 
 impl From<io::Error> for WriteError {
+    /// An error of this crate may have gone through a reader, which knows no other than these.
     fn from(source: io::Error) -> Self {
-        Self::Io { path: None, source }
+        source
+            .downcast()
+            .unwrap_or_else(|source| Self::Io { path: None, source })
     }
 }
 

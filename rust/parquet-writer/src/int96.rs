@@ -26,7 +26,7 @@ const EPOCH: i64 = 2_440_588;
 /// Timestamps of any unit as INT96.
 ///
 /// # Errors
-/// [`WriteError::Schema`] when a time is before the first or behind the last Julian day of 32 bits.
+/// [`WriteError::Schema`] when a time is before the first or behind the last Julian day of 31 bits.
 pub(crate) fn from_timestamps(array: &ArrayRef, unit: TimeUnit) -> Result<ArrayRef> {
     let (values, per_second) = match unit {
         TimeUnit::Second => (array.as_primitive::<TimestampSecondType>().values(), 1),
@@ -45,7 +45,9 @@ pub(crate) fn from_timestamps(array: &ArrayRef, unit: TimeUnit) -> Result<ArrayR
         // What lies under a null may be anything.
         let value = if array.is_valid(row) { *value } else { 0 };
         let per_day = SECONDS_OF_DAY * per_second;
-        let day = u32::try_from(value.div_euclid(per_day) + EPOCH).map_err(|_| {
+        // Some readers take the day for signed.
+        let day = i32::try_from(value.div_euclid(per_day) + EPOCH).ok();
+        let day = day.filter(|day| *day >= 0).ok_or_else(|| {
             WriteError::Schema(format!(
                 "the time {value} in row {row} has no Julian day for INT96"
             ))

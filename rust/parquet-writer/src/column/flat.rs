@@ -139,7 +139,8 @@ impl FlatEncoder {
             self.values.begin(values);
         }
         if let (Some(filter), Some(values)) = (&mut self.filter, &values) {
-            hashes::insert(filter, values, nulls, data.len());
+            let halves = matches!(self.column.logical_type_ref(), Some(LogicalType::Float16));
+            hashes::insert(filter, (values, halves), nulls, data.len());
         }
         let written = self.write_rows(&Run {
             values: values.as_ref(),

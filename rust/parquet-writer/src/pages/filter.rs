@@ -19,8 +19,8 @@ const MOST_HASHES: usize = 16 << 10;
 pub(crate) struct FilterPlan {
     /// How often it may hold a value that was not put in.
     pub fpp: f64,
-    /// Rows that may come.
-    pub rows: usize,
+    /// Values that may come; a filter for more than them is left out.
+    pub values: usize,
     /// Bytes that it may take.
     pub most_bytes: usize,
 }
@@ -81,7 +81,7 @@ impl Filter {
     }
 
     fn overflow(&mut self) {
-        let bytes = size_for(self.plan.rows, self.plan.fpp).min(self.plan.most_bytes);
+        let bytes = size_for(self.plan.values, self.plan.fpp).min(self.plan.most_bytes);
         let mut many = BloomFilter::with_size(1 << bytes.max(1).ilog2());
         let few = std::mem::take(&mut self.few);
         self.distinct = few.len();

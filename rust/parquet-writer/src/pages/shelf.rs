@@ -99,12 +99,12 @@ impl Shelf {
                 Ok(page)
             }
             Kept::Spilled { offset, length } => {
-                let file = self.spill.as_ref().and_then(|spill| spill.file.get());
-                let file = file
-                    .ok_or_else(|| io::Error::other("a page was spilled and the temporary file is gone"))?;
-                let mut page = vec![0; length];
-                file.read_exact_at(&mut page, offset)?;
-                Ok(page.into())
+                let spill = self.spill.as_ref();
+                let spill = spill.ok_or_else(|| io::Error::other("a page was spilled to nowhere"))?;
+                let page = spill.get(offset, length);
+                Ok(page
+                    .map_err(|error| io::Error::other(spill.failed(error)))?
+                    .into())
             }
         }
     }
@@ -116,6 +116,13 @@ impl Spill {
             directory: self.directory.clone(),
             source,
         }
+    }
+
+    fn get(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
+        let file = self.file.get().ok_or(io::ErrorKind::NotFound)?;
+        let mut page = vec![0; length];
+        file.read_exact_at(&mut page, offset)?;
+        Ok(page)
     }
 
     fn put(&self, page: &[u8]) -> io::Result<Kept> {

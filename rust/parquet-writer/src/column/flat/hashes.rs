@@ -1,6 +1,7 @@
 //! The hashes of values, for bloom filters.
 
 use arrow_buffer::NullBuffer;
+use half::f16;
 use parquet_encode::bloom::{hash_bytes, hash_fixed};
 use parquet_encode::byte_arrays::{ByteArrays, Views};
 use parquet_encode::fixed::Fixed;
@@ -10,7 +11,14 @@ use super::source::Values;
 use crate::pages::Filter;
 
 /// Puts the valid values of a run into a filter.
-pub(super) fn insert(filter: &mut Filter, values: &Values<'_>, nulls: Option<&NullBuffer>, rows: usize) {
+///
+/// `halves` says that values of fixed size are half floats.
+pub(super) fn insert(
+    filter: &mut Filter,
+    (values, halves): (&Values<'_>, bool),
+    nulls: Option<&NullBuffer>,
+    rows: usize,
+) {
     let valid = |row: &usize| nulls.is_none_or(|nulls| nulls.is_valid(*row));
     if let Values::Keys { keys, values, .. } = values {
         let piece = Piece {
@@ -22,33 +30,42 @@ pub(super) fn insert(filter: &mut Filter, values: &Values<'_>, nulls: Option<&Nu
         keys.rows(piece, &mut named);
         named.sort_unstable();
         named.dedup();
-        return rows_of(filter, values, named.into_iter().map(|row| row as usize));
+        return rows_of(
+            filter,
+            (values, halves),
+            named.into_iter().map(|row| row as usize),
+        );
     }
-    rows_of(filter, values, (0..rows).filter(valid));
+    rows_of(filter, (values, halves), (0..rows).filter(valid));
 }
 
-fn rows_of(filter: &mut Filter, values: &Values<'_>, rows: impl Iterator<Item = usize>) {
+fn rows_of(filter: &mut Filter, (values, halves): (&Values<'_>, bool), rows: impl Iterator<Item = usize>) {
     match values {
         Values::I32(values) => fixed(filter, values, rows),
         Values::I64(values) => fixed(filter, values, rows),
-        // Readers that look for a number look for one form of it: both zeros are equal, and so are all NaN.
+        // Readers that look for a number may look for another form of it: both zeros are equal, and so are all NaN.
         Values::F32(values) => rows.for_each(|row| match values[row] {
             0.0 => [0.0_f32, -0.0]
                 .into_iter()
                 .for_each(|zero| filter.insert(hash_fixed(zero))),
-            value if value.is_nan() => filter.insert(hash_fixed(f32::NAN)),
+            value if value.is_nan() => [f32::NAN, value]
+                .into_iter()
+                .for_each(|nan| filter.insert(hash_fixed(nan))),
             value => filter.insert(hash_fixed(value)),
         }),
         Values::F64(values) => rows.for_each(|row| match values[row] {
             0.0 => [0.0_f64, -0.0]
                 .into_iter()
                 .for_each(|zero| filter.insert(hash_fixed(zero))),
-            value if value.is_nan() => filter.insert(hash_fixed(f64::NAN)),
+            value if value.is_nan() => [f64::NAN, value]
+                .into_iter()
+                .for_each(|nan| filter.insert(hash_fixed(nan))),
             value => filter.insert(hash_fixed(value)),
         }),
         Values::Small(values) => bytes(filter, values, rows),
         Values::Large(values) => bytes(filter, values, rows),
         Values::Views { views, buffers } => bytes(filter, &Views { views, buffers }, rows),
+        Values::Fixed(values) if halves => rows.for_each(|row| half(filter, values.value(row))),
         Values::Fixed(values) => bytes(filter, values, rows),
         // Booleans get no filter, and keys no keys.
         Values::Bools { .. } | Values::Keys { .. } => {}
@@ -57,6 +74,18 @@ fn rows_of(filter: &mut Filter, values: &Values<'_>, rows: impl Iterator<Item = 
 
 fn fixed<T: Fixed>(filter: &mut Filter, values: &[T], rows: impl Iterator<Item = usize>) {
     rows.for_each(|row| filter.insert(hash_fixed(values[row])));
+}
+
+fn half(filter: &mut Filter, bytes: &[u8]) {
+    let value = f16::from_le_bytes(bytes.try_into().unwrap_or_default());
+    let forms = match value {
+        zero if zero == f16::ZERO => [f16::ZERO, f16::NEG_ZERO],
+        nan if nan.is_nan() => [f16::NAN, nan],
+        value => [value; 2],
+    };
+    for form in forms {
+        filter.insert(hash_bytes(&form.to_le_bytes()));
+    }
 }
 
 fn bytes<V: ByteArrays>(filter: &mut Filter, values: &V, rows: impl Iterator<Item = usize>) {
