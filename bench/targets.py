@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spillway.harness.report import markdown_table
-from spillway.harness.samples import SAMPLES
+from spillway.harness.report import REPORT, markdown_table
 from spillway.harness.statistics import Estimate, estimate, paired_ratio
 from spillway.harness.summary import CellSummary, RunSummary, read_run
 from spillway.harness.tables import Entry, Table
@@ -69,7 +68,7 @@ JOBS: dict[str, tuple[str, ...]] = {
         "--mode=batches",
         "--rows=400000,4000000",
         "--row-group-rows=4000000",
-        "--samples=5",
+        "--samples=6",
     ),
     "gil": ("--backend=native,arro3", "--mode=batches", "--rows=2000000", "--samples=5"),
     "many-rows": (
@@ -283,8 +282,15 @@ FINDINGS: dict[str, Callable[[RunSummary], Iterator[Finding]]] = {
 
 
 def measured(out: Path, job: str) -> Path | None:
-    """The newest run of a job."""
-    return max((path.parent for path in (out / job).glob(f"*/{SAMPLES}")), default=None)
+    """The newest run of a job that was not stopped half-way."""
+    runs = (report.parent for report in (out / job).glob(f"*/{REPORT}"))
+    return max((run for run in runs if is_whole(read_run(run))), default=None)
+
+
+def is_whole(run: RunSummary) -> bool:
+    """Whether every cell has all the samples that were asked for."""
+    wanted: int = run.environment["options"]["samples"]
+    return all(len(each.samples) >= wanted for each in run.cells)
 
 
 def measure(out: Path, wanted: list[str]) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spillway.errors import MissingExtraError
+from spillway.harness.summary import Setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
     from spillway.harness.statistics import Estimate
-    from spillway.harness.summary import CellSummary, RunSummary, Setting
+    from spillway.harness.summary import CellSummary, RunSummary
 
 __all__ = ["FOLDER", "Figure", "draw_figures"]
 
@@ -114,19 +115,20 @@ def _by_columns(run: RunSummary, styles: dict[str, dict[str, Any]]) -> list[Figu
         for data in run.environment.get("inputs", ())
         if data["dataset"].startswith("wide:")
     }
-    figures = []
     size = _Size("columns", lambda each: int(columns[each.cell.dataset]))
-    for mode in dict.fromkeys(setting.mode for setting in run.settings):
-        cells = [
-            each
-            for each in run.cells
-            if each.cell.mode == mode and each.good and each.cell.dataset in columns
-        ]
-        most = max((each.cell.rows for each in cells), default=0)
-        cells = [each for each in cells if each.cell.rows == most]
+    series: dict[Setting, list[CellSummary]] = {}
+    for each in run.cells:
+        if each.good and each.cell.dataset in columns:
+            # What differs in the number of columns alone.
+            series.setdefault(replace(Setting.of(each.cell), dataset="wide"), []).append(each)
+    figures = []
+    for setting, found in series.items():
+        most = max(each.cell.rows for each in found)
+        cells = [each for each in found if each.cell.rows == most]
         if len({size.of(each) for each in cells}) > 1:
-            title = f"Time per row by columns at {most:,} rows ({mode})"
-            figures.append(_by_size(run, cells, styles, f"columns-{mode}", title, _ROW_TIME, size))
+            title = f"Time per row by columns at {most:,} rows ({_words(run, setting)})"
+            name = f"columns-{_place(run, setting)}"
+            figures.append(_by_size(run, cells, styles, name, title, _ROW_TIME, size))
     return figures
 
 
