@@ -172,7 +172,7 @@ impl ObjectSink {
 }
 
 /// The error's text, and that of its deepest cause, which says what the network did.
-fn with_cause(error: &object_store::Error) -> String {
+pub(crate) fn with_cause(error: &object_store::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(deeper) = cause.and_then(Error::source) {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+use object_store::client::{HttpConnector, ReqwestConnector};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::path::Path;
 use object_store::{ClientConfigKey, ObjectStore, ObjectStoreScheme, RetryConfig};
@@ -15,7 +16,7 @@ use url::Url;
 use crate::scrub::Secrets;
 
 /// Time that one request may take: enough for a part of 8 MiB at one megabit a second.
-const REQUEST_TIME: &str = "70s";
+pub(crate) const REQUEST_TIME: &str = "70s";
 /// Time in which a request is tried again, and how often.
 const RETRY_TIME: Duration = Duration::from_secs(60);
 const RETRIES: usize = 5;
@@ -56,12 +57,47 @@ impl Target {
     /// # Errors
     /// [`WriteError::Option`] when the URL names no object, or an option is not known or has no sense.
     pub fn new(url: &str, options: &[(String, String)]) -> Result<Self, WriteError> {
-        Self::with_environment(
-            url,
-            options,
-            std::env::vars_os()
-                .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))),
-        )
+        Self::with_environment(url, options, environment())
+    }
+
+    fn with_environment(
+        url: &str,
+        options: &[(String, String)],
+        environment: impl Iterator<Item = (String, String)>,
+    ) -> Result<Self, WriteError> {
+        let address = Address::with_environment(url, options, environment)?;
+        if address.path.as_ref().is_empty() || address.url.path().ends_with('/') {
+            return Err(WriteError::Option(format!(
+                "{} is not accepted: it names no object: put the file's name behind the bucket",
+                address.shown
+            )));
+        }
+        let store = address.connect(address.retry.clone(), REQUEST_TIME, ReqwestConnector::default())?;
+        Ok(Self {
+            store,
+            path: address.path,
+            url: address.shown,
+            secrets: address.secrets,
+        })
+    }
+}
+
+/// What a URL and its options say: which store, how to reach it, and where in it. No client is made of it yet.
+#[derive(Clone)]
+pub(crate) struct Address {
+    pub path: Path,
+    /// The URL as it may be shown.
+    pub shown: String,
+    pub secrets: Secrets,
+    pub retry: RetryConfig,
+    url: Url,
+    scheme: ObjectStoreScheme,
+    settings: Vec<(String, String)>,
+}
+
+impl Address {
+    pub fn new(url: &str, options: &[(String, String)]) -> Result<Self, WriteError> {
+        Self::with_environment(url, options, environment())
     }
 
     fn with_environment(
@@ -81,16 +117,40 @@ impl Target {
             .iter()
             .map(|(name, value)| (name.to_ascii_lowercase(), value.clone()))
             .chain(given.settings);
-        let store = store(&scheme, &url, settings, given.retry).map_err(|error| {
-            WriteError::Option(secrets.scrub(&format!("storage_options do not open {shown}: {error}")))
-        })?;
         Ok(Self {
-            store,
             path,
-            url: shown,
+            shown,
             secrets,
+            retry: given.retry,
+            settings: settings.collect(),
+            url,
+            scheme,
         })
     }
+
+    /// What tells it from every other place, and from the same place with other rights. It holds secrets.
+    pub fn key(&self) -> String {
+        format!("{}\0{:?}\0{:?}", self.shown, self.settings, self.retry)
+    }
+
+    /// A client, whose requests may take so long each.
+    pub fn connect(
+        &self,
+        retry: RetryConfig,
+        time: &str,
+        connector: impl HttpConnector,
+    ) -> Result<Arc<dyn ObjectStore>, WriteError> {
+        let settings = self.settings.iter().cloned();
+        store(&self.scheme, &self.url, settings, retry, time, connector).map_err(|error| {
+            let message = format!("storage_options do not open {}: {error}", self.shown);
+            WriteError::Option(self.secrets.scrub(&message))
+        })
+    }
+}
+
+fn environment() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
 /// The URL without what may be secret in it.
@@ -136,9 +196,6 @@ fn parsed(url: &str, shown: &str) -> Result<(Url, ObjectStoreScheme, Path), Writ
             | ObjectStoreScheme::MicrosoftAzure
     ) {
         return refuse("choose s3://, gs://, az://, abfss:// or a path");
-    }
-    if path.as_ref().is_empty() || url.path().ends_with('/') {
-        return refuse("it names no object: put the file's name behind the bucket");
     }
     Ok((url, scheme, path))
 }
@@ -233,17 +290,20 @@ fn store(
     url: &Url,
     settings: impl Iterator<Item = (String, String)>,
     retry: RetryConfig,
+    time: &str,
+    connector: impl HttpConnector,
 ) -> object_store::Result<Arc<dyn ObjectStore>> {
     crate::runtime::choose_cryptography();
     let url = url.as_str();
     // First, so that a caller's own counts.
-    let time = (ClientConfigKey::Timeout, REQUEST_TIME);
+    let limit = ClientConfigKey::Timeout;
     Ok(match scheme {
         ObjectStoreScheme::AmazonS3 => {
             let start = AmazonS3Builder::new()
                 .with_url(url)
                 .with_retry(retry)
-                .with_config(AmazonS3ConfigKey::Client(time.0), time.1);
+                .with_http_connector(connector)
+                .with_config(AmazonS3ConfigKey::Client(limit), time);
             let set = |builder: AmazonS3Builder, (name, value): (String, String)| match name.parse() {
                 Ok(key) => builder.with_config(key, value),
                 Err(_) => builder,
@@ -254,7 +314,8 @@ fn store(
             let start = GoogleCloudStorageBuilder::new()
                 .with_url(url)
                 .with_retry(retry)
-                .with_config(GoogleConfigKey::Client(time.0), time.1);
+                .with_http_connector(connector)
+                .with_config(GoogleConfigKey::Client(limit), time);
             let set = |builder: GoogleCloudStorageBuilder, (name, value): (String, String)| match name.parse()
             {
                 Ok(key) => builder.with_config(key, value),
@@ -266,7 +327,8 @@ fn store(
             let start = MicrosoftAzureBuilder::new()
                 .with_url(url)
                 .with_retry(retry)
-                .with_config(AzureConfigKey::Client(time.0), time.1);
+                .with_http_connector(connector)
+                .with_config(AzureConfigKey::Client(limit), time);
             let set = |builder: MicrosoftAzureBuilder, (name, value): (String, String)| match name.parse() {
                 Ok(key) => builder.with_config(key, value),
                 Err(_) => builder,

@@ -1,0 +1,307 @@
+//! Many objects under one prefix: read, listed, created, replaced and deleted, each by its path in the folder.
+
+use std::io;
+use std::sync::Arc;
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutPayload, RetryConfig};
+use parquet_writer::WriteError;
+use tokio::runtime::Handle;
+
+use crate::runtime;
+use crate::scrub::Secrets;
+use crate::sink::with_cause;
+use crate::target::{Address, REQUEST_TIME, Target};
+use crate::watch::{Clock, Watcher, with_status};
+
+/// Time that an attempt to create a small object may take, before its outcome counts as unknown.
+const CREATE_TIME: &str = "20s";
+
+/// Requests under way at once, of those that belong together.
+const MOST_FLYING: usize = 32;
+
+/// Which folder of which store, as a URL and its options say. No client is made of it yet.
+#[derive(Clone)]
+pub struct Location(Address);
+
+impl Location {
+    /// The folder that `url` names. Options are those of [`Target::new`].
+    ///
+    /// # Errors
+    /// [`WriteError::Option`] when the URL is none of a store, or an option is not known or has no sense.
+    pub fn new(url: &str, options: &[(String, String)]) -> Result<Self, WriteError> {
+        let mut address = Address::new(url, options)?;
+        address.shown.truncate(address.shown.trim_end_matches('/').len());
+        Ok(Self(address))
+    }
+
+    /// The URL as it may be shown, without a slash at its end.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.0.shown
+    }
+
+    /// What tells it from every other folder, and from the same one with other rights. It holds secrets: keep it.
+    #[must_use]
+    pub fn key(&self) -> String {
+        self.0.key()
+    }
+}
+
+/// Why a store did not do what it was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    /// What the store said, with the object's URL and without secrets.
+    pub message: String,
+    /// What follows.
+    pub kind: FailureKind,
+}
+
+/// What follows from a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailureKind {
+    /// The bucket is not there.
+    Missing,
+    /// Whoever asked may not.
+    Denied,
+    /// It was not done and will not be.
+    Refused,
+    /// The answer was lost, or promises nothing: it may have been done.
+    Lost,
+}
+
+/// What became of an attempt to create an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Created {
+    /// This attempt created it.
+    Won,
+    /// The store says that it is there, or that somebody is creating it now.
+    Exists,
+    /// It may be there, now or in a while.
+    Unknown(Failure),
+}
+
+/// An object that a listing showed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Its path in the folder that was listed.
+    pub name: String,
+    /// When it was written, by the store's clock: milliseconds since the epoch.
+    pub modified: i64,
+}
+
+/// A folder of an object store, with clients that belong to this process.
+pub struct Folder {
+    /// Sends a request again when its answer was lost.
+    store: Arc<dyn ObjectStore>,
+    /// Sends each request once: a creation that is sent again may find what it created itself.
+    once: Arc<dyn ObjectStore>,
+    path: Path,
+    url: String,
+    secrets: Secrets,
+    clock: Clock,
+    runtime: Handle,
+}
+
+impl Folder {
+    /// Makes the clients; no request is sent.
+    ///
+    /// # Errors
+    /// [`WriteError::Option`] when the options do not fit the store; [`WriteError::Io`] when the threads that drive
+    /// requests cannot be started.
+    pub fn open(location: &Location) -> Result<Self, WriteError> {
+        let address = &location.0;
+        let clock = Clock::default();
+        let watcher = Watcher(clock.clone());
+        let never = RetryConfig {
+            max_retries: 0,
+            ..address.retry.clone()
+        };
+        Ok(Self {
+            store: address.connect(address.retry.clone(), REQUEST_TIME, watcher.clone())?,
+            once: address.connect(never, CREATE_TIME, watcher)?,
+            path: address.path.clone(),
+            url: address.shown.clone(),
+            secrets: address.secrets.clone(),
+            clock,
+            runtime: runtime::handle().map_err(|error| WriteError::Io {
+                path: Some(address.shown.clone().into()),
+                source: error,
+            })?,
+        })
+    }
+
+    /// The store's clock at its newest answer: milliseconds since the epoch; none when no answer had a date.
+    #[must_use]
+    pub fn now(&self) -> Option<i64> {
+        self.clock.now()
+    }
+
+    /// One object of the folder, to be uploaded by a sink.
+    ///
+    /// # Errors
+    /// When no object can have this path.
+    pub fn target(&self, relative: &str) -> io::Result<Target> {
+        let path = self.path_of(relative).map_err(io::Error::other)?;
+        Ok(Target {
+            store: Arc::clone(&self.store),
+            path,
+            url: format!("{}/{relative}", self.url),
+            secrets: self.secrets.clone(),
+        })
+    }
+
+    /// The objects' bodies, none for one that is not there.
+    ///
+    /// # Errors
+    /// When the store refuses, or does not answer.
+    pub fn read(&self, relative: &[String]) -> Result<Vec<Option<Vec<u8>>>, Failure> {
+        let requests = relative.iter().map(|relative| self.body(relative));
+        self.wait(stream::iter(requests).buffered(MOST_FLYING).try_collect())
+    }
+
+    async fn body(&self, relative: &str) -> Result<Option<Vec<u8>>, Failure> {
+        let path = self.path_of(relative)?;
+        let request = async { self.store.get(&path).await?.bytes().await };
+        match with_status(request).await {
+            (Ok(body), _) => Ok(Some(body.into())),
+            (Err(object_store::Error::NotFound { .. }), _) => Ok(None),
+            (Err(error), status) => Err(self.failure(relative, &error, status)),
+        }
+    }
+
+    /// Which of the objects are there.
+    ///
+    /// # Errors
+    /// When the store refuses, or does not answer.
+    pub fn are_there(&self, relative: &[String]) -> Result<Vec<bool>, Failure> {
+        let requests = relative.iter().map(|relative| self.is_there(relative));
+        self.wait(stream::iter(requests).buffered(MOST_FLYING).try_collect())
+    }
+
+    async fn is_there(&self, relative: &str) -> Result<bool, Failure> {
+        let path = self.path_of(relative)?;
+        match with_status(self.store.head(&path)).await {
+            (Ok(_), _) => Ok(true),
+            (Err(object_store::Error::NotFound { .. }), _) => Ok(false),
+            (Err(error), status) => Err(self.failure(relative, &error, status)),
+        }
+    }
+
+    /// The objects under `folder`, those after `after` alone, in no order.
+    ///
+    /// # Errors
+    /// When the store refuses, or does not answer.
+    pub fn list(&self, folder: &str, after: Option<&str>) -> Result<Vec<Found>, Failure> {
+        let prefix = self.path_of(folder)?;
+        let offset = match after {
+            Some(after) => Some(self.path_of(&format!("{folder}/{after}"))?),
+            None => None,
+        };
+        let listed = match &offset {
+            Some(offset) => self.store.list_with_offset(Some(&prefix), offset),
+            None => self.store.list(Some(&prefix)),
+        };
+        let (listed, status) = self.wait(with_status(listed.try_collect::<Vec<_>>()));
+        let listed = listed.map_err(|error| self.failure(folder, &error, status))?;
+        let found = listed.into_iter().filter_map(|object| {
+            let name = object.location.as_ref().strip_prefix(prefix.as_ref())?;
+            Some(Found {
+                name: name.trim_start_matches('/').to_owned(),
+                modified: object.last_modified.timestamp_millis(),
+            })
+        });
+        Ok(found.collect())
+    }
+
+    /// Creates an object, if there is none of its name. The request is sent once.
+    ///
+    /// # Errors
+    /// When it is certain that this attempt did not create it.
+    pub fn create(&self, relative: &str, body: &[u8]) -> Result<Created, Failure> {
+        use object_store::Error::{AlreadyExists, Precondition};
+        let path = self.path_of(relative)?;
+        let payload = PutPayload::from(body.to_vec());
+        let request = self.once.put_opts(&path, payload, PutMode::Create.into());
+        match self.wait(with_status(request)) {
+            (Ok(_), _) => Ok(Created::Won),
+            (Err(AlreadyExists { .. } | Precondition { .. }), _) => Ok(Created::Exists),
+            (Err(error), status) => {
+                let failure = self.failure(relative, &error, status);
+                match failure.kind {
+                    FailureKind::Lost => Ok(Created::Unknown(failure)),
+                    _ => Err(failure),
+                }
+            }
+        }
+    }
+
+    /// Writes an object, whatever is there.
+    ///
+    /// # Errors
+    /// When it is not certain that it is written.
+    pub fn write(&self, relative: &str, body: &[u8]) -> Result<(), Failure> {
+        let path = self.path_of(relative)?;
+        let request = self.store.put(&path, PutPayload::from(body.to_vec()));
+        match self.wait(with_status(request)) {
+            (Ok(_), _) => Ok(()),
+            (Err(error), status) => Err(self.failure(relative, &error, status)),
+        }
+    }
+
+    /// Deletes objects; one that is gone is no error.
+    ///
+    /// # Errors
+    /// When it is not certain that they are gone.
+    pub fn delete(&self, relative: &[String]) -> Result<(), Failure> {
+        let requests = relative.iter().map(|relative| self.remove(relative));
+        self.wait(stream::iter(requests).buffered(MOST_FLYING).try_collect())
+    }
+
+    async fn remove(&self, relative: &str) -> Result<(), Failure> {
+        let path = self.path_of(relative)?;
+        match with_status(self.store.delete(&path)).await {
+            (Ok(()) | Err(object_store::Error::NotFound { .. }), _) => Ok(()),
+            (Err(error), status) => Err(self.failure(relative, &error, status)),
+        }
+    }
+
+    fn wait<T>(&self, request: impl Future<Output = T>) -> T {
+        self.runtime.block_on(request)
+    }
+
+    /// An object's key: what the path says, letter by letter.
+    fn path_of(&self, relative: &str) -> Result<Path, Failure> {
+        let whole = if self.path.is_root() {
+            relative.to_owned()
+        } else {
+            format!("{}/{relative}", self.path)
+        };
+        Path::parse(&whole).map_err(|error| Failure {
+            message: format!("{}/{relative}: no object can have this name: {error}", self.url),
+            kind: FailureKind::Refused,
+        })
+    }
+
+    fn failure(&self, relative: &str, error: &object_store::Error, status: Option<u16>) -> Failure {
+        use object_store::Error::{
+            NotFound, NotImplemented, NotSupported, PermissionDenied, Unauthenticated,
+        };
+        let kind = match (error, status) {
+            (NotFound { .. }, _) => FailureKind::Missing,
+            (PermissionDenied { .. } | Unauthenticated { .. }, _) => FailureKind::Denied,
+            (NotImplemented { .. } | NotSupported { .. }, _) => FailureKind::Refused,
+            // Too late, too early, too often: the same may work later.
+            (_, Some(408 | 409 | 425 | 429)) => FailureKind::Lost,
+            (_, Some(300..=499 | 501)) => FailureKind::Refused,
+            _ => FailureKind::Lost,
+        };
+        let message = self.secrets.scrub(&with_cause(error));
+        Failure {
+            message: format!("{}/{relative}: {message}", self.url),
+            kind,
+        }
+    }
+}
