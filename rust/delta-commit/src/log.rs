@@ -140,6 +140,18 @@ pub trait LogStore: Send + Sync {
     /// When the store does not answer.
     fn read_intent(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError>;
 
+    /// The same of several: a body for each that is there, with its name.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    fn read_intents(&self, names: &[String]) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        let bodies = names.iter().filter_map(|name| match self.read_intent(name) {
+            Ok(body) => body.map(|body| Ok((name.clone(), body))),
+            Err(error) => Some(Err(error)),
+        });
+        bodies.collect()
+    }
+
     /// Announces a bundle.
     ///
     /// # Errors
@@ -151,6 +163,14 @@ pub trait LogStore: Send + Sync {
     /// # Errors
     /// When it is not certain that it is gone.
     fn delete_intent(&self, name: &str) -> Result<(), StoreError>;
+
+    /// The same of several.
+    ///
+    /// # Errors
+    /// When it is not certain that all are gone.
+    fn delete_intents(&self, names: &[String]) -> Result<(), StoreError> {
+        names.iter().try_for_each(|name| self.delete_intent(name))
+    }
 
     /// Makes data files survive a crash, with their directories up to the table's root. Paths as in `add.path`.
     ///
@@ -217,19 +237,9 @@ pub fn perform(store: &dyn LogStore, effect: &Effect) -> Event {
         Effect::ReadVersion(version) => store.read_version(*version).map(Event::Body),
         Effect::PutVersion(version, body) => store.put_version(*version, body).map(Event::Put),
         Effect::ListIntents => store.list_intents().map(Event::Listing),
-        Effect::ReadIntents(names) => names
-            .iter()
-            .filter_map(|name| match store.read_intent(name) {
-                Ok(body) => body.map(|body| Ok((name.clone(), body))),
-                Err(error) => Some(Err(error)),
-            })
-            .collect::<Result<_, _>>()
-            .map(Event::Intents),
+        Effect::ReadIntents(names) => store.read_intents(names).map(Event::Intents),
         Effect::PutIntent(name, body) => store.put_intent(name, body).map(|()| Event::Done),
-        Effect::DeleteIntents(names) => names
-            .iter()
-            .try_for_each(|name| store.delete_intent(name))
-            .map(|()| Event::Done),
+        Effect::DeleteIntents(names) => store.delete_intents(names).map(|()| Event::Done),
         Effect::SyncData(paths) => store.sync_data(paths).map(|()| Event::Done),
         Effect::SyncLog(first, last) => store.sync_log(*first, *last).map(|()| Event::Done),
         Effect::Pause(milliseconds) => {

@@ -31,8 +31,9 @@ use view::View;
 /// Failures in a row, without an attempt between, after which the store is said to be broken.
 const MAX_FAILURES: u32 = 10;
 
-/// Between two attempts at a version of which nothing is seen: milliseconds.
+/// Between two attempts at a version of which nothing is seen: milliseconds, twice as many each time up to a second.
 const UNSEEN_PAUSE: u64 = 5;
+const MAX_UNSEEN_PAUSE: u64 = 1_000;
 
 /// What is known of a table when its committer is made.
 #[derive(Debug, Clone)]
@@ -135,6 +136,8 @@ pub struct Machine {
     failures: u32,
     /// An attempt whose outcome is not known.
     unseen_attempt: Option<Version>,
+    /// How many there were in a row at that version.
+    unseen_attempts: u32,
     pause: Option<u64>,
     /// Whether data files are synced member by member, as one of them could not be.
     sync_singly: bool,
@@ -174,6 +177,7 @@ impl Machine {
             released: Vec::new(),
             failures: 0,
             unseen_attempt: None,
+            unseen_attempts: 0,
             pause: None,
             sync_singly: false,
             outdated: false,
@@ -338,7 +342,7 @@ impl Machine {
                 // R9: the attempt's answer was lost and nothing is seen of it, so the same version is tried again.
                 // R7: what was listed before the tip was read says too little.
                 self.gathered = self.gathered.take().filter(|_| !self.rules.r7_always_list);
-                self.pause = (self.unseen_attempt == Some(version)).then_some(UNSEEN_PAUSE);
+                self.pause = (self.unseen_attempt == Some(version)).then(|| self.unseen_pause());
                 if !self.view.reach_end() {
                     self.on_truncation();
                 }
@@ -350,7 +354,12 @@ impl Machine {
     fn on_put(&mut self, version: Version, winner: Winner, outcome: &PutOutcome) {
         self.failures = 0;
         self.view.fresh = false;
-        self.unseen_attempt = (*outcome != PutOutcome::Won).then_some(version);
+        let unseen = (*outcome != PutOutcome::Won).then_some(version);
+        self.unseen_attempts = match unseen {
+            Some(_) if self.unseen_attempt == unseen => self.unseen_attempts.saturating_add(1),
+            _ => 0,
+        };
+        self.unseen_attempt = unseen;
         match outcome {
             PutOutcome::Won => self.view.advance(winner, self.asked_at),
             // Whose version it is shows when it is read: it may be this very attempt, sent twice.
@@ -359,6 +368,11 @@ impl Machine {
                 self.view.advance(Winner::of(version, Vec::new()), self.asked_at);
             }
         }
+    }
+
+    /// A store that answers nothing, or that it is busy, is not helped by haste.
+    fn unseen_pause(&self) -> u64 {
+        (UNSEEN_PAUSE << self.unseen_attempts.min(8)).min(MAX_UNSEEN_PAUSE)
     }
 
     fn on_failure(&mut self, asked: &Asked, error: StoreError) {
