@@ -1,6 +1,5 @@
 //! An append: files first, one commit at the end.
 
-use std::fs;
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
@@ -115,7 +114,7 @@ impl DataWriter {
             shape,
             schema: table,
             changes_schema,
-            spread: Spread::new(prepared, DataFiles::new(self.shared.root.clone())),
+            spread: Spread::new(prepared, DataFiles::new(Arc::clone(&self.shared.place))),
             nans: Nans::default(),
         })
     }
@@ -235,9 +234,8 @@ impl Shared {
     /// Removes data files of a transaction that certainly is not in the table and never will be.
     pub(crate) fn remove_files<'a>(&self, adds: impl IntoIterator<Item = &'a Add>) {
         for add in adds {
-            // What cannot be removed is a stray file, which no reader sees.
             if let Ok(relative) = path::decode_inside(&add.path) {
-                let _ = fs::remove_file(self.root.join(relative));
+                self.place.remove(&relative);
             }
         }
     }
@@ -451,7 +449,9 @@ impl Append {
         let head = &self.writer.head;
         let mut transaction = Transaction::append(MemberId::random(), self.read_version, actions);
         transaction.isolation = head.isolation()?;
-        transaction.unsynced = written.adds.iter().map(|add| add.path.clone()).collect();
+        if !self.shared.place.keeps() {
+            transaction.unsynced = written.adds.iter().map(|add| add.path.clone()).collect();
+        }
         if let Some(conditions) = &self.writer.options.replace {
             replace(&mut transaction, conditions, head, written)?;
         }

@@ -1,7 +1,5 @@
 //! Checkpoints: one Parquet file that stands for all versions up to its own.
 
-use std::fs::File;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -12,8 +10,8 @@ use delta_commit::Version;
 use delta_commit::actions::{Action, Add, Remove};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
-use parquet_writer::sink::{self, Sink};
-use parquet_writer::{CompressionRule, FileWriter, OptionInput, WriterOptions};
+use parquet_writer::sink::Sink;
+use parquet_writer::{CompressionRule, FileWriter, OptionInput, WriteError, WriterOptions};
 use serde_json::{Value, json};
 
 use crate::error::{Result, TableError};
@@ -47,9 +45,13 @@ pub(crate) fn file_name(version: Version) -> String {
 /// The actions of a checkpoint's file.
 ///
 /// Rows go through their JSON form, which is what actions are read from everywhere else.
-pub(crate) fn read(path: &Path) -> Result<Vec<Action>> {
-    let malformed = |what: String| TableError::Malformed(format!("{}: {what}", path.display()));
-    let file = File::open(path).map_err(|e| TableError::io(path.display(), &e))?;
+pub(crate) fn read(log: &LogDir, name: &str) -> Result<Vec<Action>> {
+    let malformed = |what: String| TableError::Malformed(format!("{}: {what}", log.shown(name).display()));
+    let Some(file) = log.file(name)? else {
+        return Err(malformed(
+            "it was listed, and is gone: open the table again".to_owned(),
+        ));
+    };
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(file, options)
         .map_err(|e| malformed(e.to_string()))?;
@@ -107,9 +109,8 @@ fn action(row: &[u8]) -> Result<Option<Action>> {
 /// # Errors
 /// When the log's folder cannot be written; readers find the older checkpoint then.
 pub(crate) fn write(log: &LogDir, snapshot: &Snapshot) -> Result<()> {
-    let path = log.path.join(file_name(snapshot.version));
     let actions = actions(snapshot);
-    let sink = sink::create(&path, true)?;
+    let sink = log.replace(&file_name(snapshot.version))?;
     let bytes = encode(sink, &actions)?;
     hint(log, snapshot, actions.len(), bytes)
 }
@@ -207,7 +208,10 @@ fn batch(schema: &SchemaRef, actions: &[Action]) -> Result<Option<RecordBatch>, 
 
 /// Points at the checkpoint, unless there is a newer one by now.
 fn hint(log: &LogDir, snapshot: &Snapshot, actions: usize, bytes: u64) -> Result<()> {
-    let newest = log.list()?.checkpoint(Version::MAX).map(|(version, _)| version);
+    let newest = log
+        .list(Some(snapshot.version))?
+        .checkpoint(Version::MAX)
+        .map(|(version, _)| version);
     if newest.is_some_and(|newest| newest > snapshot.version) {
         return Ok(());
     }
@@ -218,12 +222,14 @@ fn hint(log: &LogDir, snapshot: &Snapshot, actions: usize, bytes: u64) -> Result
         "numOfAddFiles": snapshot.contents.files.len(),
         "tags": {CHANGED_IN: snapshot.changed_in.to_string()},
     });
-    let path = log.path.join(HINT);
-    let mut sink = sink::create(&path, true)?;
+    let mut sink = log.replace(HINT)?;
     let written = sink
         .write_all(text.to_string().as_bytes())
         .and_then(|()| sink.commit());
-    written.map_err(|e| TableError::io(path.display(), &e))
+    Ok(written.map_err(|e| WriteError::Io {
+        path: Some(log.shown(HINT)),
+        source: e,
+    })?)
 }
 
 pub(crate) fn now() -> i64 {

@@ -9,15 +9,15 @@ use delta_commit::actions::{Action, Metadata, Protocol, Remove};
 use delta_commit::conflict::ConflictKind;
 use delta_commit::log::BEFORE_FIRST;
 use delta_commit::schema::{check_partitioning, check_schema};
-use delta_commit::store::LocalLogStore;
 use delta_commit::{CommitError, Committer, MemberId, Operation, Patience, Start, Transaction, Version};
 use serde_json::Value;
 use uuid::Uuid;
 
 use crate::checkpoint::now;
 use crate::error::{Result, TableError};
+use crate::place::{Folder, Place};
 use crate::schema::TableSchema;
-use crate::table::{Table, resolve};
+use crate::table::Table;
 
 /// What becomes of a table that is there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -173,12 +173,25 @@ impl Table {
         mode: CreateMode,
         patience: &mut Patience<'_>,
     ) -> Result<Self> {
+        Self::create_at(Arc::new(Folder::new(root)?), schema, options, mode, patience)
+    }
+
+    /// The same wherever it is to be.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create).
+    pub fn create_at(
+        place: Arc<dyn Place>,
+        schema: &Schema,
+        options: CreateOptions,
+        mode: CreateMode,
+        patience: &mut Patience<'_>,
+    ) -> Result<Self> {
         let schema = TableSchema::of(schema)?;
         let protocol = protocol(&schema, &options.properties)?;
         let metadata = metadata(&schema, options)?;
-        let root = resolve(root)?;
-        match (Self::open(&root), mode) {
-            (Ok(_), CreateMode::Error) => return Err(TableError::Exists(root)),
+        match (Self::open_at(Arc::clone(&place)), mode) {
+            (Ok(_), CreateMode::Error) => return Err(TableError::Exists(place.root().to_path_buf())),
             (Ok(table), CreateMode::Ignore) => return Ok(table),
             (Ok(table), CreateMode::Overwrite) => {
                 table.replace(protocol, metadata, patience)?;
@@ -187,15 +200,15 @@ impl Table {
             (Err(TableError::NotFound(_)), _) => {}
             (Err(error), _) => return Err(error),
         }
-        make_folder(&root)?;
-        match (begin(&root, protocol, metadata, patience), mode) {
+        place.prepare()?;
+        match (begin(place.as_ref(), protocol, metadata, patience), mode) {
             // Somebody else was quicker.
             (Err(TableError::Exists(_)), CreateMode::Ignore) => {}
             (done, _) => {
                 done?;
             }
         }
-        Self::open(&root)
+        Self::open_at(place)
     }
 
     /// Gives a table another schema and no rows, as one version.
@@ -232,18 +245,9 @@ impl Table {
     }
 }
 
-fn make_folder(root: &Path) -> Result<()> {
-    match std::fs::create_dir(root) {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-            Err(TableError::io(root.display(), &error))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// Writes version 0.
 fn begin(
-    root: &Path,
+    place: &dyn Place,
     protocol: Protocol,
     metadata: Metadata,
     patience: &mut Patience<'_>,
@@ -255,7 +259,7 @@ fn begin(
         changed_in: BEFORE_FIRST,
         in_commit_timestamp: metadata.is_enabled("delta.enableInCommitTimestamps").then(now),
     };
-    let committer = Committer::new(Arc::new(LocalLogStore::new(root)), start);
+    let committer = Committer::new(place.log_store(), start);
     let actions = vec![Action::Protocol(protocol), Action::Metadata(metadata)];
     let mut transaction = Transaction::append(MemberId::random(), BEFORE_FIRST, actions);
     transaction.operation = operation;
@@ -268,7 +272,7 @@ fn begin(
                     ConflictKind::ProtocolChanged | ConflictKind::MetadataChanged
                 ) =>
             {
-                TableError::Exists(root.to_path_buf())
+                TableError::Exists(place.root().to_path_buf())
             }
             other => other.into(),
         })

@@ -1,18 +1,23 @@
 //! The folder of the log: which versions and checkpoints there are, and how a table is read from them.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 
-use delta_commit::Version;
+use bytes::Bytes;
 use delta_commit::actions::parse_commit;
-use delta_commit::log::{BEFORE_FIRST, version_file, version_of_file};
+use delta_commit::log::{BEFORE_FIRST, StoreErrorKind, version_file, version_of_file};
+use delta_commit::{CommitError, Version};
+use parquet_writer::sink::Sink;
 use serde_json::Value;
 
 use crate::checkpoint;
 use crate::error::{Result, TableError};
+use crate::place::Place;
 use crate::snapshot::{Replay, Snapshot};
+
+/// Where the log is, in a table.
+pub(crate) const FOLDER: &str = "_delta_log";
 
 /// Where a hint at the newest checkpoint is.
 pub(crate) const HINT: &str = "_last_checkpoint";
@@ -21,18 +26,14 @@ pub(crate) const HINT: &str = "_last_checkpoint";
 pub(crate) const CHANGED_IN: &str = "spillway.changedIn";
 
 /// `_delta_log`.
-#[derive(Debug, Clone)]
-pub(crate) struct LogDir {
-    pub path: PathBuf,
-}
+#[derive(Clone)]
+pub(crate) struct LogDir(pub Arc<dyn Place>);
 
 /// What a listing shows.
 #[derive(Debug, Default)]
 pub(crate) struct LogListing {
     /// The newest version; [`BEFORE_FIRST`] without any.
     pub tip: Version,
-    /// The oldest version that has a file of its own.
-    pub oldest: Option<Version>,
     /// Parts of checkpoints: part number, number of parts, file name.
     checkpoints: BTreeMap<Version, Vec<(u32, u32, String)>>,
     /// The newest checkpoint of the second form, which is not built.
@@ -56,6 +57,13 @@ impl LogListing {
     }
 }
 
+/// A table as its log has it.
+pub(crate) struct Loaded {
+    pub snapshot: Snapshot,
+    /// The checkpoint that it was read from.
+    pub checkpoint: Option<Version>,
+}
+
 /// The version and the part of a checkpoint's file.
 fn checkpoint_of_file(name: &str) -> Option<(Version, Option<(u32, u32)>)> {
     let (digits, rest) = name.split_once(".checkpoint.")?;
@@ -71,27 +79,22 @@ fn checkpoint_of_file(name: &str) -> Option<(Version, Option<(u32, u32)>)> {
 }
 
 impl LogDir {
-    pub fn list(&self) -> Result<LogListing> {
+    /// What there is; with a version, what there is from it on is enough.
+    pub fn list(&self, from: Option<Version>) -> Result<LogListing> {
         let mut listing = LogListing {
             tip: BEFORE_FIRST,
             ..LogListing::default()
         };
-        let entries = match fs::read_dir(&self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(listing),
-            entries => entries.map_err(|e| TableError::io(self.path.display(), &e))?,
-        };
-        for entry in entries {
-            let entry = entry.map_err(|e| TableError::io(self.path.display(), &e))?;
-            let name = entry.file_name();
-            let Some(name) = name.to_str() else { continue };
-            if let Some(version) = version_of_file(name) {
+        // All that a version has comes after its bare number.
+        let after = from.map(|version| format!("{version:020}"));
+        for name in self.0.list(FOLDER, after.as_deref())? {
+            if let Some(version) = version_of_file(&name) {
                 listing.tip = listing.tip.max(version);
-                listing.oldest = Some(listing.oldest.map_or(version, |oldest| oldest.min(version)));
-            } else if let Some((version, part)) = checkpoint_of_file(name) {
+            } else if let Some((version, part)) = checkpoint_of_file(&name) {
                 match part {
                     Some((part, of)) => {
                         let parts = listing.checkpoints.entry(version).or_default();
-                        parts.push((part, of, name.to_owned()));
+                        parts.push((part, of, name));
                     }
                     None => listing.newest_v2 = listing.newest_v2.max(Some(version)),
                 }
@@ -100,34 +103,62 @@ impl LogDir {
         Ok(listing)
     }
 
+    /// A file of the log, as other parts of this crate and messages name it.
+    fn named(name: &str) -> String {
+        format!("{FOLDER}/{name}")
+    }
+
+    /// A file of the log, for people.
+    pub fn shown(&self, name: &str) -> PathBuf {
+        self.0.root().join(FOLDER).join(name)
+    }
+
     /// A version's bytes; none when it is not there.
-    pub fn read(&self, version: Version) -> Result<Option<Vec<u8>>> {
-        let path = self.path.join(version_file(version));
-        match fs::read(&path) {
-            Ok(bytes) => Ok(Some(bytes)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(TableError::io(path.display(), &error)),
-        }
+    pub fn read(&self, version: Version) -> Result<Option<Bytes>> {
+        self.file(&version_file(version))
+    }
+
+    /// A file's bytes; none when it is not there.
+    pub fn file(&self, name: &str) -> Result<Option<Bytes>> {
+        self.0.read(&Self::named(name))
+    }
+
+    /// A file that appears whole, in the place of the one that is there.
+    pub fn replace(&self, name: &str) -> Result<Box<dyn Sink>> {
+        self.0.replace(&Self::named(name))
     }
 
     /// Whether a version is there, as its own file.
-    pub fn has(&self, version: Version) -> bool {
-        self.path.join(version_file(version)).exists()
+    pub fn has(&self, version: Version) -> Result<bool> {
+        self.0.has(&Self::named(&version_file(version)))
+    }
+
+    /// What there is to put a version together from: without old versions, where a hint says that they are not needed.
+    fn list_for(&self, target: Version, hint: Option<&Value>) -> Result<LogListing> {
+        if let Some(hinted) = hint.and_then(version_of_hint).filter(|hinted| *hinted <= target) {
+            let listing = self.list(Some(hinted))?;
+            if listing.checkpoint(target).is_some() {
+                return Ok(listing);
+            }
+        }
+        self.list(None)
     }
 
     /// The table at `at`, or at its newest version.
-    pub fn load(&self, root: &Path, at: Option<Version>) -> Result<Snapshot> {
-        let listing = self.list()?;
+    pub fn load(&self, at: Option<Version>) -> Result<Loaded> {
         let target = at.unwrap_or(Version::MAX);
+        let hint = self.hint()?;
+        let listing = self.list_for(target, hint.as_ref())?;
         let mut replay = Replay::new();
-        if let Some((version, names)) = listing.checkpoint(target) {
-            let changed_in = self.changed_in(version);
+        let checkpoint = listing.checkpoint(target);
+        if let Some((version, names)) = &checkpoint {
+            let changed_in = changed_in(*version, hint.as_ref());
             for name in names {
-                let actions = checkpoint::read(&self.path.join(name))?;
-                replay.checkpoint(version, changed_in, actions);
+                let actions = checkpoint::read(self, name)?;
+                replay.checkpoint(*version, changed_in, actions);
             }
         } else if listing.tip == BEFORE_FIRST && listing.newest_v2.is_none() {
-            return Err(TableError::NotFound(root.to_path_buf()));
+            return Err(TableError::NotFound(self.0.root().to_path_buf()));
         }
         while replay.version() < target {
             let next = replay.version() + 1;
@@ -144,14 +175,17 @@ impl LogDir {
                 "the table has no version {at}: its newest is {}",
                 replay.version()
             ))),
-            _ => replay.finish(),
+            _ => Ok(Loaded {
+                snapshot: replay.finish()?,
+                checkpoint: checkpoint.map(|(version, _)| version),
+            }),
         }
     }
 
     /// The actions of a version.
     pub fn parse(&self, version: Version, body: &[u8]) -> Result<Vec<delta_commit::actions::Action>> {
         parse_commit(body).map_err(|error| {
-            let path = self.path.join(version_file(version));
+            let path = self.shown(&version_file(version));
             TableError::Malformed(format!("{}: {error}", path.display()))
         })
     }
@@ -171,28 +205,32 @@ impl LogDir {
         }
         TableError::Malformed(format!(
             "{}: it is missing, and version {} is there: the log has a gap",
-            self.path.join(version_file(missing)).display(),
+            self.shown(&version_file(missing)).display(),
             listing.tip
         ))
     }
 
-    /// What our own hint says of a checkpoint. Without it, processes that begin at one checkpoint agree on its version.
-    fn changed_in(&self, checkpoint: Version) -> Version {
-        let Some(hint) = self.hint() else {
-            return checkpoint;
-        };
-        let of_it = hint.get("version").and_then(Value::as_i64) == Some(checkpoint);
-        hint.get("tags")
-            .and_then(|tags| tags.get(CHANGED_IN))
-            .and_then(Value::as_str)
-            .filter(|_| of_it)
-            .and_then(|text| text.parse().ok())
-            .unwrap_or(checkpoint)
+    /// `_last_checkpoint`; it is a hint, so what cannot be read counts as absent, unless the store does not answer.
+    fn hint(&self) -> Result<Option<Value>> {
+        match self.file(HINT) {
+            Err(TableError::Commit(CommitError::Store(error))) if error.kind == StoreErrorKind::Transient => {
+                Err(error.into())
+            }
+            text => Ok(text
+                .ok()
+                .flatten()
+                .and_then(|text| serde_json::from_slice(&text).ok())),
+        }
     }
+}
 
-    /// `_last_checkpoint`; it is a hint, so what cannot be read counts as absent.
-    pub fn hint(&self) -> Option<Value> {
-        let text = fs::read(self.path.join(HINT)).ok()?;
-        serde_json::from_slice(&text).ok()
-    }
+fn version_of_hint(hint: &Value) -> Option<Version> {
+    hint.get("version").and_then(Value::as_i64)
+}
+
+/// What our own hint says of a checkpoint. Without it, processes that begin at one checkpoint agree on its version.
+fn changed_in(checkpoint: Version, hint: Option<&Value>) -> Version {
+    hint.filter(|hint| version_of_hint(hint) == Some(checkpoint))
+        .and_then(|hint| hint.get("tags")?.get(CHANGED_IN)?.as_str()?.parse().ok())
+        .unwrap_or(checkpoint)
 }

@@ -317,7 +317,7 @@ impl Table {
     fn check_there(&self, version: Version, files: &[&Arc<Add>]) -> Result<()> {
         for add in files {
             let relative = path::decode_inside(&add.path)?;
-            if !self.root().join(&relative).exists() {
+            if !self.place.has(&relative)? {
                 return Err(TableError::NoSuchVersion(format!(
                     "version {version} cannot be restored: its data file {relative:?} is gone"
                 )));

@@ -1,13 +1,21 @@
-//! Data files under their final names: nobody sees them before the log names them.
+//! Where a table is: a folder of this machine, or what somebody else makes of [`Place`].
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use bytes::Bytes;
+use delta_commit::LogStore;
+use delta_commit::store::LocalLogStore;
 use parquet_dataset::Places;
 use parquet_writer::WriteError;
-use parquet_writer::sink::Sink;
+use parquet_writer::sink::{self, Sink};
 use uuid::Uuid;
+
+use crate::error::{Result, TableError};
 
 /// Bytes gathered before a file is opened, and for each call after that: a small append opens its file once, when all
 /// of it is there.
@@ -16,15 +24,168 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// Bytes that a name in a folder may have on the file systems in use.
 const MOST_NAME: usize = 255;
 
-/// The folder of a table, where data files go.
+/// Where a table is. Names are relative to the table, with `/` between their parts.
+pub trait Place: Send + Sync {
+    /// The table's path or URL, for people.
+    fn root(&self) -> &Path;
+
+    /// What tells the table from all others, and from itself in the hands of somebody with other rights.
+    fn key(&self) -> OsString;
+
+    /// What the committer works on.
+    fn log_store(&self) -> Arc<dyn LogStore>;
+
+    /// Makes what must be there before the first file of a table is written.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    fn prepare(&self) -> Result<()>;
+
+    /// What is another one once a table was put into the place of this one; none where nothing tells.
+    fn incarnation(&self) -> Option<(u64, u64)>;
+
+    /// The names in a folder that come after `after`; others may be among them. None when there is no such folder.
+    ///
+    /// # Errors
+    /// When it cannot be listed.
+    fn list(&self, folder: &str, after: Option<&str>) -> Result<Vec<String>>;
+
+    /// A whole file; none when it is not there.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    fn read(&self, name: &str) -> Result<Option<Bytes>>;
+
+    /// Whether a file is there.
+    ///
+    /// # Errors
+    /// When that cannot be told.
+    fn has(&self, name: &str) -> Result<bool>;
+
+    /// A file that appears whole, in the place of one that is there, and survives a crash.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    fn replace(&self, name: &str) -> Result<Box<dyn Sink>>;
+
+    /// A new data file, under its final name: nobody looks at it before the log names it.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    fn create(&self, name: &Path) -> Result<Box<dyn Sink>, WriteError>;
+
+    /// Whether data files can lie in such a folder.
+    fn takes(&self, folder: &Path) -> bool;
+
+    /// Whether a data file that is complete survives a crash, so that the committer need not see to it.
+    fn keeps(&self) -> bool;
+
+    /// Removes a data file, as far as that can be done.
+    fn remove(&self, name: &str);
+}
+
+/// A folder of this machine.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    /// The folder itself, so that all its names mean one table.
+    pub fn new(root: &Path) -> Result<Self> {
+        match fs::canonicalize(root) {
+            Ok(path) => Ok(Self(path)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => std::path::absolute(root)
+                .map(Self)
+                .map_err(|e| TableError::io(root.display(), &e)),
+            Err(error) => Err(TableError::io(root.display(), &error)),
+        }
+    }
+}
+
+impl Place for Folder {
+    fn root(&self) -> &Path {
+        &self.0
+    }
+
+    fn key(&self) -> OsString {
+        self.0.clone().into_os_string()
+    }
+
+    fn log_store(&self) -> Arc<dyn LogStore> {
+        Arc::new(LocalLogStore::new(&self.0))
+    }
+
+    fn prepare(&self) -> Result<()> {
+        match fs::create_dir(&self.0) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                Err(TableError::io(self.0.display(), &error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn incarnation(&self) -> Option<(u64, u64)> {
+        let found = fs::metadata(self.0.join("_delta_log")).ok()?;
+        Some((found.dev(), found.ino()))
+    }
+
+    fn list(&self, folder: &str, _after: Option<&str>) -> Result<Vec<String>> {
+        let path = self.0.join(folder);
+        let failed = |error| TableError::io(path.display(), &error);
+        let entries = match fs::read_dir(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(failed)?,
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            names.extend(entry.map_err(failed)?.file_name().into_string());
+        }
+        Ok(names)
+    }
+
+    fn read(&self, name: &str) -> Result<Option<Bytes>> {
+        let path = self.0.join(name);
+        match fs::read(&path) {
+            Ok(bytes) => Ok(Some(bytes.into())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(TableError::io(path.display(), &error)),
+        }
+    }
+
+    fn has(&self, name: &str) -> Result<bool> {
+        let path = self.0.join(name);
+        path.try_exists().map_err(|e| TableError::io(path.display(), &e))
+    }
+
+    fn replace(&self, name: &str) -> Result<Box<dyn Sink>> {
+        Ok(sink::create(&self.0.join(name), true)?)
+    }
+
+    fn create(&self, name: &Path) -> Result<Box<dyn Sink>, WriteError> {
+        Ok(Box::new(DataFile::new(self.0.join(name))))
+    }
+
+    fn takes(&self, folder: &Path) -> bool {
+        folder.iter().all(|part| part.len() <= MOST_NAME)
+    }
+
+    fn keeps(&self) -> bool {
+        false
+    }
+
+    fn remove(&self, name: &str) {
+        // What cannot be removed is a stray file, which no reader sees.
+        let _ = fs::remove_file(self.0.join(name));
+    }
+}
+
+/// The data files of one writer, each with a name of its own.
 pub(crate) struct DataFiles {
-    root: PathBuf,
+    place: Arc<dyn Place>,
     files: usize,
 }
 
 impl DataFiles {
-    pub fn new(root: PathBuf) -> Self {
-        Self { root, files: 0 }
+    pub fn new(place: Arc<dyn Place>) -> Self {
+        Self { place, files: 0 }
     }
 }
 
@@ -33,14 +194,13 @@ impl Places for DataFiles {
         let name = format!("part-{:05}-{}.c000.parquet", self.files, Uuid::new_v4());
         self.files += 1;
         // The log says what a file's partition values are; its folder is for people, and must only be possible.
-        let possible = folder.iter().all(|part| part.len() <= MOST_NAME);
-        let relative = if possible {
+        let relative = if self.place.takes(folder) {
             folder.join(name)
         } else {
             PathBuf::from(name)
         };
-        let file = DataFile::new(self.root.join(&relative));
-        Ok((relative, Box::new(file)))
+        let file = self.place.create(&relative)?;
+        Ok((relative, file))
     }
 }
 

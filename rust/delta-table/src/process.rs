@@ -4,12 +4,20 @@ use std::sync::OnceLock;
 
 /// One value for each process that uses it: a forked child makes its own, and never looks at its parent's, a lock of
 /// which may have been held by a thread that the child does not have.
-pub(crate) struct PerProcess<T> {
+pub struct PerProcess<T> {
     here: OnceLock<(u32, T)>,
     next: OnceLock<Box<Self>>,
 }
 
+impl<T> Default for PerProcess<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<T> PerProcess<T> {
+    /// No value yet.
+    #[must_use]
     pub const fn new() -> Self {
         Self {
             here: OnceLock::new(),

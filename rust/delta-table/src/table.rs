@@ -1,42 +1,45 @@
 //! A table that is open.
 
 use std::collections::HashMap;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
 
 use delta_commit::log::BEFORE_FIRST;
-use delta_commit::store::LocalLogStore;
 use delta_commit::{CommitError, Committer, Outcome, Patience, Start, Token, Transaction, Version};
 use serde_json::Value;
 
 use crate::checkpoint;
 use crate::error::{Result, TableError};
-use crate::log_dir::LogDir;
+use crate::log_dir::{Loaded, LogDir};
+use crate::place::{Folder, Place};
 use crate::process::PerProcess;
 use crate::snapshot::Snapshot;
 
 /// Versions between two checkpoints, unless the table says otherwise.
 const CHECKPOINT_INTERVAL: i64 = 10;
 
-/// The open tables of this process, by path: threads that write to one table must meet at one committer.
-static OPEN: PerProcess<Mutex<HashMap<PathBuf, Weak<Shared>>>> = PerProcess::new();
+/// The open tables of this process, by what tells them apart: threads that write to one table must meet at one committer.
+static OPEN: PerProcess<Mutex<HashMap<OsString, Weak<Shared>>>> = PerProcess::new();
 
 /// A table that is open. Any thread may use it, and so may forked children.
 pub struct Table {
-    root: PathBuf,
+    pub(crate) place: Arc<dyn Place>,
     shared: PerProcess<Mutex<Arc<Shared>>>,
 }
 
 /// What all handles of a process on one table share.
 pub(crate) struct Shared {
-    pub(crate) root: PathBuf,
+    pub(crate) place: Arc<dyn Place>,
     pub(crate) log: LogDir,
     committer: Committer,
     snapshot: Mutex<Arc<Snapshot>>,
-    /// The log folder's device and inode: another one is another table.
-    folder: (u64, u64),
+    /// When the newest reading of the log began. One thread reads for all that wait.
+    read: Mutex<Option<Instant>>,
+    /// Another one is another table.
+    incarnation: Option<(u64, u64)>,
     /// The newest version of which a checkpoint is made, or being made.
     checkpointed: AtomicI64,
     /// Whether the log was cleaned up under it, so that it must be opened anew.
@@ -47,53 +50,38 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The folder itself, so that all names of it mean one table.
-pub(crate) fn resolve(root: &Path) -> Result<PathBuf> {
-    match std::fs::canonicalize(root) {
-        Ok(path) => Ok(path),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            std::path::absolute(root).map_err(|e| TableError::io(root.display(), &e))
-        }
-        Err(error) => Err(TableError::io(root.display(), &error)),
-    }
-}
-
-fn folder_of(log: &LogDir) -> Option<(u64, u64)> {
-    let found = std::fs::metadata(&log.path).ok()?;
-    Some((found.dev(), found.ino()))
-}
-
 impl Shared {
-    /// The table in a folder, opened once for the whole process.
-    fn open(root: &Path) -> Result<Arc<Self>> {
+    /// The table in a place, opened once for the whole process.
+    fn open(place: &Arc<dyn Place>) -> Result<Arc<Self>> {
         let open = OPEN.get_or_init(Mutex::default);
-        let known = lock(open).get(root).and_then(Weak::upgrade);
+        let key = place.key();
+        let known = lock(open).get(&key).and_then(Weak::upgrade);
         if let Some(known) = known
             && !known.outdated.load(Ordering::Acquire)
-            && folder_of(&known.log) == Some(known.folder)
+            && known.place.incarnation() == known.incarnation
         {
             known.refresh()?;
             return Ok(known);
         }
-        let loaded = Arc::new(Self::load(root)?);
+        let loaded = Arc::new(Self::load(place)?);
         let mut open = lock(open);
         open.retain(|_, shared| shared.strong_count() > 0);
         // Somebody may have been quicker: then theirs is the one where threads meet.
-        if let Some(other) = open.get(root).and_then(Weak::upgrade)
+        if let Some(other) = open.get(&key).and_then(Weak::upgrade)
             && !other.outdated.load(Ordering::Acquire)
-            && other.folder == loaded.folder
+            && other.incarnation == loaded.incarnation
         {
             return Ok(other);
         }
-        open.insert(root.to_path_buf(), Arc::downgrade(&loaded));
+        open.insert(key, Arc::downgrade(&loaded));
         Ok(loaded)
     }
 
-    fn load(root: &Path) -> Result<Self> {
-        let log = LogDir {
-            path: root.join("_delta_log"),
-        };
-        let snapshot = log.load(root, None)?;
+    fn load(place: &Arc<dyn Place>) -> Result<Self> {
+        // Before the log is read: what replaces it meanwhile is another one.
+        let incarnation = place.incarnation();
+        let log = LogDir(Arc::clone(place));
+        let Loaded { snapshot, checkpoint } = log.load(None)?;
         let start = Start {
             version: snapshot.version,
             table_id: snapshot.metadata.id.clone(),
@@ -104,17 +92,14 @@ impl Shared {
                 None
             },
         };
-        let checkpointed = log
-            .list()?
-            .checkpoint(Version::MAX)
-            .map_or(0, |(version, _)| version);
         Ok(Self {
-            root: root.to_path_buf(),
-            committer: Committer::new(Arc::new(LocalLogStore::new(root)), start),
-            folder: folder_of(&log).ok_or_else(|| TableError::NotFound(root.to_path_buf()))?,
+            place: Arc::clone(place),
+            committer: Committer::new(place.log_store(), start),
+            incarnation,
             log,
             snapshot: Mutex::new(Arc::new(snapshot)),
-            checkpointed: AtomicI64::new(checkpointed),
+            read: Mutex::new(None),
+            checkpointed: AtomicI64::new(checkpoint.unwrap_or(0)),
             outdated: AtomicBool::new(false),
         })
     }
@@ -126,21 +111,33 @@ impl Shared {
 
     /// The table at its newest version.
     pub fn refresh(&self) -> Result<Arc<Snapshot>> {
-        let mut snapshot = lock(&self.snapshot);
-        loop {
-            let next = snapshot.version + 1;
-            let Some(body) = self.log.read(next)? else {
-                break;
-            };
-            let actions = self.log.parse(next, &body)?;
-            Arc::make_mut(&mut snapshot).advance(next, actions)?;
+        let asked = Instant::now();
+        let mut read = lock(&self.read);
+        // Whoever was before in the queue began to read after this was asked.
+        if read.is_some_and(|began| began > asked) {
+            return Ok(self.snapshot());
+        }
+        let began = Instant::now();
+        self.read_on()?;
+        *read = Some(began);
+        Ok(self.snapshot())
+    }
+
+    /// Reads the versions that came since, and leaves the snapshot to others meanwhile.
+    fn read_on(&self) -> Result<()> {
+        let mut newest = self.snapshot().version;
+        while let Some(body) = self.log.read(newest + 1)? {
+            let actions = self.log.parse(newest + 1, &body)?;
+            Arc::make_mut(&mut lock(&self.snapshot)).advance(newest + 1, actions)?;
+            newest += 1;
         }
         // The newest version may have been cleaned up, or the table be gone.
-        if !self.log.has(snapshot.version) {
+        if !self.log.has(newest)? {
             self.outdated.store(true, Ordering::Release);
-            *snapshot = Arc::new(self.log.load(&self.root, None)?);
+            let loaded = self.log.load(None)?;
+            *lock(&self.snapshot) = Arc::new(loaded.snapshot);
         }
-        Ok(Arc::clone(&snapshot))
+        Ok(())
     }
 
     /// A snapshot whose protocol and metadata are the newest known, and the newest version that they hold for.
@@ -177,28 +174,35 @@ impl Table {
     /// [`TableError::NotFound`] when there is none; [`TableError::Malformed`] when its log has a gap or is damaged;
     /// [`CommitError::Unsupported`] when it asks its readers for what is not built.
     pub fn open(root: &Path) -> Result<Self> {
-        let root = resolve(root)?;
-        let shared = Shared::open(&root)?;
-        let own = PerProcess::new();
-        own.get_or_init(|| Mutex::new(Arc::clone(&shared)));
-        Ok(Self { root, shared: own })
+        Self::open_at(Arc::new(Folder::new(root)?))
     }
 
-    /// The table's folder.
+    /// Opens the table wherever it is.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_at(place: Arc<dyn Place>) -> Result<Self> {
+        let shared = Shared::open(&place)?;
+        let own = PerProcess::new();
+        own.get_or_init(|| Mutex::new(Arc::clone(&shared)));
+        Ok(Self { place, shared: own })
+    }
+
+    /// The table's folder, or its URL.
     #[must_use]
     pub fn root(&self) -> &Path {
-        &self.root
+        self.place.root()
     }
 
     pub(crate) fn shared(&self) -> Result<Arc<Shared>> {
         if let Some(own) = self.shared.get() {
             let mut own = lock(own);
             if own.outdated.load(Ordering::Acquire) {
-                *own = Shared::open(&self.root)?;
+                *own = Shared::open(&self.place)?;
             }
             return Ok(Arc::clone(&own));
         }
-        let shared = Shared::open(&self.root)?;
+        let shared = Shared::open(&self.place)?;
         let own = self.shared.get_or_init(|| Mutex::new(Arc::clone(&shared)));
         Ok(Arc::clone(&lock(own)))
     }
@@ -221,7 +225,7 @@ impl Table {
                 "{version} is no version: the first is 0"
             )));
         }
-        self.shared()?.log.load(&self.root, Some(version))
+        Ok(self.shared()?.log.load(Some(version))?.snapshot)
     }
 
     /// Settles the doubt that a token stands for.
