@@ -104,7 +104,7 @@ class DeltaFileDict(TypedDict):
 @final
 class DeltaTable:
     @staticmethod
-    def open(root: str) -> DeltaTable: ...
+    def open(root: str, storage_options: dict[str, str] | None) -> DeltaTable: ...
     @staticmethod
     def create(
         root: str,
@@ -115,6 +115,7 @@ class DeltaTable:
         description: str | None,
         mode: str,
         timeout: float | None,
+        storage_options: dict[str, str] | None,
     ) -> DeltaTable: ...
     @property
     def root(self) -> str: ...

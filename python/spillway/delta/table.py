@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlparse
 
 from spillway import _native
 from spillway.delta.append import Append, checkpoint_when_due
+from spillway.destinations import OBJECT_STORES
 from spillway.errors import OptionError, TableExistsError, TableNotFoundError
 from spillway.writer import WriterOptions
 
@@ -140,21 +141,22 @@ class Table:
 
     Everything that is asked of it is answered for its newest version. Threads may share it, and threads that
     open the same table share what is below: their commits are combined. A forked child may go on using it,
-    and pickled, it opens the table where it arrives.
+    and pickled, it opens the table where it arrives; the pickle holds its ``storage_options``.
     """
 
-    def __init__(self, native: _native.DeltaTable) -> None:
+    def __init__(self, native: _native.DeltaTable, storage_options: Mapping[str, str] | None = None) -> None:
         self._native = native
+        self._storage_options = storage_options
 
     def __repr__(self) -> str:
         return f"Table({self.path!r})"
 
-    def __reduce__(self) -> tuple[Any, tuple[str]]:
-        return open, (self.path,)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _opened, (self.path, self._storage_options)
 
     @property
     def path(self) -> str:
-        """The table's folder."""
+        """The table's folder, or its URL."""
         return os.fsdecode(self._native.root)
 
     @property
@@ -406,11 +408,14 @@ def create(  # noqa: PLR0913 - what a table is
     description: str | None = None,
     mode: Literal["error", "ignore", "overwrite"] = "error",
     timeout: float | None = _TIMEOUT,
+    storage_options: Mapping[str, str] | None = None,
 ) -> Table:
     """Make a Delta table.
 
     Args:
-        uri: The folder of the table: a path or a ``file://`` URL. It is made where only it is missing.
+        uri: The folder of the table: a path or a ``file://`` URL, and it is made where only it is missing; or
+            in an object store ``s3://bucket/table``, ``gs://``, ``az://`` or ``abfss://``, where the bucket
+            must be there and the store must take conditional PUT requests, as S3 and MinIO do.
         schema: The schema of the rows, partition columns included, from any object with
             ``__arrow_c_schema__``. Unsigned integers become the next larger signed ones, timestamps get
             microseconds; what a Delta table cannot hold is refused by name.
@@ -421,6 +426,9 @@ def create(  # noqa: PLR0913 - what a table is
         mode: What becomes of a table that is there: ``"error"`` refuses, ``"ignore"`` opens it as it is,
             ``"overwrite"`` gives it this schema, these properties and no rows, as one more version.
         timeout: Seconds that it may take; None waits for ever.
+        storage_options: Settings and credentials of the object store, by the names that delta-rs has for
+            them, such as ``AWS_REGION`` or ``AWS_ENDPOINT_URL``; what they leave out comes from the
+            environment.
 
     Raises:
         TableExistsError: There is a table, and ``mode="error"``.
@@ -435,24 +443,33 @@ def create(  # noqa: PLR0913 - what a table is
         (0, ['day', 'message'])
     """
     columns = [partition_by] if isinstance(partition_by, str) else list(partition_by)
+    place, options = _place(uri, storage_options)
     native = _native.DeltaTable.create(
-        _local(uri), schema, columns, dict(properties or {}), name, description, mode, timeout
+        place, schema, columns, dict(properties or {}), name, description, mode, timeout, options
     )
-    return Table(native)
+    return Table(native, options)
 
 
-def open(uri: str | os.PathLike[str]) -> Table:  # noqa: A001 - the word for it
+def open(  # noqa: A001 - the word for it
+    uri: str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None
+) -> Table:
     """Open a Delta table.
 
     Args:
-        uri: The folder of the table: a path or a ``file://`` URL.
+        uri: The folder of the table: a path, a ``file://`` URL, or one of an object store as for `create`.
+        storage_options: As `create`.
 
     Raises:
         TableNotFoundError: There is no table.
         CorruptLogError: Its log is damaged or has a gap.
         UnsupportedTableError: It asks its readers for a feature that is not built.
     """
-    return Table(_native.DeltaTable.open(_local(uri)))
+    place, options = _place(uri, storage_options)
+    return Table(_native.DeltaTable.open(place, options), options)
+
+
+def _opened(uri: str, storage_options: Mapping[str, str] | None) -> Table:
+    return open(uri, storage_options=storage_options)
 
 
 def write(  # noqa: PLR0913 - all in one call
@@ -466,12 +483,13 @@ def write(  # noqa: PLR0913 - all in one call
     properties: Mapping[str, str] | None = None,
     timeout: float | None = _TIMEOUT,
     user_metadata: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
     **options: Unpack[WriterKeywords],
 ) -> int:
     """Write rows to a Delta table in one call; a table that is not there is made.
 
     Args:
-        uri: The folder of the table: a path or a ``file://`` URL.
+        uri: The folder of the table: a path or a URL, as for `create`.
         data: Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``.
         mode: ``"append"`` adds the rows; ``"overwrite"`` puts them in the place of all rows, or of those that
             `predicate` chooses; ``"error"`` and ``"ignore"`` are for a table that is not there yet.
@@ -481,6 +499,7 @@ def write(  # noqa: PLR0913 - all in one call
         properties: As `create`, for a table that is made.
         timeout: Seconds that it may take; None waits for ever.
         user_metadata: A note for the history.
+        storage_options: As `create`.
         **options: The fields of `WriterOptions`, for the files.
 
     Returns:
@@ -503,10 +522,16 @@ def write(  # noqa: PLR0913 - all in one call
         raise OptionError('predicate says which rows are overwritten: it goes with mode="overwrite"')
     rows = _native.RowSource(data)
     try:
-        table = open(uri)
+        table = open(uri, storage_options=storage_options)
     except TableNotFoundError:
         table = create(
-            uri, rows, partition_by=partition_by, properties=properties, mode="ignore", timeout=timeout
+            uri,
+            rows,
+            partition_by=partition_by,
+            properties=properties,
+            mode="ignore",
+            timeout=timeout,
+            storage_options=storage_options,
         )
     else:
         if mode == "ignore":
@@ -525,16 +550,26 @@ def write(  # noqa: PLR0913 - all in one call
     return append.version or 0
 
 
-def _local(uri: str | os.PathLike[str]) -> str:
+def _place(
+    uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None
+) -> tuple[str, dict[str, str] | None]:
+    """Where a table is: a path, or the URL of an object store with its options."""
     text = os.fsdecode(os.fspath(uri))
-    if text.startswith("file://"):
-        return unquote(urlparse(text).path)
-    if "://" in text:
+    scheme, separator, _ = text.partition("://")
+    if separator and scheme.lower() in OBJECT_STORES:
+        return text, dict(storage_options or {})
+    if storage_options is not None:
+        message = f"storage_options go with the URL of an object store, and {text!r} is none: leave them out"
+        raise OptionError(message)
+    if scheme == "file" and separator:
+        return unquote(urlparse(text).path), None
+    if separator:
         message = (
-            f"{text.partition('?')[0]!r} is not a local table: tables in object stores are not built yet"
+            f"{text.partition('?')[0]!r} is not accepted: choose a path, or s3://, gs://, az://, abfss:// "
+            "or file://"
         )
         raise OptionError(message)
-    return text
+    return text, None
 
 
 def _progress(app_id: str | None, app_version: int | None) -> tuple[str, int] | None:

@@ -1,5 +1,6 @@
 //! One writer, many threads: each waits for its turn.
 
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -107,6 +108,11 @@ pub(crate) fn detached<T: Send>(
 pub(crate) fn thread_mark() -> usize {
     thread_local!(static MARK: u8 = const { 0 });
     MARK.with(|mark| std::ptr::from_ref(mark) as usize)
+}
+
+/// Ends the wait for a store with what a signal handler raised.
+pub(crate) fn attend() -> io::Result<()> {
+    Python::attach(|py| py.check_signals().map_err(io::Error::other))
 }
 
 pub(crate) fn check_signals() -> Result<(), Failure> {

@@ -1,7 +1,6 @@
 //! The class `Writer`, which `spillway.ParquetWriter` wraps.
 
 use std::collections::HashMap;
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -21,7 +20,7 @@ use crate::destination::Destination;
 use crate::errors::Failure;
 use crate::file_object::FileObject;
 use crate::rows::{self, RowState};
-use crate::turn::{Turns, check_signals, detached, interruptible};
+use crate::turn::{Turns, attend, check_signals, detached, interruptible};
 
 /// The attributes of a `spillway.WriterOptions`.
 #[derive(FromPyObject)]
@@ -226,11 +225,6 @@ impl Place {
             Self::Destination(destination) => Box::new(destination),
         })
     }
-}
-
-/// Ends the wait for a store with what a signal handler raised.
-fn attend() -> io::Result<()> {
-    Python::attach(|py| py.check_signals().map_err(io::Error::other))
 }
 
 /// A file being written; any thread may use it, one at a time gets its turn.

@@ -1,15 +1,17 @@
 //! Delta tables: the classes `DeltaTable` and `DeltaAppend`, which `spillway.delta` wraps.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::ffi::FFI_ArrowSchema;
 use arrow_schema::{Schema, SchemaRef};
 use delta_commit::actions::{Add, PartitionValues};
 use delta_commit::{Operation, Outcome, Token};
+use delta_object_store::Objects;
 use delta_table::{
-    Append, AppendOptions, Condition, CreateMode, CreateOptions, Read, Scalar, Snapshot, Table, TableError,
+    Append, AppendOptions, Condition, CreateMode, CreateOptions, Place, Read, Scalar, Snapshot, Table,
+    TableError,
 };
 use parquet_writer::WriteError;
 use pyo3::Borrowed;
@@ -19,7 +21,7 @@ use pyo3::types::{PyCapsule, PyDict, PyList, PyString};
 
 use crate::arrow::{Batches, Source, schema_from};
 use crate::errors::Failure;
-use crate::turn::{Takes, Turns, detached};
+use crate::turn::{Takes, Turns, attend, detached};
 use crate::writer::Options;
 
 mod attention;
@@ -123,6 +125,17 @@ fn schema_capsule<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, 
     PyCapsule::new_with_value(py, schema, c"arrow_schema")
 }
 
+type StorageOptions = BTreeMap<String, String>;
+
+/// The place that a URL names.
+fn objects(url: &Path, options: StorageOptions) -> Result<Arc<dyn Place>, TableError> {
+    let url = url
+        .to_str()
+        .ok_or_else(|| TableError::Option(format!("{} is not accepted: it is not UTF-8", url.display())))?;
+    let options: Vec<_> = options.into_iter().collect();
+    Ok(Arc::new(Objects::new(url, &options, || Box::new(attend))?))
+}
+
 /// A table that is open.
 #[pyclass(module = "spillway._native", frozen)]
 pub(crate) struct DeltaTable {
@@ -131,17 +144,19 @@ pub(crate) struct DeltaTable {
 
 #[pymethods]
 impl DeltaTable {
-    /// Opens the table in a folder.
+    /// Opens the table in a folder, or with storage options, at a URL.
     #[staticmethod]
-    fn open(py: Python<'_>, root: PathBuf) -> PyResult<Self> {
+    fn open(py: Python<'_>, root: PathBuf, storage_options: Option<StorageOptions>) -> PyResult<Self> {
         detached(py, move || {
-            Ok(Self {
-                table: Table::open(&root)?,
-            })
+            let table = match storage_options {
+                None => Table::open(&root)?,
+                Some(options) => Table::open_at(objects(&root, options)?)?,
+            };
+            Ok(Self { table })
         })
     }
 
-    /// Makes a table in a folder.
+    /// Makes a table in a folder, or with storage options, at a URL.
     #[staticmethod]
     #[expect(clippy::too_many_arguments, reason = "Python names them")]
     fn create(
@@ -154,6 +169,7 @@ impl DeltaTable {
         description: Option<String>,
         mode: &str,
         timeout: Option<f64>,
+        storage_options: Option<StorageOptions>,
     ) -> PyResult<Self> {
         let schema = schema_from(schema)?;
         let options = CreateOptions {
@@ -166,14 +182,18 @@ impl DeltaTable {
         let caller = Caller::of(py, timeout)?;
         detached(py, move || {
             caller.wait(|patience, _| {
-                Ok(Self {
-                    table: Table::create(&root, &schema, options, mode, patience)?,
-                })
+                let table = match storage_options {
+                    None => Table::create(&root, &schema, options, mode, patience)?,
+                    Some(storage) => {
+                        Table::create_at(objects(&root, storage)?, &schema, options, mode, patience)?
+                    }
+                };
+                Ok(Self { table })
             })
         })
     }
 
-    /// The table's folder.
+    /// The table's folder, or its URL.
     #[getter]
     fn root(&self) -> PathBuf {
         self.table.root().to_path_buf()

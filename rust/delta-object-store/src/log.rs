@@ -1,0 +1,162 @@
+//! What the committer asks of a store.
+
+use std::sync::Arc;
+
+use delta_commit::log::{
+    BEFORE_FIRST, IntentEntry, Listing, LogStore, PutOutcome, StoreError, StoreErrorKind, Version,
+    version_file, version_of_file,
+};
+use delta_commit::path;
+use object_sink::{Created, Failure, FailureKind};
+
+use crate::objects::{Clients, LOG};
+
+const INTENTS: &str = "_spillway/intents";
+
+/// The operating system's numbers for what a store can say: they choose the exception in Python.
+const ENOENT: i32 = 2;
+const EIO: i32 = 5;
+const EACCES: i32 = 13;
+
+/// The log of a table under a prefix of a bucket.
+pub(crate) struct ObjectLog(pub Arc<Clients>);
+
+/// A store's failure in the committer's words.
+pub(crate) fn error(failure: Failure) -> StoreError {
+    let (kind, errno) = match failure.kind {
+        FailureKind::Missing => (StoreErrorKind::NotFound, ENOENT),
+        FailureKind::Denied => (StoreErrorKind::Permanent, EACCES),
+        FailureKind::Refused => (StoreErrorKind::Permanent, EIO),
+        FailureKind::Lost => (StoreErrorKind::Transient, EIO),
+    };
+    StoreError {
+        message: failure.message,
+        kind,
+        errno: Some(errno),
+    }
+}
+
+/// Without a bucket, nothing was written and nothing will be.
+fn certain(failure: Failure) -> StoreError {
+    let error = error(failure);
+    match error.kind {
+        StoreErrorKind::NotFound => StoreError {
+            kind: StoreErrorKind::Permanent,
+            ..error
+        },
+        _ => error,
+    }
+}
+
+fn version_name(version: Version) -> String {
+    format!("{LOG}/{}", version_file(version))
+}
+
+fn intent_name(name: &str) -> String {
+    format!("{INTENTS}/{name}")
+}
+
+impl ObjectLog {
+    fn read(&self, name: String) -> Result<Option<Vec<u8>>, StoreError> {
+        let mut bodies = self.0.folder()?.read(&[name]).map_err(error)?;
+        Ok(bodies.pop().flatten())
+    }
+}
+
+impl LogStore for ObjectLog {
+    fn find_tip(&self) -> Result<Version, StoreError> {
+        let found = self.0.folder()?.list(LOG, None).map_err(error)?;
+        let versions = found.iter().filter_map(|found| version_of_file(&found.name));
+        Ok(versions.max().unwrap_or(BEFORE_FIRST))
+    }
+
+    fn read_version(&self, version: Version) -> Result<Option<Vec<u8>>, StoreError> {
+        self.read(version_name(version))
+    }
+
+    /// "Exists" is not held against the version here: the committer reads it and looks for its own members, since the
+    /// store may say so of an object that is not there (a conflict of two creations that both fail), and a proxy may
+    /// have sent the request twice.
+    fn put_version(&self, version: Version, body: &[u8]) -> Result<PutOutcome, StoreError> {
+        let created = self.0.folder()?.create(&version_name(version), body);
+        Ok(match created.map_err(certain)? {
+            Created::Won => PutOutcome::Won,
+            Created::Exists => PutOutcome::Exists,
+            Created::Unknown(failure) => PutOutcome::Unknown(error(failure)),
+        })
+    }
+
+    fn list_intents(&self) -> Result<Listing, StoreError> {
+        let folder = self.0.folder()?;
+        let found = folder.list(INTENTS, None).map_err(error)?;
+        let now = folder.now().ok_or_else(|| StoreError {
+            message: format!(
+                "{}: the store's answers have no Date, by which the ages of announcements are told",
+                self.0.url()
+            ),
+            kind: StoreErrorKind::Permanent,
+            errno: None,
+        })?;
+        let entries = found.into_iter().map(|found| IntentEntry {
+            name: found.name,
+            created: found.modified,
+        });
+        Ok(Listing {
+            now,
+            entries: entries.collect(),
+        })
+    }
+
+    fn read_intent(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.read(intent_name(name))
+    }
+
+    fn read_intents(&self, names: &[String]) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        let objects: Vec<String> = names.iter().map(|name| intent_name(name)).collect();
+        let bodies = self.0.folder()?.read(&objects).map_err(error)?;
+        let read = names.iter().zip(bodies);
+        Ok(read
+            .filter_map(|(name, body)| Some((name.clone(), body?)))
+            .collect())
+    }
+
+    fn put_intent(&self, name: &str, body: &[u8]) -> Result<(), StoreError> {
+        let written = self.0.folder()?.write(&intent_name(name), body);
+        written.map_err(certain)
+    }
+
+    fn delete_intent(&self, name: &str) -> Result<(), StoreError> {
+        self.delete_intents(&[name.to_owned()])
+    }
+
+    fn delete_intents(&self, names: &[String]) -> Result<(), StoreError> {
+        let objects: Vec<String> = names.iter().map(|name| intent_name(name)).collect();
+        self.0.folder()?.delete(&objects).map_err(error)
+    }
+
+    /// An object that is there is kept; only files that somebody else wrote are asked for.
+    fn sync_data(&self, paths: &[String]) -> Result<(), StoreError> {
+        let refused = |message, errno| StoreError {
+            message,
+            kind: StoreErrorKind::Permanent,
+            errno,
+        };
+        let names = paths
+            .iter()
+            .map(|path| path::decode_inside(path).map_err(|error| refused(error.to_string(), None)))
+            .collect::<Result<Vec<_>, _>>()?;
+        let there = self.0.folder()?.are_there(&names).map_err(error)?;
+        match names.iter().zip(there).find(|(_, there)| !there) {
+            None => Ok(()),
+            Some((name, _)) => Err(refused(
+                format!("{}/{name}: there is no such object", self.0.url()),
+                Some(ENOENT),
+            )),
+        }
+    }
+
+    /// Whoever saw an object may build on it.
+    fn sync_log(&self, _first: Version, _last: Version) -> Result<(), StoreError> {
+        Ok(())
+    }
+}

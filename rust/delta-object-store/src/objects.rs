@@ -1,0 +1,150 @@
+//! Where a table's objects are.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use delta_commit::LogStore;
+use delta_commit::log::{StoreError, StoreErrorKind};
+use delta_table::{PerProcess, Place, Result};
+use object_sink::{Attend, Folder, Location, ObjectSink};
+use parquet_writer::WriteError;
+use parquet_writer::sink::Sink;
+
+use crate::log::{ObjectLog, error};
+
+pub(crate) const LOG: &str = "_delta_log";
+
+/// Bytes that the folder of a data file may have: keys have 1,024, and a table's own prefix and a name go with it.
+const MOST_FOLDER: usize = 512;
+
+/// Bytes of a part of it, as stores that keep objects in files, and those who copy a table to a disk, want it.
+const MOST_NAME: usize = 255;
+
+/// The clients of a folder: those of a forked child are its own.
+pub(crate) struct Clients {
+    location: Location,
+    folder: PerProcess<Result<Folder, String>>,
+}
+
+impl Clients {
+    pub fn folder(&self) -> Result<&Folder, StoreError> {
+        let open = || Folder::open(&self.location).map_err(|error| error.to_string());
+        self.folder
+            .get_or_init(open)
+            .as_ref()
+            .map_err(|message| StoreError {
+                message: message.clone(),
+                kind: StoreErrorKind::Permanent,
+                errno: None,
+            })
+    }
+
+    pub fn url(&self) -> &str {
+        self.location.url()
+    }
+}
+
+/// A table under a prefix of a bucket.
+pub struct Objects {
+    clients: Arc<Clients>,
+    /// The URL, where a path is expected.
+    root: PathBuf,
+    attend: fn() -> Attend,
+}
+
+impl Objects {
+    /// The table that `url` names; options are those of [`object_sink::Target::new`]. Each `attend` is called while
+    /// data files are uploaded, and its error ends that.
+    ///
+    /// # Errors
+    /// [`WriteError::Option`] when the URL is none of a store, or an option is not known or has no sense.
+    pub fn new(url: &str, options: &[(String, String)], attend: fn() -> Attend) -> Result<Self, WriteError> {
+        let location = Location::new(url, options)?;
+        Ok(Self {
+            root: PathBuf::from(location.url()),
+            clients: Arc::new(Clients {
+                location,
+                folder: PerProcess::new(),
+            }),
+            attend,
+        })
+    }
+
+    fn sink(&self, name: &str) -> Result<Box<dyn Sink>, WriteError> {
+        let folder = self.clients.folder();
+        let target = folder
+            .map_err(|error| WriteError::Option(error.message))?
+            .target(name)?;
+        Ok(Box::new(ObjectSink::new(target, (self.attend)())?))
+    }
+}
+
+impl Place for Objects {
+    fn root(&self) -> &Path {
+        &self.root
+    }
+
+    fn key(&self) -> OsString {
+        self.clients.location.key().into()
+    }
+
+    fn log_store(&self) -> Arc<dyn LogStore> {
+        Arc::new(ObjectLog(Arc::clone(&self.clients)))
+    }
+
+    /// Nothing: a prefix is there as soon as an object is, and a bucket is made by whoever pays for it.
+    fn prepare(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn incarnation(&self) -> Option<(u64, u64)> {
+        None
+    }
+
+    fn list(&self, folder: &str, after: Option<&str>) -> Result<Vec<String>> {
+        let found = self.clients.folder()?.list(folder, after).map_err(error)?;
+        Ok(found.into_iter().map(|found| found.name).collect())
+    }
+
+    fn read(&self, name: &str) -> Result<Option<Bytes>> {
+        let mut bodies = self.clients.folder()?.read(&[name.to_owned()]).map_err(error)?;
+        Ok(bodies.pop().flatten().map(Bytes::from))
+    }
+
+    fn has(&self, name: &str) -> Result<bool> {
+        let there = self
+            .clients
+            .folder()?
+            .are_there(&[name.to_owned()])
+            .map_err(error)?;
+        Ok(there.contains(&true))
+    }
+
+    fn replace(&self, name: &str) -> Result<Box<dyn Sink>> {
+        Ok(self.sink(name)?)
+    }
+
+    fn create(&self, name: &Path) -> Result<Box<dyn Sink>, WriteError> {
+        let name = name
+            .to_str()
+            .ok_or_else(|| WriteError::Option(format!("the path {} is not UTF-8", name.display())))?;
+        self.sink(name)
+    }
+
+    fn takes(&self, folder: &Path) -> bool {
+        folder.as_os_str().len() <= MOST_FOLDER && folder.iter().all(|part| part.len() <= MOST_NAME)
+    }
+
+    fn keeps(&self) -> bool {
+        true
+    }
+
+    fn remove(&self, name: &str) {
+        // What cannot be deleted is a stray object, which no reader sees.
+        if let Ok(folder) = self.clients.folder() {
+            let _ = folder.delete(&[name.to_owned()]);
+        }
+    }
+}
