@@ -157,7 +157,7 @@ class Table:
     @property
     def path(self) -> str:
         """The table's folder, or its URL."""
-        return os.fsdecode(self._native.root)
+        return self._native.root
 
     @property
     def version(self) -> int:

@@ -8,6 +8,7 @@ use delta_commit::log::{
 };
 use delta_commit::path;
 use object_sink::{Created, Failure, FailureKind};
+use serde_json::Value;
 
 use crate::objects::{Clients, LOG};
 
@@ -61,13 +62,34 @@ impl ObjectLog {
         let mut bodies = self.0.folder()?.read(&[name]).map_err(error)?;
         Ok(bodies.pop().flatten())
     }
+
+    /// The version of the newest checkpoint, as a hint has it: the log of a table that is never cleaned up is long.
+    fn hinted(&self) -> Result<Option<Version>, StoreError> {
+        let hint = self.read(format!("{LOG}/_last_checkpoint"))?;
+        let hint = hint.and_then(|text| serde_json::from_slice::<Value>(&text).ok());
+        Ok(hint.and_then(|hint| hint.get("version")?.as_i64()))
+    }
+
+    /// The newest version, where there is one from `first` on.
+    fn newest(&self, first: Option<Version>) -> Result<Option<Version>, StoreError> {
+        // The bare number comes before all names that begin with it.
+        let after = first.map(|first| format!("{first:020}"));
+        let found = self.0.folder()?.list(LOG, after.as_deref()).map_err(error)?;
+        Ok(found
+            .iter()
+            .filter_map(|found| version_of_file(&found.name))
+            .max())
+    }
 }
 
 impl LogStore for ObjectLog {
     fn find_tip(&self) -> Result<Version, StoreError> {
-        let found = self.0.folder()?.list(LOG, None).map_err(error)?;
-        let versions = found.iter().filter_map(|found| version_of_file(&found.name));
-        Ok(versions.max().unwrap_or(BEFORE_FIRST))
+        if let Some(hinted) = self.hinted()?
+            && let Some(tip) = self.newest(Some(hinted))?
+        {
+            return Ok(tip);
+        }
+        Ok(self.newest(None)?.unwrap_or(BEFORE_FIRST))
     }
 
     fn read_version(&self, version: Version) -> Result<Option<Vec<u8>>, StoreError> {

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use delta_commit::LogStore;
 use delta_commit::log::{StoreError, StoreErrorKind};
-use delta_table::{PerProcess, Place, Result};
-use object_sink::{Attend, Folder, Location, ObjectSink};
+use delta_table::{PerProcess, Place, Result, TableError};
+use object_sink::{Attend, Created, Folder, Location, ObjectSink};
 use parquet_writer::WriteError;
 use parquet_writer::sink::Sink;
+use uuid::Uuid;
 
 use crate::log::{ObjectLog, error};
 
@@ -94,9 +95,23 @@ impl Place for Objects {
         Arc::new(ObjectLog(Arc::clone(&self.clients)))
     }
 
-    /// Nothing: a prefix is there as soon as an object is, and a bucket is made by whoever pays for it.
+    /// A prefix needs no making. But a store that replaces what it was asked to create would lose commits, and says so
+    /// to nobody: it is tried once for each table.
     fn prepare(&self) -> Result<()> {
-        Ok(())
+        let folder = self.clients.folder()?;
+        let name = format!("_spillway/probe-{}", Uuid::new_v4());
+        folder.create(&name, b"1").map_err(error)?;
+        let again = folder.create(&name, b"2");
+        // What cannot be deleted is a stray object of one byte.
+        let _ = folder.delete(&[name]);
+        match again.map_err(error)? {
+            Created::Won => Err(TableError::Option(format!(
+                "{}: the store replaces objects that it was asked only to create, so writers would lose each other's \
+                 commits: choose one with conditional PUT (If-None-Match: *)",
+                self.clients.url()
+            ))),
+            Created::Exists | Created::Unknown(_) => Ok(()),
+        }
     }
 
     fn incarnation(&self) -> Option<(u64, u64)> {

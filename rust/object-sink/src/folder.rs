@@ -289,9 +289,12 @@ impl Folder {
         use object_store::Error::{
             NotFound, NotImplemented, NotSupported, PermissionDenied, Unauthenticated,
         };
+        // Listings hide what a status says behind a general error.
         let kind = match (error, status) {
-            (NotFound { .. }, _) => FailureKind::Missing,
-            (PermissionDenied { .. } | Unauthenticated { .. }, _) => FailureKind::Denied,
+            (NotFound { .. }, _) | (_, Some(404)) => FailureKind::Missing,
+            (PermissionDenied { .. } | Unauthenticated { .. }, _) | (_, Some(401 | 403)) => {
+                FailureKind::Denied
+            }
             (NotImplemented { .. } | NotSupported { .. }, _) => FailureKind::Refused,
             // Too late, too early, too often: the same may work later.
             (_, Some(408 | 409 | 425 | 429)) => FailureKind::Lost,

@@ -1,6 +1,7 @@
 //! Delta tables: the classes `DeltaTable` and `DeltaAppend`, which `spillway.delta` wraps.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -195,8 +196,9 @@ impl DeltaTable {
 
     /// The table's folder, or its URL.
     #[getter]
-    fn root(&self) -> PathBuf {
-        self.table.root().to_path_buf()
+    fn root(&self) -> OsString {
+        // A path of Python would take a slash from a URL.
+        self.table.root().as_os_str().to_os_string()
     }
 
     /// What the newest version says of the table itself.
