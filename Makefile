@@ -19,7 +19,7 @@ RUST_SOURCES := Cargo.toml Cargo.lock rust-toolchain.toml $(shell find rust -nam
 BENCH_OPTIONS ?=
 DIST ?= dist
 
-.PHONY: help bench targets test soak check format wheel readme lock setup clean
+.PHONY: help bench targets test soak check format wheel readme lock setup setup-tests clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,7 +30,7 @@ bench: setup ## Measure every Parquet writer, check the output with Spark, write
 targets: setup ## Measure what the targets are about (under an hour), and say how far each is met
 	$(BIN)/python bench/targets.py measure runs/targets
 
-test: setup ## Run every test, at counts that fit continuous integration
+test: setup setup-tests ## Run every test, at counts that fit continuous integration
 	cargo test --locked --workspace
 	$(BIN)/python -m pytest
 	$(BIN)/python -m pytest bench --benchmark-disable
@@ -69,6 +69,11 @@ LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --no-emit-in
 
 setup: .build/module
 
+# MinIO is a server that tests talk to; it is never shipped.
+MINIO := v0.0.0-20260212201848-7aac2a2c5b7c
+
+setup-tests: .build/minio-$(MINIO)
+
 clean: ## Remove what was built (not the runs)
 	rm -rf .build .venv target dist
 
@@ -82,4 +87,9 @@ clean: ## Remove what was built (not the runs)
 
 .build/module: $(RUST_SOURCES) pyproject.toml .build/environment
 	$(BIN)/maturin develop --release --locked --uv
+	@touch $@
+
+.build/minio-$(MINIO): .build/environment
+	@PYTHON='$(PYTHON)' requirements/prerequisites.sh tests
+	GOBIN='$(CURDIR)/.build' go install github.com/minio/minio@$(MINIO)
 	@touch $@

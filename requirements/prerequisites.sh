@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Names, in one message, everything that a machine lacks before Spillway can be built and its bench run.
+# Names, in one message, everything that a machine lacks before Spillway can be built and its bench run; with the word
+# `tests`, before its tests can be run.
 set -uo pipefail
 
 python=${PYTHON:-python3}
@@ -12,6 +13,10 @@ cargo --version >/dev/null 2>&1 || missing+=("Rust with cargo")
 cc --version >/dev/null 2>&1 || missing+=("a C compiler named cc")
 major=$("$java" -version 2>&1 | sed -nE 's/.* version "([0-9]+).*/\1/p' | head -n 1)
 [ "${major:-0}" -ge 17 ] || missing+=("Java 17 or later, on the path or in JAVA_HOME")
+
+if [ "${1:-}" = tests ]; then
+    go version >/dev/null 2>&1 || missing+=("Go, which builds the S3 server that tests talk to")
+fi
 
 if [ ${#missing[@]} -gt 0 ]; then
     printf 'Spillway cannot be set up on this machine. Missing:\n' >&2

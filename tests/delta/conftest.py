@@ -14,6 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ..stores.conftest import NUMBERS, faulty  # noqa: F401 - a fixture
+from ..stores.server import Bucket, Server, minio
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -33,6 +36,20 @@ def read_polars(path: Path) -> pa.Table:
 
 
 READERS = {"delta-rs": read_deltalake, "polars": read_polars}
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    server = minio(tmp_path_factory.mktemp("minio"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def bucket(server: Server) -> Bucket:
+    bucket = Bucket(server.port, f"tables-{next(NUMBERS)}")
+    bucket.client.create_bucket(Bucket=bucket.name)
+    return bucket
 
 
 class Spark:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from .server import Bucket, Proxy, Request, Server
+from .server import Bucket, Fault, Proxy, Request, Server, ministack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ NUMBERS = itertools.count()
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    server = Server(tmp_path_factory.mktemp("s3"))
+    server = ministack(tmp_path_factory.mktemp("s3"))
     yield server
     server.stop()
 
@@ -32,11 +32,11 @@ def bucket(server: Server) -> Bucket:
 
 
 @pytest.fixture
-def faulty(bucket: Bucket) -> Iterator[Callable[[Callable[[Request], int | str | None]], Proxy]]:
+def faulty(bucket: Bucket) -> Iterator[Callable[[Callable[[Request], Fault]], Proxy]]:
     """Makes proxies before the bucket that fail as the given function says."""
     proxies: list[Proxy] = []
 
-    def make(fault: Callable[[Request], int | str | None]) -> Proxy:
+    def make(fault: Callable[[Request], Fault]) -> Proxy:
         proxies.append(Proxy(bucket.port, fault))
         return proxies[-1]
 

@@ -1,7 +1,8 @@
-"""A real S3 server on the loopback, and a proxy before it that fails as it is told."""
+"""Real S3 servers on the loopback, and a proxy before them that fails as it is told."""
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import os
 import signal
@@ -12,18 +13,20 @@ import threading
 import time
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import botocore.session
 from botocore.config import Config
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Sequence
 
 SECONDS = 30
-# The server takes any secret, but only this key.
+MINIO = Path(__file__).parents[2] / ".build" / "minio"
+# ministack takes any secret, but only this key.
 KEY, SECRET = "test", "a-secret-that-nobody-may-see"
 
 
@@ -34,24 +37,15 @@ def free_port() -> int:
 
 
 class Server:
-    """One process of the S3 server; its data are in its memory."""
+    """One process of an S3 server on `port`; what it writes and says is in `folder`."""
 
-    def __init__(self, folder: Path) -> None:
-        self.port = free_port()
-        environment = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(folder),
-            "TMPDIR": str(folder),
-            "BIND_HOST": "127.0.0.1",
-            "GATEWAY_PORT": str(self.port),
-            "SERVICES": "s3,iam,sts",
-            "AUTH": "true",
-            "LOG_LEVEL": "WARNING",
-        }
+    def __init__(self, folder: Path, port: int, command: Sequence[str], environment: dict[str, str]) -> None:
+        self.port = port
+        common = {"PATH": os.environ["PATH"], "HOME": str(folder), "TMPDIR": str(folder)}
         self._log = (folder / "server.log").open("wb")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "ministack"],
-            env=environment,
+            command,
+            env=common | environment,
             cwd=folder,
             stdout=self._log,
             stderr=self._log,
@@ -66,11 +60,20 @@ class Server:
         deadline = time.monotonic() + SECONDS
         while time.monotonic() < deadline:
             assert self._process.poll() is None, "the S3 server ended at its start"
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
-                    return
+            if self._answers():
+                return
             time.sleep(0.05)
         raise TimeoutError("the S3 server did not start")
+
+    def _answers(self) -> bool:
+        with (
+            contextlib.suppress(OSError),
+            closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=SECONDS)) as connection,
+        ):
+            # Whatever a server says to a stranger, a 5xx says that it is still starting.
+            connection.request("GET", "/")
+            return connection.getresponse().status < 500
+        return False
 
     def stop(self) -> None:
         self._process.send_signal(signal.SIGTERM)
@@ -80,6 +83,35 @@ class Server:
             self._process.kill()
             self._process.wait()
         self._log.close()
+
+
+def ministack(folder: Path) -> Server:
+    """A small server that keeps its data in its memory."""
+    port = free_port()
+    environment = {
+        "BIND_HOST": "127.0.0.1",
+        "GATEWAY_PORT": str(port),
+        "SERVICES": "s3,iam,sts",
+        "AUTH": "true",
+        "LOG_LEVEL": "WARNING",
+    }
+    return Server(folder, port, [sys.executable, "-m", "ministack"], environment)
+
+
+def minio(folder: Path) -> Server:
+    """MinIO, which `make test` builds: a server that many people keep their tables in."""
+    assert MINIO.exists(), f"{MINIO} is not there: run make setup-tests"
+    port = free_port()
+    environment = {
+        "MINIO_ROOT_USER": KEY,
+        "MINIO_ROOT_PASSWORD": SECRET,
+        "MINIO_UPDATE": "off",
+        "MINIO_BROWSER": "off",
+    }
+    (folder / "data").mkdir()
+    addresses = ["--address", f"127.0.0.1:{port}", "--console-address", f"127.0.0.1:{free_port()}"]
+    command = [str(MINIO), "server", "--quiet", *addresses, str(folder / "data")]
+    return Server(folder, port, command, environment)
 
 
 @dataclass
@@ -153,6 +185,32 @@ class Request:
     def is_abort(self) -> bool:
         return self.method == "DELETE" and "uploadId=" in self.path
 
+    @property
+    def is_version(self) -> bool:
+        """Whether it would create a version of a table."""
+        return self.method == "PUT" and "/_delta_log/" in self.path and self.path.endswith(".json")
+
+
+@dataclass(frozen=True)
+class Instead:
+    """The request reaches the server, and another answer comes back: a status, or none at all."""
+
+    status: int | None = None
+
+
+@dataclass(frozen=True)
+class Late:
+    """The request is held back for so many seconds."""
+
+    seconds: float
+
+
+Fault = int | str | Instead | Late | None
+
+
+# What the proxy says itself.
+OWN_HEADERS = {"transfer-encoding", "content-length", "connection", "date", "server"}
+
 
 class Proxy:
     """Hands requests on to the server, but for those that `fault` has an answer to.
@@ -160,61 +218,16 @@ class Proxy:
     Args:
         port: The server's.
         fault: Called with each request. A status is answered without asking the server, ``"hang"`` never
-            answers, ``"close"`` ends the connection, and ``None`` hands the request on.
+            answers, ``"close"`` ends the connection, `Instead` asks the server and keeps its answer back,
+            `Late` asks it later, and ``None`` hands the request on.
     """
 
-    def __init__(self, port: int, fault: Callable[[Request], int | str | None]) -> None:
+    def __init__(self, port: int, fault: Callable[[Request], Fault]) -> None:
+        self.server_port = port
+        self.fault = fault
         self.seen: list[Request] = []
         self.finished = threading.Event()
-        proxy = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-            def answer(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                request = Request(self.command, self.path)
-                proxy.seen.append(request)
-                fault_found = fault(request)
-                if fault_found == "hang":
-                    proxy.finished.wait(SECONDS)
-                if isinstance(fault_found, str):
-                    self.close_connection = True
-                    return
-                if fault_found is not None:
-                    self.reply(fault_found, {"Content-Type": "application/xml"}, explanation(fault_found))
-                    return
-                with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)) as connection:
-                    connection.request(self.command, self.path, body, dict(self.headers))
-                    answer = connection.getresponse()
-                    content = answer.read()
-                headers = {
-                    name: value
-                    for name, value in answer.getheaders()
-                    if name.lower() not in {"transfer-encoding", "content-length", "connection"}
-                }
-                self.reply(answer.status, headers, content)
-
-            do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = answer  # noqa: N815 - http.server's names
-
-            def reply(self, status: int, headers: dict[str, str], content: bytes) -> None:
-                self.send_response(status)
-                for name, value in headers.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                if self.command != "HEAD":
-                    self.wfile.write(content)
-
-        class Listener(ThreadingHTTPServer):
-            def handle_error(self, *_: object) -> None:
-                """Clients that leave in the middle are what is tested."""
-
-        self._server = Listener(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
+        self._server = Listener(("127.0.0.1", 0), partial(Handler, self))
         self.port = int(self._server.server_address[1])
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
         self._thread.start()
@@ -224,6 +237,75 @@ class Proxy:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
+
+
+class Listener(ThreadingHTTPServer):
+    daemon_threads = True
+    # More writers connect at once than the five that wait by default.
+    request_queue_size = 128
+
+    def handle_error(self, *_: object) -> None:
+        """Clients that leave in the middle are what is tested."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def __init__(self, proxy: Proxy, *arguments: Any) -> None:
+        self.proxy = proxy
+        super().__init__(*arguments)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def answer(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        request = Request(self.command, self.path)
+        self.proxy.seen.append(request)
+        match self.proxy.fault(request):
+            case None:
+                self.reply(*self.ask(body))
+            case Late(seconds):
+                self.proxy.finished.wait(seconds)
+                self.reply(*self.ask(body))
+            case Instead(status):
+                self.ask(body)
+                self.explain(status)
+            case int() as status:
+                self.explain(status)
+            case "hang":
+                self.proxy.finished.wait(SECONDS)
+                self.explain(None)
+            case _:
+                self.explain(None)
+
+    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = answer  # noqa: N815 - http.server's names
+
+    def ask(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
+        """The server's answer."""
+        port = self.proxy.server_port
+        with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)) as connection:
+            connection.request(self.command, self.path, body, dict(self.headers))
+            answer = connection.getresponse()
+            content = answer.read()
+        headers = {name: value for name, value in answer.getheaders() if name.lower() not in OWN_HEADERS}
+        return answer.status, headers, content
+
+    def explain(self, status: int | None) -> None:
+        """Answer with a status, or not at all."""
+        if status is None:
+            self.close_connection = True
+        else:
+            self.reply(status, {"Content-Type": "application/xml", "ETag": '"told"'}, explanation(status))
+
+    def reply(self, status: int, headers: dict[str, str], content: bytes) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
 
 
 def explanation(status: int) -> bytes:

@@ -1,0 +1,454 @@
+"""Tables on MinIO: what other engines read there, many writers at once, and a network that fails."""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import deltalake
+import polars as pl
+import pyarrow as pa
+import pytest
+from botocore.exceptions import ClientError
+
+import spillway.delta
+from spillway.errors import OptionError, TableExistsError, TableNotFoundError, VersionNotFoundError
+
+from ..stores.server import SECRET, Bucket, Instead, Late, free_port, ministack
+from .conftest import rows
+from .programs import SCHEMA, batch
+from .test_many import PROGRAMS
+from .test_values import EVERY_TYPE, PARTITION_VALUES, partitioned
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from ..stores.server import Fault, Proxy, Request
+
+ROUNDS = 200 if os.environ.get("SPILLWAY_SOAK") else 50
+CONDITIONAL = {"aws_conditional_put": "etag"}
+
+
+def read_deltalake(bucket: Bucket, name: str = "table") -> pa.Table:
+    table = deltalake.DeltaTable(bucket.url(name), storage_options=bucket.options() | CONDITIONAL)
+    return pa.table(table.to_pyarrow_table())
+
+
+def read_polars(bucket: Bucket, name: str = "table") -> pa.Table:
+    return pl.read_delta(bucket.url(name), storage_options=bucket.options()).to_arrow()
+
+
+READERS = {"delta-rs": read_deltalake, "polars": read_polars}
+
+
+def create(bucket: Bucket, **options: str) -> spillway.delta.Table:
+    return spillway.delta.create(
+        bucket.url("table"), SCHEMA, storage_options=bucket.options() | options, partition_by="writer"
+    )
+
+
+def through(proxy: Proxy, bucket: Bucket, **options: str) -> dict[str, str]:
+    return bucket.options(AWS_ENDPOINT_URL=f"http://127.0.0.1:{proxy.port}", **options)
+
+
+def append(table: spillway.delta.Table, writer: str, number: int) -> int:
+    with table.append(timeout=60) as append:
+        append.write(batch(writer, number))
+    assert append.version is not None
+    return append.version
+
+
+def all_keys(bucket: Bucket) -> list[str]:
+    pages = bucket.client.get_paginator("list_objects_v2").paginate(Bucket=bucket.name)
+    return sorted(entry["Key"] for page in pages for entry in page.get("Contents", ()))
+
+
+def check_log(bucket: Bucket) -> None:
+    """The log is contiguous, adds each file once, and the files are there, without others."""
+    keys = all_keys(bucket)
+    log = [key for key in keys if key.startswith("table/_delta_log/") and key.endswith(".json")]
+    assert [key.rpartition("/")[2] for key in log] == [f"{version:020}.json" for version in range(len(log))]
+    adds: collections.Counter[str] = collections.Counter()
+    for key in log:
+        for line in bucket.read(key).decode().splitlines():
+            if "add" in (action := json.loads(line)):
+                adds["table/" + unquote(action["add"]["path"])] += 1
+    assert set(adds.values()) <= {1}
+    data = {key for key in keys if key.endswith(".parquet") and "_delta_log" not in key}
+    assert set(adds) == data
+    # Whoever announced a bundle has withdrawn it.
+    assert not [key for key in keys if "_spillway" in key]
+    assert bucket.uploads() == []
+
+
+def acknowledged(bucket: Bucket) -> list[tuple[str, int]]:
+    return sorted((row["writer"], row["number"]) for row in read_deltalake(bucket).to_pylist())
+
+
+@pytest.mark.parametrize("kind", ["minio", "ministack"])
+def test_of_sixteen_creations_one_wins(kind: str, bucket: Bucket, tmp_path: Path) -> None:
+    small = ministack(tmp_path) if kind == "ministack" else None
+    try:
+        if small is not None:
+            bucket = Bucket(small.port, "race")
+            bucket.client.create_bucket(Bucket=bucket.name)
+        for key in range(ROUNDS):
+            barrier, won = threading.Barrier(16), []
+
+            def one(number: int, key: int = key, barrier: Any = barrier, won: list[int] = won) -> None:
+                barrier.wait()
+                try:
+                    body = str(number).encode()
+                    bucket.client.put_object(Bucket=bucket.name, Key=str(key), Body=body, IfNoneMatch="*")
+                except ClientError as error:
+                    assert error.response["ResponseMetadata"]["HTTPStatusCode"] in {409, 412}  # noqa: PT017
+                else:
+                    won.append(number)
+
+            threads = [threading.Thread(target=one, args=(number,)) for number in range(16)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert [str(number).encode() for number in won] == [bucket.read(str(key))]
+    finally:
+        if small is not None:
+            small.stop()
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_every_type(bucket: Bucket, reader: str) -> None:
+    spillway.delta.write(bucket.url("table"), EVERY_TYPE, storage_options=bucket.options())
+    if reader == "delta-rs":
+        assert rows(read_deltalake(bucket).cast(EVERY_TYPE.schema)) == rows(EVERY_TYPE)
+    else:
+        assert read_polars(bucket).num_rows == EVERY_TYPE.num_rows
+
+
+@pytest.mark.parametrize("kind", PARTITION_VALUES)
+def test_odd_partition_values(bucket: Bucket, kind: str) -> None:
+    data, expected = partitioned(kind)
+    if kind == "decimal":
+        # As in the test of folders: delta-rs makes "-1.-50" of a negative one.
+        data, expected = data.slice(1), expected.slice(1)
+    url = bucket.url("table")
+    spillway.delta.write(url, data, partition_by="p", storage_options=bucket.options())
+    assert rows(read_deltalake(bucket).cast(expected.schema)) == rows(expected)
+    check_log(bucket)
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_what_is_appended_is_read_with_and_without_a_checkpoint(bucket: Bucket, reader: str) -> None:
+    table = create(bucket)
+    assert table.path == bucket.url("table")
+    for number in range(12):
+        assert append(table, "a", number) == number + 1
+    table.checkpoint()
+    assert "table/_delta_log/_last_checkpoint" in all_keys(bucket)
+    append(table, "b", 0)
+    expected = [("a", number) for number in range(12)] + [("b", 0)]
+
+    def found() -> list[tuple[str, int]]:
+        read = READERS[reader](bucket).to_pylist()
+        return sorted((row["writer"], row["number"]) for row in read)
+
+    assert found() == sorted(expected)
+    check_log(bucket)
+    # Only the checkpoint stands for the versions before it now.
+    for version in range(12):
+        bucket.client.delete_object(Bucket=bucket.name, Key=f"table/_delta_log/{version:020}.json")
+    assert found() == sorted(expected)
+    again = spillway.delta.open(bucket.url("table"), storage_options=bucket.options(AWS_REGION="eu-west-1"))
+    assert again.version == 13
+    assert append(again, "c", 0) == 14
+    assert append(table, "c", 1) == 15
+    with pytest.raises(VersionNotFoundError):
+        again.files(3)
+
+
+def test_a_table_that_delta_rs_made_is_written_to(bucket: Bucket) -> None:
+    options = bucket.options() | CONDITIONAL
+    deltalake.write_deltalake(bucket.url("table"), batch("rs", 0), storage_options=options)
+    table = spillway.delta.open(bucket.url("table"), storage_options=bucket.options())
+    append(table, "a", 0)
+    deltalake.write_deltalake(bucket.url("table"), batch("rs", 1), storage_options=options, mode="append")
+    append(table, "a", 1)
+    assert acknowledged(bucket) == [("a", 0), ("a", 1), ("rs", 0), ("rs", 1)]
+    check_log(bucket)
+
+
+def test_the_whole_bucket_can_be_a_table(bucket: Bucket) -> None:
+    spillway.delta.write(f"s3://{bucket.name}", batch("a", 0), storage_options=bucket.options())
+    assert read_deltalake(bucket, "").num_rows == 1
+    assert spillway.delta.open(f"s3://{bucket.name}/", storage_options=bucket.options()).version == 1
+
+
+def test_removals_restoring_and_overwriting(bucket: Bucket) -> None:
+    table = create(bucket)
+    for name in ("a", "b"):
+        append(table, name, 0)
+    table.delete_partition(writer="a")
+    assert acknowledged(bucket) == [("b", 0)]
+    table.restore(2)
+    assert acknowledged(bucket) == [("a", 0), ("b", 0)]
+    spillway.delta.write(table.path, batch("c", 0), mode="overwrite", storage_options=bucket.options())
+    assert acknowledged(bucket) == [("c", 0)]
+    assert [commit.operation for commit in table.history()][:2] == ["WRITE", "RESTORE"]
+    lost = next(file for file in table.files(2) if "writer=a" in file.path)
+    bucket.client.delete_object(Bucket=bucket.name, Key=f"table/{lost.path}")
+    with pytest.raises(VersionNotFoundError, match="is gone"):
+        table.restore(2)
+
+
+def test_a_missing_object_fails_its_own_commit(bucket: Bucket) -> None:
+    table = create(bucket)
+    file = spillway.delta.AddFile("nowhere.parquet", 1, partition_values={"writer": "a"})
+    with pytest.raises(FileNotFoundError, match=r"table/nowhere\.parquet"):
+        table.commit(adds=[file])
+    bucket.put("table/nowhere.parquet", b"it is now")
+    assert table.commit(adds=[file]) == 1
+
+
+def test_an_append_that_is_given_up_leaves_nothing(bucket: Bucket) -> None:
+    table = create(bucket)
+    before = all_keys(bucket)
+    abandoned = table.append()
+    abandoned.write(batch("a", 0))
+    abandoned.abort()
+    assert all_keys(bucket) == before
+
+
+def test_the_same_rows_are_not_written_again(bucket: Bucket) -> None:
+    table = create(bucket)
+    for _ in range(2):
+        with table.append(app_id="loader", app_version=7) as append:
+            append.write(batch("a", 0))
+    assert table.version == 1
+    assert acknowledged(bucket) == [("a", 0)]
+
+
+def test_a_table_travels_in_a_pickle_and_into_a_child(bucket: Bucket) -> None:
+    table = create(bucket)
+    append(table, "parent", 0)
+    append(pickle.loads(pickle.dumps(table)), "pickle", 0)  # noqa: S301 - our own
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            status = 0 if append(table, "child", 0) == 3 else 2
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    assert append(table, "parent", 1) == 4
+    assert acknowledged(bucket) == [("child", 0), ("parent", 0), ("parent", 1), ("pickle", 0)]
+
+
+def test_processes_and_threads_append_at_once(bucket: Bucket) -> None:
+    create(bucket)
+    command = [sys.executable, str(PROGRAMS), "many", bucket.url("table")]
+    workers = [
+        subprocess.Popen(
+            [*command, f"p{number}", "16"],
+            env=dict(os.environ) | bucket.options(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(4)
+    ]
+    for worker in workers:
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == "ready\n"
+    for worker in workers:
+        assert worker.stdin is not None
+        worker.stdin.write("go\n")
+        worker.stdin.flush()
+    for worker in workers:
+        worker.communicate(timeout=120)
+        assert worker.returncode == 0
+    check_log(bucket)
+    assert acknowledged(bucket) == sorted((f"p{process}", n) for process in range(4) for n in range(16))
+    table = spillway.delta.open(bucket.url("table"), storage_options=bucket.options())
+    assert table.version <= 32, "processes combine"
+
+
+class OncePerVersion:
+    """Does it to the first attempt at each version that is not the table's first."""
+
+    def __init__(self, fault: Fault) -> None:
+        self.fault = fault
+        self.met: set[str] = set()
+
+    def __call__(self, request: Request) -> Fault:
+        if not request.is_version or request.path in self.met:
+            return None
+        self.met.add(request.path)
+        return self.fault
+
+
+FAULTS: dict[str, Fault] = {
+    "lost request": "close",
+    "lost reply": Instead(),
+    "lost reply, told 500": Instead(500),
+    "lost reply, told 503": Instead(503),
+    "lost reply, told 409": Instead(409),
+    "lost reply, told 412": Instead(412),
+    "told 409": 409,
+    "told 412": 412,
+    "told 429": 429,
+    "told 500": 500,
+    "told 503": 503,
+    "late": Late(0.3),
+    "late beyond patience": Late(2.5),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_no_fault_of_a_commit_loses_or_doubles_rows(
+    bucket: Bucket, faulty: Callable[[Callable[[Request], Fault]], Proxy], name: str
+) -> None:
+    table = create(bucket)
+    proxy = faulty(OncePerVersion(FAULTS[name]))
+    unlucky = spillway.delta.open(table.path, storage_options=through(proxy, bucket, timeout="1s"))
+    versions: list[int] = []
+
+    def one(table: spillway.delta.Table, writer: str, number: int) -> None:
+        versions.append(append(table, writer, number))
+
+    for number in range(3):
+        one(unlucky, "alone", number)
+    threads = [
+        threading.Thread(target=one, args=(table if number % 2 else unlucky, "many", number))
+        for number in range(16)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(versions) == 19
+    check_log(bucket)
+    expected = [("alone", number) for number in range(3)] + [("many", number) for number in range(16)]
+    assert acknowledged(bucket) == expected
+
+
+@pytest.mark.parametrize("status", [500, 503, "close"])
+def test_no_fault_of_any_other_request_loses_or_doubles_rows(
+    bucket: Bucket, faulty: Callable[[Callable[[Request], Fault]], Proxy], status: Fault
+) -> None:
+    table = create(bucket)
+    counted = 0
+
+    def every_third(request: Request) -> Fault:
+        nonlocal counted
+        counted += not request.is_version
+        return status if counted % 3 == 0 and not request.is_version else None
+
+    unlucky = spillway.delta.open(table.path, storage_options=through(faulty(every_third), bucket))
+    threads = [
+        threading.Thread(target=append, args=(table if number % 2 else unlucky, "many", number))
+        for number in range(16)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    check_log(bucket)
+    assert acknowledged(bucket) == [("many", number) for number in range(16)]
+
+
+def test_a_commit_in_doubt_is_settled(
+    bucket: Bucket, faulty: Callable[[Callable[[Request], Fault]], Proxy]
+) -> None:
+    table = create(bucket)
+    fail = threading.Event()
+    fail.set()
+
+    def reply_lost(request: Request) -> Fault:
+        if not fail.is_set():
+            return None
+        # It lands, and nobody hears of it: the log cannot be read either.
+        if request.is_version:
+            return Instead(500)
+        return 500 if "_delta_log/0" in request.path and request.method == "GET" and landed() else None
+
+    def landed() -> bool:
+        return f"table/_delta_log/{1:020}.json" in all_keys(bucket)
+
+    options = through(faulty(reply_lost), bucket, max_retries="0")
+    unlucky = spillway.delta.open(table.path, storage_options=options)
+    doubtful = unlucky.append(timeout=1)
+    doubtful.write(batch("a", 0))
+    with pytest.raises(spillway.errors.CommitUnknown) as caught:
+        doubtful.commit()
+    fail.clear()
+    assert unlucky.outcome(caught.value.token).status == "committed"
+    assert table.outcome(caught.value.token) == spillway.delta.Outcome("committed", 1)
+    assert acknowledged(bucket) == [("a", 0)]
+
+
+@pytest.mark.parametrize("status", [400, 403, 501])
+def test_a_refused_commit_is_an_error_and_leaves_nothing(
+    bucket: Bucket, faulty: Callable[[Callable[[Request], Fault]], Proxy], status: int
+) -> None:
+    table = create(bucket)
+    before = all_keys(bucket)
+    proxy = faulty(lambda request: status if request.is_version else None)
+    refused = spillway.delta.open(table.path, storage_options=through(proxy, bucket))
+    with pytest.raises(OSError, match=rf"_delta_log/{1:020}\.json.*{status}") as caught:
+        append(refused, "a", 0)
+    assert isinstance(caught.value, PermissionError) == (status == 403)
+    assert all_keys(bucket) == before
+
+
+def test_errors_say_what_is_wrong_with_the_store(bucket: Bucket) -> None:
+    wrong = bucket.options() | {"AWS_SECRET_ACCESS_KEY": "wrong-and-secret"}
+    nowhere = bucket.options(AWS_ENDPOINT_URL=f"http://127.0.0.1:{free_port()}", max_retries="1")
+    create(bucket)
+    for url, options, kind, says in [
+        (bucket.url("table"), wrong, PermissionError, "SignatureDoesNotMatch"),
+        ("s3://no-such-bucket/table", bucket.options(), FileNotFoundError, "NoSuchBucket"),
+        (bucket.url("other"), bucket.options(), TableNotFoundError, "other: not a Delta table"),
+        (bucket.url("table"), nowhere, OSError, "refused"),
+        (bucket.url("table"), {"AWS_REIGON": "x"}, OptionError, "AWS_REIGON"),
+        ("s3://user:secret@bucket/table", {}, OptionError, "password"),
+        ("ftp://host/table", None, OptionError, "choose a path, or s3://"),
+    ]:
+        with pytest.raises(kind, match=says) as caught:
+            spillway.delta.open(url, storage_options=options)
+        assert SECRET not in f"{caught.value!r}"
+        assert "wrong-and-secret" not in f"{caught.value!r}"
+        if kind is not TableNotFoundError:
+            with pytest.raises(kind, match=says):
+                spillway.delta.create(url, SCHEMA, storage_options=options)
+    with pytest.raises(TableExistsError, match=bucket.url("table")):
+        create(bucket)
+
+
+def test_a_store_that_replaces_what_it_should_only_create_holds_no_table(
+    bucket: Bucket, faulty: Callable[[Callable[[Request], Fault]], Proxy]
+) -> None:
+    # What such a store would say to the second of two creations.
+    proxy = faulty(lambda request: Instead(200) if "_spillway/probe-" in request.path else None)
+    with pytest.raises(OptionError, match="conditional PUT"):
+        spillway.delta.create(bucket.url("table"), SCHEMA, storage_options=through(proxy, bucket))
+    assert all_keys(bucket) == []
+
+
+def test_options_of_a_store_do_not_go_with_a_path(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="leave them out"):
+        spillway.delta.open(tmp_path, storage_options={})
+
+
+def test_who_may_not_write_hears_it_though_another_handle_may(bucket: Bucket) -> None:
+    table = create(bucket)
+    with pytest.raises(PermissionError):
+        spillway.delta.open(table.path, storage_options=bucket.options(AWS_ACCESS_KEY_ID="nobodys-key"))
+    assert append(table, "a", 0) == 1
