@@ -30,6 +30,7 @@ __all__ = [
     "Commit",
     "Condition",
     "Outcome",
+    "Races",
     "Read",
     "Table",
     "TableFile",
@@ -134,6 +135,21 @@ class Outcome:
 
     status: Literal["committed", "rejected", "pending", "unknowable"]
     version: int | None = None
+
+
+@dataclass(frozen=True)
+class Races:
+    """How a process fared in the races for versions of a table. All its threads race as one.
+
+    Args:
+        attempts: Versions that it tried to write; one holds the appends of many threads.
+        won: Those of them that it wrote.
+        most_lost: The most races that one transaction lost.
+    """
+
+    attempts: int
+    won: int
+    most_lost: int
 
 
 class Table:
@@ -383,6 +399,10 @@ class Table:
             CommitConflict: A concurrent transaction added or removed rows.
         """
         return self._committed("RESTORE", self._native.restore(version, timeout))
+
+    def races(self) -> Races:
+        """Say how this process has fared in the races for versions since it opened the table first."""
+        return Races(*self._native.races())
 
     def checkpoint(self) -> int:
         """Write a checkpoint of the newest version now; they are written by themselves every so often.

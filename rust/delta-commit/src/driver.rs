@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::error::{CommitError, Result};
 use crate::intent::World;
 use crate::log::{Effect, Event, LogStore, StoreError, Time, Version, perform};
-use crate::machine::{Machine, Start, Submission, Verdict};
+use crate::machine::{Machine, Races, Start, Submission, Verdict};
 use crate::settle::{Outcome, Token};
 use crate::transaction::{MemberId, Transaction};
 
@@ -188,6 +188,12 @@ impl Committer {
     pub fn known(&self) -> (Version, World) {
         let state = self.desk().lock();
         (state.machine.tip(), state.machine.world().clone())
+    }
+
+    /// How this process has fared in the races for versions so far: no I/O.
+    #[must_use]
+    pub fn races(&self) -> Races {
+        self.desk().lock().machine.races()
     }
 
     fn ask(

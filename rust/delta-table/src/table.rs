@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
 use delta_commit::log::BEFORE_FIRST;
-use delta_commit::{CommitError, Committer, Outcome, Patience, Start, Token, Transaction, Version};
+use delta_commit::{CommitError, Committer, Outcome, Patience, Races, Start, Token, Transaction, Version};
 use serde_json::Value;
 
 use crate::checkpoint;
@@ -234,6 +234,14 @@ impl Table {
     /// When the token is not one of this table's.
     pub fn outcome(&self, token: &Token, patience: &mut Patience<'_>) -> Result<Outcome> {
         Ok(self.shared()?.committer.outcome(token, patience)?)
+    }
+
+    /// How this process has fared in the races for versions of the table since it was opened first.
+    ///
+    /// # Errors
+    /// When the table cannot be opened again.
+    pub fn races(&self) -> Result<Races> {
+        Ok(self.shared()?.committer.races())
     }
 
     /// What `commitInfo` says of each version, the newest first.

@@ -57,6 +57,17 @@ pub enum Verdict {
     Settled(Outcome),
 }
 
+/// How a committer has fared in the races for versions so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Races {
+    /// Versions that it tried to write.
+    pub attempts: u64,
+    /// Those of them that it knows to have written.
+    pub won: u64,
+    /// The most races that one transaction has lost.
+    pub most_lost: u32,
+}
+
 /// A serialised transaction.
 #[derive(Debug, Clone)]
 pub struct Submission(Prepared);
@@ -146,6 +157,7 @@ pub struct Machine {
     /// When it was asked: an answer is as old as its question.
     asked_at: Time,
     verdicts: Vec<(MemberId, Verdict)>,
+    races: Races,
 }
 
 impl Machine {
@@ -184,6 +196,7 @@ impl Machine {
             asked: None,
             asked_at: Time::default(),
             verdicts: Vec::new(),
+            races: Races::default(),
         }
     }
 
@@ -191,6 +204,12 @@ impl Machine {
     #[must_use]
     pub fn tip(&self) -> Version {
         self.view.tip
+    }
+
+    /// How the races for versions went so far.
+    #[must_use]
+    pub fn races(&self) -> Races {
+        self.races
     }
 
     /// Which table that version is of.
@@ -361,7 +380,10 @@ impl Machine {
         };
         self.unseen_attempt = unseen;
         match outcome {
-            PutOutcome::Won => self.view.advance(winner, self.asked_at),
+            PutOutcome::Won => {
+                self.races.won += 1;
+                self.view.advance(winner, self.asked_at);
+            }
             // Whose version it is shows when it is read: it may be this very attempt, sent twice.
             PutOutcome::Exists | PutOutcome::Unknown(_) if self.rules.r9_no_gap => {}
             PutOutcome::Exists | PutOutcome::Unknown(_) => {

@@ -281,6 +281,7 @@ impl Machine {
             }
         }
         self.last_turn = turn;
+        self.races.attempts += 1;
         Some((
             Asked::Put(version, Box::new(winner)),
             Effect::PutVersion(version, body),

@@ -352,6 +352,12 @@ impl DeltaTable {
         })
     }
 
+    /// How this process fared in races for versions: attempts, won, and the most that one transaction lost.
+    fn races(&self, py: Python<'_>) -> PyResult<(u64, u64, u32)> {
+        let races = detached(py, || Ok(self.table.races()?))?;
+        Ok((races.attempts, races.won, races.most_lost))
+    }
+
     /// Whether a checkpoint should be made; of all threads that ask, one hears yes.
     fn is_checkpoint_due(&self, py: Python<'_>, version: i64) -> PyResult<bool> {
         detached(py, || Ok(self.table.is_checkpoint_due(version)?))
