@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from spillway.cli import bench, doctor, inspect, validate
+from spillway.cli import bench, doctor, inspect, race, validate
 
 __all__ = ["app"]
 
@@ -17,4 +17,5 @@ app = typer.Typer(
 app.command()(bench.bench)
 app.command()(doctor.doctor)
 app.command()(inspect.inspect)
+app.command()(race.race)
 app.command()(validate.validate)

@@ -26,6 +26,7 @@ _LIBRARIES = (
     "memray",
     "pandas",
     "pyspark",
+    "deltalake",
 )
 _MALLOC_VARIABLES = (
     "MALLOC_",

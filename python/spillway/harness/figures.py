@@ -2,40 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spillway.errors import MissingExtraError
+from spillway.harness.canvas import (
+    FOLDER,
+    LINES,
+    MARKERS,
+    OWN,
+    PEERS,
+    Figure,
+    new_canvas,
+    save_figure,
+    short_count,
+)
 from spillway.harness.summary import Setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Canvas
-
     from spillway.harness.statistics import Estimate
     from spillway.harness.summary import CellSummary, RunSummary
 
-__all__ = ["FOLDER", "Figure", "draw_figures"]
-
-FOLDER = "figures"
-_DPI = 120
-# Okabe and Ito's palette, told apart by all common kinds of colour vision; the native writer has the
-# strongest.
-_NATIVE = "#D55E00"
-_PEERS = ("#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#8C8C8C")
-_MARKERS = ("s", "^", "v", "D", "P", "X", "*")
-# Backends that share a colour: the writer's own variants, and peers beyond the palette.
-_LINES = ("-", "--", ":", "-.")
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A drawn figure: its title, and its path relative to the run's folder."""
-
-    title: str
-    path: str
+__all__ = ["draw_figures"]
 
 
 def draw_figures(run: RunSummary) -> list[Figure]:
@@ -141,7 +130,7 @@ def _by_size(  # noqa: PLR0913, PLR0917 - what one figure is made of
     metric: _Metric,
     size: _Size,
 ) -> Figure:
-    canvas, axes = _canvas()
+    canvas, axes = new_canvas()
     for backend in dict.fromkeys(each.cell.backend for each in cells):
         points = [
             (size.of(each), found)
@@ -155,24 +144,19 @@ def _by_size(  # noqa: PLR0913, PLR0917 - what one figure is made of
         axes.errorbar(sizes, middle, yerr=[below, above], capsize=3, label=backend, **styles[backend])
     axes.set_xscale("log")
     counts = sorted({size.of(each) for each in cells})
-    axes.set_xticks(counts, [_short(count) for count in counts])
+    axes.set_xticks(counts, [short_count(count) for count in counts])
     axes.minorticks_off()
     axes.set_xlabel(size.name)
     axes.set_ylabel(metric.unit)
     axes.set_ylim(bottom=0)
-    return _save(run, canvas, axes, name, title)
-
-
-def _short(count: int) -> str:
-    thousand = 1000
-    return f"{count:g}" if count < thousand else f"{count / 1e3:g}K" if count < 10**6 else f"{count / 1e6:g}M"
+    return save_figure(run.folder, canvas, axes, name, title)
 
 
 def _rss_over_time(
     run: RunSummary, cells: Sequence[CellSummary], styles: dict[str, dict[str, Any]], name: str, words: str
 ) -> Figure:
     most = max(each.cell.rows for each in cells)
-    canvas, axes = _canvas()
+    canvas, axes = new_canvas()
     for each in cells:
         if each.cell.rows != most:
             continue
@@ -183,7 +167,7 @@ def _rss_over_time(
         axes.plot([0, *sample["curve"]["seconds"]], [0, *grown], label=each.cell.backend, **style)
     axes.set_xlabel("seconds since the writer was opened")
     axes.set_ylabel("RSS over the baseline, MB")
-    return _save(run, canvas, axes, name, f"RSS over time at {most:,} rows ({words})")
+    return save_figure(run.folder, canvas, axes, name, f"RSS over time at {most:,} rows ({words})")
 
 
 def _allocation_curves(run: RunSummary, styles: dict[str, dict[str, Any]]) -> list[Figure]:
@@ -192,7 +176,7 @@ def _allocation_curves(run: RunSummary, styles: dict[str, dict[str, Any]]) -> li
         curves = [each for each in run.allocations if each["mode"] == mode and each["curve"] is not None]
         if not curves:
             continue
-        canvas, axes = _canvas()
+        canvas, axes = new_canvas()
         for each in curves:
             seconds = each["curve"]["seconds"]
             length = seconds[-1] if seconds and seconds[-1] else 1
@@ -205,7 +189,9 @@ def _allocation_curves(run: RunSummary, styles: dict[str, dict[str, Any]]) -> li
         axes.set_ylabel("allocated, MB")
         most = max(each["rows"] for each in curves)
         figures.append(
-            _save(run, canvas, axes, f"allocations-{mode}", f"Allocation curve at {most:,} rows ({mode})")
+            save_figure(
+                run.folder, canvas, axes, f"allocations-{mode}", f"Allocation curve at {most:,} rows ({mode})"
+            )
         )
     return figures
 
@@ -221,31 +207,10 @@ def _styles(run: RunSummary) -> dict[str, dict[str, Any]]:
     names = run.environment["options"]["backends"]
     own = [name for name in names if name == "native" or name.startswith("native-")]
     for place, backend in enumerate(own):
-        look = {"color": _NATIVE, "marker": "o", "linewidth": 2.6, "zorder": 3}
-        styles[backend] = look | {"linestyle": _LINES[place % len(_LINES)]}
+        look = {"color": OWN, "marker": "o", "linewidth": 2.6, "zorder": 3}
+        styles[backend] = look | {"linestyle": LINES[place % len(LINES)]}
     for place, backend in enumerate(name for name in names if name not in own):
-        again, colour = divmod(place, len(_PEERS))
-        look = {"color": _PEERS[colour], "marker": _MARKERS[colour], "linewidth": 1.3}
-        styles[backend] = look | {"linestyle": _LINES[again % len(_LINES)]}
+        again, colour = divmod(place, len(PEERS))
+        look = {"color": PEERS[colour], "marker": MARKERS[colour], "linewidth": 1.3}
+        styles[backend] = look | {"linestyle": LINES[again % len(LINES)]}
     return styles
-
-
-def _canvas() -> tuple[Canvas, Axes]:
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure as MatplotlibFigure
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("matplotlib", "bench", "draw figures") from error
-    canvas = MatplotlibFigure(figsize=(8, 4.5), layout="constrained")
-    FigureCanvasAgg(canvas)
-    return canvas, canvas.add_subplot()
-
-
-def _save(run: RunSummary, canvas: Canvas, axes: Axes, name: str, title: str) -> Figure:
-    axes.set_title(title, loc="left")
-    axes.grid(visible=True, alpha=0.3)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
-    path = f"{FOLDER}/{name}.png"
-    canvas.savefig(run.folder / path, dpi=_DPI)
-    return Figure(title, path)

@@ -55,12 +55,12 @@ class Progress:
             self._begin("preparing the input", total or None)
         self._bars.update(self._task_id, completed=rows, count=f"{rows:,} rows")
 
-    def sampling(self, slots: Sequence[Slot]) -> None:
+    def sampling(self, slots: Sequence[Slot[Cell]]) -> None:
         """The samples that will be taken."""
         self._of = len(slots)
         self._begin("samples", sum(_weight(slot.cell.rows) for slot in slots))
 
-    def sample_begins(self, slot: Slot) -> None:
+    def sample_begins(self, slot: Slot[Cell]) -> None:
         """A process starts."""
         cell = slot.cell
         self._bars.update(
@@ -69,7 +69,7 @@ class Progress:
             count=f"{self._done}/{self._of}",
         )
 
-    def sample_ended(self, slot: Slot, record: dict[str, Any]) -> None:
+    def sample_ended(self, slot: Slot[Cell], record: dict[str, Any]) -> None:
         """A process ended; one that failed is said at once."""
         self._done += 1
         self._bars.update(self._task_id, advance=_weight(slot.cell.rows), count=f"{self._done}/{self._of}")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table as RichTable
 
-    from spillway.harness.figures import Figure
+    from spillway.harness.canvas import Figure
     from spillway.harness.summary import RunSummary
 
 __all__ = ["REPORT", "markdown_table", "run_tables", "terminal_tables", "write_report"]

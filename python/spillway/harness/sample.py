@@ -60,7 +60,7 @@ class SampleTaker:
     cores: tuple[int, ...]
     timeout: float
 
-    def take(self, slot: Slot, box: Box) -> dict[str, Any]:
+    def take(self, slot: Slot[Cell], box: Box) -> dict[str, Any]:
         """Measure a cell once, in `box`; its record, whatever the outcome."""
         resident = warm(self.inputs[slot.cell.dataset])
         sync_filesystem(self.files.fresh.parent)

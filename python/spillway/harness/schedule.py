@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from spillway.harness.plan import Cell
-
 __all__ = ["Slot", "schedule"]
+
+Cell = TypeVar("Cell")
 
 
 @dataclass(frozen=True)
-class Slot:
+class Slot(Generic[Cell]):
     """One sample's place: its block, its position in the block, and its cell."""
 
     block: int
@@ -23,7 +23,7 @@ class Slot:
     cell: Cell
 
 
-def schedule(cells: Sequence[Cell], *, blocks: int, seed: int) -> Iterator[Slot]:
+def schedule(cells: Sequence[Cell], *, blocks: int, seed: int) -> Iterator[Slot[Cell]]:
     """Every cell once per block; the same cells and seed give the same order."""
     order = random.Random(seed)  # noqa: S311 - an order, not a secret
     for block in range(blocks):

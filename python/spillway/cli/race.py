@@ -1,0 +1,201 @@
+"""``spillway race``: many writers append to one Delta table at once."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from rich.console import Console
+
+    from spillway.race.run import Finished
+
+__all__ = ["race"]
+
+_INTERRUPTED = 130
+
+
+def race(  # noqa: PLR0913 - one argument per option of the command
+    *,
+    writers: Annotated[
+        str,
+        typer.Option(help="How many writers start at once, separated by commas: 1,100,2000,10000."),
+    ] = "1,10,50,100,1000",
+    rows: Annotated[int, typer.Option(help="Rows of an append.")] = 10,
+    appends: Annotated[
+        int, typer.Option(help="Appends of each writer, one after another; 200 with --writers 1.")
+    ] = 1,
+    committers: Annotated[
+        str,
+        typer.Option(
+            help="Who commits, separated by commas. combining: spillway.delta. optimistic: each writer on "
+            "its own, by put-if-absent. delta-rs: deltalake by its defaults. delta-rs-retry: back-off around it."
+        ),
+    ] = "combining,optimistic,delta-rs,delta-rs-retry",
+    workloads: Annotated[
+        str,
+        typer.Option(
+            help="merge: every append merges schemas. append-only: none does, and the table says so. "
+            "batched:N: that with N rows an append. One or more, separated by commas."
+        ),
+    ] = "append-only",
+    partitions: Annotated[
+        str, typer.Option(help="own: a partition for each writer. one: all write to the same. Or own,one.")
+    ] = "own",
+    spread: Annotated[
+        str,
+        typer.Option(
+            help="threads of one process, processes (one a writer), or processes:N with threads in each."
+        ),
+    ] = "threads",
+    store: Annotated[
+        str | None,
+        typer.Option(
+            help="Where tables are made: a folder on a disk, or s3://BUCKET/PREFIX; below --out by default."
+        ),
+    ] = None,
+    storage_option: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="NAME=VALUE for s3://, such as AWS_ENDPOINT_URL=...; AWS_* of the environment count too."
+        ),
+    ] = None,
+    time_limit: Annotated[
+        float,
+        typer.Option(help="Seconds a race may take; one that is not over by then is a result: stalled."),
+    ] = 60.0,
+    samples: Annotated[
+        int, typer.Option(help="Races of each cell: 5 for a look, 12 for a quoted figure.")
+    ] = 1,
+    seed: Annotated[int, typer.Option(help="Of the order of races.")] = 1,
+    targets: Annotated[
+        bool,
+        typer.Option(
+            "--targets", help="Run the acceptance races instead, and say which targets are met (10 minutes)."
+        ),
+    ] = False,
+    keep_tables: Annotated[bool, typer.Option(help="Keep the tables that were written.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder of all runs, on a disk.")] = Path("runs/race"),
+) -> None:
+    """Race many writers that append to one Delta table at once.
+
+    Each race has a fresh table and fresh processes. All writers are let go together; what counts is how long
+    each waits for its acknowledgement, and whether the table holds every acknowledged append once: afterwards
+    its log is checked, and two engines read all rows. Results, figures and a report are left in a new folder
+    below --out. Exits with 1 when a table is wrong.
+
+    Examples:
+    spillway race --writers 10,100,1000 --committers combining,delta-rs-retry;
+    spillway race --writers 1024 --spread processes:64;
+    spillway race --writers 1 --appends 200;
+    spillway race --workloads merge,append-only,batched:1000 --writers 50
+    """
+    from rich.console import Console
+
+    from spillway.errors import SpillwayError
+    from spillway.race.plan import Options, plan_cells
+    from spillway.race.progress import Progress
+    from spillway.race.run import hold_races
+    from spillway.race.targets import target_cells
+
+    signal.signal(signal.SIGTERM, _interrupt)
+    console = Console()
+    try:
+        options = Options(
+            committers=tuple(_listed(committers)),
+            writers=_whole_numbers("--writers", writers),
+            workloads=tuple(_listed(workloads)),
+            rows=rows,
+            appends=appends,
+            partitions=tuple(_listed(partitions)),
+            spread=spread,
+            samples=samples,
+            seed=seed,
+            time_limit=time_limit,
+        )
+        on_s3 = store is not None and "://" in store
+        finished = hold_races(
+            target_cells("S3" if on_s3 else "local disk") if targets else plan_cells(options),
+            options,
+            store=store,
+            storage_options=_pairs(storage_option or []),
+            out=out,
+            keep_tables=keep_tables,
+            targets=targets,
+            progress=Progress(console),
+        )
+    except (SpillwayError, OSError) as error:
+        _fail(str(error))
+    except KeyboardInterrupt:
+        raise typer.Exit(_INTERRUPTED) from None
+    wrong = _report(console, finished)
+    if finished.interrupted:
+        raise typer.Exit(_INTERRUPTED)
+    if wrong:
+        raise typer.Exit(1)
+
+
+def _report(console: Console, finished: Finished) -> list[str]:
+    """Write the report from what is on disk, and print its tables; what is wrong with tables."""
+    from spillway.harness.report import terminal_tables
+    from spillway.race.figures import draw_figures
+    from spillway.race.report import all_tables, write_report
+    from spillway.race.summary import read_run
+
+    run = read_run(finished.folder)
+    report = write_report(run, draw_figures(run))
+    for table in all_tables(run):
+        console.print(table.title, style="bold", highlight=False)
+        for part in terminal_tables(table, console.width):
+            console.print(part)
+        for note in table.notes:
+            console.print(note, highlight=False, markup=False, soft_wrap=True)
+    for warning in run.warnings():
+        console.print(f"! {warning}", style="yellow", highlight=False)
+    wrong = run.wrong()
+    for each in wrong:
+        console.print(f"wrong: {each}", style="red", highlight=False, markup=False)
+    if finished.interrupted:
+        console.print("interrupted: the report covers the races that were over", style="yellow")
+    console.print(f"report: {report}", highlight=False, soft_wrap=True)
+    return wrong
+
+
+def _pairs(given: list[str]) -> dict[str, str]:
+    from spillway.errors import OptionError
+
+    pairs = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not (name and equals):
+            raise OptionError("--storage-option takes NAME=VALUE")  # the text itself may be a secret
+        pairs[name] = value
+    return pairs
+
+
+def _whole_numbers(option: str, text: str) -> tuple[int, ...]:
+    from spillway.errors import OptionError
+
+    try:
+        return tuple(int(part.replace("_", "")) for part in _listed(text))
+    except ValueError as error:
+        raise OptionError(f"{option} {text!r}: give whole numbers, separated by commas") from error
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
+    """Treat a request to end as Ctrl-C, so that nothing is left running."""
+    raise KeyboardInterrupt
+
+
+def _fail(message: str) -> NoReturn:
+    typer.secho(f"spillway race: {message}", err=True, fg=typer.colors.RED)
+    raise typer.Exit(2)

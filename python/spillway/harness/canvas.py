@@ -1,0 +1,66 @@
+"""What all figures share: size, palette, grid, legend, and where they are saved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spillway.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+
+__all__ = ["FOLDER", "LINES", "MARKERS", "OWN", "PEERS", "Figure", "new_canvas", "save_figure", "short_count"]
+
+FOLDER = "figures"
+_DPI = 120
+# Okabe and Ito's palette, told apart by all common kinds of colour vision; what is our own has the strongest.
+OWN = "#D55E00"
+PEERS = ("#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#8C8C8C")
+MARKERS = ("s", "^", "v", "D", "P", "X", "*")
+# For those that share a colour: variants of our own, and peers beyond the palette.
+LINES = ("-", "--", ":", "-.")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A drawn figure: its title, and its path relative to the run's folder."""
+
+    title: str
+    path: str
+
+
+def new_canvas() -> tuple[Canvas, Axes]:
+    """An empty figure.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure as MatplotlibFigure
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("matplotlib", "bench", "draw figures") from error
+    canvas = MatplotlibFigure(figsize=(8, 4.5), layout="constrained")
+    FigureCanvasAgg(canvas)
+    return canvas, canvas.add_subplot()
+
+
+def save_figure(folder: Path, canvas: Canvas, axes: Axes, name: str, title: str) -> Figure:
+    """Give a figure its title, grid and legend, and save it in the run's folder."""
+    axes.set_title(title, loc="left")
+    axes.grid(visible=True, alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
+    path = f"{FOLDER}/{name}.png"
+    canvas.savefig(folder / path, dpi=_DPI)
+    return Figure(title, path)
+
+
+def short_count(count: int) -> str:
+    """A count for an axis: 800, 25K, 4M."""
+    thousand = 1000
+    return f"{count:g}" if count < thousand else f"{count / 1e3:g}K" if count < 10**6 else f"{count / 1e6:g}M"

@@ -1,0 +1,224 @@
+"""One race: a fresh table, fresh processes, the outcome, and the record."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from spillway.errors import SpillwayError
+from spillway.harness.host import HostWatch
+from spillway.harness.output import sync_filesystem
+from spillway.race.crew import Crew
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from spillway.harness.schedule import Slot
+    from spillway.race.place import Place
+    from spillway.race.plan import Cell
+    from spillway.race.progress import Progress
+
+__all__ = ["SCHEMA_VERSION", "Outcome", "Race", "quantile"]
+
+SCHEMA_VERSION = 1
+Outcome = Literal["ok", "incomplete", "stalled", "failed", "wrong_output"]
+
+# Opening a table costs a thread milliseconds and a process half a second of a core.
+_READY_SECONDS = 120.0
+_READY_SECONDS_PER_WRITER = 0.05
+_READY_SECONDS_PER_PROCESS = 2.0
+_CREATE_SECONDS = 60.0
+_CHECK_SECONDS = 600.0
+_QUANTILES = tuple(range(101))
+
+
+@dataclass
+class _Heard:
+    """What the writers of a race have said."""
+
+    begun: float = 0.0
+    ended: float = 0.0
+    ready: int = 0
+    done: int = 0
+    acknowledged: list[tuple[int, int]] = field(default_factory=list)
+    waits: list[float] = field(default_factory=list)
+    attempts: int | None = None
+    most_lost: int | None = None
+    errors: Counter[str] = field(default_factory=Counter)
+
+    def hear(self, message: dict[str, Any]) -> None:
+        if "ready" in message:
+            self.ready += 1
+        elif "tally" in message:
+            self.done += 1
+            if (tally := message["tally"]) is not None:
+                self.attempts = (self.attempts or 0) + tally["attempts"]
+                self.most_lost = max(self.most_lost or 0, tally["most_lost"])
+        elif "error" in message:
+            self.errors[message["error"]] += 1
+        else:
+            self.acknowledged.append((message["writer"], message["number"]))
+            self.waits.append(message["at"] - message["left"])
+            self.ended = max(self.ended, message["at"])
+            if message["attempts"] is not None:
+                self.attempts = (self.attempts or 0) + message["attempts"]
+
+    @property
+    def settled(self) -> int:
+        return len(self.acknowledged) + self.errors.total()
+
+
+@dataclass(frozen=True)
+class Race:
+    """What all races of a run share.
+
+    Attributes:
+        run_id: The run's name.
+        place: Where tables are made.
+        scratch: A folder on the disk that tables are on, or None.
+        time_limit: Seconds after which a race is stopped.
+        keep: Whether tables stay.
+        progress: Where to say how far it is.
+    """
+
+    run_id: str
+    place: Place
+    scratch: Path | None
+    time_limit: float
+    keep: bool
+    progress: Progress
+
+    def run(self, slot: Slot[Cell]) -> dict[str, Any]:
+        """Run one race; its record, whatever the outcome.
+
+        Raises:
+            SpillwayError: The table could not be made.
+        """
+        cell = slot.cell
+        place = self.place.below(f"{self.run_id}-{slot.block}-{slot.position}-{cell.committer}")
+        started = datetime.now(UTC)
+        try:
+            self._create(cell, place)
+            if self.scratch is not None:
+                sync_filesystem(self.scratch)
+            watch, begun = HostWatch(), time.monotonic()
+            heard, problem, stalled = self._race(cell, place)
+            host = watch.read()
+            process_seconds = time.monotonic() - begun
+            self.progress.checking(slot)
+            verdict = self._check(cell, place, heard)
+        finally:
+            if not self.keep:
+                place.files().remove()
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "run_id": self.run_id,
+            "block": slot.block,
+            "position": slot.position,
+            "started_at": started.isoformat(timespec="milliseconds"),
+            "cell": cell.as_dict(),
+            "outcome": _outcome(cell, heard, verdict, problem=problem, stalled=stalled),
+            "problem": problem,
+            **_measures(cell, heard, self.time_limit if stalled else None),
+            "table": verdict,
+            "host": host,
+            "process_seconds": process_seconds,
+        }
+
+    def _job(self, role: str, cell: Cell, place: Place, **more: Any) -> dict[str, Any]:
+        return {"role": role, "cell": cell.as_dict(), "place": place.as_dict(), **more}
+
+    def _create(self, cell: Cell, place: Place) -> None:
+        with Crew([self._job("create", cell, place)]) as crew:
+            for _ in crew.messages(time.monotonic() + _CREATE_SECONDS):
+                pass
+            problem = crew.wait()
+        if problem is not None:
+            raise SpillwayError(f"{cell.committer} cannot make a table: {problem}")
+
+    def _race(self, cell: Cell, place: Place) -> tuple[_Heard, str | None, bool]:
+        """What was heard, what went wrong with a process, and whether the time was up."""
+        heard = _Heard()
+        jobs = [self._job("write", cell, place, process=process) for process in range(cell.processes)]
+        patience = (
+            _READY_SECONDS
+            + cell.writers * _READY_SECONDS_PER_WRITER
+            + cell.processes * _READY_SECONDS_PER_PROCESS
+        )
+        with Crew(jobs) as crew:
+            for message in crew.messages(time.monotonic() + patience):
+                if message is not None:
+                    heard.hear(message)
+                elif (problem := crew.problem()) is not None:
+                    return heard, problem, False
+                if heard.ready == cell.processes:
+                    break
+            else:
+                return heard, crew.wait() or "the processes were not ready in time", False
+            self.progress.started()
+            heard.begun = crew.go()
+            deadline = heard.begun + self.time_limit
+            for message in crew.messages(deadline):
+                if message is not None:
+                    heard.hear(message)
+                self.progress.acknowledged(len(heard.acknowledged), time.monotonic() - heard.begun)
+                if heard.done == cell.processes:
+                    break
+            stalled = time.monotonic() >= deadline and heard.settled < cell.expected
+            if stalled:
+                for message in crew.stop():
+                    heard.hear(message)
+                return heard, None, heard.settled < cell.expected
+            return heard, crew.wait(), False
+
+    def _check(self, cell: Cell, place: Place, heard: _Heard) -> dict[str, Any]:
+        job = self._job("check", cell, place, acknowledged=heard.acknowledged)
+        with Crew([job]) as crew:
+            for message in crew.messages(time.monotonic() + _CHECK_SECONDS):
+                if message is not None and "verdict" in message:
+                    verdict: dict[str, Any] = message["verdict"]
+                    return verdict
+            raise SpillwayError(f"the table cannot be checked: {crew.wait() or 'it takes too long'}")
+
+
+def _outcome(
+    cell: Cell, heard: _Heard, verdict: dict[str, Any], *, problem: str | None, stalled: bool
+) -> Outcome:
+    if verdict["problems"]:
+        return "wrong_output"
+    if stalled:
+        return "stalled"
+    if problem is not None:
+        return "failed"
+    return "ok" if len(heard.acknowledged) == cell.expected else "incomplete"
+
+
+def _measures(cell: Cell, heard: _Heard, limit: float | None) -> dict[str, Any]:
+    """The figures of a race; those who still waited at its limit count as having waited until then."""
+    waiting = 0 if limit is None else cell.expected - heard.settled
+    count = len(heard.acknowledged)
+    seconds = limit if limit is not None else (heard.ended - heard.begun if count else None)
+    # In a sequence of appends only the one that a writer is at is waiting.
+    waits = sorted(heard.waits + [limit or 0.0] * min(waiting, cell.writers))
+    quantiles = [round(quantile(waits, percent / 100), 6) for percent in _QUANTILES] if waits else None
+    return {
+        "acknowledged": count,
+        "still_waiting": waiting,
+        "seconds": seconds,
+        "appends_per_second": None if not seconds else count / seconds,
+        "rows_per_second": None if not seconds else count * cell.rows / seconds,
+        "attempts": heard.attempts,
+        "most_lost": heard.most_lost,
+        "wait_seconds": quantiles,
+        "errors": [{"error": text, "count": number} for text, number in heard.errors.most_common(5)],
+        "failed": heard.errors.total(),
+    }
+
+
+def quantile(ordered: list[float], share: float) -> float:
+    """The value that `share` of the ordered ones do not exceed."""
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]

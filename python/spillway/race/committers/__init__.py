@@ -1,0 +1,91 @@
+"""Committers by their names."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from spillway.errors import MissingExtraError, SpillwayError
+
+if TYPE_CHECKING:
+    from spillway.race.committers.protocol import Committer
+
+__all__ = ["NAMES", "SYNCED", "load", "missing", "what"]
+
+
+class _Entry(NamedTuple):
+    module: str
+    attribute: str
+    requires: str
+    what: str
+    synced: str
+
+
+_NATIVE = "data files, their folders and the log are synced before an append is acknowledged"
+_DELTA_RS = "nothing is synced on a local disk: a crash of the machine may lose what was acknowledged"
+_ENTRIES = {
+    "combining": _Entry(
+        "combining",
+        "Combining",
+        "spillway._native",
+        "`spillway.delta`: threads share versions, processes carry each other's appends",
+        _NATIVE,
+    ),
+    "optimistic": _Entry(
+        "optimistic",
+        "Optimistic",
+        "spillway._native",
+        "files by `spillway.write_parquet`, and each writer on its own: one version an append, again after "
+        "10 ms to 1 s when the version exists",
+        _NATIVE,
+    ),
+    "delta-rs": _Entry(
+        "delta_rs",
+        "DeltaRs",
+        "deltalake",
+        "`deltalake.write_deltalake` with its defaults: 15 retries inside",
+        _DELTA_RS,
+    ),
+    "delta-rs-retry": _Entry(
+        "delta_rs",
+        "DeltaRsRetry",
+        "deltalake",
+        "the same, called again after 0.1 to 10 s for as long as it fails",
+        _DELTA_RS,
+    ),
+}
+NAMES = tuple(_ENTRIES)
+SYNCED = {name: entry.synced for name, entry in _ENTRIES.items()}
+
+
+def what(name: str) -> str:
+    """What a committer is, for people."""
+    return _ENTRIES[name].what
+
+
+def load(name: str) -> Committer:
+    """Import what a committer needs.
+
+    Raises:
+        MissingExtraError: Its library is not installed.
+        SpillwayError: The native module is not built.
+    """
+    reason = missing(name)
+    entry = _ENTRIES[name]
+    if reason is not None:
+        if entry.requires == "deltalake":
+            raise MissingExtraError("deltalake", "race", f"run the committer {name!r}")
+        raise SpillwayError(f"committer {name!r} cannot run: {reason}")
+    module = importlib.import_module(f"spillway.race.committers.{entry.module}")
+    return cast("Committer", getattr(module, entry.attribute)())
+
+
+def missing(name: str) -> str | None:
+    """Why a committer cannot run here, or None if it can. Libraries are looked for, not imported."""
+    requires = _ENTRIES[name].requires
+    if importlib.util.find_spec(requires) is not None:
+        return None
+    if requires == "deltalake":
+        return "deltalake is not installed: pip install 'spillway[race]'"
+    return "the native module is not built: run maturin develop --release, or install the wheel"

@@ -1,0 +1,60 @@
+"""`spillway.delta` as it comes."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import spillway.delta
+from spillway.race.committers.protocol import Receipt, Tally
+from spillway.race.workload import PARTITION_COLUMN, properties, schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from spillway.race.place import Place
+    from spillway.race.plan import Cell
+
+__all__ = ["Combining", "create"]
+
+
+def create(place: Place, cell: Cell) -> None:
+    """Make the table of a race."""
+    spillway.delta.create(
+        place.uri, schema(), partition_by=PARTITION_COLUMN, properties=properties(cell), **place.keywords
+    )
+
+
+class Combining:
+    """Appends that share versions."""
+
+    def __init__(self) -> None:
+        self._table: spillway.delta.Table | None = None
+
+    def create(self, place: Place, cell: Cell) -> None:
+        """Make the table."""
+        create(place, cell)
+
+    def writer(self, place: Place, cell: Cell) -> _Writer:
+        """Open the table; all threads of a process share what is below."""
+        self._table = spillway.delta.open(place.uri, **place.keywords)
+        return _Writer(self._table, cell)
+
+    def tally(self) -> Tally | None:
+        """How this process fared."""
+        if self._table is None:
+            return None
+        races = self._table.races()
+        return Tally(races.attempts, races.most_lost)
+
+
+class _Writer:
+    def __init__(self, table: spillway.delta.Table, cell: Cell) -> None:
+        self._table = table
+        self._merge: dict[str, Any] = {"schema_mode": "merge"} if cell.merges else {}
+
+    def append(self, rows: pa.Table) -> Receipt:
+        with self._table.append(timeout=None, **self._merge) as append:
+            append.write(rows)
+            left = time.monotonic()
+        return Receipt(left, None)

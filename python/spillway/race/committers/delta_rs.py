@@ -1,0 +1,92 @@
+"""delta-rs, as its users call it: alone, and with retries around it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError
+
+from spillway.race.committers.backoff import Backoff
+from spillway.race.committers.protocol import Receipt
+from spillway.race.workload import PARTITION_COLUMN, properties, schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from spillway.race.committers.protocol import Tally
+    from spillway.race.place import Place
+    from spillway.race.plan import Cell
+
+__all__ = ["DeltaRs", "DeltaRsRetry"]
+
+_FIRST, _MOST = 0.1, 10.0
+
+
+class DeltaRs:
+    """`write_deltalake` with its defaults."""
+
+    def create(self, place: Place, cell: Cell) -> None:
+        """Make the table."""
+        deltalake.DeltaTable.create(
+            place.uri,
+            schema(),
+            partition_by=[PARTITION_COLUMN],
+            configuration={**properties(cell)},
+            **place.keywords,
+        )
+
+    def writer(self, place: Place, cell: Cell) -> _Writer:
+        """Open the table anew: each writer has a handle, and need not read the log from its beginning."""
+        return _Writer(deltalake.DeltaTable(place.uri, **place.keywords), cell)
+
+    def tally(self) -> Tally | None:
+        """It keeps no count."""
+        return None
+
+
+class DeltaRsRetry(DeltaRs):
+    """The same, called again for as long as it fails."""
+
+    def writer(self, place: Place, cell: Cell) -> _RetryingWriter:
+        """Open the table anew."""
+        return _RetryingWriter(deltalake.DeltaTable(place.uri, **place.keywords), cell)
+
+
+class _Writer:
+    def __init__(self, table: deltalake.DeltaTable, cell: Cell) -> None:
+        self._table = table
+        self._merge: dict[str, Any] = {"schema_mode": "merge"} if cell.merges else {}
+
+    def append(self, rows: pa.Table) -> Receipt:
+        left = time.monotonic()
+        self._write(rows)
+        return Receipt(left, None)
+
+    def _write(self, rows: pa.Table) -> None:
+        deltalake.write_deltalake(self._table, rows, mode="append", **self._merge)
+
+
+class _RetryingWriter(_Writer):
+    def append(self, rows: pa.Table) -> Receipt:
+        left = time.monotonic()
+        pause = Backoff(_FIRST, _MOST)
+        calls = 1
+        while True:
+            try:
+                self._write(rows)
+            except (CommitFailedError, DeltaError, OSError) as error:
+                if not _is_lost_race(error):
+                    raise
+            else:
+                return Receipt(left, calls)
+            calls += 1
+            pause.sleep()
+            self._table.update_incremental()
+
+
+def _is_lost_race(error: Exception) -> bool:
+    """Whether another writer was in the way; anything else is not cured by trying again."""
+    words = ("commit", "transaction", "version", "conflict", "exceeded")
+    return isinstance(error, CommitFailedError) or any(word in str(error).lower() for word in words)

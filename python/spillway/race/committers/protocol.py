@@ -1,0 +1,57 @@
+"""What a committer is to the race."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from spillway.race.place import Place
+    from spillway.race.plan import Cell
+
+__all__ = ["Committer", "Receipt", "Tally", "Writer"]
+
+
+class Receipt(NamedTuple):
+    """What a writer knows of an append that was acknowledged.
+
+    Attributes:
+        left: The monotonic time at which all rows were handed over, from which the wait counts.
+        attempts: Commits that it tried, or None where the library does not say.
+    """
+
+    left: float
+    attempts: int | None
+
+
+class Tally(NamedTuple):
+    """What a whole process knows, where writers commit together.
+
+    Attributes:
+        attempts: Versions that it tried to write.
+        most_lost: The most races that one transaction lost.
+    """
+
+    attempts: int
+    most_lost: int
+
+
+class Writer(Protocol):
+    """One writer with its own handle on the table."""
+
+    def append(self, rows: pa.Table) -> Receipt:
+        """Append rows; return when that is acknowledged."""
+
+
+class Committer(Protocol):
+    """A way to append to a table. Its constructor imports the library."""
+
+    def create(self, place: Place, cell: Cell) -> None:
+        """Make the table."""
+
+    def writer(self, place: Place, cell: Cell) -> Writer:
+        """Open the table for one more writer, before the race begins."""
+
+    def tally(self) -> Tally | None:
+        """What the process knows at the end."""

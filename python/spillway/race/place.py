@@ -1,0 +1,267 @@
+"""Where a table lies, and its files as the race itself reads and writes them: on a disk, or on S3."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spillway.errors import MissingExtraError, OptionError
+
+if TYPE_CHECKING:
+    from typing import Self
+
+__all__ = ["Files", "Place", "log_name", "sync_folder"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder, or a prefix of a bucket.
+
+    Attributes:
+        uri: A path or an ``s3://`` URL, without a slash at its end.
+        storage_options: How to get there, by the names of delta-rs; the environment's ``AWS_*`` beside it.
+    """
+
+    uri: str
+    storage_options: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, uri: str, storage_options: dict[str, str]) -> Place:
+        """The place that a user named.
+
+        Raises:
+            OptionError: It is in a store that the race has no way to.
+        """
+        if "://" in uri and not uri.startswith("s3://"):
+            raise OptionError(f"--store {uri}: name a folder, or s3://BUCKET/PREFIX")
+        if storage_options and "://" not in uri:
+            raise OptionError("--storage-option goes with --store s3://...")
+        path = uri.rstrip("/") if "://" in uri else str(Path(uri).absolute())
+        return cls(path, storage_options)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is a folder on this machine."""
+        return "://" not in self.uri
+
+    def below(self, name: str) -> Place:
+        """A place inside."""
+        return Place(f"{self.uri}/{name}", self.storage_options)
+
+    def files(self) -> Files:
+        """Its files.
+
+        Raises:
+            MissingExtraError: It is on S3, and botocore is not installed.
+        """
+        return LocalFiles(Path(self.uri)) if self.is_local else S3Files(self)
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """What libraries that take ``storage_options`` are given."""
+        return {} if self.is_local else {"storage_options": self.storage_options}
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields as a plain dict, for a worker."""
+        return asdict(self)
+
+
+def log_name(version: int) -> str:
+    """The name of a version in the log."""
+    return f"_delta_log/{version:020}.json"
+
+
+class Files(ABC):
+    """The files of a table, by their paths in it."""
+
+    @abstractmethod
+    def draft(self, body: bytes) -> Draft:
+        """Bytes that are to become a file, under a name that is not known yet."""
+
+    @abstractmethod
+    def read(self, name: str) -> bytes | None:
+        """The bytes of a file; None if it is not there."""
+
+    @abstractmethod
+    def names(self) -> set[str]:
+        """All files that there are."""
+
+    @abstractmethod
+    def remove(self) -> None:
+        """Remove all of them."""
+
+
+class Draft(ABC):
+    """Bytes that become a file once, however many names are tried; the end of its block tidies up."""
+
+    @abstractmethod
+    def put_new(self, name: str) -> bool:
+        """Become this file, and survive a crash, unless there is one already: then False."""
+
+    @abstractmethod
+    def discard(self) -> None:
+        """Remove what is of no more use."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.discard()
+
+
+class LocalFiles(Files):
+    """Files on a disk."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def draft(self, body: bytes) -> Draft:
+        """A whole, synced file that no reader looks at."""
+        return _LocalDraft(self._root, body)
+
+    def read(self, name: str) -> bytes | None:
+        """The bytes of a file."""
+        try:
+            return (self._root / name).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def names(self) -> set[str]:
+        """All files that there are."""
+        return {
+            os.path.relpath(Path(folder) / name, self._root)
+            for folder, _, files in os.walk(self._root)
+            for name in files
+        }
+
+    def remove(self) -> None:
+        """Remove the folder."""
+        shutil.rmtree(self._root, ignore_errors=True)
+
+
+class _LocalDraft(Draft):
+    def __init__(self, root: Path, body: bytes) -> None:
+        self._root = root
+        self._path = root / f".{secrets.token_hex(8)}.tmp"
+        with self._path.open("wb") as file:
+            file.write(body)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def put_new(self, name: str) -> bool:
+        path = self._root / name
+        try:
+            path.hardlink_to(self._path)  # which never replaces a file
+        except FileExistsError:
+            return False
+        sync_folder(path.parent)
+        return True
+
+    def discard(self) -> None:
+        self._path.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder survive a crash."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class S3Files(Files):
+    """Objects below a prefix, by conditional writes."""
+
+    def __init__(self, place: Place) -> None:
+        self._bucket, _, self._prefix = place.uri.removeprefix("s3://").partition("/")
+        self._client = _s3_client(tuple(sorted(place.storage_options.items())))
+
+    def draft(self, body: bytes) -> Draft:
+        """The body of a request."""
+        return _S3Draft(self, body)
+
+    def put_new(self, name: str, body: bytes) -> bool:
+        """Put with ``If-None-Match: *``."""
+        from botocore.exceptions import ClientError
+
+        while True:
+            try:
+                self._client.put_object(Bucket=self._bucket, Key=self._key(name), Body=body, IfNoneMatch="*")
+            except ClientError as error:
+                code = error.response["Error"]["Code"]
+                if code == "PreconditionFailed":
+                    return False
+                if code != "ConditionalRequestConflict":
+                    raise
+            else:
+                return True
+
+    def read(self, name: str) -> bytes | None:
+        """The bytes of an object."""
+        from botocore.exceptions import ClientError
+
+        try:
+            answer = self._client.get_object(Bucket=self._bucket, Key=self._key(name))
+        except ClientError as error:
+            if error.response["Error"]["Code"] in {"NoSuchKey", "404"}:
+                return None
+            raise
+        body: bytes = answer["Body"].read()
+        return body
+
+    def names(self) -> set[str]:
+        """All objects that there are."""
+        pages = self._client.get_paginator("list_objects_v2").paginate(
+            Bucket=self._bucket, Prefix=f"{self._prefix}/"
+        )
+        keys = [entry["Key"] for page in pages for entry in page.get("Contents", ())]
+        return {key.removeprefix(f"{self._prefix}/") for key in keys}
+
+    def remove(self) -> None:
+        """Delete all objects below the prefix."""
+        for name in self.names():
+            self._client.delete_object(Bucket=self._bucket, Key=self._key(name))
+
+    def _key(self, name: str) -> str:
+        return f"{self._prefix}/{name}"
+
+
+class _S3Draft(Draft):
+    def __init__(self, files: S3Files, body: bytes) -> None:
+        self._files = files
+        self._body = body
+
+    def put_new(self, name: str) -> bool:
+        return self._files.put_new(name, self._body)
+
+    def discard(self) -> None:
+        """A request leaves nothing."""
+
+
+@cache
+def _s3_client(storage_options: tuple[tuple[str, str], ...]) -> Any:
+    """One client for all threads: making one takes longer than many requests."""
+    try:
+        import botocore.session
+        from botocore.config import Config
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("botocore", "race", "check a table on S3") from error
+    given = {name.lower().removeprefix("aws_"): value for name, value in storage_options}
+    endpoint = given.get("endpoint_url") or given.get("endpoint") or os.environ.get("AWS_ENDPOINT_URL")
+    style = {"addressing_style": "path"} if endpoint else {}
+    return botocore.session.get_session().create_client(
+        "s3",
+        region_name=given.get("region") or os.environ.get("AWS_REGION") or "us-east-1",
+        endpoint_url=endpoint,
+        aws_access_key_id=given.get("access_key_id"),
+        aws_secret_access_key=given.get("secret_access_key"),
+        aws_session_token=given.get("session_token"),
+        config=Config(s3=style, max_pool_connections=64, retries={"max_attempts": 5}),
+    )

@@ -1,0 +1,100 @@
+"""A run of races in words and tables: ``report.md`` in its folder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spillway.harness.report import REPORT, markdown_table
+from spillway.race import committers
+from spillway.race.published import published_table
+from spillway.race.tables import run_tables
+from spillway.race.targets import targets_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from spillway.harness.canvas import Figure
+    from spillway.harness.tables import Table
+    from spillway.race.summary import RunSummary
+
+__all__ = ["all_tables", "write_report"]
+
+_LEGEND = (
+    "Medians over the races of a cell. *Committed* is what two readers found in the table afterwards, "
+    "whole and once; *lost* are appends that were acknowledged and not found, *doubled* those of which a "
+    "row was there again. A *wait* begins when all rows are handed over (the end of the `with` block, or "
+    "the call) and ends with the acknowledgement: the file is written in it. *Attempts* are tries to "
+    "write a version, of all writers; of delta-rs-retry they are calls, each of which retries inside. "
+    "*Most races lost* is the worst that one append met. Outcomes: *stalled* means that the time was up "
+    "(`>` marks waits that were cut short by it), *incomplete* that writers gave up with an error, "
+    "*failed* that a process died, *wrong_output* that the table is not what the writers were told."
+)
+
+
+def all_tables(run: RunSummary) -> list[Table]:
+    """The targets where they were asked for, and the tables of all settings."""
+    return [*([targets_table(run)] if run.environment["targets"] else []), *run_tables(run)]
+
+
+def write_report(run: RunSummary, figures: Sequence[Figure]) -> Path:
+    """Write ``report.md`` into the run's folder."""
+    parts = [f"# Race {run.run_id}", _environment(run), *_caveats(run), _wrong(run)]
+    parts += [f"## {table.title}\n\n{markdown_table(table)}" for table in all_tables(run)]
+    parts += [_LEGEND, _who(run), *_skipped(run)]
+    parts += [f"## {figure.title}\n\n![{figure.title}]({figure.path})" for figure in figures]
+    published = published_table()
+    parts.append(f"## {published.title}\n\n{markdown_table(published)}")
+    path = run.folder / REPORT
+    path.write_text("\n\n".join(parts) + "\n")
+    return path
+
+
+def _environment(run: RunSummary) -> str:
+    environment = run.environment
+    libraries = ", ".join(f"{each['name']} {each['version']}" for each in environment["libraries"])
+    git = environment["git"]
+    machine = (
+        f"{environment['cpu_model']}, {environment['usable_cores']} usable cores, "
+        f"{environment['memory_bytes'] / 2**30:.0f} GiB, Linux {environment['kernel']}; "
+        f"tables on {environment['store']}."
+    )
+    lines = [
+        machine,
+        f"Python {environment['python']['version']}; {libraries}.",
+        f"Each race has a fresh table and fresh processes, and {environment['options']['time_limit']:g} s.",
+    ]
+    if git is not None:
+        lines.append(f"Spillway at {git['commit'][:12]}{', changed' if git['changed'] else ''}.")
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _caveats(run: RunSummary) -> list[str]:
+    warnings = run.warnings()
+    return ["## Before you believe it\n\n" + "\n".join(f"- {each}" for each in warnings)] if warnings else []
+
+
+def _wrong(run: RunSummary) -> str:
+    wrong = run.wrong()
+    if wrong:
+        return "**Tables are wrong:**\n\n" + "\n".join(f"- {each}" for each in wrong)
+    readers = sorted({name for each in run.cells for race in each.races for name in race["table"]["rows"]})
+    return (
+        "After each race the log was contiguous, named each file once and no file that is not there; every "
+        f"row was counted by {' and by '.join(readers)}."
+    )
+
+
+def _who(run: RunSummary) -> str:
+    names = [name for name in committers.NAMES if any(each.cell.committer == name for each in run.cells)]
+    lines = [f"- {name}: {committers.what(name)}." for name in names]
+    text = "## The committers\n\n" + "\n".join(lines)
+    if run.environment["store"] != "local disk":
+        return text + "\n\nOn an object store, what is written survives for all of them."
+    synced = [f"- {name}: {committers.SYNCED[name]}." for name in names]
+    return text + "\n\nWhat is on the disk when an append is acknowledged:\n\n" + "\n".join(synced)
+
+
+def _skipped(run: RunSummary) -> list[str]:
+    lines = [f"- {each['words']}: {each['reason']}" for each in run.environment["skipped"]]
+    return ["## Not run\n\n" + "\n".join(lines)] if lines else []

@@ -1,0 +1,149 @@
+"""One run from its cells to its folder: race, check, keep what was measured."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spillway.errors import OptionError, SpillwayError
+from spillway.harness import samples
+from spillway.harness.environment import describe_environment, refuse_debug_build
+from spillway.harness.host import read_load
+from spillway.harness.output import require_disk
+from spillway.harness.schedule import Slot, schedule
+from spillway.harness.scrub import scrub
+from spillway.race.cell import SCHEMA_VERSION, Race
+from spillway.race.limits import reason_to_skip
+from spillway.race.place import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spillway.race.plan import Cell, Options
+    from spillway.race.progress import Progress
+
+__all__ = ["SAMPLES", "Finished", "hold_races"]
+
+SAMPLES = "races.jsonl"
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a run ended.
+
+    Attributes:
+        folder: The run's folder.
+        interrupted: Ctrl-C ended it before all races were run.
+    """
+
+    folder: Path
+    interrupted: bool
+
+
+def hold_races(  # noqa: PLR0913 - options, by keyword only
+    cells: Sequence[Cell],
+    options: Options,
+    *,
+    store: str | None,
+    storage_options: dict[str, str],
+    out: Path,
+    keep_tables: bool,
+    targets: bool,
+    progress: Progress,
+) -> Finished:
+    """Run all cells and leave everything in a new folder below `out`.
+
+    Ctrl-C ends the run early: races that were over by then stay and are reported.
+
+    Args:
+        cells: What to run.
+        options: How.
+        store: Where tables are made: a folder, an ``s3://`` URL, or None for the run's own folder.
+        storage_options: How to get to S3.
+        out: Folder of all runs, on a disk.
+        keep_tables: Whether tables stay when they were checked.
+        targets: Whether the report says how far the targets are met.
+        progress: Where to say how far it is.
+
+    Raises:
+        OptionError: Nothing can be run here; the message says what to do.
+        SpillwayError: A table cannot be made or looked at.
+    """
+    require_disk(out)
+    refuse_debug_build()
+    run_id = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
+    folder = out / run_id
+    place = Place.of(store or str(folder / "tables"), storage_options)
+    if place.is_local and store is not None:
+        require_disk(Path(store))
+    if not place.is_local:
+        place.files()  # which says what is missing
+    skipped = {cell: reason for cell in cells if (reason := reason_to_skip(cell)) is not None}
+    able = [cell for cell in cells if cell not in skipped]
+    if not able:
+        reasons = dict.fromkeys(f"{cell.committer}: {reason}" for cell, reason in skipped.items())
+        raise OptionError("; ".join(reasons) or "there is nothing to run")
+    folder.mkdir()
+    samples.write_json(
+        folder / samples.ENVIRONMENT,
+        {
+            "schema_version": SCHEMA_VERSION,
+            "run_id": run_id,
+            **describe_environment(),
+            "load_before": read_load(),
+            "options": asdict(options),
+            "store": "local disk" if place.is_local else "S3",
+            "targets": targets,
+            "skipped": [
+                {"cell": cell.as_dict(), "words": cell.words, "reason": reason}
+                for cell, reason in skipped.items()
+            ],
+        },
+    )
+    for cell, reason in skipped.items():
+        progress.say(f"{cell.words}: skipped, {reason}")
+    scratch = None
+    with ExitStack() as cleanup:
+        if place.is_local:
+            scratch = Path(place.uri)
+            scratch.mkdir(parents=True, exist_ok=True)
+            if store is None and not keep_tables:
+                cleanup.callback(shutil.rmtree, scratch)
+        race = Race(
+            run_id=run_id,
+            place=place,
+            scratch=scratch,
+            time_limit=options.time_limit,
+            keep=keep_tables,
+            progress=progress,
+        )
+        return Finished(folder, _run_all(race, folder, able, options, progress))
+
+
+def _run_all(race: Race, folder: Path, cells: Sequence[Cell], options: Options, progress: Progress) -> bool:
+    """Run them in their order; whether it was interrupted."""
+    slots = list(schedule(cells, blocks=options.samples, seed=options.seed))
+    progress.racing(slots)
+    try:
+        for slot in slots:
+            progress.begins(slot)
+            record = _record(race, slot)
+            samples.append(folder / SAMPLES, record)
+            progress.ended(slot, record)
+    except KeyboardInterrupt:
+        return True
+    finally:
+        progress.stop()
+    return False
+
+
+def _record(race: Race, slot: Slot[Cell]) -> dict[str, Any]:
+    try:
+        return race.run(slot)
+    except SpillwayError as error:
+        raise SpillwayError(scrub(str(error))) from error

@@ -1,0 +1,179 @@
+"""A run of races as it lies on disk, summed up cell by cell. Nothing here knows of a live run."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from spillway.harness import samples
+from spillway.harness.host import noise_warnings
+from spillway.harness.statistics import Estimate, estimate
+from spillway.race import committers
+from spillway.race.plan import Cell
+from spillway.race.run import SAMPLES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+__all__ = ["CellSummary", "RunSummary", "Setting", "read_run"]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the cells of one table have in common: all but the committer and the number of writers."""
+
+    workload: str
+    rows: int
+    appends: int
+    partitions: str
+    spread: str
+
+    @classmethod
+    def of(cls, cell: Cell) -> Setting:
+        """The setting of a cell."""
+        if cell.processes == 1:
+            spread = "threads of one process"
+        elif cell.processes == cell.writers:
+            spread = "a process each"
+        else:
+            spread = f"threads of {cell.processes:,} processes"
+        return cls(cell.workload, cell.rows, cell.appends, cell.partitions, spread)
+
+    @property
+    def words(self) -> str:
+        """The setting for people."""
+        rows = f"{self.rows:,} rows an append"
+        appends = "one append each" if self.appends == 1 else f"{self.appends:,} appends each, in sequence"
+        partitions = "own partitions" if self.partitions == "own" else "one partition"
+        return f"{self.workload}, {rows}, {appends}, {partitions}, {self.spread}"
+
+
+@dataclass(frozen=True)
+class CellSummary:
+    """All races of one cell.
+
+    Attributes:
+        cell: The cell.
+        races: Their records, in the order they were run.
+    """
+
+    cell: Cell
+    races: Sequence[dict[str, Any]]
+
+    @property
+    def outcome(self) -> str:
+        """How its races ended."""
+        counts = Counter(race["outcome"] for race in self.races)
+        if len(counts) == 1:
+            return str(next(iter(counts)))
+        return ", ".join(f"{name} x{count}" for name, count in counts.most_common())
+
+    def estimate(self, metric: Callable[[dict[str, Any]], float | None]) -> Estimate | None:
+        """The estimate of a metric over the races that have it; None where none has."""
+        values = [value for race in self.races if (value := metric(race)) is not None]
+        return estimate(values) if values else None
+
+    def median(self, metric: Callable[[dict[str, Any]], float | None]) -> float | None:
+        """Its median."""
+        found = self.estimate(metric)
+        return None if found is None else found.median
+
+    @property
+    def speed(self) -> float | None:
+        """Appends that were acknowledged in a second."""
+        return self.median(lambda race: race["appends_per_second"])
+
+    def wait(self, percent: int) -> float | None:
+        """The wait that so many of a hundred writers do not exceed."""
+        return self.median(lambda race: race["wait_seconds"] and race["wait_seconds"][percent])
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether writers still waited when the time was up."""
+        return any(race["still_waiting"] for race in self.races)
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """One run's folder.
+
+    Attributes:
+        folder: The folder.
+        environment: What it was measured on and with.
+        cells: The cells, in the order of the plan.
+    """
+
+    folder: Path
+    environment: dict[str, Any]
+    cells: Sequence[CellSummary]
+
+    @property
+    def run_id(self) -> str:
+        """The run's name."""
+        return str(self.environment["run_id"])
+
+    @cached_property
+    def settings(self) -> list[Setting]:
+        """The settings that were raced in, each of which has a table of its own."""
+        return list(dict.fromkeys(Setting.of(each.cell) for each in self.cells))
+
+    def of(self, setting: Setting) -> list[CellSummary]:
+        """The cells of one setting."""
+        return [each for each in self.cells if Setting.of(each.cell) == setting]
+
+    def find(self, cell: Cell) -> CellSummary | None:
+        """A cell, if it was run."""
+        return next((each for each in self.cells if each.cell == cell), None)
+
+    def wrong(self) -> list[str]:
+        """What is wrong with tables, in words."""
+        return [
+            f"{each.cell.words}: {problem}"
+            for each in self.cells
+            for race in each.races
+            for problem in race["table"]["problems"]
+        ]
+
+    def warnings(self) -> list[str]:
+        """What a reader has to know before believing the figures."""
+        races = [race for each in self.cells for race in each.races]
+        seconds = sum(race["process_seconds"] for race in races)
+        warnings = noise_warnings(self.environment["load_before"], [race["host"] for race in races], seconds)
+        if races and min(len(each.races) for each in self.cells) == 1:
+            warnings.append("one race a cell shows no spread: --samples 5 for a look, 12 for a quoted figure")
+        if (
+            self.environment["store"] == "local disk"
+            and len({each.cell.committer for each in self.cells}) > 1
+        ):
+            warnings.append(
+                "on a local disk the committers do not promise the same: see below what each has synced"
+            )
+        return warnings
+
+
+def read_run(folder: Path) -> RunSummary:
+    """Read a run's folder, whole or cut short.
+
+    Raises:
+        FileNotFoundError: The folder is not a run's.
+        CorruptFileError: A line in it is damaged.
+    """
+    grouped: dict[Cell, list[dict[str, Any]]] = defaultdict(list)
+    for record in samples.read_lines(folder / SAMPLES):
+        grouped[Cell(**record["cell"])].append(record)
+    places = {name: place for place, name in enumerate(committers.NAMES)}
+    cells = [CellSummary(cell, races) for cell, races in grouped.items()]
+    cells.sort(
+        key=lambda each: (
+            each.cell.workload,
+            each.cell.partitions,
+            each.cell.processes > 1,
+            each.cell.appends,
+            each.cell.writers,
+            places[each.cell.committer],
+        )
+    )
+    return RunSummary(folder, samples.read_json(folder / samples.ENVIRONMENT), cells)

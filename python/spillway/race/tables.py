@@ -1,0 +1,169 @@
+"""The tables of a run of races, as cells of text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from spillway.harness.tables import Entry, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from spillway.race.summary import CellSummary, RunSummary, Setting
+
+__all__ = ["detail_table", "run_tables", "seconds", "speed_table"]
+
+_WHOLE_FROM = 100
+
+
+def run_tables(run: RunSummary) -> list[Table]:
+    """Per setting: appends per second by writers where their numbers differ, and all measures."""
+    tables = []
+    for setting in run.settings:
+        cells = run.of(setting)
+        if (
+            len({each.cell.writers for each in cells}) > 1
+            and len({each.cell.committer for each in cells}) > 1
+        ):
+            tables.append(speed_table(run, setting))
+        tables.append(detail_table(run, setting))
+    return tables
+
+
+def speed_table(run: RunSummary, setting: Setting) -> Table:
+    """Committers down, writers across: appends per second."""
+    cells = {(each.cell.committer, each.cell.writers): each for each in run.of(setting)}
+    counts = sorted({writers for _, writers in cells})
+    names = list(dict.fromkeys(committer for committer, _ in cells))
+    best = {
+        count: max((cells[name, count].speed or 0 for name in names if (name, count) in cells), default=0)
+        for count in counts
+    }
+    rows = [
+        [Entry(name), *(_speed_entry(cells.get((name, count)), best[count]) for count in counts)]
+        for name in names
+    ]
+    return Table(
+        f"Appends per second, by writers: {setting.words}",
+        ("committer", *(f"{count:,}" for count in counts)),
+        rows,
+        [],
+    )
+
+
+def _speed_entry(cell: CellSummary | None, best: float) -> Entry:
+    if cell is None:
+        return Entry("")
+    if cell.speed is None:
+        return Entry(cell.outcome)
+    word = "" if cell.outcome == "ok" else f" ({cell.outcome})"
+    return Entry(f"{speed(cell.speed)}{word}", best=cell.speed == best)
+
+
+def speed(value: float) -> str:
+    """A speed: whole from a hundred up."""
+    return f"{value:,.0f}" if value >= _WHOLE_FROM else f"{value:,.1f}"
+
+
+def seconds(value: float) -> str:
+    """A time: whole from a hundred seconds up, milliseconds below one."""
+    return f"{value:,.0f}" if value >= _WHOLE_FROM else f"{value:,.2f}" if value >= 1 else f"{value:.3f}"
+
+
+_Column = tuple[str, "Callable[[CellSummary], str | None]"]
+
+
+def _of(metric: Callable[[dict[str, Any]], float | None], written: Callable[[float], str]) -> Any:
+    def text(cell: CellSummary) -> str | None:
+        value = cell.median(metric)
+        return None if value is None else written(value)
+
+    return text
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def _committed(cell: CellSummary) -> str:
+    present = min(race["table"]["present"] for race in cell.races)
+    return f"{present:,} of {cell.cell.expected:,}"
+
+
+def _most(name: str) -> Callable[[CellSummary], str | None]:
+    def text(cell: CellSummary) -> str | None:
+        return _count(max(race["table"][name] for race in cell.races))
+
+    return text
+
+
+def _attempts(race: dict[str, Any]) -> float | None:
+    if race["attempts"] is None or not race["acknowledged"]:
+        return None
+    return float(race["attempts"] / race["acknowledged"])
+
+
+def _most_lost(cell: CellSummary) -> str | None:
+    known = [race["most_lost"] for race in cell.races if race["most_lost"] is not None]
+    return str(max(known)) if known else None
+
+
+def _wait(percent: int) -> Callable[[CellSummary], str | None]:
+    def text(cell: CellSummary) -> str | None:
+        value = cell.wait(percent)
+        if value is None:
+            return None
+        # Whoever still waited at the limit would have waited longer than that.
+        limit = max((race["seconds"] or 0 for race in cell.races if race["still_waiting"]), default=None)
+        return f"> {seconds(value)}" if limit is not None and value >= limit else seconds(value)
+
+    return text
+
+
+_COLUMNS: tuple[_Column, ...] = (
+    ("committed", _committed),
+    ("lost", _most("lost")),
+    ("doubled", _most("doubled")),
+    ("appends/s", _of(lambda race: race["appends_per_second"], speed)),
+    ("rows/s", _of(lambda race: race["rows_per_second"], speed)),
+    ("wait p50 s", _wait(50)),
+    ("p99 s", _wait(99)),
+    ("longest s", _wait(100)),
+    ("in all s", _of(lambda race: race["seconds"], seconds)),
+    ("versions", _of(lambda race: race["table"]["versions"], _count)),
+    ("attempts an append", _of(_attempts, lambda value: f"{value:,.2f}")),
+    ("most races lost", _most_lost),
+)
+
+
+def detail_table(run: RunSummary, setting: Setting) -> Table:
+    """All measures of one setting, a line for each cell."""
+    cells = run.of(setting)
+    rows = [
+        [
+            Entry(each.cell.committer),
+            Entry(f"{each.cell.writers:,}"),
+            *(Entry(column(each) or "-") for _, column in _COLUMNS),
+            Entry(each.outcome),
+        ]
+        for each in cells
+    ]
+    return Table(
+        f"All measures: {setting.words}",
+        ("committer", "writers", *(name for name, _ in _COLUMNS), "outcome"),
+        rows,
+        _errors(cells),
+    )
+
+
+def _errors(cells: Sequence[CellSummary]) -> list[str]:
+    """What writers were told that did not get an acknowledgement, and what processes died of."""
+    notes = []
+    for each in cells:
+        for race in each.races:
+            if race["problem"] is not None:
+                notes.append(f"{each.cell.words}: {race['problem']}")
+            notes += [
+                f"{each.cell.words}: {error['count']:,} x {error['error']}" for error in race["errors"][:1]
+            ]
+    return list(dict.fromkeys(notes))

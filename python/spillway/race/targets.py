@@ -1,0 +1,165 @@
+"""The acceptance races, and how far a run meets what is asked of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from spillway.harness.tables import Entry, Table
+from spillway.race.plan import Cell
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spillway.race.summary import CellSummary, RunSummary
+
+__all__ = ["TARGETS", "Target", "target_cells", "targets_table"]
+
+_MOST_LOST = 2
+
+
+@dataclass(frozen=True)
+class Target:
+    """Something that is asked of the combining committer.
+
+    Attributes:
+        what: The race, for people.
+        asked: What is asked, for people.
+        cell: The race.
+        bound: The number that is asked for.
+        measure: The number that was measured, and for people what it is; the number is to stay below `bound`.
+        peer: The committer that it is held against: then the number is how many times faster, and is to reach
+            `bound`.
+        only_on: "local disk" or "S3", where it is asked on one of them alone.
+    """
+
+    what: str
+    asked: str
+    cell: Cell
+    bound: float
+    measure: Callable[[CellSummary], float | None] | None = None
+    peer: str | None = None
+    only_on: str | None = None
+
+    @property
+    def cells(self) -> list[Cell]:
+        """The races that it needs."""
+        return [self.cell] if self.peer is None else [self.cell, replace(self.cell, committer=self.peer)]
+
+
+def _seconds(cell: CellSummary) -> float | None:
+    return cell.median(lambda race: race["seconds"])
+
+
+def _longest(cell: CellSummary) -> float | None:
+    return cell.wait(100)
+
+
+def _most_races_lost(cell: CellSummary) -> float | None:
+    return cell.median(lambda race: race["most_lost"])
+
+
+def _versions(cell: CellSummary) -> float | None:
+    return cell.median(lambda race: race["table"]["versions"])
+
+
+def _cell(
+    writers: int, *, workload: str = "append-only", rows: int = 10, appends: int = 1, processes: int = 1
+) -> Cell:
+    return Cell(
+        committer="combining",
+        workload=workload,
+        writers=writers,
+        rows=rows,
+        appends=appends,
+        processes=processes,
+    )
+
+
+_THOUSAND = _cell(1_000)
+_BUNDLES = _cell(64 * 16, processes=64)
+TARGETS = (
+    Target("1,000 threads, own partitions", "all in 3 s", _THOUSAND, 3, _seconds, only_on="local disk"),
+    Target("1,000 threads: longest wait", "2 s", _THOUSAND, 2, _longest, only_on="local disk"),
+    Target("10,000 threads", "all in 60 s", _cell(10_000), 60, _seconds, only_on="local disk"),
+    Target("64 processes x 16 writers", "all in 10 s", _BUNDLES, 10, _seconds, only_on="local disk"),
+    Target(
+        "64 processes x 16 writers: most races lost by a bundle",
+        "2",
+        _BUNDLES,
+        _MOST_LOST,
+        _most_races_lost,
+        only_on="local disk",
+    ),
+    Target("300 writers", "100 x", _cell(300), 100, peer="delta-rs-retry", only_on="local disk"),
+    Target(
+        "1 writer, 200 appends in sequence",
+        "5 x",
+        _cell(1, appends=200),
+        5,
+        peer="delta-rs-retry",
+        only_on="local disk",
+    ),
+    Target(
+        "50 writers, 1,000 rows an append",
+        "10 x",
+        _cell(50, workload="batched:1000", rows=1_000),
+        10,
+        peer="delta-rs-retry",
+        only_on="local disk",
+    ),
+    Target(
+        "1,000 writers in 8 processes",
+        "100 versions",
+        _cell(1_000, processes=8),
+        100,
+        _versions,
+        only_on="S3",
+    ),
+    Target("100 writers", "20 x", _cell(100), 20, peer="delta-rs-retry", only_on="S3"),
+)
+
+
+def target_cells(store: str) -> list[Cell]:
+    """The races of all targets on a store, each once."""
+    return list(dict.fromkeys(cell for target in _on(store) for cell in target.cells))
+
+
+def targets_table(run: RunSummary) -> Table:
+    """How far each target is met."""
+    rows = [_line(run, target) for target in _on(run.environment["store"])]
+    notes = [
+        "Times are of one machine: on a slower or a busy one a target may be missed that is met elsewhere."
+    ]
+    return Table("Targets", ("race", "asked", "measured", "met"), rows, notes)
+
+
+def _on(store: str) -> list[Target]:
+    return [target for target in TARGETS if target.only_on in {None, store}]
+
+
+def _line(run: RunSummary, target: Target) -> list[Entry]:
+    measured, met = _judge(run, target)
+    word = "-" if met is None else "yes" if met else "no"
+    return [Entry(target.what), Entry(target.asked), Entry(measured), Entry(word, best=met is False)]
+
+
+def _judge(run: RunSummary, target: Target) -> tuple[str, bool | None]:
+    """What was measured, in words, and whether the target is met; None if that cannot be said."""
+    own = run.find(target.cell)
+    if own is None:
+        return "not run", None
+    if own.outcome != "ok":
+        committed = min(race["acknowledged"] for race in own.races)
+        return f"{own.outcome}, {committed:,} of {own.cell.expected:,} acknowledged", False
+    if target.peer is not None:
+        peer = run.find(target.cells[1])
+        if peer is None or not peer.speed or not own.speed:
+            return f"{own.speed or 0:,.1f} appends/s; {target.peer} not run, or without a result", None
+        word = "" if peer.outcome == "ok" else f", {peer.outcome}"
+        text = f"{own.speed / peer.speed:,.1f} x ({own.speed:,.0f} against {peer.speed:,.1f} appends/s{word})"
+        return text, own.speed / peer.speed >= target.bound
+    value = target.measure(own) if target.measure is not None else None
+    if value is None:
+        return "not known", None
+    return f"{value:,.2f}".rstrip("0").rstrip("."), value <= target.bound

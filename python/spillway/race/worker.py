@@ -1,0 +1,126 @@
+"""One process of a race: makes the table, or writes to it from threads, or checks it. A script, not a module.
+
+It reads its job as JSON from standard input, and says what happens as JSON lines on a descriptor that all
+processes of the race share: a line is one write, so lines do not mix. Another descriptor gives the start: a
+byte for each process; when its other end is gone, so is the race, and the process ends at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import select
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from spillway.harness.scrub import scrub
+from spillway.race import committers
+from spillway.race.check import check
+from spillway.race.place import Place
+from spillway.race.plan import Cell
+from spillway.race.workload import rows
+
+if TYPE_CHECKING:
+    from spillway.race.committers.protocol import Committer, Writer
+
+__all__: list[str] = []
+
+# Enough for a writer; ten thousand of the usual size would not fit below common limits on memory.
+_STACK_BYTES = 1 << 20
+_ERROR_CHARACTERS = 600
+_ORPHANED = 3
+
+
+class _Race:
+    """The threads of this process and what they say."""
+
+    def __init__(self, cell: Cell, start: int, results: int) -> None:
+        self._cell = cell
+        self._start = start
+        self._results = results
+        self._gate = threading.Event()
+        self._ready = threading.Semaphore(0)
+
+    def say(self, **message: Any) -> None:
+        os.write(self._results, (json.dumps(message) + "\n").encode())
+
+    def write(self, place: Place, process: int) -> None:
+        """Open the table for each writer, wait for the start, and append."""
+        committer = committers.load(self._cell.committer)
+        self._warm_up(committer, Place(f"{place.uri}-warm-{process}", place.storage_options))
+        threads = []
+        threading.stack_size(_STACK_BYTES)
+        for number in self._cell.share(process):
+            writer = committer.writer(place, self._cell)
+            # A daemon: when the race is called off, nobody waits for it.
+            threads.append(threading.Thread(target=self._run, args=(writer, number), daemon=True))
+            threads[-1].start()
+            self._ready.acquire()
+        self.say(ready=process)
+        if not os.read(self._start, 1):
+            os._exit(_ORPHANED)
+        self._gate.set()
+        for thread in threads:
+            thread.join()
+        tally = committer.tally()
+        self.say(process=process, tally=None if tally is None else tally._asdict())
+
+    def _warm_up(self, committer: Committer, place: Place) -> None:
+        """Append once to a table of this process' own: a library's first call is not what is raced for."""
+        committer.create(place, self._cell)
+        committer.writer(place, self._cell).append(rows(self._cell, 0, 0))
+        place.files().remove()
+
+    def _run(self, writer: Writer, name: int) -> None:
+        first = rows(self._cell, name, 0)
+        self._ready.release()
+        self._gate.wait()
+        for number in range(self._cell.appends):
+            data = rows(self._cell, name, number) if number else first
+            try:
+                receipt = writer.append(data)
+            except Exception as error:  # noqa: BLE001 - whatever a library raises is what it did
+                text = scrub(f"{type(error).__name__}: {error}")[:_ERROR_CHARACTERS]
+                self.say(writer=name, number=number, error=text)
+                continue
+            self.say(
+                writer=name, number=number, left=receipt.left, at=time.monotonic(), attempts=receipt.attempts
+            )
+
+
+def _end_with(parent: int) -> None:
+    """End this process as soon as nobody holds the other end of a pipe."""
+    watch = select.poll()
+    watch.register(parent, 0)
+    watch.poll()
+    os._exit(_ORPHANED)
+
+
+def _open_many_files() -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def main() -> None:
+    """Do the job."""
+    start, results = map(int, sys.argv[1:3])
+    job = json.load(sys.stdin)
+    threading.Thread(target=_end_with, args=(start,), daemon=True).start()
+    _open_many_files()
+    cell, place = Cell(**job["cell"]), Place(**job["place"])
+    race = _Race(cell, start, results)
+    if job["role"] == "create":
+        committers.load(cell.committer).create(place, cell)
+    elif job["role"] == "write":
+        race.write(place, job["process"])
+    else:
+        verdict = check(place, cell, [(writer, number) for writer, number in job["acknowledged"]])
+        race.say(verdict=verdict.as_dict())
+    # Threads that the checkpoint or a library left behind end by themselves, and are waited for.
+
+
+if __name__ == "__main__":
+    main()
