@@ -17,9 +17,10 @@ unexport PYTHONPATH PYTHONHOME CONDA_PREFIX
 
 RUST_SOURCES := Cargo.toml Cargo.lock rust-toolchain.toml $(shell find rust -name '*.rs' -o -name Cargo.toml)
 BENCH_OPTIONS ?=
+RACE_OPTIONS ?=
 DIST ?= dist
 
-.PHONY: help bench targets test soak check format wheel readme lock setup setup-tests clean
+.PHONY: help bench targets race test soak check format wheel readme lock setup setup-tests clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +30,9 @@ bench: setup ## Measure every Parquet writer, check the output with Spark, write
 
 targets: setup ## Measure what the targets are about (under an hour), and say how far each is met
 	$(BIN)/python bench/targets.py measure runs/targets
+
+race: setup ## Race writers that append to one Delta table (10 minutes), and say which targets are met
+	$(BIN)/spillway race --targets --out runs/race $(RACE_OPTIONS)
 
 test: setup setup-tests ## Run every test, at counts that fit continuous integration
 	cargo test --locked --workspace

@@ -36,7 +36,7 @@ def many(folder: str, name: str, threads: str) -> None:
         worker.join()
 
 
-def endless(folder: str, name: str) -> None:
+def endless(folder: str, name: str, pause: str) -> None:
     """Append as long as somebody waits for it, and say so after each acknowledgement."""
     table = spillway.delta.open(folder)
     number, parent = 0, os.getppid()
@@ -45,8 +45,7 @@ def endless(folder: str, name: str) -> None:
             append.write(batch(name, number))
         print(number, flush=True)
         number += 1
-        # A log of thousands of versions would only make the test slow.
-        time.sleep(0.05)
+        time.sleep(float(pause))
 
 
 if __name__ == "__main__":

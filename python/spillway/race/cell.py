@@ -13,6 +13,7 @@ from spillway.errors import SpillwayError
 from spillway.harness.host import HostWatch
 from spillway.harness.output import sync_filesystem
 from spillway.race.crew import Crew
+from spillway.race.records import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,9 +23,8 @@ if TYPE_CHECKING:
     from spillway.race.plan import Cell
     from spillway.race.progress import Progress
 
-__all__ = ["SCHEMA_VERSION", "Outcome", "Race", "quantile"]
+__all__ = ["Outcome", "Race", "quantile"]
 
-SCHEMA_VERSION = 1
 Outcome = Literal["ok", "incomplete", "stalled", "failed", "wrong_output"]
 
 # Opening a table costs a thread milliseconds and a process half a second of a core.

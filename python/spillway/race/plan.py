@@ -59,7 +59,8 @@ class Cell:
         """The cell for people."""
         spread = "" if self.processes == 1 else f" in {self.processes:,} processes"
         appends = "" if self.appends == 1 else f" x {self.appends:,} appends"
-        return f"{self.committer}, {self.workload}, {self.writers:,} writers{spread}{appends}"
+        writers = "1 writer" if self.writers == 1 else f"{self.writers:,} writers"
+        return f"{self.committer}, {self.workload}, {writers}{spread}{appends}"
 
     def share(self, process: int) -> range:
         """The numbers of the writers that are in one of the processes."""

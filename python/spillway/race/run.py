@@ -17,7 +17,8 @@ from spillway.harness.host import read_load
 from spillway.harness.output import require_disk
 from spillway.harness.schedule import Slot, schedule
 from spillway.harness.scrub import scrub
-from spillway.race.cell import SCHEMA_VERSION, Race
+from spillway.race import records
+from spillway.race.cell import Race
 from spillway.race.limits import reason_to_skip
 from spillway.race.place import Place
 
@@ -27,9 +28,7 @@ if TYPE_CHECKING:
     from spillway.race.plan import Cell, Options
     from spillway.race.progress import Progress
 
-__all__ = ["SAMPLES", "Finished", "hold_races"]
-
-SAMPLES = "races.jsonl"
+__all__ = ["Finished", "hold_races"]
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,7 @@ def hold_races(  # noqa: PLR0913 - options, by keyword only
     samples.write_json(
         folder / samples.ENVIRONMENT,
         {
-            "schema_version": SCHEMA_VERSION,
+            "schema_version": records.SCHEMA_VERSION,
             "run_id": run_id,
             **describe_environment(),
             "load_before": read_load(),
@@ -105,6 +104,7 @@ def hold_races(  # noqa: PLR0913 - options, by keyword only
             ],
         },
     )
+    samples.write_json(folder / records.SCHEMA, records.race_schema())
     for cell, reason in skipped.items():
         progress.say(f"{cell.words}: skipped, {reason}")
     scratch = None
@@ -133,7 +133,7 @@ def _run_all(race: Race, folder: Path, cells: Sequence[Cell], options: Options, 
         for slot in slots:
             progress.begins(slot)
             record = _record(race, slot)
-            samples.append(folder / SAMPLES, record)
+            records.append(folder / records.RACES, record)
             progress.ended(slot, record)
     except KeyboardInterrupt:
         return True

@@ -12,7 +12,7 @@ from spillway.harness.host import noise_warnings
 from spillway.harness.statistics import Estimate, estimate
 from spillway.race import committers
 from spillway.race.plan import Cell
-from spillway.race.run import SAMPLES
+from spillway.race.records import RACES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -162,7 +162,7 @@ def read_run(folder: Path) -> RunSummary:
         CorruptFileError: A line in it is damaged.
     """
     grouped: dict[Cell, list[dict[str, Any]]] = defaultdict(list)
-    for record in samples.read_lines(folder / SAMPLES):
+    for record in samples.read_lines(folder / RACES):
         grouped[Cell(**record["cell"])].append(record)
     places = {name: place for place, name in enumerate(committers.NAMES)}
     cells = [CellSummary(cell, races) for cell, races in grouped.items()]

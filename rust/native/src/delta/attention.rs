@@ -40,7 +40,12 @@ impl Caller {
     ) -> Result<T, Failure> {
         let raised = RefCell::new(None);
         let mut go_on = || self.go_on(&raised);
-        let mut patience = Patience::while_asked(self.deadline, &mut go_on);
+        // Thousands of threads that looked up twenty times a second would leave the processor no time for work.
+        let mut patience = if self.is_main {
+            Patience::while_asked(self.deadline, &mut go_on)
+        } else {
+            Patience::until(self.deadline)
+        };
         let done = work(&mut patience, &mut || self.go_on(&raised));
         match (done, raised.into_inner()) {
             (Err(error), Some(Failure::Python(raised))) => Err(Failure::Python(Python::attach(|py| {

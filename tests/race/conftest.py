@@ -1,0 +1,73 @@
+"""A folder on a disk for tables, and a finished run of every committer."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from spillway.cli.race import race
+from spillway.harness import samples
+from spillway.race.records import RACES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from click.testing import Result
+
+app = typer.Typer()
+app.command()(race)
+
+
+@pytest.fixture(scope="session")
+def disk(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A folder in the checkout: the system's temporary folder may lie in memory."""
+    base = request.config.rootpath / ".build"
+    base.mkdir(exist_ok=True)
+    folder = Path(tempfile.mkdtemp(dir=base, prefix="race-"))
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def out(disk: Path) -> Path:
+    """A fresh folder for runs."""
+    return Path(tempfile.mkdtemp(dir=disk))
+
+
+@pytest.fixture(scope="session")
+def finished(disk: Path) -> Path:
+    """The folder of a small run of every committer, at two numbers of writers."""
+    result = invoke(disk / "finished", "--writers", "1,4", "--rows", "3")
+    assert result.exit_code == 0, result.output
+    (folder,) = (disk / "finished").iterdir()
+    return folder
+
+
+def invoke(out: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(app, ["--out", str(out), *arguments])
+
+
+def start(out: Path, *arguments: str) -> subprocess.Popen[str]:
+    """The command in a process of its own."""
+    # A shell that starts the tests in the background has them ignore the signal.
+    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    command = f"{heed}; import typer; from spillway.cli.race import race; typer.run(race)"
+    return subprocess.Popen(
+        [sys.executable, "-c", command, "--out", str(out), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def records(out: Path) -> list[dict[str, Any]]:
+    """All races below a folder of runs."""
+    return [record for path in sorted(out.rglob(RACES)) for record in samples.read_lines(path)]

@@ -1,0 +1,104 @@
+"""The check finds what is planted: rows that are gone or doubled, and a damaged log."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+import spillway.delta
+from spillway.race.check import Verdict, check
+from spillway.race.committers.combining import Combining
+from spillway.race.place import Place, log_name
+from spillway.race.plan import Cell
+from spillway.race.workload import rows
+
+CELL = Cell(committer="combining", workload="merge", writers=4, rows=5)
+APPENDS = [(writer, 0) for writer in range(4)]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """A table with one version for each of four appends."""
+    place = Place(str(tmp_path / "table"))
+    combining = Combining()
+    combining.create(place, CELL)
+    for writer, number in APPENDS:
+        combining.writer(place, CELL).append(rows(CELL, writer, number))
+    return place
+
+
+def log(place: Place, version: int) -> Path:
+    return Path(place.uri) / log_name(version)
+
+
+def append(place: Place, data: object) -> None:
+    with spillway.delta.open(place.uri).append() as append:
+        append.write(data)
+
+
+def only(verdict: Verdict) -> str:
+    (problem,) = verdict.problems
+    return problem
+
+
+def test_a_good_table_passes(place: Place) -> None:
+    verdict = check(place, CELL, APPENDS)
+    assert verdict == Verdict(versions=4, present=4, rows={"delta-rs": 20, "polars": 20})
+
+
+def test_what_nobody_heard_of_is_counted_and_no_fault(place: Place) -> None:
+    verdict = check(place, CELL, APPENDS[:3])
+    assert (verdict.present, verdict.unacknowledged, verdict.problems) == (4, 1, [])
+
+
+def test_an_append_that_is_not_there_is_lost(place: Place) -> None:
+    verdict = check(place, CELL, [*APPENDS, (9, 0)])
+    assert verdict.lost == 1
+    assert only(verdict) == "acknowledged, and not in the table: writer 9, append 0"
+
+
+def test_an_append_that_lacks_a_row_is_lost(place: Place) -> None:
+    append(place, rows(CELL, 9, 0).slice(1))
+    verdict = check(place, CELL, [*APPENDS, (9, 0)])
+    assert (verdict.lost, verdict.present) == (1, 4)
+
+
+def test_a_row_that_is_there_again_is_doubled(place: Place) -> None:
+    append(place, rows(CELL, 2, 0).slice(1, 1))
+    verdict = check(place, CELL, APPENDS)
+    assert (verdict.doubled, verdict.lost) == (1, 0)
+    assert only(verdict) == "in the table more than once: writer 2, append 0"
+
+
+def test_a_file_that_is_added_again_is_found(place: Place) -> None:
+    shutil.copy(log(place, 4), log(place, 5))
+    verdict = check(place, CELL, APPENDS)
+    assert any(problem.startswith("added more than once: partition=w3/") for problem in verdict.problems)
+
+
+def test_a_gap_in_the_log_is_found(place: Place) -> None:
+    log(place, 2).unlink()
+    verdict = check(place, CELL, APPENDS)
+    assert "the log has no version 2" in verdict.problems
+    assert verdict.lost
+
+
+def test_a_version_that_is_no_json_is_found(place: Place) -> None:
+    log(place, 4).write_text('{"commitInfo":')
+    assert "version 4 is not JSON" in check(place, CELL, APPENDS).problems
+
+
+def test_a_file_that_is_not_there_is_found(place: Place) -> None:
+    table = spillway.delta.open(place.uri)
+    gone = unquote(table.files()[0].path)
+    (Path(place.uri) / gone).unlink()
+    verdict = check(place, CELL, APPENDS)
+    assert f"added, but there is no such file: {gone}" in verdict.problems
+    assert any(problem.startswith("delta-rs cannot read") for problem in verdict.problems)
+
+
+def test_an_acknowledgement_that_comes_twice_is_found(place: Place) -> None:
+    assert only(check(place, CELL, [*APPENDS, APPENDS[0]])) == "an append was acknowledged twice"

@@ -1,0 +1,107 @@
+"""Which races are run."""
+
+from __future__ import annotations
+
+import pytest
+
+from spillway.errors import MissingExtraError, OptionError
+from spillway.race import committers
+from spillway.race.cell import quantile
+from spillway.race.limits import reason_to_skip
+from spillway.race.place import Place
+from spillway.race.plan import Cell, Options, parse_spread, plan_cells
+from spillway.race.targets import TARGETS, target_cells
+
+
+def options(**changes: object) -> Options:
+    return Options(**{"committers": ("combining",), "writers": (10,), **changes})
+
+
+def test_every_combination_is_a_cell() -> None:
+    cells = plan_cells(
+        options(
+            committers=("combining", "delta-rs"),
+            writers=(1, 10),
+            workloads=("merge", "append-only", "batched:1000"),
+            partitions=("own", "one"),
+        )
+    )
+    assert len(cells) == len(set(cells)) == 2 * 2 * 3 * 2
+    assert {(cell.workload, cell.rows, cell.merges) for cell in cells} == {
+        ("merge", 10, True),
+        ("append-only", 10, False),
+        ("batched:1000", 1_000, False),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "writers", "processes"),
+    [("threads", 1024, 1), ("processes", 8, 8), ("processes:64", 1024, 64), ("processes:64", 3, 3)],
+)
+def test_a_spread_says_how_many_processes(text: str, writers: int, processes: int) -> None:
+    assert parse_spread(text, writers) == processes
+
+
+@pytest.mark.parametrize("processes", [1, 3, 64])
+def test_every_writer_is_in_one_process(processes: int) -> None:
+    cell = Cell(committer="combining", workload="merge", writers=100, processes=processes)
+    shares = [cell.share(process) for process in range(processes)]
+    assert sorted(writer for share in shares for writer in share) == list(range(100))
+    assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"writers": ()}, "--writers"),
+        ({"writers": (0,)}, "from 1 up"),
+        ({"committers": ("git",)}, "combining, optimistic, delta-rs, delta-rs-retry"),
+        ({"workloads": ("batched",)}, "batched:N"),
+        ({"workloads": ("batched:0",)}, "batched:N"),
+        ({"workloads": ()}, "names none"),
+        ({"partitions": ("two",)}, "own, one"),
+        ({"spread": "machines"}, "processes:N"),
+        ({"time_limit": 0.0}, "above 0"),
+        ({"samples": 0}, "--samples"),
+    ],
+)
+def test_what_cannot_be_run_is_refused(changes: dict[str, object], words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        options(**changes)
+
+
+def test_a_missing_library_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'spillway\[race\]'"):
+        committers.load("delta-rs")
+    cell = Cell(committer="delta-rs-retry", workload="merge", writers=1)
+    assert "pip install 'spillway[race]'" in (reason_to_skip(cell) or "")
+    assert "native module" in (reason_to_skip(Cell(committer="combining", workload="merge", writers=1)) or "")
+
+
+def test_what_exceeds_the_machine_is_skipped_with_a_reason() -> None:
+    many = Cell(committer="combining", workload="merge", writers=10_000, processes=10_000)
+    assert "processes:64" in (reason_to_skip(many) or "")
+    threads = Cell(committer="combining", workload="merge", writers=10**9)
+    assert reason_to_skip(threads) is not None
+
+
+def test_places_are_folders_or_buckets() -> None:
+    assert Place.of("s3://bucket/prefix/", {}).below("a").uri == "s3://bucket/prefix/a"
+    with pytest.raises(OptionError, match="s3://BUCKET"):
+        Place.of("gs://bucket", {})
+    with pytest.raises(OptionError, match="--store s3://"):
+        Place.of("folder", {"AWS_REGION": "x"})
+
+
+def test_the_targets_cover_both_stores_and_run_each_race_once() -> None:
+    disk, s3 = target_cells("local disk"), target_cells("S3")
+    assert len(disk) == len(set(disk)) == 9
+    assert {cell.writers for cell in disk} == {1, 50, 300, 1_000, 1_024, 10_000}
+    assert {(cell.writers, cell.processes) for cell in s3} == {(1_000, 8), (100, 1)}
+    assert {target.only_on for target in TARGETS} == {"local disk", "S3"}
+
+
+def test_quantiles_are_values_that_were_measured() -> None:
+    values = [1.0, 2.0, 3.0, 4.0]
+    assert [quantile(values, share) for share in (0.0, 0.25, 0.5, 0.51, 1.0)] == [1.0, 1.0, 2.0, 3.0, 4.0]

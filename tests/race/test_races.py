@@ -1,0 +1,288 @@
+"""`spillway race` from its command line to the files it leaves."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spillway.harness import samples
+from spillway.race import committers
+from spillway.race.figures import draw_figures
+from spillway.race.records import RACES
+from spillway.race.report import write_report
+from spillway.race.summary import read_run
+from spillway.race.targets import targets_table
+
+from .conftest import invoke, records, start
+
+if TYPE_CHECKING:
+    import subprocess
+
+SECONDS = 60
+ENDLESS = ("--committers", "combining", "--appends", "1000000")
+
+
+def await_races(out: Path, count: int) -> None:
+    deadline = time.monotonic() + SECONDS
+    while len(records(out)) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def children(pid: int) -> list[int]:
+    """Processes that call this one their parent."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if f"PPid:\t{pid}\n" in (entry / "status").read_text():
+                    found.append(int(entry.name))
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+    return found
+
+
+def await_children(process: subprocess.Popen[str], count: int) -> list[int]:
+    """Its worker processes, once they append."""
+    deadline = time.monotonic() + SECONDS
+    while len(found := children(process.pid)) < count:
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.02)
+    return found
+
+
+def await_versions(out: Path, count: int) -> None:
+    deadline = time.monotonic() + SECONDS
+    while len([path for path in out.rglob("_delta_log/*.json") if "-warm-" not in str(path)]) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_every_committer_commits_every_append_once(finished: Path) -> None:
+    found = samples.read_lines(finished / RACES)
+    assert sorted((each["cell"]["committer"], each["cell"]["writers"]) for each in found) == sorted(
+        (name, writers) for name in committers.NAMES for writers in (1, 4)
+    )
+    for each in found:
+        writers = each["cell"]["writers"]
+        assert each["outcome"] == "ok"
+        assert each["acknowledged"] == each["table"]["present"] == writers
+        assert each["table"]["rows"] == {"delta-rs": 3 * writers, "polars": 3 * writers}
+        assert (each["table"]["lost"], each["table"]["doubled"], each["table"]["problems"]) == (0, 0, [])
+        assert 0 < each["wait_seconds"][50] <= each["wait_seconds"][100] <= each["seconds"]
+        assert each["appends_per_second"] == pytest.approx(writers / each["seconds"])
+        if each["cell"]["committer"] != "combining":
+            assert each["table"]["versions"] == writers
+        assert (each["attempts"] is None) == (each["cell"]["committer"] == "delta-rs")
+        assert (each["most_lost"] is None) == (each["cell"]["committer"] != "combining")
+
+
+def test_a_run_leaves_its_files_and_no_table(finished: Path) -> None:
+    assert {path.name for path in finished.iterdir()} == {
+        "environment.json",
+        "races.jsonl",
+        "race.schema.json",
+        "report.md",
+        "figures",
+    }
+    assert len(list((finished / "figures").iterdir())) == 2
+
+
+def test_the_machine_is_named_by_its_processor_alone(finished: Path) -> None:
+    host = re.compile(rf"\b{re.escape(platform.node())}\b")
+    for path in finished.iterdir():
+        if path.is_file():
+            text = path.read_text()
+            assert not host.search(text)
+            assert not re.search(r'"/(?:home|root|tmp|work|usr|opt|var)/', text)
+
+
+def test_the_report_is_made_from_the_disk_alone(finished: Path) -> None:
+    before = (finished / "report.md").read_text()
+    run = read_run(finished)
+    assert write_report(run, draw_figures(run)).read_text() == before
+
+
+def test_the_report_says_what_is_synced_and_what_was_published(finished: Path) -> None:
+    report = (finished / "report.md").read_text()
+    assert "combining: data files, their folders and the log are synced" in report
+    assert "delta-rs: nothing is synced on a local disk" in report
+    assert "counted by delta-rs and by polars" in report
+    assert "Published and earlier figures" in report
+    assert "about 350" in report
+    for figure in (finished / "figures").iterdir():
+        assert f"(figures/{figure.name})" in report
+
+
+def test_the_report_of_a_wrong_table_says_so_first(finished: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(finished, tmp_path / "run")
+    (record, *_) = samples.read_lines(folder / RACES)
+    record["outcome"] = "wrong_output"
+    record["table"] |= {"lost": 1, "problems": ["acknowledged, and not in the table: writer 0, append 0"]}
+    samples.append(folder / RACES, record)
+    run = read_run(folder)
+    text = write_report(run, draw_figures(run)).read_text()
+    assert "**Tables are wrong:**" in text
+    assert "log was contiguous" not in text
+    assert "ok x1, wrong_output x1" in text
+
+
+def test_targets_are_judged_by_what_was_run(finished: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(finished, tmp_path / "run")
+    template = samples.read_lines(folder / RACES)[0]
+    cell = {
+        "committer": "combining",
+        "workload": "append-only",
+        "rows": 10,
+        "appends": 1,
+        "partitions": "own",
+    }
+    thousand = template | {
+        "cell": cell | {"writers": 1000, "processes": 1},
+        "seconds": 2.5,
+        "still_waiting": 0,
+        "wait_seconds": [2.4] * 101,
+    }
+    bundles = thousand | {"cell": cell | {"writers": 1024, "processes": 64}, "most_lost": 3}
+    for record in (thousand, bundles):
+        samples.append(folder / RACES, record)
+    lines = {row[0].text: [each.text for each in row[1:]] for row in targets_table(read_run(folder)).rows}
+    assert lines["1,000 threads, own partitions"] == ["all in 3 s", "2.5", "yes"]
+    assert lines["1,000 threads: longest wait"] == ["2 s", "2.4", "no"]
+    assert lines["64 processes x 16 writers: most races lost by a bundle"] == ["2", "3", "no"]
+    assert lines["300 writers"] == ["100 x", "not run", "-"]
+
+
+def test_processes_race_too(out: Path) -> None:
+    result = invoke(out, "--committers", "combining", "--writers", "9", "--spread", "processes:3")
+    assert result.exit_code == 0, result.output
+    (record,) = records(out)
+    assert (record["outcome"], record["cell"]["processes"], record["table"]["present"]) == ("ok", 3, 9)
+    assert record["most_lost"] <= 2
+
+
+def test_appends_follow_each_other_in_all_workloads(out: Path) -> None:
+    workloads = ("--workloads", "merge,batched:20", "--partitions", "one", "--writers", "2", "--appends", "3")
+    result = invoke(out, "--committers", "combining,delta-rs", *workloads)
+    assert result.exit_code == 0, result.output
+    found = records(out)
+    assert len(found) == 4
+    for each in found:
+        assert each["table"]["present"] == 6
+        assert each["table"]["rows"]["polars"] == 6 * each["cell"]["rows"]
+        if each["cell"]["committer"] == "combining":
+            # A writer's appends wait for each other.
+            assert each["table"]["versions"] >= 3
+
+
+def test_the_time_limit_makes_a_stall_a_result(out: Path) -> None:
+    result = invoke(out, *ENDLESS, "--writers", "2", "--time-limit", "1")
+    assert result.exit_code == 0, result.output
+    (record,) = records(out)
+    assert record["outcome"] == "stalled"
+    assert 0 < record["acknowledged"] <= record["table"]["present"]
+    assert record["seconds"] == 1
+    assert record["still_waiting"] == 2_000_000 - record["acknowledged"]
+    assert record["table"]["lost"] == record["table"]["doubled"] == 0
+    assert "stalled" in result.output
+
+
+def test_a_killed_process_loses_nothing_and_the_others_go_on(out: Path) -> None:
+    with start(out, *ENDLESS, "--writers", "3", "--spread", "processes", "--time-limit", "6") as race:
+        await_versions(out, 5)
+        os.kill(await_children(race, 3)[0], signal.SIGKILL)
+        race.communicate(timeout=SECONDS)
+    (record,) = records(out)
+    assert record["outcome"] == "stalled"
+    assert record["table"]["problems"] == []
+    assert record["acknowledged"] > 3
+
+
+def test_ctrl_c_keeps_what_was_raced_and_leaves_nothing_running(out: Path) -> None:
+    endless = ("--committers", "combining", "--writers", "2", "--spread", "processes", "--samples", "500")
+    with start(out, *endless) as race:
+        await_races(out, 2)
+        workers = await_children(race, 1)
+        race.send_signal(signal.SIGINT)
+        output, _ = race.communicate(timeout=SECONDS)
+        assert race.returncode == 130, output
+    assert 2 <= len(records(out)) < 100
+    assert "interrupted" in output
+    (folder,) = out.iterdir()
+    assert (folder / "report.md").exists()
+    assert not (folder / "tables").exists()
+    assert not any(map(is_alive, workers))
+
+
+def test_writers_end_with_the_race_that_started_them(out: Path) -> None:
+    with start(out, *ENDLESS, "--writers", "2", "--spread", "processes") as race:
+        await_versions(out, 5)
+        workers = await_children(race, 2)
+        race.kill()
+        race.communicate(timeout=SECONDS)
+    deadline = time.monotonic() + SECONDS
+    while any(map(is_alive, workers)):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_tables_are_kept_on_request_where_they_are_wanted(out: Path) -> None:
+    store = out / "store"
+    result = invoke(
+        out / "runs", "--committers", "combining", "--writers", "1", "--store", str(store), "--keep-tables"
+    )
+    assert result.exit_code == 0, result.output
+    (table,) = store.iterdir()
+    assert (table / "_delta_log").is_dir()
+
+
+def test_help_teaches() -> None:
+    text = " ".join(re.sub(r"[│\s]+", " ", invoke(Path("unused"), "--help").output).split())
+    for word in ("--writers", "--spread", "batched:N", "Examples", "--targets", "stalled"):
+        assert word in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--writers", "many"], "give whole numbers"),
+        (["--committers", "iceberg"], "choose from"),
+        (["--workloads", "delete"], "batched:N"),
+        (["--spread", "hosts"], "processes:N"),
+        (["--store", "gs://bucket"], "s3://BUCKET"),
+        (["--store", "s3://bucket", "--storage-option", "secret"], "NAME=VALUE"),
+        (["--out", "/dev/shm/spillway-race"], "choose a folder on a disk"),  # noqa: S108 - to be refused
+        (["--spread", "processes", "--writers", "100000", "--committers", "combining"], "processes:64"),
+    ],
+)
+def test_an_option_that_cannot_be_says_what_to_do(out: Path, arguments: list[str], words: str) -> None:
+    result = invoke(out, "--writers", "1", *arguments)
+    assert result.exit_code == 2, result.output
+    assert words in " ".join(result.output.split())
+    assert "Traceback" not in result.output
+
+
+def test_a_missing_library_is_a_line_in_the_report(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = committers.missing
+    absent = "deltalake is not installed: pip install 'spillway[race]'"
+    monkeypatch.setattr(committers, "missing", lambda name: absent if "delta-rs" in name else found(name))
+    result = invoke(out, "--writers", "1", "--committers", "combining,delta-rs")
+    assert result.exit_code == 0, result.output
+    (folder,) = out.iterdir()
+    assert f"delta-rs, append-only, 1 writer: {absent}" in (folder / "report.md").read_text()
