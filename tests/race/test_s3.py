@@ -1,0 +1,56 @@
+"""Races on an S3 server, by conditional writes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spillway.race.place import Place, log_name
+
+from ..stores.server import Bucket, Server
+from .conftest import invoke, records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
+    server = Server(tmp_path_factory.mktemp("s3"))
+    try:
+        bucket = Bucket(server.port, "races")
+        bucket.client.create_bucket(Bucket=bucket.name)
+        yield bucket
+    finally:
+        server.stop()
+
+
+def test_a_name_is_taken_once(bucket: Bucket) -> None:
+    files = Place("s3://races/once", bucket.options()).files()
+    with files.draft(b"first") as first, files.draft(b"second") as second:
+        assert first.put_new(log_name(0))
+        assert not second.put_new(log_name(0))
+        assert second.put_new(log_name(1))
+    assert files.read(log_name(0)) == b"first"
+    assert files.read(log_name(2)) is None
+    assert files.names() == {log_name(0), log_name(1)}
+    files.remove()
+    assert files.names() == set()
+
+
+def test_a_race_is_held_and_checked_and_leaves_nothing(bucket: Bucket, out: Path) -> None:
+    options = [f"--storage-option={name}={value}" for name, value in bucket.options().items()]
+    arguments = ("--committers", "delta-rs-retry", "--writers", "3", "--store", "s3://races/here")
+    result = invoke(out, *arguments, *options)
+    assert result.exit_code == 0, result.output
+    (record,) = records(out)
+    assert (record["outcome"], record["table"]["present"], record["table"]["problems"]) == ("ok", 3, [])
+    left = bucket.keys()
+    assert not [key for key in left if key.startswith("here")]
+    (folder,) = out.iterdir()
+    report = (folder / "report.md").read_text()
+    assert "tables on S3" in report
+    secret = bucket.options()["AWS_SECRET_ACCESS_KEY"]
+    assert not any(secret in path.read_text() for path in folder.iterdir() if path.is_file())
