@@ -128,6 +128,7 @@ class Endless:
         return self.said
 
 
+@pytest.mark.timeout(300 if ROUNDS < ENOUGH_FOR_CHANCE else 3_000)
 def test_killed_writers_lose_nothing_and_block_nobody(table: spillway.delta.Table, tmp_path: Path) -> None:
     chance = random.Random(7)  # noqa: S311 - when to kill
     said: list[tuple[str, int]] = []
