@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spillway.race import committers
 from spillway.race.place import Place, log_name
 
-from ..stores.server import Bucket, Server
+from ..stores.server import Bucket, ministack
 from .conftest import invoke, records
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
-    server = Server(tmp_path_factory.mktemp("s3"))
+    server = ministack(tmp_path_factory.mktemp("s3"))
     try:
         bucket = Bucket(server.port, "races")
         bucket.client.create_bucket(Bucket=bucket.name)
@@ -40,13 +41,15 @@ def test_a_name_is_taken_once(bucket: Bucket) -> None:
     assert files.names() == set()
 
 
-def test_a_race_is_held_and_checked_and_leaves_nothing(bucket: Bucket, out: Path) -> None:
+@pytest.mark.parametrize("committer", committers.NAMES)
+def test_a_race_is_held_and_checked_and_leaves_nothing(bucket: Bucket, out: Path, committer: str) -> None:
     options = [f"--storage-option={name}={value}" for name, value in bucket.options().items()]
-    arguments = ("--committers", "delta-rs-retry", "--writers", "3", "--store", "s3://races/here")
+    arguments = ("--committers", committer, "--writers", "3", "--store", "s3://races/here")
     result = invoke(out, *arguments, *options)
     assert result.exit_code == 0, result.output
     (record,) = records(out)
     assert (record["outcome"], record["table"]["present"], record["table"]["problems"]) == ("ok", 3, [])
+    assert record["table"]["rows"] == {"delta-rs": 30, "polars": 30}
     left = bucket.keys()
     assert not [key for key in left if key.startswith("here")]
     (folder,) = out.iterdir()
