@@ -141,7 +141,7 @@ def _on(store: str) -> list[Target]:
 def _line(run: RunSummary, target: Target) -> list[Entry]:
     measured, met = _judge(run, target)
     word = "-" if met is None else "yes" if met else "no"
-    return [Entry(target.what), Entry(target.asked), Entry(measured), Entry(word, best=met is False)]
+    return [Entry(target.what), Entry(target.asked), Entry(measured), Entry(word)]
 
 
 def _judge(run: RunSummary, target: Target) -> tuple[str, bool | None]:
