@@ -308,3 +308,47 @@ impl Folder {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn location(url: &str, options: &[(&str, &str)]) -> Result<Location, WriteError> {
+        let options: Vec<_> = options
+            .iter()
+            .map(|(name, value)| ((*name).to_string(), (*value).to_string()))
+            .collect();
+        Location::new(url, &options)
+    }
+
+    #[test]
+    fn a_folder_has_one_url_with_and_without_its_slash() {
+        for url in ["s3://bucket/a/table", "s3://bucket/a/table/"] {
+            assert_eq!(location(url, &[]).unwrap().url(), "s3://bucket/a/table");
+        }
+        assert_eq!(location("s3://bucket/", &[]).unwrap().url(), "s3://bucket");
+    }
+
+    #[test]
+    fn other_rights_are_another_key() {
+        let key = |secret| {
+            let options = [("aws_secret_access_key", secret)];
+            location("s3://bucket/table", &options).unwrap().key()
+        };
+        assert_eq!(key("mine"), key("mine"));
+        assert_ne!(key("mine"), key("yours"));
+    }
+
+    #[test]
+    fn keys_are_what_the_path_says_letter_by_letter() {
+        for (url, key) in [
+            ("s3://bucket/a%20b", "a b/p=%3A/c d"),
+            ("s3://bucket", "p=%3A/c d"),
+        ] {
+            let options = [("aws_region", "us-east-1")];
+            let folder = Folder::open(&location(url, &options).unwrap()).unwrap();
+            assert_eq!(folder.path_of("p=%3A/c d").unwrap().as_ref(), key);
+            assert!(folder.path_of("a/../b").is_err());
+        }
+    }
+}
