@@ -15,8 +15,9 @@ use crate::sink::with_cause;
 use crate::target::{Address, REQUEST_TIME, Target};
 use crate::watch::{Clock, Watcher, with_status};
 
-/// Time that an attempt to create a small object may take, before its outcome counts as unknown.
-const CREATE_TIME: &str = "20s";
+/// Time that an attempt to create an object may take, before its outcome counts as unknown: enough for the 4 MB of the
+/// largest commit at one megabit a second.
+const CREATE_TIME: &str = "40s";
 
 /// Requests under way at once, of those that belong together.
 const MOST_FLYING: usize = 32;
