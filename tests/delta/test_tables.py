@@ -324,5 +324,3 @@ def test_what_a_table_cannot_hold_is_refused_by_name(tmp_path: Path, column: pa.
 def test_features_that_are_not_built_are_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedTableError, match=r"delta\.columnMapping\.mode"):
         spillway.delta.create(tmp_path / "t", SCHEMA, properties={"delta.columnMapping.mode": "name"})
-    with pytest.raises(OptionError, match="object stores"):
-        spillway.delta.open("s3://bucket/table")
