@@ -141,6 +141,7 @@ class DeltaTable:
         self,
         adds: list[dict[str, Any]],
         removes: list[str],
+        version: int | None,
         whole_table: bool,
         files: list[str],
         given: list[tuple[str, str, list[Any]]],

@@ -6,6 +6,7 @@ import contextlib
 import json
 import logging
 import pickle
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import deltalake
@@ -32,7 +33,6 @@ from .conftest import READERS, read_deltalake, rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 SCHEMA = pa.schema({"day": pa.string(), "id": pa.int64()})
 
@@ -211,6 +211,46 @@ def test_the_caller_commits_its_own_transactions(table: spillway.delta.Table) ->
     with pytest.raises(OptionError, match="partition columns"):
         table.commit(adds=[spillway.delta.AddFile(path="x.parquet", size=1)])
     assert rewritten.partition_values == {"day": "a"}
+
+
+def version_lines(table: spillway.delta.Table, version: int) -> list[Any]:
+    text = (Path(table.path) / "_delta_log" / f"{version:020}.json").read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_a_commit_is_held_against_the_version_that_was_read(table: spillway.delta.Table) -> None:
+    append(table, batch("a", 1))
+    (old,) = table.files()
+    other = spillway.delta.open(table.path)
+    append(other, batch("a", 2))
+    of_a = [("day", "=", "a")]
+    with pytest.raises(ConcurrentAppend):
+        table.commit(removes=[old.path], read=spillway.delta.Read(where=of_a))
+    assert table.version == 2
+    with pytest.raises(ConcurrentAppend):
+        table.commit(removes=[old.path], read=spillway.delta.Read(version=1, where=of_a))
+    with pytest.raises(VersionNotFoundError, match="versions 0 to 2"):
+        table.commit(removes=[old.path], read=spillway.delta.Read(version=9))
+    assert table.commit(removes=[old.path], read=spillway.delta.Read(where=of_a)) == 3
+    (left,) = table.files()
+    other.delete_partition(day="a")
+    with pytest.raises(ConcurrentDeleteDelete):
+        table.commit(removes=[left.path])
+    assert table.version == 4
+
+
+def test_a_rewrite_changes_no_data(table: spillway.delta.Table) -> None:
+    append(table, batch("a", 1))
+    (old,) = table.files()
+    copied = Path(table.path) / "copied.parquet"
+    copied.write_bytes((Path(table.path) / old.path).read_bytes())
+    new = spillway.delta.AddFile(
+        path=copied.name, size=old.size, partition_values={"day": "a"}, data_change=False
+    )
+    version = table.commit(adds=[new], removes=[old.path], operation="OPTIMIZE")
+    changes = [next(iter(line.values())) for line in version_lines(table, version)][1:]
+    assert [change["dataChange"] for change in changes] == [False, False]
+    assert ids(table) == [1]
 
 
 def test_conflicts_have_deltas_names(table: spillway.delta.Table) -> None:

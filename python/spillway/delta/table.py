@@ -95,12 +95,15 @@ class Read:
     """What a transaction read, so that it cannot miss what others did to it.
 
     Args:
+        version: The version that was read. Without it, the one that `Table.version` or `Table.files` gave
+            last, or that the table had when it was opened: threads that share a `Table` should name it.
         files: Files that were read, as `TableFile.path` has them.
         where: Rows that were looked for: those for which every condition holds.
         whole_table: Everything was read.
     """
 
     _: KW_ONLY
+    version: int | None = None
     files: Sequence[str] = ()
     where: Sequence[Condition] = ()
     whole_table: bool = False
@@ -328,7 +331,8 @@ class Table:
         Args:
             adds: Files to become part of the table.
             removes: Files to leave it, as `TableFile.path` has them.
-            read: What the caller read to decide; without it, nothing.
+            read: What the caller read to decide; without it, nothing. Who read or removes something hears of
+                every conflict with a version after the one that was read.
             operation: What was done, for the history.
             user_metadata: A note for the history.
             timeout: Seconds that it may take; None waits for ever.
@@ -339,12 +343,14 @@ class Table:
         Raises:
             CommitConflict: A concurrent transaction changed what was read or is removed.
             OptionError: A file is not in the table, or is in it already.
+            VersionNotFoundError: The version that was read is not, or no longer, there.
         """
         read = read or Read()
         now = time.time_ns() // 1_000_000
         version = self._native.commit(
             [_added(file, now) for file in adds],
             list(removes),
+            read.version,
             read.whole_table,
             list(read.files),
             _conditions(read.where),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime};
 use delta_commit::actions::{Action, Add, Metadata, Remove};
+use delta_commit::log::BEFORE_FIRST;
 use delta_commit::predicate::{Comparison, Literal, Predicate, Term};
 use delta_commit::{MemberId, Operation, Patience, Transaction, Version, path};
 
@@ -50,12 +51,20 @@ pub struct Condition {
 /// What a transaction read.
 #[derive(Debug, Clone, Default)]
 pub struct Read {
+    /// At which version; without one, at the last that the handle showed its caller.
+    pub version: Option<Version>,
     /// Everything.
     pub whole_table: bool,
     /// These files, as in `add.path`.
     pub files: Vec<String>,
     /// Rows for which all of these hold.
     pub conditions: Vec<Condition>,
+}
+
+impl Read {
+    fn is_nothing(&self) -> bool {
+        self.version.is_none() && !self.whole_table && self.files.is_empty() && self.conditions.is_empty()
+    }
 }
 
 const OPERATORS: &str = "=, !=, <, <=, >, >=, in";
@@ -202,6 +211,17 @@ impl Scalar {
 }
 
 /// The files that a predicate on partition columns chooses.
+fn incomparable(add: &Add) -> TableError {
+    let values = add.partition_values.iter();
+    let values: Vec<String> = values
+        .map(|(column, value)| format!("{column}={}", value.unwrap_or("null")))
+        .collect();
+    TableError::Option(format!(
+        "the file {:?} is in the partition {}, which cannot be compared with the conditions, so that nobody can say \
+         whether its rows were meant: choose by another column, or by commit(removes=[...])",
+        add.path,
+        values.join(", ")
+    ))
 pub(crate) fn chosen(snapshot: &Snapshot, predicate: &Predicate) -> Vec<Arc<Add>> {
     snapshot
         .files()
@@ -260,7 +280,7 @@ impl Table {
     }
 
     fn removable(&self, what: &'static str) -> Result<Arc<Snapshot>> {
-        let snapshot = self.snapshot()?;
+        let snapshot = self.shared()?.refresh()?;
         snapshot.check_writable()?;
         snapshot.check_removable(what)?;
         Ok(snapshot)
@@ -328,9 +348,11 @@ impl Table {
 
     /// Commits what the caller did itself: files that it wrote, and files that it wants to leave.
     ///
+    /// Whoever read or removes something is held against every version after [`Read::version`].
+    ///
     /// # Errors
-    /// [`TableError::Option`] when a removed file is not in the table; a conflict when a concurrent transaction changed
-    /// what was read or is removed.
+    /// [`TableError::Option`] when a removed file is not in the table; [`TableError::NoSuchVersion`] when the version
+    /// that was read is not there; a conflict when a concurrent transaction changed what was read or is removed.
     pub fn commit(
         &self,
         adds: Vec<Add>,
@@ -346,6 +368,9 @@ impl Table {
             snapshot.check_removable("commit(removes=...)")?;
         }
         let mut transaction = begin(&snapshot, operation)?;
+        if !(read.is_nothing() && removes.is_empty()) {
+            transaction.read_version = self.read_version(read, &snapshot)?;
+        }
         transaction.reads.whole_table = read.whole_table;
         transaction.reads.files = read.files.iter().cloned().collect();
         if !read.conditions.is_empty() {
@@ -355,9 +380,32 @@ impl Table {
         }
         transaction.unsynced = adds.iter().map(|add| add.path.clone()).collect();
         check_adds(&adds, &snapshot)?;
-        transaction.actions = removals(&snapshot, removes)?;
+        let data_change = adds.is_empty() || adds.iter().any(|add| add.data_change);
+        let files = self.files_at(&snapshot, transaction.read_version, removes)?;
+        transaction.actions = removals(&files, data_change);
         transaction.actions.extend(adds.into_iter().map(Action::Add));
         shared.commit(transaction, patience)
+    }
+
+    fn read_version(&self, read: &Read, newest: &Snapshot) -> Result<Version> {
+        let version = read.version.unwrap_or_else(|| self.seen());
+        if version <= BEFORE_FIRST || version > newest.version {
+            return Err(TableError::NoSuchVersion(format!(
+                "version {version} cannot have been read: the table has versions 0 to {}",
+                newest.version
+            )));
+        }
+        Ok(version)
+    }
+
+    /// The files with these paths. What is gone by now, but was there when it was read, is for the committer to judge.
+    fn files_at(&self, newest: &Snapshot, read: Version, paths: &[String]) -> Result<Vec<Arc<Add>>> {
+        let missing = match find(newest, paths) {
+            Err(missing) if read < newest.version => missing,
+            found => return found.map_err(|path| not_there(&path, newest)),
+        };
+        let before = self.snapshot_at(read)?;
+        find(&before, paths).map_err(|_| not_there(&missing, newest))
     }
 }
 
@@ -412,22 +460,32 @@ fn check_adds(adds: &[Add], snapshot: &Snapshot) -> Result<()> {
     Ok(())
 }
 
-fn removals(snapshot: &Snapshot, paths: &[String]) -> Result<Vec<Action>> {
+/// The files of a snapshot with these paths, or a path that it does not have.
+fn find(snapshot: &Snapshot, paths: &[String]) -> Result<Vec<Arc<Add>>, String> {
     let wanted: BTreeSet<&str> = paths.iter().map(String::as_str).collect();
-    let at = now();
-    let there: Vec<&Arc<Add>> = snapshot
+    let there: Vec<Arc<Add>> = snapshot
         .files()
         .filter(|add| wanted.contains(add.path.as_str()))
+        .cloned()
         .collect();
     let found: BTreeSet<&str> = there.iter().map(|add| add.path.as_str()).collect();
-    if let Some(missing) = wanted.difference(&found).next() {
-        return Err(TableError::Option(format!(
-            "the file {missing:?} is not in version {} of the table: give a path as files() has it",
-            snapshot.version
-        )));
+    match wanted.difference(&found).next() {
+        Some(missing) => Err((*missing).to_owned()),
+        None => Ok(there),
     }
-    Ok(there
-        .into_iter()
-        .map(|add| Action::Remove(Remove::of(add, at, true)))
-        .collect())
+}
+
+fn not_there(path: &str, snapshot: &Snapshot) -> TableError {
+    TableError::Option(format!(
+        "the file {path:?} is not in version {} of the table: give a path as files() has it",
+        snapshot.version
+    ))
+}
+
+fn removals(files: &[Arc<Add>], data_change: bool) -> Vec<Action> {
+    let at = now();
+    files
+        .iter()
+        .map(|add| Action::Remove(Remove::of(add, at, data_change)))
+        .collect()
 }

@@ -28,6 +28,8 @@ static OPEN: PerProcess<Mutex<HashMap<OsString, Weak<Shared>>>> = PerProcess::ne
 pub struct Table {
     pub(crate) place: Arc<dyn Place>,
     shared: PerProcess<Mutex<Arc<Shared>>>,
+    /// The newest version that the caller was shown.
+    seen: AtomicI64,
 }
 
 /// What all handles of a process on one table share.
@@ -184,8 +186,13 @@ impl Table {
     pub fn open_at(place: Arc<dyn Place>) -> Result<Self> {
         let shared = Shared::open(&place)?;
         let own = PerProcess::new();
+        let seen = AtomicI64::new(shared.snapshot().version);
         own.get_or_init(|| Mutex::new(Arc::clone(&shared)));
-        Ok(Self { place, shared: own })
+        Ok(Self {
+            place,
+            shared: own,
+            seen,
+        })
     }
 
     /// The table's folder, or its URL.
@@ -213,6 +220,20 @@ impl Table {
     /// When its log cannot be read.
     pub fn snapshot(&self) -> Result<Arc<Snapshot>> {
         self.shared()?.refresh()
+    }
+
+    /// The same, for a caller who decides by it what to commit: see [`Read`](crate::Read).
+    ///
+    /// # Errors
+    /// As [`snapshot`](Self::snapshot).
+    pub fn look(&self) -> Result<Arc<Snapshot>> {
+        let snapshot = self.snapshot()?;
+        self.seen.store(snapshot.version, Ordering::Release);
+        Ok(snapshot)
+    }
+
+    pub(crate) fn seen(&self) -> Version {
+        self.seen.load(Ordering::Acquire)
     }
 
     /// The table at an older version.

@@ -219,14 +219,14 @@ impl DeltaTable {
 
     /// The newest version's number.
     fn version(&self, py: Python<'_>) -> PyResult<i64> {
-        detached(py, || Ok(self.table.snapshot()?.version))
+        detached(py, || Ok(self.table.look()?.version))
     }
 
     /// The files of a version, as dicts; of the newest without a number.
     fn files<'py>(&self, py: Python<'py>, version: Option<i64>) -> PyResult<Bound<'py, PyList>> {
         let snapshot = detached(py, move || {
             Ok(match version {
-                None => self.table.snapshot()?,
+                None => self.table.look()?,
                 Some(version) => Arc::new(self.table.snapshot_at(version)?),
             })
         })?;
@@ -308,6 +308,7 @@ impl DeltaTable {
         py: Python<'_>,
         adds: Vec<GivenFile>,
         removes: Vec<String>,
+        version: Option<i64>,
         whole_table: bool,
         files: Vec<String>,
         given: Conditions,
@@ -316,6 +317,7 @@ impl DeltaTable {
         timeout: Option<f64>,
     ) -> PyResult<i64> {
         let read = Read {
+            version,
             whole_table,
             files,
             conditions: given.0,
