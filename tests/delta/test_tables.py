@@ -253,6 +253,33 @@ def test_a_rewrite_changes_no_data(table: spillway.delta.Table) -> None:
     assert ids(table) == [1]
 
 
+@pytest.mark.parametrize(
+    ("kind", "odd", "value"),
+    [
+        (pa.float64(), "NaN", 1.0),
+        (pa.int64(), "0x1", 1),
+        (pa.date32(), "+10000-01-01", "2026-11-20"),
+        (pa.timestamp("us", "UTC"), "+10000-01-01 00:00:00", "2026-11-20T00:00:00Z"),
+    ],
+    ids=["double", "long", "date", "timestamp"],
+)
+def test_nothing_is_removed_on_a_guess(tmp_path: Path, kind: pa.DataType, odd: str, value: Any) -> None:
+    table = spillway.delta.create(tmp_path / "t", pa.schema({"p": kind, "id": pa.int64()}), partition_by="p")
+    files = []
+    for name, text in (("odd", odd), ("even", str(value))):
+        (tmp_path / "t" / name).write_bytes(b"rows")
+        files.append(spillway.delta.AddFile(name, 4, partition_values={"p": text}))
+    table.commit(adds=files)
+    with pytest.raises(OptionError, match=r"p=.*, which cannot be compared"):
+        table.delete_partition(p=value)
+    with pytest.raises(OptionError, match="cannot be compared"):
+        table._append(replace=[("p", ">", value)]).commit()
+    assert len(table.files()) == 2
+    table.commit(removes=["odd"])
+    table.delete_partition(p=value)
+    assert table.files() == []
+
+
 def test_conflicts_have_deltas_names(table: spillway.delta.Table) -> None:
     append(table, batch("a", 1))
     rewrite = table._append(replace=[])

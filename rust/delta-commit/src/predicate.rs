@@ -1,6 +1,7 @@
 //! What a transaction read, and whether a file holds rows it should have seen.
 //!
-//! Every answer is either "certainly not" or "perhaps": what cannot be compared counts as a match.
+//! For conflicts every answer is either "certainly not" or "perhaps": what cannot be compared counts as a match. What
+//! chooses files to be removed asks [`Predicate::partition_matches`], which says when it does not know.
 
 use std::cmp::Ordering;
 
@@ -86,6 +87,50 @@ impl Predicate {
             let stats = stats.get_or_insert_with(|| Stats::of(file));
             stats.may_match(&term.column, &term.comparison)
         })
+    }
+
+    /// Whether the conditions hold for every row of the file, by its partition values alone, or for none.
+    ///
+    /// None when a value cannot be compared, or a column is no partition column.
+    #[must_use]
+    pub fn partition_matches(&self, file: &Add) -> Option<bool> {
+        let mut known = true;
+        for term in &self.0 {
+            let value = match term.column.as_slice() {
+                [column] => file.partition_values.get(column),
+                _ => None,
+            };
+            match value.and_then(|value| partition_matches(value, &term.comparison)) {
+                Some(false) => return Some(false),
+                Some(true) => {}
+                None => known = false,
+            }
+        }
+        known.then_some(true)
+    }
+}
+
+/// Whether a partition's value satisfies a comparison.
+fn partition_matches(value: Option<&str>, comparison: &Comparison) -> Option<bool> {
+    use Comparison::{Equal, Greater, GreaterOrEqual, In, IsNotNull, IsNull, Less, LessOrEqual, NotEqual};
+    let Some(value) = value else {
+        // Every comparison with null is null, which is not true.
+        return Some(*comparison == IsNull);
+    };
+    let order = |literal: &Literal| order_text(value, literal);
+    match comparison {
+        IsNull => Some(false),
+        IsNotNull => Some(true),
+        Equal(literal) => order(literal).map(Ordering::is_eq),
+        NotEqual(literal) => order(literal).map(Ordering::is_ne),
+        Less(literal) => order(literal).map(Ordering::is_lt),
+        LessOrEqual(literal) => order(literal).map(Ordering::is_le),
+        Greater(literal) => order(literal).map(Ordering::is_gt),
+        GreaterOrEqual(literal) => order(literal).map(Ordering::is_ge),
+        In(literals) => literals
+            .iter()
+            .map(order)
+            .try_fold(false, |found, order| Some(found || order?.is_eq())),
     }
 }
 

@@ -334,6 +334,55 @@ fn statistics_exclude_what_cannot_be_in_the_file() {
     assert!(Predicate::default().may_match(&with_stats("y", "not json")));
 }
 
+#[test]
+fn a_partition_is_chosen_only_when_it_is_sure() {
+    let term = |comparison| Predicate(vec![Term::new("day", comparison)]);
+    let answer = |value, comparison| term(comparison).partition_matches(&in_partition("a", value));
+    let day = |days| Literal::Date(days);
+    for (value, comparison, expected) in [
+        (Some("1970-01-03"), Comparison::Equal(day(2)), Some(true)),
+        (Some("1970-01-03"), Comparison::NotEqual(day(2)), Some(false)),
+        (Some("1970-01-03"), Comparison::Less(day(2)), Some(false)),
+        (Some("1970-01-03"), Comparison::LessOrEqual(day(2)), Some(true)),
+        (Some("1970-01-03"), Comparison::Greater(day(1)), Some(true)),
+        (
+            Some("1970-01-03"),
+            Comparison::GreaterOrEqual(day(3)),
+            Some(false),
+        ),
+        (
+            Some("1970-01-03"),
+            Comparison::In(vec![day(1), day(2)]),
+            Some(true),
+        ),
+        (Some("1970-01-03"), Comparison::In(vec![]), Some(false)),
+        (Some("+10000-01-01"), Comparison::Equal(day(2)), None),
+        (Some("+10000-01-01"), Comparison::In(vec![day(2)]), None),
+        (Some("+10000-01-01"), Comparison::IsNotNull, Some(true)),
+        (Some("NaN"), Comparison::Less(Literal::Double(1.0)), None),
+        (Some("1"), Comparison::Equal(Literal::Double(f64::NAN)), None),
+        (None, Comparison::Less(day(2)), Some(false)),
+        (None, Comparison::NotEqual(day(2)), Some(false)),
+        (None, Comparison::IsNull, Some(true)),
+    ] {
+        assert_eq!(
+            answer(value, comparison.clone()),
+            expected,
+            "{value:?} {comparison:?}"
+        );
+    }
+    let unsure = Term::new("day", Comparison::Equal(Literal::Double(f64::NAN)));
+    let never = Term::new("day", Comparison::IsNull);
+    let file = in_partition("a", Some("1"));
+    assert_eq!(
+        Predicate(vec![unsure.clone(), never]).partition_matches(&file),
+        Some(false)
+    );
+    assert_eq!(Predicate(vec![unsure]).partition_matches(&file), None);
+    assert_eq!(reads("other", Comparison::IsNull).partition_matches(&file), None);
+    assert_eq!(Predicate::default().partition_matches(&file), Some(true));
+}
+
 fn comparison(literal: i64, which: u8) -> (Comparison, fn(i64, i64) -> bool) {
     let value = Literal::Long(literal);
     match which {

@@ -490,14 +490,15 @@ fn replace(
     written: &Written,
 ) -> Result<()> {
     let predicate = partition_predicate(conditions, head)?;
-    if let Some(stray) = written.adds.iter().find(|add| !predicate.may_match(add)) {
+    let mut adds = written.adds.iter();
+    if let Some(stray) = adds.find(|add| predicate.partition_matches(add) != Some(true)) {
         return Err(TableError::Option(format!(
             "the rows for {:?} lie outside of what they replace, {}: leave them out, or append them",
             stray.path,
             crate::operations::describe(conditions)
         )));
     }
-    let files = chosen(head, &predicate);
+    let files = chosen(head, &predicate)?;
     let parameters = &mut transaction.operation.parameters;
     parameters.insert("mode".to_owned(), "Overwrite".to_owned());
     if !conditions.is_empty() {

@@ -211,6 +211,21 @@ impl Scalar {
 }
 
 /// The files that a predicate on partition columns chooses.
+///
+/// # Errors
+/// [`TableError::Option`] when it cannot be said of a file: nothing is removed on a guess.
+pub(crate) fn chosen(snapshot: &Snapshot, predicate: &Predicate) -> Result<Vec<Arc<Add>>> {
+    let mut chosen = Vec::new();
+    for add in snapshot.files() {
+        match predicate.partition_matches(add) {
+            Some(true) => chosen.push(Arc::clone(add)),
+            Some(false) => {}
+            None => return Err(incomparable(add)),
+        }
+    }
+    Ok(chosen)
+}
+
 fn incomparable(add: &Add) -> TableError {
     let values = add.partition_values.iter();
     let values: Vec<String> = values
@@ -222,12 +237,6 @@ fn incomparable(add: &Add) -> TableError {
         add.path,
         values.join(", ")
     ))
-pub(crate) fn chosen(snapshot: &Snapshot, predicate: &Predicate) -> Vec<Arc<Add>> {
-    snapshot
-        .files()
-        .filter(|add| predicate.may_match(add))
-        .cloned()
-        .collect()
 }
 
 /// The removals of files that were read by a predicate.
@@ -293,7 +302,7 @@ impl Table {
         mut operation: Operation,
         patience: &mut Patience<'_>,
     ) -> Result<Version> {
-        let files = chosen(snapshot, &predicate);
+        let files = chosen(snapshot, &predicate)?;
         operation
             .metrics
             .insert("numRemovedFiles".to_owned(), files.len().to_string());
