@@ -280,6 +280,29 @@ def test_nothing_is_removed_on_a_guess(tmp_path: Path, kind: pa.DataType, odd: s
     assert table.files() == []
 
 
+def test_in_commit_timestamps_rise_after_a_checkpoint(tmp_path: Path) -> None:
+    properties = {"delta.enableInCommitTimestamps": "true"}
+    table = spillway.delta.create(tmp_path / "t", SCHEMA, properties=properties)
+    append(table, batch("a", 1))
+    newest = tmp_path / "t" / "_delta_log" / f"{1:020}.json"
+    # By a clock that is ahead of this one.
+    body = newest.read_text().splitlines()
+    info = json.loads(body[0])
+    info["commitInfo"]["inCommitTimestamp"] = 4_000_000_000_000
+    newest.write_text("\n".join([json.dumps(info), *body[1:]]) + "\n")
+    table.checkpoint()
+    del table
+    again = spillway.delta.open(tmp_path / "t")
+    for number in (2, 3):
+        append(again, batch("a", number))
+    stamps = [version_lines(again, version)[0]["commitInfo"]["inCommitTimestamp"] for version in (1, 2, 3)]
+    assert stamps == [4_000_000_000_000, 4_000_000_000_001, 4_000_000_000_002]
+    plain = spillway.delta.create(tmp_path / "p", SCHEMA)
+    assert plain.version == 0
+    with pytest.raises(UnsupportedTableError, match="in the middle of the table"):
+        spillway.delta.create(tmp_path / "p", SCHEMA, mode="overwrite", properties=properties)
+
+
 def test_conflicts_have_deltas_names(table: spillway.delta.Table) -> None:
     append(table, batch("a", 1))
     rewrite = table._append(replace=[])

@@ -17,6 +17,7 @@ use crate::checkpoint::now;
 use crate::error::{Result, TableError};
 use crate::place::{Folder, Place};
 use crate::schema::TableSchema;
+use crate::snapshot::Snapshot;
 use crate::table::Table;
 
 /// What becomes of a table that is there already.
@@ -45,7 +46,7 @@ pub struct CreateOptions {
 
 /// Properties that ask for a feature: the property, the feature, and whether its readers must know it.
 const FEATURES: [(&str, &str, bool); 3] = [
-    ("delta.enableInCommitTimestamps", "inCommitTimestamp", false),
+    (IN_COMMIT_TIMESTAMPS, "inCommitTimestamp", false),
     ("delta.enableChangeDataFeed", "changeDataFeed", false),
     ("delta.enableDeletionVectors", "deletionVectors", true),
 ];
@@ -60,6 +61,8 @@ const REFUSED: [&str; 7] = [
     "delta.universalFormat.",
     "delta.checkpointPolicy",
 ];
+
+const IN_COMMIT_TIMESTAMPS: &str = "delta.enableInCommitTimestamps";
 
 /// The protocol with one more feature; none when it has it.
 ///
@@ -226,6 +229,7 @@ impl Table {
             id: snapshot.metadata.id.clone(),
             ..metadata
         };
+        check_in_commit_timestamps(&snapshot, &metadata)?;
         let operation = operation("CREATE OR REPLACE TABLE", &metadata);
         let mut actions = Vec::new();
         // What readers and writers had to know of older versions, they still do.
@@ -245,6 +249,17 @@ impl Table {
     }
 }
 
+/// Refuses to begin with in-commit timestamps in the middle of a table: its history would need two clocks.
+pub(crate) fn check_in_commit_timestamps(before: &Snapshot, after: &Metadata) -> Result<()> {
+    if after.is_enabled(IN_COMMIT_TIMESTAMPS) && !before.metadata.is_enabled(IN_COMMIT_TIMESTAMPS) {
+        return Err(TableError::unsupported(format!(
+            "{IN_COMMIT_TIMESTAMPS} would begin in the middle of the table, which is not built: leave it out, or make \
+             the table with it"
+        )));
+    }
+    Ok(())
+}
+
 /// Writes version 0.
 fn begin(
     place: &dyn Place,
@@ -257,7 +272,7 @@ fn begin(
         version: BEFORE_FIRST,
         table_id: metadata.id.clone(),
         changed_in: BEFORE_FIRST,
-        in_commit_timestamp: metadata.is_enabled("delta.enableInCommitTimestamps").then(now),
+        in_commit_timestamp: metadata.is_enabled(IN_COMMIT_TIMESTAMPS).then(now),
     };
     let committer = Committer::new(place.log_store(), start);
     let actions = vec![Action::Protocol(protocol), Action::Metadata(metadata)];

@@ -10,6 +10,7 @@ use delta_commit::predicate::{Comparison, Literal, Predicate, Term};
 use delta_commit::{MemberId, Operation, Patience, Transaction, Version, path};
 
 use crate::checkpoint::now;
+use crate::create::check_in_commit_timestamps;
 use crate::error::{Result, TableError};
 use crate::schema::{Kind, Primitive};
 use crate::snapshot::Snapshot;
@@ -337,6 +338,7 @@ impl Table {
             ("numRemovedFiles".to_owned(), leaving.len().to_string()),
         ]
         .into();
+        check_in_commit_timestamps(&snapshot, &target.metadata)?;
         let mut transaction = begin(&snapshot, operation)?;
         transaction.reads.whole_table = true;
         transaction.actions = restoring(&snapshot, &target, &returning, &leaving);

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
+use delta_commit::actions::{Action, Metadata};
 use delta_commit::log::BEFORE_FIRST;
 use delta_commit::{CommitError, Committer, Outcome, Patience, Races, Start, Token, Transaction, Version};
 use serde_json::Value;
@@ -52,6 +53,21 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The in-commit timestamp of a snapshot, which checkpoints do not hold.
+fn in_commit_timestamp(log: &LogDir, snapshot: &Snapshot) -> Result<Option<i64>> {
+    if snapshot.in_commit_timestamp.is_some() {
+        return Ok(snapshot.in_commit_timestamp);
+    }
+    let Some(body) = log.read(snapshot.version)? else {
+        return Ok(None);
+    };
+    let actions = log.parse(snapshot.version, &body)?;
+    Ok(actions.into_iter().find_map(|action| match action {
+        Action::CommitInfo(info) => info.in_commit_timestamp,
+        _ => None,
+    }))
+}
+
 impl Shared {
     /// The table in a place, opened once for the whole process.
     fn open(place: &Arc<dyn Place>) -> Result<Arc<Self>> {
@@ -84,15 +100,17 @@ impl Shared {
         let incarnation = place.incarnation();
         let log = LogDir(Arc::clone(place));
         let Loaded { snapshot, checkpoint } = log.load(None)?;
+        let in_commit_timestamp = if snapshot.metadata.is_enabled("delta.enableInCommitTimestamps") {
+            // Without a time that is known, the clock alone says how they rise.
+            Some(in_commit_timestamp(&log, &snapshot)?.unwrap_or(0))
+        } else {
+            None
+        };
         let start = Start {
             version: snapshot.version,
             table_id: snapshot.metadata.id.clone(),
             changed_in: snapshot.changed_in,
-            in_commit_timestamp: if snapshot.metadata.is_enabled("delta.enableInCommitTimestamps") {
-                snapshot.in_commit_timestamp
-            } else {
-                None
-            },
+            in_commit_timestamp,
         };
         Ok(Self {
             place: Arc::clone(place),

@@ -44,7 +44,7 @@ pub struct Start {
     pub table_id: String,
     /// The last version up to it that changed metadata or protocol.
     pub changed_in: Version,
-    /// Its in-commit timestamp, where the table has them: milliseconds since the epoch.
+    /// Its in-commit timestamp, where the table has them: milliseconds since the epoch, 0 when it is not known.
     pub in_commit_timestamp: Option<i64>,
 }
 
