@@ -343,6 +343,27 @@ def test_merging_appends_do_not_hinder_each_other(table: spillway.delta.Table) -
     assert read_deltalake(table.path)["note"].to_pylist() == ["x", "x"]
 
 
+def test_merging_moves_only_what_can_be_moved(table: spillway.delta.Table) -> None:
+    def noted(kind: pa.DataType, **options: Any) -> spillway.delta.Append:
+        data = pa.table({"day": ["a"], "id": [1], "note": pa.array([1], kind)})
+        late = table._append(schema_mode="merge", **options)
+        late.write(data)
+        return late
+
+    late = [
+        noted(pa.int32()),
+        noted(pa.int64(), progress=("etl", 1)),
+        noted(pa.int64(), replace=[]),
+        noted(pa.int64()),
+    ]
+    winner = noted(pa.int64(), progress=("etl", 1)).commit()
+    for one in late[:3]:
+        with pytest.raises(MetadataChanged, match=f"version {winner}"):
+            one.commit()
+    assert late[3].commit() == winner + 1
+    assert read_deltalake(table.path)["note"].to_pylist() == [1, 1]
+
+
 def test_history_tells_who_did_what(table: spillway.delta.Table, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "spillway.delta")
     append(table, batch("a", 1, 2), user_metadata="a note")

@@ -14,7 +14,7 @@ use crate::error::{Result, TableError};
 use crate::operations::{Condition, chosen, partition_predicate, remove_chosen};
 use crate::place::DataFiles;
 use crate::rows::Shape;
-use crate::schema::{Kind, Primitive, TableSchema};
+use crate::schema::{Column, Kind, Primitive, TableSchema};
 use crate::snapshot::Snapshot;
 use crate::stats::{Nans, stats_json};
 use crate::table::{Shared, Table};
@@ -65,6 +65,24 @@ struct Open {
     changes_schema: bool,
     spread: Spread<DataFiles>,
     nans: Nans,
+}
+
+impl Open {
+    /// The columns that the files have, and those of the partitioning.
+    fn written(&self) -> TableSchema {
+        let written = |name: &str| self.shape.schema().column_with_name(name).is_some();
+        let columns = self.schema.columns.iter();
+        TableSchema {
+            columns: columns.filter(|column| written(&column.name)).cloned().collect(),
+        }
+    }
+}
+
+/// Whether a column of files can be the table's as it is: files are not written again.
+fn holds_as_written(head: &Snapshot, column: &Column) -> bool {
+    head.schema
+        .column(&column.name)
+        .is_none_or(|now| now.kind == column.kind && (now.nullable || !column.nullable))
 }
 
 impl DataWriter {
@@ -276,10 +294,10 @@ impl Table {
         if options.replace.is_some() {
             head.check_removable("overwriting")?;
         }
-        let is_repeated = options.progress.as_ref().is_some_and(|(app_id, version)| {
-            let known = head.contents.progress.get(app_id);
-            known.is_some_and(|known| known.version >= *version)
-        });
+        let is_repeated = options
+            .progress
+            .as_ref()
+            .is_some_and(|(app_id, version)| head.progress(app_id).is_some_and(|known| known >= *version));
         let writer = DataWriter::new(Arc::clone(&shared), head, options, writer_options)?;
         Ok(Append {
             shared,
@@ -395,15 +413,18 @@ impl Append {
                     if matches!(conflict.kind, ConflictKind::MetadataChanged | ConflictKind::ProtocolChanged)
             );
             // Whoever merges schemas asked for whatever schema is there: two may add the same column at once.
-            if !(moved && self.writer.options.merge_schema) {
+            if !(moved && self.writer.options.merge_schema && self.rebase()?) {
                 return done;
             }
-            self.rebase()?;
         }
     }
 
-    /// Takes the table as it is now for the one that these rows were written for.
-    fn rebase(&mut self) -> Result<()> {
+    /// Takes the table as it is now for the one that these rows were written for, if they can be rows of it as they are.
+    fn rebase(&mut self) -> Result<bool> {
+        // What is replaced was chosen in the version that was read.
+        if self.writer.options.replace.is_some() {
+            return Ok(false);
+        }
         let head = self.shared.refresh()?;
         head.check_writable()?;
         let before = &self.writer.head;
@@ -414,23 +435,26 @@ impl Append {
                 "the table was replaced while the append was under way: write the rows again",
             ));
         }
+        let progress = self.writer.options.progress.as_ref();
+        if progress.is_some_and(|(app_id, _)| head.progress(app_id) != before.progress(app_id)) {
+            return Ok(false);
+        }
         if let Some(open) = &mut self.writer.open {
-            let given = TableSchema {
-                columns: open
-                    .schema
-                    .columns
-                    .iter()
-                    .filter(|column| open.shape.schema().column_with_name(&column.name).is_some())
-                    .cloned()
-                    .collect(),
-            };
-            let (schema, changes) = target_schema(&head, &given, true)?;
+            let written = open.written();
+            if !written
+                .columns
+                .iter()
+                .all(|column| holds_as_written(&head, column))
+            {
+                return Ok(false);
+            }
+            let (schema, changes) = target_schema(&head, &written, true)?;
             open.schema = schema;
             open.changes_schema = changes;
         }
         self.read_version = head.version;
         self.writer.head = head;
-        Ok(())
+        Ok(true)
     }
 
     fn transaction(&self) -> Result<Transaction> {

@@ -205,6 +205,12 @@ impl Snapshot {
         self.contents.files.values()
     }
 
+    /// How far an application has come.
+    #[must_use]
+    pub fn progress(&self, app_id: &str) -> Option<i64> {
+        self.contents.progress.get(app_id).map(|txn| txn.version)
+    }
+
     /// A table property.
     #[must_use]
     pub fn property(&self, name: &str) -> Option<&str> {

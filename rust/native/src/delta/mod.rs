@@ -246,7 +246,7 @@ impl DeltaTable {
     /// How far an application has come.
     fn progress(&self, py: Python<'_>, app_id: &str) -> PyResult<Option<i64>> {
         let snapshot = detached(py, || Ok(self.table.snapshot()?))?;
-        Ok(snapshot.contents.progress.get(app_id).map(|txn| txn.version))
+        Ok(snapshot.progress(app_id))
     }
 
     /// Begins an append.
