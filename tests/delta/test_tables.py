@@ -183,6 +183,19 @@ def test_partitions_are_deleted_and_versions_restored(table: spillway.delta.Tabl
         table.delete_partition(day2="a")
 
 
+def test_an_overwritten_table_gets_the_features_it_needs(tmp_path: Path) -> None:
+    clock = pa.schema({"clock": pa.timestamp("us")})
+    spillway.delta.create(tmp_path / "t", clock)
+    properties = {"delta.enableDeletionVectors": "true"}
+    table = spillway.delta.create(tmp_path / "t", SCHEMA, mode="overwrite", properties=properties)
+    (protocol,) = [line["protocol"] for line in version_lines(table, 1) if "protocol" in line]
+    assert set(protocol["readerFeatures"]) == {"timestampNtz", "deletionVectors"}
+    assert {"timestampNtz", "deletionVectors"} <= set(protocol["writerFeatures"])
+    assert append(table, batch("a", 1)) == 2
+    spillway.delta.create(tmp_path / "t", clock, mode="overwrite")
+    assert not [line for line in version_lines(table, 3) if "protocol" in line]
+
+
 def test_append_only_tables_only_grow(tmp_path: Path) -> None:
     table = spillway.delta.create(tmp_path / "t", SCHEMA, properties={"delta.appendOnly": "true"})
     append(table, batch("a", 1))

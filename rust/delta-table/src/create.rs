@@ -100,6 +100,12 @@ pub(crate) fn with_feature(protocol: &Protocol, feature: &str, reader: bool) -> 
     Ok((next != *protocol).then_some(next))
 }
 
+/// The features that a table needs, and whether its readers must know them.
+fn features(
+    schema: &TableSchema,
+    properties: &BTreeMap<String, String>,
+) -> Result<Vec<(&'static str, bool)>> {
+    if let Some(name) = properties.keys().find(|name| is_refused(name)) {
 /// The protocol that a table needs.
 fn protocol(schema: &TableSchema, properties: &BTreeMap<String, String>) -> Result<Protocol> {
     let mut protocol = Protocol::default();
@@ -116,7 +122,7 @@ fn protocol(schema: &TableSchema, properties: &BTreeMap<String, String>) -> Resu
             .get(property)
             .is_some_and(|value| value.eq_ignore_ascii_case("true"))
     };
-    let mut wanted: Vec<(&str, bool)> = FEATURES
+    let mut wanted: Vec<(&'static str, bool)> = FEATURES
         .iter()
         .filter(|(property, ..)| enabled(property))
         .map(|(_, feature, reader)| (*feature, *reader))
@@ -124,8 +130,14 @@ fn protocol(schema: &TableSchema, properties: &BTreeMap<String, String>) -> Resu
     if schema.has_ntz() {
         wanted.push(("timestampNtz", true));
     }
-    for (feature, reader) in wanted {
-        if let Some(next) = with_feature(&protocol, feature, reader)? {
+    Ok(wanted)
+}
+
+/// The protocol with these features too: what readers and writers had to know of older versions, they still do.
+fn with_features(protocol: &Protocol, features: &[(&str, bool)]) -> Result<Protocol> {
+    let mut protocol = protocol.clone();
+    for (feature, reader) in features {
+        if let Some(next) = with_feature(&protocol, feature, *reader)? {
             protocol = next;
         }
     }
@@ -191,19 +203,20 @@ impl Table {
         patience: &mut Patience<'_>,
     ) -> Result<Self> {
         let schema = TableSchema::of(schema)?;
-        let protocol = protocol(&schema, &options.properties)?;
+        let features = features(&schema, &options.properties)?;
         let metadata = metadata(&schema, options)?;
         match (Self::open_at(Arc::clone(&place)), mode) {
             (Ok(_), CreateMode::Error) => return Err(TableError::Exists(place.root().to_path_buf())),
             (Ok(table), CreateMode::Ignore) => return Ok(table),
             (Ok(table), CreateMode::Overwrite) => {
-                table.replace(protocol, metadata, patience)?;
+                table.replace(&features, metadata, patience)?;
                 return Ok(table);
             }
             (Err(TableError::NotFound(_)), _) => {}
             (Err(error), _) => return Err(error),
         }
         place.prepare()?;
+        let protocol = with_features(&Protocol::default(), &features)?;
         match (begin(place.as_ref(), protocol, metadata, patience), mode) {
             // Somebody else was quicker.
             (Err(TableError::Exists(_)), CreateMode::Ignore) => {}
@@ -217,7 +230,7 @@ impl Table {
     /// Gives a table another schema and no rows, as one version.
     fn replace(
         &self,
-        protocol: Protocol,
+        features: &[(&str, bool)],
         metadata: Metadata,
         patience: &mut Patience<'_>,
     ) -> Result<Version> {
@@ -232,8 +245,8 @@ impl Table {
         check_in_commit_timestamps(&snapshot, &metadata)?;
         let operation = operation("CREATE OR REPLACE TABLE", &metadata);
         let mut actions = Vec::new();
-        // What readers and writers had to know of older versions, they still do.
-        if protocol.min_writer_version > snapshot.protocol.min_writer_version {
+        let protocol = with_features(&snapshot.protocol, features)?;
+        if protocol != snapshot.protocol {
             actions.push(Action::Protocol(protocol));
         }
         actions.push(Action::Metadata(metadata));
