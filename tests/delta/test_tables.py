@@ -393,6 +393,23 @@ def test_a_table_travels_by_its_path(table: spillway.delta.Table) -> None:
     assert pickle.loads(pickle.dumps(table)).version == 1  # noqa: S301 - our own
 
 
+def test_a_version_is_not_hidden_by_what_comes_after(
+    table: spillway.delta.Table, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken:
+        root = table.path
+
+        def is_checkpoint_due(self, version: int) -> bool:
+            message = f"{version}: no such device"
+            raise OSError(message)
+
+    append = table.append()
+    append._table = Broken()  # type: ignore[assignment]
+    append.write(batch("a", 1))
+    assert append.commit() == 1
+    assert "no such device" in caplog.text
+
+
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
 def test_checkpoints_stand_for_the_log(tmp_path: Path, read: Callable[[Any], pa.Table]) -> None:
     properties = {"delta.checkpointInterval": "5"}

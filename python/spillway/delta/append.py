@@ -27,7 +27,8 @@ class Append(WithBlock):
     may share an append, though each having its own is as cheap.
 
     Attributes:
-        version: The version of the table that holds the rows, once they are committed.
+        version: The version of the table that holds the rows, once they are committed; also when `commit`
+            raised what a signal's handler raised, and was done before.
         token: What `Table.outcome` needs, after a commit that is in doubt.
     """
 
@@ -85,6 +86,8 @@ class Append(WithBlock):
         try:
             version = self._native.commit(self._timeout if timeout is None else timeout)
         except BaseException as error:
+            # Ctrl-C that came too late to prevent the commit must not hide it.
+            self.version = self._native.version
             # Ctrl-C in a commit carries the doubt that it left as its cause.
             for doubt in (error, error.__cause__):
                 if isinstance(doubt, CommitUnknown):
@@ -110,7 +113,11 @@ def checkpoint_when_due(table: _native.DeltaTable, version: int) -> None:
 
     The interpreter waits for it before it ends. What goes wrong is logged: the version is committed anyway.
     """
-    if not table.is_checkpoint_due(version):
+    try:
+        if not table.is_checkpoint_due(version):
+            return
+    except Exception:  # noqa: BLE001 - the version is committed, and the next one asks again
+        _log.exception("nobody could say whether %s needs a checkpoint after version %d", table.root, version)
         return
     thread = threading.Thread(target=_checkpoint, args=(table,), name="spillway-checkpoint")
     try:

@@ -273,6 +273,7 @@ enum State {
     Writing,
     /// The files are complete; a commit of theirs may be in doubt.
     Written(Written),
+    Committed(Version),
     Closed(&'static str),
 }
 
@@ -322,14 +323,25 @@ impl Append {
         self.is_repeated
     }
 
-    fn refuse_if_closed(&self) -> Result<()> {
+    /// The version that holds the rows, once they are committed.
+    #[must_use]
+    pub fn version(&self) -> Option<Version> {
         match self.state {
-            State::Writing => Ok(()),
-            State::Written(_) => Err(WriteError::Closed("the append is being committed".into()).into()),
-            State::Closed(why) => {
-                Err(WriteError::Closed(format!("the append {why}: begin another one")).into())
-            }
+            State::Committed(version) => Some(version),
+            _ => None,
         }
+    }
+
+    fn refuse_if_closed(&self) -> Result<()> {
+        let why = match self.state {
+            State::Writing => return Ok(()),
+            State::Written(_) => {
+                return Err(WriteError::Closed("the append is being committed".into()).into());
+            }
+            State::Committed(_) => "is committed",
+            State::Closed(why) => why,
+        };
+        Err(WriteError::Closed(format!("the append {why}: begin another one")).into())
     }
 
     /// Checks that rows of this schema can be written.
@@ -378,7 +390,7 @@ impl Append {
     ) -> Result<Version> {
         self.refuse_if_closed()?;
         if self.is_repeated {
-            self.state = State::Closed("is committed");
+            self.state = State::Committed(self.read_version);
             return Ok(self.read_version);
         }
         match self.writer.finish(go_on) {
@@ -390,16 +402,14 @@ impl Append {
             }
         }
         let done = self.commit_written(patience);
-        let in_doubt = matches!(&done, Err(TableError::Commit(CommitError::Unknown { .. })));
-        let why = match &done {
-            Ok(_) => "is committed",
-            Err(_) if in_doubt => "is in doubt",
+        self.state = match &done {
+            Ok(version) => State::Committed(*version),
+            Err(TableError::Commit(CommitError::Unknown { .. })) => State::Closed("is in doubt"),
             Err(_) => {
                 self.abort();
-                "failed before"
+                State::Closed("failed before")
             }
         };
-        self.state = State::Closed(why);
         done
     }
 

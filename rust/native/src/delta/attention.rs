@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
-use delta_commit::Patience;
+use delta_commit::{Patience, Version};
 use delta_table::TableError;
 use pyo3::prelude::*;
 
@@ -59,6 +59,23 @@ impl Caller {
         }
     }
 
+    /// Runs a commit. When it is done although a signal's handler raised, the exception says so.
+    pub fn commit(
+        self,
+        work: impl FnOnce(&mut Patience<'_>, &mut dyn FnMut() -> bool) -> Result<Version, TableError>,
+    ) -> Result<Version, Failure> {
+        let mut committed = None;
+        let done = self.wait(|patience, go_on| {
+            let version = work(patience, go_on)?;
+            committed = Some(version);
+            Ok(version)
+        });
+        match (done, committed) {
+            (Err(Failure::Python(raised)), Some(version)) => Err(Failure::Python(noted(raised, version))),
+            (done, _) => done,
+        }
+    }
+
     fn go_on(self, raised: &RefCell<Option<Failure>>) -> bool {
         if !self.is_main {
             return true;
@@ -71,4 +88,14 @@ impl Caller {
             }
         }
     }
+}
+
+/// The exception with the version that was committed all the same.
+fn noted(raised: PyErr, version: Version) -> PyErr {
+    Python::attach(|py| {
+        let note = format!("the commit was done before: it is in version {version}");
+        // Without its note it is still what the handler raised.
+        let _ = raised.value(py).call_method1("add_note", (note,));
+        raised
+    })
 }

@@ -281,7 +281,7 @@ impl DeltaTable {
     fn delete(&self, py: Python<'_>, given: Conditions, timeout: Option<f64>) -> PyResult<i64> {
         let caller = Caller::of(py, timeout)?;
         detached(py, move || {
-            caller.wait(|patience, _| self.table.delete(&given.0, patience))
+            caller.commit(|patience, _| self.table.delete(&given.0, patience))
         })
     }
 
@@ -289,7 +289,7 @@ impl DeltaTable {
     fn truncate(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<i64> {
         let caller = Caller::of(py, timeout)?;
         detached(py, move || {
-            caller.wait(|patience, _| self.table.truncate(patience))
+            caller.commit(|patience, _| self.table.truncate(patience))
         })
     }
 
@@ -297,7 +297,7 @@ impl DeltaTable {
     fn restore(&self, py: Python<'_>, version: i64, timeout: Option<f64>) -> PyResult<i64> {
         let caller = Caller::of(py, timeout)?;
         detached(py, move || {
-            caller.wait(|patience, _| self.table.restore(version, patience))
+            caller.commit(|patience, _| self.table.restore(version, patience))
         })
     }
 
@@ -329,7 +329,7 @@ impl DeltaTable {
         };
         let caller = Caller::of(py, timeout)?;
         detached(py, move || {
-            caller.wait(|patience, _| self.table.commit(adds, &removes, &read, operation, patience))
+            caller.commit(|patience, _| self.table.commit(adds, &removes, &read, operation, patience))
         })
     }
 
@@ -369,6 +369,7 @@ impl DeltaTable {
     fn checkpoint(&self, py: Python<'_>) -> PyResult<i64> {
         detached(py, || Ok(self.table.checkpoint()?))
     }
+
 }
 
 fn create_mode(mode: &str) -> Result<CreateMode, TableError> {
@@ -479,8 +480,14 @@ impl DeltaAppend {
         let caller = Caller::of(py, timeout)?;
         detached(py, move || {
             self.append
-                .take(|append| caller.wait(|patience, go_on| append.commit(patience, go_on)))
+                .take(|append| caller.commit(|patience, go_on| append.commit(patience, go_on)))
         })
+    }
+
+    /// The version that holds the rows, once they are committed.
+    #[getter]
+    fn version(&self, py: Python<'_>) -> PyResult<Option<i64>> {
+        detached(py, || self.append.take(|append| Ok(append.version())))
     }
 
     /// Gives the append up.
