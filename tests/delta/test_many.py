@@ -182,6 +182,21 @@ def test_no_time_is_no_commit(table: spillway.delta.Table) -> None:
     assert not list(Path(table.path).rglob("*.parquet"))
 
 
+def test_a_forked_child_leaves_its_parents_files(table: spillway.delta.Table) -> None:
+    mine = table.append(max_file_rows=1)
+    mine.write(batch("parent", 0, rows=3))
+    child = os.fork()
+    if child == 0:
+        try:
+            mine.abort()
+            del mine
+        finally:
+            os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    mine.commit()
+    assert appended(Path(table.path)) == [("parent", 0)] * 3
+
+
 def test_ctrl_c_ends_a_wait(table: spillway.delta.Table) -> None:
     append = table.append()
     append.write(batch("a", 0))

@@ -82,6 +82,23 @@ def test_an_append_that_raises_leaves_nothing(table: spillway.delta.Table, tmp_p
     assert not list(tmp_path.rglob("*.parquet"))
 
 
+def test_an_aborted_append_leaves_nothing(table: spillway.delta.Table, tmp_path: Path) -> None:
+    append = table.append(max_file_rows=1)
+    append.write(batch("a", 1, 2, 3))
+    assert len(list(tmp_path.rglob("*.parquet"))) >= 2
+    append.abort()
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_an_append_that_meets_a_conflict_leaves_nothing(table: spillway.delta.Table, tmp_path: Path) -> None:
+    late = table._append(replace=[], limits=(None, 1))
+    late.write(batch("a", 1, 2, 3))
+    append(table, batch("a", 4))
+    with pytest.raises(ConcurrentAppend):
+        late.commit()
+    assert len(list(tmp_path.rglob("*.parquet"))) == 1
+
+
 def test_an_append_without_rows_makes_no_version(table: spillway.delta.Table) -> None:
     with table.append() as nothing:
         pass

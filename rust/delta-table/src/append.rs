@@ -248,17 +248,6 @@ fn utc(text: &str) -> String {
     format!("{whole}.{fraction:0<6}Z")
 }
 
-impl Shared {
-    /// Removes data files of a transaction that certainly is not in the table and never will be.
-    pub(crate) fn remove_files<'a>(&self, adds: impl IntoIterator<Item = &'a Add>) {
-        for add in adds {
-            if let Ok(relative) = path::decode_inside(&add.path) {
-                self.place.remove(&relative);
-            }
-        }
-    }
-}
-
 /// An append that is under way. Dropped before its commit, nothing of it stays.
 pub struct Append {
     shared: Arc<Shared>,
@@ -267,6 +256,8 @@ pub struct Append {
     /// The application wrote these rows before.
     is_repeated: bool,
     state: State,
+    /// A forked child only inherits it: the files are its parent's.
+    process: u32,
 }
 
 enum State {
@@ -306,6 +297,7 @@ impl Table {
             writer,
             is_repeated,
             state: State::Writing,
+            process: std::process::id(),
         })
     }
 }
@@ -499,13 +491,16 @@ impl Append {
 
     /// Gives the append up: nothing of it stays.
     pub fn abort(&mut self) {
-        // Files that are open go with their writers.
-        self.writer.open = None;
-        if let State::Written(written) = &self.state {
-            self.shared.remove_files(&written.adds);
+        // Files that are open go with their writers, before those that are complete.
+        let files = self.writer.open.take().map(|open| open.spread.into_places());
+        if matches!(self.state, State::Committed(_) | State::Closed(_)) {
+            return;
         }
-        if !matches!(self.state, State::Closed(_)) {
-            self.state = State::Closed("was aborted");
+        self.state = State::Closed("was aborted");
+        if let Some(files) = files
+            && self.process == std::process::id()
+        {
+            files.remove();
         }
     }
 }

@@ -180,19 +180,29 @@ impl Place for Folder {
 /// The data files of one writer, each with a name of its own.
 pub(crate) struct DataFiles {
     place: Arc<dyn Place>,
-    files: usize,
+    /// All that were begun.
+    files: Vec<PathBuf>,
 }
 
 impl DataFiles {
     pub fn new(place: Arc<dyn Place>) -> Self {
-        Self { place, files: 0 }
+        Self {
+            place,
+            files: Vec::new(),
+        }
+    }
+
+    /// Removes all files: those of a transaction that certainly is not in the table and never will be.
+    pub fn remove(&self) {
+        for name in self.files.iter().filter_map(|file| file.to_str()) {
+            self.place.remove(name);
+        }
     }
 }
 
 impl Places for DataFiles {
     fn open(&mut self, folder: &Path) -> Result<(PathBuf, Box<dyn Sink>), WriteError> {
-        let name = format!("part-{:05}-{}.c000.parquet", self.files, Uuid::new_v4());
-        self.files += 1;
+        let name = format!("part-{:05}-{}.c000.parquet", self.files.len(), Uuid::new_v4());
         // The log says what a file's partition values are; its folder is for people, and must only be possible.
         let relative = if self.place.takes(folder) {
             folder.join(name)
@@ -200,6 +210,7 @@ impl Places for DataFiles {
             PathBuf::from(name)
         };
         let file = self.place.create(&relative)?;
+        self.files.push(relative.clone());
         Ok((relative, file))
     }
 }

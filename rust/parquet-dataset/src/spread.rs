@@ -113,6 +113,13 @@ impl<P: Places> Spread<P> {
         self.finished_bytes + open.sum::<u64>()
     }
 
+    /// Gives up the files that are open, and hands back where the others are.
+    #[must_use]
+    pub fn into_places(self) -> P {
+        drop(self.open);
+        self.places
+    }
+
     /// Where the files are.
     pub fn places_mut(&mut self) -> &mut P {
         &mut self.places
