@@ -198,14 +198,27 @@ def test_a_forked_child_leaves_its_parents_files(table: spillway.delta.Table) ->
 
 
 def test_ctrl_c_ends_a_wait(table: spillway.delta.Table) -> None:
-    append = table.append()
-    append.write(batch("a", 0))
-    log = Path(table.path) / "_delta_log"
-    # A log that nobody may write answers with an error; one that is a pipe never answers.
-    os.mkfifo(log / f"{1:020}.json")
+    with table.append() as append:
+        append.write(batch("a", 0))
+    late = table.append()
+    late.write(batch("a", 1))
+    # A version that is there, and cannot be read: its writer tries until its time is up.
+    unseen = Path(table.path) / "_delta_log" / f"{2:020}.json"
+    unseen.symlink_to("nowhere")
     timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
-    writer = threading.Timer(1.0, lambda: (log / f"{1:020}.json").write_text('{"commitInfo":{}}\n'))
+    started = time.monotonic()
     timer.start()
+    with pytest.raises(KeyboardInterrupt) as raised:
+        late.commit(timeout=120)
+    assert 0.2 < time.monotonic() - started < 60
+    assert isinstance(raised.value.__cause__, CommitUnknown)
+    assert late.version is None
+    assert late.token is not None
+    unseen.unlink()
+    assert table.outcome(late.token).status == "rejected"
+    assert appended(Path(table.path)) == [("a", 0)]
+
+
 class Rang(Exception):  # noqa: N818 - a bell is no error
     """What the handler of an alarm raises."""
 
