@@ -171,6 +171,29 @@ def test_write_does_all_in_one_call(tmp_path: Path) -> None:
     assert ids(spillway.delta.open(uri)) == [4]
 
 
+@pytest.mark.parametrize("mode", ["error", "ignore"])
+def test_a_table_that_somebody_makes_meanwhile_is_theirs(
+    tmp_path: Path, mode: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = tmp_path / "t"
+    opened = spillway.delta.table.open
+
+    def late(uri: Any) -> spillway.delta.Table:
+        monkeypatch.setattr(spillway.delta.table, "open", opened)
+        with pytest.raises(TableNotFoundError) as missing:
+            opened(uri)
+        spillway.delta.create(uri, SCHEMA)
+        raise missing.value
+
+    monkeypatch.setattr(spillway.delta.table, "open", late)
+    if mode == "error":
+        with pytest.raises(TableExistsError):
+            spillway.delta.write(uri, batch("a", 1), mode=mode)
+    else:
+        assert spillway.delta.write(uri, batch("a", 1), mode=mode) == 0
+    assert ids(spillway.delta.open(uri)) == []
+
+
 def iter_of(table: pa.Table) -> pa.RecordBatchReader:
     """Rows that can be read once."""
     return table.to_reader()

@@ -547,24 +547,23 @@ def write(  # noqa: PLR0913 - all in one call
     if predicate and mode != "overwrite":
         raise OptionError('predicate says which rows are overwritten: it goes with mode="overwrite"')
     rows = _native.RowSource(data)
+    only_new = mode in {"error", "ignore"}
+    made: Any = {
+        "partition_by": partition_by,
+        "properties": properties,
+        "timeout": timeout,
+        "storage_options": storage_options,
+    }
     try:
         table = open(uri, storage_options=storage_options)
+        if only_new:
+            return _there(table, mode)
     except TableNotFoundError:
-        table = create(
-            uri,
-            rows,
-            partition_by=partition_by,
-            properties=properties,
-            mode="ignore",
-            timeout=timeout,
-            storage_options=storage_options,
-        )
-    else:
-        if mode == "ignore":
-            return table.version
-        if mode == "error":
-            message = f'{table.path}: there is a Delta table already, and mode="error"'
-            raise TableExistsError(message)
+        try:
+            # Somebody else may make it now, and then it is theirs.
+            table = create(uri, rows, mode="error" if only_new else "ignore", **made)
+        except TableExistsError:
+            return _there(open(uri, storage_options=storage_options), mode)
     with table._append(  # noqa: SLF001 - the same module
         schema_mode=schema_mode,
         replace=list(predicate) if mode == "overwrite" else None,
@@ -574,6 +573,13 @@ def write(  # noqa: PLR0913 - all in one call
     ) as append:
         append._native.write(rows)  # noqa: SLF001 - the rows as they were opened
     return append.version or 0
+
+
+def _there(table: Table, mode: str) -> int:
+    if mode == "ignore":
+        return table.version
+    message = f'{table.path}: there is a Delta table already, and mode="error"'
+    raise TableExistsError(message)
 
 
 def _place(
