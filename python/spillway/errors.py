@@ -142,7 +142,7 @@ class DeltaError(SpillwayError):
 
 
 class TableNotFoundError(DeltaError, FileNotFoundError):
-    """There is no Delta table."""
+    """There is no Delta table, or another one is where the one was that was opened."""
 
 
 class TableExistsError(DeltaError, FileExistsError):

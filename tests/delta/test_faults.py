@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
+import shutil
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -185,13 +186,44 @@ def test_a_folder_without_a_log_is_no_table(tmp_path: Path) -> None:
 
 def test_a_table_that_was_replaced_is_another_table(folder: Path, tmp_path: Path) -> None:
     table = spillway.delta.open(folder)
+    append = table.append()
+    append.write(DATA)
     folder.rename(tmp_path / "old")
     spillway.delta.write(folder, pa.table({"name": ["x"]}))
-    assert spillway.delta.open(folder).schema.names == ["name"]
-    assert (table.version, table.schema.names) == (1, ["name"])
+    with pytest.raises(TableNotFoundError, match="open it again"):
+        append.commit()
+    for ask in (lambda: table.version, table.files, table.append, table.truncate, table.checkpoint):
+        with pytest.raises(TableNotFoundError, match="open it again"):
+            ask()
+    again = spillway.delta.open(folder)
+    assert (again.version, again.schema.names) == (1, ["name"])
+    assert read_deltalake(folder)["name"].to_pylist() == ["x"]
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["the folder", "what is in it"])
+def test_a_table_that_was_made_anew_is_another_table(folder: Path, *, inside: bool) -> None:
+    table = spillway.delta.open(folder)
+    if inside:
+        for file in (folder / "_delta_log").iterdir():
+            file.unlink()
+    else:
+        shutil.rmtree(folder)
+    spillway.delta.create(folder, DATA.schema)
+    with pytest.raises(TableNotFoundError, match="open it again"):
+        assert table.files()
+    assert spillway.delta.open(folder).version == 0
+
+
+def test_a_table_that_was_moved_back_is_the_same_table(folder: Path, tmp_path: Path) -> None:
+    table = spillway.delta.open(folder)
+    shutil.copytree(folder, tmp_path / "copy")
+    folder.rename(tmp_path / "old")
+    with pytest.raises(TableNotFoundError):
+        table.files()
+    (tmp_path / "copy").rename(folder)
     with table.append() as append:
-        append.write(pa.table({"name": ["y"]}))
-    assert sorted(read_deltalake(folder)["name"].to_pylist()) == ["x", "y"]
+        append.write(DATA)
+    assert append.version == 3
 
 
 def test_a_missing_data_file_fails_its_own_commit(folder: Path) -> None:

@@ -24,6 +24,12 @@ pub enum TableError {
     /// There is a table already.
     #[error("{0}: there is a Delta table already: open it, or create with mode=\"overwrite\"")]
     Exists(PathBuf),
+    /// Another table is where the one that was opened was.
+    #[error(
+        "{0}: the table that was opened is no longer there: it was deleted or moved, and another one may be in its \
+         place: open it again"
+    )]
+    Replaced(PathBuf),
     /// A version is not, or no longer, to be had.
     #[error("{0}")]
     NoSuchVersion(String),

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use delta_commit::LogStore;
@@ -124,7 +125,13 @@ impl Place for Folder {
 
     fn incarnation(&self) -> Option<(u64, u64)> {
         let found = fs::metadata(self.0.join("_delta_log")).ok()?;
-        Some((found.dev(), found.ino()))
+        // An inode is used again.
+        let born = found
+            .created()
+            .ok()
+            .and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        let born = born.and_then(|since| u64::try_from(since.as_nanos()).ok());
+        Some((found.ino(), born.unwrap_or(found.dev())))
     }
 
     fn list(&self, folder: &str, _after: Option<&str>) -> Result<Vec<String>> {

@@ -12,7 +12,6 @@ use delta_commit::log::BEFORE_FIRST;
 use delta_commit::{CommitError, Committer, Outcome, Patience, Races, Start, Token, Transaction, Version};
 use serde_json::Value;
 
-use crate::checkpoint;
 use crate::error::{Result, TableError};
 use crate::log_dir::{Loaded, LogDir};
 use crate::place::{Folder, Place};
@@ -76,10 +75,12 @@ impl Shared {
         let known = lock(open).get(&key).and_then(Weak::upgrade);
         if let Some(known) = known
             && !known.outdated.load(Ordering::Acquire)
-            && known.place.incarnation() == known.incarnation
+            && !known.is_moved()
         {
-            known.refresh()?;
-            return Ok(known);
+            match known.refresh() {
+                Err(TableError::Replaced(_)) => {}
+                done => return done.map(|_| known),
+            }
         }
         let loaded = Arc::new(Self::load(place)?);
         let mut open = lock(open);
@@ -129,6 +130,19 @@ impl Shared {
         Arc::clone(&lock(&self.snapshot))
     }
 
+    /// Whether the folder is gone, or another one is in its place.
+    fn is_moved(&self) -> bool {
+        self.place.incarnation() != self.incarnation
+    }
+
+    /// Refuses the table that is there now, unless it is the one that was there.
+    fn check_same(&self, found: &Metadata) -> Result<()> {
+        if found.id == self.snapshot().metadata.id {
+            return Ok(());
+        }
+        Err(TableError::Replaced(self.place.root().to_path_buf()))
+    }
+
     /// The table at its newest version.
     pub fn refresh(&self) -> Result<Arc<Snapshot>> {
         let asked = Instant::now();
@@ -154,8 +168,9 @@ impl Shared {
         // The newest version may have been cleaned up, or the table be gone.
         if !self.log.has(newest)? {
             self.outdated.store(true, Ordering::Release);
-            let loaded = self.log.load(None)?;
-            *lock(&self.snapshot) = Arc::new(loaded.snapshot);
+            let found = self.log.load(None)?.snapshot;
+            self.check_same(&found.metadata)?;
+            *lock(&self.snapshot) = Arc::new(found);
         }
         Ok(())
     }
@@ -179,6 +194,11 @@ impl Shared {
     }
 
     pub fn commit(&self, transaction: Transaction, patience: &mut Patience<'_>) -> Result<Version> {
+        // The committer knows versions by their numbers, which another table has too.
+        if self.is_moved() {
+            self.outdated.store(true, Ordering::Release);
+            return Err(TableError::Replaced(self.place.root().to_path_buf()));
+        }
         let done = self.committer.commit_while(transaction, patience);
         if let Err(CommitError::LogTruncated(_)) = &done {
             self.outdated.store(true, Ordering::Release);
@@ -222,8 +242,10 @@ impl Table {
     pub(crate) fn shared(&self) -> Result<Arc<Shared>> {
         if let Some(own) = self.shared.get() {
             let mut own = lock(own);
-            if own.outdated.load(Ordering::Acquire) {
-                *own = Shared::open(&self.place)?;
+            if own.outdated.load(Ordering::Acquire) || own.is_moved() {
+                let found = Shared::open(&self.place)?;
+                own.check_same(&found.snapshot().metadata)?;
+                *own = found;
             }
             return Ok(Arc::clone(&own));
         }
@@ -235,7 +257,7 @@ impl Table {
     /// The table at its newest version.
     ///
     /// # Errors
-    /// When its log cannot be read.
+    /// When its log cannot be read; [`TableError::Replaced`] when it is another table's by now.
     pub fn snapshot(&self) -> Result<Arc<Snapshot>> {
         self.shared()?.refresh()
     }
@@ -333,6 +355,7 @@ impl Table {
         checkpoint::write(&shared.log, &snapshot)?;
         Ok(snapshot.version)
     }
+
 }
 
 /// The raw `commitInfo` of a commit: any writer may put anything into it.

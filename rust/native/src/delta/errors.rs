@@ -15,7 +15,7 @@ pub(crate) fn raised(py: Python<'_>, error: TableError) -> PyErr {
     let class = match error {
         TableError::Commit(error) => return commit_error(py, error),
         TableError::Write(error) => return crate::errors::Failure::Write(error).into_py(py),
-        TableError::NotFound(_) => "TableNotFoundError",
+        TableError::NotFound(_) | TableError::Replaced(_) => "TableNotFoundError",
         TableError::Exists(_) => "TableExistsError",
         TableError::NoSuchVersion(_) => "VersionNotFoundError",
         TableError::Malformed(_) => "CorruptLogError",
