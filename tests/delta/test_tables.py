@@ -505,3 +505,18 @@ def test_what_a_table_cannot_hold_is_refused_by_name(tmp_path: Path, column: pa.
 def test_features_that_are_not_built_are_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedTableError, match=r"delta\.columnMapping\.mode"):
         spillway.delta.create(tmp_path / "t", SCHEMA, properties={"delta.columnMapping.mode": "name"})
+    with pytest.raises(OptionError, match="object stores"):
+        spillway.delta.open("s3://bucket/table")
+
+
+@pytest.mark.parametrize("timeout", [float("nan"), float("inf"), -1.0])
+def test_a_timeout_is_a_number_of_seconds(table: spillway.delta.Table, timeout: float) -> None:
+    with pytest.raises(ValueError, match=r"timeout=.*give seconds"):
+        append(table, batch("a", 1), timeout=timeout)
+    with pytest.raises(ValueError, match="timeout"):
+        table.truncate(timeout=timeout)
+    assert table.version == 0
+
+
+def test_no_partitioning_is_none(tmp_path: Path) -> None:
+    assert spillway.delta.create(tmp_path / "t", SCHEMA, partition_by=None).partition_columns == []

@@ -428,7 +428,7 @@ def create(  # noqa: PLR0913 - what a table is
     uri: str | os.PathLike[str],
     schema: ArrowSchema,
     *,
-    partition_by: str | Sequence[str] = (),
+    partition_by: str | Sequence[str] | None = None,
     properties: Mapping[str, str] | None = None,
     name: str | None = None,
     description: str | None = None,
@@ -468,7 +468,7 @@ def create(  # noqa: PLR0913 - what a table is
         >>> table.version, pa.schema(table.schema).names
         (0, ['day', 'message'])
     """
-    columns = [partition_by] if isinstance(partition_by, str) else list(partition_by)
+    columns = [partition_by] if isinstance(partition_by, str) else list(partition_by or ())
     place, options = _place(uri, storage_options)
     native = _native.DeltaTable.create(
         place, schema, columns, dict(properties or {}), name, description, mode, timeout, options
@@ -503,7 +503,7 @@ def write(  # noqa: PLR0913 - all in one call
     data: ArrowStream | ArrowArray,
     *,
     mode: Literal["append", "overwrite", "error", "ignore"] = "append",
-    partition_by: str | Sequence[str] = (),
+    partition_by: str | Sequence[str] | None = None,
     predicate: Sequence[Condition] = (),
     schema_mode: Literal["merge"] | None = None,
     properties: Mapping[str, str] | None = None,

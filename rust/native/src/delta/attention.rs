@@ -26,10 +26,16 @@ impl Caller {
     pub fn of(py: Python<'_>, seconds: Option<f64>) -> PyResult<Self> {
         let threading = py.import("threading")?;
         let main = threading.call_method0("main_thread")?.getattr("ident")?;
-        let seconds = seconds.unwrap_or(FOREVER).clamp(0.0, FOREVER);
+        let seconds = seconds.unwrap_or(FOREVER);
+        if !(seconds.is_finite() && seconds >= 0.0) {
+            let message = format!(
+                "timeout={seconds} is not accepted: give seconds, none or more, or None to wait for ever"
+            );
+            return Err(Failure::from(TableError::Option(message)).into_py(py));
+        }
         Ok(Self {
             is_main: main.eq(threading.call_method0("get_ident")?)?,
-            deadline: Instant::now() + Duration::from_secs_f64(seconds),
+            deadline: Instant::now() + Duration::from_secs_f64(seconds.min(FOREVER)),
         })
     }
 
