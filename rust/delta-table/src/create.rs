@@ -51,15 +51,23 @@ const FEATURES: [(&str, &str, bool); 3] = [
     ("delta.enableDeletionVectors", "deletionVectors", true),
 ];
 
-/// Beginnings of properties that ask for what is not built.
-const REFUSED: [&str; 7] = [
+/// Beginnings of properties that ask for what is not built, or that are the protocol's business.
+const REFUSED: [&str; 15] = [
+    "delta.checkpointPolicy",
     "delta.columnMapping.",
     "delta.constraints.",
+    "delta.coordinatedCommits.",
+    "delta.enableIcebergCompat",
     "delta.enableRowTracking",
     "delta.enableTypeWidening",
-    "delta.enableIcebergCompat",
+    "delta.enableVariantShredding",
+    "delta.feature.",
+    "delta.inCommitTimestampEnablement",
+    "delta.minReaderVersion",
+    "delta.minWriterVersion",
+    "delta.requireCheckpointProtection",
+    "delta.rowTracking",
     "delta.universalFormat.",
-    "delta.checkpointPolicy",
 ];
 
 const IN_COMMIT_TIMESTAMPS: &str = "delta.enableInCommitTimestamps";
@@ -100,19 +108,19 @@ pub(crate) fn with_feature(protocol: &Protocol, feature: &str, reader: bool) -> 
     Ok((next != *protocol).then_some(next))
 }
 
+fn is_refused(property: &str) -> bool {
+    REFUSED.iter().any(|refused| {
+        let start = property.get(..refused.len());
+        start.is_some_and(|start| start.eq_ignore_ascii_case(refused))
+    })
+}
+
 /// The features that a table needs, and whether its readers must know them.
 fn features(
     schema: &TableSchema,
     properties: &BTreeMap<String, String>,
 ) -> Result<Vec<(&'static str, bool)>> {
     if let Some(name) = properties.keys().find(|name| is_refused(name)) {
-/// The protocol that a table needs.
-fn protocol(schema: &TableSchema, properties: &BTreeMap<String, String>) -> Result<Protocol> {
-    let mut protocol = Protocol::default();
-    if let Some(name) = properties
-        .keys()
-        .find(|name| REFUSED.iter().any(|refused| name.starts_with(refused)))
-    {
         return Err(TableError::unsupported(format!(
             "the property {name:?} asks for what is not built: leave it out"
         )));
