@@ -212,3 +212,14 @@ def test_clocks_without_zone_name_their_feature(tmp_path: Path) -> None:
     assert (protocol["minReaderVersion"], protocol["minWriterVersion"]) == (3, 7)
     assert "timestampNtz" in protocol["readerFeatures"]
     assert "timestampNtz" in protocol["writerFeatures"]
+
+
+def test_dates_lose_no_time_of_day(tmp_path: Path) -> None:
+    day = 86_400_000
+    table = spillway.delta.create(tmp_path / "t", pa.schema({"d": pa.date64()}))
+    with table.append() as append:
+        for odd in ([day, 1], [-1], [None, day + 1]):
+            with pytest.raises(SchemaError, match="times of day"):
+                append.write(pa.table({"d": pa.array(odd, pa.int64()).view(pa.date64())}))
+        append.write(pa.table({"d": pa.array([day, -day, None], pa.int64()).view(pa.date64())}))
+    assert read_deltalake(tmp_path / "t")["d"].cast(pa.int32()).to_pylist() == [1, -1, None]

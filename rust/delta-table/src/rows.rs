@@ -87,29 +87,33 @@ fn convert(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
             .map_err(|e| TableError::schema(format!("the column {:?} does not fit: {e}", field.name())))
     };
     let converted = cast(column, target)?;
-    if has_nanoseconds(column.data_type())
+    if let Some(lost) = finer(column.data_type())
         && cast(&converted, column.data_type())?.as_ref() != column.as_ref()
     {
         return Err(TableError::schema(format!(
-            "the column {:?} has nanoseconds that microseconds would lose: round it first, as tables hold microseconds",
+            "the column {:?} has {lost}",
             field.name()
         )));
     }
     Ok(converted)
 }
 
-fn has_nanoseconds(data_type: &DataType) -> bool {
+/// What values of a type may have that those of a table lose.
+fn finer(data_type: &DataType) -> Option<&'static str> {
     match data_type {
-        DataType::Timestamp(unit, _) => *unit == TimeUnit::Nanosecond,
-        DataType::Struct(fields) => fields.iter().any(|field| has_nanoseconds(field.data_type())),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => {
+            Some("nanoseconds that microseconds would lose: round it first, as tables hold microseconds")
+        }
+        DataType::Date64 => Some("times of day that dates would lose: cast it to a timestamp, or to date32"),
+        DataType::Struct(fields) => fields.iter().find_map(|field| finer(field.data_type())),
         DataType::List(field)
         | DataType::LargeList(field)
         | DataType::ListView(field)
         | DataType::LargeListView(field)
         | DataType::FixedSizeList(field, _)
-        | DataType::Map(field, _) => has_nanoseconds(field.data_type()),
-        DataType::Dictionary(_, values) => has_nanoseconds(values),
-        DataType::RunEndEncoded(_, values) => has_nanoseconds(values.data_type()),
-        _ => false,
+        | DataType::Map(field, _) => finer(field.data_type()),
+        DataType::Dictionary(_, values) => finer(values),
+        DataType::RunEndEncoded(_, values) => finer(values.data_type()),
+        _ => None,
     }
 }
