@@ -450,6 +450,15 @@ def test_a_version_is_not_hidden_by_what_comes_after(
     assert "no such device" in caplog.text
 
 
+def test_a_checkpoint_is_made_once(table: spillway.delta.Table) -> None:
+    append(table, batch("a", 1))
+    made = Path(table.path) / "_delta_log" / f"{1:020}.checkpoint.parquet"
+    assert table.checkpoint() == 1
+    before = made.stat()
+    assert table.checkpoint() == 1
+    assert (made.stat().st_ino, made.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
 def test_checkpoints_stand_for_the_log(tmp_path: Path, read: Callable[[Any], pa.Table]) -> None:
     properties = {"delta.checkpointInterval": "5"}

@@ -414,7 +414,7 @@ class Table:
         """Write a checkpoint of the newest version now; they are written by themselves every so often.
 
         Returns:
-            The version that it stands for.
+            The version that it stands for; a later one where there was a checkpoint of that.
         """
         return self._native.checkpoint()
 

@@ -67,6 +67,13 @@ fn in_commit_timestamp(log: &LogDir, snapshot: &Snapshot) -> Result<Option<i64>>
     }))
 }
 
+fn newest_checkpoint(log: &LogDir) -> Result<Option<Version>> {
+    Ok(log
+        .list(None)?
+        .checkpoint(Version::MAX)
+        .map(|(version, _)| version))
+}
+
 impl Shared {
     /// The table in a place, opened once for the whole process.
     fn open(place: &Arc<dyn Place>) -> Result<Arc<Self>> {
@@ -336,21 +343,28 @@ impl Table {
             .filter(|interval| *interval > 0)
             .unwrap_or(CHECKPOINT_INTERVAL);
         let last = shared.checkpointed.load(Ordering::Acquire);
-        let due = version / interval > last / interval;
-        Ok(due
-            && shared
-                .checkpointed
-                .compare_exchange(last, version, Ordering::AcqRel, Ordering::Acquire)
-                .is_ok())
+        if version / interval <= last / interval {
+            return Ok(false);
+        }
+        let first = shared
+            .checkpointed
+            .compare_exchange(last, version, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok();
+        // Another process may have made it.
+        Ok(first && version / interval > newest_checkpoint(&shared.log)?.unwrap_or(0) / interval)
     }
 
-    /// Writes a checkpoint of the newest version, which it returns.
+    /// Writes a checkpoint of the newest version, unless there is one of it or a later one; returns which there is.
     ///
     /// # Errors
     /// When the log's folder cannot be written; nothing depends on it.
     pub fn checkpoint(&self) -> Result<Version> {
         let shared = self.shared()?;
         let snapshot = shared.refresh()?;
+        let newest = newest_checkpoint(&shared.log)?;
+        if let Some(newest) = newest.filter(|newest| *newest >= snapshot.version) {
+            return Ok(newest);
+        }
         shared.checkpointed.fetch_max(snapshot.version, Ordering::AcqRel);
         checkpoint::write(&shared.log, &snapshot)?;
         Ok(snapshot.version)
