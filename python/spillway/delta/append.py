@@ -134,3 +134,12 @@ def _checkpoint(table: _native.DeltaTable) -> None:
         _log.exception("no checkpoint of %s was written; readers use the one before", table.root)
         return
     _log.info("checkpoint of version %d written in %.3f s", version, time.perf_counter() - started)
+    try:
+        removed = table.clean_up_log()
+    except Exception:  # noqa: BLE001 - as above
+        _log.exception("the log of %s was not cleaned up", table.root)
+        return
+    if removed:
+        _log.info(
+            "%d files of the log of %s removed: they were older than it keeps them", removed, table.root
+        )

@@ -233,8 +233,12 @@ fn hint(log: &LogDir, snapshot: &Snapshot, actions: usize, bytes: u64) -> Result
 }
 
 pub(crate) fn now() -> i64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
+    millis(SystemTime::now())
+}
+
+/// Milliseconds since the epoch.
+pub(crate) fn millis(at: SystemTime) -> i64 {
+    at.duration_since(UNIX_EPOCH)
         .ok()
         .and_then(|since| i64::try_from(since.as_millis()).ok())
         .unwrap_or(0)

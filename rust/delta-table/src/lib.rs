@@ -6,6 +6,7 @@
 
 mod append;
 mod checkpoint;
+mod cleanup;
 mod create;
 mod error;
 mod log_dir;

@@ -11,7 +11,7 @@ use delta_commit::{CommitError, Version};
 use parquet_writer::sink::Sink;
 use serde_json::Value;
 
-use crate::checkpoint;
+use crate::checkpoint::{self, millis};
 use crate::error::{Result, TableError};
 use crate::place::Place;
 use crate::snapshot::{Replay, Snapshot};
@@ -28,6 +28,14 @@ pub(crate) const CHANGED_IN: &str = "spillway.changedIn";
 /// `_delta_log`.
 #[derive(Clone)]
 pub(crate) struct LogDir(pub Arc<dyn Place>);
+
+/// A version, or a part of a checkpoint, as a file.
+pub(crate) struct LogFile {
+    pub version: Version,
+    /// Milliseconds since the epoch.
+    pub modified: i64,
+    name: String,
+}
 
 /// What a listing shows.
 #[derive(Debug, Default)]
@@ -101,6 +109,27 @@ impl LogDir {
             }
         }
         Ok(listing)
+    }
+
+    /// All versions and all parts of checkpoints, as far as the store tells how old they are.
+    pub fn files(&self) -> Result<Vec<LogFile>> {
+        let mut files = Vec::new();
+        for (name, modified) in self.0.ages(FOLDER)? {
+            let checkpoint = || checkpoint_of_file(&name).and_then(|(version, part)| part.and(Some(version)));
+            if let Some(version) = version_of_file(&name).or_else(checkpoint) {
+                files.push(LogFile {
+                    version,
+                    modified: millis(modified),
+                    name,
+                });
+            }
+        }
+        Ok(files)
+    }
+
+    /// Removes a file, as far as that can be done.
+    pub fn remove(&self, file: &LogFile) {
+        self.0.remove(&Self::named(&file.name));
     }
 
     /// A file of the log, as other parts of this crate and messages name it.

@@ -75,13 +75,21 @@ pub trait Place: Send + Sync {
     /// When it cannot be opened.
     fn create(&self, name: &Path) -> Result<Box<dyn Sink>, WriteError>;
 
+    /// The names in a folder and when they were written; none where the store does not tell.
+    ///
+    /// # Errors
+    /// When it cannot be listed.
+    fn ages(&self, _folder: &str) -> Result<Vec<(String, SystemTime)>> {
+        Ok(Vec::new())
+    }
+
     /// Whether data files can lie in such a folder.
     fn takes(&self, folder: &Path) -> bool;
 
     /// Whether a data file that is complete survives a crash, so that the committer need not see to it.
     fn keeps(&self) -> bool;
 
-    /// Removes a data file, as far as that can be done.
+    /// Removes a file, as far as that can be done.
     fn remove(&self, name: &str);
 }
 
@@ -146,6 +154,20 @@ impl Place for Folder {
             names.extend(entry.map_err(failed)?.file_name().into_string());
         }
         Ok(names)
+    }
+
+    fn ages(&self, folder: &str) -> Result<Vec<(String, SystemTime)>> {
+        let path = self.0.join(folder);
+        let failed = |error| TableError::io(path.display(), &error);
+        let mut ages = Vec::new();
+        for name in self.list(folder, None)? {
+            match fs::metadata(path.join(&name)).and_then(|found| found.modified()) {
+                // Somebody else cleans up too.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                modified => ages.push((name, modified.map_err(failed)?)),
+            }
+        }
+        Ok(ages)
     }
 
     fn read(&self, name: &str) -> Result<Option<Bytes>> {

@@ -12,6 +12,8 @@ use delta_commit::log::BEFORE_FIRST;
 use delta_commit::{CommitError, Committer, Outcome, Patience, Races, Start, Token, Transaction, Version};
 use serde_json::Value;
 
+use crate::checkpoint::{self, now};
+use crate::cleanup;
 use crate::error::{Result, TableError};
 use crate::log_dir::{Loaded, LogDir};
 use crate::place::{Folder, Place};
@@ -370,6 +372,15 @@ impl Table {
         Ok(snapshot.version)
     }
 
+    /// Removes versions that are older than the table keeps them, and that nothing needs; returns how many files went.
+    ///
+    /// # Errors
+    /// When the log's folder cannot be read or written; nothing depends on it.
+    pub fn clean_up_log(&self) -> Result<usize> {
+        let shared = self.shared()?;
+        let snapshot = shared.refresh()?;
+        cleanup::clean_up(&shared.log, &snapshot, now())
+    }
 }
 
 /// The raw `commitInfo` of a commit: any writer may put anything into it.

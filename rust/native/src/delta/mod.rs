@@ -370,6 +370,10 @@ impl DeltaTable {
         detached(py, || Ok(self.table.checkpoint()?))
     }
 
+    /// Removes versions that are older than the table keeps them; gives the number of files.
+    fn clean_up_log(&self, py: Python<'_>) -> PyResult<usize> {
+        detached(py, || Ok(self.table.clean_up_log()?))
+    }
 }
 
 fn create_mode(mode: &str) -> Result<CreateMode, TableError> {

@@ -1,0 +1,74 @@
+//! Which files of the log nobody needs any more.
+//!
+//! What stays is the newest checkpoint before the cut-off and everything after it, so that each version after the
+//! cut-off can still be read.
+
+use std::collections::BTreeMap;
+
+use delta_commit::Version;
+
+use crate::checkpoint::interval_millis;
+use crate::error::Result;
+use crate::log_dir::{LogDir, LogFile};
+use crate::snapshot::Snapshot;
+
+const DAY: i64 = 86_400_000;
+
+/// For how long versions are kept unless the table says otherwise.
+const RETENTION: i64 = 30 * DAY;
+
+/// Younger files stay whatever the table says: who read the tip a while ago goes on from there without a listing.
+const YOUNGEST: i64 = 3_600_000;
+
+/// Removes what is older than the table keeps it, and returns how many files that were.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub(crate) fn clean_up(log: &LogDir, snapshot: &Snapshot, now: i64) -> Result<usize> {
+    let Some(cut_off) = cut_off(snapshot, now) else {
+        return Ok(0);
+    };
+    let files = log.files()?;
+    let Some(first_kept) = first_kept(log, &files, cut_off)? else {
+        return Ok(0);
+    };
+    let mut expired: Vec<&LogFile> = files.iter().filter(|file| file.version < first_kept).collect();
+    // In this order, so that what is left after a crash has no gap.
+    expired.sort_by_key(|file| file.version);
+    for file in &expired {
+        log.remove(file);
+    }
+    Ok(expired.len())
+}
+
+/// The moment before which files are too old; none when they are kept for ever.
+fn cut_off(snapshot: &Snapshot, now: i64) -> Option<i64> {
+    let enabled = snapshot.property("delta.enableExpiredLogCleanup");
+    if enabled.is_some_and(|text| !text.eq_ignore_ascii_case("true")) {
+        return None;
+    }
+    // What cannot be understood may mean any length of time.
+    let retention = match snapshot.property("delta.logRetentionDuration") {
+        Some(text) => interval_millis(text)?,
+        None => RETENTION,
+    };
+    let at = now.checked_sub(retention)?;
+    Some((at - at.rem_euclid(DAY)).min(now - YOUNGEST))
+}
+
+/// The newest checkpoint up to which every version is too old.
+fn first_kept(log: &LogDir, files: &[LogFile], cut_off: i64) -> Result<Option<Version>> {
+    let mut youngest: BTreeMap<Version, i64> = BTreeMap::new();
+    for file in files {
+        let at = youngest.entry(file.version).or_insert(file.modified);
+        *at = file.modified.max(*at);
+    }
+    // A clock that was set back makes later versions look older: the first that is young ends it.
+    let old = youngest
+        .into_iter()
+        .take_while(|(_, modified)| *modified < cut_off);
+    let Some((last_old, _)) = old.last() else {
+        return Ok(None);
+    };
+    Ok(log.list(None)?.checkpoint(last_old).map(|(version, _)| version))
+}

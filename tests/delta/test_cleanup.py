@@ -1,0 +1,121 @@
+"""Old versions of the log go, and what is left of it is a whole table."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import deltalake
+import pyarrow as pa
+import pytest
+
+import spillway.delta
+from spillway.errors import VersionNotFoundError
+
+from .conftest import read_deltalake
+
+DAYS = 86_400
+
+
+def number(value: int) -> pa.Table:
+    return pa.table({"id": [value]})
+
+
+def join_checkpoints() -> None:
+    for thread in threading.enumerate():
+        if thread.name == "spillway-checkpoint":
+            thread.join()
+
+
+def grow(folder: Path, versions: int, **properties: str) -> spillway.delta.Table:
+    """A table that makes a checkpoint every five versions."""
+    every_five = {"delta.checkpointInterval": "5", **properties}
+    table = spillway.delta.create(folder, number(0).schema, properties=every_five)
+    for value in range(1, versions + 1):
+        append(table, value)
+    return table
+
+
+def append(table: spillway.delta.Table, value: int) -> None:
+    with table.append() as append:
+        append.write(number(value))
+    join_checkpoints()
+
+
+def age(table: spillway.delta.Table, versions: range, days: float) -> None:
+    """Make files of the log look as if they had been written so many days ago."""
+    at = time.time() - days * DAYS
+    for version in versions:
+        for path in log_of(table).glob(f"{version:020}.*"):
+            os.utime(path, (at, at))
+
+
+def log_of(table: spillway.delta.Table) -> Path:
+    return Path(table.path) / "_delta_log"
+
+
+def kept(table: spillway.delta.Table) -> tuple[list[int], list[int]]:
+    """The versions and the checkpoints that there are."""
+    log = log_of(table)
+    versions = sorted(int(path.stem) for path in log.glob("*.json"))
+    checkpoints = sorted(int(path.name[:20]) for path in log.glob("*.checkpoint.parquet"))
+    return versions, checkpoints
+
+
+def test_a_checkpoint_takes_old_versions_away(tmp_path: Path) -> None:
+    table = grow(tmp_path / "t", 14)
+    assert kept(table) == (list(range(15)), [5, 10])
+    age(table, range(13), 40)
+    append(table, 15)
+    # Version 10 is the newest checkpoint that is old enough, and versions 11 to 14 need it.
+    assert kept(table) == (list(range(10, 16)), [10, 15])
+    assert sorted(read_deltalake(tmp_path / "t")["id"].to_pylist()) == list(range(1, 16))
+    older = deltalake.DeltaTable(str(tmp_path / "t"), version=12).to_pyarrow_table()
+    assert sorted(older["id"].to_pylist()) == list(range(1, 13))
+    again = spillway.delta.open(tmp_path / "t")
+    assert len(again.files(11)) == 11
+    assert [commit.version for commit in again.history()] == list(range(15, 9, -1))
+    with pytest.raises(VersionNotFoundError, match="cleaned up"):
+        again.files(9)
+    append(table, 16)
+    deltalake.write_deltalake(tmp_path / "t", number(17), mode="append")
+    assert sorted(read_deltalake(tmp_path / "t")["id"].to_pylist()) == list(range(1, 18))
+
+
+@pytest.mark.parametrize(
+    ("properties", "days", "goes"),
+    [
+        ({}, 32, True),
+        ({}, 29, False),
+        ({"delta.enableExpiredLogCleanup": "false"}, 400, False),
+        ({"delta.logRetentionDuration": "interval 400 days"}, 399, False),
+        ({"delta.logRetentionDuration": "interval 1 year"}, 4000, False),
+        ({"delta.logRetentionDuration": "interval 1 week"}, 9, True),
+        ({"delta.logRetentionDuration": "interval 0 days"}, 2, True),
+        ({"delta.logRetentionDuration": "interval 0 days"}, 0.5 / 24, False),
+    ],
+)
+def test_the_table_says_how_long_versions_are_kept(
+    tmp_path: Path, properties: dict[str, str], days: float, *, goes: bool
+) -> None:
+    table = grow(tmp_path / "t", 9, **properties)
+    age(table, range(10), days)
+    append(table, 10)
+    assert (kept(table)[0][0] == 5) is goes
+
+
+def test_a_clock_that_was_set_back_deletes_nothing_that_is_young(tmp_path: Path) -> None:
+    table = grow(tmp_path / "t", 14)
+    age(table, range(3), 40)
+    age(table, range(4, 15), 4000)
+    append(table, 15)
+    assert kept(table)[0] == list(range(16))
+
+
+def test_without_a_checkpoint_nothing_goes(tmp_path: Path) -> None:
+    table = grow(tmp_path / "t", 4)
+    age(table, range(5), 40)
+    append(table, 5)
+    assert kept(table) == (list(range(6)), [5])
