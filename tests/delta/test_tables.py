@@ -379,6 +379,27 @@ def test_conflicts_have_deltas_names(table: spillway.delta.Table) -> None:
     assert ids(table) == [2, 2]
 
 
+def test_an_append_passes_what_only_repeats_the_metadata(table: spillway.delta.Table) -> None:
+    late = [table.append() for _ in range(2)]
+    for number, one in enumerate(late):
+        one.write(batch("a", number))
+    # So does RESTORE of Spark.
+    repeated = [line for line in version_lines(table, 0) if "commitInfo" not in line]
+    write_version(table, 1, [{"commitInfo": {"operation": "RESTORE"}}, *repeated])
+    assert late[0].commit() == 2
+    assert spillway.delta.open(table.path).version == 2
+    (changed,) = [line for line in repeated if "metaData" in line]
+    changed["metaData"]["description"] = "another"
+    write_version(table, 3, [changed])
+    with pytest.raises(MetadataChanged, match="version 3"):
+        late[1].commit()
+
+
+def write_version(table: spillway.delta.Table, version: int, lines: list[Any]) -> None:
+    path = Path(table.path) / "_delta_log" / f"{version:020}.json"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
 def test_an_append_passes_a_deletion_of_other_days(table: spillway.delta.Table) -> None:
     append(table, batch("yesterday", 1))
     today = table.append()

@@ -36,6 +36,7 @@ fn committer(table: &Path, version: Version) -> Committer {
         table_id: "t".to_owned(),
         changed_in: version.min(0),
         in_commit_timestamp: None,
+        known: None,
     };
     Committer::new(Arc::new(LocalLogStore::new(table)), start)
 }

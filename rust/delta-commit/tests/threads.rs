@@ -29,6 +29,7 @@ fn start(version: Version) -> Start {
         table_id: "t".to_owned(),
         changed_in: version,
         in_commit_timestamp: None,
+        known: None,
     }
 }
 

@@ -187,6 +187,7 @@ impl Simulation {
             table_id: "table".to_owned(),
             changed_in,
             in_commit_timestamp: None,
+            known: None,
         };
         let id = MemberId::from_number(self.number());
         Process {

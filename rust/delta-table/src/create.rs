@@ -294,6 +294,7 @@ fn begin(
         table_id: metadata.id.clone(),
         changed_in: BEFORE_FIRST,
         in_commit_timestamp: metadata.is_enabled(IN_COMMIT_TIMESTAMPS).then(now),
+        known: None,
     };
     let committer = Committer::new(place.log_store(), start);
     let actions = vec![Action::Protocol(protocol), Action::Metadata(metadata)];

@@ -111,13 +111,18 @@ impl Replay {
         self.version = version;
         for action in ordered(actions) {
             match action {
+                // Who repeats them changes nothing, as the committer sees it too.
                 Action::Protocol(protocol) => {
+                    if self.protocol.as_ref() != Some(&protocol) {
+                        self.changed_in = version;
+                    }
                     self.protocol = Some(protocol);
-                    self.changed_in = version;
                 }
                 Action::Metadata(metadata) => {
+                    if self.metadata.as_ref() != Some(&metadata) {
+                        self.changed_in = version;
+                    }
                     self.metadata = Some(metadata);
-                    self.changed_in = version;
                 }
                 Action::CommitInfo(info) => self.in_commit_timestamp = info.in_commit_timestamp,
                 other => self.contents.apply(other),
@@ -181,11 +186,11 @@ impl Snapshot {
         }
         for action in ordered(actions) {
             match action {
-                Action::Protocol(protocol) => {
+                Action::Protocol(protocol) if protocol != self.protocol => {
                     self.protocol = protocol;
                     self.changed_in = version;
                 }
-                Action::Metadata(metadata) => {
+                Action::Metadata(metadata) if metadata != *self.metadata => {
                     self.metadata = Arc::new(metadata);
                     self.changed_in = version;
                 }

@@ -121,6 +121,7 @@ impl Shared {
             table_id: snapshot.metadata.id.clone(),
             changed_in: snapshot.changed_in,
             in_commit_timestamp,
+            known: Some((snapshot.protocol.clone(), snapshot.metadata.as_ref().clone())),
         };
         Ok(Self {
             place: Arc::clone(place),

@@ -17,6 +17,7 @@ mod view;
 
 use std::collections::VecDeque;
 
+use crate::actions::{Metadata, Protocol};
 use crate::error::{CommitError, Result};
 use crate::intent::{Intent, Prepared, World};
 use crate::log::{Effect, Event, PutOutcome, StoreError, StoreErrorKind, Time, Version};
@@ -46,6 +47,8 @@ pub struct Start {
     pub changed_in: Version,
     /// Its in-commit timestamp, where the table has them: milliseconds since the epoch, 0 when it is not known.
     pub in_commit_timestamp: Option<i64>,
+    /// Protocol and metadata at that version; without them, whoever repeats them counts as changing them.
+    pub known: Option<(Protocol, Metadata)>,
 }
 
 /// What became of a question.

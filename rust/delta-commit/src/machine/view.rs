@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Start;
+use crate::actions::{Metadata, Protocol};
 use crate::intent::{WINDOW, World};
 use crate::log::{Time, Version};
 use crate::winner::Winner;
@@ -28,6 +29,8 @@ pub(super) struct View {
     /// Everything up to here survives a crash.
     pub(super) synced: Version,
     pub(super) world: World,
+    protocol: Option<Protocol>,
+    metadata: Option<Metadata>,
     in_commit_timestamps: bool,
     last_in_commit: i64,
     winners: BTreeMap<Version, Winner>,
@@ -36,6 +39,7 @@ pub(super) struct View {
 
 impl View {
     pub(super) fn new(start: Start) -> Self {
+        let (protocol, metadata) = start.known.unzip();
         Self {
             tip: start.version,
             fresh: false,
@@ -46,6 +50,8 @@ impl View {
                 table_id: start.table_id,
                 changed_in: start.changed_in,
             },
+            protocol,
+            metadata,
             in_commit_timestamps: start.in_commit_timestamp.is_some(),
             last_in_commit: start.in_commit_timestamp.unwrap_or(0),
             winners: BTreeMap::new(),
@@ -79,7 +85,10 @@ impl View {
     }
 
     /// The version after the tip is there.
-    pub(super) fn advance(&mut self, winner: Winner, now: Time) {
+    pub(super) fn advance(&mut self, mut winner: Winner, now: Time) {
+        // Spark's RESTORE repeats what the table has: nothing that others know of it has changed.
+        keep_changed(&mut self.protocol, &mut winner.protocol);
+        keep_changed(&mut self.metadata, &mut winner.metadata);
         self.tip = winner.version;
         self.fresh = false;
         self.confirmed = Some(now.monotonic);
@@ -134,5 +143,14 @@ impl View {
     pub(super) fn next_in_commit(&self, now: Time) -> Option<i64> {
         self.in_commit_timestamps
             .then(|| now.wall.max(self.last_in_commit + 1))
+    }
+}
+
+/// Takes what a version brings for what is known, and out of it what was known before.
+fn keep_changed<T: Clone + PartialEq>(known: &mut Option<T>, brought: &mut Option<T>) {
+    if brought == known {
+        *brought = None;
+    } else if brought.is_some() {
+        known.clone_from(brought);
     }
 }
