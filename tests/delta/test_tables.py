@@ -178,7 +178,7 @@ def test_a_table_that_somebody_makes_meanwhile_is_theirs(
     uri = tmp_path / "t"
     opened = spillway.delta.table.open
 
-    def late(uri: Any) -> spillway.delta.Table:
+    def late(uri: Any, **_: Any) -> spillway.delta.Table:
         monkeypatch.setattr(spillway.delta.table, "open", opened)
         with pytest.raises(TableNotFoundError) as missing:
             opened(uri)
