@@ -190,7 +190,12 @@ def test_datasets_codecs_and_cores_are_cells_of_one_run(runs):
         assert sample["affinity_cores"] == cell["threads"]
         assert len(sample["output"]["encodings"]) == {"wide:10": 10, "wide:20": 20}[cell["dataset"]]
     figures = {path.stem for path in (folder / "figures").iterdir()}
-    assert {"columns-batches", "rss-over-time-batches-wide10-snappy-2cores"} <= figures
+    assert {
+        f"columns-batches-wide-{codec}-{cores}"
+        for codec in ("zstd", "snappy")
+        for cores in ("1core", "2cores")
+    } <= figures
+    assert "rss-over-time-batches-wide10-snappy-2cores" in figures
     assert "wide:20, record batches one at a time, snappy, 2 cores" in " ".join(result.output.split())
 
 
