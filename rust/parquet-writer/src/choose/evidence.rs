@@ -202,10 +202,11 @@ impl Chooser {
         {
             let (half, best) = (halves[index].as_ref(), best[index].as_ref());
             let dictionary = dictionaries[index].as_ref();
+            let uncut = row_count.div_ceil(DIRECT_ROWS);
             let values = dictionary
-                .or(best.map(|best| &best.sample))
                 .map(|sample| sample.values)
                 .or(half.map(|half| half.values * 2))
+                .or(best.map(|best| best.sample.values * uncut))
                 .unwrap_or(0);
             *leaf = Leaf::unknown(self.allowed[index]);
             leaf.settled = values >= FEWEST_VALUES;
