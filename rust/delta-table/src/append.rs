@@ -256,6 +256,8 @@ pub struct Append {
     /// The application wrote these rows before.
     is_repeated: bool,
     state: State,
+    /// The files were handed to the committer, which did not say that they are in no version.
+    in_doubt: bool,
     /// A forked child only inherits it: the files are its parent's.
     process: u32,
 }
@@ -297,6 +299,7 @@ impl Table {
             writer,
             is_repeated,
             state: State::Writing,
+            in_doubt: false,
             process: std::process::id(),
         })
     }
@@ -408,7 +411,10 @@ impl Append {
     fn commit_written(&mut self, patience: &mut Patience<'_>) -> Result<Version> {
         loop {
             let transaction = self.transaction()?;
+            // Should it panic, nobody knows.
+            self.in_doubt = true;
             let done = self.shared.commit(transaction, patience);
+            self.in_doubt = matches!(&done, Err(TableError::Commit(CommitError::Unknown { .. })));
             let moved = matches!(
                 &done,
                 Err(TableError::Commit(CommitError::Conflict(conflict)))
@@ -497,6 +503,9 @@ impl Append {
             return;
         }
         self.state = State::Closed("was aborted");
+        if self.in_doubt {
+            return;
+        }
         if let Some(files) = files
             && self.process == std::process::id()
         {

@@ -353,8 +353,15 @@ impl Table {
             .checkpointed
             .compare_exchange(last, version, Ordering::AcqRel, Ordering::Acquire)
             .is_ok();
+        if !first {
+            return Ok(false);
+        }
         // Another process may have made it.
-        Ok(first && version / interval > newest_checkpoint(&shared.log)?.unwrap_or(0) / interval)
+        let newest = newest_checkpoint(&shared.log).inspect_err(|_| {
+            // The next version asks again.
+            shared.checkpointed.store(last, Ordering::Release);
+        })?;
+        Ok(version / interval > newest.unwrap_or(0) / interval)
     }
 
     /// Writes a checkpoint of the newest version, unless there is one of it or a later one; returns which there is.
