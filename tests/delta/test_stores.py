@@ -220,8 +220,10 @@ def test_a_missing_object_fails_its_own_commit(bucket: Bucket) -> None:
 def test_an_append_that_is_given_up_leaves_nothing(bucket: Bucket) -> None:
     table = create(bucket)
     before = all_keys(bucket)
-    abandoned = table.append()
-    abandoned.write(batch("a", 0))
+    abandoned = table.append(max_file_rows=1)
+    for number in range(3):
+        abandoned.write(batch("a", number))
+    assert len(all_keys(bucket)) > len(before)
     abandoned.abort()
     assert all_keys(bucket) == before
 
@@ -384,7 +386,7 @@ def test_a_commit_in_doubt_is_settled(
 
     options = through(faulty(reply_lost), bucket, max_retries="0")
     unlucky = spillway.delta.open(table.path, storage_options=options)
-    doubtful = unlucky.append(timeout=1)
+    doubtful = unlucky.append(timeout=5)
     doubtful.write(batch("a", 0))
     with pytest.raises(spillway.errors.CommitUnknown) as caught:
         doubtful.commit()

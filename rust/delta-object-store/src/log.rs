@@ -39,7 +39,10 @@ pub(crate) fn error(failure: Failure) -> StoreError {
 
 /// Without a bucket, nothing was written and nothing will be.
 fn certain(failure: Failure) -> StoreError {
-    let error = error(failure);
+    certain_error(error(failure))
+}
+
+fn certain_error(error: StoreError) -> StoreError {
     match error.kind {
         StoreErrorKind::NotFound => StoreError {
             kind: StoreErrorKind::Permanent,
@@ -100,6 +103,7 @@ impl LogStore for ObjectLog {
     /// store may say so of an object that is not there (a conflict of two creations that both fail), and a proxy may
     /// have sent the request twice.
     fn put_version(&self, version: Version, body: &[u8]) -> Result<PutOutcome, StoreError> {
+        self.0.require_conditional_put().map_err(certain_error)?;
         let created = self.0.folder()?.create(&version_name(version), body);
         Ok(match created.map_err(certain)? {
             Created::Won => PutOutcome::Won,

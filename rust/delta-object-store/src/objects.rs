@@ -3,11 +3,12 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use delta_commit::LogStore;
 use delta_commit::log::{StoreError, StoreErrorKind};
-use delta_table::{PerProcess, Place, Result, TableError};
+use delta_table::{PerProcess, Place, Result};
 use object_sink::{Attend, Created, Folder, Location, ObjectSink};
 use parquet_writer::WriteError;
 use parquet_writer::sink::Sink;
@@ -27,6 +28,8 @@ const MOST_NAME: usize = 255;
 pub(crate) struct Clients {
     location: Location,
     folder: PerProcess<Result<Folder, String>>,
+    /// The store has shown that it creates an object once.
+    creates_once: AtomicBool,
 }
 
 impl Clients {
@@ -44,6 +47,37 @@ impl Clients {
 
     pub fn url(&self) -> &str {
         self.location.url()
+    }
+
+    /// A store that replaces what it was asked to create would lose commits, and says so to nobody: it is tried before
+    /// the first one. What fails otherwise says nothing of that, and is tried again the next time.
+    pub fn require_conditional_put(&self) -> Result<(), StoreError> {
+        if self.creates_once.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let folder = self.folder()?;
+        let name = format!("_spillway/probe-{}", Uuid::new_v4());
+        let tries = [folder.create(&name, b"1"), folder.create(&name, b"2")];
+        // What cannot be deleted is a stray object of one byte.
+        let _ = folder.delete(&[name]);
+        match tries {
+            [Ok(Created::Won), Ok(Created::Won)] => Err(StoreError {
+                message: format!(
+                    "{}: the store replaces objects that it was asked only to create, so writers would lose each \
+                     other's commits: choose one with conditional PUT (If-None-Match: *)",
+                    self.url()
+                ),
+                kind: StoreErrorKind::Permanent,
+                errno: None,
+            }),
+            [Ok(Created::Won), Ok(Created::Exists)] => {
+                self.creates_once.store(true, Ordering::Release);
+                Ok(())
+            }
+            // Whoever may not write, or has no bucket, hears it now; what was lost may come back.
+            [Err(failure), _] | [_, Err(failure)] => Err(error(failure)),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -68,6 +102,7 @@ impl Objects {
             clients: Arc::new(Clients {
                 location,
                 folder: PerProcess::new(),
+                creates_once: AtomicBool::new(false),
             }),
             attend,
         })
@@ -95,23 +130,9 @@ impl Place for Objects {
         Arc::new(ObjectLog(Arc::clone(&self.clients)))
     }
 
-    /// A prefix needs no making. But a store that replaces what it was asked to create would lose commits, and says so
-    /// to nobody: it is tried once for each table.
+    /// A prefix needs no making.
     fn prepare(&self) -> Result<()> {
-        let folder = self.clients.folder()?;
-        let name = format!("_spillway/probe-{}", Uuid::new_v4());
-        folder.create(&name, b"1").map_err(error)?;
-        let again = folder.create(&name, b"2");
-        // What cannot be deleted is a stray object of one byte.
-        let _ = folder.delete(&[name]);
-        match again.map_err(error)? {
-            Created::Won => Err(TableError::Option(format!(
-                "{}: the store replaces objects that it was asked only to create, so writers would lose each other's \
-                 commits: choose one with conditional PUT (If-None-Match: *)",
-                self.clients.url()
-            ))),
-            Created::Exists | Created::Unknown(_) => Ok(()),
-        }
+        Ok(self.clients.require_conditional_put()?)
     }
 
     fn incarnation(&self) -> Option<(u64, u64)> {

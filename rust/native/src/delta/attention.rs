@@ -5,18 +5,34 @@ use std::time::{Duration, Instant};
 
 use delta_commit::{Patience, Version};
 use delta_table::TableError;
+use object_sink::Attend;
 use pyo3::prelude::*;
 
 use crate::errors::Failure;
-use crate::turn::check_signals;
+use crate::turn::{attend, check_signals};
 
 /// Longer than any program runs, and no overflow.
 const FOREVER: f64 = 1e8;
 
+/// Python runs signal handlers in its main thread alone.
+fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
+    let threading = py.import("threading")?;
+    let main = threading.call_method0("main_thread")?.getattr("ident")?;
+    main.eq(threading.call_method0("get_ident")?)
+}
+
+/// What the calling thread does while it uploads: thousands of others would only take the GIL from each other.
+pub(crate) fn attention() -> Attend {
+    match Python::attach(is_main_thread) {
+        Ok(false) => Box::new(|| Ok(())),
+        _ => Box::new(attend),
+    }
+}
+
 /// Who waits, and for how long.
 #[derive(Clone, Copy)]
 pub(crate) struct Caller {
-    /// Python runs signal handlers in its main thread alone: other threads need not take the GIL to look.
+    /// Other threads need not take the GIL to look for signals.
     is_main: bool,
     deadline: Instant,
 }
@@ -24,8 +40,6 @@ pub(crate) struct Caller {
 impl Caller {
     /// The calling thread; without a number of seconds, it waits for ever.
     pub fn of(py: Python<'_>, seconds: Option<f64>) -> PyResult<Self> {
-        let threading = py.import("threading")?;
-        let main = threading.call_method0("main_thread")?.getattr("ident")?;
         let seconds = seconds.unwrap_or(FOREVER);
         if !(seconds.is_finite() && seconds >= 0.0) {
             let message = format!(
@@ -34,7 +48,7 @@ impl Caller {
             return Err(Failure::from(TableError::Option(message)).into_py(py));
         }
         Ok(Self {
-            is_main: main.eq(threading.call_method0("get_ident")?)?,
+            is_main: is_main_thread(py)?,
             deadline: Instant::now() + Duration::from_secs_f64(seconds.min(FOREVER)),
         })
     }

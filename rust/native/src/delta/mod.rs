@@ -22,13 +22,13 @@ use pyo3::types::{PyCapsule, PyDict, PyList, PyString};
 
 use crate::arrow::{Batches, Source, schema_from};
 use crate::errors::Failure;
-use crate::turn::{Takes, Turns, attend, detached};
+use crate::turn::{Takes, Turns, detached};
 use crate::writer::Options;
 
 mod attention;
 pub(crate) mod errors;
 
-use attention::Caller;
+use attention::{Caller, attention};
 
 /// Conditions as Python gives them: each a column, an operator and values.
 struct Conditions(Vec<Condition>);
@@ -134,7 +134,7 @@ fn objects(url: &Path, options: StorageOptions) -> Result<Arc<dyn Place>, TableE
         .to_str()
         .ok_or_else(|| TableError::Option(format!("{} is not accepted: it is not UTF-8", url.display())))?;
     let options: Vec<_> = options.into_iter().collect();
-    Ok(Arc::new(Objects::new(url, &options, || Box::new(attend))?))
+    Ok(Arc::new(Objects::new(url, &options, attention)?))
 }
 
 /// A table that is open.
