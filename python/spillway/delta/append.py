@@ -7,7 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from spillway.errors import CommitUnknown
+from spillway.errors import CommitUnknown, SpillwayError
 from spillway.with_block import WithBlock
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def checkpoint_when_due(table: _native.DeltaTable, version: int) -> None:
     try:
         if not table.is_checkpoint_due(version):
             return
-    except Exception:  # noqa: BLE001 - the version is committed, and the next one asks again
+    except (SpillwayError, OSError):  # the version is committed, and the next one asks again
         _log.exception("nobody could say whether %s needs a checkpoint after version %d", table.root, version)
         return
     thread = threading.Thread(target=_checkpoint, args=(table,), name="spillway-checkpoint")

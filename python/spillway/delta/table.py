@@ -591,15 +591,14 @@ def _place(
     if separator and scheme.lower() in OBJECT_STORES:
         return text, dict(storage_options or {})
     if storage_options is not None:
-        message = f"storage_options go with the URL of an object store, and {text!r} is none: leave them out"
+        given = f"{scheme}://" if separator else repr(text)
+        message = f"storage_options go with the URL of an object store, and {given} is none: leave them out"
         raise OptionError(message)
     if scheme == "file" and separator:
         return unquote(urlparse(text).path), None
     if separator:
-        message = (
-            f"{text.partition('?')[0]!r} is not accepted: choose a path, or s3://, gs://, az://, abfss:// "
-            "or file://"
-        )
+        # The rest may hold a password or a signature.
+        message = f"{scheme}:// is not accepted: choose a path, or s3://, gs://, az://, abfss:// or file://"
         raise OptionError(message)
     return text, None
 
