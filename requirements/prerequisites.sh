@@ -15,7 +15,8 @@ major=$("$java" -version 2>&1 | sed -nE 's/.* version "([0-9]+).*/\1/p' | head -
 [ "${major:-0}" -ge 17 ] || missing+=("Java 17 or later, on the path or in JAVA_HOME")
 
 if [ "${1:-}" = tests ]; then
-    go version >/dev/null 2>&1 || missing+=("Go, which builds the S3 server that tests talk to")
+    minor=$(go version 2>/dev/null | sed -nE 's/.* go1\.([0-9]+).*/\1/p')
+    [ "${minor:-0}" -ge 24 ] || missing+=("Go 1.24 or later, which builds the S3 server that tests talk to")
 fi
 
 if [ ${#missing[@]} -gt 0 ]; then
