@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from urllib.parse import unquote
@@ -102,3 +103,15 @@ def test_a_file_that_is_not_there_is_found(place: Place) -> None:
 
 def test_an_acknowledgement_that_comes_twice_is_found(place: Place) -> None:
     assert only(check(place, CELL, [*APPENDS, APPENDS[0]])) == "an append was acknowledged twice"
+
+
+def test_rows_in_another_partition_are_found(place: Place) -> None:
+    moved = re.sub(r'"partition":"w\d"', '"partition":"w9"', log(place, 2).read_text())
+    log(place, 2).write_text(moved)
+    assert only(check(place, CELL, APPENDS)).startswith("delta-rs finds rows that nobody wrote so: writer ")
+
+
+def test_an_append_that_is_there_in_part_is_found_though_nobody_heard_of_it(place: Place) -> None:
+    append(place, rows(Cell(committer="combining", workload="merge", writers=5, rows=3), 4, 0))
+    cell = Cell(committer="combining", workload="merge", writers=5, rows=5)
+    assert only(check(place, cell, APPENDS)) == "in the table in part: writer 4, append 0"

@@ -47,7 +47,7 @@ class Progress:
 
     def say(self, line: str) -> None:
         """Print a line that stays."""
-        self._console.print(line, highlight=False)
+        self._console.print(line, highlight=False, markup=False)
 
     def preparing(self, rows: int, total: int) -> None:
         """Rows of the input that are made."""

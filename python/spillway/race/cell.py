@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from spillway.errors import SpillwayError
 from spillway.harness.host import HostWatch
 from spillway.harness.output import sync_filesystem
+from spillway.race.check import Verdict
 from spillway.race.crew import Crew
 from spillway.race.records import SCHEMA_VERSION
 
@@ -46,9 +47,24 @@ class _Heard:
     done: int = 0
     acknowledged: list[tuple[int, int]] = field(default_factory=list)
     waits: list[float] = field(default_factory=list)
+    # Of each writer: how many of its appends are over, and since when it has been at the next.
+    over: Counter[int] = field(default_factory=Counter)
+    since: dict[int, float] = field(default_factory=dict)
     attempts: int | None = None
     most_lost: int | None = None
     errors: Counter[str] = field(default_factory=Counter)
+
+    def waiting(self, cell: Cell, until: float) -> list[float]:
+        """How long each writer that is not done has been at its append."""
+        return [
+            until - self.since.get(writer, self.begun)
+            for writer in range(cell.writers)
+            if self.over[writer] < cell.appends
+        ]
+
+    def _note(self, message: dict[str, Any]) -> None:
+        self.over[message["writer"]] += 1
+        self.since[message["writer"]] = message["at"]
 
     def hear(self, message: dict[str, Any]) -> None:
         if "ready" in message:
@@ -59,8 +75,10 @@ class _Heard:
                 self.attempts = (self.attempts or 0) + tally["attempts"]
                 self.most_lost = max(self.most_lost or 0, tally["most_lost"])
         elif "error" in message:
+            self._note(message)
             self.errors[message["error"]] += 1
         else:
+            self._note(message)
             self.acknowledged.append((message["writer"], message["number"]))
             self.waits.append(message["at"] - message["left"])
             self.ended = max(self.ended, message["at"])
@@ -101,6 +119,7 @@ class Race:
         cell = slot.cell
         place = self.place.below(f"{self.run_id}-{slot.block}-{slot.position}-{cell.committer}")
         started = datetime.now(UTC)
+        keep = self.keep
         try:
             self._create(cell, place)
             if self.scratch is not None:
@@ -111,8 +130,10 @@ class Race:
             process_seconds = time.monotonic() - begun
             self.progress.checking(slot)
             verdict = self._check(cell, place, heard)
+            # A table that is wrong is the evidence.
+            keep |= bool(verdict["problems"])
         finally:
-            if not self.keep:
+            if not keep:
                 place.files().remove()
         return {
             "schema_version": SCHEMA_VERSION,
@@ -170,9 +191,10 @@ class Race:
                     break
             stalled = time.monotonic() >= deadline and heard.settled < cell.expected
             if stalled:
+                problem = crew.problem()
                 for message in crew.stop():
                     heard.hear(message)
-                return heard, None, heard.settled < cell.expected
+                return heard, problem, heard.settled < cell.expected
             return heard, crew.wait(), False
 
     def _check(self, cell: Cell, place: Place, heard: _Heard) -> dict[str, Any]:
@@ -182,7 +204,8 @@ class Race:
                 if message is not None and "verdict" in message:
                     verdict: dict[str, Any] = message["verdict"]
                     return verdict
-            raise SpillwayError(f"the table cannot be checked: {crew.wait() or 'it takes too long'}")
+            reason = crew.wait() or "it takes too long"
+            return Verdict(problems=[f"the table cannot be checked: {reason}"]).as_dict()
 
 
 def _outcome(
@@ -199,15 +222,15 @@ def _outcome(
 
 def _measures(cell: Cell, heard: _Heard, limit: float | None) -> dict[str, Any]:
     """The figures of a race; those who still waited at its limit count as having waited until then."""
-    waiting = 0 if limit is None else cell.expected - heard.settled
+    unsettled = 0 if limit is None else cell.expected - heard.settled
     count = len(heard.acknowledged)
     seconds = limit if limit is not None else (heard.ended - heard.begun if count else None)
-    # In a sequence of appends only the one that a writer is at is waiting.
-    waits = sorted(heard.waits + [limit or 0.0] * min(waiting, cell.writers))
+    waiting = [] if limit is None else heard.waiting(cell, heard.begun + limit)
+    waits = sorted(heard.waits + [max(0.0, wait) for wait in waiting])
     quantiles = [round(quantile(waits, percent / 100), 6) for percent in _QUANTILES] if waits else None
     return {
         "acknowledged": count,
-        "still_waiting": waiting,
+        "still_waiting": unsettled,
         "seconds": seconds,
         "appends_per_second": None if not seconds else count / seconds,
         "rows_per_second": None if not seconds else count * cell.rows / seconds,

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from spillway.race.workload import KEYS
+from spillway.race.workload import KEYS, MESSAGE, PARTITION_COLUMN, message, partition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -65,25 +65,28 @@ def check(place: Place, cell: Cell, acknowledged: Sequence[Append]) -> Verdict:
     findings = []
     for name, read in (("delta-rs", _read_by_delta_rs), ("polars", _read_by_polars)):
         try:
-            found = read(place, paths)
+            found = read(place, paths, verdict.versions)
         except ModuleNotFoundError:  # a reader less
             continue
-        except Exception as error:  # noqa: BLE001 - a table that cannot be read is a finding
+        except BaseException as error:  # noqa: BLE001 - a table that cannot be read is a finding, a panic too
             verdict.problems.append(f"{name} cannot read the table: {type(error).__name__}: {error}")
             continue
         verdict.rows[name] = found.num_rows
         findings.append(_sort_out(found, cell.rows))
+        _check_values(found, cell, name, verdict)
     if not findings:
         verdict.problems.append("no reader has looked at the rows")
         return verdict
     if any(each != findings[0] for each in findings):
         verdict.problems.append("the readers do not find the same rows")
-    whole, doubled = findings[0]
+    whole, doubled, partial = findings[0]
     lost = known - whole - doubled
     verdict.present = len(whole)
     verdict.lost = len(lost)
     verdict.doubled = len(doubled)
     verdict.unacknowledged = len(whole - known)
+    if cut := partial - lost:
+        verdict.problems.append(f"in the table in part: {_named(cut)}")
     if lost:
         verdict.problems.append(f"acknowledged, and not in the table: {_named(lost)}")
     if doubled:
@@ -124,46 +127,64 @@ def _check_log(files: Files, verdict: Verdict) -> list[str]:
     return [path for path in added if path in names]
 
 
-def _read_by_delta_rs(place: Place, _paths: list[str]) -> pa.Table:
+def _read_by_delta_rs(place: Place, _paths: list[str], version: int) -> pa.Table:
     """All of it by delta-rs: its own reading of the log, its own reading of the files."""
     import deltalake
     import pyarrow as pa
 
-    return pa.table(deltalake.DeltaTable(place.uri, **place.keywords).to_pyarrow_table(columns=list(KEYS)))
+    # Requests of writers that were stopped may still arrive: what was looked at is one version.
+    table = deltalake.DeltaTable(place.uri, version=version, **place.keywords)
+    return pa.table(table.to_pyarrow_table(columns=[*KEYS, MESSAGE, PARTITION_COLUMN]))
 
 
-def _read_by_polars(place: Place, paths: list[str]) -> pa.Table:
+def _read_by_polars(place: Place, paths: list[str], _version: int) -> pa.Table:
     """The files that the log names, as it was read here, by polars."""
     import polars as pl
     import pyarrow as pa
 
     if not paths:
-        return pa.table({name: pa.array([], pa.int64()) for name in KEYS})
+        empty = {name: pa.array([], pa.int64()) for name in KEYS}
+        return pa.table({**empty, MESSAGE: pa.array([], pa.string())})
     frame = pl.scan_parquet(
         [f"{place.uri}/{path}" for path in paths], hive_partitioning=False, glob=False, **place.keywords
     )
-    return frame.select(KEYS).collect().to_arrow()
+    return frame.select(*KEYS, MESSAGE).collect().to_arrow()
 
 
-def _sort_out(found: pa.Table, rows: int) -> tuple[set[Append], set[Append]]:
-    """Appends that are there whole and once, and those with a row that is there again."""
+def _check_values(found: pa.Table, cell: Cell, reader: str, verdict: Verdict) -> None:
+    """Each row must be one that a writer of the race has written, in its partition."""
+    names = [*KEYS, MESSAGE, *({PARTITION_COLUMN} & set(found.column_names))]
+    wrong = set()
+    for row in found.select(names).to_pylist():
+        writer, number, index = (row[name] for name in KEYS)
+        is_own = 0 <= writer < cell.writers and 0 <= number < cell.appends and 0 <= index < cell.rows
+        is_there = row.get(PARTITION_COLUMN, partition(cell, writer)) == partition(cell, writer)
+        if not (is_own and is_there and row[MESSAGE] == message(writer, number, index)):
+            wrong.add((writer, number))
+    if wrong:
+        verdict.problems.append(f"{reader} finds rows that nobody wrote so: {_named(wrong)}")
+
+
+def _sort_out(found: pa.Table, rows: int) -> tuple[set[Append], set[Append], set[Append]]:
+    """Appends that are there whole and once, those with a row doubled, and those that lack rows."""
     counts = found.group_by(list(KEYS)).aggregate([([], "count_all")])
     doubled = {
         (writer, number)
         for writer, number, count in _lines(counts, "writer", "number", "count_all")
         if count > 1
     }
-    whole = {
-        (writer, number)
+    present = {
+        (writer, number): count
         for writer, number, count in _lines(
             counts.group_by(["writer", "number"]).aggregate([("row", "count")]),
             "writer",
             "number",
             "row_count",
         )
-        if count == rows and (writer, number) not in doubled
+        if (writer, number) not in doubled
     }
-    return whole, doubled
+    whole = {append for append, count in present.items() if count == rows}
+    return whole, doubled, set(present) - whole
 
 
 def _lines(table: pa.Table, *names: str) -> Iterable[tuple[int, int, int]]:

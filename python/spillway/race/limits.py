@@ -27,12 +27,22 @@ def reason_to_skip(cell: Cell) -> str | None:
     absent = committers.missing(cell.committer)
     if absent is not None:
         return absent
+    if cell.committer == "optimistic" and cell.merges:
+        return "it merges no schemas"
+    return _beyond_memory(cell) or _beyond_threads(cell)
+
+
+def _beyond_memory(cell: Cell) -> str | None:
     if cell.processes > _MOST_PROCESSES:
         return f"{cell.processes:,} processes: their start alone would take minutes; --spread processes:64"
     free = _available_bytes()
     wanted = cell.processes * _PROCESS_BYTES + cell.writers * _THREAD_BYTES
     if wanted > free:
         return f"it would want {wanted / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free"
+    return None
+
+
+def _beyond_threads(cell: Cell) -> str | None:
     threads = -(-cell.writers // cell.processes)
     maps = _number(Path("/proc/sys/vm/max_map_count"))
     if maps is not None and threads * _MAPS_PER_THREAD + _SPARE_MAPS > maps:

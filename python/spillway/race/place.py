@@ -197,7 +197,8 @@ class S3Files(Files):
             except ClientError as error:
                 code = error.response["Error"]["Code"]
                 if code == "PreconditionFailed":
-                    return False
+                    # The client sends a request again whose answer was lost: what is there may be ours.
+                    return self.read(name) == body
                 if code != "ConditionalRequestConflict":
                     raise
             else:

@@ -41,7 +41,7 @@ class Progress:
 
     def say(self, line: str) -> None:
         """Print a line that stays."""
-        self._console.print(line, highlight=False, soft_wrap=True)
+        self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def racing(self, slots: Sequence[Slot[Cell]]) -> None:
         """The races that will be run."""

@@ -24,8 +24,9 @@ _LEGEND = (
     "Medians over the races of a cell. *Committed* is what two readers found in the table afterwards, "
     "whole and once; *lost* are appends that were acknowledged and not found, *doubled* those of which a "
     "row was there again. A *wait* begins when all rows are handed over (the end of the `with` block, or "
-    "the call) and ends with the acknowledgement: the file is written in it. *Attempts* are tries to "
-    "write a version, of all writers; of delta-rs-retry they are calls, each of which retries inside. "
+    "the call) and ends with the acknowledgement: the file is written in it. Waits are of appends that were "
+    "acknowledged, or still waited when the time was up. *Attempts* are tries to write a version for each "
+    "append that was acknowledged; of delta-rs-retry they are calls, each of which retries inside. "
     "*Most races lost* is the worst that one append met. Outcomes: *stalled* means that the time was up "
     "(`>` marks waits that were cut short by it), *incomplete* that writers gave up with an error, "
     "*failed* that a process died, *wrong_output* that the table is not what the writers were told."
@@ -78,7 +79,10 @@ def _wrong(run: RunSummary) -> str:
     wrong = run.wrong()
     if wrong:
         return "**Tables are wrong:**\n\n" + "\n".join(f"- {each}" for each in wrong)
-    readers = sorted({name for each in run.cells for race in each.races for name in race["table"]["rows"]})
+    races = [race for each in run.cells for race in each.races]
+    if not races:
+        return "No race was over."
+    readers = sorted(set.intersection(*(set(race["table"]["rows"]) for race in races)))
     return (
         "After each race the log was contiguous, named each file once and no file that is not there; every "
         f"row was counted by {' and by '.join(readers)}."

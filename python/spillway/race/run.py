@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import secrets
-import shutil
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -113,7 +112,7 @@ def hold_races(  # noqa: PLR0913 - options, by keyword only
             scratch = Path(place.uri)
             scratch.mkdir(parents=True, exist_ok=True)
             if store is None and not keep_tables:
-                cleanup.callback(shutil.rmtree, scratch)
+                cleanup.callback(_remove_if_empty, scratch)
         race = Race(
             run_id=run_id,
             place=place,
@@ -123,6 +122,12 @@ def hold_races(  # noqa: PLR0913 - options, by keyword only
             progress=progress,
         )
         return Finished(folder, _run_all(race, folder, able, options, progress))
+
+
+def _remove_if_empty(folder: Path) -> None:
+    """Tables that were found wrong stay in it."""
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def _run_all(race: Race, folder: Path, cells: Sequence[Cell], options: Options, progress: Progress) -> bool:

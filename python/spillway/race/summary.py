@@ -86,6 +86,10 @@ class CellSummary:
         """Appends that were acknowledged in a second."""
         return self.median(lambda race: race["appends_per_second"])
 
+    def most(self, metric: Callable[[dict[str, Any]], float | None]) -> float | None:
+        """The greatest of a metric; None where no race has it."""
+        return max((value for race in self.races if (value := metric(race)) is not None), default=None)
+
     def wait(self, percent: int) -> float | None:
         """The wait that so many of a hundred writers do not exceed."""
         return self.median(lambda race: race["wait_seconds"] and race["wait_seconds"][percent])

@@ -104,8 +104,8 @@ def _attempts(race: dict[str, Any]) -> float | None:
 
 
 def _most_lost(cell: CellSummary) -> str | None:
-    known = [race["most_lost"] for race in cell.races if race["most_lost"] is not None]
-    return str(max(known)) if known else None
+    most = cell.most(lambda race: race["most_lost"])
+    return None if most is None else str(most)
 
 
 def _wait(percent: int) -> Callable[[CellSummary], str | None]:

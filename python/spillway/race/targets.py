@@ -27,7 +27,7 @@ class Target:
         asked: What is asked, for people.
         cell: The race.
         bound: The number that is asked for.
-        measure: The number that was measured, and for people what it is; the number is to stay below `bound`.
+        measure: The number that was measured, and for people what it is; the number is to be `bound` at most.
         peer: The committer that it is held against: then the number is how many times faster, and is to reach
             `bound`.
         only_on: "local disk" or "S3", where it is asked on one of them alone.
@@ -56,11 +56,11 @@ def _longest(cell: CellSummary) -> float | None:
 
 
 def _most_races_lost(cell: CellSummary) -> float | None:
-    return cell.median(lambda race: race["most_lost"])
+    return cell.most(lambda race: race["most_lost"])
 
 
 def _versions(cell: CellSummary) -> float | None:
-    return cell.median(lambda race: race["table"]["versions"])
+    return cell.most(lambda race: race["table"]["versions"])
 
 
 def _cell(

@@ -52,7 +52,7 @@ class _Race:
     def write(self, place: Place, process: int) -> None:
         """Open the table for each writer, wait for the start, and append."""
         committer = committers.load(self._cell.committer)
-        self._warm_up(committer, Place(f"{place.uri}-warm-{process}", place.storage_options))
+        self._warm_up(committer, Place(f"{place.uri}/_warm-{process}", place.storage_options))
         threads = []
         threading.stack_size(_STACK_BYTES)
         for number in self._cell.share(process):
@@ -84,9 +84,9 @@ class _Race:
             data = rows(self._cell, name, number) if number else first
             try:
                 receipt = writer.append(data)
-            except Exception as error:  # noqa: BLE001 - whatever a library raises is what it did
+            except BaseException as error:  # noqa: BLE001 - whatever a library raises is what it did, a panic too
                 text = scrub(f"{type(error).__name__}: {error}")[:_ERROR_CHARACTERS]
-                self.say(writer=name, number=number, error=text)
+                self.say(writer=name, number=number, error=text, at=time.monotonic())
                 continue
             self.say(
                 writer=name, number=number, left=receipt.left, at=time.monotonic(), attempts=receipt.attempts

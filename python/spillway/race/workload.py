@@ -9,9 +9,10 @@ if TYPE_CHECKING:
 
     from spillway.race.plan import Cell
 
-__all__ = ["KEYS", "PARTITION_COLUMN", "properties", "rows", "schema"]
+__all__ = ["KEYS", "MESSAGE", "PARTITION_COLUMN", "message", "partition", "properties", "rows", "schema"]
 
 PARTITION_COLUMN = "partition"
+MESSAGE = "message"
 KEYS = ("writer", "number", "row")
 
 
@@ -21,7 +22,7 @@ def schema() -> pa.Schema:
 
     fields: list[pa.Field[Any]] = [pa.field(PARTITION_COLUMN, pa.string())]
     fields += [pa.field(name, pa.int64()) for name in KEYS]
-    return pa.schema([*fields, pa.field("message", pa.string())])
+    return pa.schema([*fields, pa.field(MESSAGE, pa.string())])
 
 
 def properties(cell: Cell) -> dict[str, str]:
@@ -32,6 +33,11 @@ def properties(cell: Cell) -> dict[str, str]:
 def partition(cell: Cell, writer: int) -> str:
     """The partition that a writer writes to."""
     return f"w{writer}" if cell.partitions == "own" else "all"
+
+
+def message(writer: int, number: int, row: int) -> str:
+    """What a row says."""
+    return f"writer {writer} says {row} in append {number}"
 
 
 def rows(cell: Cell, writer: int, number: int) -> pa.Table:
@@ -45,7 +51,7 @@ def rows(cell: Cell, writer: int, number: int) -> pa.Table:
             "writer": [writer] * count,
             "number": [number] * count,
             "row": list(range(count)),
-            "message": [f"writer {writer} says {row} in append {number}" for row in range(count)],
+            MESSAGE: [message(writer, number, row) for row in range(count)],
         },
         schema=schema(),
     )

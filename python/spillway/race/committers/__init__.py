@@ -36,8 +36,8 @@ _ENTRIES = {
         "optimistic",
         "Optimistic",
         "spillway._native",
-        "files by `spillway.write_parquet`, and each writer on its own: one version an append, again after "
-        "10 ms to 1 s when the version exists",
+        "plain put-if-absent in Python, for scale: files by `spillway.write_parquet`, each writer alone, one "
+        "version an append, again after up to 10 ms, then twice that, up to 1 s, when the version exists",
         _NATIVE,
     ),
     "delta-rs": _Entry(
@@ -51,7 +51,7 @@ _ENTRIES = {
         "delta_rs",
         "DeltaRsRetry",
         "deltalake",
-        "the same, called again after 0.1 to 10 s for as long as it fails",
+        "the same, called again after up to 0.1 s, then twice that, up to 10 s, for as long as it fails",
         _DELTA_RS,
     ),
 }

@@ -1,4 +1,4 @@
-"""Plain optimistic commits: what `spillway.delta` would be without combining and without help."""
+"""Plain optimistic commits in Python, for scale: nobody combines, and nobody helps."""
 
 from __future__ import annotations
 
