@@ -19,7 +19,13 @@ import pytest
 from botocore.exceptions import ClientError
 
 import spillway.delta
-from spillway.errors import OptionError, TableExistsError, TableNotFoundError, VersionNotFoundError
+from spillway.errors import (
+    DeltaError,
+    OptionError,
+    TableExistsError,
+    TableNotFoundError,
+    VersionNotFoundError,
+)
 
 from ..stores.server import SECRET, Bucket, Instead, Late, free_port, ministack
 from .conftest import rows
@@ -434,14 +440,28 @@ def test_errors_say_what_is_wrong_with_the_store(bucket: Bucket) -> None:
         create(bucket)
 
 
-def test_a_store_that_replaces_what_it_should_only_create_holds_no_table(
+def test_a_store_that_replaces_what_it_should_only_create_is_refused(
     bucket: Bucket, faulty: Callable[[Callable[[Request], Fault]], Proxy]
 ) -> None:
     # What such a store would say to the second of two creations.
     proxy = faulty(lambda request: Instead(200) if "_spillway/probe-" in request.path else None)
-    with pytest.raises(OptionError, match="conditional PUT"):
-        spillway.delta.create(bucket.url("table"), SCHEMA, storage_options=through(proxy, bucket))
+    options = through(proxy, bucket)
+    with pytest.raises(DeltaError, match="conditional PUT"):
+        spillway.delta.create(bucket.url("table"), SCHEMA, storage_options=options)
     assert all_keys(bucket) == []
+    made_elsewhere = create(bucket)
+    with pytest.raises(DeltaError, match="conditional PUT"):
+        append(spillway.delta.open(made_elsewhere.path, storage_options=options), "a", 0)
+    assert made_elsewhere.version == 0
+
+
+def test_a_lost_answer_is_not_held_against_a_store(
+    bucket: Bucket, faulty: Callable[[Callable[[Request], Fault]], Proxy]
+) -> None:
+    lost = iter([503])
+    proxy = faulty(lambda request: next(lost, None) if "_spillway/probe-" in request.path else None)
+    table = spillway.delta.create(bucket.url("table"), SCHEMA, storage_options=through(proxy, bucket))
+    assert append(table, "a", 0) == 1
 
 
 def test_options_of_a_store_do_not_go_with_a_path(tmp_path: Path) -> None:
