@@ -5,20 +5,19 @@ from __future__ import annotations
 import re
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from types import FrameType
+from spillway.cli.common import INTERRUPTED, fail, interrupt, listed, whole_numbers
 
+if TYPE_CHECKING:
     from rich.console import Console
 
     from spillway.harness.run import Finished
 
 __all__ = ["bench", "parse_bytes"]
 
-_INTERRUPTED = 130
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
 
@@ -98,25 +97,25 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
     from spillway.harness.progress import Progress
     from spillway.harness.run import measure
 
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, interrupt)
     console = Console()
     try:
         limits = _limits(memory)
-        modes = tuple(_listed(mode))
+        modes = tuple(listed(mode))
         datasets = ("file",) if input is not None else _datasets(dataset)
         options = Options(
-            backends=tuple(_listed(",".join(backend))) if backend else with_modes(modes),
-            rows=_whole_numbers("--rows", rows),
-            table_rows=None if table_rows is None else _whole_numbers("--table-rows", table_rows),
+            backends=tuple(listed(",".join(backend))) if backend else with_modes(modes),
+            rows=whole_numbers("--rows", rows),
+            table_rows=None if table_rows is None else whole_numbers("--table-rows", table_rows),
             modes=modes,  # type: ignore[arg-type]  # checked by Options
             datasets=datasets,
             chunk_rows=chunk_rows,
             row_group_rows=row_group_rows,
-            codecs=tuple(_listed(codec)),
+            codecs=tuple(listed(codec)),
             level=level,
             memory=limits,
             limit_kind="none" if limits == (None,) else choose_limiter(limit_kind).kind,
-            threads=_whole_numbers("--cores", cores),
+            threads=whole_numbers("--cores", cores),
             samples=samples,
             seed=seed,
             timeout=timeout,
@@ -131,12 +130,12 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
             progress=Progress(console),
         )
     except (SpillwayError, OSError) as error:
-        _fail(str(error))
+        fail("bench", str(error))
     except KeyboardInterrupt:
-        raise typer.Exit(_INTERRUPTED) from None
+        raise typer.Exit(INTERRUPTED) from None
     _report(console, finished)
     if finished.interrupted:
-        raise typer.Exit(_INTERRUPTED)
+        raise typer.Exit(INTERRUPTED)
     if finished.mismatches:
         raise typer.Exit(1)
 
@@ -183,7 +182,7 @@ def _limits(text: str) -> tuple[int | None, ...]:
     from spillway.errors import OptionError
 
     limits: list[int | None] = []
-    for part in _listed(text):
+    for part in listed(text):
         try:
             limits.append(None if part == "none" else parse_bytes(part))
         except ValueError as error:
@@ -198,20 +197,11 @@ def _datasets(text: str) -> tuple[str, ...]:
     from spillway.datasets import is_dataset, names
     from spillway.errors import OptionError
 
-    for name in _listed(text):
+    for name in listed(text):
         if not is_dataset(name):
             known = ", ".join((*names(), "lineitem", "wide:N"))
             raise OptionError(f"--dataset {name}: choose from {known}, or name a file with --input")
-    return tuple(_listed(text))
-
-
-def _whole_numbers(option: str, text: str) -> tuple[int, ...]:
-    from spillway.errors import OptionError
-
-    try:
-        return tuple(int(part.replace("_", "")) for part in _listed(text))
-    except ValueError as error:
-        raise OptionError(f"{option} {text!r}: give whole numbers, separated by commas") from error
+    return tuple(listed(text))
 
 
 def _engines(text: str) -> tuple[str, ...]:
@@ -221,22 +211,8 @@ def _engines(text: str) -> tuple[str, ...]:
         return ()
     from spillway.validation import ENGINES
 
-    engines = tuple(_listed(text))
+    engines = tuple(listed(text))
     unknown = [engine for engine in engines if engine not in ENGINES]
     if unknown or not engines:
         raise OptionError(f"--validate {text!r}: choose from {', '.join(ENGINES)}, or none")
     return engines
-
-
-def _listed(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
-    """Treat a request to end as Ctrl-C, so that nothing is left running."""
-    raise KeyboardInterrupt
-
-
-def _fail(message: str) -> NoReturn:
-    typer.secho(f"spillway bench: {message}", err=True, fg=typer.colors.RED)
-    raise typer.Exit(2)

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from types import FrameType
+from spillway.cli.common import INTERRUPTED, fail, interrupt, listed, whole_numbers
 
+if TYPE_CHECKING:
     from rich.console import Console
 
     from spillway.race.run import Finished
 
 __all__ = ["race"]
-
-_INTERRUPTED = 130
 
 
 def race(  # noqa: PLR0913 - one argument per option of the command
@@ -103,16 +101,16 @@ def race(  # noqa: PLR0913 - one argument per option of the command
     from spillway.race.run import hold_races
     from spillway.race.targets import target_cells
 
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, interrupt)
     console = Console()
     try:
         options = Options(
-            committers=tuple(_listed(committers)),
-            writers=_whole_numbers("--writers", writers),
-            workloads=tuple(_listed(workloads)),
+            committers=tuple(listed(committers)),
+            writers=whole_numbers("--writers", writers),
+            workloads=tuple(listed(workloads)),
             rows=rows,
             appends=appends,
-            partitions=tuple(_listed(partitions)),
+            partitions=tuple(listed(partitions)),
             spread=spread,
             samples=samples,
             seed=seed,
@@ -130,12 +128,12 @@ def race(  # noqa: PLR0913 - one argument per option of the command
             progress=Progress(console),
         )
     except (SpillwayError, OSError) as error:
-        _fail(str(error))
+        fail("race", str(error))
     except KeyboardInterrupt:
-        raise typer.Exit(_INTERRUPTED) from None
+        raise typer.Exit(INTERRUPTED) from None
     wrong = _report(console, finished)
     if finished.interrupted:
-        raise typer.Exit(_INTERRUPTED)
+        raise typer.Exit(INTERRUPTED)
     if wrong:
         raise typer.Exit(1)
 
@@ -176,26 +174,3 @@ def _pairs(given: list[str]) -> dict[str, str]:
             raise OptionError("--storage-option takes NAME=VALUE")  # the text itself may be a secret
         pairs[name] = value
     return pairs
-
-
-def _whole_numbers(option: str, text: str) -> tuple[int, ...]:
-    from spillway.errors import OptionError
-
-    try:
-        return tuple(int(part.replace("_", "")) for part in _listed(text))
-    except ValueError as error:
-        raise OptionError(f"{option} {text!r}: give whole numbers, separated by commas") from error
-
-
-def _listed(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
-    """Treat a request to end as Ctrl-C, so that nothing is left running."""
-    raise KeyboardInterrupt
-
-
-def _fail(message: str) -> NoReturn:
-    typer.secho(f"spillway race: {message}", err=True, fg=typer.colors.RED)
-    raise typer.Exit(2)
