@@ -131,6 +131,17 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|byte| *byte == b'\n').filter(move |line| !blank(line))
 }
 
+/// A line without the blanks that JSON passes over; a form feed is none of them.
+fn trimmed(line: &[u8]) -> &[u8] {
+    let is_blank = |byte: &u8| b" \t\r".contains(byte);
+    let start = line.iter().position(|byte| !is_blank(byte)).unwrap_or(line.len());
+    let end = line
+        .iter()
+        .rposition(|byte| !is_blank(byte))
+        .map_or(start, |last| last + 1);
+    &line[start..end]
+}
+
 /// Every row is an object to `serde_json` too, and has its values; every line is a row or refused.
 fn agrees_with_serde(text: &[u8], read: &Read) {
     let mut rows = read
@@ -141,7 +152,7 @@ fn agrees_with_serde(text: &[u8], read: &Read) {
     let mut next = refused.next();
     for line in lines(text) {
         if let Some((_, bad)) = next
-            && bad.trim_ascii() == line.trim_ascii()
+            && trimmed(bad) == trimmed(line)
         {
             next = refused.next();
             continue;
@@ -200,9 +211,9 @@ fn is_number(found: i64, value: &Value) -> bool {
 /// looks at no value, and no less than what it takes when it keeps them all.
 fn reads_what_is_json(text: &[u8]) {
     let read = read(&[text], &Schema::empty(), Extra::Ignore);
-    let mut refused = read.refused.iter().map(|(_, line)| line.trim_ascii()).peekable();
+    let mut refused = read.refused.iter().map(|(_, line)| trimmed(line)).peekable();
     for line in lines(text) {
-        let is_refused = refused.next_if_eq(&line.trim_ascii()).is_some();
+        let is_refused = refused.next_if_eq(&trimmed(line)).is_some();
         let is_object = line.trim_ascii_start().first() == Some(&b'{');
         if is_refused {
             let kept = serde_json::from_slice::<Value>(line);
