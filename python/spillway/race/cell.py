@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from spillway.errors import SpillwayError
 from spillway.harness.host import HostWatch
 from spillway.harness.output import sync_filesystem
+from spillway.harness.scrub import scrub
 from spillway.race.check import Verdict
 from spillway.race.crew import Crew
 from spillway.race.records import SCHEMA_VERSION
@@ -134,7 +135,7 @@ class Race:
             keep |= bool(verdict["problems"])
         finally:
             if not keep:
-                place.files().remove()
+                self._remove(place)
         return {
             "schema_version": SCHEMA_VERSION,
             "run_id": self.run_id,
@@ -149,6 +150,12 @@ class Race:
             "host": host,
             "process_seconds": process_seconds,
         }
+
+    def _remove(self, place: Place) -> None:
+        try:
+            place.files().remove()
+        except Exception as error:  # noqa: BLE001 - what is left behind must not hide what happened
+            self.progress.say(f"{place.uri} is left behind: {scrub(str(error))}")
 
     def _job(self, role: str, cell: Cell, place: Place, **more: Any) -> dict[str, Any]:
         return {"role": role, "cell": cell.as_dict(), "place": place.as_dict(), **more}
