@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -70,6 +71,15 @@ def append(table: spillway.delta.Table, writer: str, number: int) -> int:
         append.write(batch(writer, number))
     assert append.version is not None
     return append.version
+
+
+def append_side_by_side(*tables: spillway.delta.Table) -> None:
+    """Sixteen appends from as many threads, by the tables in turn; all are acknowledged."""
+    with ThreadPoolExecutor(16) as threads:
+        appends = [
+            threads.submit(append, tables[number % len(tables)], "many", number) for number in range(16)
+        ]
+    assert all(done.result() for done in appends)
 
 
 def all_keys(bucket: Bucket) -> list[str]:
@@ -326,22 +336,9 @@ def test_no_fault_of_a_commit_loses_or_doubles_rows(
     table = create(bucket)
     proxy = faulty(OncePerVersion(FAULTS[name]))
     unlucky = spillway.delta.open(table.path, storage_options=through(proxy, bucket, timeout="1s"))
-    versions: list[int] = []
-
-    def one(table: spillway.delta.Table, writer: str, number: int) -> None:
-        versions.append(append(table, writer, number))
-
     for number in range(3):
-        one(unlucky, "alone", number)
-    threads = [
-        threading.Thread(target=one, args=(table if number % 2 else unlucky, "many", number))
-        for number in range(16)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(versions) == 19
+        append(unlucky, "alone", number)
+    append_side_by_side(table, unlucky)
     check_log(bucket)
     expected = [("alone", number) for number in range(3)] + [("many", number) for number in range(16)]
     assert acknowledged(bucket) == expected
@@ -360,14 +357,7 @@ def test_no_fault_of_any_other_request_loses_or_doubles_rows(
         return status if counted % 3 == 0 and not request.is_version else None
 
     unlucky = spillway.delta.open(table.path, storage_options=through(faulty(every_third), bucket))
-    threads = [
-        threading.Thread(target=append, args=(table if number % 2 else unlucky, "many", number))
-        for number in range(16)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    append_side_by_side(table, unlucky)
     check_log(bucket)
     assert acknowledged(bucket) == [("many", number) for number in range(16)]
 
