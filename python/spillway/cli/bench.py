@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spillway.cli.common import INTERRUPTED, fail, interrupt, listed, whole_numbers
+from spillway.cli.common import INTERRUPTED, fail, interrupt, listed, print_tables, whole_numbers
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -143,23 +143,16 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
 def _report(console: Console, finished: Finished) -> None:
     """Write the report from what is on disk, and print its tables."""
     from spillway.harness.figures import draw_figures
-    from spillway.harness.report import run_tables, terminal_tables, write_report
+    from spillway.harness.report import run_tables, write_report
     from spillway.harness.summary import read_run
 
     run = read_run(finished.folder)
     report = write_report(run, draw_figures(run))
-    for table in run_tables(run):
-        console.print(table.title, style="bold", highlight=False)
-        for part in terminal_tables(table, console.width):
-            console.print(part)
-        for note in table.notes:
-            console.print(note, highlight=False, markup=False, soft_wrap=True)
-    for warning in run.warnings():
-        console.print(f"! {warning}", style="yellow", highlight=False)
+    print_tables(console, run_tables(run), run.warnings())
     for mismatch in finished.mismatches:
-        console.print(f"wrong output: {mismatch}", style="red", highlight=False)
+        console.print(f"wrong output: {mismatch}", style="red", highlight=False, markup=False)
     for line in finished.validation:
-        console.print(line, highlight=False)
+        console.print(line, highlight=False, markup=False)
     if finished.interrupted:
         console.print("interrupted: the report covers the samples that were taken", style="yellow")
     console.print(f"report: {report}", highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""What the commands that measure have in common: lists as options, and how they end."""
+"""What the commands that measure have in common: lists as options, tables, and how they end."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ from typing import TYPE_CHECKING, NoReturn
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import FrameType
 
-__all__ = ["INTERRUPTED", "fail", "interrupt", "listed", "whole_numbers"]
+    from rich.console import Console
+
+    from spillway.harness.tables import Table
+
+__all__ = ["INTERRUPTED", "fail", "interrupt", "listed", "print_tables", "whole_numbers"]
 
 INTERRUPTED = 130
 
@@ -31,6 +36,20 @@ def whole_numbers(option: str, text: str) -> tuple[int, ...]:
         return tuple(int(part.replace("_", "")) for part in listed(text))
     except ValueError as error:
         raise OptionError(f"{option} {text!r}: give whole numbers, separated by commas") from error
+
+
+def print_tables(console: Console, tables: Iterable[Table], warnings: Iterable[str]) -> None:
+    """The tables of a run, and what a reader has to know before believing them."""
+    from spillway.harness.report import terminal_tables
+
+    for table in tables:
+        console.print(table.title, style="bold", highlight=False)
+        for part in terminal_tables(table, console.width):
+            console.print(part)
+        for note in table.notes:
+            console.print(note, highlight=False, markup=False, soft_wrap=True)
+    for warning in warnings:
+        console.print(f"! {warning}", style="yellow", highlight=False, markup=False)
 
 
 def interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:

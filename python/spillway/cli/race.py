@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spillway.cli.common import INTERRUPTED, fail, interrupt, listed, whole_numbers
+from spillway.cli.common import INTERRUPTED, fail, interrupt, listed, print_tables, whole_numbers
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -140,21 +140,13 @@ def race(  # noqa: PLR0913 - one argument per option of the command
 
 def _report(console: Console, finished: Finished) -> list[str]:
     """Write the report from what is on disk, and print its tables; what is wrong with tables."""
-    from spillway.harness.report import terminal_tables
     from spillway.race.figures import draw_figures
     from spillway.race.report import all_tables, write_report
     from spillway.race.summary import read_run
 
     run = read_run(finished.folder)
     report = write_report(run, draw_figures(run))
-    for table in all_tables(run):
-        console.print(table.title, style="bold", highlight=False)
-        for part in terminal_tables(table, console.width):
-            console.print(part)
-        for note in table.notes:
-            console.print(note, highlight=False, markup=False, soft_wrap=True)
-    for warning in run.warnings():
-        console.print(f"! {warning}", style="yellow", highlight=False)
+    print_tables(console, all_tables(run), run.warnings())
     wrong = run.wrong()
     for each in wrong:
         console.print(f"wrong: {each}", style="red", highlight=False, markup=False)
