@@ -55,7 +55,7 @@ def test_every_writer_is_in_one_process(processes: int) -> None:
     [
         ({"writers": ()}, "--writers"),
         ({"writers": (0,)}, "from 1 up"),
-        ({"committers": ("git",)}, "combining, optimistic, delta-rs, delta-rs-retry"),
+        ({"committers": ("git",)}, "combining, coalescing, optimistic, delta-rs, delta-rs-retry"),
         ({"workloads": ("batched",)}, "batched:N"),
         ({"workloads": ("batched:0",)}, "batched:N"),
         ({"workloads": ()}, "names none"),

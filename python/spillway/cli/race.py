@@ -31,8 +31,9 @@ def race(  # noqa: PLR0913 - one argument per option of the command
     committers: Annotated[
         str,
         typer.Option(
-            help="Who commits, separated by commas. combining: spillway.delta. optimistic: each writer "
-            "alone, by put-if-absent. delta-rs: deltalake as it is. delta-rs-retry: with back-off around it."
+            help="Who commits, separated by commas. combining: spillway.delta. coalescing: the same, sharing "
+            "files. optimistic: each writer alone, by put-if-absent. delta-rs: deltalake as it is. "
+            "delta-rs-retry: with back-off around it."
         ),
     ] = "combining,optimistic,delta-rs,delta-rs-retry",
     workloads: Annotated[

@@ -242,6 +242,7 @@ class Table:
         user_metadata: str | None = None,
         max_file_bytes: int | None = None,
         max_file_rows: int | None = None,
+        coalesce: bool = False,
         **options: Unpack[WriterKeywords],
     ) -> Append:
         """Begin an append: a context manager that takes rows, and commits them when its block ends well.
@@ -255,6 +256,10 @@ class Table:
             user_metadata: A note for the history.
             max_file_bytes: Bytes that a data file has at most (1 GiB).
             max_file_rows: Rows of a data file.
+            coalesce: Whether appends of this process that commit at the same time share data files, one a
+                partition, and an entry of the history. For many small appends: rows are kept in memory until
+                the commit, which writes them; an append of more than 4 MiB has files of its own. Not with
+                `app_id`.
             **options: The fields of `WriterOptions`, for the files.
 
         Raises:
@@ -275,6 +280,7 @@ class Table:
             timeout=timeout,
             user_metadata=user_metadata,
             limits=(max_file_bytes, max_file_rows),
+            coalesce=coalesce,
             options=WriterOptions(**options) if options else _DEFAULTS,
         )
 
@@ -287,6 +293,7 @@ class Table:
         timeout: float | None = _TIMEOUT,
         user_metadata: str | None = None,
         limits: tuple[int | None, int | None] = (None, None),
+        coalesce: bool = False,
         options: WriterOptions = _DEFAULTS,
     ) -> Append:
         if schema_mode not in {None, "merge"}:
@@ -299,6 +306,7 @@ class Table:
             None if replace is None else _conditions(replace),
             user_metadata,
             *limits,
+            coalesce,
         )
         return Append(native, self._native, timeout)
 

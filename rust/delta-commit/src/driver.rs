@@ -76,7 +76,8 @@ impl<'a> Patience<'a> {
     }
 
     /// What is left of it; none when it is over.
-    fn left(&mut self) -> Option<Duration> {
+    #[must_use]
+    pub fn left(&mut self) -> Option<Duration> {
         let now = Instant::now();
         if let Some(go_on) = &mut self.go_on
             && now.duration_since(self.looked) >= LOOK_EVERY
@@ -89,7 +90,8 @@ impl<'a> Patience<'a> {
     }
 
     /// When to look up from waiting.
-    fn next_look(&self) -> Instant {
+    #[must_use]
+    pub fn next_look(&self) -> Instant {
         match self.go_on {
             Some(_) => self.deadline.min(Instant::now() + LOOK_EVERY),
             None => self.deadline,

@@ -6,10 +6,11 @@ use arrow_schema::SchemaRef;
 use delta_commit::actions::{Action, Add, Metadata, PartitionValues, Txn};
 use delta_commit::conflict::ConflictKind;
 use delta_commit::{CommitError, MemberId, Operation, Patience, Transaction, Version, path};
-use parquet_dataset::{DatasetInput, DatasetOptions, Prepared, Spread, SpreadFile};
+use parquet_dataset::{DatasetInput, DatasetOptions, Prepared, Spread, SpreadFile, SpreadPlan};
 use parquet_writer::{Batch, WriteError, WriterOptions};
 
 use crate::checkpoint::now;
+use crate::coalesce::{self, Kept, Terms};
 use crate::error::{Result, TableError};
 use crate::operations::{Condition, chosen, partition_predicate, remove_chosen};
 use crate::place::DataFiles;
@@ -23,7 +24,7 @@ use crate::table::{Shared, Table};
 const FILE_BYTES: i64 = 1 << 30;
 
 /// How rows become a part of the table.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct AppendOptions {
     /// Whether columns that the table lacks are added to it.
     pub merge_schema: bool,
@@ -38,6 +39,8 @@ pub struct AppendOptions {
     pub max_file_bytes: Option<i64>,
     /// Rows of a file.
     pub max_file_rows: Option<i64>,
+    /// Whether appends of this process that commit at the same time share files, and a transaction.
+    pub coalesce: bool,
 }
 
 /// Files that a writer left behind for one commit.
@@ -137,8 +140,13 @@ impl DataWriter {
         })
     }
 
-    /// Writes a batch.
-    pub fn write(&mut self, batch: &Batch, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+    /// Writes a batch; puts it into `kept` instead, while there is room.
+    pub fn write(
+        &mut self,
+        batch: &Batch,
+        kept: &mut Option<Kept>,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<()> {
         self.accept(batch.schema())?;
         let Some(open) = &mut self.open else {
             return Ok(());
@@ -146,8 +154,45 @@ impl DataWriter {
         let batch = open.shape.fit(batch)?;
         open.spread.check(&batch)?;
         let plan = open.spread.plan(&batch)?;
+        if let Some(kept) = kept
+            && kept.keep(&batch, open.shape.schema())?
+        {
+            return Ok(());
+        }
+        self.write_kept(kept.take(), go_on)?;
+        self.write_planned(&batch, plan, go_on)
+    }
+
+    /// Writes rows that were kept.
+    pub fn write_kept(&mut self, kept: Option<Kept>, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        for batch in kept.map(Kept::into_batches).unwrap_or_default() {
+            let Some(open) = &mut self.open else {
+                return Ok(());
+            };
+            let plan = open.spread.plan(&batch)?;
+            self.write_planned(&batch, plan, go_on)?;
+        }
+        Ok(())
+    }
+
+    fn write_planned(&mut self, batch: &Batch, plan: SpreadPlan, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        let Some(open) = &mut self.open else {
+            return Ok(());
+        };
         open.nans.note(batch.schema().fields(), batch.columns());
-        Ok(open.spread.write(&batch, plan, go_on)?)
+        Ok(open.spread.write(batch, plan, go_on)?)
+    }
+
+    /// On what terms the rows share files with others'; none when they change the table.
+    fn terms(&self, read_version: Version) -> Option<Terms> {
+        let open = self.open.as_ref().filter(|open| !open.changes_schema)?;
+        Some(Terms {
+            head: Arc::clone(&self.head),
+            read_version,
+            schema: Arc::clone(open.shape.schema()),
+            options: self.options.clone(),
+            writer_options: self.writer_options.clone(),
+        })
     }
 
     /// Completes all files.
@@ -253,6 +298,8 @@ pub struct Append {
     shared: Arc<Shared>,
     read_version: Version,
     writer: DataWriter,
+    /// Rows that are to share files with others'; none when these have files of their own.
+    kept: Option<Kept>,
     /// The application wrote these rows before.
     is_repeated: bool,
     state: State,
@@ -276,6 +323,7 @@ impl Table {
     /// # Errors
     /// [`CommitError::Unsupported`] when the table asks its writers for what is not built.
     pub fn append(&self, options: AppendOptions, writer_options: WriterOptions) -> Result<Append> {
+        coalesce::check(&options)?;
         let shared = self.shared()?;
         let (head, read_version) = if options.progress.is_none() && options.replace.is_none() {
             shared.head()?
@@ -288,24 +336,37 @@ impl Table {
         if options.replace.is_some() {
             head.check_removable("overwriting")?;
         }
+        Append::begin(shared, head, read_version, options, writer_options)
+    }
+}
+
+impl Append {
+    /// Begins an append to the table as it is in `head`.
+    pub(crate) fn begin(
+        shared: Arc<Shared>,
+        head: Arc<Snapshot>,
+        read_version: Version,
+        options: AppendOptions,
+        writer_options: WriterOptions,
+    ) -> Result<Self> {
         let is_repeated = options
             .progress
             .as_ref()
             .is_some_and(|(app_id, version)| head.progress(app_id).is_some_and(|known| known >= *version));
+        let kept = options.coalesce.then(Kept::default);
         let writer = DataWriter::new(Arc::clone(&shared), head, options, writer_options)?;
-        Ok(Append {
+        Ok(Self {
             shared,
             read_version,
             writer,
+            kept,
             is_repeated,
             state: State::Writing,
             in_doubt: false,
             process: std::process::id(),
         })
     }
-}
 
-impl Append {
     /// Whether it takes no more rows.
     #[must_use]
     pub fn is_closed(&self) -> bool {
@@ -358,12 +419,15 @@ impl Append {
         if self.is_repeated {
             return Ok(());
         }
-        let done = self.writer.write(batch, go_on);
-        let refused = matches!(
-            &done,
-            Err(TableError::Commit(CommitError::Schema(_))
-                | TableError::Write(WriteError::Schema(_) | WriteError::Option(_)))
-        );
+        let kept = self.kept.is_some();
+        let done = self.writer.write(batch, &mut self.kept, go_on);
+        // Rows that were kept may be half written by then.
+        let refused = kept == self.kept.is_some()
+            && matches!(
+                &done,
+                Err(TableError::Commit(CommitError::Schema(_))
+                    | TableError::Write(WriteError::Schema(_) | WriteError::Option(_)))
+            );
         if done.is_err() && !refused {
             self.abort();
             self.state = State::Closed("failed before");
@@ -388,15 +452,7 @@ impl Append {
             self.state = State::Committed(self.read_version);
             return Ok(self.read_version);
         }
-        match self.writer.finish(go_on) {
-            Ok(written) => self.state = State::Written(written),
-            Err(error) => {
-                self.abort();
-                self.state = State::Closed("failed before");
-                return Err(error);
-            }
-        }
-        let done = self.commit_written(patience);
+        let done = self.commit_rows(patience, go_on);
         self.state = match &done {
             Ok(version) => State::Committed(*version),
             Err(TableError::Commit(CommitError::Unknown { .. })) => State::Closed("is in doubt"),
@@ -406,6 +462,19 @@ impl Append {
             }
         };
         done
+    }
+
+    fn commit_rows(&mut self, patience: &mut Patience<'_>, go_on: &mut dyn FnMut() -> bool) -> Result<Version> {
+        let mut kept = self.kept.take();
+        if let Some(rows) = kept.take_if(|kept| !kept.is_empty()) {
+            match self.writer.terms(self.read_version) {
+                Some(terms) => return coalesce::commit(&self.shared, terms, rows, patience),
+                None => kept = Some(rows),
+            }
+        }
+        self.writer.write_kept(kept, go_on)?;
+        self.state = State::Written(self.writer.finish(go_on)?);
+        self.commit_written(patience)
     }
 
     fn commit_written(&mut self, patience: &mut Patience<'_>) -> Result<Version> {

@@ -7,6 +7,7 @@
 mod append;
 mod checkpoint;
 mod cleanup;
+mod coalesce;
 mod create;
 mod error;
 mod log_dir;

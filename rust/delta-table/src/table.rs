@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::checkpoint::{self, now};
 use crate::cleanup;
+use crate::coalesce::Pool;
 use crate::error::{Result, TableError};
 use crate::log_dir::{Loaded, LogDir};
 use crate::place::{Folder, Place};
@@ -38,6 +39,8 @@ pub struct Table {
 pub(crate) struct Shared {
     pub(crate) place: Arc<dyn Place>,
     pub(crate) log: LogDir,
+    /// Where appends meet that share files.
+    pub(crate) pool: Pool,
     committer: Committer,
     snapshot: Mutex<Arc<Snapshot>>,
     /// When the newest reading of the log began. One thread reads for all that wait.
@@ -126,6 +129,7 @@ impl Shared {
         Ok(Self {
             place: Arc::clone(place),
             committer: Committer::new(place.log_store(), start),
+            pool: Pool::default(),
             incarnation,
             log,
             snapshot: Mutex::new(Arc::new(snapshot)),
@@ -214,6 +218,10 @@ impl Shared {
             self.outdated.store(true, Ordering::Release);
         }
         Ok(done?)
+    }
+
+    pub fn outcome(&self, token: &Token, patience: &mut Patience<'_>) -> Result<Outcome> {
+        Ok(self.committer.outcome(token, patience)?)
     }
 }
 
@@ -304,7 +312,7 @@ impl Table {
     /// # Errors
     /// When the token is not one of this table's.
     pub fn outcome(&self, token: &Token, patience: &mut Patience<'_>) -> Result<Outcome> {
-        Ok(self.shared()?.committer.outcome(token, patience)?)
+        self.shared()?.outcome(token, patience)
     }
 
     /// How this process has fared in the races for versions of the table since it was opened first.

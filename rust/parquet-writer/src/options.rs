@@ -234,7 +234,7 @@ impl Default for OptionInput {
 }
 
 /// Options that were found valid.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct WriterOptions {
     pub(crate) compression: CompressionRule<Compression>,
     pub(crate) row_group_rows: usize,

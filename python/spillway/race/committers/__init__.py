@@ -32,6 +32,13 @@ _ENTRIES = {
         "`spillway.delta`: threads share versions, processes carry each other's appends",
         _NATIVE,
     ),
+    "coalescing": _Entry(
+        "combining",
+        "Coalescing",
+        "spillway._native",
+        "the same with `coalesce=True`: threads share data files too, one a partition",
+        _NATIVE,
+    ),
     "optimistic": _Entry(
         "optimistic",
         "Optimistic",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from spillway.race.place import Place
     from spillway.race.plan import Cell
 
-__all__ = ["Combining", "create"]
+__all__ = ["Coalescing", "Combining", "create"]
 
 
 def create(place: Place, cell: Cell) -> None:
@@ -28,6 +28,8 @@ def create(place: Place, cell: Cell) -> None:
 class Combining:
     """Appends that share versions."""
 
+    shares_files = False
+
     def __init__(self) -> None:
         self._table: spillway.delta.Table | None = None
 
@@ -38,7 +40,7 @@ class Combining:
     def writer(self, place: Place, cell: Cell) -> _Writer:
         """Open the table; all threads of a process share what is below."""
         self._table = spillway.delta.open(place.uri, **place.keywords)
-        return _Writer(self._table, cell)
+        return _Writer(self._table, cell, coalesce=self.shares_files)
 
     def tally(self) -> Tally | None:
         """How this process fared."""
@@ -48,13 +50,20 @@ class Combining:
         return Tally(races.attempts, races.most_lost)
 
 
+class Coalescing(Combining):
+    """Appends that share versions and files."""
+
+    shares_files = True
+
+
 class _Writer:
-    def __init__(self, table: spillway.delta.Table, cell: Cell) -> None:
+    def __init__(self, table: spillway.delta.Table, cell: Cell, *, coalesce: bool) -> None:
         self._table = table
-        self._merge: dict[str, Any] = {"schema_mode": "merge"} if cell.merges else {}
+        merge: dict[str, Any] = {"schema_mode": "merge"} if cell.merges else {}
+        self._options = {"coalesce": coalesce, **merge}
 
     def append(self, rows: pa.Table) -> Receipt:
-        with self._table.append(timeout=None, **self._merge) as append:
+        with self._table.append(timeout=None, **self._options) as append:
             append.write(rows)
             left = time.monotonic()
         return Receipt(left, None)

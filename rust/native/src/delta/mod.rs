@@ -261,6 +261,7 @@ impl DeltaTable {
         user_metadata: Option<String>,
         max_file_bytes: Option<i64>,
         max_file_rows: Option<i64>,
+        coalesce: bool,
     ) -> PyResult<DeltaAppend> {
         let writer_options = options.validated(py)?;
         let options = AppendOptions {
@@ -270,6 +271,7 @@ impl DeltaTable {
             user_metadata,
             max_file_bytes,
             max_file_rows,
+            coalesce,
         };
         let append = detached(py, || Ok(self.table.append(options, writer_options)?))?;
         Ok(DeltaAppend {

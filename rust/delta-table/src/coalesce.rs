@@ -1,0 +1,439 @@
+//! Appends that share files: whose commits meet in a process are written together, one file a partition.
+//!
+//! Each append keeps its rows, and hands them in when it commits. A thread of the table takes all that have come
+//! meanwhile, writes their files and commits them as one transaction. An append that loses patience leaves: before its
+//! rows are taken, at once; afterwards the thread drops the shared files and writes them again without its rows, or,
+//! when the commit was tried already, says that it is in doubt and settles the doubt for those who stay.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use arrow_array::{Array, ArrayRef, make_array};
+use arrow_cast::cast;
+use arrow_data::transform::MutableArrayData;
+use arrow_schema::SchemaRef;
+use delta_commit::{CommitError, Outcome, Patience, Token, Version};
+use parquet_writer::{Batch, WriteError, WriterOptions};
+
+use crate::append::{Append, AppendOptions};
+use crate::error::{Result, TableError};
+use crate::snapshot::Snapshot;
+use crate::table::{Shared, lock};
+
+/// Bytes of rows that an append keeps. With more it writes files of its own: sharing is for those too small for one.
+const KEPT_BYTES: usize = 4 << 20;
+
+/// Longer than any commit takes: those who wait have deadlines of their own.
+const LONG: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Rows that wait for the commit of their append.
+#[derive(Default)]
+pub(crate) struct Kept {
+    batches: Vec<Batch>,
+    bytes: usize,
+}
+
+impl Kept {
+    /// Copies the rows of a batch, whose owner may change or free it once it is written; gives false when they are too
+    /// many to be kept.
+    pub fn keep(&mut self, batch: &Batch, schema: &SchemaRef) -> Result<bool> {
+        let bytes = self.bytes + batch.columns().iter().map(bytes_of).sum::<usize>();
+        if bytes > KEPT_BYTES {
+            return Ok(false);
+        }
+        if batch.rows() > 0 {
+            let columns = batch.columns().iter().zip(schema.fields());
+            let columns = columns.map(|(column, field)| copied(column, field.data_type()));
+            let copy = Batch::new(Arc::clone(schema), columns.collect::<Result<_>>()?, batch.rows())?;
+            self.batches.push(copy);
+            self.bytes = bytes;
+        }
+        Ok(true)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.batches.is_empty()
+    }
+
+    pub fn into_batches(self) -> Vec<Batch> {
+        self.batches
+    }
+}
+
+/// Bytes that an array's own rows take: a slice of a long array is short.
+fn bytes_of(column: &ArrayRef) -> usize {
+    let sliced = column.to_data().get_slice_memory_size();
+    sliced.unwrap_or_else(|_| column.get_array_memory_size())
+}
+
+/// The values in memory of their own, and of a type without dictionaries or views, which would be shared.
+fn copied(column: &ArrayRef, target: &arrow_schema::DataType) -> Result<ArrayRef> {
+    let column = cast(column, target).map_err(WriteError::from)?;
+    let data = column.to_data();
+    let mut copy = MutableArrayData::new(vec![&data], false, data.len());
+    copy.try_extend(0, 0, data.len()).map_err(WriteError::from)?;
+    Ok(make_array(copy.freeze()))
+}
+
+/// What appends must have in common to share files.
+pub(crate) struct Terms {
+    pub head: Arc<Snapshot>,
+    pub read_version: Version,
+    pub schema: SchemaRef,
+    pub options: AppendOptions,
+    pub writer_options: WriterOptions,
+}
+
+impl Terms {
+    fn are_those_of(&self, other: &Self) -> bool {
+        self.head.metadata.id == other.head.metadata.id
+            && self.head.changed_in == other.head.changed_in
+            && self.schema == other.schema
+            && self.options == other.options
+            && self.writer_options == other.writer_options
+    }
+
+    /// The append of the shared files.
+    fn begin(&self, shared: &Arc<Shared>) -> Result<Append> {
+        let (head, version) = shared.head()?;
+        let is_same = head.metadata.id == self.head.metadata.id && head.changed_in == self.head.changed_in;
+        // Where the table was changed meanwhile, the commit finds that out.
+        let (head, version) = if is_same {
+            (head, version)
+        } else {
+            (Arc::clone(&self.head), self.read_version)
+        };
+        let options = AppendOptions {
+            coalesce: false,
+            ..self.options.clone()
+        };
+        Append::begin(Arc::clone(shared), head, version, options, self.writer_options.clone())
+    }
+}
+
+/// An append that has handed in its rows.
+struct Member {
+    terms: Terms,
+    batches: Vec<Batch>,
+    stage: Mutex<Stage>,
+    bell: Condvar,
+}
+
+enum Stage {
+    Waiting,
+    /// It waits no longer than it must.
+    Leaving,
+    Done(Result<Version>),
+    /// The thread that writes the rows panicked.
+    Lost,
+    /// It has heard.
+    Answered,
+}
+
+impl Member {
+    fn answer(&self, result: Result<Version>) {
+        self.set(Stage::Done(result));
+    }
+
+    fn set(&self, stage: Stage) {
+        *lock(&self.stage) = stage;
+        self.bell.notify_one();
+    }
+
+    fn is_leaving(&self) -> bool {
+        matches!(*lock(&self.stage), Stage::Leaving)
+    }
+
+    fn is_answered(&self) -> bool {
+        !matches!(*lock(&self.stage), Stage::Waiting | Stage::Leaving)
+    }
+
+    /// The answer; none when the deadline passed before it came.
+    fn wait(&self, deadline: Option<Instant>) -> Option<Result<Version>> {
+        let mut stage = lock(&self.stage);
+        loop {
+            match std::mem::replace(&mut *stage, Stage::Answered) {
+                Stage::Done(result) => return Some(result),
+                // As if it had been written by the thread that waits; the panic was reported where it happened.
+                Stage::Lost => std::panic::resume_unwind(Box::new("the thread that wrote the rows panicked")),
+                other => *stage = other,
+            }
+            stage = match deadline {
+                None => self.bell.wait(stage).unwrap_or_else(PoisonError::into_inner),
+                Some(deadline) => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        return None;
+                    }
+                    self.bell
+                        .wait_timeout(stage, left)
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .0
+                }
+            };
+        }
+    }
+}
+
+/// Where appends to a table meet.
+#[derive(Default)]
+pub(crate) struct Pool(Mutex<Queue>);
+
+#[derive(Default)]
+struct Queue {
+    waiting: Vec<Arc<Member>>,
+    is_served: bool,
+}
+
+/// Commits kept rows together with those of all who come meanwhile.
+pub(crate) fn commit(
+    shared: &Arc<Shared>,
+    terms: Terms,
+    kept: Kept,
+    patience: &mut Patience<'_>,
+) -> Result<Version> {
+    let member = Arc::new(Member {
+        terms,
+        batches: kept.into_batches(),
+        stage: Mutex::new(Stage::Waiting),
+        bell: Condvar::new(),
+    });
+    hand_in(shared, &member)?;
+    loop {
+        if let Some(result) = member.wait(Some(patience.next_look())) {
+            return result;
+        }
+        if patience.left().is_none() {
+            return leave(shared, &member);
+        }
+    }
+}
+
+/// Queues an append, and starts the thread that serves the queue, if none does.
+fn hand_in(shared: &Arc<Shared>, member: &Arc<Member>) -> Result<()> {
+    let mut queue = lock(&shared.pool.0);
+    if !queue.is_served {
+        let shared = Arc::clone(shared);
+        thread::Builder::new()
+            .name("spillway-coalesce".to_owned())
+            .spawn(move || serve(&shared))
+            .map_err(|error| TableError::io("no thread for appends that share files", &error))?;
+        queue.is_served = true;
+    }
+    queue.waiting.push(Arc::clone(member));
+    Ok(())
+}
+
+fn leave(shared: &Arc<Shared>, member: &Arc<Member>) -> Result<Version> {
+    let mut queue = lock(&shared.pool.0);
+    let before = queue.waiting.len();
+    queue.waiting.retain(|other| !Arc::ptr_eq(other, member));
+    if queue.waiting.len() < before {
+        return Err(CommitError::DeadlinePassed.into());
+    }
+    drop(queue);
+    {
+        let mut stage = lock(&member.stage);
+        if matches!(*stage, Stage::Waiting) {
+            *stage = Stage::Leaving;
+        }
+    }
+    let answer = member.wait(None);
+    answer.unwrap_or_else(|| Err(CommitError::DeadlinePassed.into()))
+}
+
+/// Commits what waits until nothing does.
+fn serve(shared: &Arc<Shared>) {
+    let serving = Serving(shared);
+    while let Some(members) = serving.next() {
+        Bundle { shared, members }.commit();
+    }
+}
+
+/// Should the thread panic, the next append starts another.
+struct Serving<'a>(&'a Arc<Shared>);
+
+impl Serving<'_> {
+    /// The first who waits, and all who can share files with it.
+    fn next(&self) -> Option<Vec<Arc<Member>>> {
+        let mut queue = lock(&self.0.pool.0);
+        let waiting = std::mem::take(&mut queue.waiting);
+        let Some(first) = waiting.first().cloned() else {
+            queue.is_served = false;
+            return None;
+        };
+        let (members, others) = waiting
+            .into_iter()
+            .partition(|member| member.terms.are_those_of(&first.terms));
+        queue.waiting = others;
+        Some(members)
+    }
+}
+
+impl Drop for Serving<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let mut queue = lock(&self.0.pool.0);
+            queue.is_served = false;
+            for member in queue.waiting.drain(..) {
+                member.set(Stage::Lost);
+            }
+        }
+    }
+}
+
+/// Appends that are written together.
+struct Bundle<'a> {
+    shared: &'a Arc<Shared>,
+    /// Those without an answer.
+    members: Vec<Arc<Member>>,
+}
+
+/// What an attempt leaves to be done.
+enum Next {
+    /// All have their answer.
+    Nothing,
+    /// Nothing of these rows is in the table: once more, for those without an answer.
+    Again,
+    /// One of them is in the way of the others.
+    Alone(TableError),
+}
+
+impl Bundle<'_> {
+    fn commit(mut self) {
+        while !self.members.is_empty() {
+            match self.attempt() {
+                Next::Nothing => self.members.clear(),
+                Next::Again => self.members.retain(|member| !member.is_answered()),
+                Next::Alone(error) => {
+                    if let [only] = self.members.as_slice() {
+                        only.answer(Err(error));
+                        return;
+                    }
+                    for member in std::mem::take(&mut self.members) {
+                        let alone = Bundle {
+                            shared: self.shared,
+                            members: vec![member],
+                        };
+                        alone.commit();
+                    }
+                }
+            }
+        }
+    }
+
+    fn attempt(&self) -> Next {
+        let Some(first) = self.members.first() else {
+            return Next::Nothing;
+        };
+        let mut append = match first.terms.begin(self.shared) {
+            Ok(append) => append,
+            Err(error) => return Next::Alone(error),
+        };
+        let all_stay = || !self.members.iter().any(|member| member.is_leaving());
+        for member in &self.members {
+            for batch in &member.batches {
+                if let Err(error) = append.write(batch, &mut { all_stay }) {
+                    return self.after_write(error);
+                }
+            }
+        }
+        let deadline = Instant::now() + LONG;
+        let (mut to_wait, mut to_write) = (all_stay, all_stay);
+        match append.commit(&mut Patience::while_asked(deadline, &mut to_wait), &mut to_write) {
+            Ok(version) => self.all(|| Ok(version)),
+            Err(TableError::Commit(CommitError::Unknown { token, reason })) => self.settle(&token, &reason),
+            Err(TableError::Commit(CommitError::DeadlinePassed)) => self.without_leaving(),
+            Err(TableError::Commit(error)) => self.all(|| Err(error.clone().into())),
+            Err(error) => self.after_write(error),
+        }
+    }
+
+    fn after_write(&self, error: TableError) -> Next {
+        match error {
+            TableError::Write(WriteError::Interrupted) => self.without_leaving(),
+            error => Next::Alone(error),
+        }
+    }
+
+    /// Gives everybody the same answer.
+    fn all(&self, result: impl Fn() -> Result<Version>) -> Next {
+        for member in &self.members {
+            member.answer(result());
+        }
+        Next::Nothing
+    }
+
+    /// Lets those go who would not wait: nothing of theirs is in the table.
+    fn without_leaving(&self) -> Next {
+        self.part_with(|| CommitError::DeadlinePassed);
+        Next::Again
+    }
+
+    fn part_with(&self, error: impl Fn() -> CommitError) -> bool {
+        let mut leaving = self.members.iter().filter(|member| member.is_leaving()).peekable();
+        let some = leaving.peek().is_some();
+        for member in leaving {
+            member.answer(Err(error().into()));
+        }
+        some
+    }
+
+    /// Tells those who leave that nobody knows yet, and finds out for the others.
+    fn settle(&self, token: &Token, reason: &str) -> Next {
+        let unknown = || CommitError::Unknown {
+            token: Box::new(token.clone()),
+            reason: reason.to_owned(),
+        };
+        if !self.part_with(unknown) {
+            return self.all(|| Err(unknown().into()));
+        }
+        let staying: Vec<_> = self
+            .members
+            .iter()
+            .filter(|member| !member.is_answered())
+            .collect();
+        let mut some_stay = || staying.iter().any(|member| !member.is_leaving());
+        let mut patience = Patience::while_asked(Instant::now() + LONG, &mut some_stay);
+        let outcome = self.shared.outcome(token, &mut patience);
+        let answer = |result: &dyn Fn() -> Result<Version>| {
+            for member in &staying {
+                member.answer(result());
+            }
+            Next::Nothing
+        };
+        match outcome {
+            Ok(Outcome::Committed(version)) => answer(&|| Ok(version)),
+            // The files stay behind, as those of every append that was in doubt: VACUUM removes them.
+            Ok(Outcome::Rejected) => Next::Again,
+            Ok(Outcome::Pending | Outcome::Unknowable) | Err(_) => answer(&|| Err(unknown().into())),
+        }
+    }
+}
+
+impl Drop for Bundle<'_> {
+    fn drop(&mut self) {
+        // All have their answer, but for a panic.
+        for member in self.members.iter().filter(|member| !member.is_answered()) {
+            member.set(Stage::Lost);
+        }
+    }
+}
+
+/// Why appends that share files cannot have an option.
+pub(crate) fn check(options: &AppendOptions) -> Result<()> {
+    if !options.coalesce {
+        return Ok(());
+    }
+    let refused = if options.progress.is_some() {
+        "app_id: each of its versions is a commit of its own"
+    } else if options.replace.is_some() {
+        "rows that it replaces: they are one transaction alone"
+    } else {
+        return Ok(());
+    };
+    Err(TableError::Option(format!(
+        "coalesce=True is not accepted with {refused}"
+    )))
+}
