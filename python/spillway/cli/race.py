@@ -35,7 +35,7 @@ def race(  # noqa: PLR0913 - one argument per option of the command
             "files. optimistic: each writer alone, by put-if-absent. delta-rs: deltalake as it is. "
             "delta-rs-retry: with back-off around it."
         ),
-    ] = "combining,optimistic,delta-rs,delta-rs-retry",
+    ] = "combining,coalescing,optimistic,delta-rs,delta-rs-retry",
     workloads: Annotated[
         str,
         typer.Option(

@@ -173,12 +173,18 @@ impl Committer {
 
     /// Settles a doubt: whether the transaction of a [`CommitError::Unknown`] is in the table.
     ///
-    /// Only for transactions whose own `commit` has returned.
+    /// Where another thread commits or settles the same transaction, that one comes first.
     ///
     /// # Errors
     /// [`CommitError::Invalid`] or [`CommitError::Malformed`] when the token is not one of this table's.
     pub fn outcome(&self, token: &Token, patience: &mut Patience<'_>) -> Result<Outcome> {
         let id = token.id.parse()?;
+        while self.desk().lock().waiting.contains_key(&id) {
+            let Some(left) = patience.left() else {
+                return Ok(Outcome::Pending);
+            };
+            thread::sleep(left.min(LOOK_EVERY));
+        }
         match self.ask(id, patience, |machine| machine.settle(token).map(drop))? {
             Verdict::Settled(outcome) => Ok(outcome),
             Verdict::Commit(_) => Err(CommitError::Invalid(format!("the id {id} is in use"))),

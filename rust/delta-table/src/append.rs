@@ -175,7 +175,12 @@ impl DataWriter {
         Ok(())
     }
 
-    fn write_planned(&mut self, batch: &Batch, plan: SpreadPlan, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+    fn write_planned(
+        &mut self,
+        batch: &Batch,
+        plan: SpreadPlan,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<()> {
         let Some(open) = &mut self.open else {
             return Ok(());
         };
@@ -464,7 +469,11 @@ impl Append {
         done
     }
 
-    fn commit_rows(&mut self, patience: &mut Patience<'_>, go_on: &mut dyn FnMut() -> bool) -> Result<Version> {
+    fn commit_rows(
+        &mut self,
+        patience: &mut Patience<'_>,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Version> {
         let mut kept = self.kept.take();
         if let Some(rows) = kept.take_if(|kept| !kept.is_empty()) {
             match self.writer.terms(self.read_version) {

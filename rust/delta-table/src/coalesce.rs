@@ -108,7 +108,13 @@ impl Terms {
             coalesce: false,
             ..self.options.clone()
         };
-        Append::begin(Arc::clone(shared), head, version, options, self.writer_options.clone())
+        Append::begin(
+            Arc::clone(shared),
+            head,
+            version,
+            options,
+            self.writer_options.clone(),
+        )
     }
 }
 
@@ -372,7 +378,11 @@ impl Bundle<'_> {
     }
 
     fn part_with(&self, error: impl Fn() -> CommitError) -> bool {
-        let mut leaving = self.members.iter().filter(|member| member.is_leaving()).peekable();
+        let mut leaving = self
+            .members
+            .iter()
+            .filter(|member| member.is_leaving())
+            .peekable();
         let some = leaving.peek().is_some();
         for member in leaving {
             member.answer(Err(error().into()));
@@ -394,6 +404,9 @@ impl Bundle<'_> {
             .iter()
             .filter(|member| !member.is_answered())
             .collect();
+        if staying.is_empty() {
+            return Next::Nothing;
+        }
         let mut some_stay = || staying.iter().any(|member| !member.is_leaving());
         let mut patience = Patience::while_asked(Instant::now() + LONG, &mut some_stay);
         let outcome = self.shared.outcome(token, &mut patience);
