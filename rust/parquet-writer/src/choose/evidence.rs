@@ -7,7 +7,6 @@ use parquet::file::metadata::RowGroupMetaData;
 use super::sample::{Sample, Scale, fell_back};
 use super::{Choice, DICTIONARY_BYTES};
 use crate::budget::Room;
-use crate::column;
 use crate::error::Result;
 use crate::options::{Compatibility, WriterOptions};
 use crate::schema::FileSchema;
@@ -16,7 +15,7 @@ use crate::schema::FileSchema;
 const FEWEST_VALUES: usize = 64;
 /// Bytes of a page below which the blocks of deltas are too coarse to cut it by.
 const SMALLEST_DELTA_PAGE: usize = 16 << 10;
-/// Rows of the sample that are coded where no dictionary competes.
+/// Rows of the sample by which direct encodings are compared: which compresses better shows soon.
 const DIRECT_ROWS: usize = 512;
 /// What looking a value up costs, in bytes of a file; see `BYTES_WORTH_ONE` of the pages.
 const LOOK_UP: f64 = 0.1;
@@ -165,7 +164,8 @@ impl Chooser {
             .map(|index| schema.parquet.column(index).physical_type())
             .collect();
         let allowed = |index: usize| !self.leaves[index].settled && self.allowed[index];
-        let halves = with_dictionaries(&scale, &first_half(rows), kinds.len(), allowed)?;
+        let row_count = rows.first().map_or(0, |column| column.len());
+        let halves = with_dictionaries(&scale, &first(rows, row_count / 2), kinds.len(), allowed)?;
         let doubtful = |index: usize| {
             let sample = halves[index].as_ref();
             allowed(index)
@@ -191,9 +191,9 @@ impl Chooser {
                 }
             })
             .collect();
-        let direct_rows: Vec<_> = rows_for_direct(rows, schema, &dictionaries);
-        let best = lightest(&scale, &direct_rows, &trials)?;
-        let row_count = rows.first().map_or(1, |column| column.len()).max(1);
+        let mut best = lightest(&scale, &first(rows, DIRECT_ROWS), &trials)?;
+        weigh_against(&dictionaries, &mut best, &scale, rows)?;
+        let row_count = row_count.max(1);
         for (index, leaf) in self
             .leaves
             .iter_mut()
@@ -240,10 +240,11 @@ fn with_dictionaries(
     scale.encode(rows, &choices)
 }
 
-/// The first half of a sample: most columns need no more.
-fn first_half(rows: &[ArrayRef]) -> Vec<ArrayRef> {
-    rows.iter()
-        .map(|column| column.slice(0, column.len() / 2))
+/// The first rows of a sample, or all that it has.
+fn first(sample: &[ArrayRef], rows: usize) -> Vec<ArrayRef> {
+    let columns = sample.iter();
+    columns
+        .map(|column| column.slice(0, rows.min(column.len())))
         .collect()
 }
 
@@ -252,23 +253,28 @@ fn few_values(half: &Sample) -> bool {
     half.values < FEWEST_VALUES
 }
 
-/// The sample of each field, cut short where no dictionary competes: which encoding compresses better shows soon, but
-/// what is saved by repeats shows in as many rows as the dictionary had.
-fn rows_for_direct(rows: &[ArrayRef], schema: &FileSchema, dictionaries: &[Option<Sample>]) -> Vec<ArrayRef> {
-    let mut first_leaf = 0;
-    let fields = schema.encoded.fields().iter().zip(rows);
-    let cut = fields.map(|(field, column)| {
-        let leaves = first_leaf..first_leaf + column::leaf_count(field.data_type());
-        first_leaf = leaves.end;
-        let competes = dictionaries[leaves].iter().flatten().any(Sample::repeats);
-        let rows = if competes {
-            column.len()
-        } else {
-            column.len().min(DIRECT_ROWS)
-        };
-        column.slice(0, rows)
-    });
-    cut.collect()
+/// Weighs the best encoding again where a dictionary competes, in as many rows as that had: only there repeats show.
+fn weigh_against(
+    dictionaries: &[Option<Sample>],
+    best: &mut [Option<Lightest>],
+    scale: &Scale<'_>,
+    rows: &[ArrayRef],
+) -> Result<()> {
+    let competes = |dictionary: &Option<Sample>| dictionary.as_ref().is_some_and(Sample::repeats);
+    let leaves = best.iter().zip(dictionaries);
+    let choices: Vec<_> = leaves
+        .map(|(best, dictionary)| {
+            let best = best.as_ref().filter(|_| competes(dictionary))?;
+            Some(Choice::new(false, best.encoding))
+        })
+        .collect();
+    for (best, sample) in best.iter_mut().zip(scale.encode(rows, &choices)?) {
+        if let (Some(best), Some(sample)) = (best, sample) {
+            (best.weight, _) = scale.weigh(&sample)?;
+            best.sample = sample;
+        }
+    }
+    Ok(())
 }
 
 const WITH_DICTIONARY: Choice = Choice::new(true, Encoding::PLAIN);
