@@ -16,13 +16,12 @@ from spillway.harness.canvas import (
     save_figure,
     short_count,
 )
-from spillway.harness.summary import Setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from spillway.harness.statistics import Estimate
-    from spillway.harness.summary import CellSummary, RunSummary
+    from spillway.harness.summary import CellSummary, RunSummary, Setting
 
 __all__ = ["draw_figures"]
 
@@ -109,7 +108,7 @@ def _by_columns(run: RunSummary, styles: dict[str, dict[str, Any]]) -> list[Figu
     for each in run.cells:
         if each.good and each.cell.dataset in columns:
             # What differs in the number of columns alone.
-            series.setdefault(replace(Setting.of(each.cell), dataset="wide"), []).append(each)
+            series.setdefault(replace(each.setting, dataset="wide"), []).append(each)
     figures = []
     for setting, found in series.items():
         most = max(each.cell.rows for each in found)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from spillway.harness import samples
+from spillway.harness.grouping import CellOfRun, RunOfCells, estimate_of, outcomes, records_by_cell
 from spillway.harness.host import noise_warnings
 from spillway.harness.plan import Cell
-from spillway.harness.statistics import FEWEST_FOR_INTERVAL, Estimate, estimate, exact_value
+from spillway.harness.statistics import FEWEST_FOR_INTERVAL, Estimate, exact_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,7 +41,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class CellSummary:
+class CellSummary(CellOfRun[Setting]):
     """All samples of one cell.
 
     Attributes:
@@ -52,6 +52,11 @@ class CellSummary:
     cell: Cell
     samples: Sequence[dict[str, Any]]
 
+    @property
+    def setting(self) -> Setting:
+        """All of the cell but its backend and rows."""
+        return Setting.of(self.cell)
+
     @cached_property
     def good(self) -> list[dict[str, Any]]:
         """The samples that ended well."""
@@ -59,18 +64,12 @@ class CellSummary:
 
     @property
     def outcome(self) -> str:
-        """`ok`, or how often it ended in which way."""
-        counts = Counter(sample["outcome"] for sample in self.samples)
-        if set(counts) == {"ok"}:
-            return "ok"
-        if len(counts) == 1:
-            return str(next(iter(counts)))
-        return ", ".join(f"{name} x{count}" for name, count in counts.most_common())
+        """How its samples ended."""
+        return outcomes(self.samples)
 
     def estimate(self, metric: Callable[[dict[str, Any]], float | None]) -> Estimate | None:
         """The estimate of a metric over the good samples; None where no sample has it."""
-        values = [value for sample in self.good if (value := metric(sample)) is not None]
-        return estimate(values) if values else None
+        return estimate_of(self.good, metric)
 
     def exact(self, name: str) -> tuple[int, bool] | None:
         """An exact metric of the output, and whether it varied."""
@@ -94,36 +93,16 @@ class CellSummary:
 
 
 @dataclass(frozen=True)
-class RunSummary:
+class RunSummary(RunOfCells[CellSummary, Setting]):
     """One run's folder.
 
     Attributes:
-        folder: The folder.
-        environment: What it was measured on and with.
-        cells: The cells, in the order of the plan.
         allocations: The allocation curves.
         verdicts: What validation said of each distinct content.
     """
 
-    folder: Path
-    environment: dict[str, Any]
-    cells: Sequence[CellSummary]
     allocations: Sequence[dict[str, Any]]
     verdicts: Sequence[dict[str, Any]]
-
-    @property
-    def run_id(self) -> str:
-        """The run's name."""
-        return str(self.environment["run_id"])
-
-    @cached_property
-    def settings(self) -> list[Setting]:
-        """The settings that were measured, each of which has a table of its own."""
-        return list(dict.fromkeys(Setting.of(each.cell) for each in self.cells))
-
-    def of(self, setting: Setting) -> list[CellSummary]:
-        """The cells of one setting."""
-        return [each for each in self.cells if Setting.of(each.cell) == setting]
 
     def wrong_outputs(self) -> list[dict[str, Any]]:
         """The verdicts that failed."""
@@ -182,9 +161,7 @@ def read_run(folder: Path) -> RunSummary:
         FileNotFoundError: The folder is not a run's.
         CorruptFileError: A line in it is damaged.
     """
-    grouped: dict[Cell, list[dict[str, Any]]] = defaultdict(list)
-    for sample in samples.read_lines(folder / samples.SAMPLES):
-        grouped[Cell(**sample["cell"])].append(sample)
+    grouped = records_by_cell(folder / samples.SAMPLES, Cell)
     environment = samples.read_json(folder / samples.ENVIRONMENT)
     options = environment["options"]
     places = {

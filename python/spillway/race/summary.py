@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from spillway.harness import samples
+from spillway.harness.grouping import CellOfRun, RunOfCells, estimate_of, outcomes, records_by_cell
 from spillway.harness.host import noise_warnings
-from spillway.harness.statistics import Estimate, estimate
 from spillway.race import committers
 from spillway.race.plan import Cell
 from spillway.race.records import RACES
@@ -17,6 +15,8 @@ from spillway.race.records import RACES
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
+
+    from spillway.harness.statistics import Estimate
 
 __all__ = ["CellSummary", "RunSummary", "Setting", "read_run"]
 
@@ -52,7 +52,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class CellSummary:
+class CellSummary(CellOfRun[Setting]):
     """All races of one cell.
 
     Attributes:
@@ -64,17 +64,18 @@ class CellSummary:
     races: Sequence[dict[str, Any]]
 
     @property
+    def setting(self) -> Setting:
+        """All of the cell but its committer and writers."""
+        return Setting.of(self.cell)
+
+    @property
     def outcome(self) -> str:
         """How its races ended."""
-        counts = Counter(race["outcome"] for race in self.races)
-        if len(counts) == 1:
-            return str(next(iter(counts)))
-        return ", ".join(f"{name} x{count}" for name, count in counts.most_common())
+        return outcomes(self.races)
 
     def estimate(self, metric: Callable[[dict[str, Any]], float | None]) -> Estimate | None:
         """The estimate of a metric over the races that have it; None where none has."""
-        values = [value for race in self.races if (value := metric(race)) is not None]
-        return estimate(values) if values else None
+        return estimate_of(self.races, metric)
 
     def median(self, metric: Callable[[dict[str, Any]], float | None]) -> float | None:
         """Its median."""
@@ -94,39 +95,9 @@ class CellSummary:
         """The wait that so many of a hundred writers do not exceed."""
         return self.median(lambda race: race["wait_seconds"] and race["wait_seconds"][percent])
 
-    @property
-    def is_cut_short(self) -> bool:
-        """Whether writers still waited when the time was up."""
-        return any(race["still_waiting"] for race in self.races)
 
-
-@dataclass(frozen=True)
-class RunSummary:
-    """One run's folder.
-
-    Attributes:
-        folder: The folder.
-        environment: What it was measured on and with.
-        cells: The cells, in the order of the plan.
-    """
-
-    folder: Path
-    environment: dict[str, Any]
-    cells: Sequence[CellSummary]
-
-    @property
-    def run_id(self) -> str:
-        """The run's name."""
-        return str(self.environment["run_id"])
-
-    @cached_property
-    def settings(self) -> list[Setting]:
-        """The settings that were raced in, each of which has a table of its own."""
-        return list(dict.fromkeys(Setting.of(each.cell) for each in self.cells))
-
-    def of(self, setting: Setting) -> list[CellSummary]:
-        """The cells of one setting."""
-        return [each for each in self.cells if Setting.of(each.cell) == setting]
+class RunSummary(RunOfCells[CellSummary, Setting]):
+    """One run's folder."""
 
     def find(self, cell: Cell) -> CellSummary | None:
         """A cell, if it was run."""
@@ -165,9 +136,7 @@ def read_run(folder: Path) -> RunSummary:
         FileNotFoundError: The folder is not a run's.
         CorruptFileError: A line in it is damaged.
     """
-    grouped: dict[Cell, list[dict[str, Any]]] = defaultdict(list)
-    for record in samples.read_lines(folder / RACES):
-        grouped[Cell(**record["cell"])].append(record)
+    grouped = records_by_cell(folder / RACES, Cell)
     places = {name: place for place, name in enumerate(committers.NAMES)}
     cells = [CellSummary(cell, races) for cell, races in grouped.items()]
     cells.sort(
