@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spillway.errors import MissingExtraError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
-__all__ = ["FOLDER", "LINES", "MARKERS", "OWN", "PEERS", "Figure", "new_canvas", "save_figure", "short_count"]
+__all__ = ["FOLDER", "Figure", "count_axis", "new_canvas", "own_style", "peer_style", "save_figure"]
 
 FOLDER = "figures"
 _DPI = 120
 # Okabe and Ito's palette, told apart by all common kinds of colour vision; what is our own has the strongest.
-OWN = "#D55E00"
-PEERS = ("#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#8C8C8C")
-MARKERS = ("s", "^", "v", "D", "P", "X", "*")
+_OWN = "#D55E00"
+_PEERS = ("#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#8C8C8C")
+_MARKERS = ("s", "^", "v", "D", "P", "X", "*")
 # For those that share a colour: variants of our own, and peers beyond the palette.
-LINES = ("-", "--", ":", "-.")
+_LINES = ("-", "--", ":", "-.")
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,28 @@ def save_figure(folder: Path, canvas: Canvas, axes: Axes, name: str, title: str)
     return Figure(title, path)
 
 
-def short_count(count: int) -> str:
+def own_style(place: int = 0) -> dict[str, Any]:
+    """How the line of our own is drawn, or that of the variant at `place` among several."""
+    look = {"color": _OWN, "marker": "o", "linewidth": 2.6, "zorder": 3}
+    return look | {"linestyle": _LINES[place % len(_LINES)]}
+
+
+def peer_style(place: int) -> dict[str, Any]:
+    """How the line of the peer at `place` is drawn."""
+    again, colour = divmod(place, len(_PEERS))
+    look = {"color": _PEERS[colour], "marker": _MARKERS[colour], "linewidth": 1.3}
+    return look | {"linestyle": _LINES[again % len(_LINES)]}
+
+
+def count_axis(axes: Axes, counts: Iterable[int], name: str) -> None:
+    """Have the lower axis count, by powers, with a mark at each of `counts`."""
+    marks = sorted(set(counts))
+    axes.set_xscale("log")
+    axes.set_xticks(marks, [_short(count) for count in marks])
+    axes.set_xlabel(name)
+
+
+def _short(count: int) -> str:
     """A count for an axis: 800, 25K, 4M."""
     thousand = 1000
     return f"{count:g}" if count < thousand else f"{count / 1e3:g}K" if count < 10**6 else f"{count / 1e6:g}M"

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spillway.harness.canvas import (
     FOLDER,
-    LINES,
-    MARKERS,
-    OWN,
-    PEERS,
     Figure,
+    count_axis,
     new_canvas,
+    own_style,
+    peer_style,
     save_figure,
-    short_count,
 )
 
 if TYPE_CHECKING:
@@ -141,11 +139,8 @@ def _by_size(  # noqa: PLR0913, PLR0917 - what one figure is made of
         below = [(found.median - found.low) / metric.scale for _, found in points]
         above = [(found.high - found.median) / metric.scale for _, found in points]
         axes.errorbar(sizes, middle, yerr=[below, above], capsize=3, label=backend, **styles[backend])
-    axes.set_xscale("log")
-    counts = sorted({size.of(each) for each in cells})
-    axes.set_xticks(counts, [short_count(count) for count in counts])
+    count_axis(axes, (size.of(each) for each in cells), size.name)
     axes.minorticks_off()
-    axes.set_xlabel(size.name)
     axes.set_ylabel(metric.unit)
     axes.set_ylim(bottom=0)
     return save_figure(run.folder, canvas, axes, name, title)
@@ -202,14 +197,9 @@ def _median_sample(cell: CellSummary) -> dict[str, Any]:
 
 def _styles(run: RunSummary) -> dict[str, dict[str, Any]]:
     """Colour, marker and weight of each backend, the same in every figure."""
-    styles: dict[str, dict[str, Any]] = {}
     names = run.environment["options"]["backends"]
     own = [name for name in names if name == "native" or name.startswith("native-")]
-    for place, backend in enumerate(own):
-        look = {"color": OWN, "marker": "o", "linewidth": 2.6, "zorder": 3}
-        styles[backend] = look | {"linestyle": LINES[place % len(LINES)]}
-    for place, backend in enumerate(name for name in names if name not in own):
-        again, colour = divmod(place, len(PEERS))
-        look = {"color": PEERS[colour], "marker": MARKERS[colour], "linewidth": 1.3}
-        styles[backend] = look | {"linestyle": LINES[again % len(LINES)]}
-    return styles
+    peers = [name for name in names if name not in own]
+    return {name: own_style(place) for place, name in enumerate(own)} | {
+        name: peer_style(place) for place, name in enumerate(peers)
+    }

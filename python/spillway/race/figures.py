@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from spillway.harness.canvas import (
     FOLDER,
-    MARKERS,
-    OWN,
-    PEERS,
     Figure,
+    count_axis,
     new_canvas,
+    own_style,
+    peer_style,
     save_figure,
-    short_count,
 )
 from spillway.race import committers
 
@@ -88,11 +87,9 @@ def _line(
 
 
 def _log_axes(axes: Axes, cells: Sequence[CellSummary], unit: str) -> None:
-    axes.set_xscale("log")
+    name = "writers at once (hollow: not all committed in time)"
+    count_axis(axes, (each.cell.writers for each in cells), name)
     axes.set_yscale("log")
-    counts = sorted({each.cell.writers for each in cells})
-    axes.set_xticks(counts, [short_count(count) for count in counts])
-    axes.set_xlabel("writers at once (hollow: not all committed in time)")
     axes.set_ylabel(unit)
 
 
@@ -103,10 +100,7 @@ def _by_committer(cells: Sequence[CellSummary]) -> list[tuple[str, list[CellSumm
 
 def _style(name: str) -> dict[str, Any]:
     """Colour and marker of each committer, the same in every figure."""
-    if name == "combining":
-        return {"color": OWN, "marker": "o", "linewidth": 2.6, "zorder": 3}
-    place = committers.NAMES.index(name) - 1
-    return {"color": PEERS[place], "marker": MARKERS[place], "linewidth": 1.3}
+    return own_style() if name == "combining" else peer_style(committers.NAMES.index(name) - 1)
 
 
 def _place(setting: Setting) -> str:
