@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import selectors
-import signal
 import subprocess
 import sys
 import tempfile
@@ -15,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
 
 from spillway.harness.probes.curve import CurveProbe
+from spillway.harness.processes import Lines, feed, kill_group, read_tail, start
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +24,6 @@ __all__ = ["Ending", "run_in_box"]
 
 _WATCH_SECONDS = 0.005
 _EXIT_SECONDS = 5.0
-_STDERR_TAIL_BYTES = 2_000
 
 
 @dataclass
@@ -83,41 +81,31 @@ def run_in_box(  # noqa: PLR0913 - options, by keyword only
     begin = time.monotonic()
     with tempfile.TemporaryFile() as stderr, os.fdopen(read_end, "rb", buffering=0) as channel:
         try:
-            process = subprocess.Popen(
+            process = start(
                 [*box.prefix, sys.executable, "-P", script, str(write_end), *arguments],
-                stdin=subprocess.PIPE,
-                stdout=stderr,
-                stderr=stderr,
-                pass_fds=(write_end,),
-                env=dict(environment),
-                start_new_session=True,
+                descriptors=(write_end,),
+                output=stderr,
+                environment=environment,
             )
         finally:
             os.close(write_end)
         patience = 0.0
         try:
-            _feed(process, stdin)
+            feed(process, stdin)
             ending.timed_out = not _watch(process.pid, channel, ending, begin + timeout)
             patience = 0.0 if ending.timed_out else _EXIT_SECONDS
         finally:
             _end_group(process, patience=patience)
         ending.wall_seconds = time.monotonic() - begin
-        ending.stderr = _tail(stderr)
+        ending.stderr = read_tail(stderr)
     ending.status, ending.signal = _cause(process.returncode)
     ending.oom_kills = box.oom_kills()
     return ending
 
 
-def _feed(process: subprocess.Popen[bytes], text: str) -> None:
-    if process.stdin is None:
-        return
-    with suppress(BrokenPipeError), process.stdin:  # it may die before it reads: the ending says how
-        process.stdin.write(text.encode())
-
-
 def _watch(pid: int, channel: IO[bytes], ending: Ending, deadline: float) -> bool:
     """Read what the process sends and sample its memory, until it hangs up; False when time is up."""
-    pending = b""
+    lines = Lines()
     with selectors.DefaultSelector() as selector:
         selector.register(channel, selectors.EVENT_READ)
         while time.monotonic() < deadline:
@@ -127,9 +115,8 @@ def _watch(pid: int, channel: IO[bytes], ending: Ending, deadline: float) -> boo
             chunk = channel.read(1 << 16)
             if not chunk:
                 return True
-            *lines, pending = (pending + chunk).split(b"\n")
-            for line in lines:
-                _hear(json.loads(line), ending)
+            for message in lines.of(chunk):
+                _hear(message, ending)
     return False
 
 
@@ -144,16 +131,9 @@ def _end_group(process: subprocess.Popen[bytes], *, patience: float) -> None:
     """Reap the group's leader, which has `patience` seconds to exit by itself, and kill whatever is left."""
     with suppress(subprocess.TimeoutExpired):
         process.wait(timeout=patience)
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+    kill_group(process)
     process.wait()
 
 
 def _cause(return_code: int) -> tuple[int | None, int | None]:
     return (None, -return_code) if return_code < 0 else (return_code, None)
-
-
-def _tail(stream: IO[bytes]) -> str:
-    size = stream.seek(0, os.SEEK_END)
-    stream.seek(max(0, size - _STDERR_TAIL_BYTES))
-    return stream.read().decode(errors="replace").strip()

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from spillway.harness.processes import Lines, feed, kill_group, read_tail, start
 from spillway.harness.scrub import scrub
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ __all__ = ["Crew"]
 
 _WORKER = str(Path(__file__).with_name("worker.py"))
 _PIPE_BYTES = 1 << 20
-_STDERR_TAIL_BYTES = 2_000
 _EXIT_SECONDS = 10.0
 _TICK_SECONDS = 0.25
 
@@ -43,34 +43,26 @@ class Crew:
     def __init__(self, jobs: Sequence[dict[str, Any]]) -> None:
         self._jobs = jobs
         self._processes: list[subprocess.Popen[bytes]] = []
-        self._pending = b""
+        self._lines = Lines()
 
     def __enter__(self) -> Self:
-        start, self._go = os.pipe()
+        begin, self._go = os.pipe()
         self._results, results = os.pipe()
         with suppress(OSError):  # a smaller one only makes writers wait
             fcntl.fcntl(self._results, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         self._stderr = tempfile.TemporaryFile()
         try:
             for job in self._jobs:
-                process = subprocess.Popen(
-                    [sys.executable, "-P", _WORKER, str(start), str(results)],
-                    stdin=subprocess.PIPE,
-                    stdout=self._stderr,
-                    stderr=self._stderr,
-                    pass_fds=(start, results),
-                    start_new_session=True,
-                )
+                command = [sys.executable, "-P", _WORKER, str(begin), str(results)]
+                process = start(command, descriptors=(begin, results), output=self._stderr)
                 self._processes.append(process)
-                if process.stdin is not None:
-                    with suppress(BrokenPipeError), process.stdin:  # it may be dead: the end says so
-                        process.stdin.write(json.dumps(job).encode())
+                feed(process, json.dumps(job))
         except BaseException:
-            os.close(start)
+            os.close(begin)
             os.close(results)
             self._end()
             raise
-        os.close(start)
+        os.close(begin)
         os.close(results)
         return self
 
@@ -78,11 +70,6 @@ class Crew:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._end()
-
-    @property
-    def pids(self) -> list[int]:
-        """The processes, by their ids."""
-        return [process.pid for process in self._processes]
 
     def go(self) -> float:
         """Let all begin; the monotonic time of it."""
@@ -102,13 +89,13 @@ class Crew:
                 chunk = os.read(self._results, _PIPE_BYTES)
                 if not chunk:
                     return
-                yield from self._whole_lines(chunk)
+                yield from self._lines.of(chunk)
 
     def stop(self) -> Iterator[dict[str, Any]]:
         """Kill all, and give what they had said before."""
         self._kill()
         while chunk := os.read(self._results, _PIPE_BYTES):
-            yield from self._whole_lines(chunk)
+            yield from self._lines.of(chunk)
 
     def wait(self) -> str | None:
         """Wait a while for all to end by themselves; what went wrong with one that did not end well."""
@@ -125,23 +112,12 @@ class Crew:
             return None
         bad = next(filter(None, codes))
         how = f"ended with {signal.Signals(-bad).name}" if bad < 0 else f"ended with status {bad}"
-        return f"a process {how}: {self._tail()}"
-
-    def _whole_lines(self, chunk: bytes) -> Iterator[dict[str, Any]]:
-        *lines, self._pending = (self._pending + chunk).split(b"\n")
-        for line in lines:
-            yield json.loads(line)
-
-    def _tail(self) -> str:
-        size = self._stderr.seek(0, os.SEEK_END)
-        self._stderr.seek(max(0, size - _STDERR_TAIL_BYTES))
-        return scrub(self._stderr.read().decode(errors="replace").strip())
+        return f"a process {how}: {scrub(read_tail(self._stderr))}"
 
     def _kill(self) -> None:
         for process in self._processes:
             if process.poll() is None:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
+                kill_group(process)
         for process in self._processes:
             process.wait()
 

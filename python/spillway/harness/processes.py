@@ -1,0 +1,76 @@
+"""Worker processes as their parent sees them: started, fed, heard and killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from contextlib import suppress
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+__all__ = ["Lines", "feed", "kill_group", "read_tail", "start"]
+
+_STDERR_TAIL_BYTES = 2_000
+
+
+def start(
+    command: Sequence[str],
+    *,
+    descriptors: Sequence[int],
+    output: IO[bytes],
+    environment: Mapping[str, str] | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start a process in a session of its own, so that a Ctrl-C reaches its parent alone.
+
+    Args:
+        command: The program and its arguments.
+        descriptors: What it inherits beside the standard ones.
+        output: Where what it prints goes, and its errors.
+        environment: Its whole environment; the parent's by default.
+    """
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=output,
+        stderr=output,
+        pass_fds=descriptors,
+        env=environment,
+        start_new_session=True,
+    )
+
+
+def feed(process: subprocess.Popen[bytes], text: str) -> None:
+    """Give a process all that it will read from standard input."""
+    if process.stdin is not None:
+        with suppress(BrokenPipeError), process.stdin:  # it may be dead: how it ended says so
+            process.stdin.write(text.encode())
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process that `start` has started, and whatever it has started; `wait` for it afterwards."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+class Lines:
+    """JSON lines out of the chunks in which a pipe gives them."""
+
+    def __init__(self) -> None:
+        self._pending = b""
+
+    def of(self, chunk: bytes) -> Iterator[dict[str, Any]]:
+        """The lines that are whole with this chunk."""
+        *lines, self._pending = (self._pending + chunk).split(b"\n")
+        for line in lines:
+            yield json.loads(line)
+
+
+def read_tail(stream: IO[bytes]) -> str:
+    """The end of what processes have printed."""
+    size = stream.seek(0, os.SEEK_END)
+    stream.seek(max(0, size - _STDERR_TAIL_BYTES))
+    return stream.read().decode(errors="replace").strip()
