@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spillway.harness.report import REPORT, markdown_table
+from spillway.harness.document import REPORT
 from spillway.harness.statistics import Estimate, estimate, paired_ratio
 from spillway.harness.summary import CellSummary, RunSummary, read_run
-from spillway.harness.tables import Entry, Table
+from spillway.harness.text_table import Entry, Table, markdown_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spillway.harness.report import markdown_table
 from spillway.harness.summary import CellSummary, RunSummary, Setting, read_run
 from spillway.harness.tables import throughput_table
+from spillway.harness.text_table import markdown_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable

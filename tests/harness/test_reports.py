@@ -13,8 +13,9 @@ from spillway.cli.bench import bench
 from spillway.errors import CorruptFileError
 from spillway.harness import samples
 from spillway.harness.figures import draw_figures
-from spillway.harness.report import run_tables, terminal_tables, write_report
+from spillway.harness.report import run_tables, write_report
 from spillway.harness.summary import read_run
+from spillway.harness.text_table import terminal_tables
 
 app = typer.Typer()
 app.command()(bench)

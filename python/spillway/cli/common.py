@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from spillway.harness.tables import Table
+    from spillway.harness.text_table import Table
 
 __all__ = ["INTERRUPTED", "fail", "interrupt", "listed", "print_tables", "whole_numbers"]
 
@@ -40,7 +40,7 @@ def whole_numbers(option: str, text: str) -> tuple[int, ...]:
 
 def print_tables(console: Console, tables: Iterable[Table], warnings: Iterable[str]) -> None:
     """The tables of a run, and what a reader has to know before believing them."""
-    from spillway.harness.report import terminal_tables
+    from spillway.harness.text_table import terminal_tables
 
     for table in tables:
         console.print(table.title, style="bold", highlight=False)

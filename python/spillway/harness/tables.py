@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from spillway.harness.text_table import Entry, Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -14,25 +15,7 @@ if TYPE_CHECKING:
 
 _IN_THOUSANDS_FROM = 10_000
 
-__all__ = ["Entry", "Table", "detail_table", "setting_title", "throughput_table"]
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One cell of a table; `best` marks the best of those it is compared with."""
-
-    text: str
-    best: bool = False
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of text. The first column names the row; notes belong below it."""
-
-    title: str
-    header: Sequence[str]
-    rows: Sequence[Sequence[Entry]]
-    notes: Sequence[str]
+__all__ = ["detail_table", "setting_title", "throughput_table"]
 
 
 _WHAT = {

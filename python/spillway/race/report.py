@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spillway.harness.report import REPORT, markdown_table
+from spillway.harness.document import (
+    bullets,
+    caveats,
+    checkout,
+    figure_section,
+    machine,
+    software,
+    table_section,
+    write_document,
+)
 from spillway.race import committers
 from spillway.race.published import published_table
 from spillway.race.tables import run_tables
@@ -15,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from spillway.harness.canvas import Figure
-    from spillway.harness.tables import Table
+    from spillway.harness.text_table import Table
     from spillway.race.summary import RunSummary
 
 __all__ = ["all_tables", "write_report"]
@@ -40,45 +49,28 @@ def all_tables(run: RunSummary) -> list[Table]:
 
 def write_report(run: RunSummary, figures: Sequence[Figure]) -> Path:
     """Write ``report.md`` into the run's folder."""
-    parts = [f"# Race {run.run_id}", _environment(run), *_caveats(run), _wrong(run)]
-    parts += [f"## {table.title}\n\n{markdown_table(table)}" for table in all_tables(run)]
+    parts = [f"# Race {run.run_id}", _environment(run), *caveats(run.warnings()), _wrong(run)]
+    parts += [table_section(table) for table in all_tables(run)]
     parts += [_LEGEND, _who(run), *_skipped(run)]
-    parts += [f"## {figure.title}\n\n![{figure.title}]({figure.path})" for figure in figures]
-    published = published_table()
-    parts.append(f"## {published.title}\n\n{markdown_table(published)}")
-    path = run.folder / REPORT
-    path.write_text("\n\n".join(parts) + "\n")
-    return path
+    parts += [figure_section(figure) for figure in figures]
+    return write_document(run.folder, [*parts, table_section(published_table())])
 
 
 def _environment(run: RunSummary) -> str:
     environment = run.environment
-    libraries = ", ".join(f"{each['name']} {each['version']}" for each in environment["libraries"])
-    git = environment["git"]
-    machine = (
-        f"{environment['cpu_model']}, {environment['usable_cores']} usable cores, "
-        f"{environment['memory_bytes'] / 2**30:.0f} GiB, Linux {environment['kernel']}; "
-        f"tables on {environment['store']}."
-    )
     lines = [
-        machine,
-        f"Python {environment['python']['version']}; {libraries}.",
+        f"{machine(environment)}; tables on {environment['store']}.",
+        software(environment),
         f"Each race has a fresh table and fresh processes, and {environment['options']['time_limit']:g} s.",
+        *checkout(environment),
     ]
-    if git is not None:
-        lines.append(f"Spillway at {git['commit'][:12]}{', changed' if git['changed'] else ''}.")
-    return "\n".join(f"- {line}" for line in lines)
-
-
-def _caveats(run: RunSummary) -> list[str]:
-    warnings = run.warnings()
-    return ["## Before you believe it\n\n" + "\n".join(f"- {each}" for each in warnings)] if warnings else []
+    return bullets(lines)
 
 
 def _wrong(run: RunSummary) -> str:
     wrong = run.wrong()
     if wrong:
-        return "**Tables are wrong:**\n\n" + "\n".join(f"- {each}" for each in wrong)
+        return f"**Tables are wrong:**\n\n{bullets(wrong)}"
     races = [race for each in run.cells for race in each.races]
     if not races:
         return "No race was over."
@@ -91,14 +83,14 @@ def _wrong(run: RunSummary) -> str:
 
 def _who(run: RunSummary) -> str:
     names = [name for name in committers.NAMES if any(each.cell.committer == name for each in run.cells)]
-    lines = [f"- {name}: {committers.what(name)}." for name in names]
-    text = "## The committers\n\n" + "\n".join(lines)
+    lines = bullets(f"{name}: {committers.what(name)}." for name in names)
+    text = f"## The committers\n\n{lines}"
     if run.environment["store"] != "local disk":
         return text + "\n\nOn an object store, what is written survives for all of them."
-    synced = [f"- {name}: {committers.SYNCED[name]}." for name in names]
-    return text + "\n\nWhat is on the disk when an append is acknowledged:\n\n" + "\n".join(synced)
+    synced = bullets(f"{name}: {committers.SYNCED[name]}." for name in names)
+    return f"{text}\n\nWhat is on the disk when an append is acknowledged:\n\n{synced}"
 
 
 def _skipped(run: RunSummary) -> list[str]:
-    lines = [f"- {each['words']}: {each['reason']}" for each in run.environment["skipped"]]
-    return ["## Not run\n\n" + "\n".join(lines)] if lines else []
+    lines = [f"{each['words']}: {each['reason']}" for each in run.environment["skipped"]]
+    return [f"## Not run\n\n{bullets(lines)}"] if lines else []
