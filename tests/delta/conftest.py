@@ -14,11 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ..stores.conftest import NUMBERS, faulty  # noqa: F401 - a fixture
-from ..stores.server import Bucket, Server, minio
+from ..stores.conftest import bucket, faulty  # noqa: F401 - fixtures
+from ..stores.server import minio
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from ..stores.server import Server
 
 
 def rows(table: pa.Table) -> list[str]:
@@ -40,16 +42,8 @@ READERS = {"delta-rs": read_deltalake, "polars": read_polars}
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    server = minio(tmp_path_factory.mktemp("minio"))
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def bucket(server: Server) -> Bucket:
-    bucket = Bucket(server.port, f"tables-{next(NUMBERS)}")
-    bucket.client.create_bucket(Bucket=bucket.name)
-    return bucket
+    with minio(tmp_path_factory.mktemp("minio")) as server:
+        yield server
 
 
 class Spark:

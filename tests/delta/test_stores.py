@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -28,7 +29,7 @@ from spillway.errors import (
     VersionNotFoundError,
 )
 
-from ..stores.server import SECRET, Bucket, Instead, Late, free_port, ministack
+from ..stores.server import SECRET, Instead, Late, free_port, ministack
 from .conftest import rows
 from .programs import SCHEMA, batch
 from .test_many import PROGRAMS
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ..stores.server import Fault, Proxy, Request
+    from ..stores.server import Bucket, Fault, Proxy, Request
 
 ROUNDS = 200 if os.environ.get("SPILLWAY_SOAK") else 50
 CONDITIONAL = {"aws_conditional_put": "etag"}
@@ -111,11 +112,9 @@ def acknowledged(bucket: Bucket) -> list[tuple[str, int]]:
 
 @pytest.mark.parametrize("kind", ["minio", "ministack"])
 def test_of_sixteen_creations_one_wins(kind: str, bucket: Bucket, tmp_path: Path) -> None:
-    small = ministack(tmp_path) if kind == "ministack" else None
-    try:
+    with ministack(tmp_path) if kind == "ministack" else nullcontext() as small:
         if small is not None:
-            bucket = Bucket(small.port, "race")
-            bucket.client.create_bucket(Bucket=bucket.name)
+            bucket = small.bucket("race")
         for key in range(ROUNDS):
             barrier, won = threading.Barrier(16), []
 
@@ -135,9 +134,6 @@ def test_of_sixteen_creations_one_wins(kind: str, bucket: Bucket, tmp_path: Path
             for thread in threads:
                 thread.join()
             assert [str(number).encode() for number in won] == [bucket.read(str(key))]
-    finally:
-        if small is not None:
-            small.stop()
 
 
 @pytest.mark.parametrize("reader", READERS)

@@ -9,27 +9,16 @@ import pytest
 from spillway.race import committers
 from spillway.race.place import Place, log_name
 
-from ..stores.server import Bucket, ministack
 from .conftest import invoke, records
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-
-@pytest.fixture(scope="module")
-def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
-    server = ministack(tmp_path_factory.mktemp("s3"))
-    try:
-        bucket = Bucket(server.port, "races")
-        bucket.client.create_bucket(Bucket=bucket.name)
-        yield bucket
-    finally:
-        server.stop()
+    from ..stores.server import Bucket
 
 
 def test_a_name_is_taken_once(bucket: Bucket) -> None:
-    files = Place("s3://races/once", bucket.options()).files()
+    files = Place(bucket.url("once"), bucket.options()).files()
     with files.draft(b"first") as first, files.draft(b"second") as second:
         assert first.put_new(log_name(0))
         assert not second.put_new(log_name(0))
@@ -44,7 +33,7 @@ def test_a_name_is_taken_once(bucket: Bucket) -> None:
 @pytest.mark.parametrize("committer", committers.NAMES)
 def test_a_race_is_held_and_checked_and_leaves_nothing(bucket: Bucket, out: Path, committer: str) -> None:
     options = [f"--storage-option={name}={value}" for name, value in bucket.options().items()]
-    arguments = ("--committers", committer, "--writers", "3", "--store", "s3://races/here")
+    arguments = ("--committers", committer, "--writers", "3", "--store", bucket.url("here"))
     result = invoke(out, *arguments, *options)
     assert result.exit_code == 0, result.output
     (record,) = records(out)

@@ -9,26 +9,25 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from .server import Bucket, Fault, Proxy, Request, Server, ministack
+from .server import Proxy, ministack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from .server import Bucket, Fault, Request, Server
 
 NUMBERS = itertools.count()
 
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    server = ministack(tmp_path_factory.mktemp("s3"))
-    yield server
-    server.stop()
+    with ministack(tmp_path_factory.mktemp("s3")) as server:
+        yield server
 
 
 @pytest.fixture
 def bucket(server: Server) -> Bucket:
-    bucket = Bucket(server.port, f"bucket-{next(NUMBERS)}")
-    bucket.client.create_bucket(Bucket=bucket.name)
-    return bucket
+    return server.bucket(f"bucket-{next(NUMBERS)}")
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from botocore.config import Config
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Self
 
 SECONDS = 30
 MINIO = Path(__file__).parents[2] / ".build" / "minio"
@@ -37,7 +38,7 @@ def free_port() -> int:
 
 
 class Server:
-    """One process of an S3 server on `port`; what it writes and says is in `folder`."""
+    """One process of an S3 server on `port` until its block ends; what it writes and says is in `folder`."""
 
     def __init__(self, folder: Path, port: int, command: Sequence[str], environment: dict[str, str]) -> None:
         self.port = port
@@ -74,6 +75,18 @@ class Server:
             connection.request("GET", "/")
             return connection.getresponse().status < 500
         return False
+
+    def bucket(self, name: str) -> Bucket:
+        """A new bucket."""
+        bucket = Bucket(self.port, name)
+        bucket.client.create_bucket(Bucket=name)
+        return bucket
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def stop(self) -> None:
         self._process.send_signal(signal.SIGTERM)
