@@ -7,13 +7,18 @@ import platform
 import shutil
 import subprocess
 import sys
+from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spillway.errors import OptionError
+from spillway.harness.host import read_load
 
-__all__ = ["cpu_model", "describe_environment", "native_build", "refuse_debug_build"]
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+__all__ = ["cpu_model", "describe_run", "native_build", "refuse_debug_build"]
 
 _LIBRARIES = (
     "spillway",
@@ -38,7 +43,18 @@ _MALLOC_VARIABLES = (
 _GIT_SECONDS = 5
 
 
-def describe_environment() -> dict[str, Any]:
+def describe_run(run_id: str, options: DataclassInstance, *, schema_version: int) -> dict[str, Any]:
+    """What ``environment.json`` says of every run: its name, what it is measured on, and its options."""
+    return {
+        "schema_version": schema_version,
+        "run_id": run_id,
+        **_machine_and_software(),
+        "load_before": read_load(),
+        "options": asdict(options),
+    }
+
+
+def _machine_and_software() -> dict[str, Any]:
     """Kernel, processor, memory, Python, libraries with their builds, and the state of the checkout."""
     return {
         "kernel": platform.release(),

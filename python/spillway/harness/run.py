@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import secrets
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spillway import backends, datasets
 from spillway.errors import OptionError
 from spillway.harness import samples
 from spillway.harness.allocations import trace_backends
-from spillway.harness.environment import describe_environment, refuse_debug_build
-from spillway.harness.host import read_load
+from spillway.harness.environment import describe_run, refuse_debug_build
 from spillway.harness.limits import Unlimited, choose_limiter
 from spillway.harness.limits.affinity import choose_cores
 from spillway.harness.limits.proof import prove
@@ -95,7 +92,7 @@ def measure(  # noqa: PLR0913 - options, by keyword only
         for name, source in sources.items()
     }
     cells = [cell for cell in plan_cells(options) if cell.mode in present.get(cell.backend, ())]
-    run_id = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
+    run_id = samples.new_run_id()
     folder = out / run_id
     folder.mkdir()
     files = OutputFiles(folder / "outputs")
@@ -110,17 +107,13 @@ def measure(  # noqa: PLR0913 - options, by keyword only
         timeout=options.timeout,
     )
     environment = {
-        "schema_version": samples.SCHEMA_VERSION,
-        "run_id": run_id,
-        **describe_environment(),
-        "load_before": read_load(),
-        "options": asdict(options),
+        **describe_run(run_id, options, schema_version=samples.SCHEMA_VERSION),
         "absent_backends": [{"backend": name, "reason": reason} for name, reason in absent.items()],
         "inputs": [_describe_input(name, each) for name, each in prepared.items()],
         "limit_proofs": _prove_limits(options, limiter, progress),
     }
     samples.write_json(folder / samples.ENVIRONMENT, environment)
-    samples.write_json(folder / samples.SCHEMA, samples.sample_schema())
+    samples.SCHEMA.write(folder)
     return _finish(
         folder,
         taker,
@@ -185,7 +178,7 @@ def _take_samples(
         limiter, limit = _limit_of(slot.cell, taker.limiter)
         with limiter.box(limit) as box:
             record = taker.take(slot, box)
-        samples.validate_sample(record)
+        samples.SCHEMA.check(record)
         samples.append(folder / samples.SAMPLES, record)
         progress.sample_ended(slot, record)
 

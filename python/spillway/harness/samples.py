@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from functools import cache
+import secrets
+from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,37 +19,63 @@ __all__ = [
     "SCHEMA",
     "SCHEMA_VERSION",
     "VALIDATION",
+    "RecordSchema",
     "append",
+    "new_run_id",
     "read_json",
     "read_lines",
-    "sample_schema",
-    "validate_sample",
     "write_json",
 ]
 
-SCHEMA_VERSION = 1
 SAMPLES = "samples.jsonl"
-SCHEMA = "sample.schema.json"
 VALIDATION = "validation.jsonl"
 ALLOCATIONS = "allocations.jsonl"
 ENVIRONMENT = "environment.json"
 
 
-@cache
-def sample_schema() -> dict[str, Any]:
-    """The JSON Schema of one line of ``samples.jsonl``."""
-    text = Path(__file__).with_name(SCHEMA).read_text()
-    schema: dict[str, Any] = json.loads(text)
-    return schema
+class RecordSchema:
+    """The JSON Schema of one line of a file, which goes into the folder of each run.
 
-
-def validate_sample(sample: dict[str, Any]) -> None:
-    """Check a sample against the schema.
-
-    Raises:
-        jsonschema.ValidationError: It does not fit; the message names the field.
+    Args:
+        path: Where it lies, beside the code.
     """
-    _validator().validate(sample)
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @cached_property
+    def document(self) -> dict[str, Any]:
+        """The schema itself."""
+        return read_json(self._path)
+
+    def check(self, record: dict[str, Any]) -> None:
+        """Check a record.
+
+        Raises:
+            jsonschema.ValidationError: It does not fit; the message names the field.
+        """
+        self._validator.validate(record)
+
+    def write(self, folder: Path) -> None:
+        """Put it into a run's folder."""
+        write_json(folder / self._path.name, self.document)
+
+    @cached_property
+    def _validator(self) -> Any:
+        try:
+            from jsonschema import Draft202012Validator
+        except ModuleNotFoundError as error:
+            raise MissingExtraError("jsonschema", "bench", "check results against their schema") from error
+        return Draft202012Validator(self.document)
+
+
+SCHEMA = RecordSchema(Path(__file__).with_name("sample.schema.json"))
+SCHEMA_VERSION = 1
+
+
+def new_run_id() -> str:
+    """A name for a run and its folder, which begins with its date."""
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
 
 
 def append(path: Path, record: dict[str, Any]) -> None:
@@ -86,12 +114,3 @@ def read_json(path: Path) -> dict[str, Any]:
 def write_json(path: Path, record: dict[str, Any]) -> None:
     """Write one JSON object for people to read too."""
     path.write_text(json.dumps(record, indent=2, allow_nan=False) + "\n")
-
-
-@cache
-def _validator() -> Any:
-    try:
-        from jsonschema import Draft202012Validator
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("jsonschema", "bench", "check samples against their schema") from error
-    return Draft202012Validator(sample_schema())

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import secrets
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spillway.errors import OptionError, SpillwayError
 from spillway.harness import samples
-from spillway.harness.environment import describe_environment, refuse_debug_build
-from spillway.harness.host import read_load
+from spillway.harness.environment import describe_run, refuse_debug_build
 from spillway.harness.output import require_disk
 from spillway.harness.schedule import Slot, schedule
 from spillway.harness.scrub import scrub
@@ -74,7 +71,7 @@ def hold_races(  # noqa: PLR0913 - options, by keyword only
     """
     require_disk(out)
     refuse_debug_build()
-    run_id = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
+    run_id = samples.new_run_id()
     folder = out / run_id
     place = Place.of(store or str(folder / "tables"), storage_options)
     if place.is_local and store is not None:
@@ -90,11 +87,7 @@ def hold_races(  # noqa: PLR0913 - options, by keyword only
     samples.write_json(
         folder / samples.ENVIRONMENT,
         {
-            "schema_version": records.SCHEMA_VERSION,
-            "run_id": run_id,
-            **describe_environment(),
-            "load_before": read_load(),
-            "options": asdict(options),
+            **describe_run(run_id, options, schema_version=records.SCHEMA_VERSION),
             "store": "local disk" if place.is_local else "S3",
             "targets": targets,
             "skipped": [
@@ -103,7 +96,7 @@ def hold_races(  # noqa: PLR0913 - options, by keyword only
             ],
         },
     )
-    samples.write_json(folder / records.SCHEMA, records.race_schema())
+    records.SCHEMA.write(folder)
     for cell, reason in skipped.items():
         progress.say(f"{cell.words}: skipped, {reason}")
     scratch = None
@@ -138,7 +131,8 @@ def _run_all(race: Race, folder: Path, cells: Sequence[Cell], options: Options, 
         for slot in slots:
             progress.begins(slot)
             record = _record(race, slot)
-            records.append(folder / records.RACES, record)
+            records.SCHEMA.check(record)
+            samples.append(folder / records.RACES, record)
             progress.ended(slot, record)
     except KeyboardInterrupt:
         return True
