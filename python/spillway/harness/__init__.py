@@ -2,4 +2,8 @@
 
 Data flows one way: `plan` -> `schedule` -> `sample` (which spawns `worker`) -> `samples` on disk -> `summary`
 -> `report` and `figures`. `worker` and the probes it loads are all that runs inside the measured process.
+
+Some modules serve `spillway.race` too, and nothing here imports from there: `options`, `schedule`,
+`processes`, `live` and `samples` while a run goes on; `grouping`, `statistics`, `text_table`, `canvas` and
+`document` for its report; `environment`, `host`, `output` and `scrub` for the machine it is on.
 """

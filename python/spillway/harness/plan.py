@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from spillway.backends import CODECS, Mode
 from spillway.backends import names as backend_names
 from spillway.errors import OptionError
+from spillway.harness.options import joined, require_counts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,18 +87,18 @@ class Options:
     timeout: float = 300.0
 
     def __post_init__(self) -> None:
-        for option, values in (
-            ("--rows", self.rows),
-            ("--table-rows", self.table_rows or (1,)),
-            ("--chunk-rows", (self.chunk_rows,)),
-            ("--row-group-rows", (self.row_group_rows,)),
-            ("--cores", self.threads),
-            ("--samples", (self.samples,)),
-        ):
-            if not values or min(values) < 1:
-                raise OptionError(f"{option} takes whole numbers from 1 up, not {_joined(values)}")
+        require_counts(
+            {
+                "--rows": self.rows,
+                "--table-rows": self.table_rows or (1,),
+                "--chunk-rows": (self.chunk_rows,),
+                "--row-group-rows": (self.row_group_rows,),
+                "--cores": self.threads,
+                "--samples": (self.samples,),
+            }
+        )
         if not self.modes or set(self.modes) - set(MODES):
-            raise OptionError(f"--mode takes {_joined(MODES)}, not {_joined(self.modes)}")
+            raise OptionError(f"--mode takes {joined(MODES)}, not {joined(self.modes)}")
         # After the modes: which backends there are to choose from depends on them.
         _check_backends(self.backends)
         if self.timeout <= 0:
@@ -168,10 +169,6 @@ def _check_backends(backends: Sequence[str]) -> None:
     known = backend_names()
     unknown = [name for name in backends if name not in known]
     if unknown:
-        raise OptionError(f"there is no backend {_joined(unknown)}; choose from: {', '.join(known)}")
+        raise OptionError(f"there is no backend {joined(unknown)}; choose from: {', '.join(known)}")
     if not backends:
         raise OptionError(f"no backend is left to measure; choose from: {', '.join(known)}")
-
-
-def _joined(values: Sequence[object]) -> str:
-    return ", ".join(str(value) for value in values)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import itertools
 import re
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spillway.errors import OptionError
+from spillway.harness.options import joined, require_counts
 from spillway.race import committers
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 __all__ = ["PARTITIONS", "WORKLOADS", "Cell", "Options", "parse_spread", "plan_cells"]
 
@@ -94,25 +92,25 @@ class Options:
     time_limit: float = 60.0
 
     def __post_init__(self) -> None:
-        for option, values in (
-            ("--writers", self.writers),
-            ("--rows", (self.rows,)),
-            ("--appends", (self.appends,)),
-            ("--samples", (self.samples,)),
-        ):
-            if not values or min(values) < 1:
-                raise OptionError(f"{option} takes whole numbers from 1 up, not {_joined(values)}")
+        require_counts(
+            {
+                "--writers": self.writers,
+                "--rows": (self.rows,),
+                "--appends": (self.appends,),
+                "--samples": (self.samples,),
+            }
+        )
         for option, chosen, known in (
             ("--committers", self.committers, committers.NAMES),
             ("--partitions", self.partitions, PARTITIONS),
         ):
             unknown = set(chosen) - set(known)
             if unknown or not chosen:
-                raise OptionError(f"{option} {_joined(sorted(unknown))}: choose from {_joined(known)}")
+                raise OptionError(f"{option} {joined(sorted(unknown))}: choose from {joined(known)}")
         for workload in self.workloads:
             rows_of(workload, self.rows)
         if not self.workloads:
-            raise OptionError(f"--workloads names none: choose from {_joined(WORKLOADS)}")
+            raise OptionError(f"--workloads names none: choose from {joined(WORKLOADS)}")
         parse_spread(self.spread, 1)
         if self.time_limit <= 0:
             raise OptionError(f"--time-limit takes seconds above 0, not {self.time_limit:g}")
@@ -128,7 +126,7 @@ def rows_of(workload: str, rows: int) -> int:
     if batched is not None:
         return int(batched[1])
     if workload not in {"merge", "append-only"}:
-        raise OptionError(f"--workloads {workload}: choose from {_joined(WORKLOADS)}")
+        raise OptionError(f"--workloads {workload}: choose from {joined(WORKLOADS)}")
     return rows
 
 
@@ -164,7 +162,3 @@ def plan_cells(options: Options) -> list[Cell]:
         )
     ]
     return [replace(cell, processes=parse_spread(options.spread, cell.writers)) for cell in cells]
-
-
-def _joined(values: Sequence[object]) -> str:
-    return ", ".join(map(str, values))
