@@ -186,6 +186,22 @@ def test_what_is_appended_is_read_with_and_without_a_checkpoint(bucket: Bucket, 
         again.files(3)
 
 
+def test_appends_share_files_there_too(bucket: Bucket) -> None:
+    table = create(bucket)
+
+    def one(number: int) -> int:
+        with table.append(coalesce=True, timeout=60) as append:
+            append.write(batch("many", number))
+        assert append.version is not None
+        return append.version
+
+    with ThreadPoolExecutor(16) as threads:
+        versions = list(threads.map(one, range(64)))
+    assert acknowledged(bucket) == [("many", number) for number in range(64)]
+    assert len(table.files()) == table.version == len(set(versions)) < 64
+    check_log(bucket)
+
+
 def test_a_table_that_delta_rs_made_is_written_to(bucket: Bucket) -> None:
     options = bucket.options() | CONDITIONAL
     deltalake.write_deltalake(bucket.url("table"), batch("rs", 0), storage_options=options)
