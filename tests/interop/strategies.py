@@ -213,14 +213,15 @@ _LEVELS = {"zstd": (1, 3, 9), "gzip": (1, 6), "brotli": (0, 5), "snappy": (), "l
 
 def suiting_encodings(data_type: pa.DataType, *, split: bool = True) -> tuple[str, ...]:
     """The encodings that a flat column may be given and every engine reads; `split` for BYTE_STREAM_SPLIT."""
-    types, data_type = pa.types, decoded_type(data_type)
+    types, is_dictionary, data_type = pa.types, pa.types.is_dictionary(data_type), decoded_type(data_type)
     if types.is_null(data_type) or types.is_nested(data_type):
         return ()
     if types.is_boolean(data_type):
         return ("plain", "rle")
     both = ("plain", "dictionary")
     if is_text(data_type) or is_bytes(data_type):
-        return (*both, "delta_length_byte_array", "delta_byte_array")
+        # Of a dictionary of these, the writer refuses the others.
+        return both if is_dictionary else (*both, "delta_length_byte_array", "delta_byte_array")
     streams = ("byte_stream_split",) if split else ()
     if types.is_integer(data_type) or types.is_temporal(data_type):
         return (*both, "delta_binary_packed", *streams)

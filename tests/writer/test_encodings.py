@@ -76,6 +76,27 @@ def test_an_encoding_that_does_not_suit_the_type_is_refused(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("encoding", ["delta_length_byte_array", "delta_byte_array"])
+def test_a_dictionary_of_text_is_refused_what_pyarrow_reads_no_dictionary_from(
+    encoding: Any, tmp_path: Path
+) -> None:
+    table = pa.table({"kind": pa.array(["a", "b", "a"]).dictionary_encode()})
+    with pytest.raises(
+        spillway.OptionError, match=r'does not suit column "kind": pyarrow .* cast the column'
+    ):
+        spillway.write_parquet(table, tmp_path / "a.parquet", encoding=encoding)
+    values = pa.table({"kind": table["kind"].cast(pa.string())})
+    spillway.write_parquet(values, tmp_path / "a.parquet", encoding=encoding)
+    assert pq.read_table(tmp_path / "a.parquet").equals(values)
+
+
+@pytest.mark.parametrize("encoding", ["plain", "dictionary", "auto"])
+def test_a_dictionary_of_text_comes_back_as_one(encoding: Any, tmp_path: Path) -> None:
+    table = pa.table({"kind": pa.array(["a", "b", None, "a"]).dictionary_encode()})
+    spillway.write_parquet(table, tmp_path / "a.parquet", encoding=encoding)
+    assert pq.read_table(tmp_path / "a.parquet").equals(table)
+
+
 def test_columns_that_are_not_named_get_what_suits_them(tmp_path: Path) -> None:
     table = pa.table({"id": pa.array(range(ROWS)), "text": COLUMNS["text"]})
     result = spillway.write_parquet(table, tmp_path / "a.parquet", encoding={"text": "delta_byte_array"})

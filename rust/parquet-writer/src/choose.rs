@@ -13,6 +13,7 @@ use crate::options::{
     WriterOptions,
 };
 use crate::pages::FilterPlan;
+use crate::schema::FileSchema;
 
 pub(crate) use evidence::Chooser;
 
@@ -114,22 +115,21 @@ pub(crate) fn dictionary_allowed(parquet: &SchemaDescriptor, rule: &DictionaryRu
 }
 
 /// What the caller chose for each leaf column; `None` where a sample decides.
-pub(crate) fn named_choices(
-    parquet: &SchemaDescriptor,
-    options: &WriterOptions,
-) -> Result<Vec<Option<Choice>>> {
+pub(crate) fn named_choices(schema: &FileSchema, options: &WriterOptions) -> Result<Vec<Option<Choice>>> {
+    let parquet = &schema.parquet;
     let names = match &options.encoding {
         EncodingRule::All(name) => vec![*name; parquet.num_columns()],
         EncodingRule::Columns(columns) => by_leaf(parquet, "encoding", columns, NamedEncoding::Auto)?,
     };
-    let columns = parquet.columns().iter().zip(names);
+    let columns = parquet.columns().iter().zip(&schema.dictionaries).zip(names);
     columns
-        .map(|(column, name)| named_choice(column, name, options.compatibility))
+        .map(|((column, &dictionary), name)| named_choice(column, dictionary, name, options.compatibility))
         .collect()
 }
 
 fn named_choice(
     column: &ColumnDescriptor,
+    dictionary: bool,
     name: NamedEncoding,
     compatibility: Compatibility,
 ) -> Result<Option<Choice>> {
@@ -138,17 +138,21 @@ fn named_choice(
         NamedEncoding::Dictionary => Choice::new(true, Encoding::PLAIN),
         NamedEncoding::Direct(encoding) => Choice::new(false, encoding),
     };
-    let suits = suits(column.physical_type(), choice);
-    if suits && (compatibility == Compatibility::Modern || choice.encoding == Encoding::PLAIN) {
+    let why = if !suits(column.physical_type(), choice) {
+        format!("{} has no such encoding", column.physical_type())
+    } else if choice.encoding == Encoding::PLAIN {
         return Ok(Some(choice));
-    }
+    } else if compatibility == Compatibility::V1 {
+        "compatibility=\"v1\" allows \"plain\" and \"dictionary\" only".into()
+    } else if dictionary {
+        "pyarrow gets a dictionary back from \"plain\" and \"dictionary\" only: name one of these, or cast the \
+         column to the type of its values"
+            .into()
+    } else {
+        return Ok(Some(choice));
+    };
     let known = NamedEncoding::ALL.iter().find(|(_, other)| *other == name);
     let asked = known.map_or("", |(name, _)| name);
-    let why = if suits {
-        "compatibility=\"v1\" allows \"plain\" and \"dictionary\" only".into()
-    } else {
-        format!("{} has no such encoding", column.physical_type())
-    };
     Err(WriteError::Option(format!(
         "encoding={asked:?} does not suit column {:?}: {why}",
         column.path().string()

@@ -321,7 +321,7 @@ impl Prepared {
         let schema = FileSchema::new(Arc::clone(schema), options.timestamps)?;
         let options = options.for_columns(schema.parquet.num_columns())?;
         let allowed = choose::dictionary_allowed(&schema.parquet, &options.dictionary)?;
-        let named = choose::named_choices(&schema.parquet, &options)?;
+        let named = choose::named_choices(&schema, &options)?;
         let chooser = Chooser::new(allowed, &named, &options);
         Ok(Self {
             sorting: Sorting::new(&schema, &options)?,
