@@ -141,8 +141,8 @@ class WriterOptions:
             dots. Columns that are not named get a dictionary where a sample says that it pays.
         encoding: ``"auto"`` takes for each column what costs least on a sample of it. A name (Parquet's own,
             in lower case) is taken as it is, for all columns or by column; it must suit their types, and of a
-            dictionary of text pyarrow reads ``"plain"`` and ``"dictionary"`` only. Not every reader knows every
-            encoding: Spark's vectorized reader refuses ``"byte_stream_split"``.
+            dictionary of text pyarrow reads ``"plain"`` and ``"dictionary"`` only. Not every reader knows
+            every encoding: Spark's vectorized reader refuses ``"byte_stream_split"``.
         bloom_filter: A bloom filter for all columns but booleans (``True``), for those in a list of paths, or
             by a mapping from paths to the share of values that it may wrongly hold (0.01 where not said).
             Readers that look for one value skip row groups by it. Its size follows the different values;
