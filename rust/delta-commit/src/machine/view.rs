@@ -109,7 +109,12 @@ impl View {
     }
 
     /// An older version was read once more.
-    pub(super) fn remember(&mut self, winner: Winner) {
+    pub(super) fn remember(&mut self, mut winner: Winner) {
+        // Nothing has changed since then: it repeats what the table has.
+        if winner.version > self.world.changed_in {
+            winner.protocol = None;
+            winner.metadata = None;
+        }
         self.gone.remove(&winner.version);
         self.winners.insert(winner.version, winner);
     }
@@ -152,5 +157,52 @@ fn keep_changed<T: Clone + PartialEq>(known: &mut Option<T>, brought: &mut Optio
         *brought = None;
     } else if brought.is_some() {
         known.clone_from(brought);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::BEFORE_FIRST;
+
+    fn view(version: Version) -> View {
+        View::new(Start {
+            version,
+            table_id: "t".to_owned(),
+            changed_in: version,
+            in_commit_timestamp: None,
+            known: (version > BEFORE_FIRST).then(|| (Protocol::default(), Metadata::default())),
+        })
+    }
+
+    /// A version that says what the table is.
+    fn stating(version: Version) -> Winner {
+        Winner {
+            protocol: Some(Protocol::default()),
+            metadata: Some(Metadata::default()),
+            ..Winner::of(version, Vec::new())
+        }
+    }
+
+    #[test]
+    fn what_a_version_repeats_is_no_change_when_it_is_read_again() {
+        let mut view = view(BEFORE_FIRST);
+        view.advance(stating(0), Time::default());
+        view.advance(stating(1), Time::default());
+        for version in 2..2 + KEPT {
+            view.advance(Winner::of(version, Vec::new()), Time::default());
+        }
+        assert_eq!(view.unread(1, 1), Some(1));
+        view.remember(stating(1));
+        assert!(view.get(1).is_some_and(|winner| !winner.changes_world()));
+        view.remember(stating(0));
+        assert!(view.get(0).is_some_and(Winner::changes_world));
+    }
+
+    #[test]
+    fn what_came_before_a_checkpoint_may_have_changed_the_table() {
+        let mut view = view(20);
+        view.remember(stating(15));
+        assert!(view.get(15).is_some_and(Winner::changes_world));
     }
 }
