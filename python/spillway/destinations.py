@@ -120,7 +120,7 @@ def resolve(
     # A path object has lost the second slash of a URL, so only strings are looked at.
     scheme, separator, rest = place.partition("://") if isinstance(destination, str) else ("", "", "")
     if separator and scheme.lower() == "file":
-        place, separator = _local(rest), ""
+        place, separator = local_path(rest), ""
     if separator:
         return _url(place, scheme), dict(storage_options or {})
     if storage_options is not None:
@@ -138,7 +138,15 @@ def _url(url: str, scheme: str) -> str:
     raise OptionError(message)
 
 
-def _local(rest: str) -> str:
+def local_path(rest: str) -> str:
+    """Return the path that a ``file://`` URL names.
+
+    Args:
+        rest: What is behind ``file://``.
+
+    Raises:
+        OptionError: It names another machine.
+    """
     from urllib.parse import unquote  # noqa: PLC0415 - a path needs none of it
 
     host, separator, path = rest.partition("/")

@@ -139,6 +139,16 @@ def test_merging_adds_columns(table: spillway.delta.Table) -> None:
         table.append(schema_mode="overwrite")  # type: ignore[arg-type]
 
 
+def test_a_url_of_another_machine_is_refused(tmp_path: Path) -> None:
+    for host in ("", "localhost"):
+        url = f"file://{host}{tmp_path}/a%20b{host}"
+        assert spillway.delta.create(url, SCHEMA).path == f"{tmp_path}/a b{host}"
+    for ask in (spillway.delta.open, lambda url: spillway.delta.create(url, SCHEMA)):
+        with pytest.raises(OptionError, match="this machine"):
+            ask(f"file://elsewhere{tmp_path}/t")
+    assert not (tmp_path / "t").exists()
+
+
 def test_create_has_modes(tmp_path: Path) -> None:
     first = spillway.delta.create(tmp_path / "t", SCHEMA, properties={"delta.checkpointInterval": "3"})
     append(first, batch("a", 1))

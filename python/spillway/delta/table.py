@@ -8,11 +8,10 @@ import os
 import time
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import unquote, urlparse
 
 from spillway import _native
 from spillway.delta.append import Append, checkpoint_when_due
-from spillway.destinations import OBJECT_STORES
+from spillway.destinations import OBJECT_STORES, local_path
 from spillway.errors import OptionError, TableExistsError, TableNotFoundError
 from spillway.writer import WriterOptions
 
@@ -595,15 +594,15 @@ def _place(
 ) -> tuple[str, dict[str, str] | None]:
     """Where a table is: a path, or the URL of an object store with its options."""
     text = os.fsdecode(os.fspath(uri))
-    scheme, separator, _ = text.partition("://")
+    scheme, separator, rest = text.partition("://")
     if separator and scheme.lower() in OBJECT_STORES:
         return text, dict(storage_options or {})
     if storage_options is not None:
         given = f"{scheme}://" if separator else repr(text)
         message = f"storage_options go with the URL of an object store, and {given} is none: leave them out"
         raise OptionError(message)
-    if scheme == "file" and separator:
-        return unquote(urlparse(text).path), None
+    if separator and scheme.lower() == "file":
+        return local_path(rest), None
     if separator:
         # The rest may hold a password or a signature.
         message = f"{scheme}:// is not accepted: choose a path, or s3://, gs://, az://, abfss:// or file://"
