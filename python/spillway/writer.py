@@ -404,9 +404,9 @@ class ParquetWriter(WithBlock):
         r"""Write JSON objects, one on each line, parsed without the GIL.
 
         A chunk may end inside a line: the rest comes with the next chunk, or `close` takes the line as it is,
-        and raises when it is bad. A file object is read to its end, which ends its last line. JSON is
-        strict: no NaN, no comments, no key of the schema twice. Values convert as in `write_rows`; without a
-        schema, text is text even where it looks like a date.
+        and does with a bad one what `on_error` of its call says. A file object is read to its end, which ends
+        its last line. JSON is strict: no NaN, no comments, no key of the schema twice. Values convert as in
+        `write_rows`; without a schema, text is text even where it looks like a date.
 
         Args:
             source: UTF-8 bytes, or a file object opened for reading bytes.
@@ -464,7 +464,8 @@ class ParquetWriter(WithBlock):
         """Write what is left and the footer, and make the file appear. Closing again does nothing.
 
         Raises:
-            RowError: The last line of NDJSON had no end and is bad; it is dropped, the writer stays open.
+            RowError: The last line of NDJSON had no end and is bad, where its call was to raise; it is
+                dropped, the writer stays open.
             SchemaError: There was neither a schema nor a batch.
             ClosedError: The writer was aborted or failed before.
             OSError: As `write`.

@@ -164,6 +164,15 @@ def test_a_bad_last_line_is_told_when_the_writer_is_closed() -> None:
     assert pq.read_table(file)["id"].to_pylist() == [1]
 
 
+@pytest.mark.parametrize("text", [b'{"id":', b'{"id":1}\n{"id":'])
+def test_a_bad_last_line_goes_where_bad_lines_of_its_call_go(text: bytes) -> None:
+    heard: list[spillway.RowError] = []
+    good = text.count(b"\n")
+    for on_error in (heard.append, "skip"):
+        assert write_ndjson(text, SCHEMA, on_error=on_error).num_rows == good
+    assert [error.raw for error in heard] == [b'{"id":']
+
+
 @pytest.mark.parametrize(
     "value", ["NaN", "Infinity", "-Infinity", "nan", "01", "1.", ".5", "+1", "0x1", "1e999"]
 )

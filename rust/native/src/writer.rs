@@ -298,7 +298,7 @@ impl Writer {
     ) -> PyResult<u64> {
         let rules = rows::Rules::new(on_error, extra)?;
         let lines = rows::Source::of(source)?;
-        detached(source.py(), || rows::write_ndjson(self, lines, &rules))
+        detached(source.py(), || rows::write_ndjson(self, lines, rules))
     }
 
     /// Adds key-value metadata to the file.

@@ -52,14 +52,6 @@ impl Rules {
         Ok(Self { on_error, extra })
     }
 
-    /// The rules of the line that is left when the writer is closed.
-    pub fn of_tail(extra: Extra) -> Self {
-        Self {
-            on_error: OnError::Raise,
-            extra,
-        }
-    }
-
     /// Whether a bad row keeps every row of the call out.
     pub fn is_all_or_nothing(&self) -> bool {
         matches!(self.on_error, OnError::Raise)

@@ -74,17 +74,22 @@ pub(crate) fn write(
     kept: &mut Kept,
     schema: Option<SchemaRef>,
     source: Source,
-    rules: &Rules,
+    rules: Rules,
 ) -> Result<u64, Failure> {
-    kept.extra = rules.extra;
     // A call that keeps nothing leaves the unended line as it was.
     let before = rules.is_all_or_nothing().then(|| kept.ndjson.clone());
     let written = match source {
-        Source::Chunk(chunk) => write_chunk(writer, kept, schema, &chunk, rules),
-        Source::File(file) => write_file(writer, kept, schema, &file, rules),
+        Source::Chunk(chunk) => write_chunk(writer, kept, schema, &chunk, &rules),
+        Source::File(file) => write_file(writer, kept, schema, &file, &rules),
     };
     if let (Err(_), Some(before)) = (&written, before) {
         kept.ndjson = before;
+    }
+    if !kept.ndjson.is_mid_line() {
+        // A callback may hold the writer.
+        kept.rules = None;
+    } else if written.is_ok() || kept.rules.is_none() {
+        kept.rules = Some(rules);
     }
     written
 }
@@ -152,7 +157,9 @@ fn write_file(
 
 /// Writes the line that was not ended. Good or bad, it is gone then.
 pub(crate) fn write_tail(writer: &Writer, kept: &mut Kept, schema: Option<SchemaRef>) -> Result<(), Failure> {
-    let rules = Rules::of_tail(kept.extra);
+    let Some(rules) = kept.rules.take() else {
+        return Ok(());
+    };
     let mut ndjson = std::mem::take(&mut kept.ndjson);
     let rows = kept.builders(schema, || shape(&ndjson, &[], true))?;
     let mut intake = Intake::new(writer, &rules);

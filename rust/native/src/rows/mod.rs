@@ -8,7 +8,7 @@ use arrow_schema::{Schema, SchemaRef};
 use parquet_writer::WriteError;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use rows::{Conflict, Extra, Ndjson, Rows, Shape};
+use rows::{Conflict, Ndjson, Rows, Shape};
 
 use crate::errors::Failure;
 use crate::turn::thread_mark;
@@ -37,21 +37,12 @@ pub(crate) struct RowState {
 }
 
 /// Builders of the file's schema, and the line that was not ended.
+#[derive(Default)]
 struct Kept {
     rows: Option<Rows>,
     ndjson: Ndjson,
-    /// What the last call with NDJSON said of keys that the schema does not have.
-    extra: Extra,
-}
-
-impl Default for Kept {
-    fn default() -> Self {
-        Self {
-            rows: None,
-            ndjson: Ndjson::default(),
-            extra: Extra::Error,
-        }
-    }
+    /// The rules of the call that left the line.
+    rules: Option<Rules>,
 }
 
 impl RowState {
@@ -115,7 +106,7 @@ pub(crate) fn write_rows(writer: &Writer, data: &Py<PyAny>, rules: &Rules) -> Re
 }
 
 /// Writes a chunk of NDJSON or a file of it; gives the number of rows that were written.
-pub(crate) fn write_ndjson(writer: &Writer, source: Source, rules: &Rules) -> Result<u64, Failure> {
+pub(crate) fn write_ndjson(writer: &Writer, source: Source, rules: Rules) -> Result<u64, Failure> {
     with_kept(writer, |kept, schema| {
         lines::write(writer, kept, schema, source, rules)
     })
