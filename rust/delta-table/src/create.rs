@@ -225,14 +225,17 @@ impl Table {
         }
         place.prepare()?;
         let protocol = with_features(&Protocol::default(), &features)?;
-        match (begin(place.as_ref(), protocol, metadata, patience), mode) {
-            // Somebody else was quicker.
-            (Err(TableError::Exists(_)), CreateMode::Ignore) => {}
-            (done, _) => {
-                done?;
-            }
+        let begun = begin(place.as_ref(), protocol, metadata.clone(), patience);
+        // Somebody else may have been quicker.
+        let quicker = matches!(begun, Err(TableError::Exists(_))) && mode != CreateMode::Error;
+        if !quicker {
+            begun?;
         }
-        Self::open_at(place)
+        let table = Self::open_at(place)?;
+        if quicker && mode == CreateMode::Overwrite {
+            table.replace(&features, metadata, patience)?;
+        }
+        Ok(table)
     }
 
     /// Gives a table another schema and no rows, as one version.
