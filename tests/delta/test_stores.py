@@ -32,6 +32,7 @@ from spillway.errors import (
 from ..stores.server import SECRET, Instead, Late, free_port, ministack
 from .conftest import rows
 from .programs import SCHEMA, batch
+from .test_cleanup import join_checkpoints
 from .test_many import PROGRAMS
 from .test_values import EVERY_TYPE, PARTITION_VALUES, partitioned
 
@@ -200,6 +201,29 @@ def test_appends_share_files_there_too(bucket: Bucket) -> None:
     assert acknowledged(bucket) == [("many", number) for number in range(64)]
     assert len(table.files()) == table.version == len(set(versions)) < 64
     check_log(bucket)
+
+
+@pytest.mark.parametrize(("days", "kept"), [(40, range(10, 16)), (29, range(16))])
+def test_old_versions_leave_the_log_by_the_clock_of_the_store(
+    bucket: Bucket, faulty: Callable[[Callable[[Request], Fault]], Proxy], days: int, kept: range
+) -> None:
+    create(bucket)
+    proxy = faulty(lambda _: None)
+    table = spillway.delta.open(bucket.url("table"), storage_options=through(proxy, bucket))
+    for number in range(15):
+        append(table, "a", number)
+        join_checkpoints()
+    assert [key for key in all_keys(bucket) if "checkpoint.parquet" in key][-1].endswith(
+        f"{10:020}.checkpoint.parquet"
+    )
+    proxy.ahead = days * 86_400
+    table._native.clean_up_log()
+    versions = [int(key[-25:-5]) for key in all_keys(bucket) if "_delta_log/" in key and key.endswith("json")]
+    assert versions == list(kept)
+    assert acknowledged(bucket) == [("a", number) for number in range(15)]
+    # The version that it knew the table by is gone, and the table is still the same.
+    assert append(table, "b", 0) == 16
+    assert table.version == 16
 
 
 def test_a_table_that_delta_rs_made_is_written_to(bucket: Bucket) -> None:

@@ -233,11 +233,15 @@ class Proxy:
         fault: Called with each request. A status is answered without asking the server, ``"hang"`` never
             answers, ``"close"`` ends the connection, `Instead` asks the server and keeps its answer back,
             `Late` asks it later, and ``None`` hands the request on.
+
+    Attributes:
+        ahead: Seconds by which the store's clock is to be ahead of its objects.
     """
 
     def __init__(self, port: int, fault: Callable[[Request], Fault]) -> None:
         self.server_port = port
         self.fault = fault
+        self.ahead = 0.0
         self.seen: list[Request] = []
         self.finished = threading.Event()
         self._server = Listener(("127.0.0.1", 0), partial(Handler, self))
@@ -270,6 +274,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         pass
+
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        return super().date_time_string((timestamp or time.time()) + self.proxy.ahead)
 
     def answer(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use delta_commit::LogStore;
 use delta_commit::log::{StoreError, StoreErrorKind};
-use delta_table::{PerProcess, Place, Result};
+use delta_table::{Ages, PerProcess, Place, Result};
 use object_sink::{Attend, Created, Folder, Location, ObjectSink};
 use parquet_writer::WriteError;
 use parquet_writer::sink::Sink;
@@ -144,6 +144,15 @@ impl Place for Objects {
         Ok(found.into_iter().map(|found| found.name).collect())
     }
 
+    fn ages(&self, folder: &str) -> Result<Option<Ages>> {
+        let client = self.clients.folder()?;
+        let found = client.list(folder, None).map_err(error)?;
+        let files = found.into_iter().map(|found| (found.name, found.modified));
+        let files = files.collect();
+        // The store dates its objects: a clock of this machine that is fast would make them look older.
+        Ok(client.now().map(|now| Ages { now, files }))
+    }
+
     fn read(&self, name: &str) -> Result<Option<Bytes>> {
         let mut bodies = self.clients.folder()?.read(&[name.to_owned()]).map_err(error)?;
         Ok(bodies.pop().flatten().map(Bytes::from))
@@ -177,10 +186,8 @@ impl Place for Objects {
         true
     }
 
-    fn remove(&self, name: &str) {
+    fn remove(&self, names: &[String]) -> usize {
         // What cannot be deleted is a stray object, which no reader sees.
-        if let Ok(folder) = self.clients.folder() {
-            let _ = folder.delete(&[name.to_owned()]);
-        }
+        self.clients.folder().map_or(0, |folder| folder.remove(names))
     }
 }

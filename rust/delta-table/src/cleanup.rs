@@ -9,7 +9,7 @@ use delta_commit::Version;
 
 use crate::checkpoint::interval_millis;
 use crate::error::Result;
-use crate::log_dir::{LogDir, LogFile};
+use crate::log_dir::{LogDir, LogFile, LogFiles};
 use crate::snapshot::Snapshot;
 
 const DAY: i64 = 86_400_000;
@@ -24,34 +24,40 @@ const YOUNGEST: i64 = 3_600_000;
 ///
 /// # Errors
 /// When the folder cannot be read.
-pub(crate) fn clean_up(log: &LogDir, snapshot: &Snapshot, now: i64) -> Result<usize> {
-    let Some(cut_off) = cut_off(snapshot, now) else {
+pub(crate) fn clean_up(log: &LogDir, snapshot: &Snapshot) -> Result<usize> {
+    let Some(retention) = retention(snapshot) else {
         return Ok(0);
     };
-    let files = log.files()?;
+    let Some(LogFiles { now, files }) = log.files()? else {
+        return Ok(0);
+    };
+    let Some(cut_off) = cut_off(now, retention) else {
+        return Ok(0);
+    };
     let Some(first_kept) = first_kept(log, &files, cut_off)? else {
         return Ok(0);
     };
     let mut expired: Vec<&LogFile> = files.iter().filter(|file| file.version < first_kept).collect();
     // In this order, so that what is left after a crash has no gap.
     expired.sort_by_key(|file| file.version);
-    for file in &expired {
-        log.remove(file);
-    }
-    Ok(expired.len())
+    Ok(log.remove(&expired))
 }
 
-/// The moment before which files are too old; none when they are kept for ever.
-fn cut_off(snapshot: &Snapshot, now: i64) -> Option<i64> {
+/// For how long files are kept: milliseconds; none when they are kept for ever.
+fn retention(snapshot: &Snapshot) -> Option<i64> {
     let enabled = snapshot.property("delta.enableExpiredLogCleanup");
     if enabled.is_some_and(|text| !text.eq_ignore_ascii_case("true")) {
         return None;
     }
     // What cannot be understood may mean any length of time.
-    let retention = match snapshot.property("delta.logRetentionDuration") {
-        Some(text) => interval_millis(text)?,
-        None => RETENTION,
-    };
+    match snapshot.property("delta.logRetentionDuration") {
+        Some(text) => interval_millis(text),
+        None => Some(RETENTION),
+    }
+}
+
+/// The moment before which files are too old.
+fn cut_off(now: i64, retention: i64) -> Option<i64> {
     let at = now.checked_sub(retention)?;
     Some((at - at.rem_euclid(DAY)).min(now - YOUNGEST))
 }

@@ -24,7 +24,7 @@ pub use append::{Append, AppendOptions};
 pub use create::{CreateMode, CreateOptions};
 pub use error::{Result, TableError};
 pub use operations::{Condition, Read, Scalar};
-pub use place::Place;
+pub use place::{Ages, Place};
 pub use process::PerProcess;
 pub use snapshot::Snapshot;
 pub use table::Table;

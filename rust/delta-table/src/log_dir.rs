@@ -11,7 +11,7 @@ use delta_commit::{CommitError, Version};
 use parquet_writer::sink::Sink;
 use serde_json::Value;
 
-use crate::checkpoint::{self, millis};
+use crate::checkpoint;
 use crate::error::{Result, TableError};
 use crate::place::Place;
 use crate::snapshot::{Replay, Snapshot};
@@ -35,6 +35,12 @@ pub(crate) struct LogFile {
     /// Milliseconds since the epoch.
     pub modified: i64,
     name: String,
+}
+
+/// All versions and all parts of checkpoints, and the time by the clock that dates them.
+pub(crate) struct LogFiles {
+    pub now: i64,
+    pub files: Vec<LogFile>,
 }
 
 /// What a listing shows.
@@ -111,25 +117,29 @@ impl LogDir {
         Ok(listing)
     }
 
-    /// All versions and all parts of checkpoints, as far as the store tells how old they are.
-    pub fn files(&self) -> Result<Vec<LogFile>> {
+    /// What there is and how old it is; none where the store does not tell.
+    pub fn files(&self) -> Result<Option<LogFiles>> {
+        let Some(ages) = self.0.ages(FOLDER)? else {
+            return Ok(None);
+        };
         let mut files = Vec::new();
-        for (name, modified) in self.0.ages(FOLDER)? {
+        for (name, modified) in ages.files {
             let checkpoint = || checkpoint_of_file(&name).and_then(|(version, part)| part.and(Some(version)));
             if let Some(version) = version_of_file(&name).or_else(checkpoint) {
                 files.push(LogFile {
                     version,
-                    modified: millis(modified),
+                    modified,
                     name,
                 });
             }
         }
-        Ok(files)
+        Ok(Some(LogFiles { now: ages.now, files }))
     }
 
-    /// Removes a file, as far as that can be done.
-    pub fn remove(&self, file: &LogFile) {
-        self.0.remove(&Self::named(&file.name));
+    /// Removes files, as far as that can be done; returns how many went.
+    pub fn remove(&self, files: &[&LogFile]) -> usize {
+        let names: Vec<String> = files.iter().map(|file| Self::named(&file.name)).collect();
+        self.0.remove(&names)
     }
 
     /// A file of the log, as other parts of this crate and messages name it.

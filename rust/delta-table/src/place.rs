@@ -6,7 +6,6 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use delta_commit::LogStore;
@@ -16,6 +15,7 @@ use parquet_writer::WriteError;
 use parquet_writer::sink::{self, Sink};
 use uuid::Uuid;
 
+use crate::checkpoint::{millis, now};
 use crate::error::{Result, TableError};
 
 /// Bytes gathered before a file is opened, and for each call after that: a small append opens its file once, when all
@@ -24,6 +24,15 @@ const BUFFER_BYTES: usize = 64 << 10;
 
 /// Bytes that a name in a folder may have on the file systems in use.
 const MOST_NAME: usize = 255;
+
+/// Files of a folder, and when they were written: milliseconds since the epoch.
+#[derive(Debug, Clone)]
+pub struct Ages {
+    /// What the clock that dates the files shows now.
+    pub now: i64,
+    /// Names and times.
+    pub files: Vec<(String, i64)>,
+}
 
 /// Where a table is. Names are relative to the table, with `/` between their parts.
 pub trait Place: Send + Sync {
@@ -75,13 +84,11 @@ pub trait Place: Send + Sync {
     /// When it cannot be opened.
     fn create(&self, name: &Path) -> Result<Box<dyn Sink>, WriteError>;
 
-    /// The names in a folder and when they were written; none where the store does not tell.
+    /// The files of a folder and when they were written; none where the store does not tell what time it is.
     ///
     /// # Errors
     /// When it cannot be listed.
-    fn ages(&self, _folder: &str) -> Result<Vec<(String, SystemTime)>> {
-        Ok(Vec::new())
-    }
+    fn ages(&self, folder: &str) -> Result<Option<Ages>>;
 
     /// Whether data files can lie in such a folder.
     fn takes(&self, folder: &Path) -> bool;
@@ -89,8 +96,8 @@ pub trait Place: Send + Sync {
     /// Whether a data file that is complete survives a crash, so that the committer need not see to it.
     fn keeps(&self) -> bool;
 
-    /// Removes a file, as far as that can be done.
-    fn remove(&self, name: &str);
+    /// Removes files in about this order, as far as that can be done; returns how many went.
+    fn remove(&self, names: &[String]) -> usize;
 }
 
 /// A folder of this machine.
@@ -137,7 +144,7 @@ impl Place for Folder {
         let born = found
             .created()
             .ok()
-            .and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+            .and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
         let born = born.and_then(|since| u64::try_from(since.as_nanos()).ok());
         Some((found.ino(), born.unwrap_or(found.dev())))
     }
@@ -156,18 +163,18 @@ impl Place for Folder {
         Ok(names)
     }
 
-    fn ages(&self, folder: &str) -> Result<Vec<(String, SystemTime)>> {
+    fn ages(&self, folder: &str) -> Result<Option<Ages>> {
         let path = self.0.join(folder);
         let failed = |error| TableError::io(path.display(), &error);
-        let mut ages = Vec::new();
+        let mut files = Vec::new();
         for name in self.list(folder, None)? {
             match fs::metadata(path.join(&name)).and_then(|found| found.modified()) {
                 // Somebody else cleans up too.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                modified => ages.push((name, modified.map_err(failed)?)),
+                modified => files.push((name, millis(modified.map_err(failed)?))),
             }
         }
-        Ok(ages)
+        Ok(Some(Ages { now: now(), files }))
     }
 
     fn read(&self, name: &str) -> Result<Option<Bytes>> {
@@ -200,9 +207,10 @@ impl Place for Folder {
         false
     }
 
-    fn remove(&self, name: &str) {
+    fn remove(&self, names: &[String]) -> usize {
         // What cannot be removed is a stray file, which no reader sees.
-        let _ = fs::remove_file(self.0.join(name));
+        let went = |name: &&String| fs::remove_file(self.0.join(name)).is_ok();
+        names.iter().filter(went).count()
     }
 }
 
@@ -223,9 +231,9 @@ impl DataFiles {
 
     /// Removes all files: those of a transaction that certainly is not in the table and never will be.
     pub fn remove(&self) {
-        for name in self.files.iter().filter_map(|file| file.to_str()) {
-            self.place.remove(name);
-        }
+        let names = self.files.iter().filter_map(|file| file.to_str());
+        let names: Vec<String> = names.map(str::to_owned).collect();
+        self.place.remove(&names);
     }
 }
 

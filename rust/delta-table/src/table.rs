@@ -12,7 +12,7 @@ use delta_commit::log::BEFORE_FIRST;
 use delta_commit::{CommitError, Committer, Outcome, Patience, Races, Start, Token, Transaction, Version};
 use serde_json::Value;
 
-use crate::checkpoint::{self, now};
+use crate::checkpoint;
 use crate::cleanup;
 use crate::coalesce::Pool;
 use crate::error::{Result, TableError};
@@ -395,7 +395,7 @@ impl Table {
     pub fn clean_up_log(&self) -> Result<usize> {
         let shared = self.shared()?;
         let snapshot = shared.refresh()?;
-        cleanup::clean_up(&shared.log, &snapshot, now())
+        cleanup::clean_up(&shared.log, &snapshot)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use futures_util::{StreamExt, TryStreamExt, stream};
+use futures_util::{StreamExt, TryStreamExt, future, stream};
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutPayload, RetryConfig};
 use parquet_writer::WriteError;
@@ -257,11 +257,21 @@ impl Folder {
     /// # Errors
     /// When it is not certain that they are gone.
     pub fn delete(&self, relative: &[String]) -> Result<(), Failure> {
-        let requests = relative.iter().map(|relative| self.remove(relative));
+        let requests = relative.iter().map(|relative| self.removed(relative));
         self.wait(stream::iter(requests).buffered(MOST_FLYING).try_collect())
     }
 
-    async fn remove(&self, relative: &str) -> Result<(), Failure> {
+    /// Deletes objects in about this order, as far as that can be done; returns how many are gone.
+    #[must_use]
+    pub fn remove(&self, relative: &[String]) -> usize {
+        let requests = relative.iter().map(|relative| self.removed(relative));
+        let gone = stream::iter(requests)
+            .buffered(MOST_FLYING)
+            .filter(|done| future::ready(done.is_ok()));
+        self.wait(gone.count())
+    }
+
+    async fn removed(&self, relative: &str) -> Result<(), Failure> {
         let path = self.path_of(relative)?;
         match with_status(self.store.delete(&path)).await {
             (Ok(()) | Err(object_store::Error::NotFound { .. }), _) => Ok(()),
