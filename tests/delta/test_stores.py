@@ -226,6 +226,23 @@ def test_old_versions_leave_the_log_by_the_clock_of_the_store(
     assert table.version == 16
 
 
+def test_a_table_that_was_made_anew_is_another_table(bucket: Bucket) -> None:
+    table = create(bucket)
+    append(table, "a", 0)
+    assert table.version == 1
+    for key in all_keys(bucket):
+        bucket.client.delete_object(Bucket=bucket.name, Key=key)
+    options = bucket.options() | CONDITIONAL
+    for number in range(3):
+        deltalake.write_deltalake(table.path, batch("rs", number), storage_options=options, mode="append")
+    for _ in range(2):
+        with pytest.raises(TableNotFoundError, match="open it again"):
+            table.files()
+        with pytest.raises(TableNotFoundError, match="open it again"):
+            append(table, "a", 1)
+    assert acknowledged(bucket) == [("rs", number) for number in range(3)]
+
+
 def test_a_table_that_delta_rs_made_is_written_to(bucket: Bucket) -> None:
     options = bucket.options() | CONDITIONAL
     deltalake.write_deltalake(bucket.url("table"), batch("rs", 0), storage_options=options)

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use delta_commit::LogStore;
@@ -17,6 +18,9 @@ use uuid::Uuid;
 use crate::log::{ObjectLog, error};
 
 pub(crate) const LOG: &str = "_delta_log";
+
+/// For how long a commit does without one more request: a table that is made anew under a writer is noticed then.
+const MARK_LASTS: Duration = Duration::from_secs(10);
 
 /// Bytes that the folder of a data file may have: keys have 1,024, and a table's own prefix and a name go with it.
 const MOST_FOLDER: usize = 512;
@@ -135,10 +139,6 @@ impl Place for Objects {
         Ok(self.clients.require_conditional_put()?)
     }
 
-    fn incarnation(&self) -> Option<(u64, u64)> {
-        None
-    }
-
     fn list(&self, folder: &str, after: Option<&str>) -> Result<Vec<String>> {
         let found = self.clients.folder()?.list(folder, after).map_err(error)?;
         Ok(found.into_iter().map(|found| found.name).collect())
@@ -165,6 +165,14 @@ impl Place for Objects {
             .are_there(&[name.to_owned()])
             .map_err(error)?;
         Ok(there.contains(&true))
+    }
+
+    fn mark(&self, name: &str) -> Result<Option<String>> {
+        Ok(self.clients.folder()?.mark(name).map_err(error)?)
+    }
+
+    fn believes_marks_for(&self) -> Duration {
+        MARK_LASTS
     }
 
     fn replace(&self, name: &str) -> Result<Box<dyn Sink>> {

@@ -76,6 +76,15 @@ pub(crate) struct Loaded {
     pub snapshot: Snapshot,
     /// The checkpoint that it was read from.
     pub checkpoint: Option<Version>,
+    /// A version that it holds, which was there before anything of it was read.
+    pub witness: Witness,
+}
+
+/// A version by whose file a table is told from another one in its place.
+pub(crate) struct Witness {
+    version: Version,
+    /// None when the version had no file of its own.
+    mark: Option<String>,
 }
 
 /// The version and the part of a checkpoint's file.
@@ -167,9 +176,14 @@ impl LogDir {
         self.0.replace(&Self::named(name))
     }
 
-    /// Whether a version is there, as its own file.
-    pub fn has(&self, version: Version) -> Result<bool> {
-        self.0.has(&Self::named(&version_file(version)))
+    fn witness(&self, version: Version) -> Result<Witness> {
+        let mark = self.0.mark(&Self::named(&version_file(version)))?;
+        Ok(Witness { version, mark })
+    }
+
+    /// Whether the version of a witness is there, and no other one in its place.
+    pub fn confirms(&self, witness: &Witness) -> Result<bool> {
+        Ok(witness.mark.is_some() && self.witness(witness.version)?.mark == witness.mark)
     }
 
     /// What there is to put a version together from: without old versions, where a hint says that they are not needed.
@@ -188,6 +202,11 @@ impl LogDir {
         let target = at.unwrap_or(Version::MAX);
         let hint = self.hint()?;
         let listing = self.list_for(target, hint.as_ref())?;
+        // Before it is read: what replaces it meanwhile has another mark.
+        let witness = match at {
+            None => self.witness(listing.tip)?,
+            Some(version) => Witness { version, mark: None },
+        };
         let mut replay = Replay::new();
         let checkpoint = listing.checkpoint(target);
         if let Some((version, names)) = &checkpoint {
@@ -217,6 +236,7 @@ impl LogDir {
             _ => Ok(Loaded {
                 snapshot: replay.finish()?,
                 checkpoint: checkpoint.map(|(version, _)| version),
+                witness,
             }),
         }
     }

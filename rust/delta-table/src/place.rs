@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use delta_commit::LogStore;
@@ -51,9 +52,6 @@ pub trait Place: Send + Sync {
     /// When it cannot be made.
     fn prepare(&self) -> Result<()>;
 
-    /// What is another one once a table was put into the place of this one; none where nothing tells.
-    fn incarnation(&self) -> Option<(u64, u64)>;
-
     /// The names in a folder that come after `after`; others may be among them. None when there is no such folder.
     ///
     /// # Errors
@@ -71,6 +69,15 @@ pub trait Place: Send + Sync {
     /// # Errors
     /// When that cannot be told.
     fn has(&self, name: &str) -> Result<bool>;
+
+    /// What is another one once the file was replaced, or made anew; none when it is not there.
+    ///
+    /// # Errors
+    /// When that cannot be told.
+    fn mark(&self, name: &str) -> Result<Option<String>>;
+
+    /// For how long a mark is believed where asking again would cost the caller more than a system call.
+    fn believes_marks_for(&self) -> Duration;
 
     /// A file that appears whole, in the place of one that is there, and survives a crash.
     ///
@@ -138,17 +145,6 @@ impl Place for Folder {
         }
     }
 
-    fn incarnation(&self) -> Option<(u64, u64)> {
-        let found = fs::metadata(self.0.join("_delta_log")).ok()?;
-        // An inode is used again.
-        let born = found
-            .created()
-            .ok()
-            .and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
-        let born = born.and_then(|since| u64::try_from(since.as_nanos()).ok());
-        Some((found.ino(), born.unwrap_or(found.dev())))
-    }
-
     fn list(&self, folder: &str, _after: Option<&str>) -> Result<Vec<String>> {
         let path = self.0.join(folder);
         let failed = |error| TableError::io(path.display(), &error);
@@ -189,6 +185,25 @@ impl Place for Folder {
     fn has(&self, name: &str) -> Result<bool> {
         let path = self.0.join(name);
         path.try_exists().map_err(|e| TableError::io(path.display(), &e))
+    }
+
+    fn mark(&self, name: &str) -> Result<Option<String>> {
+        let path = self.0.join(name);
+        match fs::metadata(&path) {
+            // An inode is used again.
+            Ok(found) => Ok(Some(format!(
+                "{}-{}.{:09}",
+                found.ino(),
+                found.mtime(),
+                found.mtime_nsec()
+            ))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(TableError::io(path.display(), &error)),
+        }
+    }
+
+    fn believes_marks_for(&self) -> Duration {
+        Duration::ZERO
     }
 
     fn replace(&self, name: &str) -> Result<Box<dyn Sink>> {

@@ -16,13 +16,16 @@ use crate::checkpoint;
 use crate::cleanup;
 use crate::coalesce::Pool;
 use crate::error::{Result, TableError};
-use crate::log_dir::{Loaded, LogDir};
+use crate::log_dir::{Loaded, LogDir, Witness};
 use crate::place::{Folder, Place};
 use crate::process::PerProcess;
 use crate::snapshot::Snapshot;
 
 /// Versions between two checkpoints, unless the table says otherwise.
 const CHECKPOINT_INTERVAL: i64 = 10;
+
+/// Versions that are read before the table is looked at again.
+const READ_AT_ONCE: usize = 64;
 
 /// The open tables of this process, by what tells them apart: threads that write to one table must meet at one committer.
 static OPEN: PerProcess<Mutex<HashMap<OsString, Weak<Shared>>>> = PerProcess::new();
@@ -45,8 +48,10 @@ pub(crate) struct Shared {
     snapshot: Mutex<Arc<Snapshot>>,
     /// When the newest reading of the log began. One thread reads for all that wait.
     read: Mutex<Option<Instant>>,
-    /// Another one is another table.
-    incarnation: Option<(u64, u64)>,
+    /// What another table in this place does not have.
+    witness: Witness,
+    /// When the witness was looked at.
+    confirmed: Mutex<Instant>,
     /// The newest version of which a checkpoint is made, or being made.
     checkpointed: AtomicI64,
     /// Whether the log was cleaned up under it, so that it must be opened anew.
@@ -87,10 +92,10 @@ impl Shared {
         let known = lock(open).get(&key).and_then(Weak::upgrade);
         if let Some(known) = known
             && !known.outdated.load(Ordering::Acquire)
-            && !known.is_moved()
         {
             match known.refresh() {
                 Err(TableError::Replaced(_)) => {}
+                Ok(_) if known.outdated.load(Ordering::Acquire) => {}
                 done => return done.map(|_| known),
             }
         }
@@ -100,7 +105,7 @@ impl Shared {
         // Somebody may have been quicker: then theirs is the one where threads meet.
         if let Some(other) = open.get(&key).and_then(Weak::upgrade)
             && !other.outdated.load(Ordering::Acquire)
-            && other.incarnation == loaded.incarnation
+            && other.snapshot().metadata.id == loaded.snapshot().metadata.id
         {
             return Ok(other);
         }
@@ -109,10 +114,13 @@ impl Shared {
     }
 
     fn load(place: &Arc<dyn Place>) -> Result<Self> {
-        // Before the log is read: what replaces it meanwhile is another one.
-        let incarnation = place.incarnation();
+        let confirmed = Mutex::new(Instant::now());
         let log = LogDir(Arc::clone(place));
-        let Loaded { snapshot, checkpoint } = log.load(None)?;
+        let Loaded {
+            snapshot,
+            checkpoint,
+            witness,
+        } = log.load(None)?;
         let in_commit_timestamp = if snapshot.metadata.is_enabled("delta.enableInCommitTimestamps") {
             // Without a time that is known, the clock alone says how they rise.
             Some(in_commit_timestamp(&log, &snapshot)?.unwrap_or(0))
@@ -130,7 +138,8 @@ impl Shared {
             place: Arc::clone(place),
             committer: Committer::new(place.log_store(), start),
             pool: Pool::default(),
-            incarnation,
+            witness,
+            confirmed,
             log,
             snapshot: Mutex::new(Arc::new(snapshot)),
             read: Mutex::new(None),
@@ -144,9 +153,26 @@ impl Shared {
         Arc::clone(&lock(&self.snapshot))
     }
 
-    /// Whether the folder is gone, or another one is in its place.
-    fn is_moved(&self) -> bool {
-        self.place.incarnation() != self.incarnation
+    /// Whether the version that the table is known by is gone or another one: the log was cleaned up, or it is another
+    /// table's. A store is not asked each time.
+    fn is_doubtful(&self) -> Result<bool> {
+        let confirmed = *lock(&self.confirmed);
+        Ok(confirmed.elapsed() >= self.place.believes_marks_for() && !self.is_confirmed()?)
+    }
+
+    fn is_confirmed(&self) -> Result<bool> {
+        let asked = Instant::now();
+        let confirmed = self.log.confirms(&self.witness)?;
+        if confirmed {
+            *lock(&self.confirmed) = asked;
+        } else {
+            self.outdated.store(true, Ordering::Release);
+        }
+        Ok(confirmed)
+    }
+
+    fn replaced(&self) -> TableError {
+        TableError::Replaced(self.place.root().to_path_buf())
     }
 
     /// Refuses the table that is there now, unless it is the one that was there.
@@ -154,7 +180,26 @@ impl Shared {
         if found.id == self.snapshot().metadata.id {
             return Ok(());
         }
-        Err(TableError::Replaced(self.place.root().to_path_buf()))
+        Err(self.replaced())
+    }
+
+    /// Refuses a table whose versions are not those that the committer knows: it knows them by their numbers, which
+    /// another table has too.
+    fn check_committer(&self) -> Result<()> {
+        if !self.is_doubtful()? {
+            return Ok(());
+        }
+        let found = match self.log.load(None) {
+            Err(TableError::NotFound(_)) => return Err(self.replaced()),
+            found => found?.snapshot,
+        };
+        self.check_same(&found.metadata)?;
+        let (tip, _) = self.committer.known();
+        // An older copy of the table has fewer versions.
+        if found.version < tip.max(self.snapshot().version) {
+            return Err(self.replaced());
+        }
+        Ok(())
     }
 
     /// The table at its newest version.
@@ -173,19 +218,40 @@ impl Shared {
 
     /// Reads the versions that came since, and leaves the snapshot to others meanwhile.
     fn read_on(&self) -> Result<()> {
-        let mut newest = self.snapshot().version;
-        while let Some(body) = self.log.read(newest + 1)? {
-            let actions = self.log.parse(newest + 1, &body)?;
-            Arc::make_mut(&mut lock(&self.snapshot)).advance(newest + 1, actions)?;
-            newest += 1;
+        loop {
+            let newest = self.snapshot().version;
+            let come = self.read_after(newest)?;
+            // Asked after they were read, and before they are believed.
+            if !self.is_confirmed()? {
+                return self.read_anew();
+            }
+            let more = come.len() == READ_AT_ONCE;
+            for (version, actions) in (newest + 1..).zip(come) {
+                Arc::make_mut(&mut lock(&self.snapshot)).advance(version, actions)?;
+            }
+            if !more {
+                return Ok(());
+            }
         }
-        // The newest version may have been cleaned up, or the table be gone.
-        if !self.log.has(newest)? {
-            self.outdated.store(true, Ordering::Release);
-            let found = self.log.load(None)?.snapshot;
-            self.check_same(&found.metadata)?;
-            *lock(&self.snapshot) = Arc::new(found);
+    }
+
+    /// The actions of the versions after `newest`, of so many at once.
+    fn read_after(&self, newest: Version) -> Result<Vec<Vec<Action>>> {
+        let mut come = Vec::new();
+        for version in (newest + 1..).take(READ_AT_ONCE) {
+            let Some(body) = self.log.read(version)? else {
+                break;
+            };
+            come.push(self.log.parse(version, &body)?);
         }
+        Ok(come)
+    }
+
+    /// Versions were cleaned up, or the table is gone, or another one is there.
+    fn read_anew(&self) -> Result<()> {
+        let found = self.log.load(None)?.snapshot;
+        self.check_same(&found.metadata)?;
+        *lock(&self.snapshot) = Arc::new(found);
         Ok(())
     }
 
@@ -208,11 +274,7 @@ impl Shared {
     }
 
     pub fn commit(&self, transaction: Transaction, patience: &mut Patience<'_>) -> Result<Version> {
-        // The committer knows versions by their numbers, which another table has too.
-        if self.is_moved() {
-            self.outdated.store(true, Ordering::Release);
-            return Err(TableError::Replaced(self.place.root().to_path_buf()));
-        }
+        self.check_committer()?;
         let done = self.committer.commit_while(transaction, patience);
         if let Err(CommitError::LogTruncated(_)) = &done {
             self.outdated.store(true, Ordering::Release);
@@ -260,7 +322,7 @@ impl Table {
     pub(crate) fn shared(&self) -> Result<Arc<Shared>> {
         if let Some(own) = self.shared.get() {
             let mut own = lock(own);
-            if own.outdated.load(Ordering::Acquire) || own.is_moved() {
+            if own.outdated.load(Ordering::Acquire) || own.is_doubtful()? {
                 let found = Shared::open(&self.place)?;
                 own.check_same(&found.snapshot().metadata)?;
                 *own = found;

@@ -6,15 +6,17 @@
     reason = "a test fails by panicking"
 )]
 
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Barrier};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use arrow_array::{Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use delta_commit::Patience;
-use delta_table::{AppendOptions, Condition, CreateMode, CreateOptions, Scalar, Snapshot, Table, TableError};
+use delta_table::{
+    Append, AppendOptions, Condition, CreateMode, CreateOptions, Scalar, Snapshot, Table, TableError,
+};
 use parquet_writer::{OptionInput, WriterOptions};
 
 fn patience() -> Patience<'static> {
@@ -37,6 +39,13 @@ fn create(root: &Path) -> Table {
 }
 
 fn append(table: &Table, day: Option<&str>, id: i64) -> i64 {
+    written(table, day, id)
+        .commit(&mut patience(), &mut || true)
+        .unwrap()
+}
+
+/// An append that is not committed yet.
+fn written(table: &Table, day: Option<&str>, id: i64) -> Append {
     let rows = RecordBatch::try_new(
         schema(),
         vec![
@@ -47,7 +56,31 @@ fn append(table: &Table, day: Option<&str>, id: i64) -> i64 {
     let options = WriterOptions::new(OptionInput::default()).unwrap();
     let mut append = table.append(AppendOptions::default(), options).unwrap();
     append.write(&rows.unwrap().into(), &mut || true).unwrap();
-    append.commit(&mut patience(), &mut || true).unwrap()
+    append
+}
+
+fn version_path(root: &Path, version: i64) -> PathBuf {
+    root.join(format!("_delta_log/{version:020}.json"))
+}
+
+/// Makes another table where one was, in the same folders.
+fn make_anew(root: &Path, versions: i64) {
+    for file in std::fs::read_dir(root.join("_delta_log")).unwrap() {
+        std::fs::remove_file(file.unwrap().path()).unwrap();
+    }
+    // As another process does it: this one would tell its own handles.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let other = create(elsewhere.path());
+    for version in 0..=versions {
+        if version > 0 {
+            append(&other, Some("b"), version);
+        }
+        std::fs::copy(
+            version_path(elsewhere.path(), version),
+            version_path(root, version),
+        )
+        .unwrap();
+    }
 }
 
 fn paths(snapshot: &Snapshot) -> Vec<String> {
@@ -137,4 +170,107 @@ fn handles_on_one_table_share_a_committer() {
     assert!(table.is_checkpoint_due(10).unwrap());
     assert!(!table.is_checkpoint_due(11).unwrap());
     assert!(table.is_checkpoint_due(20).unwrap());
+}
+
+#[test]
+fn nothing_is_committed_into_a_table_that_was_made_anew() {
+    // With fewer versions it would get a gap, with as many it would take rows that are another's.
+    for versions in [0, 2, 5] {
+        let folder = tempfile::tempdir().unwrap();
+        let table = create(folder.path());
+        append(&table, Some("a"), 1);
+        append(&table, Some("a"), 2);
+        let mut open = written(&table, Some("a"), 3);
+        make_anew(folder.path(), versions);
+        let done = open.commit(&mut patience(), &mut || true);
+        assert!(matches!(done, Err(TableError::Replaced(_))), "{done:?}");
+        assert!(matches!(
+            table.truncate(&mut patience()),
+            Err(TableError::Replaced(_))
+        ));
+        assert!(!version_path(folder.path(), versions + 1).exists());
+        assert_eq!(
+            Table::open(folder.path()).unwrap().snapshot().unwrap().version,
+            versions
+        );
+    }
+}
+
+#[test]
+fn versions_of_a_table_that_was_made_anew_are_not_read_as_those_of_the_old_one() {
+    for versions in [0, 1, 4] {
+        let folder = tempfile::tempdir().unwrap();
+        let table = create(folder.path());
+        append(&table, Some("a"), 1);
+        assert_eq!(table.snapshot().unwrap().version, 1);
+        make_anew(folder.path(), versions);
+        assert!(matches!(table.snapshot(), Err(TableError::Replaced(_))));
+    }
+}
+
+#[test]
+fn a_handle_outlives_the_version_that_it_knows_the_table_by() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = create(folder.path());
+    let mut open = written(&table, Some("a"), 1);
+    for id in 0..5 {
+        append(&table, Some("a"), id);
+    }
+    table.checkpoint().unwrap();
+    for version in 0..5 {
+        std::fs::remove_file(version_path(folder.path(), version)).unwrap();
+    }
+    assert_eq!(open.commit(&mut patience(), &mut || true).unwrap(), 6);
+    assert_eq!(append(&table, Some("a"), 7), 7);
+    assert_eq!(table.snapshot().unwrap().files().count(), 7);
+}
+
+#[test]
+fn a_handle_reads_on_over_many_versions() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = create(folder.path());
+    for id in 0..130 {
+        append(&table, Some("a"), id);
+    }
+    assert_eq!(table.snapshot().unwrap().files().count(), 130);
+}
+
+#[test]
+fn clean_up_counts_only_what_it_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = create(folder.path());
+    for id in 0..3 {
+        append(&table, Some("a"), id);
+    }
+    table.checkpoint().unwrap();
+    // A folder is not removed as a file is.
+    std::fs::remove_file(version_path(folder.path(), 1)).unwrap();
+    std::fs::create_dir(version_path(folder.path(), 1)).unwrap();
+    let long_ago = SystemTime::now() - Duration::from_secs(40 * 86_400);
+    for file in std::fs::read_dir(folder.path().join("_delta_log")).unwrap() {
+        let file = std::fs::File::open(file.unwrap().path()).unwrap();
+        file.set_modified(long_ago).unwrap();
+    }
+    assert_eq!(table.clean_up_log().unwrap(), 2);
+    assert_eq!(table.snapshot().unwrap().version, 3);
+}
+
+#[test]
+fn who_loses_the_race_to_make_a_table_overwrites_it() {
+    for _ in 0..40 {
+        let folder = tempfile::tempdir().unwrap();
+        let start = Barrier::new(2);
+        let overwrite = || {
+            start.wait();
+            let options = CreateOptions::default();
+            let mode = CreateMode::Overwrite;
+            Table::create(folder.path(), &schema(), options, mode, &mut patience()).map(|_| ())
+        };
+        thread::scope(|scope| {
+            let other = scope.spawn(overwrite);
+            overwrite().unwrap();
+            other.join().unwrap().unwrap();
+        });
+        assert_eq!(Table::open(folder.path()).unwrap().snapshot().unwrap().version, 1);
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt, TryStreamExt, future, stream};
 use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutPayload, RetryConfig};
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutPayload, RetryConfig};
 use parquet_writer::WriteError;
 use tokio::runtime::Handle;
 
@@ -183,10 +183,26 @@ impl Folder {
     }
 
     async fn is_there(&self, relative: &str) -> Result<bool, Failure> {
+        Ok(self.head(relative).await?.is_some())
+    }
+
+    /// What is another one once the object was replaced, or made anew; none when it is not there.
+    ///
+    /// # Errors
+    /// When the store refuses, or does not answer.
+    pub fn mark(&self, relative: &str) -> Result<Option<String>, Failure> {
+        let found = self.wait(self.head(relative))?;
+        Ok(found.map(|found| {
+            let tag = found.e_tag.unwrap_or_default();
+            format!("{tag} {} {}", found.last_modified.timestamp_millis(), found.size)
+        }))
+    }
+
+    async fn head(&self, relative: &str) -> Result<Option<ObjectMeta>, Failure> {
         let path = self.path_of(relative)?;
         match with_status(self.store.head(&path)).await {
-            (Ok(_), _) => Ok(true),
-            (Err(object_store::Error::NotFound { .. }), _) => Ok(false),
+            (Ok(found), _) => Ok(Some(found)),
+            (Err(object_store::Error::NotFound { .. }), _) => Ok(None),
             (Err(error), status) => Err(self.failure(relative, &error, status)),
         }
     }
