@@ -6,9 +6,11 @@ import collections
 import json
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
@@ -22,6 +24,7 @@ from botocore.exceptions import ClientError
 
 import spillway.delta
 from spillway.errors import (
+    CommitTimeoutError,
     DeltaError,
     OptionError,
     TableExistsError,
@@ -505,6 +508,46 @@ def test_a_lost_answer_is_not_held_against_a_store(
     proxy = faulty(lambda request: next(lost, None) if "_spillway/probe-" in request.path else None)
     table = spillway.delta.create(bucket.url("table"), SCHEMA, storage_options=through(proxy, bucket))
     assert append(table, "a", 0) == 1
+
+
+@pytest.mark.parametrize("what", ["version", "every"])
+def test_a_store_that_hangs_keeps_nobody_beyond_the_timeout(
+    bucket: Bucket, faulty: Callable[[Callable[[Request], Fault]], Proxy], what: str
+) -> None:
+    table = create(bucket)
+    hang = threading.Event()
+    proxy = faulty(
+        lambda request: "hang" if hang.is_set() and (what == "every" or request.is_version) else None
+    )
+    unlucky = spillway.delta.open(table.path, storage_options=through(proxy, bucket))
+    late = unlucky.append(timeout=1)
+    late.write(batch("a", 0))
+    if what == "version":
+        hang.set()
+        began = time.monotonic()
+        with pytest.raises(spillway.errors.CommitUnknown):
+            late.commit()
+    else:
+        late.abort()
+        hang.set()
+        began = time.monotonic()
+        with pytest.raises((CommitTimeoutError, OSError)):
+            unlucky.truncate(timeout=1)
+    assert time.monotonic() - began < 10
+    hang.clear()
+    assert append(table, "b", 0) in {1, 2}
+
+
+def test_a_signal_ends_the_wait_for_a_store_that_hangs(
+    bucket: Bucket, faulty: Callable[[Callable[[Request], Fault]], Proxy]
+) -> None:
+    create(bucket)
+    proxy = faulty(lambda _: "hang")
+    threading.Timer(0.3, signal.raise_signal, [signal.SIGINT]).start()
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        spillway.delta.open(bucket.url("table"), storage_options=through(proxy, bucket))
+    assert time.monotonic() - began < 10
 
 
 def test_options_of_a_store_do_not_go_with_a_path(tmp_path: Path) -> None:

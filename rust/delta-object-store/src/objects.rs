@@ -32,13 +32,14 @@ const MOST_NAME: usize = 255;
 pub(crate) struct Clients {
     location: Location,
     folder: PerProcess<Result<Folder, String>>,
+    attend: fn() -> Attend,
     /// The store has shown that it creates an object once.
     creates_once: AtomicBool,
 }
 
 impl Clients {
     pub fn folder(&self) -> Result<&Folder, StoreError> {
-        let open = || Folder::open(&self.location).map_err(|error| error.to_string());
+        let open = || Folder::open(&self.location, self.attend).map_err(|error| error.to_string());
         self.folder
             .get_or_init(open)
             .as_ref()
@@ -95,17 +96,23 @@ pub struct Objects {
 
 impl Objects {
     /// The table that `url` names; options are those of [`object_sink::Target::new`]. Each `attend` is called while
-    /// data files are uploaded, and its error ends that.
+    /// data files are uploaded, each `watch` while other requests are not answered, and its error ends that.
     ///
     /// # Errors
     /// [`WriteError::Option`] when the URL is none of a store, or an option is not known or has no sense.
-    pub fn new(url: &str, options: &[(String, String)], attend: fn() -> Attend) -> Result<Self, WriteError> {
+    pub fn new(
+        url: &str,
+        options: &[(String, String)],
+        attend: fn() -> Attend,
+        watch: fn() -> Attend,
+    ) -> Result<Self, WriteError> {
         let location = Location::new(url, options)?;
         Ok(Self {
             root: PathBuf::from(location.url()),
             clients: Arc::new(Clients {
                 location,
                 folder: PerProcess::new(),
+                attend: watch,
                 creates_once: AtomicBool::new(false),
             }),
             attend,

@@ -1,5 +1,6 @@
 //! One writer, many threads: each waits for its turn.
 
+use std::cell::RefCell;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -101,7 +102,38 @@ pub(crate) fn detached<T: Send>(
     py: Python<'_>,
     work: impl FnOnce() -> Result<T, Failure> + Send,
 ) -> PyResult<T> {
-    py.detach(work).map_err(|failure| failure.into_py(py))
+    match (py.detach(work), take_raised()) {
+        (done, None) => done.map_err(|failure| failure.into_py(py)),
+        (Ok(_), Some(raised)) => Err(raised),
+        (Err(failure), Some(raised)) => {
+            raised.set_cause(py, Some(failure.into_py(py)));
+            Err(raised)
+        }
+    }
+}
+
+thread_local! {
+    /// What a signal's handler raised while this thread waited for somebody who has no use for it.
+    static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+}
+
+/// Runs handlers of signals, and keeps what one raises.
+pub(crate) fn note_signals() {
+    if is_raised() {
+        return;
+    }
+    if let Err(Failure::Python(raised)) = check_signals() {
+        RAISED.set(Some(raised));
+    }
+}
+
+pub(crate) fn is_raised() -> bool {
+    RAISED.with_borrow(Option::is_some)
+}
+
+/// What a handler raised, once.
+pub(crate) fn take_raised() -> Option<PyErr> {
+    RAISED.take()
 }
 
 /// A number that no two living threads share.

@@ -1,23 +1,30 @@
 //! Many objects under one prefix: read, listed, created, replaced and deleted, each by its path in the folder.
 
+use std::cell::Cell;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt, future, stream};
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutPayload, RetryConfig};
 use parquet_writer::WriteError;
 use tokio::runtime::Handle;
+use tokio::time::timeout;
 
 use crate::runtime;
 use crate::scrub::Secrets;
-use crate::sink::with_cause;
+use crate::sink::{ATTEND_EVERY, Attend, with_cause};
 use crate::target::{Address, REQUEST_TIME, Target};
 use crate::watch::{Clock, Watcher, with_status};
 
 /// Time that an attempt to create an object may take, before its outcome counts as unknown: enough for the 4 MB of the
 /// largest commit at one megabit a second.
 const CREATE_TIME: &str = "40s";
+
+/// Time that cleaning up may take.
+const REMOVAL_TIME: Duration = Duration::from_secs(10);
 
 /// Requests under way at once, of those that belong together.
 const MOST_FLYING: usize = 32;
@@ -103,16 +110,18 @@ pub struct Folder {
     url: String,
     secrets: Secrets,
     clock: Clock,
+    attend: fn() -> Attend,
     runtime: Handle,
 }
 
 impl Folder {
-    /// Makes the clients; no request is sent.
+    /// Makes the clients; no request is sent. What `attend` gives is called while an answer does not come, and its
+    /// error ends the wait.
     ///
     /// # Errors
     /// [`WriteError::Option`] when the options do not fit the store; [`WriteError::Io`] when the threads that drive
     /// requests cannot be started.
-    pub fn open(location: &Location) -> Result<Self, WriteError> {
+    pub fn open(location: &Location, attend: fn() -> Attend) -> Result<Self, WriteError> {
         let address = &location.0;
         let clock = Clock::default();
         let watcher = Watcher(clock.clone());
@@ -127,6 +136,7 @@ impl Folder {
             url: address.shown.clone(),
             secrets: address.secrets.clone(),
             clock,
+            attend,
             runtime: runtime::handle().map_err(|error| WriteError::Io {
                 path: Some(address.shown.clone().into()),
                 source: error,
@@ -160,7 +170,7 @@ impl Folder {
     /// When the store refuses, or does not answer.
     pub fn read(&self, relative: &[String]) -> Result<Vec<Option<Vec<u8>>>, Failure> {
         let requests = relative.iter().map(|relative| self.body(relative));
-        self.wait(stream::iter(requests).buffered(MOST_FLYING).try_collect())
+        self.wait(stream::iter(requests).buffered(MOST_FLYING).try_collect())?
     }
 
     async fn body(&self, relative: &str) -> Result<Option<Vec<u8>>, Failure> {
@@ -179,7 +189,7 @@ impl Folder {
     /// When the store refuses, or does not answer.
     pub fn are_there(&self, relative: &[String]) -> Result<Vec<bool>, Failure> {
         let requests = relative.iter().map(|relative| self.is_there(relative));
-        self.wait(stream::iter(requests).buffered(MOST_FLYING).try_collect())
+        self.wait(stream::iter(requests).buffered(MOST_FLYING).try_collect())?
     }
 
     async fn is_there(&self, relative: &str) -> Result<bool, Failure> {
@@ -191,7 +201,7 @@ impl Folder {
     /// # Errors
     /// When the store refuses, or does not answer.
     pub fn mark(&self, relative: &str) -> Result<Option<String>, Failure> {
-        let found = self.wait(self.head(relative))?;
+        let found = self.wait(self.head(relative))??;
         Ok(found.map(|found| {
             let tag = found.e_tag.unwrap_or_default();
             format!("{tag} {} {}", found.last_modified.timestamp_millis(), found.size)
@@ -221,7 +231,7 @@ impl Folder {
             Some(offset) => self.store.list_with_offset(Some(&prefix), offset),
             None => self.store.list(Some(&prefix)),
         };
-        let (listed, status) = self.wait(with_status(listed.try_collect::<Vec<_>>()));
+        let (listed, status) = self.wait(with_status(listed.try_collect::<Vec<_>>()))?;
         let listed = listed.map_err(|error| self.failure(folder, &error, status))?;
         let found = listed.into_iter().filter_map(|object| {
             let name = object.location.as_ref().strip_prefix(prefix.as_ref())?;
@@ -242,7 +252,11 @@ impl Folder {
         let path = self.path_of(relative)?;
         let payload = PutPayload::from(body.to_vec());
         let request = self.once.put_opts(&path, payload, PutMode::Create.into());
-        match self.wait(with_status(request)) {
+        let done = match self.wait(with_status(request)) {
+            Ok(done) => done,
+            Err(failure) => return Ok(Created::Unknown(failure)),
+        };
+        match done {
             (Ok(_), _) => Ok(Created::Won),
             (Err(AlreadyExists { .. } | Precondition { .. }), _) => Ok(Created::Exists),
             (Err(error), status) => {
@@ -262,7 +276,7 @@ impl Folder {
     pub fn write(&self, relative: &str, body: &[u8]) -> Result<(), Failure> {
         let path = self.path_of(relative)?;
         let request = self.store.put(&path, PutPayload::from(body.to_vec()));
-        match self.wait(with_status(request)) {
+        match self.wait(with_status(request))? {
             (Ok(_), _) => Ok(()),
             (Err(error), status) => Err(self.failure(relative, &error, status)),
         }
@@ -274,17 +288,21 @@ impl Folder {
     /// When it is not certain that they are gone.
     pub fn delete(&self, relative: &[String]) -> Result<(), Failure> {
         let requests = relative.iter().map(|relative| self.removed(relative));
-        self.wait(stream::iter(requests).buffered(MOST_FLYING).try_collect())
+        self.wait(stream::iter(requests).buffered(MOST_FLYING).try_collect())?
     }
 
     /// Deletes objects in about this order, as far as that can be done; returns how many are gone.
     #[must_use]
     pub fn remove(&self, relative: &[String]) -> usize {
         let requests = relative.iter().map(|relative| self.removed(relative));
-        let gone = stream::iter(requests)
-            .buffered(MOST_FLYING)
-            .filter(|done| future::ready(done.is_ok()));
-        self.wait(gone.count())
+        let gone = Cell::new(0);
+        let all = stream::iter(requests).buffered(MOST_FLYING).for_each(|done| {
+            gone.set(gone.get() + usize::from(done.is_ok()));
+            future::ready(())
+        });
+        // It cleans up after those who were interrupted, so only time ends it.
+        let _ = self.runtime.block_on(async { timeout(REMOVAL_TIME, all).await });
+        gone.get()
     }
 
     async fn removed(&self, relative: &str) -> Result<(), Failure> {
@@ -295,8 +313,24 @@ impl Folder {
         }
     }
 
-    fn wait<T>(&self, request: impl Future<Output = T>) -> T {
-        self.runtime.block_on(request)
+    /// Waits for a request, with an eye on the caller.
+    fn wait<T>(&self, request: impl Future<Output = T>) -> Result<T, Failure> {
+        let mut request = pin!(request);
+        let mut attend = None;
+        loop {
+            let within = self
+                .runtime
+                .block_on(async { timeout(ATTEND_EVERY, request.as_mut()).await });
+            if let Ok(done) = within {
+                return Ok(done);
+            }
+            // Most requests are answered before anybody has to look.
+            let attend = attend.get_or_insert_with(|| (self.attend)());
+            attend().map_err(|error| Failure {
+                message: format!("{}: the wait for an answer was ended: {error}", self.url),
+                kind: FailureKind::Lost,
+            })?;
+        }
     }
 
     /// An object's key: what the path says, letter by letter.
@@ -373,7 +407,7 @@ mod tests {
             ("s3://bucket", "p=%3A/c d"),
         ] {
             let options = [("aws_region", "us-east-1")];
-            let folder = Folder::open(&location(url, &options).unwrap()).unwrap();
+            let folder = Folder::open(&location(url, &options).unwrap(), || Box::new(|| Ok(()))).unwrap();
             assert_eq!(folder.path_of("p=%3A/c d").unwrap().as_ref(), key);
             assert!(folder.path_of("a/../b").is_err());
         }

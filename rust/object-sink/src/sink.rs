@@ -20,7 +20,7 @@ use crate::{parts, runtime};
 /// Parts under way at once.
 const MOST_FLYING: usize = 2;
 /// Time between two looks at what the caller wants.
-const ATTEND_EVERY: Duration = Duration::from_millis(50);
+pub(crate) const ATTEND_EVERY: Duration = Duration::from_millis(50);
 /// Time that giving up may take.
 const FAREWELL: Duration = Duration::from_secs(10);
 

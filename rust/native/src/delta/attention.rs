@@ -1,6 +1,7 @@
 //! Signals seen in waits.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::io;
 use std::time::{Duration, Instant};
 
 use delta_commit::{Patience, Version};
@@ -9,7 +10,7 @@ use object_sink::Attend;
 use pyo3::prelude::*;
 
 use crate::errors::Failure;
-use crate::turn::{attend, check_signals};
+use crate::turn::{attend, check_signals, is_raised, note_signals, take_raised};
 
 /// Longer than any program runs, and no overflow.
 const FOREVER: f64 = 1e8;
@@ -27,6 +28,28 @@ pub(crate) fn attention() -> Attend {
         Ok(false) => Box::new(|| Ok(())),
         _ => Box::new(attend),
     }
+}
+
+thread_local! {
+    /// Until when the calling thread's requests may take.
+    static DEADLINE: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+/// What the calling thread does while a store does not answer. What a handler raised is kept for who asked.
+pub(crate) fn watch() -> Attend {
+    let is_main = !matches!(Python::attach(is_main_thread), Ok(false));
+    Box::new(move || {
+        if DEADLINE.get().is_some_and(|deadline| Instant::now() >= deadline) {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "the time was up"));
+        }
+        if is_main {
+            note_signals();
+        }
+        if is_raised() {
+            return Err(io::Error::new(io::ErrorKind::Interrupted, "a signal came"));
+        }
+        Ok(())
+    })
 }
 
 /// Who waits, and for how long.
@@ -66,8 +89,11 @@ impl Caller {
         } else {
             Patience::until(self.deadline)
         };
+        let outer = DEADLINE.replace(Some(self.deadline));
         let done = work(&mut patience, &mut || self.go_on(&raised));
-        match (done, raised.into_inner()) {
+        DEADLINE.set(outer);
+        let raised = raised.into_inner();
+        match (done, raised.or_else(|| take_raised().map(Failure::Python))) {
             (Err(error), Some(Failure::Python(raised))) => Err(Failure::Python(Python::attach(|py| {
                 raised.set_cause(py, Some(Failure::from(error).into_py(py)));
                 raised
@@ -100,7 +126,8 @@ impl Caller {
         if !self.is_main {
             return true;
         }
-        match check_signals() {
+        let noted = take_raised().map_or(Ok(()), |raised| Err(Failure::Python(raised)));
+        match noted.and_then(|()| check_signals()) {
             Ok(()) => true,
             Err(failure) => {
                 *raised.borrow_mut() = Some(failure);

@@ -28,7 +28,7 @@ use crate::writer::Options;
 mod attention;
 pub(crate) mod errors;
 
-use attention::{Caller, attention};
+use attention::{Caller, attention, watch};
 
 /// Conditions as Python gives them: each a column, an operator and values.
 struct Conditions(Vec<Condition>);
@@ -134,7 +134,7 @@ fn objects(url: &Path, options: StorageOptions) -> Result<Arc<dyn Place>, TableE
         .to_str()
         .ok_or_else(|| TableError::Option(format!("{} is not accepted: it is not UTF-8", url.display())))?;
     let options: Vec<_> = options.into_iter().collect();
-    Ok(Arc::new(Objects::new(url, &options, attention)?))
+    Ok(Arc::new(Objects::new(url, &options, attention, watch)?))
 }
 
 /// A table that is open.
