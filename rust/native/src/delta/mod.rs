@@ -460,6 +460,15 @@ pub(crate) struct DeltaAppend {
     append: Turns<Append>,
 }
 
+impl Drop for DeltaAppend {
+    /// Removes what was written without the GIL: a store takes its time.
+    fn drop(&mut self) {
+        if !self.append.closed() {
+            let _ = Python::try_attach(|py| self.append.abort(py));
+        }
+    }
+}
+
 #[pymethods]
 impl DeltaAppend {
     /// Writes all batches of a `RowSource`, or of an object with the Arrow `PyCapsule` interface.
