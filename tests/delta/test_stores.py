@@ -300,6 +300,21 @@ def test_an_append_that_is_given_up_leaves_nothing(bucket: Bucket) -> None:
     assert all_keys(bucket) == before
 
 
+def test_an_append_that_nobody_finishes_leaves_nothing(
+    bucket: Bucket, faulty: Callable[[Callable[[Request], Fault]], Proxy]
+) -> None:
+    create(bucket)
+    before = all_keys(bucket)
+    # The proxy is a thread of this process: it answers only while nobody holds the GIL.
+    options = through(faulty(lambda _: None), bucket)
+    abandoned = spillway.delta.open(bucket.url("table"), storage_options=options).append(max_file_rows=1)
+    for number in range(3):
+        abandoned.write(batch("a", number))
+    assert len(all_keys(bucket)) > len(before)
+    del abandoned
+    assert all_keys(bucket) == before
+
+
 def test_the_same_rows_are_not_written_again(bucket: Bucket) -> None:
     table = create(bucket)
     for _ in range(2):
