@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,6 +74,18 @@ def numbers(table: spillway.delta.Table) -> list[int]:
     return sorted(read_deltalake(Path(table.path))["number"].to_pylist())
 
 
+def assert_one_file_for_each_partition(table: spillway.delta.Table) -> list[int]:
+    """In each version; gives how many files each added."""
+    counts, before = [], set[str]()
+    for version in range(1, table.version + 1):
+        added = [file for file in table.files(version) if file.path not in before]
+        before |= {file.path for file in added}
+        values = [file.partition_values["writer"] for file in added]
+        assert len(values) == len(set(values))
+        counts.append(len(added))
+    return counts
+
+
 @pytest.mark.parametrize("partitions", [1, 3])
 def test_appends_that_meet_share_a_file_for_each_partition(
     table: spillway.delta.Table, partitions: int
@@ -81,12 +94,7 @@ def test_appends_that_meet_share_a_file_for_each_partition(
     assert numbers(table) == list(range(200))
     assert sorted(set(versions)) == list(range(1, table.version + 1))
     assert table.version < 100
-    before: set[str] = set()
-    for version in range(1, table.version + 1):
-        added = [file for file in table.files(version) if file.path not in before]
-        before |= {file.path for file in added}
-        values = [file.partition_values["writer"] for file in added]
-        assert len(values) == len(set(values))
+    assert_one_file_for_each_partition(table)
     # Nothing of an attempt that was given up is left either.
     assert {file.path for file in table.files()} == {
         str(path.relative_to(table.path)) for path in Path(table.path).glob("writer=*/*.parquet")
@@ -253,6 +261,20 @@ class _Blocked:
 
     def __exit__(self, *_: object) -> None:
         self._file.unlink()
+
+
+def test_more_partitions_than_files_are_open_are_not_split(table: spillway.delta.Table) -> None:
+    appender(table)(1_000)
+    found: list[Any] = []
+    crowd = threading.Thread(target=lambda: found.extend(together(300, appender(table, 100))))
+    with _Blocked(table):
+        crowd.start()
+        # Whoever comes while a version cannot be written is in the next.
+        time.sleep(2)
+    crowd.join(60)
+    assert all(isinstance(version, int) for version in found), found
+    assert max(assert_one_file_for_each_partition(table)) == 100
+    assert numbers(table) == [*range(300), 1_000]
 
 
 def test_who_waits_no_longer_is_answered_and_the_others_commit(table: spillway.delta.Table) -> None:

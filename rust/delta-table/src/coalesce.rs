@@ -13,6 +13,7 @@ use arrow_array::{Array, ArrayRef, make_array};
 use arrow_cast::cast;
 use arrow_data::transform::MutableArrayData;
 use arrow_schema::SchemaRef;
+use arrow_select::concat::concat;
 use delta_commit::{CommitError, Outcome, Patience, Token, Version};
 use parquet_writer::{Batch, WriteError, WriterOptions};
 
@@ -59,6 +60,42 @@ impl Kept {
     pub fn into_batches(self) -> Vec<Batch> {
         self.batches
     }
+}
+
+/// The rows of several appends as few batches: each partition is met once in most of them, and its file stays open.
+fn joined<'a>(all: impl Iterator<Item = &'a Kept>) -> Result<Vec<Batch>> {
+    let mut groups: Vec<Vec<&Batch>> = Vec::new();
+    let mut bytes = usize::MAX;
+    for kept in all {
+        bytes = bytes.saturating_add(kept.bytes);
+        if bytes > KEPT_BYTES {
+            groups.push(Vec::new());
+            bytes = kept.bytes;
+        }
+        if let Some(group) = groups.last_mut() {
+            group.extend(&kept.batches);
+        }
+    }
+    groups.iter().filter_map(|group| one_of(group)).collect()
+}
+
+/// One batch of the rows of batches alike.
+fn one_of(batches: &[&Batch]) -> Option<Result<Batch>> {
+    let schema = batches.first()?.schema();
+    let columns = (0..schema.fields().len()).map(|index| {
+        let parts: Vec<&dyn Array> = batches
+            .iter()
+            .map(|batch| batch.columns()[index].as_ref())
+            .collect();
+        concat(&parts).map_err(WriteError::from)
+    });
+    let rows = batches.iter().map(|batch| batch.rows()).sum();
+    let columns = columns.collect::<Result<Vec<_>, _>>();
+    Some(
+        columns
+            .and_then(|columns| Batch::new(Arc::clone(schema), columns, rows))
+            .map_err(TableError::from),
+    )
 }
 
 /// Bytes that an array's own rows take: a slice of a long array is short.
@@ -121,7 +158,7 @@ impl Terms {
 /// An append that has handed in its rows.
 struct Member {
     terms: Terms,
-    batches: Vec<Batch>,
+    rows: Kept,
     stage: Mutex<Stage>,
     bell: Condvar,
 }
@@ -201,7 +238,7 @@ pub(crate) fn commit(
 ) -> Result<Version> {
     let member = Arc::new(Member {
         terms,
-        batches: kept.into_batches(),
+        rows: kept,
         stage: Mutex::new(Stage::Waiting),
         bell: Condvar::new(),
     });
@@ -333,16 +370,16 @@ impl Bundle<'_> {
         let Some(first) = self.members.first() else {
             return Next::Nothing;
         };
-        let mut append = match first.terms.begin(self.shared) {
-            Ok(append) => append,
+        let begun = first.terms.begin(self.shared);
+        let rows = joined(self.members.iter().map(|member| &member.rows));
+        let (mut append, batches) = match begun.and_then(|append| Ok((append, rows?))) {
+            Ok(begun) => begun,
             Err(error) => return Next::Alone(error),
         };
         let all_stay = || !self.members.iter().any(|member| member.is_leaving());
-        for member in &self.members {
-            for batch in &member.batches {
-                if let Err(error) = append.write(batch, &mut { all_stay }) {
-                    return self.after_write(error);
-                }
+        for batch in &batches {
+            if let Err(error) = append.write(batch, &mut { all_stay }) {
+                return self.after_write(error);
             }
         }
         let deadline = Instant::now() + LONG;
