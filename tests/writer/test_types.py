@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import decimal
 import io
-from typing import Any
+import struct
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import spillway
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 INT, TEXT = pa.array([1, None, -3, 4, 4], pa.int32()), pa.array(["a", None, "", "dé", "a"])
 NUMBERS = [None, 0, 1, 1, 7]
@@ -172,3 +176,18 @@ def test_children_have_the_names_that_parquet_asks_for() -> None:
     spillway.write_parquet(table, file)
     paths = [pq.ParquetFile(file).schema.column(i).path for i in range(3)]
     assert paths == ["l.list.element", "m.key_value.key", "m.key_value.value"]
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()])
+def test_empty_text_in_lists_may_begin_anywhere(tmp_path: Path, kind: pa.DataType) -> None:
+    width = "<q" if kind in {pa.large_string(), pa.large_binary()} else "<i"
+    buffers = [None, pa.py_buffer(struct.pack(width, 3)), pa.py_buffer(b"abc")]
+    nothing = pa.Array.from_buffers(kind, 0, buffers)
+    lists = pa.ListArray.from_arrays(pa.array([0, 0], pa.int32()), nothing)
+    lists = pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), lists)
+    batch = pa.record_batch({"lists": lists})
+    batch.validate(full=True)
+    with spillway.ParquetWriter(tmp_path / "a.parquet", batch.schema) as writer:
+        writer.write(batch)
+        writer.write(batch)
+    assert pq.read_table(tmp_path / "a.parquet").equals(pa.Table.from_batches([batch, batch]))

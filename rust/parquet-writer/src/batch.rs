@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, RecordBatch, StructArray, make_array};
-use arrow_buffer::NullBuffer;
-use arrow_schema::SchemaRef;
+use arrow_buffer::{Buffer, NullBuffer};
+use arrow_data::ArrayData;
+use arrow_schema::{DataType, SchemaRef};
 
 use crate::error::{Result, WriteError};
 
@@ -34,6 +35,10 @@ impl Batch {
                 .map(|column| mask(column, &nulls))
                 .collect::<Result<_>>()?,
         };
+        let columns = columns
+            .into_iter()
+            .map(without_stray_offsets)
+            .collect::<Result<_>>()?;
         Ok(Self {
             schema,
             columns,
@@ -104,6 +109,41 @@ impl From<RecordBatch> for Batch {
     }
 }
 
+/// The column with empty arrays that begin nowhere.
+///
+/// An empty array of text or bytes may begin anywhere in its buffer (the Arrow columnar format, "Variable-size Binary
+/// Layout"), but importers cut that to no bytes at all, and whoever copies rows then looks for them behind its end.
+fn without_stray_offsets(column: ArrayRef) -> Result<ArrayRef> {
+    if !column.data_type().is_nested() {
+        return Ok(column);
+    }
+    Ok(match mended(&column.to_data())? {
+        None => column,
+        Some(data) => make_array(data),
+    })
+}
+
+/// The data with empty arrays that begin nowhere; none where nothing is to be mended.
+fn mended(data: &ArrayData) -> Result<Option<ArrayData>> {
+    let is_variable = matches!(
+        data.data_type(),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary
+    );
+    let begins = |offsets: &Buffer| offsets.iter().any(|byte| *byte != 0);
+    if is_variable && data.is_empty() && data.buffers().first().is_some_and(begins) {
+        return Ok(Some(ArrayData::new_empty(data.data_type())));
+    }
+    let children = data.child_data();
+    let mended = children.iter().map(mended).collect::<Result<Vec<_>>>()?;
+    if mended.iter().all(Option::is_none) {
+        return Ok(None);
+    }
+    let children = mended.into_iter().zip(children);
+    let children = children.map(|(mended, child)| mended.unwrap_or_else(|| child.clone()));
+    let builder = data.clone().into_builder().child_data(children.collect());
+    Ok(Some(builder.build()?))
+}
+
 /// `column` with nulls where `nulls` has them.
 fn mask(column: &ArrayRef, nulls: &NullBuffer) -> Result<ArrayRef> {
     if column.data_type().is_null() {
@@ -112,7 +152,7 @@ fn mask(column: &ArrayRef, nulls: &NullBuffer) -> Result<ArrayRef> {
     let mask = arrow_array::BooleanArray::new(!nulls.inner(), None);
     Ok(match column.as_ref().nulls() {
         // Runs have no validity of their own: the expanded form can carry it.
-        None if matches!(column.data_type(), arrow_schema::DataType::RunEndEncoded(_, _)) => {
+        None if matches!(column.data_type(), DataType::RunEndEncoded(_, _)) => {
             arrow_select::nullif::nullif(&crate::schema::expand_runs(column)?, &mask)?
         }
         own => {
