@@ -85,6 +85,30 @@ def test_two_hundred_threads_all_commit(table: spillway.delta.Table, own: bool) 
     )
 
 
+def resident() -> int:
+    """Bytes of this process in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.parametrize("coalesce", [False, True])
+def test_an_open_append_of_ten_rows_takes_less_than_64_kib(
+    table: spillway.delta.Table,
+    coalesce: bool,  # noqa: FBT001
+) -> None:
+    def begun(number: int) -> spillway.delta.Append:
+        append = table.append(coalesce=coalesce)
+        append.write(batch("w", number, rows=10))
+        return append
+
+    # What the first ones need is there for all.
+    kept = [begun(number) for number in range(50)]
+    before = resident()
+    kept += [begun(number) for number in range(500)]
+    assert (resident() - before) / 500 < 64 << 10
+    for append in kept:
+        append.abort()
+
+
 def test_processes_help_each_other(table: spillway.delta.Table) -> None:
     workers = [start("many", table.path, f"p{number}", "8") for number in range(4)]
     for worker in workers:
