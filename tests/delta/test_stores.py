@@ -525,9 +525,12 @@ def test_a_lost_answer_is_not_held_against_a_store(
     assert append(table, "a", 0) == 1
 
 
-@pytest.mark.parametrize("what", ["version", "every"])
+@pytest.mark.parametrize(("what", "coalesce"), [("version", False), ("version", True), ("every", False)])
 def test_a_store_that_hangs_keeps_nobody_beyond_the_timeout(
-    bucket: Bucket, faulty: Callable[[Callable[[Request], Fault]], Proxy], what: str
+    bucket: Bucket,
+    faulty: Callable[[Callable[[Request], Fault]], Proxy],
+    what: str,
+    coalesce: bool,  # noqa: FBT001
 ) -> None:
     table = create(bucket)
     hang = threading.Event()
@@ -535,7 +538,7 @@ def test_a_store_that_hangs_keeps_nobody_beyond_the_timeout(
         lambda request: "hang" if hang.is_set() and (what == "every" or request.is_version) else None
     )
     unlucky = spillway.delta.open(table.path, storage_options=through(proxy, bucket))
-    late = unlucky.append(timeout=1)
+    late = unlucky.append(timeout=1, coalesce=coalesce)
     late.write(batch("a", 0))
     if what == "version":
         hang.set()

@@ -23,13 +23,14 @@ class Append(WithBlock):
     """Rows that become part of a table together, or not at all; `Table.append` makes one.
 
     Used as a context manager, the rows are in the table when the block has ended well, and none of them is
-    when it raised. Files are written while rows come, and named in the log by one commit at the end. Threads
-    may share an append, though each having its own is as cheap.
+    when it raised. Files are written while rows come, and named in the log by one commit at the end; with
+    ``coalesce=True``, rows wait for the commit, which writes them together with those of others. Threads may
+    share an append, though each having its own is as cheap.
 
     Attributes:
         version: The version of the table that holds the rows, once they are committed; also when `commit`
             raised what a signal's handler raised, and was done before.
-        token: What `Table.outcome` needs, after a commit that is in doubt.
+        token: What `Table.outcome` needs, after a commit that is in doubt; appends that share files share it.
     """
 
     def __init__(self, native: _native.DeltaAppend, table: _native.DeltaTable, timeout: float | None) -> None:

@@ -166,8 +166,10 @@ impl Committer {
             Ok(())
         })?;
         match verdict {
-            Verdict::Commit(result) => result,
-            Verdict::Settled(_) => Err(CommitError::Invalid(format!("the id {id} is in use"))),
+            Some(Verdict::Commit(result)) => result,
+            Some(Verdict::Settled(_)) | None => Err(CommitError::Invalid(format!(
+                "the transaction {id} is being committed already; give each its own id"
+            ))),
         }
     }
 
@@ -179,15 +181,17 @@ impl Committer {
     /// [`CommitError::Invalid`] or [`CommitError::Malformed`] when the token is not one of this table's.
     pub fn outcome(&self, token: &Token, patience: &mut Patience<'_>) -> Result<Outcome> {
         let id = token.id.parse()?;
-        while self.desk().lock().waiting.contains_key(&id) {
-            let Some(left) = patience.left() else {
-                return Ok(Outcome::Pending);
-            };
-            thread::sleep(left.min(LOOK_EVERY));
-        }
-        match self.ask(id, patience, |machine| machine.settle(token).map(drop))? {
-            Verdict::Settled(outcome) => Ok(outcome),
-            Verdict::Commit(_) => Err(CommitError::Invalid(format!("the id {id} is in use"))),
+        loop {
+            match self.ask(id, patience, |machine| machine.settle(token).map(drop))? {
+                Some(Verdict::Settled(outcome)) => return Ok(outcome),
+                Some(Verdict::Commit(_)) => {
+                    return Err(CommitError::Invalid(format!("the id {id} is in use")));
+                }
+                None => match patience.left() {
+                    Some(left) => thread::sleep(left.min(LOOK_EVERY)),
+                    None => return Ok(Outcome::Pending),
+                },
+            }
         }
     }
 
@@ -204,20 +208,19 @@ impl Committer {
         self.desk().lock().machine.races()
     }
 
+    /// The verdict on what is handed in; none when another thread waits for one on the same transaction.
     fn ask(
         &self,
         id: MemberId,
         patience: &mut Patience<'_>,
         hand_in: impl FnOnce(&mut Machine) -> Result<()>,
-    ) -> Result<Verdict> {
+    ) -> Result<Option<Verdict>> {
         let desk = self.desk();
         let slot = Arc::new(Slot::default());
         {
             let mut state = desk.lock();
             if state.waiting.contains_key(&id) {
-                return Err(CommitError::Invalid(format!(
-                    "the transaction {id} is being committed already; give each its own id"
-                )));
+                return Ok(None);
             }
             hand_in(&mut state.machine)?;
             state.waiting.insert(id, Arc::clone(&slot));
@@ -228,14 +231,14 @@ impl Committer {
         }
         loop {
             match slot.wait(patience.next_look()) {
-                News::Verdict(verdict) => return Ok(verdict),
-                News::Lead => return Ok(self.lead(desk, id, &slot, patience)),
+                News::Verdict(verdict) => return Ok(Some(verdict)),
+                News::Lead => return Ok(Some(self.lead(desk, id, &slot, patience))),
                 News::None if patience.left().is_some() => {}
                 News::None => {
                     let mut state = desk.lock();
                     // Between the bell and this lock the news may have come after all.
                     if matches!(*lock(&slot.news), News::None) {
-                        return Ok(state.give_up(id));
+                        return Ok(Some(state.give_up(id)));
                     }
                 }
             }

@@ -452,12 +452,22 @@ impl Append {
         patience: &mut Patience<'_>,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<Version> {
+        self.commit_noted(patience, go_on, &|| {})
+    }
+
+    /// The same, which says when the files are complete, and may be in the table from then on.
+    pub(crate) fn commit_noted(
+        &mut self,
+        patience: &mut Patience<'_>,
+        go_on: &mut dyn FnMut() -> bool,
+        tries: &dyn Fn(),
+    ) -> Result<Version> {
         self.refuse_if_closed()?;
         if self.is_repeated {
             self.state = State::Committed(self.read_version);
             return Ok(self.read_version);
         }
-        let done = self.commit_rows(patience, go_on);
+        let done = self.commit_rows(patience, go_on, tries);
         self.state = match &done {
             Ok(version) => State::Committed(*version),
             Err(TableError::Commit(CommitError::Unknown { .. })) => State::Closed("is in doubt"),
@@ -473,6 +483,7 @@ impl Append {
         &mut self,
         patience: &mut Patience<'_>,
         go_on: &mut dyn FnMut() -> bool,
+        tries: &dyn Fn(),
     ) -> Result<Version> {
         let mut kept = self.kept.take();
         if let Some(rows) = kept.take_if(|kept| !kept.is_empty()) {
@@ -483,6 +494,7 @@ impl Append {
         }
         self.writer.write_kept(kept, go_on)?;
         self.state = State::Written(self.writer.finish(go_on)?);
+        tries();
         self.commit_written(patience)
     }
 

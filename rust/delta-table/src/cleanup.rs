@@ -38,7 +38,7 @@ pub(crate) fn clean_up(log: &LogDir, snapshot: &Snapshot) -> Result<usize> {
         return Ok(0);
     };
     let mut expired: Vec<&LogFile> = files.iter().filter(|file| file.version < first_kept).collect();
-    // In this order, so that what is left after a crash has no gap.
+    // In this order, so that what is left of a folder after a crash has no gap; a store removes several at once.
     expired.sort_by_key(|file| file.version);
     Ok(log.remove(&expired))
 }

@@ -5,14 +5,18 @@
 //! rows are taken, at once; afterwards the thread drops the shared files and writes them again without its rows, or,
 //! when the commit was tried already, says that it is in doubt and settles the doubt for those who stay.
 
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use arrow_array::{Array, ArrayRef, make_array};
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, OffsetSizeTrait, make_array};
 use arrow_cast::cast;
 use arrow_data::transform::MutableArrayData;
-use arrow_schema::SchemaRef;
+use arrow_schema::{DataType, SchemaRef};
 use arrow_select::concat::concat;
 use delta_commit::{CommitError, Outcome, Patience, Token, Version};
 use parquet_writer::{Batch, WriteError, WriterOptions};
@@ -25,6 +29,15 @@ use crate::table::{Shared, lock};
 /// Bytes of rows that an append keeps. With more it writes files of its own: sharing is for those too small for one.
 const KEPT_BYTES: usize = 4 << 20;
 
+/// Rows that it keeps.
+const KEPT_ROWS: usize = 1 << 16;
+
+/// How long a doubt is asked about for those who stay: after a minute nobody carries an announcement any more.
+const SETTLING: Duration = Duration::from_secs(90);
+
+/// Between two such questions.
+const PAUSE: Duration = Duration::from_millis(100);
+
 /// Longer than any commit takes: those who wait have deadlines of their own.
 const LONG: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -32,6 +45,7 @@ const LONG: Duration = Duration::from_secs(24 * 60 * 60);
 #[derive(Default)]
 pub(crate) struct Kept {
     batches: Vec<Batch>,
+    rows: usize,
     bytes: usize,
 }
 
@@ -39,17 +53,24 @@ impl Kept {
     /// Copies the rows of a batch, whose owner may change or free it once it is written; gives false when they are too
     /// many to be kept.
     pub fn keep(&mut self, batch: &Batch, schema: &SchemaRef) -> Result<bool> {
-        let bytes = self.bytes + batch.columns().iter().map(bytes_of).sum::<usize>();
-        if bytes > KEPT_BYTES {
+        let room = KEPT_BYTES - self.bytes;
+        if self.rows + batch.rows() > KEPT_ROWS || batch.columns().iter().map(at_most).sum::<usize>() > room {
             return Ok(false);
         }
-        if batch.rows() > 0 {
-            let columns = batch.columns().iter().zip(schema.fields());
-            let columns = columns.map(|(column, field)| copied(column, field.data_type()));
-            let copy = Batch::new(Arc::clone(schema), columns.collect::<Result<_>>()?, batch.rows())?;
-            self.batches.push(copy);
-            self.bytes = bytes;
+        if batch.rows() == 0 {
+            return Ok(true);
         }
+        let columns = batch.columns().iter().zip(schema.fields());
+        let columns = columns.map(|(column, field)| copied(column, field.data_type()));
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let bytes: usize = columns.iter().map(bytes_of).sum();
+        if bytes > room {
+            return Ok(false);
+        }
+        self.batches
+            .push(Batch::new(Arc::clone(schema), columns, batch.rows())?);
+        self.rows += batch.rows();
+        self.bytes += bytes;
         Ok(true)
     }
 
@@ -98,14 +119,53 @@ fn one_of(batches: &[&Batch]) -> Option<Result<Batch>> {
     )
 }
 
-/// Bytes that an array's own rows take: a slice of a long array is short.
+/// Bytes that a copy of a column takes at most, as far as that can be told without one; none of nested columns, whose
+/// slices do not say what of their elements is theirs.
+fn at_most(column: &ArrayRef) -> usize {
+    match column.data_type() {
+        DataType::Dictionary(_, _) => {
+            let values = column.as_any_dictionary().values();
+            column.len().saturating_mul(longest(values))
+        }
+        DataType::Utf8View => lengths(column.as_string_view().views()),
+        DataType::BinaryView => lengths(column.as_binary_view().views()),
+        nested if nested.is_nested() => 0,
+        _ => bytes_of(column),
+    }
+}
+
+/// Bytes of the longest value.
+fn longest(values: &ArrayRef) -> usize {
+    fn widest<T: OffsetSizeTrait>(offsets: &[T]) -> usize {
+        let widths = offsets.windows(2).map(|ends| (ends[1] - ends[0]).as_usize());
+        widths.max().unwrap_or(0)
+    }
+    match values.data_type() {
+        DataType::Utf8 => widest(values.as_string::<i32>().value_offsets()),
+        DataType::LargeUtf8 => widest(values.as_string::<i64>().value_offsets()),
+        DataType::Binary => widest(values.as_binary::<i32>().value_offsets()),
+        DataType::LargeBinary => widest(values.as_binary::<i64>().value_offsets()),
+        _ => bytes_of(values),
+    }
+}
+
+/// Bytes of all values: their lengths are the first four bytes of their views (Arrow columnar format, "Variable-size
+/// Binary View Layout").
+fn lengths(views: &[u128]) -> usize {
+    views
+        .iter()
+        .map(|view| (view & u128::from(u32::MAX)) as usize)
+        .sum()
+}
+
+/// Bytes that a column takes.
 fn bytes_of(column: &ArrayRef) -> usize {
     let sliced = column.to_data().get_slice_memory_size();
     sliced.unwrap_or_else(|_| column.get_array_memory_size())
 }
 
 /// The values in memory of their own, and of a type without dictionaries or views, which would be shared.
-fn copied(column: &ArrayRef, target: &arrow_schema::DataType) -> Result<ArrayRef> {
+fn copied(column: &ArrayRef, target: &DataType) -> Result<ArrayRef> {
     let column = cast(column, target).map_err(WriteError::from)?;
     let data = column.to_data();
     let mut copy = MutableArrayData::new(vec![&data], false, data.len());
@@ -159,6 +219,8 @@ impl Terms {
 struct Member {
     terms: Terms,
     rows: Kept,
+    /// Whether it shares with nobody: somebody it was with could not be written.
+    is_alone: AtomicBool,
     stage: Mutex<Stage>,
     bell: Condvar,
 }
@@ -175,6 +237,11 @@ enum Stage {
 }
 
 impl Member {
+    fn shares_with(&self, other: &Self) -> bool {
+        let is_alone = |member: &Self| member.is_alone.load(Ordering::Acquire);
+        !is_alone(self) && !is_alone(other) && self.terms.are_those_of(&other.terms)
+    }
+
     fn answer(&self, result: Result<Version>) {
         self.set(Stage::Done(result));
     }
@@ -236,9 +303,13 @@ pub(crate) fn commit(
     kept: Kept,
     patience: &mut Patience<'_>,
 ) -> Result<Version> {
+    if patience.left().is_none() {
+        return Err(CommitError::DeadlinePassed.into());
+    }
     let member = Arc::new(Member {
         terms,
         rows: kept,
+        is_alone: AtomicBool::new(false),
         stage: Mutex::new(Stage::Waiting),
         bell: Condvar::new(),
     });
@@ -288,19 +359,24 @@ fn leave(shared: &Arc<Shared>, member: &Arc<Member>) -> Result<Version> {
 
 /// Commits what waits until nothing does.
 fn serve(shared: &Arc<Shared>) {
-    let serving = Serving(shared);
-    while let Some(members) = serving.next() {
-        Bundle { shared, members }.commit();
+    while let Some(members) = shared.pool.next() {
+        let mut bundle = Bundle {
+            shared,
+            members,
+            is_tried: Cell::new(false),
+        };
+        let done = catch_unwind(AssertUnwindSafe(|| bundle.commit()));
+        // Somebody's rows did that: the others are written without them.
+        if done.is_err() && !bundle.is_tried.get() && bundle.members.len() > 1 {
+            bundle.separate();
+        }
     }
 }
 
-/// Should the thread panic, the next append starts another.
-struct Serving<'a>(&'a Arc<Shared>);
-
-impl Serving<'_> {
-    /// The first who waits, and all who can share files with it.
+impl Pool {
+    /// The first who waits, and all who can share files with it; none when nobody does, and the thread ends.
     fn next(&self) -> Option<Vec<Arc<Member>>> {
-        let mut queue = lock(&self.0.pool.0);
+        let mut queue = lock(&self.0);
         let waiting = std::mem::take(&mut queue.waiting);
         let Some(first) = waiting.first().cloned() else {
             queue.is_served = false;
@@ -308,22 +384,27 @@ impl Serving<'_> {
         };
         let (members, others) = waiting
             .into_iter()
-            .partition(|member| member.terms.are_those_of(&first.terms));
+            .partition(|member| Arc::ptr_eq(member, &first) || first.shares_with(member));
         queue.waiting = others;
         Some(members)
     }
 }
 
-impl Drop for Serving<'_> {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            let mut queue = lock(&self.0.pool.0);
-            queue.is_served = false;
-            for member in queue.waiting.drain(..) {
-                member.set(Stage::Lost);
-            }
-        }
-    }
+thread_local! {
+    /// Whether what this thread does for others is of no more use to them.
+    static ABANDONED: RefCell<Option<Box<dyn Fn() -> bool>>> = const { RefCell::new(None) };
+}
+
+/// Whether the calling thread works for appends that wait no longer: requests to a store should end.
+#[must_use]
+pub fn is_abandoned() -> bool {
+    ABANDONED.with_borrow(|asked| asked.as_ref().is_some_and(|asked| asked()))
+}
+
+/// Whether the calling thread is one that writes files which appends share.
+#[must_use]
+pub fn is_serving() -> bool {
+    ABANDONED.with_borrow(Option::is_some)
 }
 
 /// Appends that are written together.
@@ -331,87 +412,99 @@ struct Bundle<'a> {
     shared: &'a Arc<Shared>,
     /// Those without an answer.
     members: Vec<Arc<Member>>,
+    /// Whether their transaction may be in the table.
+    is_tried: Cell<bool>,
 }
 
 /// What an attempt leaves to be done.
 enum Next {
-    /// All have their answer.
-    Nothing,
     /// Nothing of these rows is in the table: once more, for those without an answer.
     Again,
     /// One of them is in the way of the others.
     Alone(TableError),
+    /// All have their answer.
+    Nothing,
 }
 
 impl Bundle<'_> {
-    fn commit(mut self) {
+    fn commit(&mut self) {
         while !self.members.is_empty() {
-            match self.attempt() {
-                Next::Nothing => self.members.clear(),
-                Next::Again => self.members.retain(|member| !member.is_answered()),
-                Next::Alone(error) => {
-                    if let [only] = self.members.as_slice() {
-                        only.answer(Err(error));
-                        return;
-                    }
-                    for member in std::mem::take(&mut self.members) {
-                        let alone = Bundle {
-                            shared: self.shared,
-                            members: vec![member],
-                        };
-                        alone.commit();
-                    }
-                }
+            self.is_tried.set(false);
+            let next = self.attempt();
+            self.members.retain(|member| !member.is_answered());
+            match (next, self.members.as_slice()) {
+                (Next::Alone(error), [only]) => only.answer(Err(error)),
+                (Next::Alone(_), _) => self.separate(),
+                _ => {}
             }
+            self.members.retain(|member| !member.is_answered());
         }
+    }
+
+    /// Puts all back into the queue, before those who wait there, each to be written alone.
+    fn separate(&mut self) {
+        self.part_with(|| CommitError::DeadlinePassed);
+        let mut queue = lock(&self.shared.pool.0);
+        let mut members = std::mem::take(&mut self.members);
+        members.retain(|member| !member.is_answered());
+        for member in &members {
+            member.is_alone.store(true, Ordering::Release);
+        }
+        members.append(&mut queue.waiting);
+        queue.waiting = members;
     }
 
     fn attempt(&self) -> Next {
         let Some(first) = self.members.first() else {
             return Next::Nothing;
         };
+        let someone_leaves = {
+            let members = self.members.clone();
+            move || members.iter().any(|member| member.is_leaving())
+        };
+        ABANDONED.set(Some(Box::new(someone_leaves.clone())));
         let begun = first.terms.begin(self.shared);
         let rows = joined(self.members.iter().map(|member| &member.rows));
         let (mut append, batches) = match begun.and_then(|append| Ok((append, rows?))) {
             Ok(begun) => begun,
-            Err(error) => return Next::Alone(error),
+            Err(error) => return self.without_leaving().unwrap_or(Next::Alone(error)),
         };
-        let all_stay = || !self.members.iter().any(|member| member.is_leaving());
+        let all_stay = || !someone_leaves();
         for batch in &batches {
-            if let Err(error) = append.write(batch, &mut { all_stay }) {
-                return self.after_write(error);
+            if let Err(error) = append.write(batch, &mut { &all_stay }) {
+                return self.without_leaving().unwrap_or(Next::Alone(error));
             }
         }
         let deadline = Instant::now() + LONG;
-        let (mut to_wait, mut to_write) = (all_stay, all_stay);
-        match append.commit(&mut Patience::while_asked(deadline, &mut to_wait), &mut to_write) {
+        let (mut to_wait, mut to_write) = (&all_stay, &all_stay);
+        let mut patience = Patience::while_asked(deadline, &mut to_wait);
+        match append.commit_noted(&mut patience, &mut to_write, &|| self.is_tried.set(true)) {
             Ok(version) => self.all(|| Ok(version)),
             Err(TableError::Commit(CommitError::Unknown { token, reason })) => self.settle(&token, &reason),
-            Err(TableError::Commit(CommitError::DeadlinePassed)) => self.without_leaving(),
-            Err(TableError::Commit(error)) => self.all(|| Err(error.clone().into())),
-            Err(error) => self.after_write(error),
+            Err(error) => self.without_leaving().unwrap_or_else(|| self.refused(error)),
         }
     }
 
-    fn after_write(&self, error: TableError) -> Next {
+    /// Nothing of these rows is in the table: an error of the commit is that of all.
+    fn refused(&self, error: TableError) -> Next {
         match error {
-            TableError::Write(WriteError::Interrupted) => self.without_leaving(),
+            TableError::Commit(error) => self.all(|| Err(error.clone().into())),
             error => Next::Alone(error),
         }
     }
 
     /// Gives everybody the same answer.
     fn all(&self, result: impl Fn() -> Result<Version>) -> Next {
-        for member in &self.members {
+        for member in self.members.iter().filter(|member| !member.is_answered()) {
             member.answer(result());
         }
         Next::Nothing
     }
 
-    /// Lets those go who would not wait: nothing of theirs is in the table.
-    fn without_leaving(&self) -> Next {
-        self.part_with(|| CommitError::DeadlinePassed);
-        Next::Again
+    /// Lets those go who would not wait, of whom nothing is in the table; none when all would.
+    fn without_leaving(&self) -> Option<Next> {
+        self.part_with(|| CommitError::DeadlinePassed)
+            .then_some(Next::Again)
     }
 
     fn part_with(&self, error: impl Fn() -> CommitError) -> bool {
@@ -436,29 +529,29 @@ impl Bundle<'_> {
         if !self.part_with(unknown) {
             return self.all(|| Err(unknown().into()));
         }
-        let staying: Vec<_> = self
-            .members
-            .iter()
-            .filter(|member| !member.is_answered())
-            .collect();
-        if staying.is_empty() {
-            return Next::Nothing;
-        }
-        let mut some_stay = || staying.iter().any(|member| !member.is_leaving());
-        let mut patience = Patience::while_asked(Instant::now() + LONG, &mut some_stay);
-        let outcome = self.shared.outcome(token, &mut patience);
-        let answer = |result: &dyn Fn() -> Result<Version>| {
-            for member in &staying {
-                member.answer(result());
-            }
-            Next::Nothing
+        let staying = self.members.iter().filter(|member| !member.is_answered());
+        let staying: Vec<_> = staying.cloned().collect();
+        let some_stay = move || staying.iter().any(|member| !member.is_leaving());
+        let nobody_stays = {
+            let some_stay = some_stay.clone();
+            move || !some_stay()
         };
-        match outcome {
-            Ok(Outcome::Committed(version)) => answer(&|| Ok(version)),
-            // The files stay behind, as those of every append that was in doubt: VACUUM removes them.
-            Ok(Outcome::Rejected) => Next::Again,
-            Ok(Outcome::Pending | Outcome::Unknowable) | Err(_) => answer(&|| Err(unknown().into())),
+        ABANDONED.set(Some(Box::new(nobody_stays)));
+        let deadline = Instant::now() + SETTLING;
+        while some_stay() && Instant::now() < deadline {
+            let mut to_wait = &some_stay;
+            match self
+                .shared
+                .outcome(token, &mut Patience::while_asked(deadline, &mut to_wait))
+            {
+                Ok(Outcome::Committed(version)) => return self.all(|| Ok(version)),
+                // The files stay behind, as those of every append that was in doubt: VACUUM removes them.
+                Ok(Outcome::Rejected) => return Next::Again,
+                Ok(Outcome::Unknowable) => break,
+                Ok(Outcome::Pending) | Err(_) => thread::sleep(PAUSE),
+            }
         }
+        self.all(|| Err(unknown().into()))
     }
 }
 

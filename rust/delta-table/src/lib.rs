@@ -21,6 +21,7 @@ mod stats;
 mod table;
 
 pub use append::{Append, AppendOptions};
+pub use coalesce::{is_abandoned, is_serving};
 pub use create::{CreateMode, CreateOptions};
 pub use error::{Result, TableError};
 pub use operations::{Condition, Read, Scalar};

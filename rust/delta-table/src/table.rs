@@ -156,8 +156,18 @@ impl Shared {
     /// Whether the version that the table is known by is gone or another one: the log was cleaned up, or it is another
     /// table's. A store is not asked each time.
     fn is_doubtful(&self) -> Result<bool> {
-        let confirmed = *lock(&self.confirmed);
-        Ok(confirmed.elapsed() >= self.place.believes_marks_for() && !self.is_confirmed()?)
+        let before = {
+            let mut confirmed = lock(&self.confirmed);
+            if confirmed.elapsed() < self.place.believes_marks_for() {
+                return Ok(false);
+            }
+            // Whoever comes meanwhile need not ask too.
+            std::mem::replace(&mut *confirmed, Instant::now())
+        };
+        let confirmed = self
+            .is_confirmed()
+            .inspect_err(|_| *lock(&self.confirmed) = before)?;
+        Ok(!confirmed)
     }
 
     fn is_confirmed(&self) -> Result<bool> {
@@ -189,14 +199,15 @@ impl Shared {
         if !self.is_doubtful()? {
             return Ok(());
         }
+        // Before it is read: others go on committing.
+        let least = self.committer.known().0.max(self.snapshot().version);
         let found = match self.log.load(None) {
             Err(TableError::NotFound(_)) => return Err(self.replaced()),
             found => found?.snapshot,
         };
         self.check_same(&found.metadata)?;
-        let (tip, _) = self.committer.known();
         // An older copy of the table has fewer versions.
-        if found.version < tip.max(self.snapshot().version) {
+        if found.version < least {
             return Err(self.replaced());
         }
         Ok(())
@@ -274,7 +285,11 @@ impl Shared {
     }
 
     pub fn commit(&self, transaction: Transaction, patience: &mut Patience<'_>) -> Result<Version> {
-        self.check_committer()?;
+        self.check_committer().map_err(|error| match patience.left() {
+            // A request that the end of the time has cut short says so in its own way.
+            None => CommitError::DeadlinePassed.into(),
+            Some(_) => error,
+        })?;
         let done = self.committer.commit_while(transaction, patience);
         if let Err(CommitError::LogTruncated(_)) = &done {
             self.outdated.store(true, Ordering::Release);
@@ -321,13 +336,15 @@ impl Table {
 
     pub(crate) fn shared(&self) -> Result<Arc<Shared>> {
         if let Some(own) = self.shared.get() {
-            let mut own = lock(own);
-            if own.outdated.load(Ordering::Acquire) || own.is_doubtful()? {
-                let found = Shared::open(&self.place)?;
-                own.check_same(&found.snapshot().metadata)?;
-                *own = found;
+            // Stores are asked without the lock: others must not wait for an answer behind it.
+            let known = Arc::clone(&lock(own));
+            if !known.outdated.load(Ordering::Acquire) && !known.is_doubtful()? {
+                return Ok(known);
             }
-            return Ok(Arc::clone(&own));
+            let found = Shared::open(&self.place)?;
+            known.check_same(&found.snapshot().metadata)?;
+            *lock(own) = Arc::clone(&found);
+            return Ok(found);
         }
         let shared = Shared::open(&self.place)?;
         let own = self.shared.get_or_init(|| Mutex::new(Arc::clone(&shared)));

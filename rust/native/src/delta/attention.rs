@@ -24,10 +24,23 @@ fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
 
 /// What the calling thread does while it uploads: thousands of others would only take the GIL from each other.
 pub(crate) fn attention() -> Attend {
-    match Python::attach(is_main_thread) {
-        Ok(false) => Box::new(|| Ok(())),
-        _ => Box::new(attend),
+    if is_main_here() {
+        Box::new(attend)
+    } else {
+        Box::new(unless_abandoned)
     }
+}
+
+/// Whether the calling thread is Python's main thread: one that is no thread of Python's must not wait for the GIL.
+fn is_main_here() -> bool {
+    !delta_table::is_serving() && !matches!(Python::attach(is_main_thread), Ok(false))
+}
+
+fn unless_abandoned() -> io::Result<()> {
+    if delta_table::is_abandoned() {
+        return Err(io::Error::new(io::ErrorKind::TimedOut, "nobody waits any more"));
+    }
+    Ok(())
 }
 
 thread_local! {
@@ -35,10 +48,20 @@ thread_local! {
     static DEADLINE: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
+/// Sets the deadline back to what it was, after a panic too.
+struct Limited(Option<Instant>);
+
+impl Drop for Limited {
+    fn drop(&mut self) {
+        DEADLINE.set(self.0);
+    }
+}
+
 /// What the calling thread does while a store does not answer. What a handler raised is kept for who asked.
 pub(crate) fn watch() -> Attend {
-    let is_main = !matches!(Python::attach(is_main_thread), Ok(false));
+    let is_main = is_main_here();
     Box::new(move || {
+        unless_abandoned()?;
         if DEADLINE.get().is_some_and(|deadline| Instant::now() >= deadline) {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "the time was up"));
         }
@@ -89,9 +112,9 @@ impl Caller {
         } else {
             Patience::until(self.deadline)
         };
-        let outer = DEADLINE.replace(Some(self.deadline));
+        let limited = Limited(DEADLINE.replace(Some(self.deadline)));
         let done = work(&mut patience, &mut || self.go_on(&raised));
-        DEADLINE.set(outer);
+        drop(limited);
         let raised = raised.into_inner();
         match (done, raised.or_else(|| take_raised().map(Failure::Python))) {
             (Err(error), Some(Failure::Python(raised))) => Err(Failure::Python(Python::attach(|py| {
