@@ -10,8 +10,9 @@ use parquet_dataset::{DatasetInput, DatasetOptions, Prepared, Spread, SpreadFile
 use parquet_writer::{Batch, WriteError, WriterOptions};
 
 use crate::checkpoint::now;
-use crate::coalesce::{self, Kept, Terms};
+use crate::coalesce::{self, Terms};
 use crate::error::{Result, TableError};
+use crate::kept::Kept;
 use crate::operations::{Condition, chosen, partition_predicate, remove_chosen};
 use crate::place::DataFiles;
 use crate::rows::Shape;

@@ -12,25 +12,15 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, OffsetSizeTrait, make_array};
-use arrow_cast::cast;
-use arrow_data::transform::MutableArrayData;
-use arrow_schema::{DataType, SchemaRef};
-use arrow_select::concat::concat;
+use arrow_schema::SchemaRef;
 use delta_commit::{CommitError, Outcome, Patience, Token, Version};
-use parquet_writer::{Batch, WriteError, WriterOptions};
+use parquet_writer::WriterOptions;
 
 use crate::append::{Append, AppendOptions};
 use crate::error::{Result, TableError};
+use crate::kept::{Kept, joined};
 use crate::snapshot::Snapshot;
 use crate::table::{Shared, lock};
-
-/// Bytes of rows that an append keeps. With more it writes files of its own: sharing is for those too small for one.
-const KEPT_BYTES: usize = 4 << 20;
-
-/// Rows that it keeps.
-const KEPT_ROWS: usize = 1 << 16;
 
 /// How long a doubt is asked about for those who stay: after a minute nobody carries an announcement any more.
 const SETTLING: Duration = Duration::from_secs(90);
@@ -40,138 +30,6 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Longer than any commit takes: those who wait have deadlines of their own.
 const LONG: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// Rows that wait for the commit of their append.
-#[derive(Default)]
-pub(crate) struct Kept {
-    batches: Vec<Batch>,
-    rows: usize,
-    bytes: usize,
-}
-
-impl Kept {
-    /// Copies the rows of a batch, whose owner may change or free it once it is written; gives false when they are too
-    /// many to be kept.
-    pub fn keep(&mut self, batch: &Batch, schema: &SchemaRef) -> Result<bool> {
-        let room = KEPT_BYTES - self.bytes;
-        if self.rows + batch.rows() > KEPT_ROWS || batch.columns().iter().map(at_most).sum::<usize>() > room {
-            return Ok(false);
-        }
-        if batch.rows() == 0 {
-            return Ok(true);
-        }
-        let columns = batch.columns().iter().zip(schema.fields());
-        let columns = columns.map(|(column, field)| copied(column, field.data_type()));
-        let columns = columns.collect::<Result<Vec<_>>>()?;
-        let bytes: usize = columns.iter().map(bytes_of).sum();
-        if bytes > room {
-            return Ok(false);
-        }
-        self.batches
-            .push(Batch::new(Arc::clone(schema), columns, batch.rows())?);
-        self.rows += batch.rows();
-        self.bytes += bytes;
-        Ok(true)
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.batches.is_empty()
-    }
-
-    pub fn into_batches(self) -> Vec<Batch> {
-        self.batches
-    }
-}
-
-/// The rows of several appends as few batches: each partition is met once in most of them, and its file stays open.
-fn joined<'a>(all: impl Iterator<Item = &'a Kept>) -> Result<Vec<Batch>> {
-    let mut groups: Vec<Vec<&Batch>> = Vec::new();
-    let mut bytes = usize::MAX;
-    for kept in all {
-        bytes = bytes.saturating_add(kept.bytes);
-        if bytes > KEPT_BYTES {
-            groups.push(Vec::new());
-            bytes = kept.bytes;
-        }
-        if let Some(group) = groups.last_mut() {
-            group.extend(&kept.batches);
-        }
-    }
-    groups.iter().filter_map(|group| one_of(group)).collect()
-}
-
-/// One batch of the rows of batches alike.
-fn one_of(batches: &[&Batch]) -> Option<Result<Batch>> {
-    let schema = batches.first()?.schema();
-    let columns = (0..schema.fields().len()).map(|index| {
-        let parts: Vec<&dyn Array> = batches
-            .iter()
-            .map(|batch| batch.columns()[index].as_ref())
-            .collect();
-        concat(&parts).map_err(WriteError::from)
-    });
-    let rows = batches.iter().map(|batch| batch.rows()).sum();
-    let columns = columns.collect::<Result<Vec<_>, _>>();
-    Some(
-        columns
-            .and_then(|columns| Batch::new(Arc::clone(schema), columns, rows))
-            .map_err(TableError::from),
-    )
-}
-
-/// Bytes that a copy of a column takes at most, as far as that can be told without one; none of nested columns, whose
-/// slices do not say what of their elements is theirs.
-fn at_most(column: &ArrayRef) -> usize {
-    match column.data_type() {
-        DataType::Dictionary(_, _) => {
-            let values = column.as_any_dictionary().values();
-            column.len().saturating_mul(longest(values))
-        }
-        DataType::Utf8View => lengths(column.as_string_view().views()),
-        DataType::BinaryView => lengths(column.as_binary_view().views()),
-        nested if nested.is_nested() => 0,
-        _ => bytes_of(column),
-    }
-}
-
-/// Bytes of the longest value.
-fn longest(values: &ArrayRef) -> usize {
-    fn widest<T: OffsetSizeTrait>(offsets: &[T]) -> usize {
-        let widths = offsets.windows(2).map(|ends| (ends[1] - ends[0]).as_usize());
-        widths.max().unwrap_or(0)
-    }
-    match values.data_type() {
-        DataType::Utf8 => widest(values.as_string::<i32>().value_offsets()),
-        DataType::LargeUtf8 => widest(values.as_string::<i64>().value_offsets()),
-        DataType::Binary => widest(values.as_binary::<i32>().value_offsets()),
-        DataType::LargeBinary => widest(values.as_binary::<i64>().value_offsets()),
-        _ => bytes_of(values),
-    }
-}
-
-/// Bytes of all values: their lengths are the first four bytes of their views (Arrow columnar format, "Variable-size
-/// Binary View Layout").
-fn lengths(views: &[u128]) -> usize {
-    views
-        .iter()
-        .map(|view| (view & u128::from(u32::MAX)) as usize)
-        .sum()
-}
-
-/// Bytes that a column takes.
-fn bytes_of(column: &ArrayRef) -> usize {
-    let sliced = column.to_data().get_slice_memory_size();
-    sliced.unwrap_or_else(|_| column.get_array_memory_size())
-}
-
-/// The values in memory of their own, and of a type without dictionaries or views, which would be shared.
-fn copied(column: &ArrayRef, target: &DataType) -> Result<ArrayRef> {
-    let column = cast(column, target).map_err(WriteError::from)?;
-    let data = column.to_data();
-    let mut copy = MutableArrayData::new(vec![&data], false, data.len());
-    copy.try_extend(0, 0, data.len()).map_err(WriteError::from)?;
-    Ok(make_array(copy.freeze()))
-}
 
 /// What appends must have in common to share files.
 pub(crate) struct Terms {

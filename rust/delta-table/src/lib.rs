@@ -10,6 +10,7 @@ mod cleanup;
 mod coalesce;
 mod create;
 mod error;
+mod kept;
 mod log_dir;
 mod operations;
 mod place;
