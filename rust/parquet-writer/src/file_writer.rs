@@ -463,7 +463,7 @@ impl OpenFile {
             self.account();
         }
         if full {
-            self.close_row_group(patience)
+            self.close_row_group(options.threads, patience)
         } else {
             Ok(())
         }
@@ -516,13 +516,13 @@ impl OpenFile {
             let run = self.carry.take(Pace::new(options))?;
             self.encode(&run, options, patience)?;
         }
-        self.close_row_group(patience)
+        self.close_row_group(options.threads, patience)
     }
 
-    fn close_row_group(&mut self, patience: &mut Patience<'_>) -> Result<()> {
+    fn close_row_group(&mut self, threads: usize, patience: &mut Patience<'_>) -> Result<()> {
         self.account();
         if let Some(row_group) = self.row_group.take() {
-            row_group.close(&mut self.file, patience)?;
+            row_group.close(&mut self.file, threads, patience)?;
             self.file.flush()?;
             self.pages.shelf.rewind()?;
             if let Some(closed) = self.file.flushed_row_groups().last() {

@@ -1,12 +1,13 @@
 //! The row group being written.
 
+use std::cmp::Reverse;
 use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use parquet::file::writer::SerializedFileWriter;
 
-use crate::column::FieldEncoder;
+use crate::column::{EncodedChunk, FieldEncoder};
 use crate::error::{Result, WriteError};
 use crate::feed::{Position, Run};
 use crate::sink::Output;
@@ -85,34 +86,57 @@ impl RowGroup {
         self.encoders.iter().map(|encoder| encoder.encoded_bytes()).sum()
     }
 
-    /// Writes its chunks to the file, closing them one by one.
-    pub fn close(self, file: &mut SerializedFileWriter<Output>, patience: &mut Patience<'_>) -> Result<()> {
+    /// Closes its chunks and writes them to the file.
+    pub fn close(
+        self,
+        file: &mut SerializedFileWriter<Output>,
+        threads: usize,
+        patience: &mut Patience<'_>,
+    ) -> Result<()> {
         let mut row_group = file.next_row_group()?;
-        for encoder in self.encoders {
-            encoder.close(&mut |chunk| chunk.append_to(&mut row_group))?;
-            patience.check()?;
+        if threads == 1 {
+            for encoder in self.encoders {
+                encoder.close(&mut |chunk| chunk.append_to(&mut row_group))?;
+                patience.check()?;
+            }
+        } else {
+            for chunk in close_on_threads(self.encoders, threads)? {
+                chunk.append_to(&mut row_group)?;
+                patience.check()?;
+            }
         }
         row_group.close()?;
         Ok(())
     }
 }
 
-/// Encodes each column on the next thread that is free, those that brought the most bytes so far first. No encoder knows
-/// of another, so that the bytes do not depend on who encodes what.
+/// Encodes columns, those that brought the most bytes so far first. No encoder knows of another, so that the bytes do
+/// not depend on who encodes what.
 fn write_on_threads(encoders: &mut [Box<dyn FieldEncoder>], run: &Run, threads: usize) -> Result<()> {
     let mut tasks: Vec<_> = encoders.iter_mut().zip(&run.columns).collect();
-    tasks.sort_by_key(|(encoder, _)| encoder.encoded_bytes());
+    tasks.sort_by_cached_key(|(encoder, _)| Reverse(encoder.encoded_bytes()));
+    on_threads(tasks, threads, |(encoder, column)| encoder.write(column))
+}
+
+/// Compresses the last pages of all columns and their dictionaries; the chunks come in the order of the columns.
+fn close_on_threads(encoders: Vec<Box<dyn FieldEncoder>>, threads: usize) -> Result<Vec<EncodedChunk>> {
+    let mut chunks: Vec<Vec<EncodedChunk>> = encoders.iter().map(|_| Vec::new()).collect();
+    let tasks = encoders.into_iter().zip(&mut chunks).collect();
+    on_threads(tasks, threads, |(encoder, chunks)| {
+        encoder.close(&mut |chunk| {
+            chunks.push(chunk);
+            Ok(())
+        })
+    })?;
+    Ok(chunks.into_iter().flatten().collect())
+}
+
+/// Works through the tasks in their order, each on the next thread that is free.
+fn on_threads<T: Send>(tasks: Vec<T>, threads: usize, work: impl Fn(T) -> Result<()> + Sync) -> Result<()> {
     let threads = threads.min(tasks.len());
-    let tasks = Mutex::new(tasks);
-    let work = || {
-        loop {
-            let task = tasks.lock().unwrap_or_else(PoisonError::into_inner).pop();
-            let Some((encoder, column)) = task else {
-                return Ok(());
-            };
-            encoder.write(column)?;
-        }
-    };
+    let tasks = Mutex::new(tasks.into_iter());
+    let next = || tasks.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let work = || std::iter::from_fn(next).try_for_each(&work);
     std::thread::scope(|scope| {
         let others: Vec<_> = (1..threads)
             .map(|_| std::thread::Builder::new().spawn_scoped(scope, work))
