@@ -79,15 +79,13 @@ impl Shelf {
     /// Keeps a page that is given in two parts.
     pub(super) fn keep(&self, header: &[u8], body: &[u8]) -> Result<Kept> {
         let length = header.len() + body.len();
-        let mut page = Vec::with_capacity(length);
-        page.extend_from_slice(header);
-        page.extend_from_slice(body);
         if let Some(spill) = &self.spill
             && length >= self.budget.smallest_spilled
             && self.resident() + length > self.budget.resident
         {
-            return spill.put(&page).map_err(|error| spill.failed(error));
+            return spill.put(header, body).map_err(|error| spill.failed(error));
         }
+        let page = [header, body].concat();
         self.resident.fetch_add(length, Ordering::Relaxed);
         Ok(Kept::Resident(page.into()))
     }
@@ -125,19 +123,18 @@ impl Spill {
         Ok(page)
     }
 
-    fn put(&self, page: &[u8]) -> io::Result<Kept> {
+    fn put(&self, header: &[u8], body: &[u8]) -> io::Result<Kept> {
         let file = if let Some(file) = self.file.get() {
             file
         } else {
             let file = tempfile::tempfile_in(&self.directory)?;
             self.file.get_or_init(|| file)
         };
-        let offset = self.end.fetch_add(page.len() as u64, Ordering::Relaxed);
-        file.write_all_at(page, offset)?;
-        Ok(Kept::Spilled {
-            offset,
-            length: page.len(),
-        })
+        let length = header.len() + body.len();
+        let offset = self.end.fetch_add(length as u64, Ordering::Relaxed);
+        file.write_all_at(header, offset)?;
+        file.write_all_at(body, offset + header.len() as u64)?;
+        Ok(Kept::Spilled { offset, length })
     }
 }
 
