@@ -4,6 +4,7 @@
 //! memory or in one temporary file until their chunk is written out.
 
 mod filter;
+mod finder;
 mod press;
 mod shelf;
 
@@ -23,11 +24,16 @@ pub(crate) use shelf::Shelf;
 use parquet_encode::page_header::{self as encode, Content};
 
 use crate::error::{Result, WriteError};
+use finder::Finder;
 use shelf::Kept;
 
 /// Compressing so many bytes costs what one byte less in the file is worth: about a tenth of the time against a fiftieth
 /// of the size.
 const BYTES_WORTH_ONE: usize = 80;
+/// Bytes of a chunk's pages after which its finder is chosen: for less it is not worth the time.
+const BYTES_BEFORE_FINDER: usize = 256 << 10;
+/// Bytes of a dictionary page for which a finder is chosen.
+const DICTIONARY_BYTES_FOR_FINDER: usize = 64 << 10;
 
 /// What the chunks of one writer share.
 #[derive(Debug)]
@@ -101,6 +107,10 @@ struct Chunk {
     data: Vec<Page>,
     /// Bytes as they go to the file.
     finished: u64,
+    /// Bytes of data pages before compression.
+    uncompressed: usize,
+    /// How repeats are looked for in further data pages, once that was tried.
+    finder: Option<Finder>,
 }
 
 #[derive(Debug)]
@@ -199,12 +209,16 @@ impl ChunkPages {
 
     /// Bytes that a page would take.
     pub fn pressed_size(&self, fill: &mut dyn FnMut(&mut Vec<u8>)) -> Result<usize> {
-        self.filled(&mut |body| fill(body), |(), _, pressed| Ok(pressed.len()))
+        self.filled(&mut |body| fill(body), |(), body, press| {
+            Ok(press.press(body)?.len())
+        })
     }
 
     /// Adds a page: `fill` appends its body and says what it is.
     pub fn add<'a>(&self, fill: &mut dyn FnMut(&mut Vec<u8>) -> Content<'a>) -> Result<()> {
-        self.filled(fill, |content, body, pressed| {
+        self.filled(fill, |content, body, press| {
+            let finder = self.finder(content, body, press)?;
+            let pressed = press.press_with(finder, body)?;
             let header = encode::PageHeader {
                 uncompressed_size: body.len(),
                 compressed_size: pressed.len(),
@@ -224,19 +238,34 @@ impl ChunkPages {
         })
     }
 
-    /// Fills the body of a page in a buffer that all pages share, compresses it and hands on both.
+    /// How repeats are looked for in a page. A chunk's data pages have it chosen once, by one of the first.
+    fn finder(&self, content: Content<'_>, body: &[u8], press: &mut Press) -> Result<Finder> {
+        if let Content::Dictionary { .. } = content {
+            return if body.len() < DICTIONARY_BYTES_FOR_FINDER {
+                Ok(Finder::Level)
+            } else {
+                press.best_finder(body)
+            };
+        }
+        let mut chunk = lock(&self.state);
+        chunk.uncompressed += body.len();
+        if chunk.finder.is_none() && chunk.uncompressed >= BYTES_BEFORE_FINDER {
+            chunk.finder = Some(press.best_finder(body)?);
+        }
+        Ok(chunk.finder.unwrap_or_default())
+    }
+
+    /// Fills the body of a page in a buffer that all pages share, and hands it on with the press that has it.
     fn filled<C, T>(
         &self,
         fill: &mut dyn FnMut(&mut Vec<u8>) -> C,
-        then: impl FnOnce(C, &[u8], &[u8]) -> Result<T>,
+        then: impl FnOnce(C, &[u8], &mut Press) -> Result<T>,
     ) -> Result<T> {
         Press::with(self.codec(), |press| {
             let mut body = std::mem::take(&mut press.body);
             body.clear();
             let content = fill(&mut body);
-            let done = press
-                .press(&body)
-                .and_then(|pressed| then(content, &body, pressed));
+            let done = then(content, &body, press);
             press.body = body;
             done
         })

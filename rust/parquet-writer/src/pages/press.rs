@@ -5,7 +5,9 @@ use std::io::Write;
 use std::sync::{Mutex, OnceLock, TryLockError};
 
 use parquet::basic::{Compression, ZstdLevel};
+use zstd::zstd_safe::{CParameter, ResetDirective};
 
+use super::finder::Finder;
 use crate::error::{Result, WriteError};
 
 /// Presses that wait for the next page: contexts with warm tables, as many as pages are made at a time and not one per
@@ -25,13 +27,47 @@ pub(crate) struct Press {
 }
 
 enum Codec {
-    Zstd(zstd::bulk::Compressor<'static>),
+    Zstd(Box<Zstd>),
     Snappy(Box<snap::raw::Encoder>),
     Lz4,
     Gzip(flate2::Compression),
     Brotli(brotli::enc::BrotliEncoderParams),
     /// Pages stay as they come.
     None,
+}
+
+/// A context of ZSTD and what it is set to.
+struct Zstd {
+    context: zstd::bulk::Compressor<'static>,
+    level: i32,
+    finder: Finder,
+}
+
+impl Zstd {
+    fn new(level: i32) -> Result<Self> {
+        Ok(Self {
+            context: zstd::bulk::Compressor::new(level)?,
+            level,
+            finder: Finder::default(),
+        })
+    }
+
+    fn set(&mut self, finder: Finder) -> std::io::Result<()> {
+        if finder == self.finder {
+            return Ok(());
+        }
+        let context = self.context.context_mut();
+        context
+            .reset(ResetDirective::Parameters)
+            .map_err(|code| std::io::Error::other(zstd::zstd_safe::get_error_name(code)))?;
+        self.context
+            .set_parameter(CParameter::CompressionLevel(self.level))?;
+        for parameter in finder.parameters() {
+            self.context.set_parameter(*parameter)?;
+        }
+        self.finder = finder;
+        Ok(())
+    }
 }
 
 impl fmt::Debug for Press {
@@ -80,7 +116,7 @@ impl Press {
     fn new(compression: Compression) -> Result<Self> {
         let codec = match compression {
             Compression::UNCOMPRESSED => Codec::None,
-            Compression::ZSTD(level) => Codec::Zstd(zstd::bulk::Compressor::new(level.compression_level())?),
+            Compression::ZSTD(level) => Codec::Zstd(Box::new(Zstd::new(level.compression_level())?)),
             Compression::SNAPPY => Codec::Snappy(Box::new(snap::raw::Encoder::new())),
             Compression::LZ4_RAW => Codec::Lz4,
             Compression::GZIP(level) => Codec::Gzip(flate2::Compression::new(level.compression_level())),
@@ -95,14 +131,21 @@ impl Press {
         })
     }
 
+    /// Compresses a page, as ZSTD does with the parameters of its level.
     pub fn press<'a>(&'a mut self, body: &'a [u8]) -> Result<&'a [u8]> {
+        self.press_with(Finder::Level, body)
+    }
+
+    /// Compresses a page; other codecs than ZSTD have no finder.
+    pub(super) fn press_with<'a>(&'a mut self, finder: Finder, body: &'a [u8]) -> Result<&'a [u8]> {
         let Self { codec, pressed, .. } = self;
         pressed.clear();
         match codec {
             Codec::None => return Ok(body),
             Codec::Zstd(zstd) => {
                 pressed.reserve(zstd::zstd_safe::compress_bound(body.len()));
-                zstd.compress_to_buffer(body, pressed)?;
+                zstd.set(finder)?;
+                zstd.context.compress_to_buffer(body, pressed)?;
             }
             Codec::Snappy(snappy) => {
                 pressed.resize(snap::raw::max_compress_len(body.len()), 0);
@@ -124,6 +167,17 @@ impl Press {
             }
         }
         Ok(&self.pressed)
+    }
+
+    /// The best finder for pages like this one, where the codec leaves it open.
+    pub(super) fn best_finder(&mut self, body: &[u8]) -> Result<Finder> {
+        match self.codec {
+            // Who asks for a higher level asks for the time that it takes.
+            Codec::Zstd(ref zstd) if zstd.level == 1 => {
+                Finder::best(body, |finder, sample| Ok(self.press_with(finder, sample)?.len()))
+            }
+            _ => Ok(Finder::Level),
+        }
     }
 
     fn is_worth_keeping(&self) -> bool {

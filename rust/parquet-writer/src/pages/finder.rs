@@ -1,0 +1,151 @@
+//! How ZSTD looks for repeats in the pages of a column.
+//!
+//! A level of ZSTD is a set of parameters that suits files of all kinds. Columns are not of all kinds: numbers repeat in
+//! shorter pieces, text in longer ones. So at level 1 the parameters are chosen by column, by what they make of a piece
+//! of a page. Every reader reads what any of them make.
+
+use zstd::zstd_safe::{CParameter, Strategy};
+
+use crate::error::Result;
+
+/// Bytes of a page by which parameters are compared: enough for differences that matter to show.
+const TRIAL_BYTES: usize = 24 << 10;
+
+/// Parameters beside the level.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Finder {
+    /// Those of the level: repeats of 6 bytes or more.
+    #[default]
+    Level,
+    /// Repeats of 7 bytes or more: often smaller for text, since fewer are coded, and never slower.
+    Longer,
+    /// Repeats of 4 bytes or more: smaller for numbers of narrow ranges.
+    Shorter,
+    /// A second table for long repeats, as level 2 has for pages of 256 KiB.
+    TwoTables,
+}
+
+impl Finder {
+    const OTHERS: [Self; 3] = [Self::Longer, Self::Shorter, Self::TwoTables];
+
+    pub fn parameters(self) -> &'static [CParameter] {
+        match self {
+            Self::Level => &[],
+            Self::Longer => &[CParameter::MinMatch(7)],
+            Self::Shorter => &[CParameter::MinMatch(4)],
+            Self::TwoTables => &[
+                CParameter::Strategy(Strategy::ZSTD_dfast),
+                CParameter::ChainLog(14),
+                CParameter::HashLog(15),
+                CParameter::MinMatch(5),
+            ],
+        }
+    }
+
+    /// What must be saved of `bytes` before this is worth its time, with a margin for what a sample does not show.
+    fn least_gain(self, bytes: usize) -> usize {
+        match self {
+            Self::Level | Self::Longer => 0,
+            Self::Shorter => bytes / 100,
+            Self::TwoTables => bytes / 80,
+        }
+    }
+
+    /// The best for pages like `body`, by the sizes that `pressed` gives.
+    pub fn best(body: &[u8], mut pressed: impl FnMut(Self, &[u8]) -> Result<usize>) -> Result<Self> {
+        // The middle: a page may begin with lengths or levels.
+        let start = body.len().saturating_sub(TRIAL_BYTES) / 2;
+        let sample = &body[start..body.len().min(start + TRIAL_BYTES)];
+        let mut best = (Self::Level, pressed(Self::Level, sample)?);
+        for finder in Self::OTHERS {
+            let weight = pressed(finder, sample)? + finder.least_gain(sample.len());
+            if weight < best.1 {
+                best = (finder, weight);
+            }
+        }
+        Ok(best.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parquet::basic::{Compression, ZstdLevel};
+    use proptest::prelude::*;
+
+    use super::Finder;
+    use crate::pages::Press;
+
+    const ALL: [Finder; 4] = [Finder::Level, Finder::Longer, Finder::Shorter, Finder::TwoTables];
+
+    fn zstd(level: i32) -> Compression {
+        Compression::ZSTD(ZstdLevel::try_new(level).unwrap())
+    }
+
+    /// Bytes with repeats of all lengths, near and far.
+    fn page() -> impl Strategy<Value = Vec<u8>> {
+        let piece = prop::collection::vec(any::<u8>(), 1..40);
+        let pieces = prop::collection::vec((piece, 1..20_usize), 0..200);
+        pieces.prop_map(|pieces| {
+            pieces
+                .into_iter()
+                .flat_map(|(piece, times)| piece.repeat(times))
+                .collect()
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn one_context_serves_all_finders_in_any_order(
+            pages in prop::collection::vec((page(), prop::sample::select(ALL.as_slice())), 1..6)
+        ) {
+            for (page, finder) in pages {
+                Press::with(zstd(1), |press| {
+                    let pressed = press.press_with(finder, &page)?.to_vec();
+                    assert_eq!(zstd::bulk::decompress(&pressed, page.len()).unwrap(), page);
+                    // The same as from a context that never did anything else.
+                    let mut fresh = zstd::bulk::Compressor::new(1).unwrap();
+                    for parameter in finder.parameters() {
+                        fresh.set_parameter(*parameter).unwrap();
+                    }
+                    assert_eq!(pressed, fresh.compress(&page).unwrap());
+                    Ok(())
+                })
+                .unwrap();
+            }
+        }
+    }
+
+    fn best(level: i32, page: &[u8]) -> Finder {
+        Press::with(zstd(level), |press| press.best_finder(page)).unwrap()
+    }
+
+    /// Narrow numbers in four bytes each: what repeats of them is short.
+    fn narrow_numbers() -> Vec<u8> {
+        let squares = (0..40_000_u32).map(|row| row.wrapping_mul(row) % 7919 / 4);
+        squares.flat_map(u32::to_le_bytes).collect()
+    }
+
+    #[test]
+    fn numbers_of_a_narrow_range_are_searched_for_short_repeats() {
+        assert_eq!(best(1, &narrow_numbers()), Finder::Shorter);
+    }
+
+    #[test]
+    fn what_does_not_shrink_is_left_to_the_level() {
+        let mut state = 1_u64;
+        let noise: Vec<u8> = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            state.to_be_bytes()[0]
+        })
+        .take(100_000)
+        .collect();
+        assert_eq!(best(1, &noise), Finder::Level);
+    }
+
+    #[test]
+    fn a_level_that_was_asked_for_is_kept() {
+        assert_eq!(best(3, &narrow_numbers()), Finder::Level);
+    }
+}
