@@ -320,7 +320,7 @@ impl ChunkReader for ChunkPages {
         Ok(ChunkRead {
             chunk: self.clone(),
             pages: pages.into_iter(),
-            current: Vec::new().into(),
+            current: None,
         })
     }
 
@@ -339,19 +339,19 @@ impl Length for ChunkPages {
 pub(crate) struct ChunkRead {
     chunk: ChunkPages,
     pages: std::vec::IntoIter<Page>,
-    current: Bytes,
+    current: Option<Kept>,
 }
 
 impl Read for ChunkRead {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        while self.current.is_empty() {
+        loop {
+            if let Some(page) = self.current.as_mut().filter(|page| page.len() > 0) {
+                return self.chunk.pages.shelf.read(page, buffer);
+            }
             let Some(page) = self.pages.next() else {
                 return Ok(0);
             };
-            self.current = self.chunk.pages.shelf.fetch(page.kept)?;
+            self.current = Some(page.kept);
         }
-        let length = buffer.len().min(self.current.len());
-        buffer[..length].copy_from_slice(&self.current.split_to(length));
-        Ok(length)
     }
 }

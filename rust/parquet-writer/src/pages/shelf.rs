@@ -12,7 +12,7 @@ use bytes::Bytes;
 use crate::budget::Budget;
 use crate::error::{Result, WriteError};
 
-/// Keeps pages until they are fetched, each once.
+/// Keeps pages until they are read, each once.
 #[derive(Debug)]
 pub(crate) struct Shelf {
     resident: AtomicUsize,
@@ -36,6 +36,14 @@ pub(super) enum Kept {
 }
 
 impl Kept {
+    /// Bytes that were not read yet.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Resident(page) => page.len(),
+            Self::Spilled { length, .. } => *length,
+        }
+    }
+
     /// The page, or nothing where it was spilled.
     pub(super) fn in_memory(&self) -> &[u8] {
         match self {
@@ -65,7 +73,7 @@ impl Shelf {
         self.resident.load(Ordering::Relaxed)
     }
 
-    /// Starts the temporary file over; only when every page was fetched.
+    /// Starts the temporary file over; only when every page was read.
     pub fn rewind(&self) -> Result<()> {
         if let Some(spill) = &self.spill
             && let Some(file) = spill.file.get()
@@ -90,21 +98,26 @@ impl Shelf {
         Ok(Kept::Resident(page.into()))
     }
 
-    pub(super) fn fetch(&self, kept: Kept) -> io::Result<Bytes> {
+    /// Reads on in a page, and frees what was read.
+    pub(super) fn read(&self, kept: &mut Kept, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = buffer.len().min(kept.len());
+        let buffer = &mut buffer[..count];
         match kept {
             Kept::Resident(page) => {
-                self.resident.fetch_sub(page.len(), Ordering::Relaxed);
-                Ok(page)
+                buffer.copy_from_slice(&page.split_to(count));
+                self.resident.fetch_sub(count, Ordering::Relaxed);
             }
             Kept::Spilled { offset, length } => {
                 let spill = self.spill.as_ref();
                 let spill = spill.ok_or_else(|| io::Error::other("a page was spilled to nowhere"))?;
-                let page = spill.get(offset, length);
-                Ok(page
-                    .map_err(|error| io::Error::other(spill.failed(error)))?
-                    .into())
+                spill
+                    .get(*offset, buffer)
+                    .map_err(|error| io::Error::other(spill.failed(error)))?;
+                *offset += count as u64;
+                *length -= count;
             }
         }
+        Ok(count)
     }
 }
 
@@ -116,11 +129,9 @@ impl Spill {
         }
     }
 
-    fn get(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
+    fn get(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         let file = self.file.get().ok_or(io::ErrorKind::NotFound)?;
-        let mut page = vec![0; length];
-        file.read_exact_at(&mut page, offset)?;
-        Ok(page)
+        file.read_exact_at(buffer, offset)
     }
 
     fn put(&self, header: &[u8], body: &[u8]) -> io::Result<Kept> {
@@ -157,8 +168,14 @@ mod tests {
             0,
             "the temporary file has no name"
         );
-        for (index, kept) in kept.into_iter().enumerate() {
-            assert_eq!(shelf.fetch(kept).unwrap(), page(index));
+        for (index, mut kept) in kept.into_iter().enumerate() {
+            let mut back = vec![0; 2 << 20];
+            // Of an odd size, so that the last piece of a page is smaller.
+            let mut length = 0;
+            while kept.len() > 0 {
+                length += shelf.read(&mut kept, &mut back[length..][..9999]).unwrap();
+            }
+            assert_eq!(&back[..length], page(index));
         }
         assert_eq!(shelf.resident(), 0);
     }
