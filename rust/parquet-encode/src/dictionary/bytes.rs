@@ -162,12 +162,12 @@ impl ByteDictionary {
 
     /// The index of a value, which is added if it is new; `None` if that would break a limit.
     pub fn index_of(&mut self, value: &[u8]) -> Option<u32> {
-        self.find_or_add(tag_of(value), value)
+        let head = head_of(value, value.len());
+        self.find_or_add(tag_of(head, value), head, value)
     }
 
     #[inline(never)]
-    fn find_or_add(&mut self, tag: u32, value: &[u8]) -> Option<u32> {
-        let head = head_of(value, value.len());
+    fn find_or_add(&mut self, tag: u32, head: Head, value: &[u8]) -> Option<u32> {
         let mut slot = self.table.home(tag);
         loop {
             let entry = self.table.slots[slot];
@@ -208,8 +208,7 @@ impl ByteDictionary {
 }
 
 #[inline(always)]
-fn tag_of(value: &[u8]) -> u32 {
-    let head = head_of(value, value.len());
+fn tag_of(head: Head, value: &[u8]) -> u32 {
     if head.len <= 16 {
         hash::of_short(head)
     } else {
@@ -408,7 +407,8 @@ fn encode_kernel<V: ByteArrays>(
         while missed != 0 {
             let at = missed.trailing_zeros() as usize;
             missed &= missed - 1;
-            if let Some(index) = dictionary.find_or_add(tags[at], values.value(start + at)) {
+            let (head, value) = (values.head(start + at), values.value(start + at));
+            if let Some(index) = dictionary.find_or_add(tags[at], head, value) {
                 out[at] = index;
             } else {
                 indices.truncate(base + start + at);

@@ -93,7 +93,11 @@ impl Table {
     /// the cache: a sparse table displaces few of its own values and more of the others'.
     fn wanted(&self, entries: usize) -> Option<usize> {
         let slots = self.slots.len();
-        let load = if slots < 1 << 14 { 4 } else { 3 };
+        let load = match slots {
+            0..4096 => 8,
+            4096..16384 => 4,
+            _ => 3,
+        };
         (entries * load > slots && slots < 1 << 31).then(|| slots * 2)
     }
 
