@@ -24,17 +24,37 @@ import pyarrow.parquet as pq
 Engine = Callable[[Path], pa.Table]
 
 
+def _by_row_group(file: pq.ParquetFile, read: Callable[[list[int]], pa.Table]) -> pa.Table:
+    """Reads all row groups at once, or one by one where they hold nested dictionaries that differ: pyarrow
+    does not read its own files of those at once either.
+    """
+    row_groups = list(range(file.num_row_groups))
+    try:
+        return read(row_groups)
+    except pa.ArrowNotImplementedError:
+        if len(row_groups) < 2:
+            raise
+        return pa.concat_tables([read([row_group]) for row_group in row_groups])
+
+
 def pyarrow_whole(path: Path) -> pa.Table:
-    return pq.ParquetFile(path).read()
+    file = pq.ParquetFile(path)
+    return _by_row_group(file, file.read_row_groups)
 
 
 def pyarrow_pre_buffered(path: Path) -> pa.Table:
-    return pq.ParquetFile(path, pre_buffer=True, memory_map=True).read(use_threads=False)
+    file = pq.ParquetFile(path, pre_buffer=True, memory_map=True)
+    return _by_row_group(file, lambda row_groups: file.read_row_groups(row_groups, use_threads=False))
 
 
 def pyarrow_batches(path: Path) -> pa.Table:
     file = pq.ParquetFile(path, buffer_size=4096)
-    return pa.Table.from_batches(file.iter_batches(batch_size=7), file.schema_arrow)
+
+    def read(row_groups: list[int]) -> pa.Table:
+        batches = file.iter_batches(batch_size=7, row_groups=row_groups)
+        return pa.Table.from_batches(batches, file.schema_arrow)
+
+    return _by_row_group(file, read)
 
 
 def pyarrow_dataset(path: Path) -> pa.Table:
