@@ -21,6 +21,8 @@ pub(crate) const SAMPLE_ROWS: usize = 2048;
 pub(crate) const UNIT_BYTES: u64 = 4 << 20;
 /// Units between two checks of a row group's size.
 const UNITS_PER_CHECK: usize = 8;
+/// A unit that fewer rows have filled may be much larger than others: the last row counts whole.
+const FEW_ROWS: usize = 16;
 
 /// Where units and row groups end.
 #[derive(Debug, Clone, Copy)]
@@ -31,6 +33,8 @@ pub(crate) struct Pace {
     pub sample_rows: usize,
     /// Value bytes that end a unit early.
     pub unit_bytes: u64,
+    /// Bytes that close a row group.
+    row_group_bytes: u64,
 }
 
 impl Pace {
@@ -39,7 +43,15 @@ impl Pace {
             row_group_rows: options.row_group_rows,
             sample_rows: options.budget.sample_rows,
             unit_bytes: options.budget.unit_bytes,
+            row_group_bytes: options.row_group_bytes,
         }
+    }
+
+    /// Whether the row group's size is looked at after a unit that so many rows have filled, or else a few units would
+    /// overrun it by much: in wide tables units fill with usual rows, and a look at all columns takes its time.
+    fn checks_after(self, rows: usize) -> bool {
+        let units_between = UNITS_PER_CHECK as u64 * self.unit_bytes;
+        rows < FEW_ROWS || self.row_group_bytes / 4 < units_between
     }
 }
 
@@ -161,9 +173,9 @@ impl<'a> Feed<'a> {
             let (rows, full) = self.weights.rows_within(start, end, at.room(self.pace));
             at.rows += rows;
             if full || rows == missing {
+                let heavy = full && self.pace.checks_after(at.unit_rows + rows);
                 at.end_unit();
-                // Heavy rows are checked at every unit, or a few of them would overrun the row group.
-                check = full || at.units.is_multiple_of(UNITS_PER_CHECK);
+                check = heavy || at.units.is_multiple_of(UNITS_PER_CHECK);
             } else {
                 at.unit_rows += rows;
                 at.unit_weight += self.weights.total(start, start + rows);

@@ -79,8 +79,19 @@ impl Weights {
         if self.at_most(start, end) < budget {
             return (end - start, false);
         }
-        let mut sum = 0;
-        for row in start..end {
+        let mut sure = start;
+        let mut doubtful = end;
+        // What lies under nulls is counted in here, so at least so many rows do not use the budget up.
+        while doubtful - sure > 1 {
+            let middle = usize::midpoint(sure, doubtful);
+            if self.at_most(start, middle) < budget {
+                sure = middle;
+            } else {
+                doubtful = middle;
+            }
+        }
+        let mut sum = self.total(start, sure);
+        for row in sure..end {
             sum += self.exact(row);
             if sum >= budget {
                 return (row + 1 - start, true);
@@ -274,4 +285,42 @@ fn view<T: OffsetSizeTrait>(
 
 fn elements(inner: Option<&[u64]>, start: usize, end: usize) -> u64 {
     inner.map_or(0, |inner| inner[end] - inner[start]) + ELEMENT_BYTES * (end - start) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{LargeBinaryArray, StringArray};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Text with nulls over bytes, and binary without nulls.
+    fn columns() -> impl Strategy<Value = Vec<ArrayRef>> {
+        let row = (
+            prop::option::of("[a-z]{0,40}"),
+            prop::collection::vec(any::<u8>(), 0..20),
+        );
+        prop::collection::vec(row, 1..60).prop_map(|rows| {
+            let text: StringArray = rows.iter().map(|(text, _)| text.as_deref()).collect();
+            let bytes: LargeBinaryArray = rows.iter().map(|(_, bytes)| Some(bytes)).collect();
+            vec![Arc::new(text) as ArrayRef, Arc::new(bytes)]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_budget_ends_with_the_row_that_uses_it_up(columns in columns(), start in 0_usize..10, budget in 0_u64..900) {
+            let (weights, end) = (Weights::new(&columns), columns[0].len());
+            let start = start.min(end);
+            let mut sum = 0;
+            let last = (start..end).find(|row| {
+                sum += weights.exact(*row);
+                sum >= budget
+            });
+            let expected = last.map_or((end - start, false), |row| (row + 1 - start, true));
+            prop_assert_eq!(weights.rows_within(start, end, budget), expected);
+        }
+    }
 }
