@@ -156,7 +156,11 @@ class Checker:
         """
         rows = row_group_rows(self.folder / "written.parquet")
         columns = [table.select([index]) for index in range(table.num_columns)]
-        kept = [index for index, column in enumerate(columns) if not self._excused(engine, column, rows)]
+        kept = [
+            index
+            for index, column in enumerate(columns)
+            if not (hides_indices(problem, column) or self._excused(engine, column, rows))
+        ]
         assert len(kept) < table.num_columns, f"{engine}: {problem}"
         if kept:
             path = self.folder / "kept.parquet"
@@ -175,6 +179,21 @@ class Checker:
             return False
         EXCUSES[f"{engine} cannot read pyarrow's {_kind(column.schema.types[0])}"] += 1
         return True
+
+
+def hides_indices(problem: str, column: pa.Table) -> bool:
+    """Whether pyarrow gave slots under nulls an index into a dictionary without entries. Its own files have
+    entries there, since it writes those that no row names too; a file that holds none may have none.
+    """
+    data_type = column.schema.types[0]
+    hides = (
+        "Dictionary indices invalid" in problem
+        and pa.types.is_nested(data_type)
+        and "dictionary" in _leaf_kinds(data_type)
+    )
+    if hides:
+        EXCUSES["pyarrow gives slots under nulls indices of an empty dictionary"] += 1
+    return hides
 
 
 def row_group_rows(path: Path) -> int:
