@@ -121,31 +121,37 @@ mod tests {
         Press::with(zstd(level), |press| press.best_finder(page)).unwrap()
     }
 
-    /// Narrow numbers in four bytes each: what repeats of them is short.
-    fn narrow_numbers() -> Vec<u8> {
-        let squares = (0..40_000_u32).map(|row| row.wrapping_mul(row) % 7919 / 4);
-        squares.flat_map(u32::to_le_bytes).collect()
+    /// Bytes without a pattern.
+    fn noise() -> impl Iterator<Item = u8> {
+        let mut state = 1_u64;
+        std::iter::repeat_with(move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            state.to_be_bytes()[0]
+        })
+    }
+
+    /// Some of 200 numbers, in four bytes each and in no order: what repeats of them is short.
+    fn few_numbers() -> Vec<u8> {
+        let number = |byte: u8| u32::from(byte % 200).wrapping_mul(2_654_435_761);
+        noise()
+            .take(25_000)
+            .flat_map(|byte| number(byte).to_le_bytes())
+            .collect()
     }
 
     #[test]
-    fn numbers_of_a_narrow_range_are_searched_for_short_repeats() {
-        assert_eq!(best(1, &narrow_numbers()), Finder::Shorter);
+    fn a_few_numbers_are_searched_for_short_repeats() {
+        assert_eq!(best(1, &few_numbers()), Finder::Shorter);
     }
 
     #[test]
     fn what_does_not_shrink_is_left_to_the_level() {
-        let mut state = 1_u64;
-        let noise: Vec<u8> = std::iter::repeat_with(|| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            state.to_be_bytes()[0]
-        })
-        .take(100_000)
-        .collect();
+        let noise: Vec<u8> = noise().take(100_000).collect();
         assert_eq!(best(1, &noise), Finder::Level);
     }
 
     #[test]
     fn a_level_that_was_asked_for_is_kept() {
-        assert_eq!(best(3, &narrow_numbers()), Finder::Level);
+        assert_eq!(best(3, &few_numbers()), Finder::Level);
     }
 }
