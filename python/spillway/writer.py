@@ -120,8 +120,8 @@ class WriterOptions:
             mapping gives codecs by column, levels behind them (``{"a.b": "snappy", "c": "zstd(3)"}``); a key
             is as in ``dictionary``, and columns that are not named get ``"zstd"``.
         compression_level: ``zstd`` takes 1 to 22 (by default 1), ``gzip`` 0 to 9 (6), ``brotli`` 0 to 11 (1);
-            the others have no levels. At ``zstd`` 1 the search for repeats is fitted to each column; at higher
-            levels it is that of the level.
+            the others have no levels. At ``zstd`` 1 the search for repeats is fitted to each column, at
+            higher levels it is that of the level.
         row_group_rows: Rows of a row group, exactly, unless ``row_group_bytes`` comes first.
         row_group_bytes: Bytes of a row group, encoded and compressed, that end it early. They are looked at
             every few thousand rows, or sooner when rows are heavy.
