@@ -31,8 +31,8 @@ def _by_row_group(file: pq.ParquetFile, read: Callable[[list[int]], pa.Table]) -
     row_groups = list(range(file.num_row_groups))
     try:
         return read(row_groups)
-    except pa.ArrowNotImplementedError:
-        if len(row_groups) < 2:
+    except pa.ArrowNotImplementedError as error:
+        if "chunked array outputs" not in str(error) or len(row_groups) < 2:
             raise
         return pa.concat_tables([read([row_group]) for row_group in row_groups])
 

@@ -95,22 +95,24 @@ def test_row_groups_have_exactly_the_rows_asked_for(table: pa.Table) -> None:
     assert [groups.row_group(i).num_rows for i in range(groups.num_row_groups)] == [2500, 2500, 1000]
 
 
+def row_group_sizes(table: pa.Table, row_group_bytes: int) -> list[int]:
+    """Bytes of each row group of an uncompressed file, which is read back."""
+    data = written(table.schema, [table], row_group_bytes=row_group_bytes, compression="uncompressed")
+    file = pq.ParquetFile(io.BytesIO(data))
+    assert file.read().equals(table)
+    return [file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)]
+
+
 def test_rows_of_many_columns_end_a_row_group_in_time() -> None:
     """Their bytes fill what is looked at together before its rows do."""
     wide = pa.table({f"c{i}": [f"{row:09}{i * row:031}" for row in range(6_000)] for i in range(200)})
-    file = io.BytesIO(written(wide.schema, [wide], row_group_bytes=16 << 20, compression="uncompressed"))
-    groups = pq.ParquetFile(file).metadata
-    sizes = [groups.row_group(i).total_byte_size for i in range(groups.num_row_groups)]
+    sizes = row_group_sizes(wide, 16 << 20)
     assert len(sizes) >= 2
     assert max(sizes) <= 24 << 20
-    assert pq.read_table(file).equals(wide)
 
 
 def test_heavy_rows_end_a_row_group_early() -> None:
     heavy = pa.table({"blob": [bytes([i]) * (1 << 20) for i in range(40)]})
-    file = io.BytesIO(written(heavy.schema, [heavy], row_group_bytes=8 << 20, compression="uncompressed"))
-    groups = pq.ParquetFile(file).metadata
-    sizes = [groups.row_group(i).total_byte_size for i in range(groups.num_row_groups)]
+    sizes = row_group_sizes(heavy, 8 << 20)
     assert len(sizes) >= 3
     assert max(sizes) <= 16 << 20
-    assert pq.read_table(file).equals(heavy)
