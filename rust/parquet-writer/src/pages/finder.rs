@@ -21,7 +21,7 @@ pub(super) enum Finder {
     Longer,
     /// Repeats of 4 bytes or more: smaller for numbers of narrow ranges.
     Shorter,
-    /// A second table for long repeats, as level 2 has for pages of 256 KiB.
+    /// A second table for long repeats, as level 2 has for pages of 256 KiB, with the other one twice as large.
     TwoTables,
 }
 
