@@ -10,8 +10,9 @@ MAKEFLAGS += --no-builtin-rules
 PYTHON ?= python3
 BIN := .venv/bin
 export VIRTUAL_ENV := $(CURDIR)/.venv
-# Panic messages hold the paths of sources: a wheel must not tell where it was built.
-export RUSTFLAGS := --remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)=/cargo --remap-path-prefix=$(CURDIR)=/spillway
+# Panic messages hold the paths of sources: a wheel must not tell where it was built. Only there, since flags that name a
+# checkout keep what was built from serving in another one.
+REMAP := --remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)=/cargo --remap-path-prefix=$(CURDIR)=/spillway
 # A stray activation or a user's own settings must not decide what is built.
 unexport PYTHONPATH PYTHONHOME CONDA_PREFIX
 
@@ -25,13 +26,13 @@ DIST ?= dist
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-bench: setup ## Measure every Parquet writer, check the output with Spark, write table and figures to runs/
+bench: .build/release-module ## Measure every Parquet writer, check the output with Spark, write table and figures to runs/
 	$(BIN)/spillway bench --out runs $(BENCH_OPTIONS)
 
-targets: setup ## Measure what the targets are about (under an hour), and say how far each is met
+targets: .build/release-module ## Measure what the targets are about (under an hour), and say how far each is met
 	$(BIN)/python bench/targets.py measure runs/targets
 
-race: setup ## Race writers that append to one Delta table (10 minutes), and say which targets are met
+race: .build/release-module ## Race writers that append to one Delta table (10 minutes), and say which targets are met
 	$(BIN)/spillway race --targets --out runs/race $(RACE_OPTIONS)
 
 test: setup setup-tests ## Run every test, at counts that fit continuous integration
@@ -57,7 +58,8 @@ format: setup ## Rewrite the sources in the house format
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-wheel: setup ## Leave a release wheel in dist/
+wheel: export RUSTFLAGS := $(REMAP)
+wheel: .build/environment ## Leave a release wheel in dist/
 	rm -f $(DIST)/spillway-*.whl
 	$(BIN)/maturin build --release --locked --out $(DIST)
 
@@ -89,7 +91,16 @@ clean: ## Remove what was built (not the runs)
 	$(BIN)/uv pip sync -q --require-hashes requirements/dev.txt
 	@mkdir -p .build && touch $@
 
+# One module is in place at a time: the one that tests load, with its debug assertions, or the one that is measured. Each
+# takes the other's stamp away; what was compiled for it stays in target/.
 .build/module: $(RUST_SOURCES) pyproject.toml .build/environment
+	@rm -f .build/release-module
+	$(BIN)/maturin develop --locked --uv
+	@touch $@
+
+.build/release-module: export RUSTFLAGS := $(REMAP)
+.build/release-module: $(RUST_SOURCES) pyproject.toml .build/environment
+	@rm -f .build/module
 	$(BIN)/maturin develop --release --locked --uv
 	@touch $@
 

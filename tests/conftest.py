@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+# Tests load the module with its debug assertions, and look at no speed.
+os.environ["SPILLWAY_ALLOW_CHECKED_BUILD"] = "1"
+
 # Deadlines are off: these machines are noisy, and a slow example is not a wrong one.
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "print_blob": True}
 settings.register_profile("ci", max_examples=100, **_COMMON)

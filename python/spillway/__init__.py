@@ -44,11 +44,11 @@ __all__ = [
 
 __version__: str = build_info()["version"]
 
-if build_info()["debug_assertions"]:
+if build_info()["opt_level"] == "0":
     import warnings
 
     warnings.warn(
-        "this is a debug build of spillway, ten times slower than a release one: `maturin develop --release`",
+        "this build of spillway is not optimised and ten times slower than one that is: `make setup`",
         RuntimeWarning,
         stacklevel=2,
     )
