@@ -21,10 +21,10 @@ BENCH_OPTIONS ?=
 RACE_OPTIONS ?=
 DIST ?= dist
 
-.PHONY: help bench targets race test soak check format wheel readme lock setup setup-tests clean
+.PHONY: help bench targets race test test-quick soak lint check instructions format wheel readme lock setup setup-tests clean
 
 help: ## List these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 bench: .build/release-module ## Measure every Parquet writer, check the output with Spark, write table and figures to runs/
 	$(BIN)/spillway bench --out runs $(BENCH_OPTIONS)
@@ -35,23 +35,43 @@ targets: .build/release-module ## Measure what the targets are about (under an h
 race: .build/release-module ## Race writers that append to one Delta table (10 minutes), and say which targets are met
 	$(BIN)/spillway race --targets --out runs/race $(RACE_OPTIONS)
 
+# Processes of pytest. The groups in tests/conftest.py say which tests never run side by side.
+JOBS ?= 2
+# The same commit draws the same examples in continuous integration: what failed there fails here, by CI=true make test.
+ifdef CI
+SEED := $(shell printf '%d' 0x$$(git rev-parse HEAD | cut -c1-8))
+export PROPTEST_RNG_SEED := $(SEED)
+endif
+PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(if $(SEED),--hypothesis-seed=$(SEED))
+
 test: setup setup-tests ## Run every test, at counts that fit continuous integration
 	cargo test --locked --workspace
-	$(BIN)/python -m pytest
-	$(BIN)/python -m pytest bench --benchmark-disable
+	$(PYTEST) --durations=30 --junitxml=.build/tests.xml
+	$(BIN)/python -m pytest bench --benchmark-disable -q
 
-soak: export SPILLWAY_SOAK := 1
+test-quick: export SPILLWAY_TESTS := quick
+test-quick: export PROPTEST_CASES := 32
+test-quick: setup ## Run most tests, a few examples each, in four minutes: no Spark, no S3, no wheel
+	cargo test --locked --workspace -- --quiet
+	$(PYTEST) -q -m quick
+
+soak: export SPILLWAY_TESTS := soak
 soak: export PROPTEST_CASES := 10000
-soak: test ## Run every test, at the counts of the acceptance lines (an hour or more)
+soak: test ## Run every test, at the counts of the acceptance lines (hours)
 
-check: setup ## Format, lint, types, and the stubs against the compiled module
+lint: .build/environment ## Format, lints and types of Python: what needs nothing compiled
 	cargo fmt --all --check
-	cargo clippy --locked --workspace --all-targets -- -D warnings
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/python -m mypy.stubtest spillway._native --mypy-config-file pyproject.toml
 	@! grep -nE '(https?|ssh)://' requirements/*.txt || { echo "a lock names a registry's address: run make lock" >&2; exit 1; }
+
+check: lint setup ## All lints: those above, clippy, and the stubs against the compiled module
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	$(BIN)/python -m mypy.stubtest spillway._native --mypy-config-file pyproject.toml
+
+instructions: .build/wheel ## Count the instructions per row; fails where a row costs over 2 % more than on record
+	PYTHONPATH=.build/wheel $(BIN)/python bench/instructions.py compare
 
 format: setup ## Rewrite the sources in the house format
 	cargo fmt --all
@@ -103,6 +123,13 @@ clean: ## Remove what was built (not the runs)
 	@rm -f .build/module
 	$(BIN)/maturin develop --release --locked --uv
 	@touch $@
+
+# The wheel, unpacked: what is measured is what is shipped.
+.build/wheel: $(RUST_SOURCES) pyproject.toml .build/environment
+	rm -rf .build/wheel.part .build/wheel
+	$(MAKE) --no-print-directory wheel DIST=.build/wheel.part
+	$(BIN)/python -m zipfile -e .build/wheel.part/spillway-*.whl .build/wheel.part
+	mv .build/wheel.part .build/wheel
 
 .build/minio-$(MINIO): .build/environment
 	@PYTHON='$(PYTHON)' requirements/prerequisites.sh tests

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from spillway import datasets
 from spillway.errors import CorruptFileError, OptionError
 
+from ..counts import examples
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -108,7 +110,7 @@ def test_the_first_rows_of_every_format_are_taken(tmp_path: Path, name: str) -> 
     assert read(prepared)["id"].to_pylist() == list(range(450))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(0.3))
 @given(
     sizes=st.lists(st.integers(0, 40), min_size=1, max_size=8),
     chunk_rows=st.integers(1, 60),

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ..stores.conftest import bucket, faulty  # noqa: F401 - fixtures
 from ..stores.server import minio
 
 if TYPE_CHECKING:

@@ -26,6 +26,7 @@ from spillway.errors import (
     SchemaError,
 )
 
+from ..counts import examples
 from .conftest import READERS, read_deltalake
 from .programs import SCHEMA, batch
 
@@ -323,7 +324,9 @@ def test_a_forked_child_has_a_pool_of_its_own(table: spillway.delta.Table) -> No
     assert numbers(table) == [0, 1, 2]
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(0.3), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(timeouts=st.lists(st.floats(0, 0.02), min_size=2, max_size=24))
 def test_what_is_said_of_an_append_is_so(
     tmp_path_factory: pytest.TempPathFactory, timeouts: list[float]

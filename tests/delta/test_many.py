@@ -19,12 +19,13 @@ import pytest
 import spillway.delta
 from spillway.errors import CommitTimeoutError, CommitUnknown
 
+from ..counts import count
 from .conftest import read_deltalake
 from .programs import SCHEMA, batch
 
 # How long others may wait because a process was killed, with much to spare for a busy machine.
 BOUND_SECONDS = 30
-ROUNDS = 200 if os.environ.get("SPILLWAY_SOAK") else 20
+ROUNDS = count(quick=5, ci=20, soak=200)
 ENOUGH_FOR_CHANCE = 100
 PROGRAMS = Path(__file__).with_name("programs.py")
 

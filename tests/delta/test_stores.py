@@ -32,6 +32,7 @@ from spillway.errors import (
     VersionNotFoundError,
 )
 
+from ..counts import count
 from ..stores.server import SECRET, Instead, Late, free_port, ministack
 from .conftest import rows
 from .programs import SCHEMA, batch
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
     from ..stores.server import Bucket, Fault, Proxy, Request
 
-ROUNDS = 200 if os.environ.get("SPILLWAY_SOAK") else 50
+ROUNDS = count(quick=10, ci=50, soak=200)
 CONDITIONAL = {"aws_conditional_put": "etag"}
 
 

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 import spillway.delta
 from spillway.errors import SchemaError
 
+from ..counts import examples
 from .conftest import READERS, read_deltalake, rows
 
 UTC = dt.UTC
@@ -167,7 +168,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 
 
 @given(st.lists(st.none() | TEXTS, min_size=1))
-@settings(max_examples=50)
+@settings(max_examples=examples(0.5))
 def test_any_text_is_a_partition_value(values: list[str | None]) -> None:
     data = pa.table({"p": pa.array(values, pa.string()), "id": list(range(len(values)))})
     with tempfile.TemporaryDirectory() as folder:

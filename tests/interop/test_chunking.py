@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import spillway
 
+from ..counts import examples
 from . import strategies
 from .writing import write
 
@@ -37,7 +38,7 @@ def test_the_same_rows_give_the_same_bytes_however_they_are_cut(data: st.DataObj
         assert to_bytes(table, cuts=cuts, feed=feed, **options) == expected
 
 
-@settings(max_examples=8)
+@settings(max_examples=examples(0.08))
 @given(
     st.lists(st.integers(0, 150_000), max_size=30).map(sorted),
     st.booleans(),

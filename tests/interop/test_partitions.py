@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 import spillway
 
+from ..counts import examples
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -142,7 +144,7 @@ def same_instant(value: object) -> object:
 
 
 @given(values=st.lists(st.none() | st.text(max_size=30), min_size=1, max_size=12))
-@settings(max_examples=60)
+@settings(max_examples=examples(0.6))
 def test_any_text_comes_back(values: list[str | None], tmp_path_factory: pytest.TempPathFactory) -> None:
     values = [value if value is None else value.encode("utf-8", "replace").decode() for value in values]
     values = [None if value == "__HIVE_DEFAULT_PARTITION__" else value for value in values]

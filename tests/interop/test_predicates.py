@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from .writing import write
@@ -52,7 +52,6 @@ def questions(draw: st.DrawFn) -> tuple[pa.Table, str, str, Any]:
     return table, name, draw(st.sampled_from(COMPARISONS)), value
 
 
-@settings(max_examples=100)
 @given(question=questions(), page_bytes=st.sampled_from((64, 500, 4096)), v1=st.booleans())
 def test_duckdb_finds_the_same_rows_as_without_statistics(
     tmp_path_factory: pytest.TempPathFactory,

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 
 import spillway
 
+from ..counts import SOAK
 from . import strategies
 from .engines import WAYS
 from .writing import write
@@ -24,7 +24,7 @@ FEEDS = st.sampled_from(("batches", "tables", "stream"))
 
 
 # Ten thousand tables take some twenty minutes; shrinking a failure may take as long again.
-@pytest.mark.timeout(7200 if os.environ.get("SPILLWAY_SOAK") else 900)
+@pytest.mark.timeout(7200 if SOAK else 900)
 @given(st.data())
 def test_every_engine_reads_back_what_was_written(checker: Checker, data: st.DataObject) -> None:
     recipe = data.draw(strategies.recipes())

@@ -6,7 +6,6 @@ anyone are left out, and a test of their own shows for each that pyarrow's file 
 
 from __future__ import annotations
 
-import os
 import shutil
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from hypothesis import strategies as st
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
+from ..counts import count
 from . import normal, strategies
 from .fill import Look
 from .readers import EXCUSES, Truth, write_reference
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-SOAK = bool(os.environ.get("SPILLWAY_SOAK"))
-SCHEMAS, TABLES = (50, 10) if SOAK else (12, 5)
+SCHEMAS, TABLES = count(quick=4, ci=12, soak=50), count(quick=5, ci=5, soak=10)
 READERS = {"vectorized": "true", "row": "false"}
 UNREADABLE = (
     pa.float16(),

@@ -17,8 +17,6 @@ from spillway.cli.race import race
 from spillway.harness import samples
 from spillway.race.records import RACES
 
-from ..stores.conftest import bucket, server  # noqa: F401 - fixtures
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 import spillway
 from spillway.validation import Source, Validator, Verdict, validate
 
+from ..counts import examples
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -153,7 +155,7 @@ def complaints(verdicts: list[Verdict]) -> list[str]:
 @pytest.mark.parametrize("engine", ["pyarrow", "polars", "duckdb"])
 @pytest.mark.parametrize("write", [write_pyarrow, write_pyarrow_v2, write_arro3, write_spillway])
 @given(table=tables(PLAIN))
-@settings(max_examples=settings.default.max_examples // 4)
+@settings(max_examples=examples(0.25))
 def test_what_a_writer_wrote_is_what_an_engine_reads(
     write: Callable[[pa.Table, Path], None], engine: str, table: pa.Table
 ) -> None:
@@ -166,7 +168,7 @@ def test_what_a_writer_wrote_is_what_an_engine_reads(
 
 
 @given(table=tables(PLAIN | SPECIAL))
-@settings(max_examples=settings.default.max_examples // 2)
+@settings(max_examples=examples(0.5))
 def test_pyarrows_own_files_are_good_or_excused(table: pa.Table) -> None:
     with tempfile.TemporaryDirectory() as folder:
         source = save_source(table, Path(folder, "source.arrow"))
@@ -183,7 +185,7 @@ FLAT = {kind: PLAIN[kind] for kind in (pa.int64(), pa.float64(), pa.string(), pa
 
 @pytest.mark.parametrize("write", [write_polars, write_duckdb])
 @given(table=tables(FLAT))
-@settings(max_examples=settings.default.max_examples // 4)
+@settings(max_examples=examples(0.25))
 def test_other_writers_files_are_good(write: Callable[[pa.Table, Path], None], table: pa.Table) -> None:
     with tempfile.TemporaryDirectory() as folder:
         source = save_source(table, Path(folder, "source.arrow"))
@@ -195,7 +197,7 @@ def test_other_writers_files_are_good(write: Callable[[pa.Table, Path], None], t
 
 @pytest.mark.spark
 @given(some=st.lists(st.tuples(tables(PLAIN), tables(PLAIN | SPECIAL)), min_size=6, max_size=6))
-@settings(max_examples=max(1, settings.default.max_examples // 500))
+@settings(max_examples=examples(0.002))
 def test_spark_reads_what_was_written(spark: SparkSession, some: list[tuple[pa.Table, pa.Table]]) -> None:
     with tempfile.TemporaryDirectory() as folder, Validator(["spark"], spark=spark) as validator:
         jobs, plain = [], set()

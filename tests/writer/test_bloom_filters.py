@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 import spillway
 
+from ..counts import examples
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -76,7 +78,7 @@ def test_a_value_that_is_there_is_never_excluded_and_another_is(
     assert all(probe(path, column, missing))
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(0.1), deadline=None)
 @given(st.data())
 def test_no_row_is_lost_by_a_filter(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     folder = tmp_path_factory.mktemp("bloom")

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 import spillway
 
+from ..counts import examples
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -52,7 +54,7 @@ def pages() -> tuple[pa.Table, bytes, list[range]]:
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(0.4), deadline=None)
 @given(st.data())
 def test_a_flipped_bit_gives_no_other_rows(
     pages: tuple[pa.Table, bytes, list[range]], data: st.DataObject

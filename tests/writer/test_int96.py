@@ -14,13 +14,15 @@ from hypothesis import strategies as st
 
 import spillway
 
+from ..counts import examples
+
 if TYPE_CHECKING:
     from pathlib import Path
 
 SECONDS = st.integers(-9_000_000_000, 9_000_000_000)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(0.4), deadline=None)
 @given(
     st.lists(st.none() | SECONDS, min_size=1, max_size=50),
     st.sampled_from(["s", "ms", "us", "ns"]),

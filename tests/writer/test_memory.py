@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 
 import spillway
 
+from ..counts import examples
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -78,7 +80,7 @@ def bytes_of(table: pa.Table, piece: int, **options: Any) -> bytes:
     return file.getvalue()
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=examples(0.05), deadline=None)
 @given(st.integers(500, 50_000), st.integers(1, 3), st.integers(400_000, 4_000_000))
 def test_the_limit_alone_decides_about_bytes(table: pa.Table, piece: int, threads: int, limit: int) -> None:
     written = bytes_of(table, piece, memory_limit=limit, threads=threads)

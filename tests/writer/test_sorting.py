@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 import spillway
 
+from ..counts import examples
+
 ROWS = st.lists(st.tuples(st.none() | st.integers(0, 9), st.none() | st.text("abc", max_size=3)), max_size=60)
 KEYS: list[Any] = ["n", ("s", "descending", "nulls_first")]
 
@@ -42,7 +44,7 @@ def in_order(data: pa.Table) -> pa.Table:
     return data.take(pc.sort_indices(keys, sort_keys=[*order, ("at", "ascending")]))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(0.4), deadline=None)
 @given(ROWS)
 def test_sorting_is_stable_and_nulls_go_where_they_are_put(rows: list[tuple[int | None, str | None]]) -> None:
     file = written(table(rows), sorting_columns=KEYS, sorting="sort")

@@ -27,9 +27,6 @@ const THREADS: usize = 3;
 /// A process that was not killed by now has lost its parent.
 const ORPHANED: Duration = Duration::from_secs(60);
 
-const KILLS: u64 = 40;
-const SOAK_KILLS: u64 = 1_000;
-
 fn committer(table: &Path, version: Version) -> Committer {
     let start = Start {
         version,
@@ -114,9 +111,13 @@ fn killed_processes_lose_nothing_that_they_acknowledged() {
     let creation = vec![Action::Protocol(Protocol::default()), Action::Metadata(metadata)];
     commit(&committer(table, BEFORE_FIRST), BEFORE_FIRST, creation);
 
-    let soak = std::env::var_os("SPILLWAY_SOAK").is_some_and(|value| value == "1");
+    let kills = match std::env::var("SPILLWAY_TESTS").as_deref() {
+        Ok("quick") => 10,
+        Ok("soak") => 1_000,
+        _ => 40_u64,
+    };
     let mut writers: Vec<Child> = (0..PROCESSES).map(|_| start_writer(table)).collect();
-    for kill in 0..if soak { SOAK_KILLS } else { KILLS } {
+    for kill in 0..kills {
         thread::sleep(Duration::from_millis(20 + kill * 37 % 50));
         let mut victim = writers.remove(0);
         victim.kill().unwrap();

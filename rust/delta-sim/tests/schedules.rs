@@ -3,17 +3,14 @@
 use delta_commit::rules::Rules;
 use delta_sim::{Coverage, run};
 
-const SEEDS: u64 = 200;
-const SOAK_SEEDS: u64 = 10_000;
-
 /// A mutant must be found within so many seeds.
 const MUTANT_SEEDS: u64 = 4_000;
 
 fn seeds() -> u64 {
-    if std::env::var_os("SPILLWAY_SOAK").is_some_and(|value| value == "1") {
-        SOAK_SEEDS
-    } else {
-        SEEDS
+    match std::env::var("SPILLWAY_TESTS").as_deref() {
+        Ok("quick") => 50,
+        Ok("soak") => 10_000,
+        _ => 200,
     }
 }
 

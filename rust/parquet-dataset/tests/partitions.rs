@@ -52,7 +52,7 @@ fn rows(result: &DatasetResult) -> BTreeMap<Vec<Option<String>>, Vec<i64>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.div_ceil(6), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn every_row_is_in_its_place(

@@ -115,7 +115,7 @@ fn order() -> Vec<SortInput> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.div_ceil(6), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn cuts_change_no_byte_and_rows_come_back(

@@ -96,7 +96,7 @@ fn write(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.div_ceil(32), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn no_more_is_kept_than_the_limit_and_cuts_change_no_byte(

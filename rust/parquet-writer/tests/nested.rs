@@ -356,7 +356,7 @@ fn options() -> impl Strategy<Value = OptionInput> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn levels_and_values_are_those_that_the_crate_writes(

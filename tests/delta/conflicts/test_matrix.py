@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from ...counts import SOAK, count
 from .pairs import ISOLATIONS, Pair, all_pairs, expected
 
 ROOT = Path(__file__).parents[3]
 MATRIX = json.loads(Path(__file__).with_name("matrix.json").read_text())
-SOAK = bool(os.environ.get("SPILLWAY_SOAK"))
 
 
 def pair_of(line: dict[str, Any]) -> Pair:
@@ -58,13 +57,13 @@ def test_an_insert_of_today_and_a_delete_of_earlier_days_both_commit(isolation: 
 @pytest.mark.timeout(7200 if SOAK else 900)
 def test_delta_spark_still_says_what_the_table_says(tmp_path: Path) -> None:
     out = tmp_path / "matrix.json"
-    count = len(LINES) if SOAK else 8
+    pairs = count(quick=2, ci=8, soak=len(LINES))
     command = [
         sys.executable,
         "-m",
         "tests.delta.conflicts.generate",
         "--sample",
-        str(count),
+        str(pairs),
         "--out",
         str(out),
     ]
@@ -72,6 +71,6 @@ def test_delta_spark_still_says_what_the_table_says(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-4000:]
     again = json.loads(out.read_text())
     assert again["engine"] == MATRIX["engine"]
-    assert len(again["pairs"]) == count
+    assert len(again["pairs"]) == pairs
     for line in again["pairs"]:
         assert line == LINES[pair_of(line)]
