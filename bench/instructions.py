@@ -4,8 +4,8 @@
     python bench/instructions.py compare     # fails where a row costs over 2 % more than there
 
 ``make instructions`` compares the wheel, and continuous integration calls it. Each dataset is written twice
-under callgrind, with few and with many rows; the difference belongs to the rows alone. It is split by who spent
-it, which needs a module with symbols: ``CARGO_PROFILE_RELEASE_STRIP=none maturin develop --release``.
+under callgrind, with few and with many rows; the difference belongs to the rows alone. It is split by who
+spent it, which needs symbols: ``CARGO_PROFILE_RELEASE_STRIP=none maturin develop --release``.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def test_a_file_is_read_to_its_end_which_ends_its_last_line() -> None:
         assert pq.read_table(file)["id"].to_pylist() == list(range(10_000))
 
 
-@pytest.mark.parametrize("source", ["text", 5, None, io.StringIO("{}")], ids=repr)
+@pytest.mark.parametrize("source", ["text", 5, None, io.StringIO("{}")])
 def test_what_has_no_bytes_is_a_type_error(source: Any) -> None:
     with pytest.raises(TypeError, match="bytes"):
         write_ndjson(source, SCHEMA)
