@@ -65,8 +65,9 @@ class DatasetOptions:
         basename_template: The names of files, with ``{i}`` or ``{i:05d}`` for the number of a file in its
             folder; it ends in ``.parquet``.
         existing: ``"error"`` refuses a directory with anything in it but hidden files; ``"append"`` keeps
-            what is there and counts on from it; ``"overwrite"`` removes every ``*.parquet`` file in and
-            below the directory as the new ones appear.
+            what is there and counts on from it; ``"overwrite"`` counts on as well, and removes every other
+            ``*.parquet`` file in and below the directory once all new ones are there. A reader that looks
+            in between sees both; a process killed in between leaves both, and the same call puts it right.
 
     Raises:
         OptionError: A value is not accepted; the message lists what is.

@@ -172,6 +172,92 @@ def test_a_killed_writer_leaves_only_what_is_hidden(tmp_path: Path) -> None:
     assert "part-00000.parquet" in names(tmp_path / "d")
 
 
+# Kills a writer that overwrites a dataset before each of its calls that change a folder, one after the other,
+# and tells what readers see then. The writer is a child that is stepped from call to call.
+STEPS = """
+    import ctypes, json, os, platform, shutil, signal, sys
+    from pathlib import Path
+    import pyarrow as pa, pyarrow.parquet as pq, spillway
+    folder, durable = Path(sys.argv[1]), bool(int(sys.argv[2]))
+    TRACEME, SYSCALL, SETOPTIONS, SYSCALL_INFO = 0, 24, 0x4200, 0x420E
+    GOOD, ENTRY = 1, 1
+    CHANGES = {  # rename, mkdir, rmdir, link, unlink and their kin
+        "x86_64": {82, 83, 84, 86, 87, 258, 263, 264, 265, 316},
+        "aarch64": {34, 35, 37, 38, 276},
+    }[platform.machine()]
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.ptrace.argtypes = [ctypes.c_long] * 4
+    def ptrace(request, pid, address, data):
+        if libc.ptrace(request, pid, address, data) == -1:
+            raise OSError(ctypes.get_errno(), "ptrace")
+    def table(partitions):
+        rows = [(k, n) for k, numbers in partitions.items() for n in numbers]
+        return pa.table({"k": [k for k, _ in rows], "n": [n for _, n in rows]})
+    OLD, NEW = table({1: range(4), 2: range(4, 6)}), table({2: range(10, 14), 3: range(14, 16)})
+    def overwrite(before_close=lambda: None):
+        with spillway.DatasetWriter(
+            folder, partition_by="k", max_file_rows=2, existing="overwrite", durable=durable
+        ) as writer:
+            writer.write(NEW)
+            before_close()
+    def seen():
+        files = [path for path in folder.rglob("*.parquet") if ".spillway" not in str(path)]
+        tables = [pq.ParquetFile(path).read(use_threads=False) for path in files]
+        return sorted(n for table in tables for n in table["n"].to_pylist())
+    def killed_before(change):
+        pid = os.fork()
+        if pid == 0:
+            ptrace(TRACEME, 0, 0, 0)
+            overwrite(lambda: os.kill(os.getpid(), signal.SIGSTOP))
+            os._exit(0)
+        os.waitpid(pid, 0)
+        ptrace(SETOPTIONS, pid, 0, GOOD)
+        info = ctypes.create_string_buffer(88)
+        while True:
+            ptrace(SYSCALL, pid, 0, 0)
+            status = os.waitpid(pid, 0)[1]
+            if not os.WIFSTOPPED(status):
+                return None if os.waitstatus_to_exitcode(status) == 0 else "the writer failed"
+            libc.ptrace(SYSCALL_INFO, pid, len(info), ctypes.addressof(info))
+            if info.raw[0] == ENTRY and int.from_bytes(info.raw[24:32], "little") in CHANGES:
+                if change == 0:
+                    os.kill(pid, signal.SIGKILL)
+                    os.waitpid(pid, 0)
+                    return "killed"
+                change -= 1
+    states = []
+    for change in range(100):
+        shutil.rmtree(folder, ignore_errors=True)
+        spillway.write_dataset(OLD, folder, partition_by="k", max_file_rows=2)
+        end = killed_before(change)
+        state = {"end": end, "seen": seen()}
+        overwrite()
+        states.append({**state, "again": seen()})
+        if end is None:
+            break
+    print(json.dumps({"states": states, "old": OLD["n"].to_pylist(), "new": NEW["n"].to_pylist()}))
+"""
+
+
+@pytest.mark.parametrize("durable", [0, 1])
+def test_an_overwrite_killed_at_any_step_leaves_all_old_rows_or_all_new_ones(
+    tmp_path: Path, durable: int
+) -> None:
+    found = run(STEPS, tmp_path / "d", durable)
+    old, new, states = found["old"], found["new"], found["states"]
+    assert [state["end"] for state in states] == ["killed"] * (len(states) - 1) + [None]
+    assert states[-1]["seen"] == new
+    both = sorted(old + new)
+    for state in states:
+        assert set(state["seen"]) >= set(old) or set(state["seen"]) >= set(new), state
+        assert set(state["seen"]) <= set(both), state
+        assert len(set(state["seen"])) == len(state["seen"]), "a row is there twice"
+        assert state["again"] == new, "the same call does not put it right"
+    assert [old, both, new] == [
+        rows for rows in (old, both, new) if rows in [state["seen"] for state in states]
+    ]
+
+
 def test_a_forked_child_takes_nothing_away(tmp_path: Path) -> None:
     found = run(
         """

@@ -383,6 +383,19 @@ def test_overwriting_replaces_data_files_only(tmp_path: Path) -> None:
     ]
 
 
+def test_overwriting_takes_free_names_and_the_same_call_again_puts_it_right(tmp_path: Path) -> None:
+    folder = tmp_path / "d"
+    spillway.write_dataset(noisy(25), folder, max_file_rows=10)
+    for first in (3, 6):
+        spillway.write_dataset(noisy(25), folder, max_file_rows=10, existing="overwrite")
+        assert names(folder) == [f"part-{first + number:05d}.parquet" for number in range(3)]
+    # As a process leaves it that was killed between the new files and the old ones.
+    spillway.write_dataset(noisy(25), folder, max_file_rows=10, existing="append")
+    assert rows_of(folder).num_rows == 50
+    spillway.write_dataset(noisy(5), folder, existing="overwrite")
+    assert rows_of(folder).num_rows == 5
+
+
 def test_a_delta_table_is_no_place_for_a_dataset(tmp_path: Path) -> None:
     (tmp_path / "_delta_log").mkdir()
     for existing in ("error", "append", "overwrite"):

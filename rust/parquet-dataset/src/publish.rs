@@ -1,7 +1,9 @@
 //! Staged files moved to where readers look, all of them or none.
 //!
 //! A failure half-way is undone. A process that is killed half-way leaves what it had moved: a folder of files has no
-//! one name to switch. The window is that of a few renames, because everything slow was done before.
+//! one name to switch. The window is that of a few renames, because everything slow was done before. Files that replace
+//! others come first, under names that are free, and those others go last: readers see all of the old rows or all of the
+//! new ones at every moment, and both for an instant.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
@@ -107,29 +109,42 @@ impl Moves {
         target: Target<'_>,
         staging: &mut Staging,
     ) -> Result<Vec<PathBuf>, WriteError> {
-        match target.existing {
-            // Again, because somebody else may have been quicker.
-            Existing::Error => check_folder(target)?,
-            Existing::Overwrite => self.set_aside(target.root, staging)?,
-            Existing::Append => {}
-        }
+        let old = match target.existing {
+            Existing::Error => {
+                // Again, because somebody else may have been quicker.
+                check_folder(target)?;
+                Vec::new()
+            }
+            Existing::Overwrite => data_files(target.root)?,
+            Existing::Append => Vec::new(),
+        };
         let paths = files
             .iter()
             .map(|file| self.place(file, target))
             .collect::<Result<Vec<_>, _>>()?;
         if target.durable {
+            // Before an old file goes, the new ones are there to stay.
+            self.sync(target.root)?;
+        }
+        let replaces = !old.is_empty();
+        for file in old {
+            self.set_aside(file, staging)?;
+        }
+        if target.durable && replaces {
             self.sync(target.root)?;
         }
         Ok(paths)
     }
 
-    /// Moves the data files that are there out of sight.
-    fn set_aside(&mut self, root: &Path, staging: &mut Staging) -> Result<(), WriteError> {
-        for from in data_files(root)? {
-            let with_path = |error| WriteError::io(&from, error);
-            let to = staging.next_path().map_err(with_path)?;
-            fs::rename(&from, &to).map_err(with_path)?;
-            self.done.push(Move::SetAside { from, to });
+    /// Moves a data file out of sight.
+    fn set_aside(&mut self, from: PathBuf, staging: &mut Staging) -> Result<(), WriteError> {
+        let with_path = |error| WriteError::io(&from, error);
+        let to = staging.next_path().map_err(with_path)?;
+        match fs::rename(&from, &to) {
+            Ok(()) => self.done.push(Move::SetAside { from, to }),
+            // Somebody else has removed it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(with_path(error)),
         }
         Ok(())
     }
@@ -139,8 +154,8 @@ impl Moves {
         self.make_folders(target.root, file.folder)?;
         let mut number = match self.next_numbers.get(&folder) {
             Some(next) => *next,
-            None if target.existing == Existing::Append => next_number(&folder, target.template)?,
-            None => 0,
+            None if target.existing == Existing::Error => 0,
+            None => next_number(&folder, target.template)?,
         };
         let mut staged =
             TempPath::try_from_path(file.from).map_err(|error| WriteError::io(&folder, error))?;
@@ -149,10 +164,10 @@ impl Moves {
             number += 1;
             match staged.persist_noclobber(&path) {
                 Ok(()) => break path,
-                // Another writer appends too and took the number.
+                // Another writer is about and took the number.
                 Err(failed)
                     if failed.error.kind() == io::ErrorKind::AlreadyExists
-                        && target.existing == Existing::Append =>
+                        && target.existing != Existing::Error =>
                 {
                     staged = failed.path;
                 }
@@ -177,7 +192,7 @@ impl Moves {
         Ok(())
     }
 
-    /// Syncs every folder that got an entry.
+    /// Syncs every folder that got an entry or lost one.
     fn sync(&self, root: &Path) -> Result<(), WriteError> {
         let mut folders = BTreeSet::from([root]);
         for done in &self.done {
