@@ -26,6 +26,7 @@ from hypothesis import given
 
 import spillway
 
+from ..faults.programs import run
 from .conftest import write_rows
 from .strategies import tables
 
@@ -185,6 +186,117 @@ def test_nanoseconds_of_pandas_are_kept() -> None:
     stamp = pd.Timestamp("2026-01-01T00:00:00.123456789Z")
     table = write_rows([{"x": stamp}], pa.schema([("x", pa.timestamp("ns", "UTC"))]))
     assert table["x"][0].value == stamp.value
+
+
+MISSING = [None, pd.NaT, pd.NA, np.datetime64("NaT"), np.timedelta64("NaT")]
+KINDS = [
+    *(pa.int64(), pa.float64(), pa.string(), pa.bool_(), pa.date32(), pa.duration("us"), pa.timestamp("us")),
+    *(pa.timestamp("ns", "UTC"), pa.decimal128(5, 2), pa.list_(pa.int64()), pa.struct({"a": pa.int64()})),
+    *(pa.map_(pa.string(), pa.int64()), pa.null()),
+]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("missing", MISSING[:3], ids=str)
+def test_what_stands_for_a_missing_value_in_pandas_is_null(kind: pa.DataType, missing: Any) -> None:
+    assert one(kind, missing) is None
+    assert one(pa.list_(kind), [missing, None]) == [None, None]
+    assert one(pa.struct({"a": kind}), {"a": missing}) == {"a": None}
+    assert one(pa.map_(pa.string(), kind), {"a": missing}) == [("a", None)]
+    refused = refusal(pa.map_(pa.string(), pa.int64()), {missing: 1})
+    assert refused.message == "null as the key of a map"
+
+
+@pytest.mark.parametrize("missing", MISSING, ids=repr)
+@pytest.mark.parametrize("place", ["first", "last"])
+def test_missing_values_say_nothing_of_an_inferred_type(missing: Any, place: str) -> None:
+    stamp = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    values = [missing, stamp] if place == "first" else [stamp, missing]
+    table = write_rows([{"t": value, "n": [missing, 1]} for value in values])
+    assert table.schema.field("t").type == pa.timestamp("us", "UTC")
+    assert table["t"].to_pylist() == [value if value is stamp else None for value in values]
+    assert table["n"].to_pylist() == [[None, 1]] * 2
+
+
+def test_records_of_a_data_frame_are_rows() -> None:
+    frame = pd.DataFrame(
+        {
+            "n": pd.array([1, None], "Int64"),
+            "f": pd.array([None, 0.5], "Float64"),
+            "b": pd.array([True, None], "boolean"),
+            "s": pd.Series(["a", None], dtype=object),
+            "naive": pd.to_datetime(["2026-01-01", None]),
+            "zoned": pd.to_datetime([None, "2026-01-01T12:00:00Z"]),
+            "span": pd.to_timedelta(["1s", None]),
+        }
+    )
+    rows = frame.to_dict("records")
+    assert any(row["zoned"] is pd.NaT for row in rows)
+    schema = pa.schema(
+        [
+            *(("n", pa.int64()), ("f", pa.float64()), ("b", pa.bool_()), ("s", pa.string())),
+            *(
+                ("naive", pa.timestamp("us")),
+                ("zoned", pa.timestamp("us", "UTC")),
+                ("span", pa.duration("us")),
+            ),
+        ]
+    )
+    expected = pa.Table.from_pandas(frame, schema, preserve_index=False)
+    assert write_rows(rows, schema).equals(expected)
+    assert write_rows(rows).equals(expected)
+
+
+def test_pandas_need_not_be_there_for_rows() -> None:
+    found = run(
+        """
+        import io, json, sys
+        import spillway
+        sys.modules["pandas"] = None
+        with spillway.ParquetWriter(io.BytesIO()) as writer:
+            writer.write_rows([{"x": 1.5}, {"x": None}])
+            try:
+                writer.write_rows([{"x": set()}])
+            except spillway.RowError as error:
+                print(json.dumps(error.message))
+        """
+    )
+    assert found == "expected a number, found a value of class set"
+
+
+class Unreadable(dt.datetime):
+    """A datetime that raises when it is asked for its zone."""
+
+    def utcoffset(self) -> dt.timedelta:
+        raise ValueError("no zone today")
+
+
+@pytest.mark.parametrize("schema", [None, pa.schema([("a", pa.string()), ("b", pa.timestamp("us"))])])
+def test_a_value_that_cannot_be_read_is_named(schema: pa.Schema | None) -> None:
+    odd = Unreadable(2026, 1, 1)
+    rows = [{"a": "x", "b": None}, {"a": "y", "b": odd}]
+    with pytest.raises(spillway.RowError, match=r'row 1, field "b": .*ValueError: no zone today') as caught:
+        write_rows(rows, schema)
+    assert (caught.value.row, caught.value.field, caught.value.raw) == (1, "b", rows[1])
+    assert write_rows(rows, schema, on_error="skip")["a"].to_pylist() == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("row", "field"),
+    [({"a": {1}}, "a"), ({"a": [None, {1}]}, "a[1]"), ({"a": {"b": [{"c": {1}}]}}, "a.b[0].c")],
+    ids=str,
+)
+def test_a_value_of_no_known_class_is_named_when_types_are_inferred(row: dict[str, Any], field: str) -> None:
+    with pytest.raises(spillway.RowError) as caught:
+        write_rows([{"n": 1}, {"n": 2, **row}])
+    assert (caught.value.row, caught.value.field) == (1, field)
+    assert re.search("class set: the first rows do not say what the field is.*schema=", caught.value.message)
+    assert write_rows([{"n": 1}, {"n": 2, **row}], on_error="skip").num_rows == 1
+
+
+def test_a_field_that_was_null_for_long_says_why_it_is_text() -> None:
+    with pytest.raises(spillway.RowError, match="found the integer 5: the first rows do not say"):
+        write_rows([{"n": None}] * 1000 + [{"n": 5}])
 
 
 SCHEMA = pa.schema([("id", pa.int64()), ("tags", pa.list_(pa.struct({"name": pa.string()})))])

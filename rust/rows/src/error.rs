@@ -18,7 +18,7 @@ struct Details {
 }
 
 #[derive(Debug)]
-enum Step {
+pub(crate) enum Step {
     Field(String),
     Item(usize),
 }
@@ -49,6 +49,14 @@ impl Misfit {
         misfit
     }
 
+    /// Says why as well.
+    #[must_use]
+    #[cold]
+    pub fn explained(mut self, why: &str) -> Self {
+        self.0.message = format!("{}: {why}", self.0.message);
+        self
+    }
+
     /// Whether the row may fit into an empty batch.
     #[must_use]
     pub fn is_full(&self) -> bool {
@@ -69,6 +77,11 @@ impl Misfit {
     pub fn in_item(mut self, index: usize) -> Self {
         self.0.steps.push(Step::Item(index));
         self
+    }
+
+    /// Where it happened, from the row inwards.
+    pub(crate) fn steps(&self) -> impl Iterator<Item = &Step> {
+        self.0.steps.iter().rev()
     }
 
     /// The sentence that says what is wrong.

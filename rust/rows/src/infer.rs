@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Schema, TimeUnit};
 
+use crate::error::{Misfit, Step};
+
 /// Digits of the largest 64-bit integer.
 const INTEGER_DIGITS: u8 = 19;
 
@@ -211,6 +213,31 @@ impl Shape {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.fields.is_empty()
+    }
+
+    /// Whether rows have said what the place is where a value did not fit.
+    #[must_use]
+    pub fn knows(&self, misfit: &Misfit) -> bool {
+        let mut steps = misfit.steps();
+        let Some(Step::Field(name)) = steps.next() else {
+            return true;
+        };
+        let mut guess = self.guess(name);
+        for step in steps {
+            guess = match (guess, step) {
+                (Some(Guess::List(items)), Step::Item(_)) => Some(items),
+                (Some(Guess::Struct(shape)), Step::Field(name)) => shape.guess(name),
+                _ => None,
+            };
+        }
+        !matches!(guess, Some(Guess::Null))
+    }
+
+    fn guess(&self, name: &str) -> Option<&Guess> {
+        self.places
+            .get(name)
+            .and_then(|place| self.fields.get(*place))
+            .map(|(_, guess)| guess)
     }
 
     /// The schema of rows of this shape. Every field is nullable; one that was always null is text.

@@ -13,7 +13,7 @@ use pyo3::types::{
 use pyo3::{ffi, intern};
 use rows::{Column, Extra, Fields, MapValues, Misfit, Scalar, Values};
 
-use crate::rows::classes::Classes;
+use crate::rows::classes::{Classes, is_missing};
 use crate::rows::clock::Clock;
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
@@ -357,7 +357,7 @@ impl<'py> Reader<'py> {
 
     /// Appends a cell of any class.
     fn slow_cell(&mut self, column: &mut Column, cell: &Bound<'py, PyAny>) -> Done {
-        if cell.is_none() {
+        if cell.is_none() || is_missing(cell) {
             return Ok(column.push_null()?);
         }
         let len = column.len();
@@ -447,7 +447,7 @@ impl<'py> Reader<'py> {
         };
         let key = key.map_err(|error| Fault::asked(self.py, error))?;
         let value = value.map_err(|error| Fault::asked(self.py, error))?;
-        if key.is_none() {
+        if key.is_none() || is_missing(&key) {
             return Err(Misfit::new("null as the key of a map").into());
         }
         self.cell(&mut map.keys, key.as_ptr())
@@ -565,6 +565,10 @@ impl<'py> Reader<'py> {
         let value = value.map_err(|error| Fault::asked(py, error))?;
         // A datetime64 of nanoseconds gives an integer that has lost its unit.
         let is_clock = matches!(column.values, Values::Timestamp(..) | Values::Duration(..));
+        // A datetime64 that is NaT gives none at all.
+        if value.is_none() {
+            return Ok(column.push_null()?);
+        }
         if is_plain(&value) && !(is_clock && value.is_instance_of::<PyInt>()) {
             return self.slow_cell(column, &value);
         }

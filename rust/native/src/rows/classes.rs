@@ -55,3 +55,17 @@ impl Classes {
         })
     }
 }
+
+/// The values that stand for a missing one in pandas: `NaT` and `NA`.
+static MISSING: PyOnceLock<[Py<PyAny>; 2]> = PyOnceLock::new();
+
+/// Whether a value is one that stands for a missing one in pandas. None is, unless somebody has imported pandas.
+pub(crate) fn is_missing(value: &Bound<'_, PyAny>) -> bool {
+    let missing = MISSING.get_or_try_init(value.py(), || missing(value.py()));
+    missing.is_ok_and(|missing| missing.iter().any(|missing| missing.is(value)))
+}
+
+fn missing(py: Python<'_>) -> PyResult<[Py<PyAny>; 2]> {
+    let pandas = py.import("sys")?.getattr("modules")?.get_item("pandas")?;
+    Ok([pandas.getattr("NaT")?.unbind(), pandas.getattr("NA")?.unbind()])
+}

@@ -6,7 +6,7 @@ use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyIterator, PyList, PyString};
-use rows::{Misfit, RowError, Rows, Visitor as _};
+use rows::{Misfit, RowError, Rows, Shape, Visitor as _};
 
 use crate::errors::Failure;
 use crate::rows::cells::{Cell, Fault, Reader, class_of, gather};
@@ -184,10 +184,15 @@ pub(crate) fn write(
         if schema.is_none() && supply.peek()?.is_empty() {
             return Ok(0);
         }
-        let rows = kept.builders(schema, || guess::shape(supply.head.as_slice()))?;
+        let mut inferred = None;
+        let rows = kept.builders(schema, || {
+            let shape = guess::shape(supply.head.as_slice())?;
+            inferred = Some(shape.clone());
+            Ok(shape)
+        })?;
         let mut intake = Intake::new(writer, rules);
         let mut reader = Reader::new(py, rules.extra)?;
-        let outcome = walk(py, supply, rows, &mut reader, &mut intake);
+        let outcome = walk(py, supply, rows, &mut reader, &mut intake, inferred.as_ref());
         rows.fields.forget_tokens();
         py.detach(|| intake.end(rows, outcome))
     })
@@ -199,6 +204,7 @@ fn walk<'py>(
     rows: &mut Rows,
     reader: &mut Reader<'py>,
     intake: &mut Intake<'_>,
+    inferred: Option<&Shape>,
 ) -> Result<(), Failure> {
     let mut ahead = Ahead::default();
     let mut index = 0;
@@ -223,7 +229,7 @@ fn walk<'py>(
             ahead.rest();
             match append(&row, rows, reader) {
                 Ok(()) => rows.commit(),
-                Err(fault) => refused(&row, index, rows, reader, intake, fault)?,
+                Err(fault) => refused(&row, index, rows, reader, intake, inferred, fault)?,
             }
         }
         if rows.is_full() {
@@ -250,12 +256,17 @@ fn append<'py>(row: &Bound<'py, PyAny>, rows: &mut Rows, reader: &mut Reader<'py
 
 /// A row that does not fit. When only the batch is full, the row is tried again in an empty one.
 #[cold]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the walk's own, and what became of the row"
+)]
 fn refused<'py>(
     row: &Bound<'py, PyAny>,
     index: u64,
     rows: &mut Rows,
     reader: &mut Reader<'py>,
     intake: &mut Intake<'_>,
+    inferred: Option<&Shape>,
     fault: Fault,
 ) -> Result<(), Failure> {
     rows.roll_back();
@@ -268,10 +279,16 @@ fn refused<'py>(
                     rows.commit();
                     Ok(())
                 }
-                Err(fault) => refused(row, index, rows, reader, intake, fault),
+                Err(fault) => refused(row, index, rows, reader, intake, inferred, fault),
             };
         }
         Fault::Misfit(misfit) => misfit,
+    };
+    let misfit = match inferred {
+        Some(shape) if !shape.knows(&misfit) => misfit.explained(
+            "the first rows do not say what the field is, and it is taken for text. Convert the value, or pass schema=",
+        ),
+        _ => misfit,
     };
     intake.refuse(&RowError::new(&misfit, index, None), |_| row.clone().unbind())
 }

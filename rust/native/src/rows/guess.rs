@@ -1,5 +1,6 @@
 //! The shape of the first rows.
 
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::{
     PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMemoryView, PyString, PyTuple,
@@ -7,7 +8,7 @@ use pyo3::types::{
 use rows::{Guess, Shape};
 
 use crate::errors::Failure;
-use crate::rows::classes::Classes;
+use crate::rows::classes::{Classes, is_missing};
 use crate::rows::conflict;
 
 const MOST_DEPTH: usize = 128;
@@ -21,7 +22,11 @@ pub(crate) fn shape(rows: &[Bound<'_, PyAny>]) -> Result<Shape, Failure> {
             let Ok(name) = key.extract::<String>() else {
                 continue;
             };
-            let guess = guess(&value, 1)?;
+            let guess = match guess(&value, 1) {
+                // Whoever appends a value that cannot be read says so, with its row and field.
+                Err(error) if error.is_instance_of::<PyException>(value.py()) => Guess::Null,
+                guess => guess?,
+            };
             shape
                 .observe(&name, guess)
                 .map_err(|found| conflict(number, &found))?;
@@ -34,7 +39,7 @@ fn guess(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Guess> {
     let py = value.py();
     let classes = Classes::get(py)?;
     let is = |class: &Py<pyo3::types::PyType>| value.is_instance(class.bind(py));
-    Ok(if value.is_none() || depth > MOST_DEPTH {
+    Ok(if value.is_none() || depth > MOST_DEPTH || is_missing(value) {
         Guess::Null
     } else if value.is_instance_of::<PyString>() {
         Guess::Text
