@@ -5,19 +5,26 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use arrow_array::ArrayRef;
 use arrow_array::cast::AsArray;
-use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
-use arrow_array::ffi_stream::{ArrayStreamReader, FFI_ArrowArrayStream};
-use arrow_array::{ArrayRef, make_array};
-use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use parquet_writer::{Batch, WriteError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
+use crate::c_data::{self, Stream};
 use crate::errors::{Failure, ours};
 
 /// What an object gave, before anything of it was looked at.
-pub(crate) enum Source {
+pub(crate) struct Source {
+    given: Given,
+    /// Whether the object is one of polars.
+    of_polars: bool,
+}
+
+enum Given {
     Stream(FFI_ArrowArrayStream),
     Array(FFI_ArrowSchema, FFI_ArrowArray),
 }
@@ -25,6 +32,40 @@ pub(crate) enum Source {
 impl Source {
     /// Takes a stream, or else an array, from any object with the Arrow `PyCapsule` interface.
     pub fn take(data: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let module = data.get_type().module()?;
+        Ok(Self {
+            given: Given::take(data)?,
+            of_polars: module.to_string_lossy().starts_with("polars."),
+        })
+    }
+
+    /// The schema and the batches; the producer is called for both.
+    pub fn open(self) -> Result<(SchemaRef, Batches), Failure> {
+        let of_polars = self.of_polars;
+        let (schema, batches) = guarded(move || {
+            let (field, inner) = match self.given {
+                Given::Stream(stream) => {
+                    let (field, stream) = Stream::open(stream)?;
+                    (field, Inner::Stream(stream))
+                }
+                Given::Array(schema, array) => {
+                    let field = c_data::field(&schema)?;
+                    let array = c_data::array(array, field.data_type())?;
+                    (field, Inner::One(Some(array)))
+                }
+            };
+            let schema = struct_schema(&field)?;
+            Ok((Arc::clone(&schema), Batches { schema, inner }))
+        })?;
+        if of_polars {
+            refuse_objects(&schema)?;
+        }
+        Ok((schema, batches))
+    }
+}
+
+impl Given {
+    fn take(data: &Bound<'_, PyAny>) -> PyResult<Self> {
         if let Some(method) = data.getattr_opt("__arrow_c_stream__")? {
             let capsule = method.call0()?.cast_into::<PyCapsule>()?;
             return Ok(Self::Stream(take_stream(&capsule)?));
@@ -41,36 +82,19 @@ impl Source {
             "a table, a data frame or a record batch",
         ))
     }
+}
 
-    /// The schema and the batches; the producer is called for both.
-    pub fn open(self) -> Result<(SchemaRef, Batches), Failure> {
-        guarded(move || match self {
-            Self::Stream(stream) => {
-                let reader = ArrayStreamReader::try_new(stream).map_err(unreadable)?;
-                let schema = struct_schema(arrow_array::ArrayReader::field(&reader))?;
-                Ok((
-                    Arc::clone(&schema),
-                    Batches {
-                        schema,
-                        inner: Inner::Stream(reader),
-                    },
-                ))
-            }
-            Self::Array(schema, array) => {
-                let field = Field::try_from(&schema).map_err(unreadable)?;
-                let columns = struct_schema(&field)?;
-                // SAFETY: the capsules hold what the C Data Interface says, and nobody else uses them any more.
-                #[expect(unsafe_code, reason = "importing over the C Data Interface")]
-                let data = unsafe { from_ffi(array, &schema) }.map_err(produced)?;
-                Ok((
-                    Arc::clone(&columns),
-                    Batches {
-                        schema: columns,
-                        inner: Inner::One(Some(make_array(data))),
-                    },
-                ))
-            }
-        })
+/// Refuses columns of Python objects: polars exports their addresses, as bytes of a fixed size, which it has no other
+/// columns of.
+fn refuse_objects(schema: &Schema) -> Result<(), Failure> {
+    let is_objects = |field: &&Arc<Field>| matches!(field.data_type(), DataType::FixedSizeBinary(_));
+    match schema.fields().iter().find(is_objects) {
+        None => Ok(()),
+        Some(field) => Err(WriteError::Schema(format!(
+            "column {:?} has type Object, which holds Python objects: map it to a type of Arrow's, or drop it",
+            field.name()
+        ))
+        .into()),
     }
 }
 
@@ -81,24 +105,26 @@ pub(crate) struct Batches {
 }
 
 enum Inner {
-    Stream(ArrayStreamReader),
+    Stream(Stream),
     One(Option<ArrayRef>),
 }
 
 impl Batches {
     /// The next batch; the producer is called for it.
     pub fn next(&mut self) -> Result<Option<Batch>, Failure> {
-        let next = guarded(|| match &mut self.inner {
-            Inner::Stream(reader) => reader.next().transpose().map_err(produced),
-            Inner::One(array) => Ok(array.take()),
-        })?;
-        next.map(|array| {
-            Ok(Batch::from_struct(
-                Arc::clone(&self.schema),
-                array.as_struct().clone(),
-            )?)
+        guarded(|| {
+            let next = match &mut self.inner {
+                Inner::Stream(stream) => stream.next()?,
+                Inner::One(array) => array.take(),
+            };
+            let batch = |array: ArrayRef| {
+                Ok(Batch::from_struct(
+                    Arc::clone(&self.schema),
+                    array.as_struct().clone(),
+                )?)
+            };
+            next.map(batch).transpose()
         })
-        .transpose()
     }
 }
 
@@ -109,26 +135,6 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
             "it breaks the rules of the Arrow C interface".into(),
         ))
     })
-}
-
-fn produced(error: ArrowError) -> Failure {
-    match error {
-        ArrowError::CDataInterface(message) => Failure::Producer(message),
-        other => Failure::Producer(other.to_string()),
-    }
-}
-
-/// What was wrong with a schema; the crate wants text where Arrow allows bytes.
-fn unreadable(error: ArrowError) -> Failure {
-    match error {
-        ArrowError::ParseError(message) => {
-            let message =
-                format!("the schema cannot be read: {message}. Names and metadata must be UTF-8 text");
-            WriteError::Schema(message).into()
-        }
-        ArrowError::SchemaError(message) => WriteError::Schema(message).into(),
-        other => produced(other),
-    }
 }
 
 fn struct_schema(field: &Field) -> Result<SchemaRef, Failure> {
@@ -155,7 +161,7 @@ pub(crate) fn schema_from(object: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
     };
     let capsule = method.call0()?.cast_into::<PyCapsule>()?;
     let schema = take_schema(&capsule)?;
-    let imported = guarded(move || struct_schema(&Field::try_from(&schema).map_err(unreadable)?));
+    let imported = guarded(move || struct_schema(&c_data::field(&schema)?));
     imported.map_err(|failure| failure.into_py(object.py()))
 }
 
@@ -164,14 +170,16 @@ fn not_arrow(object: &Bound<'_, PyAny>, lacking: &str, wanted: &str) -> PyErr {
         .get_type()
         .qualname()
         .map_or_else(|_| "object".into(), |name| name.to_string());
-    let message = format!(
-        "{class} has neither {lacking}: give {wanted}, such as those of pyarrow, polars, pandas, DuckDB or arro3"
-    );
-    ours(
-        object.py(),
-        "NotArrowError",
-        &message.replace("neither __arrow_c_schema__", "no __arrow_c_schema__"),
-    )
+    let message = match class.as_str() {
+        "LazyFrame" => "LazyFrame has no rows before it is collected: give the frame of .collect(), or each of \
+                        .collect_batches() to a ParquetWriter"
+            .into(),
+        _ => format!(
+            "{class} has neither {lacking}: give {wanted}, such as those of pyarrow, polars, pandas, DuckDB or arro3"
+        )
+        .replace("neither __arrow_c_schema__", "no __arrow_c_schema__"),
+    };
+    ours(object.py(), "NotArrowError", &message)
 }
 
 fn take_stream(capsule: &Bound<'_, PyCapsule>) -> PyResult<FFI_ArrowArrayStream> {

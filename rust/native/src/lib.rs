@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 
 mod arrow;
 mod build_info;
+mod c_data;
 mod dataset;
 mod delta;
 mod destination;

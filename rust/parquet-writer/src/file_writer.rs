@@ -18,6 +18,7 @@ use crate::column::{self, FieldEncoder};
 use crate::error::{Result, WriteError};
 use crate::feed::{Carry, Feed, Pace, Run, SAMPLE_ROWS};
 use crate::footer;
+use crate::metadata_text;
 use crate::normalize;
 use crate::options::{self, WriterOptions};
 use crate::pages::{FilterPlan, Pages, Shelf};
@@ -345,22 +346,19 @@ fn spill_directory(sink: &dyn Sink, options: &WriterOptions) -> Option<PathBuf> 
 }
 
 /// The schema's own metadata, the caller's over it, and the Arrow schema last.
-fn key_values(stored: &Schema, metadata: &[(String, String)]) -> Vec<KeyValue> {
+fn key_values(stored: &Schema, metadata: &[(String, String)]) -> Result<Vec<KeyValue>> {
     let mut pairs: std::collections::BTreeMap<&str, &str> = stored
         .metadata()
         .iter()
         .map(|(key, value)| (key.as_str(), value.as_str()))
+        .filter(|(key, value)| !metadata_text::is_carried(key) && !metadata_text::is_carried(value))
         .collect();
     pairs.remove(parquet::arrow::ARROW_SCHEMA_META_KEY);
     pairs.extend(metadata.iter().map(|(key, value)| (key.as_str(), value.as_str())));
-    let mut properties = WriterProperties::new();
-    parquet::arrow::add_encoded_arrow_schema_to_metadata(stored, &mut properties);
-    let arrow_schema = properties.key_value_metadata().cloned().unwrap_or_default();
-    pairs
+    let pairs = pairs
         .into_iter()
-        .map(|(key, value)| KeyValue::new(key.to_string(), value.to_string()))
-        .chain(arrow_schema)
-        .collect()
+        .map(|(key, value)| Ok(KeyValue::new(key.to_string(), value.to_string())));
+    pairs.chain([metadata_text::stored_schema(stored)]).collect()
 }
 
 struct OpenFile {
@@ -535,7 +533,7 @@ impl OpenFile {
     fn close(&mut self, options: &WriterOptions, patience: &mut Patience<'_>) -> Result<WriteResult> {
         self.end_row_group(options, patience)?;
         self.file.flush()?;
-        for pair in key_values(&self.schema.stored, &options.metadata) {
+        for pair in key_values(&self.schema.stored, &options.metadata)? {
             self.file.append_key_value_metadata(pair);
         }
         self.file.inner_mut().hold_end();

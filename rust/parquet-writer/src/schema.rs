@@ -306,7 +306,9 @@ fn check_writable(path: &str, data_type: &DataType) -> Result<()> {
     }
 }
 
-/// The stored form of one level of a type: units that Parquet has, no runs, dictionaries of text only.
+/// The stored form of one level of a type: units that Parquet has, no runs, dictionaries of text only, and no views.
+///
+/// pyarrow gives views of text to no filter, sort or join, and not to pandas. polars reads no list views.
 fn stored_leaf(data_type: &DataType, timestamps: Timestamps) -> DataType {
     match data_type {
         DataType::Timestamp(_, zone) if timestamps == Timestamps::Us => {
@@ -317,6 +319,10 @@ fn stored_leaf(data_type: &DataType, timestamps: Timestamps) -> DataType {
         }
         DataType::Time32(TimeUnit::Second) => DataType::Time32(TimeUnit::Millisecond),
         DataType::RunEndEncoded(_, values) => values.data_type().clone(),
+        DataType::Utf8View => DataType::LargeUtf8,
+        DataType::BinaryView => DataType::LargeBinary,
+        DataType::ListView(field) => DataType::List(Arc::clone(field)),
+        DataType::LargeListView(field) => DataType::LargeList(Arc::clone(field)),
         // Readers make dictionaries of plain strings and bytes only; of others, some fail when they are asked to.
         DataType::Dictionary(keys, values) => match values.as_ref() {
             DataType::Utf8View => DataType::Dictionary(keys.clone(), Box::new(DataType::Utf8)),

@@ -1,0 +1,485 @@
+//! The Arrow C Data Interface, as lenient as its producers need it and as strict as its consumer does.
+//!
+//! arrow-rs imports what they export, but for metadata that is not UTF-8 and null arrays that have a buffer. It refuses a
+//! type that it does not know without a word about the column, and trusts what it is told of lengths.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::marker::PhantomData;
+
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::{ArrayRef, make_array};
+use arrow_data::layout;
+use arrow_schema::ffi::Flags;
+use arrow_schema::{ArrowError, DataType, Field, FieldRef};
+use parquet_writer::{WriteError, metadata_text};
+
+use crate::errors::Failure;
+
+/// `struct ArrowSchema`.
+#[repr(C)]
+struct CSchema {
+    format: *const c_char,
+    name: *const c_char,
+    metadata: *const c_char,
+    flags: i64,
+    n_children: i64,
+    children: *mut *mut Self,
+    dictionary: *mut Self,
+    release: Option<unsafe extern "C" fn(*mut Self)>,
+    private_data: *mut c_void,
+}
+
+impl CSchema {
+    fn of(schema: &FFI_ArrowSchema) -> &Self {
+        // SAFETY: both are `struct ArrowSchema`, field by field.
+        #[expect(unsafe_code, reason = "arrow-rs lends metadata as text alone")]
+        unsafe {
+            &*std::ptr::from_ref(schema).cast()
+        }
+    }
+}
+
+/// `struct ArrowArray`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct CArray {
+    length: i64,
+    null_count: i64,
+    offset: i64,
+    n_buffers: i64,
+    n_children: i64,
+    buffers: *mut *const c_void,
+    children: *mut *mut Self,
+    dictionary: *mut Self,
+    release: Option<unsafe extern "C" fn(*mut Self)>,
+    private_data: *mut c_void,
+}
+
+const _: () = assert!(size_of::<CSchema>() == size_of::<FFI_ArrowSchema>());
+const _: () = assert!(size_of::<CArray>() == size_of::<FFI_ArrowArray>());
+
+/// A schema as a field: that of a table is a struct of its columns.
+pub(crate) fn field(schema: &FFI_ArrowSchema) -> Result<Field, Failure> {
+    let imported = if has_bytes(schema)? {
+        Field::try_from(&with_text(schema)?)
+    } else {
+        Field::try_from(schema)
+    };
+    imported.map_err(|error| match unknown_type(schema, "") {
+        Some(refusal) => WriteError::Schema(refusal).into(),
+        None => unreadable(error),
+    })
+}
+
+/// An array of the type `data_type`.
+pub(crate) fn array(array: FFI_ArrowArray, data_type: &DataType) -> Result<ArrayRef, Failure> {
+    check(CArray::of(&array), data_type, "")?;
+    let array = if has_nulls(data_type) {
+        Shadow::of(array, data_type)
+    } else {
+        array
+    };
+    // SAFETY: the struct is the producer's, or a shadow of it, and nobody else uses it any more.
+    #[expect(unsafe_code, reason = "importing over the C Data Interface")]
+    let data = unsafe { from_ffi_and_data_type(array, data_type.clone()) }.map_err(produced)?;
+    Ok(make_array(data))
+}
+
+/// A stream of arrays of one type.
+pub(crate) struct Stream {
+    stream: FFI_ArrowArrayStream,
+    data_type: DataType,
+}
+
+impl Stream {
+    /// The field of a stream's arrays, and the stream.
+    pub fn open(mut stream: FFI_ArrowArrayStream) -> Result<(Field, Self), Failure> {
+        let Some(get_schema) = stream.get_schema().filter(|_| stream.release().is_some()) else {
+            return Err(Failure::Producer("the stream was read before".into()));
+        };
+        let mut schema = FFI_ArrowSchema::empty();
+        // SAFETY: the callback is the stream's own, which was not released. It fills the schema, or says that it failed.
+        #[expect(unsafe_code, reason = "a callback of the C Stream Interface")]
+        let code = unsafe { get_schema(&raw mut stream, &raw mut schema) };
+        if code != 0 {
+            return Err(failed(&mut stream, code));
+        }
+        let field = field(&schema)?;
+        let data_type = field.data_type().clone();
+        Ok((field, Self { stream, data_type }))
+    }
+
+    /// The next array.
+    pub fn next(&mut self) -> Result<Option<ArrayRef>, Failure> {
+        let Some(get_next) = self.stream.get_next() else {
+            return Err(broken("the stream gives no arrays"));
+        };
+        let mut next = FFI_ArrowArray::empty();
+        // SAFETY: as in `open`.
+        #[expect(unsafe_code, reason = "a callback of the C Stream Interface")]
+        let code = unsafe { get_next(&raw mut self.stream, &raw mut next) };
+        if code != 0 {
+            return Err(failed(&mut self.stream, code));
+        }
+        if next.is_released() {
+            return Ok(None);
+        }
+        array(next, &self.data_type).map(Some)
+    }
+}
+
+/// The error of a stream's last call.
+fn failed(stream: &mut FFI_ArrowArrayStream, code: i32) -> Failure {
+    let message = stream.get_last_error().and_then(|last_error| {
+        // SAFETY: the callback is the stream's own, and the call before it failed. What it lends is text that ends in
+        // NUL and lives until the next call.
+        #[expect(unsafe_code, reason = "a callback of the C Stream Interface")]
+        unsafe {
+            let message = last_error(stream);
+            (!message.is_null()).then(|| CStr::from_ptr(message).to_string_lossy().into_owned())
+        }
+    });
+    Failure::Producer(message.unwrap_or_else(|| format!("its producer failed with the error number {code}")))
+}
+
+fn produced(error: ArrowError) -> Failure {
+    Failure::Producer(match error {
+        ArrowError::CDataInterface(message) => message,
+        other => other.to_string(),
+    })
+}
+
+fn unreadable(error: ArrowError) -> Failure {
+    match error {
+        ArrowError::SchemaError(message) => WriteError::Schema(message).into(),
+        other => produced(other),
+    }
+}
+
+/// What breaks the rules of the interface.
+fn broken(what: &str) -> Failure {
+    Failure::Producer(format!("it breaks the rules of the Arrow C interface: {what}"))
+}
+
+/// The metadata of one level of a schema, as it is read.
+struct Metadata<'a> {
+    at: *const u8,
+    schema: PhantomData<&'a FFI_ArrowSchema>,
+}
+
+type Pairs<'a> = Vec<(&'a [u8], &'a [u8])>;
+
+impl<'a> Metadata<'a> {
+    /// The keys and values.
+    fn of(schema: &'a FFI_ArrowSchema) -> Result<Pairs<'a>, Failure> {
+        let start = CSchema::of(schema).metadata;
+        if start.is_null() {
+            return Ok(Vec::new());
+        }
+        let mut metadata = Self {
+            at: start.cast(),
+            schema: PhantomData,
+        };
+        let count = metadata.length()?;
+        (0..count)
+            .map(|_| Ok((metadata.text()?, metadata.text()?)))
+            .collect()
+    }
+
+    fn text(&mut self) -> Result<&'a [u8], Failure> {
+        let length = self.length()?;
+        Ok(self.take(length))
+    }
+
+    fn length(&mut self) -> Result<usize, Failure> {
+        let number = self.take(4).try_into().map_or(0, i32::from_ne_bytes);
+        usize::try_from(number).map_err(|_| broken("a length in metadata is negative"))
+    }
+
+    fn take(&mut self, length: usize) -> &'a [u8] {
+        // SAFETY: the interface says that so many bytes are here. They live as long as the schema.
+        #[expect(unsafe_code, reason = "metadata does not say where it ends")]
+        let found = unsafe { std::slice::from_raw_parts(self.at, length) };
+        self.at = self.at.wrapping_add(length);
+        found
+    }
+}
+
+/// Whether any metadata has to be carried as text that it is not.
+fn has_bytes(schema: &FFI_ArrowSchema) -> Result<bool, Failure> {
+    let carried =
+        |(key, value): &(&[u8], &[u8])| !(metadata_text::is_plain(key) && metadata_text::is_plain(value));
+    if Metadata::of(schema)?.iter().any(carried) {
+        return Ok(true);
+    }
+    for level in schema.children().chain(schema.dictionary()) {
+        if has_bytes(level)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// A copy of the schema whose metadata is text.
+fn with_text(schema: &FFI_ArrowSchema) -> Result<FFI_ArrowSchema, Failure> {
+    let children = schema.children().map(with_text).collect::<Result<_, _>>()?;
+    let dictionary = schema.dictionary().map(with_text).transpose()?;
+    let pairs = Metadata::of(schema)?.into_iter();
+    let pairs = pairs.map(|(key, value)| (metadata_text::carried(key), metadata_text::carried(value)));
+    let copy = FFI_ArrowSchema::try_new(schema.format(), children, dictionary).map_err(unreadable)?;
+    let copy = copy.with_name(schema.name().unwrap_or("")).map_err(unreadable)?;
+    let copy = copy
+        .with_flags(Flags::from_bits_truncate(CSchema::of(schema).flags))
+        .map_err(unreadable)?;
+    // SAFETY: the copy was made by arrow-rs, just now.
+    #[expect(unsafe_code, reason = "it would not do for a schema of others")]
+    unsafe { copy.with_metadata(pairs) }.map_err(unreadable)
+}
+
+/// Why a schema cannot be read, if that is for a type that arrow-rs does not know.
+fn unknown_type(schema: &FFI_ArrowSchema, path: &str) -> Option<String> {
+    let is_struct = schema.format() == "+s";
+    let inner = schema.children().chain(schema.dictionary()).find_map(|level| {
+        match level.name().filter(|_| is_struct) {
+            Some(name) if path.is_empty() => unknown_type(level, name),
+            Some(name) => unknown_type(level, &format!("{path}.{name}")),
+            None => unknown_type(level, path),
+        }
+    });
+    if inner.is_some() || DataType::try_from(schema).is_ok() {
+        return inner;
+    }
+    Some(match schema.format() {
+        "_pli128" | "_plu128" => {
+            let name = if schema.format() == "_pli128" {
+                "Int128"
+            } else {
+                "UInt128"
+            };
+            format!(
+                "column {path:?} has type {name}, which Arrow and Parquet do not have: cast it to Decimal(38, 0), or to \
+                 Int64 where its values fit"
+            )
+        }
+        other => format!(
+            "column {path:?} has the Arrow type {other:?}, which is not known here: cast it to another"
+        ),
+    })
+}
+
+/// Whether the type is null, or anything in it is.
+fn has_nulls(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Null => true,
+        DataType::Dictionary(_, values) => has_nulls(values),
+        other => children_of(other)
+            .into_iter()
+            .any(|child| has_nulls(child.data_type())),
+    }
+}
+
+/// The fields of an array's children.
+fn children_of(data_type: &DataType) -> Vec<&FieldRef> {
+    match data_type {
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::Map(field, _) => vec![field],
+        DataType::Struct(fields) => fields.iter().collect(),
+        DataType::Union(fields, _) => fields.iter().map(|(_, field)| field).collect(),
+        DataType::RunEndEncoded(ends, values) => vec![ends, values],
+        _ => Vec::new(),
+    }
+}
+
+impl CArray {
+    fn of(array: &FFI_ArrowArray) -> &Self {
+        // SAFETY: both are `struct ArrowArray`, field by field.
+        #[expect(unsafe_code, reason = "arrow-rs trusts what it says of lengths")]
+        unsafe {
+            &*std::ptr::from_ref(array).cast()
+        }
+    }
+
+    /// The array that a pointer of this one leads to.
+    fn at(&self, pointer: *mut Self) -> Option<&Self> {
+        // SAFETY: the pointer is one of this array's, which are null or lead to arrays that live as long as it does.
+        #[expect(unsafe_code, reason = "children are pointers")]
+        unsafe {
+            pointer.as_ref()
+        }
+    }
+
+    /// The children, if there are `count`.
+    fn children(&self, count: usize) -> Option<Vec<&Self>> {
+        if usize::try_from(self.n_children) != Ok(count) {
+            return None;
+        }
+        if count == 0 {
+            return Some(Vec::new());
+        }
+        if self.children.is_null() {
+            return None;
+        }
+        // SAFETY: it points to so many pointers.
+        #[expect(unsafe_code, reason = "children are pointers")]
+        let pointers = unsafe { std::slice::from_raw_parts(self.children, count) };
+        pointers.iter().map(|pointer| self.at(*pointer)).collect()
+    }
+
+    /// The first and the last offset of an array of values of many lengths, if it has values.
+    fn ends<T: Into<i64>>(&self) -> Option<(i64, i64)> {
+        if self.length == 0 || self.buffers.is_null() {
+            return None;
+        }
+        // SAFETY: the array has more than one buffer, and the second is null or holds an offset more than it has slots.
+        #[expect(unsafe_code, reason = "buffers are pointers")]
+        unsafe {
+            let offsets = self.buffers.add(1).read().cast::<T>();
+            let offset = |slot: i64| offsets.offset(slot as isize).read_unaligned().into();
+            (!offsets.is_null()).then(|| (offset(self.offset), offset(self.offset + self.length)))
+        }
+    }
+}
+
+/// Checks what can be told without a look at values: lengths, numbers of buffers and children, and the ends of offsets.
+fn check(array: &CArray, data_type: &DataType, path: &str) -> Result<(), Failure> {
+    let refuse = |what: &str| match path {
+        "" => Err(broken(what)),
+        path => Err(broken(&format!("column {path:?}: {what}"))),
+    };
+    let Some(slots) = array
+        .offset
+        .checked_add(array.length)
+        .filter(|_| array.offset >= 0 && array.length >= 0)
+    else {
+        return refuse("a length is negative");
+    };
+    let layout = layout(data_type);
+    let buffers =
+        layout.buffers.len() + usize::from(layout.can_contain_null_mask) + usize::from(layout.variadic);
+    if !layout.buffers.is_empty() && usize::try_from(array.n_buffers).is_ok_and(|found| found < buffers) {
+        return refuse(&format!(
+            "an array of type {data_type} has {} buffers, and needs {buffers}",
+            array.n_buffers
+        ));
+    }
+    let fields = children_of(data_type);
+    let Some(children) = array.children(fields.len()) else {
+        return refuse(&format!(
+            "an array of type {data_type} has {} children, and needs {}",
+            array.n_children,
+            fields.len()
+        ));
+    };
+    let ends = match data_type {
+        DataType::Utf8 | DataType::Binary | DataType::List(_) | DataType::Map(_, _) => array.ends::<i32>(),
+        DataType::LargeUtf8 | DataType::LargeBinary | DataType::LargeList(_) => array.ends::<i64>(),
+        _ => None,
+    };
+    if ends.is_some_and(|(first, last)| first < 0 || first > last) {
+        return refuse("offsets are negative or go down");
+    }
+    let needed = match data_type {
+        DataType::Struct(_) => slots,
+        DataType::FixedSizeList(_, size) => slots.saturating_mul(i64::from(*size)),
+        DataType::RunEndEncoded(_, _) => children.first().map_or(0, |ends| ends.length),
+        _ => ends.map_or(0, |(_, last)| last),
+    };
+    for (field, child) in fields.into_iter().zip(children) {
+        let path = match data_type {
+            DataType::Struct(_) if path.is_empty() => field.name().clone(),
+            DataType::Struct(_) => format!("{path}.{}", field.name()),
+            _ => path.into(),
+        };
+        if child.length < needed {
+            return Err(broken(&format!(
+                "column {path:?} has {} values, and needs {needed}",
+                child.length
+            )));
+        }
+        check(child, field.data_type(), &path)?;
+    }
+    match (data_type, array.at(array.dictionary)) {
+        (DataType::Dictionary(_, values), Some(dictionary)) => check(dictionary, values, path),
+        (DataType::Dictionary(_, _), None) => refuse("a dictionary has no values"),
+        _ => Ok(()),
+    }
+}
+
+/// What an array owns that stands for another one.
+struct Shadow {
+    children: Box<[*mut CArray]>,
+    dictionary: *mut CArray,
+    /// The other one, where it owns itself.
+    _original: Option<FFI_ArrowArray>,
+}
+
+impl Shadow {
+    /// An array that is `array` but for its nulls, which have no buffers. By the interface nulls have none, and arrow-rs
+    /// refuses those of others; polars gives them one.
+    fn of(array: FFI_ArrowArray, data_type: &DataType) -> FFI_ArrowArray {
+        let root = *CArray::of(&array);
+        let mut shadow = Self::over(&root, data_type, Some(array));
+        // SAFETY: the struct was made whole, and is moved from here.
+        #[expect(unsafe_code, reason = "arrow-rs makes none of parts")]
+        unsafe {
+            FFI_ArrowArray::from_raw((&raw mut shadow).cast())
+        }
+    }
+
+    fn over(array: &CArray, data_type: &DataType, original: Option<FFI_ArrowArray>) -> CArray {
+        let own = |array: &CArray, data_type| Box::into_raw(Box::new(Self::over(array, data_type, None)));
+        let fields = children_of(data_type);
+        let children = array.children(fields.len()).unwrap_or_default();
+        let children = fields
+            .iter()
+            .zip(children)
+            .map(|(field, child)| own(child, field.data_type()));
+        let dictionary = match (data_type, array.at(array.dictionary)) {
+            (DataType::Dictionary(_, values), Some(dictionary)) => own(dictionary, values),
+            _ => std::ptr::null_mut(),
+        };
+        let mut owned = Box::new(Self {
+            children: children.collect(),
+            dictionary,
+            _original: original,
+        });
+        CArray {
+            n_buffers: if data_type.is_null() { 0 } else { array.n_buffers },
+            children: owned.children.as_mut_ptr(),
+            dictionary,
+            release: Some(release_shadow),
+            private_data: Box::into_raw(owned).cast(),
+            ..*array
+        }
+    }
+}
+
+/// Releases an array that stands for another one, and that one with it.
+///
+/// # Safety
+/// As the C Data Interface has it: called once, with an array that `Shadow::over` made.
+#[expect(unsafe_code, reason = "a callback of the C Data Interface")]
+unsafe extern "C" fn release_shadow(array: *mut CArray) {
+    // SAFETY: `Shadow::over` made the arrays below it as well, and what it owns.
+    unsafe {
+        let shadow = Box::from_raw((*array).private_data.cast::<Shadow>());
+        for below in shadow
+            .children
+            .iter()
+            .chain([&shadow.dictionary])
+            .filter(|below| !below.is_null())
+        {
+            // One that was moved elsewhere is released there.
+            if let Some(release) = (**below).release {
+                release(*below);
+            }
+            drop(Box::from_raw(*below));
+        }
+        (*array).release = None;
+    }
+}
