@@ -20,6 +20,8 @@ import pytest
 
 import spillway
 
+from .tampering import CArray, Tampered, child
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -76,38 +78,6 @@ def test_nulls_of_the_top_level_struct_are_nulls_of_every_column() -> None:
     file = io.BytesIO()
     spillway.write_parquet(rows, file)
     assert pq.read_table(file).to_pylist() == [{"n": 1, "s": "a"}, {"n": None, "s": None}]
-
-
-class CArray(ctypes.Structure):
-    """The head of a struct ArrowArray."""
-
-    _fields_ = [
-        ("length", ctypes.c_int64),
-        ("null_count", ctypes.c_int64),
-        ("offset", ctypes.c_int64),
-        ("n_buffers", ctypes.c_int64),
-        ("n_children", ctypes.c_int64),
-        ("buffers", ctypes.POINTER(ctypes.c_void_p)),
-        ("children", ctypes.POINTER(ctypes.c_void_p)),
-    ]
-
-
-class Tampered:
-    """A record batch whose exported structs are changed before they are taken."""
-
-    def __init__(self, batch: pa.RecordBatch, change: Any) -> None:
-        self.batch, self.change = batch, change
-
-    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
-        schema, array = self.batch.__arrow_c_array__(requested_schema)
-        pointer = ctypes.pythonapi.PyCapsule_GetPointer
-        pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-        self.change(CArray.from_address(pointer(array, b"arrow_array")))
-        return schema, array
-
-
-def child(array: CArray) -> CArray:
-    return CArray.from_address(array.children[0])
 
 
 def tampered(column: pa.Array, change: Any) -> list[Any]:

@@ -154,6 +154,10 @@ impl DataWriter {
         };
         let batch = open.shape.fit(batch)?;
         open.spread.check(&batch)?;
+        if kept.is_some() {
+            // Rows that are kept go into files with those of others.
+            batch.check_text()?;
+        }
         let plan = open.spread.plan(&batch)?;
         if let Some(kept) = kept
             && kept.keep(&batch, open.shape.schema())?

@@ -17,8 +17,10 @@ pub(crate) enum Failure {
     Table(TableError),
     /// An exception that is ready.
     Python(PyErr),
-    /// The object that batches came from reported an error.
+    /// The object that batches came from reported an error, or breaks the rules.
     Producer(String),
+    /// A panic in the middle of a call, in its words.
+    Panic(String),
 }
 
 impl From<WriteError> for Failure {
@@ -51,6 +53,14 @@ impl Failure {
                 "SpillwayError",
                 &format!("the data could not be read: {message}"),
             ),
+            Self::Panic(words) => ours(
+                py,
+                "SpillwayError",
+                &format!(
+                    "the write was given up half-way: the data breaks the rules of the Arrow format, or this is a fault of \
+                     Spillway ({words})"
+                ),
+            ),
             Self::Write(error) => write_error(py, error),
             Self::Table(error) => crate::delta::errors::raised(py, error),
         }
@@ -65,7 +75,7 @@ fn write_error(py: Python<'_>, error: WriteError) -> PyErr {
         WriteError::Io { path, source } => os_error(py, path, source),
         WriteError::Spill { directory, source } => spill_error(directory, &source),
         other @ WriteError::Interrupted => PyRuntimeError::new_err(other.to_string()),
-        WriteError::Encode(message) => ours(py, "SpillwayError", &message),
+        WriteError::Data(message) | WriteError::Encode(message) => ours(py, "SpillwayError", &message),
     }
 }
 

@@ -1,8 +1,9 @@
 //! One writer, many threads: each waits for its turn.
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -78,8 +79,7 @@ impl<T: Takes> Turns<T> {
         done.unwrap_or_else(|panic| {
             writer.abort();
             self.closed.store(true, Ordering::Release);
-            drop(writer);
-            resume_unwind(panic)
+            Err(Failure::Panic(words_of(panic.as_ref())))
         })
     }
 
@@ -95,6 +95,13 @@ impl<T: Takes> Turns<T> {
             })
         })
     }
+}
+
+/// The words that a panic left.
+fn words_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("no words").into()
 }
 
 /// Runs `work` without the GIL.

@@ -150,7 +150,12 @@ impl<P: Places> Spread<P> {
     /// # Errors
     /// [`WriteError::Schema`] names what does not fit; nothing was written and the next batch may come.
     pub fn check(&self, batch: &Batch) -> Result<(), WriteError> {
-        self.prepared.fit.check(batch)
+        self.prepared.fit.check(batch)?;
+        if self.is_partitioned() {
+            // Rows are gathered before a file is given any.
+            batch.check_text()?;
+        }
+        Ok(())
     }
 
     /// Says where every row goes, before any is written: a value that cannot name a folder refuses the whole batch.

@@ -8,6 +8,7 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, SchemaRef};
 
 use crate::error::{Result, WriteError};
+use crate::integrity;
 
 /// Columns of one length with their schema.
 ///
@@ -24,7 +25,8 @@ impl Batch {
     /// A batch from a struct array; where the struct itself is null, every column is.
     ///
     /// # Errors
-    /// When a column's arrays are inconsistent.
+    /// [`WriteError::Data`] when a column breaks the rules of its layout, as far as that is not for each run of rows to
+    /// find out.
     pub fn from_struct(schema: SchemaRef, array: StructArray) -> Result<Self> {
         let rows = array.len();
         let (_, columns, nulls) = array.into_parts();
@@ -38,7 +40,8 @@ impl Batch {
         let columns = columns
             .into_iter()
             .map(without_stray_offsets)
-            .collect::<Result<_>>()?;
+            .collect::<Result<Vec<_>>>()?;
+        integrity::check_layout(&schema, &columns)?;
         Ok(Self {
             schema,
             columns,
@@ -62,6 +65,15 @@ impl Batch {
             columns,
             rows,
         })
+    }
+
+    /// Checks flat text and bytes, which a file is otherwise checked for run by run, as it is written.
+    ///
+    /// # Errors
+    /// [`WriteError::Data`] names the column.
+    pub fn check_text(&self) -> Result<()> {
+        let mut columns = self.schema.fields().iter().zip(&self.columns);
+        columns.try_for_each(|(field, column)| integrity::check_run(field.name(), column))
     }
 
     /// Rows in the batch.

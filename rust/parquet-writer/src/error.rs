@@ -18,6 +18,9 @@ pub enum WriteError {
     /// Data does not fit the writer's schema, or a schema cannot be written to Parquet.
     #[error("{0}")]
     Schema(String),
+    /// Data breaks the rules of its layout.
+    #[error("{0}")]
+    Data(String),
     /// The writer is closed, was aborted, or failed before.
     #[error("{0}")]
     Closed(String),

@@ -9,6 +9,7 @@ use arrow_data::transform::MutableArrayData;
 use arrow_schema::{DataType, SchemaRef};
 
 use crate::error::Result;
+use crate::integrity;
 use crate::normalize;
 use crate::options::WriterOptions;
 use crate::weight::Weights;
@@ -206,6 +207,9 @@ impl<'a> Feed<'a> {
     }
 
     fn carry_over(&mut self, rows: usize, carry: &mut Carry) -> Result<()> {
+        for (field, column) in self.carried.fields().iter().zip(self.columns) {
+            integrity::check_run(field.name(), &column.slice(self.next, rows))?;
+        }
         carry.at.unit_weight += self.weights.total(self.next, self.next + rows);
         carry.at.unit_rows += rows;
         carry.at.rows += rows;

@@ -18,6 +18,7 @@ use crate::column::{self, FieldEncoder};
 use crate::error::{Result, WriteError};
 use crate::feed::{Carry, Feed, Pace, Run, SAMPLE_ROWS};
 use crate::footer;
+use crate::integrity;
 use crate::metadata_text;
 use crate::normalize;
 use crate::options::{self, WriterOptions};
@@ -154,6 +155,9 @@ impl FileWriter {
         let State::Open(file) = &mut self.state else {
             return self.refuse_if_closed();
         };
+        if file.sorting.is_some() {
+            batch.check_text()?;
+        }
         file.schema.check_nulls(&batch.columns)?;
         check_sizes(batch, &self.options)?;
         let columns = normalize::with_stored_times(&batch.columns, &file.schema)?;
@@ -448,7 +452,14 @@ impl OpenFile {
 
     fn encode(&mut self, run: &Run, options: &WriterOptions, patience: &mut Patience<'_>) -> Result<()> {
         if self.row_group.is_none() {
-            self.row_group = Some(RowGroup::new(self.encoders(run, options)?));
+            // Encodings are chosen by the first rows.
+            for (field, column) in self.schema.declared.fields().iter().zip(&run.columns) {
+                integrity::check_run(field.name(), column)?;
+            }
+            self.row_group = Some(RowGroup::new(
+                Arc::clone(&self.schema.declared),
+                self.encoders(run, options)?,
+            ));
         }
         let Some(row_group) = &mut self.row_group else {
             return Ok(());

@@ -15,6 +15,7 @@ mod file_writer;
 mod fit;
 mod footer;
 mod int96;
+mod integrity;
 pub mod metadata_text;
 mod normalize;
 mod options;

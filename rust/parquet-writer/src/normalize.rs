@@ -18,6 +18,7 @@ use arrow_select::take::take;
 
 use crate::error::{Result, WriteError};
 use crate::int96;
+use crate::integrity;
 use crate::schema::{FileSchema, same_type};
 
 /// `array` as encoders accept it for `target`: string and binary layouts stay what they are.
@@ -127,7 +128,11 @@ pub(crate) fn exactly(array: &ArrayRef, target: &DataType) -> Result<ArrayRef> {
             } else {
                 DataType::List(from.clone())
             };
-            exactly(&arrow_cast::cast(array, &same_child)?, target)
+            let array = integrity::without_stray_views(array)?;
+            exactly(&arrow_cast::cast(&array, &same_child)?, target)
+        }
+        (DataType::Utf8View | DataType::BinaryView, _) => {
+            Ok(arrow_cast::cast(&integrity::without_stray_views(array)?, target)?)
         }
         _ => Ok(arrow_cast::cast(array, target)?),
     }

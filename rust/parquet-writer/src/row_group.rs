@@ -5,11 +5,13 @@ use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use arrow_schema::{Schema, SchemaRef};
 use parquet::file::writer::SerializedFileWriter;
 
 use crate::column::{EncodedChunk, FieldEncoder};
 use crate::error::{Result, WriteError};
 use crate::feed::{Position, Run};
+use crate::integrity;
 use crate::sink::Output;
 
 /// Time between two calls of the caller's check.
@@ -44,13 +46,16 @@ impl<'a> Patience<'a> {
 
 /// A row group and its encoders.
 pub(crate) struct RowGroup {
+    schema: SchemaRef,
     encoders: Vec<Box<dyn FieldEncoder>>,
     position: Position,
 }
 
 impl RowGroup {
-    pub fn new(encoders: Vec<Box<dyn FieldEncoder>>) -> Self {
+    /// A row group of columns that `schema` names.
+    pub fn new(schema: SchemaRef, encoders: Vec<Box<dyn FieldEncoder>>) -> Self {
         Self {
+            schema,
             encoders,
             position: Position::default(),
         }
@@ -64,12 +69,14 @@ impl RowGroup {
     /// Encodes rows column by column, so that a column's dictionary stays in the cache.
     pub fn write(&mut self, run: &Run, threads: usize, patience: &mut Patience<'_>) -> Result<()> {
         if threads == 1 {
-            for (encoder, column) in self.encoders.iter_mut().zip(&run.columns) {
+            let names = self.schema.fields().iter().map(|field| field.name());
+            for ((encoder, column), name) in self.encoders.iter_mut().zip(&run.columns).zip(names) {
+                integrity::check_run(name, column)?;
                 encoder.write(column)?;
                 patience.check()?;
             }
         } else {
-            write_on_threads(&mut self.encoders, run, threads)?;
+            write_on_threads(&self.schema, &mut self.encoders, run, threads)?;
             patience.check()?;
         }
         self.position = run.after;
@@ -112,10 +119,19 @@ impl RowGroup {
 
 /// Encodes columns, those that brought the most bytes so far first. No encoder knows of another, so that the bytes do
 /// not depend on who encodes what.
-fn write_on_threads(encoders: &mut [Box<dyn FieldEncoder>], run: &Run, threads: usize) -> Result<()> {
-    let mut tasks: Vec<_> = encoders.iter_mut().zip(&run.columns).collect();
-    tasks.sort_by_cached_key(|(encoder, _)| Reverse(encoder.encoded_bytes()));
-    on_threads(tasks, threads, |(encoder, column)| encoder.write(column))
+fn write_on_threads(
+    schema: &Schema,
+    encoders: &mut [Box<dyn FieldEncoder>],
+    run: &Run,
+    threads: usize,
+) -> Result<()> {
+    let names = schema.fields().iter().map(|field| field.name());
+    let mut tasks: Vec<_> = encoders.iter_mut().zip(&run.columns).zip(names).collect();
+    tasks.sort_by_cached_key(|((encoder, _), _)| Reverse(encoder.encoded_bytes()));
+    on_threads(tasks, threads, |((encoder, column), name)| {
+        integrity::check_run(name, column)?;
+        encoder.write(column)
+    })
 }
 
 /// Compresses the last pages of all columns and their dictionaries; the chunks come in the order of the columns.

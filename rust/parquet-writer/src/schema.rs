@@ -415,6 +415,7 @@ pub(crate) fn expand_runs(array: &ArrayRef) -> Result<ArrayRef> {
 }
 
 mod nulls;
+pub(crate) use nulls::{child_of_lists, reached};
 
 #[cfg(test)]
 mod tests {

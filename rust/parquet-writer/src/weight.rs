@@ -127,8 +127,13 @@ impl Column {
     }
 }
 
+/// More bytes than any array holds.
+const MOST_BYTES: u64 = 1 << 40;
+
 fn span<T: OffsetSizeTrait>(offsets: &[T], start: usize, end: usize) -> u64 {
-    (offsets[end] - offsets[start]).as_usize() as u64
+    let (start, end) = (offsets[start].as_usize(), offsets[end].as_usize());
+    // Offsets that break the rules are found when their rows are: until then they may say anything but the impossible.
+    (end.wrapping_sub(start) as u64).min(MOST_BYTES)
 }
 
 fn offsets<T: OffsetSizeTrait>(array: &ArrayRef) -> &[T] {

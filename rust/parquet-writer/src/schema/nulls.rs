@@ -48,7 +48,7 @@ fn element_field(lists: &DataType) -> Option<&FieldRef> {
 }
 
 /// What the elements of lists lie in; lists behind dictionaries and runs are not looked into.
-fn child_of_lists(array: &ArrayRef) -> Option<ArrayRef> {
+pub(crate) fn child_of_lists(array: &ArrayRef) -> Option<ArrayRef> {
     Some(match array.data_type() {
         DataType::List(_) => array.as_list::<i32>().values().clone(),
         DataType::LargeList(_) => array.as_list::<i64>().values().clone(),
@@ -103,15 +103,20 @@ fn visit_children(
     let Some((field, child)) = element_field(data_type).zip(child_of_lists(array)) else {
         return Ok(());
     };
-    let mut reached = BooleanBufferBuilder::new(child.len());
-    reached.append_n(child.len(), false);
-    for (row, (start, end)) in spans(array).into_iter().enumerate() {
+    let reached = reached(array, child.len(), live);
+    visit(field, &format!("{path}.element"), &child, Some(&reached))
+}
+
+/// Which of so many elements are those of lists that `live` does not hide.
+pub(crate) fn reached(lists: &ArrayRef, elements: usize, live: Option<&NullBuffer>) -> NullBuffer {
+    let mut reached = BooleanBufferBuilder::new(elements);
+    reached.append_n(elements, false);
+    for (row, (start, end)) in spans(lists).into_iter().enumerate() {
         if live.is_none_or(|live| live.is_valid(row)) {
             (start..end).for_each(|slot| reached.set_bit(slot, true));
         }
     }
-    let reached = NullBuffer::new(reached.finish());
-    visit(field, &format!("{path}.element"), &child, Some(&reached))
+    NullBuffer::new(reached.finish())
 }
 
 /// The slots of each row in what the elements lie in.
@@ -123,7 +128,9 @@ fn spans(array: &ArrayRef) -> Vec<(usize, usize)> {
             .collect()
     }
     fn views<T: arrow_array::OffsetSizeTrait>(offsets: &[T], sizes: &[T]) -> Vec<(usize, usize)> {
-        let end = |(start, size): (&T, &T)| (start.as_usize(), start.as_usize() + size.as_usize());
+        // Lists of null may begin anywhere.
+        let end =
+            |(start, size): (&T, &T)| (start.as_usize(), start.as_usize().saturating_add(size.as_usize()));
         offsets.iter().zip(sizes).map(end).collect()
     }
     match array.data_type() {

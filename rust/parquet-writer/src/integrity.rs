@@ -1,0 +1,425 @@
+//! Arrays that break the rules of their layout, found before anything relies on them.
+//!
+//! Over the C Data Interface arrays come unchecked: a key may name no value, a view lead out of its buffer, text be no
+//! text. Flat text and bytes are looked at run by run, when they are in the cache anyhow. All others are looked at when
+//! they come in, so that a bad batch leaves the writer as it was.
+//!
+//! The first look has no regard to nulls, and finds nothing as a rule. Where it does, the second one looks at the slots
+//! that count: those of nulls, and those below nulls, may hold anything.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    BinaryType, BinaryViewType, ByteArrayType, ByteViewType, Int16Type, Int32Type, Int64Type,
+    LargeBinaryType, LargeUtf8Type, RunEndIndexType, StringViewType, Utf8Type,
+};
+use arrow_array::{
+    Array, ArrayRef, GenericByteViewArray, GenericListViewArray, OffsetSizeTrait, downcast_integer_array,
+};
+use arrow_buffer::{ArrowNativeType, Buffer, NullBuffer};
+use arrow_data::{ByteView, MAX_INLINE_VIEW_LEN};
+use arrow_schema::{DataType, FieldRef, Schema};
+
+use crate::error::{Result, WriteError};
+use crate::schema::{child_of_lists, reached};
+
+/// The most bytes of a value that a message shows.
+const SHOWN_BYTES: usize = 32;
+/// The high bits of the bytes in a short view.
+const NOT_ASCII: u128 = 0x8080_8080_8080_8080_8080_8080 << 32;
+
+/// Checks all columns but those of flat text and bytes, which [`check_run`] is for.
+///
+/// # Errors
+/// [`WriteError::Data`] names the column and says what is wrong.
+pub(crate) fn check_layout(schema: &Schema, columns: &[ArrayRef]) -> Result<()> {
+    let columns = schema.fields().iter().zip(columns);
+    columns
+        .filter(|(_, column)| !is_flat_text(column.data_type()))
+        .try_for_each(|(field, column)| check(field.name(), column))
+}
+
+/// Checks rows of a column that are about to be encoded, if they are flat text or bytes.
+///
+/// # Errors
+/// As [`check_layout`].
+pub(crate) fn check_run(name: &str, rows: &ArrayRef) -> Result<()> {
+    if is_flat_text(rows.data_type()) {
+        check(name, rows)
+    } else {
+        Ok(())
+    }
+}
+
+/// The array with nothing where nulls hide a view that leads nowhere: kernels follow those too.
+///
+/// # Errors
+/// None for arrays that were checked.
+pub(crate) fn without_stray_views(array: &ArrayRef) -> Result<ArrayRef> {
+    fn bytes<T: ByteViewType>(array: &ArrayRef, values: &Bytes<'_>) -> Result<ArrayRef> {
+        let array = array.as_byte_view::<T>();
+        let views = array.views().iter().enumerate();
+        let views = views.map(|(slot, view)| if values.is_sound_at(slot) { *view } else { 0 });
+        Ok(Arc::new(GenericByteViewArray::<T>::try_new(
+            views.collect(),
+            array.data_buffers().to_vec(),
+            array.nulls().cloned(),
+        )?))
+    }
+    fn lists<T: OffsetSizeTrait>(array: &ArrayRef, field: &FieldRef) -> Result<ArrayRef> {
+        let lists = array.as_list_view::<T>();
+        let slots = lists.offsets().iter().zip(lists.sizes());
+        let kept = |(offset, size): (&T, &T)| match within(*offset, *size, lists.values().len()) {
+            true => (*offset, *size),
+            false => (T::zero(), T::zero()),
+        };
+        let (offsets, sizes): (Vec<T>, Vec<T>) = slots.map(kept).unzip();
+        Ok(Arc::new(GenericListViewArray::<T>::try_new(
+            Arc::clone(field),
+            offsets.into(),
+            sizes.into(),
+            Arc::clone(lists.values()),
+            lists.nulls().cloned(),
+        )?))
+    }
+    match (array.data_type(), Bytes::of(array)) {
+        (_, Some(values)) if values.are_sound() => Ok(Arc::clone(array)),
+        (DataType::Utf8View, Some(values)) => bytes::<StringViewType>(array, &values),
+        (DataType::BinaryView, Some(values)) => bytes::<BinaryViewType>(array, &values),
+        (DataType::ListView(field), _) => lists::<i32>(array, field),
+        (DataType::LargeListView(field), _) => lists::<i64>(array, field),
+        _ => Ok(Arc::clone(array)),
+    }
+}
+
+fn is_flat_text(data_type: &DataType) -> bool {
+    use DataType::{Binary, LargeBinary, LargeUtf8, Utf8};
+    matches!(data_type, Utf8 | LargeUtf8 | Binary | LargeBinary)
+}
+
+fn check(name: &str, column: &ArrayRef) -> Result<()> {
+    if is_sound(column) {
+        return Ok(());
+    }
+    match fault(name, column, None) {
+        None => Ok(()),
+        Some((path, what)) => Err(WriteError::Data(format!(
+            "column {path:?} breaks the rules of the Arrow format: {what}"
+        ))),
+    }
+}
+
+/// Whether all slots are what they should be, those of nulls included.
+fn is_sound(array: &ArrayRef) -> bool {
+    match array.data_type() {
+        DataType::Struct(_) => array.as_struct().columns().iter().all(is_sound),
+        DataType::Dictionary(_, _) => {
+            let (keys, values) = (
+                array.as_any_dictionary().keys(),
+                array.as_any_dictionary().values(),
+            );
+            keys_are_sound(keys, values.len()) && values_are_sound(keys, values)
+        }
+        DataType::RunEndEncoded(ends, _) => match ends.data_type() {
+            DataType::Int16 => runs_are_sound::<Int16Type>(array),
+            DataType::Int32 => runs_are_sound::<Int32Type>(array),
+            _ => runs_are_sound::<Int64Type>(array),
+        },
+        _ => match (Bytes::of(array), child_of_lists(array)) {
+            (Some(bytes), _) => bytes.are_sound(),
+            (_, Some(child)) => elements(array, child.len())
+                .is_some_and(|used| is_sound(&child.slice(used.start, used.len()))),
+            (None, None) => true,
+        },
+    }
+}
+
+/// The elements that lists use of so many; `None` where a list has elements that are not there.
+fn elements(lists: &ArrayRef, count: usize) -> Option<Range<usize>> {
+    match lists.data_type() {
+        DataType::List(_) => ascending(lists.as_list::<i32>().value_offsets(), count),
+        DataType::LargeList(_) => ascending(lists.as_list::<i64>().value_offsets(), count),
+        DataType::Map(_, _) => ascending(lists.as_map().value_offsets(), count),
+        DataType::ListView(_) => {
+            let lists = lists.as_list_view::<i32>();
+            viewed(lists.value_offsets(), lists.value_sizes(), count)
+        }
+        DataType::LargeListView(_) => {
+            let lists = lists.as_list_view::<i64>();
+            viewed(lists.value_offsets(), lists.value_sizes(), count)
+        }
+        _ => Some(0..count),
+    }
+}
+
+/// What offsets span, if they ascend and stay within so many bytes or elements.
+fn ascending<T: OffsetSizeTrait>(offsets: &[T], count: usize) -> Option<Range<usize>> {
+    let (first, last) = (offsets.first()?, offsets.last()?);
+    let pairs = offsets.iter().zip(offsets.iter().skip(1));
+    // No early exit, so that it is done many at a time.
+    let ascends = pairs.fold(true, |ascends, (left, right)| ascends & (left <= right));
+    let (first, last) = (first.to_usize()?, last.to_usize()?);
+    (ascends && last <= count).then_some(first..last)
+}
+
+fn viewed<T: OffsetSizeTrait>(offsets: &[T], sizes: &[T], count: usize) -> Option<Range<usize>> {
+    let is_within = |(offset, size): (&T, &T)| within(*offset, *size, count);
+    offsets.iter().zip(sizes).all(is_within).then_some(0..count)
+}
+
+fn within<T: OffsetSizeTrait>(offset: T, size: T, count: usize) -> bool {
+    let end = offset.to_usize().zip(size.to_usize());
+    end.and_then(|(offset, size)| offset.checked_add(size))
+        .is_some_and(|end| end <= count)
+}
+
+fn keys_are_sound(keys: &dyn Array, count: usize) -> bool {
+    downcast_integer_array!(
+        keys => keys.values().iter().fold(true, |sound, key| sound & (key.as_usize() < count)),
+        _ => true
+    )
+}
+
+/// Whether the values of a dictionary are; of more values than keys, those that are named.
+fn values_are_sound(keys: &dyn Array, values: &ArrayRef) -> bool {
+    match Bytes::of(values) {
+        Some(bytes) if values.len() > keys.len() => downcast_integer_array!(
+            keys => keys.values().iter().all(|key| bytes.is_sound_at(key.as_usize())),
+            _ => true
+        ),
+        Some(bytes) => bytes.are_sound(),
+        None => is_sound(values),
+    }
+}
+
+fn runs_are_sound<T: RunEndIndexType>(array: &ArrayRef) -> bool {
+    let Some(runs) = array.as_run_opt::<T>() else {
+        return true;
+    };
+    let ends = runs.run_ends();
+    let rows = ends.offset() + ends.len();
+    let ends = ends.values();
+    let is_first = |end: &T::Native| end.to_usize().is_some_and(|end| end > 0);
+    rows == 0
+        || (ends.first().is_some_and(is_first)
+            && ends.windows(2).all(|pair| pair[0] < pair[1])
+            && ends
+                .last()
+                .and_then(|end| end.to_usize())
+                .is_some_and(|end| end >= rows)
+            && ends.len() <= runs.values().len()
+            && is_sound(runs.values()))
+}
+
+/// What is wrong, and the path to where it is, if a slot has it that counts: one that `live` does not hide.
+fn fault(path: &str, array: &ArrayRef, live: Option<&NullBuffer>) -> Option<(String, String)> {
+    let at = |what: String| Some((path.to_owned(), what));
+    let live = NullBuffer::union(array.nulls(), live);
+    let live = live.as_ref();
+    let mut slots = (0..array.len()).filter(|slot| live.is_none_or(|live| live.is_valid(*slot)));
+    match array.data_type() {
+        DataType::Struct(fields) => {
+            let mut children = fields.iter().zip(array.as_struct().columns());
+            children.find_map(|(field, child)| fault(&format!("{path}.{}", field.name()), child, live))
+        }
+        DataType::Dictionary(_, _) => {
+            let (keys, values) = (
+                array.as_any_dictionary().keys(),
+                array.as_any_dictionary().values(),
+            );
+            let named: Vec<_> = slots.map(|slot| key_at(keys, slot)).collect();
+            if named.iter().any(|key| *key >= values.len()) {
+                return at(format!(
+                    "a key names none of the {} values of its dictionary",
+                    values.len()
+                ));
+            }
+            let mut is_named = vec![false; values.len()];
+            named.into_iter().for_each(|key| is_named[key] = true);
+            fault(path, values, Some(&NullBuffer::from(is_named)))
+        }
+        DataType::RunEndEncoded(ends, _) => {
+            let values = match ends.data_type() {
+                DataType::Int16 => array.as_run::<Int16Type>().values(),
+                DataType::Int32 => array.as_run::<Int32Type>().values(),
+                _ => array.as_run::<Int64Type>().values(),
+            };
+            fault(path, values, None)
+                .or_else(|| at("the ends of runs do not ascend to the number of rows".into()))
+        }
+        _ => match (Bytes::of(array), child_of_lists(array)) {
+            (Some(bytes), _) => {
+                let what = || slots.find_map(|slot| bytes.fault_at(slot));
+                bytes.fault_of_offsets().or_else(what).and_then(at)
+            }
+            (_, Some(child)) => {
+                if !slots.all(|slot| has_elements(array, slot, child.len())) {
+                    return at(format!(
+                        "a list has more than the {} elements that are there",
+                        child.len()
+                    ));
+                }
+                fault(path, &child, Some(&reached(array, child.len(), live)))
+            }
+            (None, None) => None,
+        },
+    }
+}
+
+fn key_at(keys: &dyn Array, slot: usize) -> usize {
+    downcast_integer_array!(
+        keys => keys.value(slot).as_usize(),
+        _ => 0
+    )
+}
+
+/// Whether the elements of a list are among so many.
+fn has_elements(lists: &ArrayRef, slot: usize, count: usize) -> bool {
+    fn between<T: OffsetSizeTrait>(offsets: &[T], slot: usize, count: usize) -> bool {
+        ascending(&offsets[slot..slot + 2], count).is_some()
+    }
+    match lists.data_type() {
+        DataType::List(_) => between(lists.as_list::<i32>().value_offsets(), slot, count),
+        DataType::LargeList(_) => between(lists.as_list::<i64>().value_offsets(), slot, count),
+        DataType::Map(_, _) => between(lists.as_map().value_offsets(), slot, count),
+        DataType::ListView(_) => {
+            let lists = lists.as_list_view::<i32>();
+            within(lists.value_offsets()[slot], lists.value_sizes()[slot], count)
+        }
+        DataType::LargeListView(_) => {
+            let lists = lists.as_list_view::<i64>();
+            within(lists.value_offsets()[slot], lists.value_sizes()[slot], count)
+        }
+        _ => true,
+    }
+}
+
+/// Values of text or bytes.
+struct Bytes<'a> {
+    is_text: bool,
+    layout: Layout<'a>,
+}
+
+enum Layout<'a> {
+    Small(&'a [i32], &'a [u8]),
+    Large(&'a [i64], &'a [u8]),
+    Views(&'a [u128], &'a [Buffer]),
+}
+
+impl<'a> Bytes<'a> {
+    fn of(array: &'a ArrayRef) -> Option<Self> {
+        fn small<T: ByteArrayType<Offset = i32>>(array: &ArrayRef) -> Layout<'_> {
+            Layout::Small(
+                array.as_bytes::<T>().value_offsets(),
+                array.as_bytes::<T>().value_data(),
+            )
+        }
+        fn large<T: ByteArrayType<Offset = i64>>(array: &ArrayRef) -> Layout<'_> {
+            Layout::Large(
+                array.as_bytes::<T>().value_offsets(),
+                array.as_bytes::<T>().value_data(),
+            )
+        }
+        fn views<T: ByteViewType>(array: &ArrayRef) -> Layout<'_> {
+            Layout::Views(
+                array.as_byte_view::<T>().views(),
+                array.as_byte_view::<T>().data_buffers(),
+            )
+        }
+        let (is_text, layout) = match array.data_type() {
+            DataType::Utf8 => (true, small::<Utf8Type>(array)),
+            DataType::LargeUtf8 => (true, large::<LargeUtf8Type>(array)),
+            DataType::Utf8View => (true, views::<StringViewType>(array)),
+            DataType::Binary => (false, small::<BinaryType>(array)),
+            DataType::LargeBinary => (false, large::<LargeBinaryType>(array)),
+            DataType::BinaryView => (false, views::<BinaryViewType>(array)),
+            _ => return None,
+        };
+        Some(Self { is_text, layout })
+    }
+
+    fn are_sound(&self) -> bool {
+        match self.layout {
+            Layout::Small(offsets, data) => self.are_sound_between(offsets, data),
+            Layout::Large(offsets, data) => self.are_sound_between(offsets, data),
+            Layout::Views(views, _) => (0..views.len()).all(|slot| self.is_sound_at(slot)),
+        }
+    }
+
+    fn are_sound_between<T: OffsetSizeTrait>(&self, offsets: &[T], data: &[u8]) -> bool {
+        let Some(span) = ascending(offsets, data.len()) else {
+            return false;
+        };
+        let text = &data[span];
+        if !self.is_text || text.is_ascii() {
+            return true;
+        }
+        let begins = |offset: &T| {
+            data.get(offset.as_usize())
+                .is_none_or(|byte| !is_continuation(*byte))
+        };
+        simdutf8::basic::from_utf8(text).is_ok() && offsets.iter().all(begins)
+    }
+
+    fn is_sound_at(&self, slot: usize) -> bool {
+        if let Layout::Views(views, _) = self.layout
+            && is_short(views[slot])
+            && views[slot] & NOT_ASCII == 0
+        {
+            return true;
+        }
+        self.fault_at(slot).is_none()
+    }
+
+    fn fault_of_offsets(&self) -> Option<String> {
+        let ascends = match self.layout {
+            Layout::Small(offsets, data) => ascending(offsets, data.len()).is_some(),
+            Layout::Large(offsets, data) => ascending(offsets, data.len()).is_some(),
+            Layout::Views(_, _) => true,
+        };
+        (!ascends).then(|| "offsets go down, or beyond the values".into())
+    }
+
+    fn fault_at(&self, slot: usize) -> Option<String> {
+        fn between<'a, T: OffsetSizeTrait>(offsets: &[T], data: &'a [u8], slot: usize) -> Option<&'a [u8]> {
+            data.get(offsets[slot].to_usize()?..offsets[slot + 1].to_usize()?)
+        }
+        let short;
+        let value = match self.layout {
+            Layout::Small(offsets, data) => between(offsets, data, slot),
+            Layout::Large(offsets, data) => between(offsets, data, slot),
+            Layout::Views(views, _) if is_short(views[slot]) => {
+                short = views[slot].to_le_bytes();
+                let length = ByteView::from(views[slot]).length as usize;
+                short.get(4..4 + length)
+            }
+            Layout::Views(views, buffers) => {
+                let view = ByteView::from(views[slot]);
+                let (start, length) = (view.offset as usize, view.length as usize);
+                buffers
+                    .get(view.buffer_index as usize)
+                    .and_then(|data| data.get(start..start + length))
+            }
+        };
+        match value {
+            None => Some("a value is not within its buffer".into()),
+            Some(value) if self.is_text && !value.is_ascii() && std::str::from_utf8(value).is_err() => {
+                let shown = value[..value.len().min(SHOWN_BYTES)].escape_ascii();
+                Some(format!(
+                    "text is not UTF-8: \"{shown}\". Cast it to binary, or decode it"
+                ))
+            }
+            Some(_) => None,
+        }
+    }
+}
+
+fn is_short(view: u128) -> bool {
+    ByteView::from(view).length <= MAX_INLINE_VIEW_LEN
+}
+
+fn is_continuation(byte: u8) -> bool {
+    byte & 0xC0 == 0x80
+}
