@@ -21,7 +21,7 @@ BENCH_OPTIONS ?=
 RACE_OPTIONS ?=
 DIST ?= dist
 
-.PHONY: help bench targets race test test-quick soak lint check instructions format wheel readme lock setup setup-tests clean
+.PHONY: help bench targets race test test-quick peers soak lint check instructions format wheel readme lock setup setup-tests clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ test-quick: export PROPTEST_CASES := 32
 test-quick: setup ## Run most tests, a few examples each, in four minutes: no Spark, no S3, no wheel
 	cargo test --locked --workspace -- --quiet
 	$(PYTEST) -q -m quick
+
+peers: setup ## Run the Parquet tests that pyarrow ships, with its writer exchanged for this one
+	$(BIN)/python -m tests.peers
 
 soak: export SPILLWAY_TESTS := soak
 soak: export PROPTEST_CASES := 10000
