@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import platform
 import re
@@ -16,6 +17,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import typer
+from rich.console import Console
 from typer.testing import CliRunner
 
 from spillway import datasets
@@ -134,11 +136,71 @@ def test_the_samples_are_read_by_spark_in_one_line(run, spark):
     assert spark.read.json(path).where("outcome = 'ok' and cell.rows = 10000").count() == 8
 
 
-def test_the_table_marks_the_best_and_shows_intervals(run):
+def test_the_table_has_six_columns_within_80_and_is_sorted_by_speed(run):
+    lines = run[1][: run[1].index("report:")].splitlines()
+    assert max(map(len, lines)) <= 80
+    headers = [at for at, line in enumerate(lines) if line.startswith("backend")]
+    assert len(headers) == 2  # one for each mode
+    for at in headers:
+        assert re.split(r"\s{2,}|(?<=best) |(?<=MB) ", lines[at].strip()) == [
+            "backend",
+            "rows/s",
+            "x best",
+            "peak MB",
+            "file MB",
+            "outcome",
+        ]
+        rows = [line.split() for line in lines[at + 2 : at + 4]]
+        assert {row[0] for row in rows} == {"pyarrow-streaming", "arro3"}
+        assert {row[-1] for row in rows} == {"ok"}
+        times = [float(row[-4]) for row in rows]
+        assert times[0] == 1.0
+        for row in rows:
+            assert re.fullmatch(r"[\d.,]+[KM]? \[[\d.,]+[KM]?, [\d.,]+[KM]?\]\*?", " ".join(row[1:-4]))
+
+
+def test_the_verdict_ends_the_output_with_code_that_runs(run):
+    folder, output = run
+    printed = output[output.index("report:") :]
+    assert printed.count("Verdict: logs, ") == 2
+    assert re.search(r"At 10,000 rows (arro3|pyarrow-streaming|nobody) wins", " ".join(printed.split()))
+    assert "In brackets the whole range of 2 samples" in printed
+    assert "Nobody read the files back" in printed
+    code = [line for line in printed.splitlines() if line.startswith("    ")]
+    compile("\n".join(line.removeprefix("    ") for line in code), "verdict", "exec")
+    assert any("path" in line for line in code)
+    report = (folder / "report.md").read_text()
+    verdict = report[report.index("## Verdict") :]
+    assert verdict.count("```python") == 2
+    for line in code:
+        assert line.strip() in verdict
+
+
+def test_all_tables_are_printed_when_asked_for(run):
+    from spillway.cli.bench import _report  # noqa: PLC0415 - what is under test
+    from spillway.harness.run import Finished  # noqa: PLC0415
+
+    console = Console(width=80, record=True, file=io.StringIO())
+    assert _report(console, Finished(run[0], interrupted=False, validation=()), verbose=True) == 0
+    printed = console.export_text()
+    assert "More measures at 10,000 rows" in printed
+    assert "GIL gap ms" in printed
+    assert "Rows per second: logs" in printed
+    for name in ("More measures", "GIL gap", "Rows per second"):
+        assert name not in run[1]
+
+
+def test_a_pipe_gets_a_line_for_each_stage_and_block(run):
     output = run[1]
-    assert "pyarrow-streaming" in output
-    assert re.search(r"\d+K \[[\d,]+K?, [\d,]+K?\]\*", output)
-    assert "report:" in output
+    for line in (
+        "preparing the input: 10,000 rows",
+        "proving the limit of 2,276 MB",
+        "taking 12 samples in 2 blocks",
+        "tracing allocations: 4 writes",
+    ):
+        assert line in output
+    assert re.search(r"block 1 of 2 done: 6 of 12 samples, \d+:\d\d passed, about \d+:\d\d left", output)
+    assert re.search(r"block 2 of 2 done: 12 of 12 samples, \d+:\d\d passed\n", output)
 
 
 def test_the_report_shows_environment_caveats_and_figures(run):
@@ -164,6 +226,24 @@ def test_a_users_own_file_is_measured(runs, tmp_path):
     result = CliRunner().invoke(app, [*arguments, "--backend", "duckdb", "--validate", "none", "--out", out])
     assert result.exit_code == 0, result.output
     assert "5,000 rows" in result.output
+    assert "At 5,000 rows duckdb alone was measured" in result.output
+    assert "To write as" not in result.output
+
+
+def test_a_broken_peer_says_why_and_does_not_fail_the_run(runs, tmp_path):
+    path = tmp_path / "doubled.csv"
+    path.write_text("a,a,b\n1,2,3\n4,5,6\n")
+    out = str(runs / "doubled")
+    arguments = ["--input", str(path), "--rows", "2", "--mode", "table", "--samples", "2", "--no-trace"]
+    result = CliRunner().invoke(
+        app, [*arguments, "--backend", "native,polars", "--validate", "pyarrow,duckdb", "--out", out]
+    )
+    assert result.exit_code == 0, result.output
+    output = " ".join(result.output.split())
+    assert "polars, 2 rows: library error: DuplicateError: column appears more than once" in output
+    assert "- library error" in output
+    # Once as it happens, once below the table: not once a sample.
+    assert output.count("DuplicateError") == 2
 
 
 def test_datasets_codecs_and_cores_are_cells_of_one_run(runs):

@@ -51,14 +51,29 @@ def folder(finished, tmp_path):
 
 def test_a_failure_is_data_not_an_end(folder):
     run = read_run(folder)
-    throughput, detail = run_tables(run)
+    ranking, throughput, measures = run_tables(run)
     by_backend = {row[0].text: [entry.text for entry in row[1:]] for row in throughput.rows}
     assert by_backend["aborts"] == ["aborted", "aborted"]
-    assert by_backend["raises-memory-error"] == ["memory_error", "memory_error"]
-    assert {row[0].text: row[-1].text for row in detail.rows}["well-behaved"] == "ok"
-    assert [row[0].text for row in throughput.rows if row[1].best] == ["well-behaved"]
+    assert by_backend["raises-memory-error"] == ["memory error", "memory error"]
+    assert [(row[0].text, row[-1].text) for row in ranking.rows] == [
+        ("well-behaved", "ok"),
+        ("aborts", "aborted"),
+        ("raises-memory-error", "memory error"),
+    ]
+    assert [row[0].text for row in measures.rows] == ["well-behaved"]
+    entries = [entry for table in (ranking, throughput, measures) for row in table.rows for entry in row]
+    assert not any(entry.best for entry in entries)  # one sample does not say who is best
     figures = draw_figures(run)
     assert "aborted" in write_report(run, figures).read_text()
+
+
+def test_why_a_writer_failed_stands_below_the_table(folder):
+    ranking, *_ = run_tables(read_run(folder))
+    aborted, refused = sorted(ranking.notes)
+    assert aborted.startswith("aborts, 2,000 and 10,000 rows: aborted: died by SIGABRT in phase write: ")
+    assert refused == (
+        "raises-memory-error, 2,000 and 10,000 rows: memory error: MemoryError: no room for a page of 8 MiB"
+    )
 
 
 def test_a_backend_with_mixed_outcomes_shows_both(folder):

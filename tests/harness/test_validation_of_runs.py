@@ -54,9 +54,24 @@ def test_two_swapped_values_fail_the_run_and_are_named(disk_folder):
     assert verdict["mismatch"]["column"] == "timestamp"
     assert verdict["mismatch"]["expected"] != verdict["mismatch"]["actual"]
     output = " ".join(result.output.split())
-    for named in (verdict["file"], "timestamp", str(verdict["mismatch"]["expected"])):
+    assert "wrong output of swaps-two-values (batches, 10,000 rows), read by pyarrow:" in output
+    for named in (verdict["file"], "timestamp", str(verdict["mismatch"]["expected"]), "--keep-output"):
         assert named in output
     assert str(verdict["mismatch"]["actual"]) in (folder / "report.md").read_text()
+
+
+@pytest.mark.usefixtures("misbehaving")
+def test_a_peers_wrong_output_is_its_own_row_and_no_failure_of_the_run(disk_folder):
+    peers = "swaps-two-values,native"
+    result = run(disk_folder, "--backend", peers, "--mode", "batches", "--validate", "pyarrow")
+    assert result.exit_code == 0, result.output
+    rows = [line.split() for line in result.output.splitlines() if line.startswith(("native ", "swaps-"))]
+    assert [(row[0], " ".join(row[-2:])) for row in rows][1] == ("swaps-two-values", "wrong output")
+    assert rows[0][0] == "native"
+    assert rows[0][-1] == "ok"
+    assert "[row None" not in result.output
+    assert "Left out: swaps-two-values (wrong output)." in result.output
+    assert "At 10,000 rows native alone ended well" in result.output
 
 
 def test_missing_java_is_told_before_anything_is_measured(monkeypatch, tmp_path):

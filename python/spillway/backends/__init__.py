@@ -8,15 +8,26 @@ group ``spillway.backends``: a name that points to a `Backend` or to a class of 
 from __future__ import annotations
 
 from spillway.backends.protocol import CODECS, Backend, Mode, Settings, Sink
-from spillway.backends.registry import ENTRY_POINT_GROUP, load, missing, modes, names, with_modes
+from spillway.backends.registry import (
+    ENTRY_POINT_GROUP,
+    OWN_LIBRARY,
+    library,
+    load,
+    missing,
+    modes,
+    names,
+    with_modes,
+)
 
 __all__ = [
     "CODECS",
     "ENTRY_POINT_GROUP",
+    "OWN_LIBRARY",
     "Backend",
     "Mode",
     "Settings",
     "Sink",
+    "library",
     "load",
     "missing",
     "modes",

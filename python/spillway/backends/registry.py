@@ -14,9 +14,11 @@ if TYPE_CHECKING:
 
     from spillway.backends.protocol import Backend, Mode
 
-__all__ = ["ENTRY_POINT_GROUP", "load", "missing", "modes", "names", "with_modes"]
+__all__ = ["ENTRY_POINT_GROUP", "OWN_LIBRARY", "library", "load", "missing", "modes", "names", "with_modes"]
 
 ENTRY_POINT_GROUP = "spillway.backends"
+OWN_LIBRARY = "spillway"
+"""The `library` of the backends that are Spillway's own writer."""
 
 
 class _BuiltIn(NamedTuple):
@@ -52,6 +54,11 @@ _BUILT_IN = {
 def names() -> tuple[str, ...]:
     """All backends by name, the built-in ones first, whether or not their library is installed."""
     return (*_BUILT_IN, *sorted(_registered()))
+
+
+def library(name: str) -> str:
+    """The distribution that a backend measures; of a backend from another package its own name."""
+    return _BUILT_IN[name].package if name in _BUILT_IN else name
 
 
 def load(name: str) -> Backend:
@@ -110,7 +117,7 @@ def missing(name: str) -> str | None:
 
 
 def _absent(built_in: _BuiltIn) -> str:
-    if built_in.package == "spillway":
+    if built_in.package == OWN_LIBRARY:
         return "the native module is not built: run maturin develop --release, or install the wheel"
     return f"{built_in.package} is not installed: pip install 'spillway[bench]'"
 
@@ -121,7 +128,7 @@ def _load_built_in(name: str, built_in: _BuiltIn) -> Backend:
     except ModuleNotFoundError as error:
         wanted = error.name or ""
         if built_in.requires == wanted or built_in.requires.startswith(f"{wanted}."):
-            if built_in.package == "spillway":
+            if built_in.package == OWN_LIBRARY:
                 raise SpillwayError(f"backend {name!r} cannot run: {_absent(built_in)}") from error
             raise MissingExtraError(built_in.package, "bench", f"run the backend {name!r}") from error
         raise

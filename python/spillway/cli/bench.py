@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 from pathlib import Path
+from textwrap import fill, indent
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from spillway.harness.run import Finished
+    from spillway.harness.summary import RunSummary
 
 __all__ = ["bench", "parse_bytes"]
 
@@ -82,11 +84,22 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
     trace: Annotated[bool, typer.Option(help="Draw each backend's allocation curve with memray.")] = True,
     keep_output: Annotated[bool, typer.Option(help="Keep the files that were written.")] = False,
     timeout: Annotated[float, typer.Option(help="Seconds one sample may take.")] = 300.0,
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose", help="Print all tables of the report: every number of rows, and every measure."
+        ),
+    ] = False,
 ) -> None:
     """Measure which Parquet writer wins on your rows under your limits.
 
     Every sample is a process of its own, pinned and limited; every file is read back by another engine.
-    Samples, figures and a report are left in a new folder below --out.
+    Samples, figures and a report are left in a new folder below --out. The verdict comes last: who wins, by
+    how much, and the code that writes so.
+
+    Exit status: 0 when all was measured, also if peers failed or wrote wrong output, which is a finding. 1
+    when Spillway's own writer wrote wrong output or failed other than at the memory limit, or when no backend
+    wrote the right rows. 2 when it cannot be measured as asked. 130 when interrupted.
     """
     from rich.console import Console
 
@@ -133,29 +146,55 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
         fail("bench", str(error))
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
-    _report(console, finished)
-    if finished.interrupted:
-        raise typer.Exit(INTERRUPTED)
-    if finished.mismatches:
-        raise typer.Exit(1)
+    status = _report(console, finished, verbose=verbose)
+    if status:
+        raise typer.Exit(status)
 
 
-def _report(console: Console, finished: Finished) -> None:
-    """Write the report from what is on disk, and print its tables."""
+def _report(console: Console, finished: Finished, *, verbose: bool) -> int:
+    """Write the report from what is on disk and print what a user needs of it; the exit status."""
+    from spillway.harness.failures import status_of, wrong_outputs
     from spillway.harness.figures import draw_figures
     from spillway.harness.report import run_tables, write_report
     from spillway.harness.summary import read_run
+    from spillway.harness.tables import LEGEND, short_tables
 
     run = read_run(finished.folder)
     report = write_report(run, draw_figures(run))
-    print_tables(console, run_tables(run), run.warnings())
-    for mismatch in finished.mismatches:
-        console.print(f"wrong output: {mismatch}", style="red", highlight=False, markup=False)
+    print_tables(console, run_tables(run) if verbose else short_tables(run), [LEGEND], run.warnings())
+    wrong = wrong_outputs(run)
+    for each in wrong:
+        console.print(f"wrong output of {each}", style="red", highlight=False, markup=False)
+    if wrong and not (finished.folder / "outputs").exists():
+        console.print("--keep-output keeps the files, for `spillway inspect`", highlight=False, markup=False)
     for line in finished.validation:
         console.print(line, highlight=False, markup=False)
     if finished.interrupted:
         console.print("interrupted: the report covers the samples that were taken", style="yellow")
     console.print(f"report: {report}", highlight=False, soft_wrap=True)
+    _print_verdict(console, run)
+    return INTERRUPTED if finished.interrupted else status_of(run)
+
+
+def _print_verdict(console: Console, run: RunSummary) -> None:
+    """Who wins, as the report ends too."""
+    from spillway.harness.conclusion import conclude, verdict_caveats
+
+    for each in conclude(run):
+        console.print()
+        console.print(f"Verdict: {each.title}", style="bold", highlight=False, markup=False)
+        for line in each.lines:
+            hanging = fill(
+                line, console.width, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False
+            )
+            console.print(hanging, highlight=False, markup=False)
+        if each.code is not None:
+            console.print(f"To write as {each.writer} does:", highlight=False, markup=False)
+            code = indent(each.code, "    ")
+            console.print(code, style="cyan", highlight=False, markup=False, soft_wrap=True)
+    console.print()
+    for line in verdict_caveats(run):
+        console.print(line, highlight=False, markup=False)
 
 
 def parse_bytes(text: str) -> int:

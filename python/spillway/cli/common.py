@@ -38,16 +38,21 @@ def whole_numbers(option: str, text: str) -> tuple[int, ...]:
         raise OptionError(f"{option} {text!r}: give whole numbers, separated by commas") from error
 
 
-def print_tables(console: Console, tables: Iterable[Table], warnings: Iterable[str]) -> None:
-    """The tables of a run, and what a reader has to know before believing them."""
+def print_tables(
+    console: Console, tables: Iterable[Table], legend: Iterable[str], warnings: Iterable[str]
+) -> None:
+    """The tables of a run, how to read them, and what a reader has to know before believing them."""
     from spillway.harness.text_table import terminal_tables
 
     for table in tables:
-        console.print(table.title, style="bold", highlight=False)
+        console.print(table.title, style="bold", highlight=False, markup=False)
         for part in terminal_tables(table, console.width):
             console.print(part)
         for note in table.notes:
-            console.print(note, highlight=False, markup=False, soft_wrap=True)
+            console.print(note, highlight=False, markup=False)
+        console.print()
+    for line in legend:
+        console.print(line, style="dim", highlight=False, markup=False)
     for warning in warnings:
         console.print(f"! {warning}", style="yellow", highlight=False, markup=False)
 

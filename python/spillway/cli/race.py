@@ -147,7 +147,7 @@ def _report(console: Console, finished: Finished) -> list[str]:
 
     run = read_run(finished.folder)
     report = write_report(run, draw_figures(run))
-    print_tables(console, all_tables(run), run.warnings())
+    print_tables(console, all_tables(run), [], run.warnings())
     wrong = run.wrong()
     for each in wrong:
         console.print(f"wrong: {each}", style="red", highlight=False, markup=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from spillway.harness.text_table import markdown_table
+from spillway.harness.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -58,7 +59,7 @@ def caveats(warnings: Sequence[str]) -> list[str]:
 def machine(environment: dict[str, Any]) -> str:
     """What a run was measured on."""
     return (
-        f"{environment['cpu_model']}, {environment['usable_cores']} usable cores, "
+        f"{environment['cpu_model']}, {counted(environment['usable_cores'], 'usable core')}, "
         f"{environment['memory_bytes'] / 2**30:.0f} GiB, Linux {environment['kernel']}"
     )
 

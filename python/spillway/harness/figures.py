@@ -14,6 +14,7 @@ from spillway.harness.canvas import (
     peer_style,
     save_figure,
 )
+from spillway.harness.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,7 +55,8 @@ def _varying(run: RunSummary, setting: Setting) -> list[str]:
     parts = {
         "dataset": setting.dataset,
         "codec": setting.codec,
-        "threads": f"{setting.threads} core{'s' if setting.threads > 1 else ''}",
+        "threads": counted(setting.threads, "core"),
+        "chunk_rows": f"{setting.chunk_rows} rows a batch",
     }
     return [text for name, text in parts.items() if len({getattr(each, name) for each in run.settings}) > 1]
 
@@ -112,7 +114,7 @@ def _by_columns(run: RunSummary, styles: dict[str, dict[str, Any]]) -> list[Figu
         most = max(each.cell.rows for each in found)
         cells = [each for each in found if each.cell.rows == most]
         if len({size.of(each) for each in cells}) > 1:
-            title = f"Time per row by columns at {most:,} rows ({_words(run, setting)})"
+            title = f"Time per row by columns at {counted(most, 'row')} ({_words(run, setting)})"
             name = f"columns-{_place(run, setting)}"
             figures.append(_by_size(run, cells, styles, name, title, _ROW_TIME, size))
     return figures
@@ -161,7 +163,7 @@ def _rss_over_time(
         axes.plot([0, *sample["curve"]["seconds"]], [0, *grown], label=each.cell.backend, **style)
     axes.set_xlabel("seconds since the writer was opened")
     axes.set_ylabel("RSS over the baseline, MB")
-    return save_figure(run.folder, canvas, axes, name, f"RSS over time at {most:,} rows ({words})")
+    return save_figure(run.folder, canvas, axes, name, f"RSS over time at {counted(most, 'row')} ({words})")
 
 
 def _allocation_curves(run: RunSummary, styles: dict[str, dict[str, Any]]) -> list[Figure]:
@@ -184,7 +186,11 @@ def _allocation_curves(run: RunSummary, styles: dict[str, dict[str, Any]]) -> li
         most = max(each["rows"] for each in curves)
         figures.append(
             save_figure(
-                run.folder, canvas, axes, f"allocations-{mode}", f"Allocation curve at {most:,} rows ({mode})"
+                run.folder,
+                canvas,
+                axes,
+                f"allocations-{mode}",
+                f"Allocation curve at {counted(most, 'row')} ({mode})",
             )
         )
     return figures

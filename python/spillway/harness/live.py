@@ -39,6 +39,7 @@ class LiveLine:
             transient=True,
             refresh_per_second=refreshes,
             speed_estimate_period=_SPEED_SECONDS,
+            disable=not console.is_terminal,
         )
         self._task: TaskID | None = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from spillway.harness.conclusion import conclude, verdict_caveats
 from spillway.harness.document import (
     bullets,
     caveats,
@@ -14,8 +15,10 @@ from spillway.harness.document import (
     table_section,
     write_document,
 )
-from spillway.harness.tables import detail_table, throughput_table
-from spillway.harness.validate import wrong_output_sentence
+from spillway.harness.failures import wrong_outputs
+from spillway.harness.ranking import rankings
+from spillway.harness.tables import measures_table, ranking_table, throughput_table
+from spillway.harness.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,30 +32,45 @@ __all__ = ["run_tables", "write_report"]
 
 
 def run_tables(run: RunSummary) -> list[Table]:
-    """Per setting: throughput by rows where row counts differ, and all measures at the largest."""
+    """Per setting: the ranking at its most rows, throughput by rows where they differ, all other measures."""
     tables = []
     for setting in run.settings:
-        if len({each.cell.rows for each in run.of(setting)}) > 1:
+        ranked = rankings(run, setting)
+        tables.append(ranking_table(run, ranked[0]))
+        if len(ranked) > 1:
             tables.append(throughput_table(run, setting))
-        tables.append(detail_table(run, setting))
+        tables.append(measures_table(run, setting))
     return tables
 
 
 def write_report(run: RunSummary, figures: Sequence[Figure]) -> Path:
     """Write ``report.md`` into the run's folder."""
-    parts = [f"# Run {run.run_id}", _environment(run), *caveats(run.warnings()), *_validation(run)]
+    parts = [f"# Run {run.run_id}", _WHERE_THE_VERDICT_IS, _environment(run)]
+    parts += [*caveats(run.warnings()), *_validation(run)]
     parts += [table_section(table) for table in run_tables(run)]
     parts += [_INTERVALS]
     parts += [figure_section(figure) for figure in figures]
-    return write_document(run.folder, [*parts, *_invisible(run)])
+    return write_document(run.folder, [*parts, *_invisible(run), *_verdict(run)])
 
 
+_WHERE_THE_VERDICT_IS = "Who wins, and the code that does: [the verdict](#verdict), at the end."
 _INTERVALS = (
     "Medians; in brackets the interval, from order statistics: 95 % with six samples or more, else the whole "
-    "range. The best of a column is bold. RSS growth is the exact peak of resident memory during the write "
-    "over the baseline before it; the mapped input belongs to the baseline. MB is 10^6 bytes; MB/s counts "
-    "Arrow data."
+    "range. Bold are the best of a column and all that the samples cannot tell from it, block by block; with "
+    "one sample a backend nothing is. *x best* is the speed over that of the fastest. *peak MB* is the "
+    "growth of RSS: the exact peak of resident memory during the write over the baseline before it; the "
+    "mapped input belongs to the baseline. MB is 10^6 bytes; MB/s counts Arrow data."
 )
+
+
+def _verdict(run: RunSummary) -> list[str]:
+    found = conclude(run)
+    parts = ["## Verdict"]
+    for each in found:
+        parts += [f"**{each.title}**", bullets(each.lines)]
+        if each.code is not None:
+            parts += [f"To write as {each.writer} does:", f"```python\n{each.code}\n```"]
+    return [*parts, *(verdict_caveats(run) if found else ["No sample was taken."])]
 
 
 def _environment(run: RunSummary) -> str:
@@ -68,9 +86,10 @@ def _environment(run: RunSummary) -> str:
 
 def _input(data: dict[str, Any], options: dict[str, Any]) -> str:
     row_bytes = data["arrow_bytes"] / data["rows"]
+    columns, rows = counted(data["columns"], "column"), counted(options["chunk_rows"], "row")
     return (
-        f"Input {data['source']}: {data['columns']} columns, {row_bytes:,.0f} bytes a row as Arrow; "
-        f"seed {options['seed']}, {options['chunk_rows']:,} rows a batch."
+        f"Input {data['source']}: {columns}, {row_bytes:,.0f} bytes a row as Arrow; "
+        f"seed {options['seed']}, {rows} a batch."
     )
 
 
@@ -87,14 +106,15 @@ def _validation(run: RunSummary) -> list[str]:
         return []
     engines = ", ".join(dict.fromkeys(verdict["engine"] for verdict in run.verdicts))
     contents = {verdict["content_hash"] for verdict in run.verdicts}
-    wrong = {verdict["content_hash"] for verdict in run.wrong_outputs()}
-    held = f"{len(contents) - len(wrong)} of {len(contents)} distinct outputs hold the rows that were written"
-    lines = [f"Read back by {engines}: {held}."]
-    lines += [f"- {wrong_output_sentence(verdict)}" for verdict in run.wrong_outputs()]
+    wrong = {verdict["content_hash"] for verdict in run.verdicts if verdict["outcome"] == "wrong_output"}
+    right = f"{len(contents) - len(wrong)} of {counted(len(contents), 'distinct output')}"
+    hold = "holds" if len(contents) == 1 else "hold"
+    lines = [f"Read back by {engines}: {right} {hold} the rows that were written."]
+    lines += [f"- Wrong output of {each}" for each in wrong_outputs(run)]
     excused = sum(verdict["outcome"] == "excused" for verdict in run.verdicts)
     if excused:
         why = "the reader also fails on pyarrow's file of the same rows"
-        lines.append(f"- {excused} readings are excused: {why}.")
+        lines.append(f"- {counted(excused, 'reading')} {'is' if excused == 1 else 'are'} excused: {why}.")
     return ["\n".join(lines)]
 
 

@@ -40,13 +40,11 @@ class Finished:
         folder: The run's folder.
         interrupted: Ctrl-C ended it before all samples were taken.
         validation: What was validated, a line per engine.
-        mismatches: What validation found wrong, in words.
     """
 
     folder: Path
     interrupted: bool
     validation: tuple[str, ...]
-    mismatches: tuple[str, ...]
 
 
 def measure(  # noqa: PLR0913 - options, by keyword only
@@ -140,7 +138,6 @@ def _finish(  # noqa: PLR0913 - the options of `measure`, handed on
     """Sample, trace and validate; whatever happens, output files that are not wanted go."""
     interrupted = False
     validation: list[str] = []
-    mismatches: tuple[str, ...] = ()
     with ExitStack() as cleanup:
         if not keep_output:
             cleanup.callback(taker.files.remove)
@@ -149,12 +146,12 @@ def _finish(  # noqa: PLR0913 - the options of `measure`, handed on
             if trace:
                 trace_backends(folder, taker, cells, progress)
             if engines:
-                validation, mismatches = validate_outputs(folder, taker, engines, progress)
+                validation = validate_outputs(folder, taker, engines, progress)
         except KeyboardInterrupt:
             interrupted = True
         finally:
             progress.stop()
-    return Finished(folder, interrupted, tuple(validation), mismatches)
+    return Finished(folder, interrupted, tuple(validation))
 
 
 def _describe_input(dataset: str, prepared: PreparedInput) -> dict[str, Any]:

@@ -11,12 +11,21 @@ from scipy.stats import binom
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["CONFIDENCE", "FEWEST_FOR_INTERVAL", "Estimate", "estimate", "exact_value", "paired_ratio"]
+__all__ = [
+    "CONFIDENCE",
+    "FEWEST_FOR_INTERVAL",
+    "Estimate",
+    "estimate",
+    "exact_value",
+    "exceeds",
+    "paired_ratio",
+]
 
 CONFIDENCE = 0.95
 FEWEST_FOR_INTERVAL = 6
 """From here on an interval of order statistics can cover the median with 95 %: 1 - 2 / 2**6 = 96.9 %."""
 
+_FEWEST_TO_TELL_APART = 2
 _FENCE = 1.5  # of the interquartile range, beyond the quartiles: Tukey's outliers
 
 
@@ -83,6 +92,21 @@ def paired_ratio(above: Mapping[int, float], below: Mapping[int, float]) -> Esti
         ValueError: They share no block.
     """
     return estimate([above[block] / below[block] for block in sorted(above.keys() & below.keys())])
+
+
+def exceeds(one: Mapping[int, float], other: Mapping[int, float]) -> bool:
+    """Tell two cells apart by the blocks they share: True if the interval of one minus other lies above 0.
+
+    For positive samples that is the same as an interval of `paired_ratio` above 1. One block tells nothing.
+
+    Args:
+        one: Sample by block.
+        other: Sample by block.
+    """
+    shared = one.keys() & other.keys()
+    if len(shared) < _FEWEST_TO_TELL_APART:
+        return False
+    return estimate([one[block] - other[block] for block in shared]).low > 0
 
 
 def exact_value(values: Sequence[int]) -> tuple[int, bool]:

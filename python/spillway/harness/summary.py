@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,14 +12,27 @@ from spillway.harness.grouping import CellOfRun, RunOfCells, estimate_of, outcom
 from spillway.harness.host import noise_warnings
 from spillway.harness.plan import Cell
 from spillway.harness.statistics import FEWEST_FOR_INTERVAL, Estimate, exact_value
+from spillway.harness.words import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
 _WARM_SHARE = 0.99  # a few pages of a warm file are on the move at any time
 
-__all__ = ["CellSummary", "RunSummary", "Setting", "read_run"]
+__all__ = ["CellSummary", "Metric", "RunSummary", "Setting", "growth", "read_run", "speed"]
+
+Metric = Callable[[dict[str, Any]], "float | None"]
+
+
+def speed(sample: dict[str, Any]) -> float:
+    """Rows per second of the write."""
+    return float(sample["throughput"]["rows_per_second"])
+
+
+def growth(sample: dict[str, Any]) -> float:
+    """Peak resident bytes of the write over its baseline."""
+    return float(sample["memory"]["growth_bytes"])
 
 
 @dataclass(frozen=True)
@@ -27,6 +41,7 @@ class Setting:
 
     dataset: str
     mode: str
+    chunk_rows: int
     codec: str
     level: int | None
     threads: int
@@ -47,10 +62,12 @@ class CellSummary(CellOfRun[Setting]):
     Attributes:
         cell: The cell.
         samples: Its samples in the order they were taken, failed ones too.
+        wrong: The hashes of all contents of the run that a reader found wrong.
     """
 
     cell: Cell
     samples: Sequence[dict[str, Any]]
+    wrong: frozenset[str] = frozenset()
 
     @property
     def setting(self) -> Setting:
@@ -64,12 +81,27 @@ class CellSummary(CellOfRun[Setting]):
 
     @property
     def outcome(self) -> str:
-        """How its samples ended."""
-        return outcomes(self.samples)
+        """How its samples ended, those whose file was found wrong afterwards too."""
+        return outcomes([{"outcome": self.outcome_of(sample)} for sample in self.samples])
 
-    def estimate(self, metric: Callable[[dict[str, Any]], float | None]) -> Estimate | None:
+    @property
+    def is_right(self) -> bool:
+        """True if all its samples ended well, and no reader found their files wrong."""
+        return self.outcome == "ok"
+
+    def outcome_of(self, sample: dict[str, Any]) -> str:
+        """The outcome of one of its samples, "wrong_output" too where readers said so later."""
+        output = sample["output"]
+        wrong = output is not None and output["content_hash"] in self.wrong
+        return "wrong_output" if wrong else str(sample["outcome"])
+
+    def estimate(self, metric: Metric) -> Estimate | None:
         """The estimate of a metric over the good samples; None where no sample has it."""
         return estimate_of(self.good, metric)
+
+    def by_block(self, metric: Metric) -> dict[int, float]:
+        """A metric of the good samples that have it, by block."""
+        return {sample["block"]: value for sample in self.good if (value := metric(sample)) is not None}
 
     def exact(self, name: str) -> tuple[int, bool] | None:
         """An exact metric of the output, and whether it varied."""
@@ -79,7 +111,7 @@ class CellSummary(CellOfRun[Setting]):
     @property
     def rows_per_second(self) -> Estimate | None:
         """Rows per second of the write."""
-        return self.estimate(lambda sample: sample["throughput"]["rows_per_second"])
+        return self.estimate(speed)
 
     @property
     def seconds_per_row(self) -> Estimate | None:
@@ -89,7 +121,7 @@ class CellSummary(CellOfRun[Setting]):
     @property
     def growth(self) -> Estimate | None:
         """Peak resident bytes of the write over its baseline."""
-        return self.estimate(lambda sample: sample["memory"]["growth_bytes"])
+        return self.estimate(growth)
 
 
 @dataclass(frozen=True)
@@ -104,10 +136,6 @@ class RunSummary(RunOfCells[CellSummary, Setting]):
     allocations: Sequence[dict[str, Any]]
     verdicts: Sequence[dict[str, Any]]
 
-    def wrong_outputs(self) -> list[dict[str, Any]]:
-        """The verdicts that failed."""
-        return [verdict for verdict in self.verdicts if verdict["outcome"] == "wrong_output"]
-
     def warnings(self) -> list[str]:
         """What a reader has to know before believing the figures."""
         return [*self._noise(), *self._few_samples(), *self._varying(), *self._outliers()]
@@ -120,20 +148,20 @@ class RunSummary(RunOfCells[CellSummary, Setting]):
         )
         cold = sum(sample["input"]["resident_share_before"] < _WARM_SHARE for sample in taken)
         if cold:
-            warnings.append(
-                f"the input was not wholly in the page cache before {cold} samples, and was read again"
-            )
+            before = counted(cold, "sample")
+            warnings.append(f"the input was not wholly in the page cache before {before}, and was read again")
         return warnings
 
     def _few_samples(self) -> list[str]:
         fewest = min((len(each.samples) for each in self.cells), default=0)
         if fewest == 1:
-            return ["one sample a cell shows no spread: take 5 for a look, 12 for a quoted figure"]
+            none = "one sample a cell shows no spread, so there are no intervals"
+            return [f"{none}: take 5 for a look, 12 for a quoted figure"]
         if 1 < fewest < FEWEST_FOR_INTERVAL:
             coverage = 1 - 2 * 0.5**fewest
             few = f"{fewest} samples a cell are too few for a 95 % interval: intervals are the whole range"
             enough = f"take {FEWEST_FOR_INTERVAL} or more, 12 for a quoted figure"
-            return [f"{few} and cover the median with {coverage:.0%}; {enough}"]
+            return [f"{few} and cover the median with {coverage * 100:.0f} %; {enough}"]
         return []
 
     def _varying(self) -> list[str]:
@@ -144,14 +172,15 @@ class RunSummary(RunOfCells[CellSummary, Setting]):
                 if value is not None and value[1]:
                     cell = each.cell
                     warnings.append(
-                        f"{cell.backend}, {cell.mode}, {cell.rows:,} rows: {name.replace('_', ' ')} of the "
-                        f"file vary between samples; the largest is shown"
+                        f"{cell.backend}, {cell.mode}, {counted(cell.rows, 'row')}: "
+                        f"{name.replace('_', ' ')} of the file vary between samples; the largest is shown"
                     )
         return warnings
 
     def _outliers(self) -> list[str]:
         found = sum(speed.outliers for each in self.cells if (speed := each.rows_per_second) is not None)
-        return [f"{found} samples are outliers in throughput; none is dropped"] if found else []
+        are = "is an outlier" if found == 1 else "are outliers"
+        return [f"{counted(found, 'sample')} {are} in throughput; none is dropped"] if found else []
 
 
 def read_run(folder: Path) -> RunSummary:
@@ -168,12 +197,15 @@ def read_run(folder: Path) -> RunSummary:
         option: {name: place for place, name in enumerate(options.get(option, ()))}
         for option in ("backends", "datasets", "codecs")
     }
-    cells = [CellSummary(cell, taken) for cell, taken in grouped.items()]
+    verdicts = samples.read_lines(folder / samples.VALIDATION)
+    wrong = frozenset(each["content_hash"] for each in verdicts if each["outcome"] == "wrong_output")
+    cells = [CellSummary(cell, taken, wrong) for cell, taken in grouped.items()]
     cells.sort(
         key=lambda each: (
             each.cell.mode,
             places["datasets"].get(each.cell.dataset, 0),
             places["codecs"].get(each.cell.codec, 0),
+            each.cell.chunk_rows,
             each.cell.threads,
             -(each.cell.memory_bytes or 0),
             places["backends"][each.cell.backend],
@@ -185,5 +217,5 @@ def read_run(folder: Path) -> RunSummary:
         environment,
         cells,
         samples.read_lines(folder / samples.ALLOCATIONS),
-        samples.read_lines(folder / samples.VALIDATION),
+        verdicts,
     )

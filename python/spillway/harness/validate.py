@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from spillway.harness.sample import SampleTaker
     from spillway.validation import Verdict
 
-__all__ = ["require_engines", "validate_outputs", "wrong_output_sentence"]
+__all__ = ["require_engines", "validate_outputs"]
 
 
 def require_engines(engines: Sequence[str]) -> None:
@@ -39,11 +39,11 @@ def require_engines(engines: Sequence[str]) -> None:
 
 def validate_outputs(
     folder: Path, taker: SampleTaker, engines: Sequence[str], progress: Progress
-) -> tuple[list[str], tuple[str, ...]]:
+) -> list[str]:
     """Validate each distinct content once with each engine and append the verdicts.
 
     Returns:
-        A line per engine that says how many files held, and a sentence for each reading that did not.
+        A line per engine that says how many files held.
     """
     from spillway.validation import Source, Validator, summary
 
@@ -56,14 +56,11 @@ def validate_outputs(
     progress.validating(len(jobs), engines)
     with Validator(engines, progress=progress.validated) as validator:
         verdicts = validator.validate(jobs)
-    wrong = []
     for verdict in verdicts:
         content_hash = paths[verdict.file]
         record = _record(taker.run_id, content_hash, contents[content_hash], verdict)
         samples.append(folder / samples.VALIDATION, record)
-        if verdict.failed:
-            wrong.append(wrong_output_sentence(record))
-    return summary(verdicts), tuple(wrong)
+    return summary(verdicts)
 
 
 class _Content(NamedTuple):
@@ -109,15 +106,3 @@ def _record(run_id: str, content_hash: str, content: _Content, verdict: Verdict)
             "message": scrub(mismatch.message),
         },
     }
-
-
-def wrong_output_sentence(record: dict[str, Any]) -> str:
-    """A verdict that failed, in words: the file, the row, the column and both values."""
-    mismatch = record["mismatch"]
-    if mismatch is None:
-        return f"{record['file']} ({record['rows']} rows), by {record['engine']}: refused"
-    return (
-        f"{record['file']} ({record['rows']} rows), by {record['engine']}: {mismatch['message']} "
-        f"[row {mismatch['row']}, column {mismatch['column']}: "
-        f"expected {mismatch['expected']!r}, read {mismatch['actual']!r}]"
-    )

@@ -1,0 +1,62 @@
+"""The code that a verdict hands to a user writes the file that was measured."""
+
+from __future__ import annotations
+
+import arro3.io
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import spillway
+from spillway import backends, datasets
+from spillway.backends import Settings
+from spillway.backends.calls import call_of
+from spillway.harness import row_data
+
+ROWS = 12_000
+FORMS = {"rows": row_data.dicts, "rows-json": row_data.dicts_from_json, "ndjson": row_data.ndjson}
+NAMES = {"spillway": spillway, "pa": pa, "pq": pq, "pl": pl, "duckdb": duckdb, "arro3": arro3}
+# Frames for rows, and DuckDB's files in memory, take more than a user wants to read below a table.
+LONG = {"polars-rows", "polars-ndjson", "pyarrow-ndjson", "duckdb-ndjson"}
+CELLS = [(name, mode) for name in backends.names() for mode in sorted(backends.modes(name))]
+
+
+@pytest.fixture(scope="module")
+def batches():
+    return list(datasets.batches("logs", 1, ROWS))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"codec": "lz4", "level": None, "row_group_rows": 10_000}, {"codec": "uncompressed", "level": None}],
+    ids=["zstd", "lz4", "uncompressed"],
+)
+@pytest.mark.parametrize(("name", "mode"), [cell for cell in CELLS if cell[0] not in LONG])
+def test_a_call_writes_the_bytes_that_its_backend_writes(tmp_path, batches, name, mode, changes):
+    settings = Settings(**{"codec": "zstd", "level": 1, "row_group_rows": 1 << 20, "threads": 1, **changes})
+    measured, called = tmp_path / "measured.parquet", tmp_path / "called.parquet"
+    chunks = list(FORMS.get(mode, list)(batches))
+    sink = backends.load(name).open(measured, batches[0].schema, settings)
+    for data in [pa.Table.from_batches(batches)] if mode == "table" else chunks:
+        sink.write(data)
+    sink.close()
+    call = call_of(name, mode, settings)
+    given = {"schema": batches[0].schema, "table": pa.Table.from_batches(batches), "batches": batches}
+    exec(call, {**NAMES, **given, "chunks": chunks, "path": called})  # noqa: S102 - as a user would paste it
+    assert pq.read_metadata(called).num_row_groups == pq.read_metadata(measured).num_row_groups
+    assert called.read_bytes() == measured.read_bytes()
+
+
+def test_threads_are_said_where_there_are_more_than_one():
+    settings = Settings(codec="zstd", level=1, row_group_rows=1 << 20, threads=4)
+    assert call_of("native", "table", settings) == (
+        'spillway.write_parquet(table, path, compression="zstd", compression_level=1, threads=4)'
+    )
+
+
+@pytest.mark.parametrize("name", sorted(LONG | {"of-another-package"}))
+def test_a_backend_of_many_lines_has_no_call(name):
+    settings = Settings(codec="zstd", level=1, row_group_rows=1 << 20, threads=1)
+    assert call_of(name, "ndjson", settings) is None
