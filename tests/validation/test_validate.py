@@ -118,6 +118,18 @@ def test_an_excused_column_does_not_hide_a_fault_in_another(tmp_path: Path) -> N
     assert (verdict.mismatch.column, verdict.mismatch.row) == ("b", 1)
 
 
+def test_columns_that_share_a_name_are_excused_where_a_reader_renames_them(tmp_path: Path) -> None:
+    table = pa.Table.from_arrays([pa.array([1, 4]), pa.array([2, 5]), pa.array([3, 6])], ["a", "a", "b"])
+    source = tmp_path / "source.arrow"
+    with pa.ipc.new_file(source, table.schema) as writer:
+        writer.write_table(table)
+    file = write(tmp_path / "file.parquet", table)
+    by_pyarrow, by_duckdb = validate([file], Source(source), ["pyarrow", "duckdb"])
+    assert by_pyarrow.ok
+    assert by_duckdb.excused
+    assert not by_duckdb.failed
+
+
 def test_a_value_that_the_sources_type_cannot_hold_is_named(tmp_path: Path) -> None:
     source = write(tmp_path / "source.parquet", pa.table({"at": pa.array([1, 2, 3], pa.timestamp("ms"))}))
     finer = pa.array([1000, 2001, 3000], pa.timestamp("us"))
