@@ -1,4 +1,4 @@
-"""One thread for every backend: libraries read the size of their pool once, on import, so this comes first."""
+"""One thread for every backend. Libraries size their pools once, on import, so this comes first."""
 
 from __future__ import annotations
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+import re
 import shutil
 import sys
 import tempfile
@@ -11,9 +14,12 @@ import nbformat
 import pytest
 import typer
 from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
 from typer.testing import CliRunner
 
 from spillway.cli.bench import bench
+
+from ..harness.made_runs import Writes, make_run
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 
@@ -49,19 +55,62 @@ def _kernel(tmp_path, monkeypatch):
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
 
 
+def run_all(path, *more):
+    """Run a notebook from Jupyter's folder, with cells at its end; what all of it put out."""
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells += [nbformat.v4.new_code_cell(code) for code in more]
+    NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(path.parent)}}).execute()
+    return [output for cell in notebook.cells for output in cell.get("outputs", [])]
+
+
 @pytest.mark.usefixtures("_kernel")
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs_from_top_to_bottom(path, results, monkeypatch):
     monkeypatch.setenv("SPILLWAY_RESULTS", str(results))
-    notebook = nbformat.read(path, as_version=4)
-    NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(path.parent)}}).execute()
-    pictures = [
-        output
-        for cell in notebook.cells
-        for output in cell.get("outputs", [])
-        if "image/png" in output.get("data", {})
-    ]
-    assert len(pictures) >= 2
+    outputs = run_all(path)
+    assert len([output for output in outputs if "image/png" in output.get("data", {})]) >= 2
+
+
+@pytest.fixture
+def several(request):
+    """A folder of runs below the checkout, whose one run has two datasets, two codecs and two limits."""
+    base = request.config.rootpath / ".build"
+    base.mkdir(exist_ok=True)
+    folder = Path(tempfile.mkdtemp(dir=base, prefix="several-"))
+    speeds = {}
+    backends = {"native": [], "arro3": []}
+    for dataset, codec, memory in itertools.product(("logs", "wide:10"), ("snappy", "lz4"), (None, 10**9)):
+        fields = {"dataset": dataset, "codec": codec, "level": None, "memory_bytes": memory}
+        for backend, writes in backends.items():
+            speed = 1e6 * (len(speeds) + 1)
+            speeds[dataset, codec, memory and memory / 1e6, backend] = speed
+            writes.append(Writes([speed] * 3, cell=fields))
+    make_run(folder / "20260101T000000Z-0000", backends)
+    yield folder.relative_to(request.config.rootpath), speeds
+    shutil.rmtree(folder)
+
+
+@pytest.mark.usefixtures("_kernel")
+def test_settings_are_not_pooled_and_a_relative_folder_is_found_from_jupyters(several, monkeypatch):
+    folder, speeds = several
+    monkeypatch.setenv("SPILLWAY_RESULTS", str(folder))
+    (path,) = NOTEBOOKS
+    outputs = run_all(path, "import json; print(json.dumps(table.to_dicts()))")
+    lines = json.loads(outputs[-1]["text"])
+    assert {
+        (line["dataset"], line["codec"], line["memory_mb"], line["backend"]): line["rows_per_second"]
+        for line in lines
+    } == speeds
+    verdict = outputs[-2]["text"]
+    assert verdict.count("wins each of 3 blocks") == 8
+
+
+@pytest.mark.usefixtures("_kernel")
+def test_where_a_notebook_found_no_run_is_said(monkeypatch, tmp_path):
+    monkeypatch.setenv("SPILLWAY_RESULTS", str(tmp_path))
+    (path,) = NOTEBOOKS
+    with pytest.raises(CellExecutionError, match=re.escape(f"no run in {tmp_path}: run `make bench`")):
+        run_all(path)
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
