@@ -86,7 +86,7 @@ wheel: .build/environment ## Leave a release wheel in dist/
 	rm -f $(DIST)/spillway-*.whl
 	$(BIN)/maturin build --release --locked --out $(DIST)
 
-readme: setup ## Put the figures of the run in results/ into the README
+readme: setup ## Put the figures of the run in results/ into the README, and write the reports there anew
 	$(BIN)/python docs/render.py
 
 lock: .build/environment ## Renew the hashed locks of both languages

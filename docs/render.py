@@ -1,7 +1,8 @@
-"""Put the figures that prose quotes into README.md, from the reference run in ``results/``.
+"""Put the figures that prose quotes into README.md, and write the reports of the runs in ``results/`` anew.
 
-``make readme`` runs it; ``--check`` says whether the text is up to date. Each block between
-``<!-- results: NAME -->`` and ``<!-- end -->`` belongs to this script, everything else to people.
+``make readme`` runs it; ``--check`` says whether the text is up to date. Each block of the README between
+``<!-- results: NAME -->`` and ``<!-- end -->`` belongs to this script, everything else to people. A report is
+made of the samples beside it; its pictures stay.
 """
 
 from __future__ import annotations
@@ -11,6 +12,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spillway.harness.canvas import Figure
+from spillway.harness.document import REPORT, document
+from spillway.harness.report import report_parts
+from spillway.harness.samples import SAMPLES
 from spillway.harness.summary import CellSummary, RunSummary, Setting, read_run
 from spillway.harness.tables import throughput_table
 from spillway.harness.text_table import markdown_table
@@ -20,6 +25,7 @@ if TYPE_CHECKING:
 
 _ROOT = Path(__file__).resolve().parent.parent
 _README = _ROOT / "README.md"
+_PICTURE = re.compile(r"^!\[(.*)\]\((.*)\)$", re.MULTILINE)
 _BLOCK = re.compile(r"(<!-- results: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _NATIVE = "native"
 
@@ -95,15 +101,26 @@ _BLOCKS: dict[str, Callable[[RunSummary], str]] = {
 }
 
 
-def main() -> None:
-    """Rewrite the README's blocks, or with ``--check`` only say whether they are up to date."""
+def _readme() -> str:
     run = read_run(_reference())
-    text = _README.read_text()
-    rendered = _BLOCK.sub(lambda block: f"{block[1]}{_BLOCKS[block[2]](run)}\n{block[3]}", text)
-    if "--check" not in sys.argv[1:]:
-        _README.write_text(rendered)
-    elif rendered != text:
-        sys.exit(f"README.md does not show run {run.run_id}: run make readme")
+    return _BLOCK.sub(lambda block: f"{block[1]}{_BLOCKS[block[2]](run)}\n{block[3]}", _README.read_text())
+
+
+def _report(path: Path) -> str:
+    figures = [Figure(title, place) for title, place in _PICTURE.findall(path.read_text())]
+    return document(report_parts(read_run(path.parent), figures))
+
+
+def main() -> None:
+    """Rewrite what belongs to this script, or with ``--check`` only say what is out of date."""
+    reports = sorted(path.with_name(REPORT) for path in (_ROOT / "results").rglob(SAMPLES))
+    rendered = {_README: _readme(), **{path: _report(path) for path in reports}}
+    stale = {path: text for path, text in rendered.items() if path.read_text() != text}
+    if "--check" in sys.argv[1:] and stale:
+        names = ", ".join(str(path.relative_to(_ROOT)) for path in stale)
+        sys.exit(f"not what the samples in results/ say: {names}; run make readme")
+    for path, text in stale.items():
+        path.write_text(text)
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ def _reference() -> tuple[dict[str, Any], dict[str, Any]]:
 
 @dataclass
 class Writes:
-    """What one backend's samples are, block by block.
+    """The samples of one backend, block by block.
 
     Attributes:
         speeds: Rows per second; None for a sample that failed as `outcome` says.

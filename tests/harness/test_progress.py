@@ -1,4 +1,4 @@
-"""What a run says of itself while it goes on, where there is no terminal to draw on."""
+"""A run tells how far it is, also where there is no terminal to draw on."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def _report(console: Console, finished: Finished, *, verbose: bool) -> int:
 
 
 def _print_verdict(console: Console, run: RunSummary) -> None:
-    """Who wins, as the report ends too."""
+    """Print the verdict, with which the report ends too."""
     from spillway.harness.conclusion import conclude, verdict_caveats
 
     for each in conclude(run):

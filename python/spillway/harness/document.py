@@ -19,6 +19,7 @@ __all__ = [
     "bullets",
     "caveats",
     "checkout",
+    "document",
     "figure_section",
     "machine",
     "software",
@@ -32,8 +33,13 @@ REPORT = "report.md"
 def write_document(folder: Path, parts: Iterable[str]) -> Path:
     """Write ``report.md`` into a run's folder, its parts below each other."""
     path = folder / REPORT
-    path.write_text("\n\n".join(parts) + "\n")
+    path.write_text(document(parts))
     return path
+
+
+def document(parts: Iterable[str]) -> str:
+    """The text of a report, its parts below each other."""
+    return "\n\n".join(parts) + "\n"
 
 
 def bullets(lines: Iterable[str]) -> str:

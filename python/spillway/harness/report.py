@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from spillway.harness.summary import RunSummary
     from spillway.harness.text_table import Table
 
-__all__ = ["run_tables", "write_report"]
+__all__ = ["report_parts", "run_tables", "write_report"]
 
 
 def run_tables(run: RunSummary) -> list[Table]:
@@ -45,12 +45,17 @@ def run_tables(run: RunSummary) -> list[Table]:
 
 def write_report(run: RunSummary, figures: Sequence[Figure]) -> Path:
     """Write ``report.md`` into the run's folder."""
+    return write_document(run.folder, report_parts(run, figures))
+
+
+def report_parts(run: RunSummary, figures: Sequence[Figure]) -> list[str]:
+    """The report, part by part: what it was measured on, caveats, tables, figures, and the verdict."""
     parts = [f"# Run {run.run_id}", _WHERE_THE_VERDICT_IS, _environment(run)]
     parts += [*caveats(run.warnings()), *_validation(run)]
     parts += [table_section(table) for table in run_tables(run)]
     parts += [_INTERVALS]
     parts += [figure_section(figure) for figure in figures]
-    return write_document(run.folder, [*parts, *_invisible(run), *_verdict(run)])
+    return [*parts, *_invisible(run), *_verdict(run)]
 
 
 _WHERE_THE_VERDICT_IS = "Who wins, and the code that does: [the verdict](#verdict), at the end."

@@ -27,7 +27,7 @@ LEGEND = (
     "* the best of its column, or not to be told from it by these samples; in brackets the interval; x best: "
     "speed over that of the fastest; peak MB: growth of resident memory"
 )
-"""What columns and marks of `short_tables` mean, on a terminal."""
+"""The meaning of the columns and marks of `short_tables` on a terminal."""
 
 __all__ = [
     "LEGEND",
