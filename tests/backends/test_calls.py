@@ -44,15 +44,28 @@ def test_a_call_writes_the_bytes_that_its_backend_writes(tmp_path, batches, name
     sink.close()
     call = call_of(name, mode, settings)
     given = {"schema": batches[0].schema, "table": pa.Table.from_batches(batches), "batches": batches}
+    assert max(map(len, call.splitlines())) <= 80
     exec(call, {**NAMES, **given, "chunks": chunks, "path": called})  # noqa: S102 - as a user would paste it
     assert pq.read_metadata(called).num_row_groups == pq.read_metadata(measured).num_row_groups
     assert called.read_bytes() == measured.read_bytes()
 
 
-def test_threads_are_said_where_there_are_more_than_one():
-    settings = Settings(codec="zstd", level=1, row_group_rows=1 << 20, threads=4)
-    assert call_of("native", "table", settings) == (
-        'spillway.write_parquet(table, path, compression="zstd", compression_level=1, threads=4)'
+@pytest.mark.parametrize(("codec", "level"), [("gzip", 6), ("gzip", 2), ("brotli", 1), ("zstd", 3)])
+def test_a_level_that_is_not_said_is_the_writers_own(tmp_path, batches, codec, level):
+    settings = Settings(codec=codec, level=level, row_group_rows=1 << 20, threads=1)
+    call, table = call_of("native", "table", settings), pa.Table.from_batches(batches[:1])
+    exec(call, {**NAMES, "table": table, "path": tmp_path / "called.parquet"})  # noqa: S102 - as pasted
+    spillway.write_parquet(table, tmp_path / "said.parquet", compression=codec, compression_level=level)
+    assert (tmp_path / "called.parquet").read_bytes() == (tmp_path / "said.parquet").read_bytes()
+    assert ("level" in call) == ((codec, level) in {("gzip", 2), ("zstd", 3)})
+
+
+def test_the_call_of_the_usual_settings_is_one_line():
+    usual = Settings(codec="zstd", level=1, row_group_rows=1 << 20, threads=1)
+    many = Settings(codec="zstd", level=1, row_group_rows=1 << 20, threads=4)
+    assert call_of("native", "table", usual) == 'spillway.write_parquet(table, path, compression="zstd")'
+    assert call_of("native", "table", many) == (
+        'spillway.write_parquet(table, path, compression="zstd", threads=4)'
     )
 
 

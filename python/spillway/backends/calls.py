@@ -6,14 +6,19 @@ its file with the backend's, byte for byte.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from spillway.backends.protocol import Settings
 
 __all__ = ["call_of"]
 
-_PYARROW_ROW_GROUP = 1 << 20  # pyarrow's own default
+_WIDTH = 76  # of a terminal, behind an indent
+_SPILLWAY_LEVELS = {"zstd": 1, "gzip": 6, "brotli": 1}  # where none is given
+_PYARROW_ROW_GROUP = 1 << 20  # pyarrow's own default, and Spillway's
 
 
 def call_of(backend: str, mode: str, settings: Settings) -> str | None:
@@ -22,111 +27,195 @@ def call_of(backend: str, mode: str, settings: Settings) -> str | None:
     `table` is a `pyarrow.Table`, `batches` are record batches of `schema`, `chunks` are lists of dicts or
     bytes of NDJSON. `pa`, `pq` and `pl` stand for pyarrow, pyarrow.parquet and polars.
     """
-    template = _TEMPLATES.get((backend, mode))
-    return None if template is None else template.format(**_options(settings))
+    lines = _CALLS.get((backend, mode))
+    return None if lines is None else "\n".join(lines(_Options(settings)))
 
 
-def _options(settings: Settings) -> dict[str, str]:
-    """What a cell fixes, as each library is told."""
-    codec, level, size = settings.codec, settings.level, settings.row_group_rows
-    named = f'compression="{codec}"' + ("" if level is None else f", compression_level={level}")
-    raw = {"lz4": "lz4_raw"}.get(codec, codec)
-    group = "" if size == _PYARROW_ROW_GROUP else f", row_group_size={size}"
-    return {
-        "spillway": named
-        + ("" if size == _PYARROW_ROW_GROUP else f", row_group_rows={size}")
-        + ("" if settings.threads == 1 else f", threads={settings.threads}"),
-        "pyarrow": named.replace('"uncompressed"', '"none"'),
-        "group": group,
-        "polars": f"{named}, row_group_size={size}",
-        "duckdb": f"FORMAT parquet, COMPRESSION {raw}, ROW_GROUP_SIZE {size}"
-        + ("" if level is None else f", COMPRESSION_LEVEL {level}"),
-        "arro3": f'compression="{raw}{"" if level is None else f"({level})"}", max_row_group_size={size}',
-        "dataset": settings.dataset,
-    }
+@dataclass(frozen=True)
+class _Options:
+    """The settings of a cell, as each library is told of them."""
+
+    settings: Settings
+
+    @property
+    def codec(self) -> list[str]:
+        level = self.settings.level
+        named = [f'compression="{self.settings.codec}"']
+        return named if level is None else [*named, f"compression_level={level}"]
+
+    @property
+    def spillway(self) -> list[str]:
+        threads, codec = self.settings.threads, self.codec
+        usual = _SPILLWAY_LEVELS.get(self.settings.codec) == self.settings.level
+        return [
+            *(codec[:1] if usual else codec),
+            *self._row_group("row_group_rows"),
+            *([] if threads == 1 else [f"threads={threads}"]),
+        ]
+
+    @property
+    def pyarrow(self) -> list[str]:
+        return [text.replace('"uncompressed"', '"none"') for text in self.codec]
+
+    @property
+    def pyarrow_size(self) -> list[str]:
+        return self._row_group("row_group_size")
+
+    @property
+    def polars(self) -> list[str]:
+        return [*self.codec, f"row_group_size={self.settings.row_group_rows}"]
+
+    @property
+    def arro3(self) -> list[str]:
+        level = "" if self.settings.level is None else f"({self.settings.level})"
+        return [
+            f'compression="{self._raw_codec}{level}"',
+            f"max_row_group_size={self.settings.row_group_rows}",
+        ]
+
+    @property
+    def duckdb(self) -> list[str]:
+        level = "" if self.settings.level is None else f", COMPRESSION_LEVEL {self.settings.level}"
+        return [
+            f'codec = "FORMAT parquet, COMPRESSION {self._raw_codec}{level}"',
+            f'size = "ROW_GROUP_SIZE {self.settings.row_group_rows}"',
+            "duckdb.sql(f\"COPY (FROM reader) TO '{path}' ({codec}, {size})\")",
+        ]
+
+    @property
+    def _raw_codec(self) -> str:
+        return {"lz4": "lz4_raw"}.get(self.settings.codec, self.settings.codec)
+
+    def _row_group(self, name: str) -> list[str]:
+        rows = self.settings.row_group_rows
+        return [] if rows == _PYARROW_ROW_GROUP else [f"{name}={rows}"]
 
 
-_SPILLWAY = """\
-with spillway.ParquetWriter(path, schema, {{spillway}}{limit}) as writer:
-    for {item} in {items}:
-        writer.{write}({item})"""
-_LIMIT = ', memory_limit="16MB"'
+def _call(head: str, arguments: Sequence[str], tail: str = "") -> list[str]:
+    """A call on one line, or with a line for each argument."""
+    line = f"{head}({', '.join(arguments)}){tail}"
+    if len(line) <= _WIDTH:
+        return [line]
+    return [f"{head}(", *(f"    {argument}," for argument in arguments), f"){tail}"]
 
 
-def _spillway(write: str, item: str, items: str, limit: str = "") -> str:
-    return _SPILLWAY.format(write=write, item=item, items=items, limit=limit)
+_Lines = list[str]
 
 
-_PYARROW = """\
-with pq.ParquetWriter(path, schema, {pyarrow}) as writer:
-    for"""
-_PYARROW_TUNED = """\
-from spillway.backends.encodings import choose_encodings
+def _spillway_table(*more: str) -> Callable[[_Options], _Lines]:
+    return lambda options: _call("spillway.write_parquet", ["table", "path", *options.spillway, *more])
 
-chosen = choose_encodings(table, "{dataset}")
-pq.write_table(
-    table,
-    path,
-    {pyarrow}{group},
-    use_dictionary=chosen.dictionary,
-    column_encoding=chosen.encodings or None,
-    store_decimal_as_integer=True,
-)"""
-_ARRO3_TUNED = """\
-from spillway.backends.encodings import choose_encodings
 
-encodings = choose_encodings(pa.Table.from_batches({first}), "{{dataset}}").encodings
-arro3.io.write_parquet(
-    {stream},
-    path,
-    {{arro3}},
-    column_dictionary_enabled=dict.fromkeys(encodings, False),
-    column_encoding={{{{name: encoding.lower() for name, encoding in encodings.items()}}}},
-)"""
-_TABLE_OF_BATCHES = "table = pa.Table.from_batches(batches)  # as many as make a row group\n"
+def _spillway(write: str, item: str, items: str, *more: str) -> Callable[[_Options], _Lines]:
+    return lambda options: [
+        *_call("with spillway.ParquetWriter", ["path", "schema", *options.spillway, *more], " as writer:"),
+        f"    for {item} in {items}:",
+        f"        writer.{write}({item})",
+    ]
+
+
+def _pyarrow_table(options: _Options) -> _Lines:
+    return _call("pq.write_table", ["table", "path", *options.pyarrow, *options.pyarrow_size])
+
+
+def _pyarrow_batches(options: _Options) -> _Lines:
+    return [
+        *_call("with pq.ParquetWriter", ["path", "schema", *options.pyarrow], " as writer:"),
+        "    for batch in batches:",
+        f"        writer.write_batch({', '.join(['batch', *options.pyarrow_size])})",
+    ]
+
+
+def _pyarrow_rows(made: str) -> Callable[[_Options], _Lines]:
+    return lambda options: [
+        *_call("with pq.ParquetWriter", ["path", "schema", *options.pyarrow], " as writer:"),
+        "    for chunk in chunks:",
+        f"        table = {made}",
+        f"        writer.write_table({', '.join(['table', *options.pyarrow_size])})",
+    ]
+
+
+def _pyarrow_tuned(options: _Options) -> _Lines:
+    return [
+        _CHOOSE,
+        "",
+        f'chosen = choose_encodings(table, "{options.settings.dataset}")',
+        *_call(
+            "pq.write_table",
+            [
+                *("table", "path", *options.pyarrow, *options.pyarrow_size),
+                "use_dictionary=chosen.dictionary",
+                "column_encoding=chosen.encodings or None",
+                "store_decimal_as_integer=True",
+            ],
+        ),
+    ]
+
+
+def _arro3(source: str) -> Callable[[_Options], _Lines]:
+    return lambda options: _call("arro3.io.write_parquet", [source, "path", *options.arro3])
+
+
+def _arro3_tuned(source: str, first: str) -> Callable[[_Options], _Lines]:
+    return lambda options: [
+        _CHOOSE,
+        "",
+        f"first = pa.Table.from_batches({first})",
+        f'chosen = choose_encodings(first, "{options.settings.dataset}").encodings',
+        *_call(
+            "arro3.io.write_parquet",
+            [
+                *(source, "path", *options.arro3),
+                "column_dictionary_enabled=dict.fromkeys(chosen, False)",
+                "column_encoding={name: each.lower() for name, each in chosen.items()}",
+            ],
+        ),
+    ]
+
+
+_CHOOSE = "from spillway.backends.encodings import choose_encodings"
+_TEXT_FOR_TIMES = (
+    "from spillway.backends.pyarrow_rows import with_text_for_times",
+    "",
+    "read_as = with_text_for_times(schema)  # times are text in JSON",
+)
+_TABLE = "table = pa.Table.from_batches(batches)"
 _READER = "pa.RecordBatchReader.from_batches(schema, batches)"
-_COPY = "duckdb.sql(f\"COPY (FROM reader) TO '{{path}}' ({duckdb})\")"
-_TEXT_FOR_TIMES = """\
-from spillway.backends.pyarrow_rows import with_text_for_times
+_LIMIT = 'memory_limit="16MB"'
 
-read_as = with_text_for_times(schema)  # times are text in JSON
-"""
-
-_TEMPLATES = {
-    ("native", "table"): "spillway.write_parquet(table, path, {spillway})",
+_CALLS: dict[tuple[str, str], Callable[[_Options], _Lines]] = {
+    ("native", "table"): _spillway_table(),
     ("native", "batches"): _spillway("write", "batch", "batches"),
-    ("native-16mb", "table"): f"spillway.write_parquet(table, path, {{spillway}}{_LIMIT})",
+    ("native-16mb", "table"): _spillway_table(_LIMIT),
     ("native-16mb", "batches"): _spillway("write", "batch", "batches", _LIMIT),
     ("native-rows", "rows"): _spillway("write_rows", "chunk", "chunks"),
     ("native-rows", "rows-json"): _spillway("write_rows", "chunk", "chunks"),
     ("native-ndjson", "ndjson"): _spillway("write_ndjson", "chunk", "chunks"),
-    ("pyarrow-buffered", "table"): "pq.write_table(table, path, {pyarrow}{group})",
-    ("pyarrow-buffered", "batches"): (
-        "table = pa.Table.from_batches(batches)\npq.write_table(table, path, {pyarrow}{group})"
+    ("pyarrow-buffered", "table"): _pyarrow_table,
+    ("pyarrow-buffered", "batches"): lambda options: [_TABLE, *_pyarrow_table(options)],
+    ("pyarrow-streaming", "table"): _pyarrow_table,
+    ("pyarrow-streaming", "batches"): _pyarrow_batches,
+    ("pyarrow-streaming-tuned", "table"): _pyarrow_tuned,
+    ("pyarrow-streaming-tuned", "batches"): lambda options: [
+        f"{_TABLE}  # those of a row group",
+        *_pyarrow_tuned(options),
+    ],
+    ("pyarrow-rows", "rows"): _pyarrow_rows("pa.Table.from_pylist(chunk, schema)"),
+    ("pyarrow-rows", "rows-json"): lambda options: [
+        *_TEXT_FOR_TIMES,
+        *_pyarrow_rows("pa.Table.from_pylist(chunk, read_as).cast(schema)")(options),
+    ],
+    ("polars", "table"): lambda options: _call(
+        "pl.from_arrow(table).write_parquet", ["path", *options.polars]
     ),
-    ("pyarrow-streaming", "table"): "pq.write_table(table, path, {pyarrow}{group})",
-    (
-        "pyarrow-streaming",
-        "batches",
-    ): f"{_PYARROW} batch in batches:\n        writer.write_batch(batch{{group}})",
-    ("pyarrow-streaming-tuned", "table"): _PYARROW_TUNED,
-    ("pyarrow-streaming-tuned", "batches"): _TABLE_OF_BATCHES + _PYARROW_TUNED,
-    ("pyarrow-rows", "rows"): (
-        f"{_PYARROW} chunk in chunks:\n"
-        "        writer.write_table(pa.Table.from_pylist(chunk, schema){group})"
-    ),
-    ("pyarrow-rows", "rows-json"): (
-        f"{_TEXT_FOR_TIMES}{_PYARROW} chunk in chunks:\n"
-        "        writer.write_table(pa.Table.from_pylist(chunk, read_as).cast(schema){group})"
-    ),
-    ("polars", "table"): "pl.from_arrow(table).write_parquet(path, {polars})",
-    ("polars", "batches"): (
-        "frame = pl.concat([pl.from_arrow(batch) for batch in batches])\nframe.write_parquet(path, {polars})"
-    ),
-    ("duckdb", "table"): f"reader = table.to_reader()\n{_COPY}",
-    ("duckdb", "batches"): f"reader = {_READER}\n{_COPY}",
-    ("arro3", "table"): "arro3.io.write_parquet(table, path, {arro3})",
-    ("arro3", "batches"): f"arro3.io.write_parquet({_READER}, path, {{arro3}})",
-    ("arro3-tuned", "table"): _ARRO3_TUNED.format(first="table.to_batches()[:1]", stream="table"),
-    ("arro3-tuned", "batches"): _ARRO3_TUNED.format(first="batches[:1]", stream=_READER),
+    ("polars", "batches"): lambda options: [
+        "frame = pl.concat([pl.from_arrow(batch) for batch in batches])",
+        *_call("frame.write_parquet", ["path", *options.polars]),
+    ],
+    ("duckdb", "table"): lambda options: ["reader = table.to_reader()", *options.duckdb],
+    ("duckdb", "batches"): lambda options: [f"reader = {_READER}", *options.duckdb],
+    ("arro3", "table"): _arro3("table"),
+    ("arro3", "batches"): _arro3(_READER),
+    ("arro3-tuned", "table"): _arro3_tuned("table", "table.to_batches()[:1]"),
+    ("arro3-tuned", "batches"): _arro3_tuned(_READER, "batches[:1]"),
 }

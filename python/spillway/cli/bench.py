@@ -93,13 +93,15 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
 ) -> None:
     """Measure which Parquet writer wins on your rows under your limits.
 
-    Every sample is a process of its own, pinned and limited; every file is read back by another engine.
-    Samples, figures and a report are left in a new folder below --out. The verdict comes last: who wins, by
-    how much, and the code that writes so.
+    Every sample is a process of its own, pinned and limited; every file is
+    read back by another engine. Samples, figures and a report are left in a
+    new folder below --out. The verdict comes last: who wins, by how much, and
+    the code that writes so.
 
-    Exit status: 0 when all was measured, also if peers failed or wrote wrong output, which is a finding. 1
-    when Spillway's own writer wrote wrong output or failed other than at the memory limit, or when no backend
-    wrote the right rows. 2 when it cannot be measured as asked. 130 when interrupted.
+    Exit status 0: all was measured. Peers that fail are a finding.
+    Exit status 1: Spillway's own writer wrote wrong output, or failed other
+    than at the memory limit; or no backend wrote the right rows.
+    Exit status 2: it cannot be measured as asked. 130: interrupted.
     """
     from rich.console import Console
 
@@ -161,7 +163,8 @@ def _report(console: Console, finished: Finished, *, verbose: bool) -> int:
 
     run = read_run(finished.folder)
     report = write_report(run, draw_figures(run))
-    print_tables(console, run_tables(run) if verbose else short_tables(run), [LEGEND], run.warnings())
+    tables = run_tables(run) if verbose else short_tables(run)
+    print_tables(console, tables, [LEGEND] if tables else [], run.warnings())
     wrong = wrong_outputs(run)
     for each in wrong:
         console.print(f"wrong output of {each}", style="red", highlight=False, markup=False)
@@ -170,7 +173,8 @@ def _report(console: Console, finished: Finished, *, verbose: bool) -> int:
     for line in finished.validation:
         console.print(line, highlight=False, markup=False)
     if finished.interrupted:
-        console.print("interrupted: the report covers the samples that were taken", style="yellow")
+        covered = "covers the samples that were taken" if run.cells else "holds no sample: none was taken"
+        console.print(f"interrupted: the report {covered}", style="yellow")
     console.print(f"report: {report}", highlight=False, soft_wrap=True)
     _print_verdict(console, run)
     return INTERRUPTED if finished.interrupted else status_of(run)

@@ -58,7 +58,7 @@ class Ranking:
 
     @property
     def has_winner(self) -> bool:
-        """Whether the samples tell the fastest from every other: never on one sample."""
+        """True if the samples tell the fastest from every other: never on one sample."""
         if self.best is None or not self.others or self.level:
             return False
         return len(self.best.good) >= _FEWEST_FOR_WINNER

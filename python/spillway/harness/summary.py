@@ -81,7 +81,7 @@ class CellSummary(CellOfRun[Setting]):
 
     @property
     def outcome(self) -> str:
-        """How its samples ended, those whose file was found wrong afterwards too."""
+        """The outcomes of its samples, with those whose file was found wrong afterwards."""
         return outcomes([{"outcome": self.outcome_of(sample)} for sample in self.samples])
 
     @property
