@@ -293,7 +293,6 @@ def test_a_damaged_page_is_refused(tmp_path: Path) -> None:
     [
         ("rows.csv", b"a,b\n1,2\n3\n"),
         ("rows.ndjson", b'{"a": 1}\n{"a": \n'),
-        ("rows.json", b'[{"a": 1}]'),
         ("rows.ndjson", b"nonsense"),
     ],
 )
@@ -329,11 +328,6 @@ def test_a_source_that_is_neither_a_dataset_nor_a_file_is_refused(tmp_path: Path
         FileNotFoundError, match=r"neither a dataset .logs, logs-nested, lineitem, wide:N. nor a file.*lgos"
     ):
         datasets.prepare("lgos", rows=10, chunk_rows=10, cache=tmp_path)
-
-
-def test_a_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(IsADirectoryError):
-        datasets.prepare(tmp_path, cache=tmp_path / "cache")
 
 
 def test_a_cache_that_cannot_be_made_is_refused(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""Rows to write: generated logs, TPC-H's lineitem, columns by number, or the user's own file.
+"""Rows to write: generated logs, TPC-H's lineitem, columns by number, or the user's own files.
 
-`chunk` and `batches` make the rows of a named dataset; `prepare` puts rows, generated or from a file, into
+`chunk` and `batches` make the rows of a named dataset; `prepare` puts rows, generated or from files, into
 one Arrow IPC file that a measured process can map.
 """
 
@@ -11,7 +11,6 @@ from spillway.errors import MissingExtraError
 try:
     from spillway.datasets.cache import PreparedInput, default_cache, is_dataset, prepare
     from spillway.datasets.columns import Column
-    from spillway.datasets.files import FORMATS
     from spillway.datasets.generate import (
         CHUNK_ROWS,
         GENERATOR_VERSION,
@@ -21,17 +20,21 @@ try:
         names,
         schema,
     )
+    from spillway.datasets.sources import ACCEPTED, FileSource
+    from spillway.datasets.text import TextOptions
 except ModuleNotFoundError as error:
     if error.name in {"numpy", "pyarrow"}:
         raise MissingExtraError(error.name, "bench", "make and prepare datasets") from error
     raise
 
 __all__ = [
+    "ACCEPTED",
     "CHUNK_ROWS",
-    "FORMATS",
     "GENERATOR_VERSION",
     "Column",
+    "FileSource",
     "PreparedInput",
+    "TextOptions",
     "batches",
     "chunk",
     "columns",

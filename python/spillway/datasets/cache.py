@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import tempfile
@@ -15,8 +14,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from spillway.datasets import generate
-from spillway.datasets.files import RowStream, open_rows
+from spillway.datasets.files import RowStream
 from spillway.datasets.lineitem import LINEITEM, generator_version, open_lineitem
+from spillway.datasets.sources import FileSource, find_files, open_files
 from spillway.datasets.wide import wide_columns
 from spillway.errors import OptionError
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 __all__ = ["PreparedInput", "default_cache", "is_dataset", "prepare"]
+
+# Of the way in which files are read: rows that were prepared in another one are not found again.
+_READING = 2
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class PreparedInput:
         rows: How many rows it holds.
         schema: Its Arrow schema.
         arrow_bytes: Size of all its Arrow buffers, each counted once.
-        source: The dataset's name, or that of the user's file without its folder.
+        source: The dataset's name, or that of the user's file, folder or glob without what is above it.
         fingerprint: Differs when the rows or their batches do: 16 hexadecimal digits.
     """
 
@@ -56,7 +59,7 @@ def default_cache() -> Path:
 
 
 def prepare(  # noqa: PLR0913  # options, by keyword only
-    source: str | Path,
+    source: str | Path | FileSource,
     *,
     seed: int = 0,
     rows: int | None = None,
@@ -68,10 +71,11 @@ def prepare(  # noqa: PLR0913  # options, by keyword only
 
     The file appears complete or not at all, so several processes may prepare the same rows at once. It is
     found again as long as nothing it depends on has changed: the generator's version, `seed`, `rows` and
-    `chunk_rows`; for a user's file its path, size and time of modification.
+    `chunk_rows`; for a user's files their paths, sizes and times of modification, and how their text is read.
 
     Args:
-        source: A dataset's name, or the path of a Parquet, Arrow IPC, CSV or NDJSON file.
+        source: A dataset's name, or else a file, a folder or a glob of Parquet, Arrow IPC, CSV or NDJSON files;
+            a `FileSource` is never a dataset's name.
         seed: Of a generated dataset; the rows of a file and of ``lineitem`` are what they are.
         rows: How many rows, from the first; None takes all of a file.
         chunk_rows: Rows of each record batch; the last one may be shorter.
@@ -80,8 +84,8 @@ def prepare(  # noqa: PLR0913  # options, by keyword only
 
     Raises:
         OptionError: `rows` or `chunk_rows` cannot be had, or the file is of no known format.
-        CorruptFileError: The file is empty, truncated or damaged.
-        OSError: The file cannot be read, or the cache cannot be written.
+        CorruptFileError: A file is empty, truncated, damaged or not in its encoding.
+        OSError: A file cannot be read, or the cache cannot be written.
     """
     if chunk_rows < 1:
         raise OptionError(f"chunk_rows is {chunk_rows}; a record batch needs at least 1 row")
@@ -113,7 +117,7 @@ def is_dataset(name: str) -> bool:
     return name == LINEITEM or name in generate.names() or wide_columns(name) is not None
 
 
-def _origin(source: str | Path, seed: int, rows: int | None) -> _Origin:
+def _origin(source: str | Path | FileSource, seed: int, rows: int | None) -> _Origin:
     if isinstance(source, str) and is_dataset(source):
         if rows is None:
             raise OptionError(f"rows is needed: the dataset {source} has no end")
@@ -121,13 +125,18 @@ def _origin(source: str | Path, seed: int, rows: int | None) -> _Origin:
             return _Origin(source, (source, generator_version()), lambda: open_lineitem(rows))
         identity = ("generated", source, generate.GENERATOR_VERSION, seed)
         return _Origin(source, identity, lambda: _generated(source, seed, rows))
-    path = Path(source)
-    if not path.exists():
-        known = ", ".join((*generate.names(), LINEITEM, "wide:N"))
-        raise FileNotFoundError(errno.ENOENT, f"neither a dataset ({known}) nor a file", str(source))
-    status = path.stat()
-    identity = ("file", str(path.resolve()), status.st_size, status.st_mtime_ns)
-    return _Origin(path.name, identity, lambda: open_rows(path))
+    chosen = source if isinstance(source, FileSource) else FileSource(str(source))
+    try:
+        files = find_files(chosen)
+    except FileNotFoundError as error:
+        if isinstance(source, str):
+            known = ", ".join((*generate.names(), LINEITEM, "wide:N"))
+            raise FileNotFoundError(f"neither a dataset ({known}) nor a file: {error}") from error
+        raise
+    stamps = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in files.paths]
+    return _Origin(
+        files.name, ("files", _READING, chosen.text, stamps), lambda: open_files(chosen, files)
+    )
 
 
 @contextmanager

@@ -1,15 +1,16 @@
-"""The user's own rows: Parquet, Arrow IPC, CSV and NDJSON files as streams of record batches."""
+"""One file of the user's own, Parquet, Arrow IPC, CSV or NDJSON, as a stream of record batches."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet
 
+from spillway.datasets.text import TextOptions, Utf8Stream, refuse_binary, refuse_other_delimiter
 from spillway.errors import CorruptFileError, OptionError
 
 if TYPE_CHECKING:
@@ -17,15 +18,20 @@ if TYPE_CHECKING:
     from io import BufferedReader
     from pathlib import Path
 
-__all__ = ["FORMATS", "RowStream", "open_rows"]
+__all__ = ["FORMATS", "Format", "RowStream", "UnknownFormatError", "explained", "open_rows", "recognise"]
 
-FORMATS = "Parquet, Arrow IPC (file or stream), CSV (.csv, .tsv), NDJSON (.ndjson, .jsonl, .json)"
+FORMATS = (
+    "Parquet, Arrow IPC (file or stream), CSV (.csv, .tsv) and NDJSON (.ndjson, .jsonl, .json), "
+    "these two also compressed (.gz, .zst, .bz2, .lz4)"
+)
 
 # The columns and types of a text file are inferred from its first block: hence a large one.
 _TEXT_BLOCK_BYTES = 32 << 20
 _PARQUET_BATCH_ROWS = 16_384
+_HEAD_BYTES = 512
 
-_BY_MAGIC = {b"PAR1": "parquet", b"ARRO": "ipc-file", b"\xff\xff\xff\xff": "ipc-stream"}
+_BY_MAGIC = {b"PAR1": "parquet", b"ARROW1": "ipc-file", b"\xff\xff\xff\xff": "ipc-stream"}
+_COMPRESSIONS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2", b"\x04\x22\x4d\x18": "lz4"}
 _BY_SUFFIX = {
     ".parquet": "parquet",
     ".pq": "parquet",
@@ -57,43 +63,135 @@ class RowStream(NamedTuple):
     rows: int | None
 
 
+class Format(NamedTuple):
+    """The format of a file.
+
+    Attributes:
+        kind: "parquet", "ipc-file", "ipc-stream", "csv" or "ndjson".
+        compression: Of the file as a whole, by Arrow's name, or None.
+        suffix: Of its name, without that of the compression, in lower case.
+        head: Its first bytes, decompressed.
+    """
+
+    kind: str
+    compression: str | None
+    suffix: str
+    head: bytes
+
+    @property
+    def is_text(self) -> bool:
+        """It is CSV or NDJSON."""
+        return self.kind in {"csv", "ndjson"}
+
+
+class UnknownFormatError(OptionError):
+    """The file is of no known format."""
+
+
 @contextmanager
-def open_rows(path: Path) -> Iterator[RowStream]:
+def open_rows(
+    path: Path, text: TextOptions | None = None, *, schema: pa.Schema | None = None
+) -> Iterator[RowStream]:
     """Open a file of any known format, recognised by its first bytes, or by its suffix if it is text.
+
+    Args:
+        path: The file.
+        text: What a text file does not say of itself.
+        schema: Types for the columns of a text file that it names, where inferred ones would not do.
 
     Raises:
         OSError: The file cannot be read: `FileNotFoundError`, `PermissionError`, `IsADirectoryError`.
-        CorruptFileError: The file is empty, truncated or damaged; also raised by the iterator of batches.
-        OptionError: The file is of no known format.
+        CorruptFileError: The file is empty, truncated, damaged or not in its encoding; also raised by the
+            iterator of batches.
+        OptionError: The file is of no known format, or `text` is not for it.
     """
-    opener = _OPENERS[_recognise(path)]
+    text = text or TextOptions()
+    form = recognise(path, text)
     with path.open("rb") as file:
-        with _explained(path):
-            stream = opener(file, path)
+        with explained(path):
+            stream = _OPENERS[form.kind](_Opened(file, path, form, text, schema))
         yield stream._replace(batches=_explained_batches(path, stream.batches))
 
 
-def _recognise(path: Path) -> str:
-    with path.open("rb") as file:
-        head = file.read(512)
+def recognise(path: Path, text: TextOptions) -> Format:
+    """The format of a file, by its first bytes, or by its suffix if it is text.
+
+    Raises:
+        UnknownFormatError: It is of none that is known.
+        CorruptFileError: It is empty, or not what its name says.
+        OptionError: It is of a known format that cannot be read as it is, or `text` is not for it.
+    """
+    compression, head = _head(path)
     if not head:
         raise CorruptFileError(f"{path} is empty")
+    inner = path.with_suffix("") if compression else path
+    suffix = inner.suffix.lower()
+    kind = _kind(path, suffix, head)
+    if compression is not None and kind not in {"csv", "ndjson"}:
+        raise OptionError(f"{path} is compressed as a whole, which only CSV and NDJSON may be: decompress it")
+    form = Format(kind, compression, suffix, head)
+    _check_text(path, form, text)
+    return form
+
+
+def _head(path: Path) -> tuple[str | None, bytes]:
+    """How a file is compressed, and its first bytes without that."""
+    with path.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+        compression = next((name for magic, name in _COMPRESSIONS.items() if head.startswith(magic)), None)
+        if compression is None:
+            return None, head
+        file.seek(0)
+        with explained(path):
+            return compression, pa.CompressedInputStream(file, compression).read(_HEAD_BYTES)
+
+
+def _kind(path: Path, suffix: str, head: bytes) -> str:
     if head.startswith(b"PARE"):
         raise OptionError(f"{path} is an encrypted Parquet file; decrypt it first")
-    by_content, by_suffix = _BY_MAGIC.get(head[:4]), _BY_SUFFIX.get(path.suffix.lower())
+    by_content = next((kind for magic, kind in _BY_MAGIC.items() if head.startswith(magic)), None)
+    by_suffix = _BY_SUFFIX.get(suffix)
     if by_content is not None:
         return by_content
     if by_suffix in {"parquet", "ipc"}:
-        raise CorruptFileError(f"{path} is named {path.suffix}, but does not begin as such a file does")
+        raise CorruptFileError(f"{path} is named {suffix}, but does not begin as such a file does")
     if by_suffix is not None:
         return by_suffix
     if head.lstrip().startswith(b"{"):
         return "ndjson"
-    raise OptionError(f"{path} is of no known format; these are: {FORMATS}")
+    raise UnknownFormatError(f"{path} is of no known format; these are: {FORMATS}")
+
+
+def _check_text(path: Path, form: Format, text: TextOptions) -> None:
+    """Refuse what is seen at the beginning: text in another form, and options that are not for this file."""
+    if text.delimiter is not None and form.kind != "csv":
+        raise OptionError(f"--delimiter is for CSV; {path} is {_TITLES[form.kind]}")
+    if not form.is_text:
+        if text.encoding is not None:
+            raise OptionError(f"--encoding is for CSV and NDJSON; {path} is {_TITLES[form.kind]}")
+        return
+    if text.encoding is None:
+        refuse_binary(path, form.head)
+    head = form.head.decode(text.encoding or "utf-8-sig", errors="replace").lstrip("\ufeff")
+    if form.kind == "csv" and text.delimiter is None:
+        refuse_other_delimiter(path, head, _delimiter(form, text))
+    if form.kind == "ndjson" and head.lstrip().startswith("["):
+        raise OptionError(
+            f"{path} holds a JSON array; NDJSON is read, one object a line: jq -c '.[]' FILE.json > FILE.ndjson"
+        )
+
+
+_TITLES = {
+    "parquet": "Parquet",
+    "ipc-file": "Arrow IPC",
+    "ipc-stream": "Arrow IPC",
+    "csv": "CSV",
+    "ndjson": "NDJSON",
+}
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def explained(path: Path) -> Iterator[None]:
     """Turn what Arrow says of a file's content into an error that names the file."""
     try:
         yield
@@ -112,21 +210,37 @@ def _explained(path: Path) -> Iterator[None]:
 
 
 def _explained_batches(path: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    with _explained(path):
+    with explained(path):
         yield from batches
 
 
-def _open_parquet(file: BufferedReader, path: Path) -> RowStream:
-    source = pa.parquet.ParquetFile(file)
-    return RowStream(
-        str(path), source.schema_arrow, source.iter_batches(_PARQUET_BATCH_ROWS), source.metadata.num_rows
-    )
+class _Opened(NamedTuple):
+    """A file that is open, and all that is known of it."""
+
+    file: BufferedReader
+    path: Path
+    form: Format
+    text: TextOptions
+    schema: pa.Schema | None
+
+    def utf8(self) -> pa.NativeFile:
+        """A text file's bytes in UTF-8."""
+        raw = self.file
+        compression = self.form.compression
+        source: Any = raw if compression is None else pa.CompressedInputStream(raw, compression)
+        return pa.PythonFile(Utf8Stream(source, self.path, self.text.encoding), mode="r")
 
 
-def _open_ipc_file(_file: BufferedReader, path: Path) -> RowStream:
-    source = pa.ipc.open_file(pa.memory_map(str(path)))
+def _open_parquet(opened: _Opened) -> RowStream:
+    source = pa.parquet.ParquetFile(opened.file)
+    batches = source.iter_batches(_PARQUET_BATCH_ROWS)
+    return RowStream(str(opened.path), source.schema_arrow, batches, source.metadata.num_rows)
+
+
+def _open_ipc_file(opened: _Opened) -> RowStream:
+    source = pa.ipc.open_file(pa.memory_map(str(opened.path)))
     batches = (source.get_batch(index) for index in range(source.num_record_batches))
-    return RowStream(str(path), source.schema, batches, _count_rows(source))
+    return RowStream(str(opened.path), source.schema, batches, _count_rows(source))
 
 
 def _count_rows(source: pa.ipc.RecordBatchFileReader) -> int:
@@ -134,28 +248,38 @@ def _count_rows(source: pa.ipc.RecordBatchFileReader) -> int:
     return rows
 
 
-def _open_ipc_stream(file: BufferedReader, path: Path) -> RowStream:
-    source = pa.ipc.open_stream(file)
-    return RowStream(str(path), source.schema, iter(source), None)
+def _open_ipc_stream(opened: _Opened) -> RowStream:
+    source = pa.ipc.open_stream(opened.file)
+    return RowStream(str(opened.path), source.schema, iter(source), None)
 
 
-def _open_csv(file: BufferedReader, path: Path) -> RowStream:
+def _delimiter(form: Format, text: TextOptions) -> str:
+    return text.delimiter or ("\t" if form.suffix == ".tsv" else ",")
+
+
+def _open_csv(opened: _Opened) -> RowStream:
+    types = {} if opened.schema is None else {field.name: field.type for field in opened.schema}
     source = pa.csv.open_csv(
-        file,
+        opened.utf8(),
         read_options=pa.csv.ReadOptions(block_size=_TEXT_BLOCK_BYTES),
         parse_options=pa.csv.ParseOptions(
-            delimiter="\t" if path.suffix.lower() == ".tsv" else ",", newlines_in_values=True
+            delimiter=_delimiter(opened.form, opened.text), newlines_in_values=True
         ),
+        convert_options=pa.csv.ConvertOptions(column_types=types),
     )
-    return RowStream(str(path), source.schema, iter(source), None)
+    return RowStream(str(opened.path), source.schema, iter(source), None)
 
 
-def _open_ndjson(file: BufferedReader, path: Path) -> RowStream:
-    source = pa.json.open_json(file, read_options=pa.json.ReadOptions(block_size=_TEXT_BLOCK_BYTES))
-    return RowStream(str(path), source.schema, iter(source), None)
+def _open_ndjson(opened: _Opened) -> RowStream:
+    source = pa.json.open_json(
+        opened.utf8(),
+        read_options=pa.json.ReadOptions(block_size=_TEXT_BLOCK_BYTES),
+        parse_options=pa.json.ParseOptions(explicit_schema=opened.schema),
+    )
+    return RowStream(str(opened.path), source.schema, iter(source), None)
 
 
-_OPENERS: dict[str, Callable[[BufferedReader, Path], RowStream]] = {
+_OPENERS: dict[str, Callable[[_Opened], RowStream]] = {
     "parquet": _open_parquet,
     "ipc-file": _open_ipc_file,
     "ipc-stream": _open_ipc_stream,

@@ -1,0 +1,227 @@
+"""The user's own rows wherever they lie: a file, a folder of files, or what a glob names."""
+
+from __future__ import annotations
+
+import glob
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.fs
+
+from spillway.datasets.files import FORMATS, RowStream, UnknownFormatError, explained, open_rows, recognise
+from spillway.datasets.text import TextOptions
+from spillway.errors import CorruptFileError, OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+__all__ = ["ACCEPTED", "FileSource", "Files", "find_files", "open_files"]
+
+ACCEPTED = f"a file, a folder or a quoted glob of files in one format: {FORMATS}"
+
+_HIDDEN = (".", "_")  # of what Spark, Hive and editors put beside the data
+
+
+@dataclass(frozen=True)
+class FileSource:
+    """Rows of the user's own.
+
+    Attributes:
+        path: A file, a folder or a glob, as it was typed.
+        text: What text files do not say of themselves.
+    """
+
+    path: str
+    text: TextOptions = field(default_factory=TextOptions)
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files of a source, in the order of their names.
+
+    Attributes:
+        name: For people, without its folder.
+        paths: The files.
+        base: The folder below which ``key=value`` in a path is a column, as Hive writes it.
+    """
+
+    name: str
+    paths: tuple[Path, ...]
+    base: Path | None = None
+
+
+def find_files(source: FileSource) -> Files:
+    """The files that a source names.
+
+    Raises:
+        FileNotFoundError: There is nothing of this name.
+        OptionError: It is no place that is read, or holds no file, or files of more than one format.
+    """
+    typed = source.path
+    if "://" in typed:
+        raise OptionError(f"{typed} is a URL, and none is read: copy it here first. Accepted is {ACCEPTED}")
+    path = Path(typed).expanduser()
+    if path.is_dir():
+        if (path / "_delta_log").is_dir():
+            raise OptionError(
+                f"{typed} is a Delta table, whose folder also holds files that it no longer has: "
+                f"write its rows to one file first, or name files with a glob"
+            )
+        return Files(path.resolve().name, _usable(source, _below(path)), path)
+    if path.exists():
+        return Files(path.name, (path,))
+    if not glob.has_magic(typed):
+        raise FileNotFoundError(f"{typed}: no such file or folder. Accepted is {ACCEPTED}")
+    found = [Path(each) for each in sorted(glob.glob(str(path), recursive=True))]  # noqa: PTH207 - any glob, absolute too
+    if not found:
+        raise FileNotFoundError(f"{typed}: no file has such a name. Accepted is {ACCEPTED}")
+    files = chain.from_iterable(_below(each) if each.is_dir() else [each] for each in found)
+    fixed = next(each for each in path.parents if not glob.has_magic(str(each)))
+    return Files(path.name, _usable(source, files), fixed)
+
+
+def _below(folder: Path) -> list[Path]:
+    """All files in a folder and those inside it, but hidden ones."""
+    return sorted(
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and not any(part.startswith(_HIDDEN) for part in path.relative_to(folder).parts)
+    )
+
+
+def _usable(source: FileSource, candidates: Iterable[Path]) -> tuple[Path, ...]:
+    """Those of a known format that hold anything; Spark writes empty files where a partition has no rows."""
+    kinds: dict[str, list[Path]] = {}
+    for path in dict.fromkeys(candidates):
+        if path.stat().st_size > 0:
+            try:
+                kind = recognise(path, source.text).kind
+            except UnknownFormatError:
+                continue
+            kinds.setdefault(kind.removesuffix("-file").removesuffix("-stream"), []).append(path)
+    if not kinds:
+        raise OptionError(f"{source.path} holds no file that is read. Accepted is {ACCEPTED}")
+    if len(kinds) > 1:
+        counts = " and ".join(f"{len(paths)} of {kind}" for kind, paths in kinds.items())
+        raise OptionError(
+            f"{source.path} holds files of several formats, {counts}: name those of one with a quoted glob"
+        )
+    (paths,) = kinds.values()
+    return tuple(paths)
+
+
+@contextmanager
+def open_files(source: FileSource, files: Files) -> Iterator[RowStream]:
+    """Open the files of a source as one stream, file after file.
+
+    Columns are matched by name: types are widened to one that holds all, and a column that a file lacks is
+    null in its rows. In CSV a column of several kinds becomes text, as it does within one file.
+
+    Raises:
+        OSError: A file cannot be read.
+        CorruptFileError: A file is empty, truncated, damaged or not in its encoding.
+        OptionError: A column has types in two files that do not go together.
+    """
+    keys, values = _partitions(files)
+    if len(files.paths) == 1 and not keys:
+        with open_rows(files.paths[0], source.text) as stream:
+            yield stream
+        return
+    schema, rows = _schema_and_rows(source, files.paths)
+    keys = [key for key in keys if key.name not in schema.names]
+    whole = pa.schema([*schema, *keys], schema.metadata)
+    batches = (
+        batch
+        for path in files.paths
+        for batch in _batches(path, source.text, schema, whole, values.get(path, {}))
+    )
+    yield RowStream(source.path, whole, batches, rows)
+
+
+def _partitions(files: Files) -> tuple[list[pa.Field[Any]], dict[Path, dict[str, Any]]]:
+    """The columns that are in the names of folders alone, and their values for each file."""
+    if files.base is None:
+        return [], {}
+    names = {str(path.absolute()): path for path in files.paths}
+    options = pa.dataset.FileSystemFactoryOptions(
+        partition_base_dir=str(files.base.absolute()), partitioning=pa.dataset.HivePartitioning.discover()
+    )
+    # Of the files only the names are looked at, whatever their format.
+    factory = pa.dataset.FileSystemDatasetFactory(
+        pa.fs.LocalFileSystem(), list(names), pa.dataset.ParquetFileFormat(), options
+    )
+    schema = factory.inspect(fragments=0)
+    fragments = factory.finish(schema).get_fragments()
+    values = {
+        names[each.path]: pa.dataset.get_partition_keys(each.partition_expression) for each in fragments
+    }
+    return list(schema), values
+
+
+def _schema_and_rows(source: FileSource, paths: Sequence[Path]) -> tuple[pa.Schema, int | None]:
+    """What the columns of all files have room in, and how many rows there are if all files say so."""
+    columns: dict[str, pa.Field[Any]] = {}
+    seen: dict[str, int] = {}
+    total: int | None = 0
+    metadata = None
+    for place, path in enumerate(paths):
+        with open_rows(path, source.text) as stream:
+            schema, rows = stream.schema, stream.rows
+        if len(set(schema.names)) < len(schema.names):
+            raise OptionError(f"{path} has columns of one name, and rows of several files are matched by name")
+        is_csv = recognise(path, source.text).kind == "csv"
+        for each in schema:
+            columns[each.name] = _widened(columns.get(each.name), each, path, is_csv=is_csv)
+            seen[each.name] = seen.get(each.name, 0) + 1
+        total = None if total is None or rows is None else total + rows
+        metadata = schema.metadata if place == 0 else metadata
+    fields = [
+        each if seen[name] == len(paths) else each.with_nullable(True)  # noqa: FBT003 - pyarrow's own
+        for name, each in columns.items()
+    ]
+    return pa.schema(fields, metadata), total
+
+
+def _widened(known: pa.Field[Any] | None, found: pa.Field[Any], path: Path, *, is_csv: bool) -> pa.Field[Any]:
+    if known is None:
+        return found
+    try:
+        both = pa.unify_schemas([pa.schema([known]), pa.schema([found])], promote_options="permissive")
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        if is_csv:
+            return pa.field(found.name, pa.string())
+        raise OptionError(
+            f"{path}: column {found.name} is {found.type}, and {known.type} in the files before: "
+            f"give files that agree, with a glob"
+        ) from error
+    return both.field(0)
+
+
+def _batches(
+    path: Path, text: TextOptions, schema: pa.Schema, whole: pa.Schema, values: dict[str, Any]
+) -> Iterator[pa.RecordBatch]:
+    """The batches of one file, with all columns of all files."""
+    with open_rows(path, text, schema=schema) as stream:
+        unknown = set(stream.schema.names) - set(schema.names)
+        if unknown:  # it was replaced since it was looked at
+            raise CorruptFileError(f"{path} has changed while it was read: {', '.join(sorted(unknown))} is new")
+        for batch in stream.batches:
+            with explained(path):
+                columns = [_column(batch, each, values) for each in whole]
+                filled = pa.RecordBatch.from_arrays(columns, schema=whole)
+            yield filled
+
+
+def _column(batch: pa.RecordBatch, each: pa.Field[Any], values: dict[str, Any]) -> pa.Array[Any]:
+    if each.name in batch.schema.names:
+        column = batch.column(each.name)
+        return column if column.type == each.type else column.cast(each.type)
+    value = values.get(each.name)
+    if value is None:
+        return pa.nulls(batch.num_rows, each.type)
+    return pa.repeat(pa.scalar(value, each.type), batch.num_rows)

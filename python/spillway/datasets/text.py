@@ -1,0 +1,153 @@
+"""Text as Arrow's readers take it: decompressed, in UTF-8, and refused with its place where it is not."""
+
+from __future__ import annotations
+
+import codecs
+import io
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from spillway.errors import CorruptFileError, OptionError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["TextOptions", "Utf8Stream", "refuse_binary", "refuse_other_delimiter"]
+
+_BOMS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_OTHER_DELIMITERS = {";": "';'", "\t": "tab", "|": "'|'"}
+_SPELLED = {"tab": "\t", "\\t": "\t"}
+
+
+@dataclass(frozen=True)
+class TextOptions:
+    """What CSV and NDJSON do not say of themselves.
+
+    Attributes:
+        delimiter: Between the fields of CSV, one character or "tab"; None for a comma, or a tab in ``.tsv``.
+        encoding: As Python names it; None for UTF-8.
+
+    Raises:
+        OptionError: The delimiter is not one ASCII character, or Python knows no such encoding.
+    """
+
+    delimiter: str | None = None
+    encoding: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.delimiter is not None:
+            object.__setattr__(self, "delimiter", _SPELLED.get(self.delimiter, self.delimiter))
+            if len(self.delimiter) != 1 or not self.delimiter.isascii() or self.delimiter in '"\r\n\0':
+                raise OptionError(
+                    f"--delimiter {self.delimiter!r}: give one ASCII character that is no quote, such as ';', or tab"
+                )
+        if self.encoding is not None:
+            try:
+                b"four".decode(self.encoding, errors="ignore")
+            except LookupError as error:
+                raise OptionError(
+                    f"--encoding {self.encoding}: Python knows no such text encoding; "
+                    f"common are latin-1, cp1252 and utf-16"
+                ) from error
+
+
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+class Utf8Stream(io.RawIOBase):
+    """The bytes of a text file in UTF-8, whatever its encoding.
+
+    What is not text in that encoding ends the reading with a `CorruptFileError` that says where it is.
+
+    Args:
+        source: The file's bytes, decompressed.
+        path: For messages.
+        encoding: Of the file; None for UTF-8.
+    """
+
+    def __init__(self, source: _Readable, path: Path, encoding: str | None) -> None:
+        self._source = source
+        self._path = path
+        self._encoding = encoding
+        self._decoder = codecs.getincrementaldecoder(encoding or "utf-8")()
+        self._offset = 0
+        self._lines = 0
+        self._ready = b""
+
+    def readable(self) -> bool:
+        """It is for nothing else."""
+        return True
+
+    def read(self, size: int = -1, /) -> bytes:
+        """The next bytes, `size` at most; none at the end."""
+        while not self._ready:
+            data = self._source.read(size)
+            text = self._decoded(data)
+            self._ready = data if self._encoding is None else text.encode()
+            if not data:
+                break
+        # Arrow has room for no more than it asked for.
+        taken, self._ready = (self._ready, b"") if size < 0 else (self._ready[:size], self._ready[size:])
+        return taken
+
+    def _decoded(self, data: bytes) -> str:
+        try:
+            text = self._decoder.decode(data, final=not data)
+        except UnicodeDecodeError as error:
+            raise CorruptFileError(self._complaint(error, len(data))) from error
+        self._offset += len(data)
+        self._lines += data.count(b"\n")
+        return text
+
+    def _complaint(self, error: UnicodeDecodeError, fresh: int) -> str:
+        waiting = len(error.object) - fresh  # bytes of a character that began in what was read before
+        offset = self._offset - waiting + error.start
+        byte = f"byte 0x{error.object[error.start]:02X} at offset {offset:,}"
+        if self._encoding is not None:
+            return f"{self._path} is not {self._encoding}: {byte}; name another --encoding"
+        line = self._lines + error.object.count(b"\n", 0, error.start) + 1
+        return (
+            f"{self._path} is not UTF-8: {byte}, line {line:,}. Name its encoding, such as "
+            f"--encoding cp1252 or latin-1, or convert it: iconv -f CP1252 -t UTF-8"
+        )
+
+
+def refuse_binary(path: Path, head: bytes) -> None:
+    """Refuse what begins as no UTF-8 text does: UTF-16, UTF-32, or bytes that are not text.
+
+    Raises:
+        CorruptFileError: It does; the message names the encoding that it seems to have.
+    """
+    seems = next((name for bom, name in _BOMS.items() if head.startswith(bom)), None)
+    if seems is None and b"\0" in head:
+        even, odd = head[::2].count(0), head[1::2].count(0)
+        if max(even, odd) * 4 < len(head) or min(even, odd) * 2 > max(even, odd):
+            raise CorruptFileError(f"{path} is not text: it has NUL bytes near its beginning")
+        seems = "utf-16-le" if odd > even else "utf-16-be"
+    if seems is not None:
+        raise CorruptFileError(
+            f"{path} is not UTF-8: it begins as {seems.upper()} does; say --encoding {seems}, "
+            f"or convert it: iconv -f {seems.upper()} -t UTF-8"
+        )
+
+
+def refuse_other_delimiter(path: Path, head: str, delimiter: str) -> None:
+    """Refuse CSV whose first line has none of the delimiters that were expected, but others.
+
+    Raises:
+        OptionError: It is so; the message says what to give as ``--delimiter``.
+    """
+    line = head.splitlines()[0] if head else ""
+    other = max(_OTHER_DELIMITERS, key=line.count)
+    if delimiter not in line and other in line:
+        raise OptionError(
+            f"{path}: the fields of its first line are not separated by "
+            f"{'tabs' if delimiter == chr(9) else repr(delimiter)}, but seemingly by {_OTHER_DELIMITERS[other]}: "
+            f"say --delimiter {'tab' if other == chr(9) else repr(other)}"
+        )
