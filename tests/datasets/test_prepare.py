@@ -128,7 +128,7 @@ def test_any_batches_are_rechunked_without_losing_a_row(
         for batch in batches:
             writer.write_batch(batch)
     if rows > sum(sizes):
-        with pytest.raises(OptionError, match="rows"):
+        with pytest.raises(OptionError, match=r"asked for|holds no rows"):
             datasets.prepare(folder / "in.arrow", rows=rows, chunk_rows=chunk_rows, cache=folder / "cache")
         return
     prepared = datasets.prepare(folder / "in.arrow", rows=rows, chunk_rows=chunk_rows, cache=folder / "cache")

@@ -142,20 +142,21 @@ def test_an_encoding_that_is_none_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "offset", "line"),
+    ("name", "text", "place"),
     [
-        ("rows.csv", "id,name\n1,Anna\n2,Müller\n", 18, 3),
-        ("rows.csv", "id,größe\n1,2\n", 5, 1),
-        ("rows.tsv", "id\tname\n1\tJosé\n", 13, 2),
-        ("rows.ndjson", '{"id": 1}\n{"name": "Müller"}\n', 21, 2),
+        ("rows.csv", "id,name\n1,Anna\n2,Müller\n", (18, 3)),
+        ("rows.csv", "id,größe\n1,2\n", (5, 1)),
+        ("rows.tsv", "id\tname\n1\tJosé\n", (13, 2)),
+        ("rows.ndjson", '{"id": 1}\n{"name": "Müller"}\n', (21, 2)),
     ],
 )
 def test_text_that_is_not_utf8_is_refused_with_its_place_and_read_with_its_encoding(
-    tmp_path: Path, prepared: Callable[..., pa.Table], name: str, text: str, offset: int, line: int
+    tmp_path: Path, prepared: Callable[..., pa.Table], name: str, text: str, place: tuple[int, int]
 ) -> None:
     (tmp_path / name).write_bytes(text.encode("latin-1"))
     with pytest.raises(CorruptFileError) as caught:
         prepared(tmp_path / name)
+    offset, line = place
     byte = text.encode("latin-1")[offset]
     assert f"{name} is not UTF-8: byte 0x{byte:02X} at offset {offset}, line {line}." in str(caught.value)
     assert "--encoding" in str(caught.value)
@@ -213,7 +214,9 @@ def test_text_is_the_same_however_it_is_read(text: str, size: int, encoding: str
     assert max(map(len, parts), default=0) <= size
 
 
-@given(TEXT, TEXT, st.sampled_from([b"\xff", b"\x80", b"\xc3", b"\xe2\x82", b"\xed\xa0\x80"]), st.integers(1, 9))
+@given(
+    TEXT, TEXT, st.sampled_from([b"\xff", b"\x80", b"\xc3", b"\xe2\x82", b"\xed\xa0\x80"]), st.integers(1, 9)
+)
 def test_the_first_byte_that_is_no_text_is_found_however_it_is_read(
     before: str, after: str, wrong: bytes, size: int
 ) -> None:
@@ -226,7 +229,9 @@ def test_the_first_byte_that_is_no_text_is_found_however_it_is_read(
 
 
 VALUES = st.none() | st.integers(-9, 9)
-PART = st.lists(st.fixed_dictionaries({"a": VALUES}, optional={"b": VALUES, "c": VALUES}), min_size=1, max_size=9)
+PART = st.lists(
+    st.fixed_dictionaries({"a": VALUES}, optional={"b": VALUES, "c": VALUES}), min_size=1, max_size=9
+)
 
 
 @IN_A_FOLDER
@@ -335,7 +340,14 @@ def test_a_change_of_one_file_or_of_an_option_is_another_input(
 
 @pytest.mark.parametrize(
     "typed",
-    ["s3://bucket/rows.parquet", "https://example.com/rows.csv", "absent.csv", "absent-*.csv", "empty", "texts"],
+    [
+        "s3://bucket/rows.parquet",
+        "https://example.com/rows.csv",
+        "absent.csv",
+        "absent-*.csv",
+        "empty",
+        "texts",
+    ],
 )
 def test_what_cannot_be_read_says_what_is_accepted_and_repeats_what_was_typed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prepared: Callable[..., pa.Table], typed: str

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import metadata
+from typing import Annotated
+
 import typer
 
 from spillway.cli import bench, doctor, inspect, race, validate
@@ -10,10 +13,29 @@ __all__ = ["app"]
 
 app = typer.Typer(
     name="spillway",
-    help="Write rows to Parquet, measure every writer under your limits, and check what was written.",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
+
+
+def _show_version(asked: bool) -> None:  # noqa: FBT001 - as typer calls it
+    if asked:
+        typer.echo(f"spillway {metadata.version('spillway')}")
+        raise typer.Exit
+
+
+@app.callback()
+def spillway(
+    *,
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    """Write rows to Parquet, measure every writer under your limits, and check what was written."""
+
+
 app.command()(bench.bench)
 app.command()(doctor.doctor)
 app.command()(inspect.inspect)

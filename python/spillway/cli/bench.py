@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import re
-import signal
 from pathlib import Path
 from textwrap import fill, indent
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spillway.cli.common import INTERRUPTED, fail, interrupt, listed, print_tables, whole_numbers
+from spillway.cli.common import (
+    INTERRUPTED,
+    fail,
+    listed,
+    print_tables,
+    reason,
+    termination_as_interrupt,
+    whole_numbers,
+)
+from spillway.cli.completion import complete_backend, complete_codec, complete_dataset, complete_mode
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from spillway.datasets import FileSource
     from spillway.harness.run import Finished
     from spillway.harness.summary import RunSummary
 
@@ -22,32 +31,79 @@ __all__ = ["bench", "parse_bytes"]
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
+_ALL_ROWS = "all"
+_QUICK_ROWS = 20_000
+# What --quick asks for where the command line does not say otherwise.
+_QUICK = {"mode": "batches", "samples": 2, "trace": False, "validate": "pyarrow"}
+_LOOK = (
+    "--quick is a look, not a measurement: batches only, two processes a cell, no allocation curves, read "
+    "back by pyarrow alone. Leave it out for figures to decide by."
+)
+
+
+def _make_quick(context: typer.Context, quick: bool) -> bool:  # noqa: FBT001 - as typer calls it
+    """Change the defaults of the other options, which are asked for afterwards."""
+    if quick:
+        context.default_map = {**(context.default_map or {}), **_QUICK}
+    return quick
+
 
 def bench(  # noqa: PLR0913 - one argument per option of the command
     *,
     backend: Annotated[
         list[str] | None,
-        typer.Option(help="Backends, separated by commas; all by default. `spillway doctor` lists them."),
+        typer.Option(
+            help="Backends, separated by commas; all by default. `spillway doctor` lists them.",
+            autocompletion=complete_backend,
+        ),
     ] = None,
     rows: Annotated[
-        str, typer.Option(help="Row counts, separated by commas.")
-    ] = "10000,25000,50000,100000,200000,400000",
+        str | None,
+        typer.Option(
+            help="Row counts, separated by commas. By default all rows of --input; of a dataset 10000, "
+            "25000, 50000, 100000, 200000, 400000.",
+            show_default=False,
+        ),
+    ] = None,
     dataset: Annotated[
         str,
         typer.Option(
             help="Generated rows, separated by commas: logs (52 columns), logs-nested, lineitem of TPC-H, or "
-            "wide:N for N columns."
+            "wide:N for N columns.",
+            autocompletion=complete_dataset,
         ),
     ] = "logs",
     input: Annotated[  # noqa: A002 - the option's name
-        Path | None,
-        typer.Option(help="Your own rows instead: a Parquet, Arrow IPC, CSV or NDJSON file."),
+        str | None,
+        typer.Option(
+            help="Your own rows instead: a file, a folder or a quoted glob of Parquet, Arrow IPC, CSV or "
+            "NDJSON; text may be compressed (.gz, .zst)."
+        ),
     ] = None,
+    delimiter: Annotated[
+        str | None, typer.Option(help="Between the fields of --input's CSV: ';' or tab; a comma by default.")
+    ] = None,
+    encoding: Annotated[
+        str | None,
+        typer.Option(help="Of --input's text: cp1252, latin-1, utf-16; UTF-8 by default."),
+    ] = None,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick",
+            callback=_make_quick,
+            is_eager=True,
+            help="A look within half a minute instead of a measurement: 20000 rows (of --input the first), "
+            "mode batches, 2 samples, no allocation curves, read back by pyarrow alone. Options beside it "
+            "count.",
+        ),
+    ] = False,
     mode: Annotated[
         str,
         typer.Option(
+            autocompletion=complete_mode,
             help="batches: record batches one at a time; table: one table that is there already; rows: lists "
-            "of dicts; rows-json: dicts fresh from json.loads; ndjson: lines."
+            "of dicts; rows-json: dicts fresh from json.loads; ndjson: lines.",
         ),
     ] = "batches,table",
     table_rows: Annotated[
@@ -70,7 +126,10 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
     row_group_rows: Annotated[int, typer.Option(help="Most rows per row group.")] = 1_048_576,
     codec: Annotated[
         str,
-        typer.Option(help="zstd, snappy, lz4, gzip, brotli, uncompressed: one or more, separated by commas."),
+        typer.Option(
+            help="zstd, snappy, lz4, gzip, brotli, uncompressed: one or more, separated by commas.",
+            autocompletion=complete_codec,
+        ),
     ] = "zstd",
     level: Annotated[int | None, typer.Option(help="The codecs' level; 1 for zstd.")] = None,
     samples: Annotated[
@@ -106,49 +165,59 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
     from rich.console import Console
 
     from spillway.backends import with_modes
-    from spillway.errors import SpillwayError
+    from spillway.errors import JavaError, MissingExtraError, SpillwayError
     from spillway.harness.limits import choose_limiter
     from spillway.harness.plan import Options
     from spillway.harness.progress import Progress
     from spillway.harness.run import measure
 
-    signal.signal(signal.SIGTERM, interrupt)
     console = Console()
-    try:
-        limits = _limits(memory)
-        modes = tuple(listed(mode))
-        datasets = ("file",) if input is not None else _datasets(dataset)
-        options = Options(
-            backends=tuple(listed(",".join(backend))) if backend else with_modes(modes),
-            rows=whole_numbers("--rows", rows),
-            table_rows=None if table_rows is None else whole_numbers("--table-rows", table_rows),
-            modes=modes,  # type: ignore[arg-type]  # checked by Options
-            datasets=datasets,
-            chunk_rows=chunk_rows,
-            row_group_rows=row_group_rows,
-            codecs=tuple(listed(codec)),
-            level=level,
-            memory=limits,
-            limit_kind="none" if limits == (None,) else choose_limiter(limit_kind).kind,
-            threads=whole_numbers("--cores", cores),
-            samples=samples,
-            seed=seed,
-            timeout=timeout,
-        )
-        finished = measure(
-            options,
-            sources={name: input or name for name in datasets},
-            out=out,
-            engines=_engines(validate),
-            trace=trace,
-            keep_output=keep_output,
-            progress=Progress(console),
-        )
-    except (SpillwayError, OSError) as error:
-        fail("bench", str(error))
-    except KeyboardInterrupt:
-        raise typer.Exit(INTERRUPTED) from None
-    status = _report(console, finished, verbose=verbose)
+    with termination_as_interrupt() as end_what_was_begun:
+        try:
+            limits = _limits(memory)
+            counts, at_most = _rows(rows, quick=quick, own=input is not None)
+            modes = tuple(listed(mode))
+            sources = _sources(dataset, input, delimiter, encoding)
+            options = Options(
+                backends=tuple(listed(",".join(backend))) if backend else with_modes(modes),
+                rows=counts,
+                at_most=at_most,
+                table_rows=None if table_rows is None else whole_numbers("--table-rows", table_rows),
+                modes=modes,  # type: ignore[arg-type]  # checked by Options
+                datasets=tuple(sources),
+                chunk_rows=chunk_rows,
+                row_group_rows=row_group_rows,
+                codecs=tuple(listed(codec)),
+                level=level,
+                memory=limits,
+                limit_kind="none" if limits == (None,) else choose_limiter(limit_kind).kind,
+                threads=whole_numbers("--cores", cores),
+                samples=samples,
+                seed=seed,
+                timeout=timeout,
+            )
+            engines = _engines(validate)
+            finished = measure(
+                options,
+                sources=sources,
+                out=out,
+                engines=engines,
+                trace=trace,
+                keep_output=keep_output,
+                progress=Progress(console),
+            )
+        except (JavaError, MissingExtraError) as error:
+            without = " Or leave Spark out: --validate pyarrow" if "spark" in engines else ""
+            fail("bench", f"{error}{without}")
+        except (SpillwayError, OSError) as error:
+            fail("bench", reason(error))
+        except KeyboardInterrupt:
+            typer.secho("interrupted before the first sample: nothing was measured", err=True, fg="yellow")
+            raise typer.Exit(INTERRUPTED) from None
+        end_what_was_begun()
+        status = _report(console, finished, verbose=verbose)
+    if quick:
+        console.print(_LOOK, style="yellow", highlight=False, markup=False)
     if status:
         raise typer.Exit(status)
 
@@ -162,7 +231,8 @@ def _report(console: Console, finished: Finished, *, verbose: bool) -> int:
     from spillway.harness.tables import LEGEND, short_tables
 
     run = read_run(finished.folder)
-    report = write_report(run, draw_figures(run))
+    with console.status("drawing figures"):
+        report = write_report(run, draw_figures(run))
     tables = run_tables(run) if verbose else short_tables(run)
     print_tables(console, tables, [LEGEND] if tables else [], run.warnings())
     wrong = wrong_outputs(run)
@@ -228,16 +298,38 @@ def _limits(text: str) -> tuple[int | None, ...]:
     return tuple(limits)
 
 
-def _datasets(text: str) -> tuple[str, ...]:
-    """Their names, known before anything is made."""
-    from spillway.datasets import is_dataset, names
+def _rows(text: str | None, *, quick: bool, own: bool) -> tuple[tuple[int, ...] | None, int | None]:
+    """Row counts, None for all of the user's own; and for a look how many of those at most."""
+    from spillway.errors import OptionError
+    from spillway.harness.plan import DEFAULT_ROWS
+
+    if text is None:
+        if own:
+            return None, _QUICK_ROWS if quick else None
+        return (_QUICK_ROWS,) if quick else DEFAULT_ROWS, None
+    if text != _ALL_ROWS:
+        return whole_numbers("--rows", text), None
+    if not own:
+        raise OptionError("--rows all is for --input: the rows of a dataset have no end")
+    return None, None
+
+
+def _sources(
+    dataset: str, own: str | None, delimiter: str | None, encoding: str | None
+) -> dict[str, str | FileSource]:
+    """Where rows are from, by the names of datasets, which are known before anything is made."""
+    from spillway.datasets import FileSource, TextOptions, is_dataset, names
     from spillway.errors import OptionError
 
-    for name in listed(text):
+    if own is not None:
+        return {"file": FileSource(own, TextOptions(delimiter, encoding))}
+    if delimiter is not None or encoding is not None:
+        raise OptionError("--delimiter and --encoding say how to read --input, which is not given")
+    for name in listed(dataset):
         if not is_dataset(name):
             known = ", ".join((*names(), "lineitem", "wide:N"))
             raise OptionError(f"--dataset {name}: choose from {known}, or name a file with --input")
-    return tuple(listed(text))
+    return {name: name for name in listed(dataset)}
 
 
 def _engines(text: str) -> tuple[str, ...]:

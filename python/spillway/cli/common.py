@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import signal
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from types import FrameType
 
     from rich.console import Console
 
     from spillway.harness.text_table import Table
 
-__all__ = ["INTERRUPTED", "fail", "interrupt", "listed", "print_tables", "whole_numbers"]
+__all__ = [
+    "INTERRUPTED",
+    "fail",
+    "interrupt",
+    "listed",
+    "print_tables",
+    "reason",
+    "termination_as_interrupt",
+    "whole_numbers",
+]
 
 INTERRUPTED = 130
 
@@ -57,9 +68,38 @@ def print_tables(
         console.print(f"! {warning}", style="yellow", highlight=False, markup=False)
 
 
-def interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
-    """Treat a request to end as Ctrl-C, so that nothing is left running."""
+def interrupt(number: int, _frame: FrameType | None) -> NoReturn:
+    """Treat a request to end as Ctrl-C, so that nothing is left running.
+
+    Only the first counts: ``timeout`` sends two at once, and the second would end the tidying up.
+    """
+    signal.signal(number, _unheard)
     raise KeyboardInterrupt
+
+
+def _unheard(_number: int, _frame: FrameType | None) -> None:
+    """Do nothing. To ignore the signal instead would have processes that are started ignore it too."""
+
+
+@contextmanager
+def termination_as_interrupt() -> Iterator[Callable[[], None]]:
+    """Take SIGTERM for Ctrl-C, until what is yielded is called: from there on what was begun is ended."""
+
+    def end_what_was_begun() -> None:
+        signal.signal(signal.SIGTERM, _unheard)
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield end_what_was_begun
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def reason(error: Exception) -> str:
+    """What an error says, without the number that the operating system gives it."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+    return str(error)
 
 
 def fail(command: str, message: str) -> NoReturn:

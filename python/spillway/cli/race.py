@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spillway.cli.common import INTERRUPTED, fail, interrupt, listed, print_tables, whole_numbers
+from spillway.cli.common import INTERRUPTED, fail, interrupt, listed, print_tables, reason, whole_numbers
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -129,7 +129,7 @@ def race(  # noqa: PLR0913 - one argument per option of the command
             progress=Progress(console),
         )
     except (SpillwayError, OSError) as error:
-        fail("race", str(error))
+        fail("race", reason(error))
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
     wrong = _report(console, finished)

@@ -20,7 +20,7 @@ try:
         names,
         schema,
     )
-    from spillway.datasets.sources import ACCEPTED, FileSource
+    from spillway.datasets.sources import ACCEPTED, FileSource, find_files
     from spillway.datasets.text import TextOptions
 except ModuleNotFoundError as error:
     if error.name in {"numpy", "pyarrow"}:
@@ -39,6 +39,7 @@ __all__ = [
     "chunk",
     "columns",
     "default_cache",
+    "find_files",
     "is_dataset",
     "names",
     "prepare",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import tempfile
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from spillway.datasets.lineitem import LINEITEM, generator_version, open_lineite
 from spillway.datasets.sources import FileSource, find_files, open_files
 from spillway.datasets.wide import wide_columns
 from spillway.errors import OptionError
+from spillway.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -63,6 +65,7 @@ def prepare(  # noqa: PLR0913  # options, by keyword only
     *,
     seed: int = 0,
     rows: int | None = None,
+    at_most: int | None = None,
     chunk_rows: int = generate.CHUNK_ROWS,
     cache: Path | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -74,10 +77,11 @@ def prepare(  # noqa: PLR0913  # options, by keyword only
     `chunk_rows`; for a user's files their paths, sizes and times of modification, and how their text is read.
 
     Args:
-        source: A dataset's name, or else a file, a folder or a glob of Parquet, Arrow IPC, CSV or NDJSON files;
-            a `FileSource` is never a dataset's name.
+        source: A dataset's name, or else a file, a folder or a glob of Parquet, Arrow IPC, CSV or NDJSON
+            files; a `FileSource` is never a dataset's name.
         seed: Of a generated dataset; the rows of a file and of ``lineitem`` are what they are.
         rows: How many rows, from the first; None takes all of a file.
+        at_most: With no `rows`, the first of a file that has more.
         chunk_rows: Rows of each record batch; the last one may be shorter.
         cache: Folder to keep the file in, made if it is missing; None means `default_cache`.
         progress: Called with the rows done and the rows in all, 0 while the latter is not known.
@@ -92,13 +96,15 @@ def prepare(  # noqa: PLR0913  # options, by keyword only
     if rows is not None and rows < 1:
         raise OptionError(f"rows is {rows}; at least 1 is needed")
     origin = _origin(source, seed, rows)
-    fingerprint = blake2b(repr((*origin.identity, rows, chunk_rows)).encode(), digest_size=8).hexdigest()
+    fingerprint = blake2b(
+        repr((*origin.identity, rows, at_most, chunk_rows)).encode(), digest_size=8
+    ).hexdigest()
     label = re.sub(r"[^A-Za-z0-9_-]+", "-", origin.name)
     target = (cache or default_cache()) / f"{label}-{rows or 'all'}x{chunk_rows}-{fingerprint}.arrow"
     prepared = _find(target, origin.name, fingerprint)
     if prepared is None:
         with origin.open() as stream:
-            _write(stream, target, rows, chunk_rows, progress)
+            _write(stream, target, (rows, at_most), chunk_rows, progress)
         prepared = _describe(target, origin.name, fingerprint)
     return prepared
 
@@ -134,9 +140,7 @@ def _origin(source: str | Path | FileSource, seed: int, rows: int | None) -> _Or
             raise FileNotFoundError(f"neither a dataset ({known}) nor a file: {error}") from error
         raise
     stamps = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in files.paths]
-    return _Origin(
-        files.name, ("files", _READING, chosen.text, stamps), lambda: open_files(chosen, files)
-    )
+    return _Origin(files.name, ("files", _READING, chosen.text, stamps), lambda: open_files(chosen, files))
 
 
 @contextmanager
@@ -165,18 +169,21 @@ def _describe(target: Path, name: str, fingerprint: str) -> PreparedInput:
 def _write(
     stream: RowStream,
     target: Path,
-    rows: int | None,
+    wanted: tuple[int | None, int | None],
     chunk_rows: int,
     progress: Callable[[int, int], None] | None,
 ) -> None:
+    rows, at_most = wanted
     _refuse_too_few(stream.name, stream.rows, rows)
     done = 0
-    total = rows or stream.rows or 0
+    total = rows or min(stream.rows or 0, at_most or sys.maxsize)
     with _complete_or_absent(target) as file:
         # A dictionary that grows from batch to batch is written as deltas.
         options = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True)
         with pa.ipc.new_file(file, stream.schema, options=options) as writer:
-            for batch in _growing_dictionaries(_rechunked(_head(stream.batches, rows), chunk_rows)):
+            for batch in _growing_dictionaries(
+                _rechunked(_head(stream.batches, rows or at_most), chunk_rows)
+            ):
                 writer.write_batch(batch)
                 done += batch.num_rows
                 if progress is not None:
@@ -189,7 +196,7 @@ def _refuse_too_few(name: str, available: int | None, wanted: int | None) -> Non
         raise OptionError(f"{name} holds no rows; at least 1 is needed")
     if available is not None and wanted is not None and available < wanted:
         raise OptionError(
-            f"{name} holds {available:,} rows, fewer than the {wanted:,} asked for; ask for fewer"
+            f"{name} holds {counted(available, 'row')}, fewer than the {wanted:,} asked for; ask for fewer"
         )
 
 

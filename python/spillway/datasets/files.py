@@ -143,7 +143,11 @@ def _head(path: Path) -> tuple[str | None, bytes]:
             return None, head
         file.seek(0)
         with explained(path):
-            return compression, pa.CompressedInputStream(file, compression).read(_HEAD_BYTES)
+            return compression, _decompressed(file, compression).read(_HEAD_BYTES)
+
+
+def _decompressed(file: BufferedReader, compression: str) -> pa.NativeFile:
+    return pa.CompressedInputStream(file, compression)  # type: ignore[arg-type]  # the keys of a dict
 
 
 def _kind(path: Path, suffix: str, head: bytes) -> str:
@@ -177,7 +181,8 @@ def _check_text(path: Path, form: Format, text: TextOptions) -> None:
         refuse_other_delimiter(path, head, _delimiter(form, text))
     if form.kind == "ndjson" and head.lstrip().startswith("["):
         raise OptionError(
-            f"{path} holds a JSON array; NDJSON is read, one object a line: jq -c '.[]' FILE.json > FILE.ndjson"
+            f"{path} holds a JSON array; NDJSON is read, one object a line: "
+            f"jq -c '.[]' FILE.json > FILE.ndjson"
         )
 
 
@@ -223,11 +228,10 @@ class _Opened(NamedTuple):
     text: TextOptions
     schema: pa.Schema | None
 
-    def utf8(self) -> pa.NativeFile:
+    def utf8(self) -> Any:
         """A text file's bytes in UTF-8."""
-        raw = self.file
         compression = self.form.compression
-        source: Any = raw if compression is None else pa.CompressedInputStream(raw, compression)
+        source: Any = self.file if compression is None else _decompressed(self.file, compression)
         return pa.PythonFile(Utf8Stream(source, self.path, self.text.encoding), mode="r")
 
 

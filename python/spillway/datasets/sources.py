@@ -24,6 +24,7 @@ __all__ = ["ACCEPTED", "FileSource", "Files", "find_files", "open_files"]
 
 ACCEPTED = f"a file, a folder or a quoted glob of files in one format: {FORMATS}"
 
+_dataset: Any = pa.dataset  # its stubs are of an older version
 _HIDDEN = (".", "_")  # of what Spark, Hive and editors put beside the data
 
 
@@ -60,7 +61,8 @@ def find_files(source: FileSource) -> Files:
 
     Raises:
         FileNotFoundError: There is nothing of this name.
-        OptionError: It is no place that is read, or holds no file, or files of more than one format.
+        OptionError: It is no place that is read, or holds no file that is, or files of several formats.
+        CorruptFileError: A file is empty, or begins as no file of its name does.
     """
     typed = source.path
     if "://" in typed:
@@ -74,6 +76,7 @@ def find_files(source: FileSource) -> Files:
             )
         return Files(path.resolve().name, _usable(source, _below(path)), path)
     if path.exists():
+        recognise(path, source.text)  # which refuses what is seen at once
         return Files(path.name, (path,))
     if not glob.has_magic(typed):
         raise FileNotFoundError(f"{typed}: no such file or folder. Accepted is {ACCEPTED}")
@@ -134,7 +137,7 @@ def open_files(source: FileSource, files: Files) -> Iterator[RowStream]:
         return
     schema, rows = _schema_and_rows(source, files.paths)
     keys = [key for key in keys if key.name not in schema.names]
-    whole = pa.schema([*schema, *keys], schema.metadata)
+    whole = pa.schema([*schema, *keys]).with_metadata(schema.metadata)
     batches = (
         batch
         for path in files.paths
@@ -148,18 +151,16 @@ def _partitions(files: Files) -> tuple[list[pa.Field[Any]], dict[Path, dict[str,
     if files.base is None:
         return [], {}
     names = {str(path.absolute()): path for path in files.paths}
-    options = pa.dataset.FileSystemFactoryOptions(
-        partition_base_dir=str(files.base.absolute()), partitioning=pa.dataset.HivePartitioning.discover()
+    options = _dataset.FileSystemFactoryOptions(
+        partition_base_dir=str(files.base.absolute()), partitioning=_dataset.HivePartitioning.discover()
     )
     # Of the files only the names are looked at, whatever their format.
-    factory = pa.dataset.FileSystemDatasetFactory(
-        pa.fs.LocalFileSystem(), list(names), pa.dataset.ParquetFileFormat(), options
+    factory = _dataset.FileSystemDatasetFactory(
+        pa.fs.LocalFileSystem(), list(names), _dataset.ParquetFileFormat(), options
     )
     schema = factory.inspect(fragments=0)
     fragments = factory.finish(schema).get_fragments()
-    values = {
-        names[each.path]: pa.dataset.get_partition_keys(each.partition_expression) for each in fragments
-    }
+    values = {names[each.path]: _dataset.get_partition_keys(each.partition_expression) for each in fragments}
     return list(schema), values
 
 
@@ -168,23 +169,25 @@ def _schema_and_rows(source: FileSource, paths: Sequence[Path]) -> tuple[pa.Sche
     columns: dict[str, pa.Field[Any]] = {}
     seen: dict[str, int] = {}
     total: int | None = 0
-    metadata = None
+    metadata: dict[Any, Any] = {}
     for place, path in enumerate(paths):
         with open_rows(path, source.text) as stream:
             schema, rows = stream.schema, stream.rows
         if len(set(schema.names)) < len(schema.names):
-            raise OptionError(f"{path} has columns of one name, and rows of several files are matched by name")
+            raise OptionError(
+                f"{path} has columns of one name, and rows of several files are matched by name"
+            )
         is_csv = recognise(path, source.text).kind == "csv"
         for each in schema:
             columns[each.name] = _widened(columns.get(each.name), each, path, is_csv=is_csv)
             seen[each.name] = seen.get(each.name, 0) + 1
         total = None if total is None or rows is None else total + rows
-        metadata = schema.metadata if place == 0 else metadata
+        metadata = dict(schema.metadata or {}) if place == 0 else metadata
     fields = [
         each if seen[name] == len(paths) else each.with_nullable(True)  # noqa: FBT003 - pyarrow's own
         for name, each in columns.items()
     ]
-    return pa.schema(fields, metadata), total
+    return pa.schema(fields, metadata or None), total
 
 
 def _widened(known: pa.Field[Any] | None, found: pa.Field[Any], path: Path, *, is_csv: bool) -> pa.Field[Any]:
@@ -209,7 +212,9 @@ def _batches(
     with open_rows(path, text, schema=schema) as stream:
         unknown = set(stream.schema.names) - set(schema.names)
         if unknown:  # it was replaced since it was looked at
-            raise CorruptFileError(f"{path} has changed while it was read: {', '.join(sorted(unknown))} is new")
+            raise CorruptFileError(
+                f"{path} has changed while it was read: {', '.join(sorted(unknown))} is new"
+            )
         for batch in stream.batches:
             with explained(path):
                 columns = [_column(batch, each, values) for each in whole]
@@ -218,10 +223,13 @@ def _batches(
 
 
 def _column(batch: pa.RecordBatch, each: pa.Field[Any], values: dict[str, Any]) -> pa.Array[Any]:
+    column: pa.Array[Any]
     if each.name in batch.schema.names:
         column = batch.column(each.name)
-        return column if column.type == each.type else column.cast(each.type)
-    value = values.get(each.name)
-    if value is None:
-        return pa.nulls(batch.num_rows, each.type)
-    return pa.repeat(pa.scalar(value, each.type), batch.num_rows)
+        if column.type != each.type:
+            column = column.cast(each.type)
+    elif (value := values.get(each.name)) is not None:
+        column = pa.repeat(pa.scalar(value, each.type), batch.num_rows)
+    else:
+        column = pa.nulls(batch.num_rows, each.type)
+    return column

@@ -20,7 +20,7 @@ _BOMS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-_OTHER_DELIMITERS = {";": "';'", "\t": "tab", "|": "'|'"}
+_DELIMITERS = ",;\t|"
 _SPELLED = {"tab": "\t", "\\t": "\t"}
 
 
@@ -44,7 +44,8 @@ class TextOptions:
             object.__setattr__(self, "delimiter", _SPELLED.get(self.delimiter, self.delimiter))
             if len(self.delimiter) != 1 or not self.delimiter.isascii() or self.delimiter in '"\r\n\0':
                 raise OptionError(
-                    f"--delimiter {self.delimiter!r}: give one ASCII character that is no quote, such as ';', or tab"
+                    f"--delimiter {self.delimiter!r}: give one ASCII character that is no quote, "
+                    f"such as ';', or tab"
                 )
         if self.encoding is not None:
             try:
@@ -144,10 +145,13 @@ def refuse_other_delimiter(path: Path, head: str, delimiter: str) -> None:
         OptionError: It is so; the message says what to give as ``--delimiter``.
     """
     line = head.splitlines()[0] if head else ""
-    other = max(_OTHER_DELIMITERS, key=line.count)
+    other = max(_DELIMITERS, key=line.count)
     if delimiter not in line and other in line:
         raise OptionError(
-            f"{path}: the fields of its first line are not separated by "
-            f"{'tabs' if delimiter == chr(9) else repr(delimiter)}, but seemingly by {_OTHER_DELIMITERS[other]}: "
-            f"say --delimiter {'tab' if other == chr(9) else repr(other)}"
+            f"{path}: the fields of its first line are not separated by {_spelled(delimiter)}, "
+            f"but seemingly by {_spelled(other)}: say --delimiter {_spelled(other)}"
         )
+
+
+def _spelled(delimiter: str) -> str:
+    return "tab" if delimiter == "\t" else repr(delimiter)

@@ -6,14 +6,46 @@ import ctypes
 import hashlib
 import os
 import shutil
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spillway.errors import OptionError
 
-__all__ = ["OutputFiles", "describe_file", "require_disk", "sync_filesystem"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["OutputFiles", "describe_file", "on_disk", "require_disk", "run_folder", "sync_filesystem"]
 
 _MEMORY_FILESYSTEMS = {"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"}
+
+
+@contextmanager
+def on_disk(folder: Path) -> Iterator[None]:
+    """Make `folder` and check it as `require_disk` does; what was made goes again if it stays empty.
+
+    Raises:
+        OptionError: As `require_disk`.
+    """
+    made = [place for place in (folder, *folder.parents) if not place.exists()]
+    try:
+        require_disk(folder)
+        yield
+    finally:
+        with suppress(OSError):  # something lies in it
+            for place in made:
+                place.rmdir()
+
+
+@contextmanager
+def run_folder(folder: Path, *, worth: str) -> Iterator[None]:
+    """Make a run's folder, which goes again if the run ends before there is a file named `worth` in it."""
+    folder.mkdir()
+    try:
+        yield
+    finally:
+        if not (folder / worth).exists():
+            shutil.rmtree(folder)
 
 
 def require_disk(folder: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from spillway.backends import CODECS, Mode
@@ -63,6 +63,8 @@ class Options:
     """What one run measures; `Cell` says what the fields mean.
 
     Attributes:
+        rows: Row counts; None for all rows of the user's own, until `with_rows_of` says how many they are.
+        at_most: With no `rows`, the first of a file that has more.
         table_rows: Row counts of mode "table"; None for the largest of `rows` beside mode "batches", else
             `rows`.
         samples: Processes per cell, fixed before looking.
@@ -71,7 +73,8 @@ class Options:
     """
 
     backends: tuple[str, ...]
-    rows: tuple[int, ...] = DEFAULT_ROWS
+    rows: tuple[int, ...] | None = DEFAULT_ROWS
+    at_most: int | None = None
     table_rows: tuple[int, ...] | None = None
     modes: tuple[Mode, ...] = DEFAULT_MODES
     datasets: tuple[str, ...] = ("logs",)
@@ -89,7 +92,7 @@ class Options:
     def __post_init__(self) -> None:
         require_counts(
             {
-                "--rows": self.rows,
+                "--rows": (1,) if self.rows is None else self.rows,
                 "--table-rows": self.table_rows or (1,),
                 "--chunk-rows": (self.chunk_rows,),
                 "--row-group-rows": (self.row_group_rows,),
@@ -111,16 +114,30 @@ class Options:
 
     def rows_of(self, mode: Mode) -> tuple[int, ...]:
         """The row counts this mode is measured at."""
-        if mode != "table":
-            return self.rows
-        if self.table_rows is not None:
+        if mode == "table" and self.table_rows is not None:
             return self.table_rows
-        return (max(self.rows),) if "batches" in self.modes else self.rows
+        if self.rows is None:
+            raise RuntimeError("the rows of the input are not counted yet")
+        return (max(self.rows),) if mode == "table" and "batches" in self.modes else self.rows
 
     @property
-    def most_rows(self) -> int:
-        """The largest input any cell needs."""
+    def most_rows(self) -> int | None:
+        """The largest input any cell needs; None for all that there is."""
+        if self.rows is None:
+            return None
         return max(rows for mode in self.modes for rows in self.rows_of(mode))
+
+    def with_rows_of(self, available: int) -> Options:
+        """These options with the rows of an input in the place of "all that there is".
+
+        Raises:
+            OptionError: `table_rows` asks for more.
+        """
+        counted = self if self.rows is not None else replace(self, rows=(available,))
+        most = counted.most_rows
+        if most is not None and most > available:
+            raise OptionError(f"--table-rows {most:,}: the input has {available:,}; ask for fewer")
+        return counted
 
 
 def plan_cells(options: Options) -> list[Cell]:

@@ -13,23 +13,27 @@ from spillway.harness.allocations import trace_backends
 from spillway.harness.environment import describe_run, refuse_debug_build
 from spillway.harness.limits import Unlimited, choose_limiter
 from spillway.harness.limits.affinity import choose_cores
-from spillway.harness.limits.proof import prove
-from spillway.harness.output import OutputFiles, require_disk
+from spillway.harness.limits.proof import Proof, prove
+from spillway.harness.output import OutputFiles, on_disk, run_folder
 from spillway.harness.plan import Cell, Options, plan_cells
 from spillway.harness.sample import SampleTaker
 from spillway.harness.schedule import schedule
 from spillway.harness.validate import require_engines, validate_outputs
+from spillway.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from spillway.backends import Mode
-    from spillway.datasets import PreparedInput
+    from spillway.datasets import FileSource, PreparedInput
     from spillway.harness.limits import Limiter
     from spillway.harness.progress import Progress
 
 __all__ = ["Finished", "measure"]
+
+# Limits that are tried when one is too small for a process to start in.
+_LEAST_LIMITS = tuple(megabytes * 10**6 for megabytes in (8, 16, 32, 64, 128))
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ class Finished:
 def measure(  # noqa: PLR0913 - options, by keyword only
     options: Options,
     *,
-    sources: Mapping[str, str | Path],
+    sources: Mapping[str, str | FileSource],
     out: Path,
     engines: Sequence[str],
     trace: bool,
@@ -59,11 +63,12 @@ def measure(  # noqa: PLR0913 - options, by keyword only
 ) -> Finished:
     """Measure all cells of `options` and leave everything in a new folder below `out`.
 
-    Ctrl-C ends the run early: what was measured until then stays and is reported.
+    Ctrl-C ends the run early: what was measured until then stays and is reported. Before the first sample
+    there is nothing to report, and then, as after a refusal, no folder is left.
 
     Args:
         options: What to measure.
-        sources: Where the rows of each dataset are from: its name, or the user's file.
+        sources: Where the rows of each dataset are from: its name, or the user's files.
         out: Folder of all runs, on a disk.
         engines: Readers that validate the output after all timing; none for no validation.
         trace: Whether to trace each backend's allocations once, after all timing.
@@ -71,57 +76,77 @@ def measure(  # noqa: PLR0913 - options, by keyword only
         progress: Where to say how far it is.
 
     Raises:
+        KeyboardInterrupt: Ctrl-C came before the first sample.
         OptionError: Something cannot be measured here; the message says what to do.
     """
-    require_disk(out)
-    require_engines(engines)
-    present, absent = _split_absent(options)
-    if any(name.startswith("native") for name in present):
-        refuse_debug_build()
-    limiter = _limiter(options)
-    prepared = {
-        name: datasets.prepare(
-            source,
-            seed=options.seed,
-            rows=options.most_rows,
-            chunk_rows=options.chunk_rows,
-            progress=progress.preparing,
-        )
-        for name, source in sources.items()
-    }
-    cells = [cell for cell in plan_cells(options) if cell.mode in present.get(cell.backend, ())]
     run_id = samples.new_run_id()
     folder = out / run_id
-    folder.mkdir()
-    files = OutputFiles(folder / "outputs")
-    cores = choose_cores(max(options.threads))
-    taker = SampleTaker(
-        run_id=run_id,
-        seed=options.seed,
-        inputs={name: each.path for name, each in prepared.items()},
-        files=files,
-        limiter=limiter,
-        cores=cores,
-        timeout=options.timeout,
-    )
-    environment = {
-        **describe_run(run_id, options, schema_version=samples.SCHEMA_VERSION),
-        "absent_backends": [{"backend": name, "reason": reason} for name, reason in absent.items()],
-        "inputs": [_describe_input(name, each) for name, each in prepared.items()],
-        "limit_proofs": _prove_limits(options, limiter, progress),
-    }
-    samples.write_json(folder / samples.ENVIRONMENT, environment)
-    samples.SCHEMA.write(folder)
-    return _finish(
-        folder,
-        taker,
-        cells,
-        options,
-        engines=engines,
-        trace=trace,
-        keep_output=keep_output,
-        progress=progress,
-    )
+    with ExitStack() as stack:
+        stack.enter_context(on_disk(out))
+        require_engines(engines)
+        present, absent = _split_absent(options)
+        if any(name.startswith("native") for name in present):
+            refuse_debug_build()
+        for source in sources.values():
+            if not isinstance(source, str):
+                datasets.find_files(source)  # which says at once what cannot be read
+        limiter = _limiter(options)
+        cores = choose_cores(max(options.threads))
+        proofs = _prove_limits(options, limiter, progress)
+        prepared = _prepare(options, sources, progress)
+        options = options.with_rows_of(min(each.rows for each in prepared.values()))
+        cells = [cell for cell in plan_cells(options) if cell.mode in present.get(cell.backend, ())]
+        stack.enter_context(run_folder(folder, worth=samples.SAMPLES))
+        taker = SampleTaker(
+            run_id=run_id,
+            seed=options.seed,
+            inputs={name: each.path for name, each in prepared.items()},
+            files=OutputFiles(folder / "outputs"),
+            limiter=limiter,
+            cores=cores,
+            timeout=options.timeout,
+        )
+        environment = {
+            **describe_run(run_id, options, schema_version=samples.SCHEMA_VERSION),
+            "absent_backends": [{"backend": name, "reason": reason} for name, reason in absent.items()],
+            "inputs": [_describe_input(name, each) for name, each in prepared.items()],
+            "limit_proofs": proofs,
+        }
+        samples.write_json(folder / samples.ENVIRONMENT, environment)
+        samples.SCHEMA.write(folder)
+        return _finish(
+            folder,
+            taker,
+            cells,
+            options,
+            engines=engines,
+            trace=trace,
+            keep_output=keep_output,
+            progress=progress,
+        )
+
+
+def _prepare(
+    options: Options, sources: Mapping[str, str | FileSource], progress: Progress
+) -> dict[str, PreparedInput]:
+    """The input of each dataset; of the user's own files it is said what was found in them."""
+    prepared = {}
+    for name, source in sources.items():
+        try:
+            prepared[name] = each = datasets.prepare(
+                source,
+                seed=options.seed,
+                rows=options.most_rows,
+                at_most=options.at_most,
+                chunk_rows=options.chunk_rows,
+                progress=progress.preparing,
+            )
+        finally:
+            progress.stop()
+        if not isinstance(source, str):
+            columns = counted(len(each.schema.names), "column")
+            progress.say(f"{each.source}: {counted(each.rows, 'row')}, {columns}")
+    return prepared
 
 
 def _finish(  # noqa: PLR0913 - the options of `measure`, handed on
@@ -148,6 +173,8 @@ def _finish(  # noqa: PLR0913 - the options of `measure`, handed on
             if engines:
                 validation = validate_outputs(folder, taker, engines, progress)
         except KeyboardInterrupt:
+            if not (folder / samples.SAMPLES).exists():
+                raise
             interrupted = True
         finally:
             progress.stop()
@@ -213,7 +240,7 @@ def _prove_limits(options: Options, limiter: Limiter, progress: Progress) -> lis
     for limit in options.memory:
         if limit is None:
             continue
-        progress.say(f"proving the limit of {limit / 1e6:,.0f} MB with a canary")
+        progress.say(f"proving the limit of {_amount(limit)} with a canary")
         try:
             proof = prove(limiter, limit)
         except OSError as error:
@@ -222,9 +249,25 @@ def _prove_limits(options: Options, limiter: Limiter, progress: Progress) -> lis
                 f"choose another kind with --limit-kind"
             ) from error
         if not proof.holds:
-            raise OptionError(
-                f"--memory: the {limiter.kind} limit of {limit:,} bytes does not hold: a canary was "
-                f"{proof.ending} at {proof.died_at_bytes:,}; choose another kind with --limit-kind"
-            )
+            raise OptionError(f"--memory: {_why_not(limiter, proof)}")
         proofs.append(proof.as_dict())
     return proofs
+
+
+def _amount(size: int) -> str:
+    return f"{size / 1e6:,.0f} MB" if size >= 10**6 else counted(size, "byte")
+
+
+def _why_not(limiter: Limiter, proof: Proof) -> str:
+    """Why a limit is not measured under: it is too small for a process, or does not hold."""
+    for least in _LEAST_LIMITS:
+        if least > proof.limit_bytes and prove(limiter, least).holds:
+            return (
+                f"{_amount(proof.limit_bytes)} is too little for a process to start in. The least "
+                f"that works here is about {least / 1e6:,.0f}MB, and backends need more to load their "
+                f"libraries; amounts have units, as in 512MB or 12GB"
+            )
+    return (
+        f"the {limiter.kind} limit of {proof.limit_bytes:,} bytes does not hold: a canary was "
+        f"{proof.ending} at {proof.died_at_bytes:,}; choose another kind with --limit-kind"
+    )

@@ -7,10 +7,11 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import NamedTuple
 
 from spillway.errors import JavaError
 
-__all__ = ["OLDEST", "find_java"]
+__all__ = ["OLDEST", "Java", "find_java"]
 
 OLDEST = 17
 """The oldest Java that this Spark runs on."""
@@ -18,7 +19,19 @@ OLDEST = 17
 _REMEDY = f"Spark needs Java {OLDEST} or newer: install one, and put it on PATH or set JAVA_HOME"
 
 
-def find_java() -> Path:
+class Java(NamedTuple):
+    """A Java that is new enough.
+
+    Attributes:
+        program: Its ``java``.
+        version: Its major version.
+    """
+
+    program: Path
+    version: int
+
+
+def find_java() -> Java:
     """Find the ``java`` program that Spark would start, and check its version.
 
     Raises:
@@ -32,7 +45,7 @@ def find_java() -> Path:
     version = _version(found)
     if version < OLDEST:
         raise JavaError(f"{found} is Java {version}. {_REMEDY}.")
-    return Path(found)
+    return Java(Path(found), version)
 
 
 def _version(java: str) -> int:

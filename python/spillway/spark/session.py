@@ -74,7 +74,7 @@ def local_session(
         from pyspark.sql import SparkSession
     except ModuleNotFoundError as error:
         raise MissingExtraError(error.name or "pyspark", "spark", "run Spark") from error
-    java = find_java()
+    java = find_java().program
     say(f"starting Spark on {cores} cores; this takes some ten seconds")
     started = time.monotonic()
     scratch = tempfile.mkdtemp(prefix="spillway-spark-")

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from spillway.errors import OptionError
+from spillway.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +24,8 @@ def choose_cores(count: int) -> tuple[int, ...]:
     available = sorted(os.sched_getaffinity(0))
     if not 1 <= count <= len(available):
         raise OptionError(
-            f"--cores {count}: this process may use {len(available)} cores; give 1 to {len(available)}"
+            f"--cores {count}: this process may use {counted(len(available), 'core')}; "
+            f"give {'1' if len(available) == 1 else f'1 to {len(available)}'}"
         )
     return tuple(available[-count:])
 
