@@ -9,8 +9,7 @@ import typer
 
 __all__ = ["doctor"]
 
-_COLOURS = {"ok": "green", "warning": "yellow", "missing": "red"}
-_NEEDED = ("exact peak RSS", "affinity", "page cache", "output folder")
+_COLOURS = {"ok": "green", "warning": "yellow", "not here": "dim", "missing": "red"}
 
 
 def doctor(
@@ -19,24 +18,23 @@ def doctor(
 ) -> None:
     """Say what this machine can measure and limit, and prove it.
 
-    Memory is planted and asked for again; under every kind of limit a canary has to die. Ends with 1 if
-    something is missing without which nothing can be measured.
+    Memory is planted and asked for again; under every kind of limit a canary has to die. The last line says
+    what to call, or what is missing; then it ends with 1.
     """
     from rich.console import Console
+    from rich.text import Text
 
-    from spillway.harness.doctor import examine
+    from spillway.harness.doctor import examine, verdict
 
     console = Console()
-    lacking = []
+    findings = []
     with console.status("examining this machine"):
         for finding in examine(out):
+            findings.append(finding)
             colour = _COLOURS[finding.verdict]
-            console.print(
-                f"[{colour}]{finding.verdict:8}[/] [bold]{finding.subject}[/]: {finding.detail}",
-                highlight=False,
-            )
-            if finding.verdict == "missing" and finding.subject in _NEEDED:
-                lacking.append(finding.subject)
-    if lacking:
-        console.print(f"the bench cannot measure here without: {', '.join(lacking)}", style="red")
+            line = Text.assemble((f"{finding.verdict:8}", colour), " ", (finding.subject, "bold"), ": ")
+            console.print(line.append(finding.detail), soft_wrap=True)
+    ready, words = verdict(findings)
+    console.print(Text(words, "bold green" if ready else "bold red"), soft_wrap=True)
+    if not ready:
         raise typer.Exit(1)

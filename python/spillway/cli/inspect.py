@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path  # noqa: TC003 - typer evaluates the annotations
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from spillway.inspection import ColumnChunkReport, ColumnTotals, FileReport, RowGroupReport
 
 __all__ = ["inspect"]
 
-# Output that goes to a file or a pipe has no width of its own, and must not lose columns.
-_PIPED_WIDTH = 200
 _KIB = 1024
 
 
@@ -55,14 +57,11 @@ def inspect(
         except OSError as error:
             failures.append(f"{path}: {error.strerror}")
 
-    console = Console()
-    if not console.is_terminal:
-        console.width = _PIPED_WIDTH
     if as_json:
         _print_json(reports)
     else:
         for report in reports:
-            _print_report(console, report, row_groups=row_groups)
+            _print_report(Console(), report, row_groups=row_groups)
     for failure in failures:
         typer.echo(f"spillway inspect: {failure}", err=True)
     if failures:
@@ -101,18 +100,18 @@ def _print_json(reports: list[FileReport]) -> None:
 def _print_report(console: Console, report: FileReport, *, row_groups: bool) -> None:
     from rich.text import Text
 
-    console.print(Text(str(report.path), style="bold"))
+    console.print(Text(str(report.path), style="bold"), soft_wrap=True)
     for name, value in _summary(report):
-        console.print(Text(f"  {name:15}", style="dim") + Text(value))
-    console.print(_totals_table(report))
+        console.print(Text(f"  {name:15}", style="dim") + Text(value), soft_wrap=True)
+    _print_totals(console, report)
     if row_groups:
-        console.print(_row_groups_table(report.row_groups))
-        console.print(_chunks_table(report.row_groups))
+        _print_row_groups(console, report.row_groups)
+        _print_chunks(console, report.row_groups)
 
 
 def _summary(report: FileReport) -> list[tuple[str, str]]:
     groups = len(report.row_groups)
-    per_group = f", {report.rows / groups:,.0f} rows each on average" if groups else ""
+    per_group = f", {report.rows / groups:,.0f} rows each on average" if groups > 1 else ""
     return [
         ("size", f"{_size(report.bytes)}, of it {_size(report.footer_bytes)} footer"),
         ("rows", f"{report.rows:,}"),
@@ -123,39 +122,42 @@ def _summary(report: FileReport) -> list[tuple[str, str]]:
     ]
 
 
-def _totals_table(report: FileReport) -> Table:
-    table = _table("columns, over all row groups")
-    for heading in ("column", "type", "codec", "encodings (data pages)"):
-        table.add_column(heading, overflow="fold")
-    for heading in ("stored", "of file", "ratio", "nulls", "pages"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("with", overflow="fold")
-    for column in report.column_totals():
-        table.add_row(
-            *_cells(
-                column.path,
-                column.type,
-                ", ".join(column.codecs),
-                ", ".join(name if pages is None else f"{name} {pages:,}" for name, pages in column.encodings),
-                _size(column.compressed_bytes),
-                _share(column.compressed_bytes, report.bytes),
-                _ratio(column.uncompressed_bytes, column.compressed_bytes),
-                "?" if column.nulls is None else _share(column.nulls, column.values),
-                _count(column.data_pages),
-                _total_extras(column),
-            )
-        )
-    return table
+def _print_totals(console: Console, report: FileReport) -> None:
+    columns = report.column_totals()
+    _print_table(
+        console,
+        "columns, over all row groups",
+        [_Column("column", [each.path for each in columns])],
+        {
+            "encoding": [
+                _Column("type", [each.type for each in columns]),
+                _Column("codec", [", ".join(each.codecs) for each in columns]),
+                _Column("encodings (data pages)", [_total_encodings(each) for each in columns]),
+            ],
+            "size": [
+                _number("stored", [_size(each.compressed_bytes) for each in columns]),
+                _number("of file", [_share(each.compressed_bytes, report.bytes) for each in columns]),
+                _number(
+                    "ratio", [_ratio(each.uncompressed_bytes, each.compressed_bytes) for each in columns]
+                ),
+                _number(
+                    "nulls",
+                    ["?" if each.nulls is None else _share(each.nulls, each.values) for each in columns],
+                ),
+                _number("pages", [_count(each.data_pages) for each in columns]),
+                _Column("with", [_total_extras(each) for each in columns]),
+            ],
+        },
+    )
+
+
+def _total_encodings(column: ColumnTotals) -> str:
+    return ", ".join(name if pages is None else f"{name} {pages:,}" for name, pages in column.encodings)
 
 
 def _total_extras(column: ColumnTotals) -> str:
     """What its chunks come with; a number where not all of them do."""
-    extras = {
-        "dictionary": column.dictionary_chunks,
-        "column index": column.column_indexes,
-        "offset index": column.offset_indexes,
-        "bloom filter": column.bloom_filters,
-    }
+    extras = {"dict": column.dictionary_chunks, **_indexes(column), "bloom": column.bloom_filters}
     shown = [
         name if count == column.chunks else f"{name} ({count} of {column.chunks})"
         for name, count in extras.items()
@@ -164,55 +166,63 @@ def _total_extras(column: ColumnTotals) -> str:
     return ", ".join(shown)
 
 
-def _row_groups_table(groups: tuple[RowGroupReport, ...]) -> Table:
-    table = _table("row groups")
-    for heading in ("row group", "rows", "stored", "before compression", "ratio"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("sorted by", overflow="fold")
-    for index, group in enumerate(groups):
-        by = [column.path + (" descending" if column.descending else "") for column in group.sorting_columns]
-        table.add_row(
-            *_cells(
-                str(index),
-                f"{group.rows:,}",
-                _size(group.compressed_bytes),
-                _size(group.uncompressed_bytes),
-                _ratio(group.uncompressed_bytes, group.compressed_bytes),
-                ", ".join(by),
-            )
-        )
-    return table
+def _indexes(column: ColumnTotals) -> dict[str, int]:
+    """Chunks with both page indexes, or with each where not all have both or none."""
+    both = {column.column_indexes, column.offset_indexes}
+    if len(both) == 1:
+        return {"indexes": column.column_indexes}
+    return {"column index": column.column_indexes, "offset index": column.offset_indexes}
 
 
-def _chunks_table(groups: tuple[RowGroupReport, ...]) -> Table:
-    table = _table("column chunks")
-    table.add_column("row group", justify="right", no_wrap=True)
-    for heading in ("column", "codec", "encodings (pages)"):
-        table.add_column(heading, overflow="fold")
-    for heading in ("stored", "ratio", "values", "nulls", "distinct"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for heading in ("min", "max", "with"):
-        table.add_column(heading, overflow="fold")
-    for index, group in enumerate(groups):
-        for chunk in group.columns:
-            table.add_row(*_chunk_cells(index, chunk), end_section=chunk is group.columns[-1])
-    return table
+def _print_row_groups(console: Console, groups: tuple[RowGroupReport, ...]) -> None:
+    _print_table(
+        console,
+        "row groups",
+        [_number("row group", [str(index) for index in range(len(groups))])],
+        {
+            "": [
+                _number("rows", [f"{each.rows:,}" for each in groups]),
+                _number("stored", [_size(each.compressed_bytes) for each in groups]),
+                _number("before compression", [_size(each.uncompressed_bytes) for each in groups]),
+                _number("ratio", [_ratio(each.uncompressed_bytes, each.compressed_bytes) for each in groups]),
+                _Column("sorted by", [_order(each) for each in groups]),
+            ]
+        },
+    )
 
 
-def _chunk_cells(index: int, chunk: ColumnChunkReport) -> list[Any]:
-    return _cells(
-        str(index),
-        chunk.path,
-        chunk.codec,
-        _chunk_encodings(chunk),
-        _size(chunk.compressed_bytes),
-        _ratio(chunk.uncompressed_bytes, chunk.compressed_bytes),
-        f"{chunk.values:,}",
-        _count(chunk.nulls),
-        _count(chunk.distinct),
-        _bound(chunk.min, exact=chunk.min_exact),
-        _bound(chunk.max, exact=chunk.max_exact),
-        _chunk_extras(chunk),
+def _order(group: RowGroupReport) -> str:
+    return ", ".join(each.path + (" descending" if each.descending else "") for each in group.sorting_columns)
+
+
+def _print_chunks(console: Console, groups: tuple[RowGroupReport, ...]) -> None:
+    chunks = [chunk for group in groups for chunk in group.columns]
+    _print_table(
+        console,
+        "column chunks",
+        [
+            _number("row group", [str(index) for index, group in enumerate(groups) for _ in group.columns]),
+            _Column("column", [each.path for each in chunks]),
+        ],
+        {
+            "encoding": [
+                _Column("codec", [each.codec for each in chunks]),
+                _Column("encodings (pages)", [_chunk_encodings(each) for each in chunks]),
+            ],
+            "size": [
+                _number("stored", [_size(each.compressed_bytes) for each in chunks]),
+                _number("ratio", [_ratio(each.uncompressed_bytes, each.compressed_bytes) for each in chunks]),
+                _number("values", [f"{each.values:,}" for each in chunks]),
+                _Column("with", [_chunk_extras(each) for each in chunks]),
+            ],
+            "statistics": [
+                _number("nulls", [_count(each.nulls) for each in chunks]),
+                _number("distinct", [_count(each.distinct) for each in chunks]),
+                _Column("min", [_bound(each.min, exact=each.min_exact) for each in chunks]),
+                _Column("max", [_bound(each.max, exact=each.max_exact) for each in chunks]),
+            ],
+        },
+        sections={sum(len(group.columns) for group in groups[: index + 1]) for index in range(len(groups))},
     )
 
 
@@ -227,13 +237,12 @@ def _chunk_encodings(chunk: ColumnChunkReport) -> str:
 
 
 def _chunk_extras(chunk: ColumnChunkReport) -> str:
-    bloom = "bloom filter"
-    if chunk.bloom_filter_bytes is not None:
-        bloom += f" of {_size(chunk.bloom_filter_bytes)}"
+    bloom = "bloom" if chunk.bloom_filter_bytes is None else f"bloom {_size(chunk.bloom_filter_bytes)}"
     extras = {
-        "dictionary": chunk.dictionary_page,
-        "column index": chunk.column_index,
-        "offset index": chunk.offset_index,
+        "dict": chunk.dictionary_page,
+        "indexes": chunk.column_index and chunk.offset_index,
+        "column index": chunk.column_index and not chunk.offset_index,
+        "offset index": chunk.offset_index and not chunk.column_index,
         bloom: chunk.bloom_filter,
     }
     return ", ".join(name for name, there in extras.items() if there)
@@ -246,14 +255,80 @@ def _bound(value: str | None, *, exact: bool) -> str:
     return value if exact else f"{value} (bound)"
 
 
-def _table(title: str) -> Table:
+class _Column(NamedTuple):
+    """One column of a table; text is folded where a terminal is too narrow, numbers never are."""
+
+    heading: str
+    cells: Sequence[str]
+    is_number: bool = False
+
+
+def _number(heading: str, cells: Sequence[str]) -> _Column:
+    return _Column(heading, cells, is_number=True)
+
+
+def _print_table(
+    console: Console,
+    title: str,
+    keys: list[_Column],
+    groups: dict[str, list[_Column]],
+    *,
+    sections: Collection[int] = (),
+) -> None:
+    """Print a table, or one for each group of its columns where all of them are wider than the console.
+
+    Args:
+        console: Where.
+        title: Of all its columns; the name of a group stands behind it.
+        keys: Columns that say what a line is of, and are repeated in each group.
+        groups: The other columns by the name of their group.
+        sections: Numbers of lines after which there is a rule.
+    """
+    from rich.console import Console
+
+    whole = _table(title, [*keys, *chain.from_iterable(groups.values())], sections)
+    parts = [whole]
+    if _width(console, whole) > console.width and len(groups) > 1:
+        parts = [_table(f"{title}: {name}", [*keys, *columns], sections) for name, columns in groups.items()]
+    for part in parts:
+        natural = _width(console, part)
+        if console.is_terminal or natural <= console.width:
+            console.print(part)
+        else:
+            # A file or a pipe has no edge, and a line that is folded cannot be searched for.
+            Console(width=natural).print(part)
+
+
+def _width(console: Console, table: Table) -> int:
+    """As wide as it is with nothing folded."""
+    from rich.measure import Measurement
+
+    return Measurement.get(console, console.options.update(max_width=1 << 20), table).maximum
+
+
+def _table(title: str, columns: Sequence[_Column], sections: Collection[int]) -> Table:
     from rich import box
     from rich.table import Table
 
-    return Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    table = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    for each in columns:
+        if each.is_number:
+            table.add_column(each.heading, justify="right", no_wrap=True)
+        else:
+            table.add_column(each.heading, overflow="fold")
+    for place, cells in enumerate(zip(*(each.cells for each in columns), strict=True), start=1):
+        table.add_row(*_plain(cells), end_section=place in sections)
+    return table
 
 
-def _cells(*values: str) -> list[Any]:
+def _plain(values: Iterable[str]) -> list[Text]:
     """Plain text: what comes from a file is no markup, and has no control characters."""
     from rich.text import Text
 

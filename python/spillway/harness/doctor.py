@@ -7,24 +7,27 @@ import os
 import tempfile
 import time
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from spillway import backends
 from spillway.errors import SpillwayError
-from spillway.harness.environment import native_build
+from spillway.harness.environment import native_build, refuse_debug_build
 from spillway.harness.host import HostWatch, noise_warnings, read_load
 from spillway.harness.input import resident_share
 from spillway.harness.limits import detect_limiters
 from spillway.harness.limits.detect import LIMIT_KINDS
 from spillway.harness.limits.proof import prove
-from spillway.harness.output import require_disk
+from spillway.harness.output import on_disk
 from spillway.harness.probes import rss
+from spillway.harness.validate import require_engines
+from spillway.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-__all__ = ["Finding", "examine"]
+__all__ = ["Finding", "examine", "verdict"]
 
 _PLANTED = 200 << 20
 _CANARY_LIMIT = 256 << 20
@@ -38,13 +41,16 @@ class Finding:
 
     Attributes:
         subject: What.
-        verdict: "ok", "warning" when figures suffer, "missing" when something cannot be had here.
+        verdict: "ok"; "warning" when figures suffer; "not here" for what is not to be had and not needed;
+            "missing" for that without which nothing can be measured.
         detail: What was found, and what to do about it.
+        advice: What the bench has to be told because of it, as its options.
     """
 
     subject: str
-    verdict: Literal["ok", "warning", "missing"]
+    verdict: Literal["ok", "warning", "not here", "missing"]
     detail: str
+    advice: str = ""
 
 
 def examine(out: Path) -> Iterator[Finding]:
@@ -57,7 +63,18 @@ def examine(out: Path) -> Iterator[Finding]:
     yield _noise()
     yield _native()
     yield from _backends()
-    yield _java()
+    yield _spark()
+
+
+def verdict(findings: Sequence[Finding]) -> tuple[bool, str]:
+    """Whether the bench can measure here, and in one line what to call, or what is missing."""
+    missing = [each for each in findings if each.verdict == "missing"]
+    if missing:
+        return False, "not ready: " + "; ".join(f"{each.subject}: {each.detail}" for each in missing)
+    advice = " ".join(each.advice for each in findings if each.advice)
+    proved = [each.subject for each in findings if each.subject in _LIMIT_SUBJECTS and each.verdict == "ok"]
+    limits = f" with limits by {_LIMIT_SUBJECTS[proved[0]]}" if proved else ""
+    return True, f"ready: spillway bench{' ' if advice else ''}{advice}{limits}"
 
 
 def _peak_memory() -> Finding:
@@ -76,22 +93,31 @@ def _peak_memory() -> Finding:
     return Finding(subject, "ok" if abs(seen / _PLANTED - 1) <= _WITHIN else "warning", detail)
 
 
+_LIMIT_SUBJECTS = {f"memory limit by {kind}": kind for kind in LIMIT_KINDS}
+
+
 def _limits() -> Iterator[Finding]:
-    """A canary under each kind of limit that is offered."""
+    """A canary under each kind of limit that is offered; the bench takes the first kind of them."""
     offered = {limiter.kind: limiter for limiter in detect_limiters()}
-    for kind in LIMIT_KINDS:
-        subject = f"memory limit by {kind}"
+    taken: str | None = None
+    for subject, kind in _LIMIT_SUBJECTS.items():
         if kind not in offered:
-            yield Finding(subject, "missing", "not offered here")
+            yield Finding(subject, "not here", "this machine does not offer it")
             continue
         try:
             proof = prove(offered[kind], _CANARY_LIMIT)
         except OSError as error:
-            yield Finding(subject, "missing", f"cannot be set: {error.strerror}")
+            yield Finding(subject, "warning", f"cannot be set: {error.strerror}")
             continue
         share = proof.died_at_bytes / proof.limit_bytes
         detail = f"a canary under 256 MiB was {proof.ending} at {share:.2f} of it"
-        yield Finding(subject, "ok" if proof.holds else "warning", detail)
+        is_first = taken is None and proof.holds
+        taken = kind if is_first else taken
+        # What is offered before it does not hold, and would be taken.
+        advice = f"--limit-kind {kind}" if is_first and kind != next(iter(offered)) else ""
+        yield Finding(subject, "ok" if proof.holds else "warning", detail, advice)
+    if taken is None:
+        yield Finding("memory limits", "warning", "no kind holds here", "--memory none")
 
 
 def _affinity() -> Finding:
@@ -106,7 +132,9 @@ def _affinity() -> Finding:
     if len(available) == 1:
         return Finding("affinity", "warning", "one core only: the bench and what it measures share it")
     return Finding(
-        "affinity", "ok" if pinned else "warning", f"{len(available)} cores may be used, one was pinned"
+        "affinity",
+        "ok" if pinned else "warning",
+        f"{counted(len(available), 'core')} may be used, one was pinned",
     )
 
 
@@ -125,14 +153,11 @@ def _page_cache() -> Finding:
 
 
 def _output_folder(out: Path) -> Finding:
-    existed = out.exists()
     try:
-        require_disk(out)
+        with on_disk(out):
+            return Finding("output folder", "ok", "can be written and lies on a disk")
     except SpillwayError as error:
-        return Finding("output folder", "warning", str(error))
-    if not existed:
-        out.rmdir()
-    return Finding("output folder", "ok", "can be written and lies on a disk")
+        return Finding("output folder", "missing", str(error))
 
 
 def _noise() -> Finding:
@@ -147,34 +172,41 @@ def _noise() -> Finding:
 
 
 def _native() -> Finding:
+    subject = "spillway._native"
     build = native_build()
     if build is None:
-        return Finding("spillway._native", "missing", "not built: run maturin develop --release")
-    profile = str(build.get("profile"))
-    if profile == "debug":
-        return Finding(
-            "spillway._native", "warning", "a debug build, which the bench refuses: build with --release"
-        )
-    return Finding("spillway._native", "ok", f"{profile} build for {build.get('target')}")
+        return Finding(subject, "missing", "not built: run maturin develop --release")
+    try:
+        refuse_debug_build()
+    except SpillwayError as error:
+        return Finding(subject, "missing", str(error).removeprefix(f"{subject} is "))
+    if build["debug_assertions"]:
+        return Finding(subject, "warning", "built with debug assertions: no figure of it matters")
+    return Finding(subject, "ok", f"{build['profile']} build for {build['target']}")
 
 
 def _backends() -> Iterator[Finding]:
     for name in backends.names():
         reason = backends.missing(name)
         if reason is not None:
-            yield Finding(f"backend {name}", "missing", reason)
+            yield Finding(f"backend {name}", "not here", reason)
             continue
         backend = backends.load(name)
-        yield Finding(
-            f"backend {name}", "ok", f"{backend.version()}, modes {', '.join(sorted(backend.modes))}"
-        )
+        modes = ", ".join(sorted(backend.modes))
+        yield Finding(f"backend {name}", "ok", f"{backend.version()}, for {modes}")
 
 
-def _java() -> Finding:
+def _spark() -> Finding:
+    """What reads output back if nobody says otherwise."""
+    subject = "Spark, to read back"
+    without = "--validate pyarrow"
+    try:
+        require_engines(["spark"])
+    except SpillwayError as error:
+        return Finding(subject, "not here", f"{error}", without)
     from spillway.spark.java import find_java
 
-    try:
-        find_java()
-    except SpillwayError as error:
-        return Finding("Java for Spark", "missing", f"{error} Or leave spark out of --validate.")
-    return Finding("Java for Spark", "ok", "found, and new enough")
+    java = find_java()
+    return Finding(
+        subject, "ok", f"PySpark {metadata.version('pyspark')} with Java {java.version} ({java.program})"
+    )

@@ -264,7 +264,7 @@ def _why_not(limiter: Limiter, proof: Proof) -> str:
         if least > proof.limit_bytes and prove(limiter, least).holds:
             return (
                 f"{_amount(proof.limit_bytes)} is too little for a process to start in. The least "
-                f"that works here is about {least / 1e6:,.0f}MB, and backends need more to load their "
+                f"that works here is about {least / 1e6:,.0f}MB, and some backends need 64MB to load their "
                 f"libraries; amounts have units, as in 512MB or 12GB"
             )
     return (
