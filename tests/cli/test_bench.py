@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import platform
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import duckdb
@@ -292,29 +294,120 @@ def test_datasets_codecs_and_cores_are_cells_of_one_run(runs):
         (["--validate", "excel"], "spark, pyarrow, polars, duckdb"),
         (["--out", IN_MEMORY], "choose a folder on a disk"),
         (["--out", "/proc/version/runs"], "choose a folder that can be written"),
-        (["--input", "absent.parquet"], "absent.parquet"),
+        (["--input", "absent.parquet"], "absent.parquet: no such file"),
+        (["--input", "s3://bucket/rows.parquet"], "s3://bucket/rows.parquet is a URL"),
+        (["--delimiter", ";"], "which is not given"),
+        (["--rows", "all"], "--rows all is for --input"),
+        (
+            ["--memory", "12"],
+            "12 bytes is too little for a process to start in. The least that works here is",
+        ),
         (["--dataset", "lgos"], "logs, logs-nested, lineitem, wide:N"),
         (["--dataset", "wide:0"], "1 to 10,000 columns"),
         (["--cores", "two"], "give whole numbers"),
         (["--mode", "stream"], "batches, table, rows, rows-json, ndjson"),
     ],
 )
-def test_an_option_that_cannot_be_says_what_to_do(runs, arguments, words):
-    defaults = ["--rows", "2000", "--validate", "none", "--out", str(runs / "wrong")]
+def test_an_option_that_cannot_be_says_what_to_do_and_leaves_no_folder(runs, arguments, words):
+    out = runs / "wrong" / "runs"
+    defaults = ["--rows", "2000", "--validate", "none", "--out", str(out)]
     result = CliRunner().invoke(app, [*defaults, *arguments])
     assert result.exit_code == 2
     assert words in result.output
     assert "Traceback" not in result.output
+    assert "Errno" not in result.output
+    assert not out.parent.exists()
 
 
-def test_more_rows_than_a_file_holds_is_an_error(runs, tmp_path):
-    path = tmp_path / "mine.csv"
-    path.write_text("id\n1\n2\n")
-    result = CliRunner().invoke(
-        app, ["--input", str(path), "--rows", "3", "--validate", "none", "--out", str(runs)]
-    )
+def test_without_java_the_bench_offers_a_reader_that_needs_none(runs, monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", str(runs))
+    result = CliRunner().invoke(app, ["--rows", "2000", "--out", str(runs / "no-java")])
     assert result.exit_code == 2
-    assert "holds 2 rows" in result.output
+    assert "holds no bin/java" in result.output
+    assert result.output.strip().endswith("Or leave Spark out: --validate pyarrow")
+    assert not (runs / "no-java").exists()
+
+
+def own_rows(path, count):
+    path.write_text("id,name\n" + "".join(f"{n},name {n % 9}\n" for n in range(count)))
+    return str(path)
+
+
+def counts_of(out):
+    """Rows, mode and number of the samples of the cells of the one run in a folder."""
+    (folder,) = out.iterdir()
+    cells = Counter((each["cell"]["rows"], each["cell"]["mode"]) for each in _read(folder))
+    return folder, dict(cells)
+
+
+def _read(folder):
+    return samples.read_lines(folder / samples.SAMPLES)
+
+
+SHORT = ["--backend", "arro3", "--samples", "1", "--no-trace", "--validate", "none", "--memory", "none"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "counts"),
+    [([], [3210]), (["--rows", "all"], [3210]), (["--rows", "100,3210"], [100, 3210])],
+)
+def test_all_rows_of_the_users_file_are_measured_unless_he_says_how_many(runs, tmp_path, rows, counts):
+    out = runs / f"own-{len(rows)}-{len(counts)}"
+    own = own_rows(tmp_path / "mine.csv", 3210)
+    result = CliRunner().invoke(app, ["--input", own, *rows, *SHORT, "--out", str(out)])
+    assert result.exit_code == 0, result.output
+    assert "mine.csv: 3,210 rows, 2 columns" in result.output
+    folder, found = counts_of(out)
+    assert found == {**{(count, "batches"): 1 for count in counts}, (3210, "table"): 1}
+    assert samples.read_json(folder / samples.ENVIRONMENT)["options"]["rows"] == counts
+
+
+def test_a_folder_of_compressed_files_is_measured(runs, tmp_path):
+    for part in range(3):
+        (tmp_path / f"part-{part}.csv.gz").write_bytes(gzip.compress(b"id;name\n1;a\n2;b\n"))
+    arguments = ["--input", str(tmp_path), "--delimiter", ";", "--mode", "batches", *SHORT]
+    result = CliRunner().invoke(app, [*arguments, "--out", str(runs / "folder")])
+    assert result.exit_code == 0, result.output
+    assert counts_of(runs / "folder")[1] == {(6, "batches"): 1}
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (["--rows", "3"], "holds 2 rows, fewer than the 3 asked for"),
+        (["--table-rows", "3"], "--table-rows 3: the input has 2"),
+    ],
+)
+def test_more_rows_than_a_file_holds_is_an_error(runs, tmp_path, rows, words):
+    own = own_rows(tmp_path / "mine.csv", 2)
+    result = CliRunner().invoke(app, ["--input", own, *rows, *SHORT, "--out", str(runs / "too-many")])
+    assert result.exit_code == 2
+    assert words in result.output
+    assert not (runs / "too-many").exists()
+
+
+def test_a_quick_look_takes_few_rows_and_samples_and_says_that_it_is_none_to_decide_by(runs, tmp_path):
+    own = own_rows(tmp_path / "mine.csv", 25_000)
+    out = runs / "quick"
+    arguments = ["--quick", "--input", own, "--backend", "arro3", "--out", str(out)]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert "a look, not a measurement" in result.output
+    assert "validated by pyarrow: 1 of 1" in result.output
+    folder, found = counts_of(out)
+    assert found == {(20_000, "batches"): 2}
+    assert not (folder / samples.ALLOCATIONS).exists()
+
+
+def test_what_is_asked_for_beside_a_quick_look_counts(runs, tmp_path):
+    own = own_rows(tmp_path / "mine.csv", 25_000)
+    out = runs / "quick-own"
+    arguments = ["--quick", "--input", own, "--rows", "all", "--mode", "table", "--samples", "1"]
+    few = ["--backend", "arro3", "--validate", "none", "--memory", "none", "--out", str(out)]
+    result = CliRunner().invoke(app, [*arguments, *few])
+    assert result.exit_code == 0, result.output
+    assert "validated by" not in result.output
+    assert counts_of(out)[1] == {(25_000, "table"): 1}
 
 
 def test_an_absent_library_is_a_line_in_the_table(runs, monkeypatch):
@@ -329,21 +422,37 @@ def test_an_absent_library_is_a_line_in_the_table(runs, monkeypatch):
     assert "polars is not installed" in " ".join(result.output.split())
 
 
-def test_ctrl_c_keeps_what_was_measured_and_leaves_nothing_running(runs):
-    out = runs / "interrupted"
-    # A shell that starts the tests in the background has them ignore the signal.
-    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-    command = f"{heed}; import typer; from spillway.cli.bench import bench; typer.run(bench)"
-    arguments = ["--samples", "500", "--validate", "none", "--memory", "1GB", "--out", str(out), *QUICK[:4]]
+# A shell that starts the tests in the background has them ignore Ctrl-C.
+HEED = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+COMMAND = f"{HEED}; import typer; from spillway.cli.bench import bench; typer.run(bench)"
+
+
+def interrupted(arguments, signals, *, when):
+    """What a bench printed that got `signals` as soon as `when` held, and the number of its process."""
     with subprocess.Popen(
-        [sys.executable, "-c", command, *arguments], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", COMMAND, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     ) as process:
         deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and len(_samples_in(out)) < 3:
-            time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
+        while time.monotonic() < deadline and not when():
+            time.sleep(0.02)
+        for each in signals:
+            process.send_signal(each)
         output, _ = process.communicate(timeout=60)
-        assert process.returncode == 130
+    assert process.returncode == 130, output
+    return output, process
+
+
+# `timeout` sends the signal to its child, and again to the group that the child is in.
+@pytest.mark.parametrize(
+    "signals", [[signal.SIGINT], [signal.SIGTERM], [signal.SIGTERM] * 2], ids=["ctrl-c", "kill", "timeout"]
+)
+def test_an_end_in_the_middle_keeps_what_was_measured_and_leaves_nothing_running(runs, signals):
+    out = runs / f"interrupted-{len(signals)}-{signals[0].name}"
+    arguments = ["--samples", "500", "--validate", "none", "--memory", "1GB", "--out", str(out), *QUICK[:4]]
+    output, process = interrupted(arguments, signals, when=lambda: len(_samples_in(out)) >= 3)
     (folder,) = out.iterdir()
     assert 3 <= len(_samples_in(out)) < 100
     assert "interrupted" in output
@@ -351,6 +460,16 @@ def test_ctrl_c_keeps_what_was_measured_and_leaves_nothing_running(runs):
     assert not (folder / "outputs").exists()
     assert not _children_of(process.pid)
     assert not _groups_of(process.pid)
+
+
+def test_ctrl_c_before_the_first_sample_leaves_nothing_and_says_so(runs, tmp_path, monkeypatch):
+    monkeypatch.setenv("SPILLWAY_CACHE", str(tmp_path / "cache"))
+    out = runs / "early" / "runs"
+    arguments = ["--rows", "3000000", "--mode", "batches", "--validate", "none", "--out", str(out)]
+    output, _ = interrupted(arguments, [signal.SIGINT], when=lambda: list(tmp_path.glob("cache/.*.part")))
+    assert "interrupted before the first sample: nothing was measured" in output
+    assert not out.parent.exists()
+    assert not list(tmp_path.glob("cache/.*.part"))
 
 
 def _samples_in(out):

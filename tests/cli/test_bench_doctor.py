@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 
+import pytest
 import typer
 from typer.testing import CliRunner
 
+import spillway
 from spillway.cli.doctor import doctor
+from spillway.harness.doctor import Finding, verdict
 
 app = typer.Typer()
 app.command()(doctor)
@@ -26,9 +29,74 @@ def test_doctor_proves_memory_and_limits(request):
     )
     for backend in ("native", "polars", "duckdb", "arro3"):
         assert f"backend {backend}" in text
+    assert re.search(
+        r"not here memory limit by (systemd-scope|cgroup-v2): this machine does not offer it", text
+    )
+    assert "missing" not in text
+    assert re.search(r"Spark, to read back: PySpark 4\.\S+ with Java \d+ \(", text)
+    assert re.search(
+        r"^ready: spillway bench with limits by (cgroup|systemd)\S+$", result.output.strip(), re.MULTILINE
+    )
     assert not out.exists()
+
+
+def test_without_java_doctor_says_what_to_call(tmp_path, request, monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    out = request.config.rootpath / ".build" / "doctor" / "runs"
+    result = CliRunner().invoke(app, ["--out", str(out)])
+    assert result.exit_code == 0, result.output
+    assert "not here Spark, to read back: JAVA_HOME is" in result.output
+    assert result.output.splitlines()[-1].startswith(
+        "ready: spillway bench --validate pyarrow with limits by "
+    )
+    assert not out.parent.exists()
+
+
+def test_a_build_that_the_bench_refuses_is_missing(request, monkeypatch):
+    monkeypatch.delenv("SPILLWAY_ALLOW_CHECKED_BUILD")
+    result = CliRunner().invoke(app, ["--out", str(request.config.rootpath / ".build" / "doctor-runs")])
+    if spillway.build_info()["debug_assertions"]:
+        assert result.exit_code == 1
+        assert "missing  spillway._native: built with debug assertions" in result.output
+        assert result.output.splitlines()[-1].startswith("not ready: spillway._native: built with")
+    else:
+        assert result.exit_code == 0, result.output
+
+
+LIMITS = [
+    Finding("memory limit by cgroup-v2", "not here", ""),
+    Finding("memory limit by cgroup-v1", "ok", ""),
+]
+
+
+@pytest.mark.parametrize(
+    ("findings", "said"),
+    [
+        (LIMITS, (True, "ready: spillway bench with limits by cgroup-v1")),
+        (
+            [Finding("memory limits", "warning", "", "--memory none")],
+            (True, "ready: spillway bench --memory none"),
+        ),
+        (
+            [
+                *LIMITS,
+                Finding("Spark", "not here", "", "--validate pyarrow"),
+                Finding("noise", "warning", ""),
+            ],
+            (True, "ready: spillway bench --validate pyarrow with limits by cgroup-v1"),
+        ),
+        (
+            [*LIMITS, Finding("page cache", "missing", "mincore does not answer")],
+            (False, "not ready: page cache: mincore does not answer"),
+        ),
+    ],
+)
+def test_the_verdict_follows_from_what_was_found(findings, said):
+    assert verdict(findings) == said
 
 
 def test_doctor_says_that_memory_is_no_place_for_output():
     result = CliRunner().invoke(app, ["--out", "/dev/shm/spillway-doctor"])  # noqa: S108
-    assert "choose a folder on a disk" in " ".join(result.output.split())
+    assert result.exit_code == 1
+    assert "missing  output folder" in result.output
+    assert "choose a folder on a disk" in result.output.splitlines()[-1]

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-from typing import TYPE_CHECKING
+import shlex
+import subprocess
+import sys
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,9 +15,6 @@ import typer
 from typer.testing import CliRunner, Result
 
 from spillway.cli.inspect import inspect
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ROWS = 3_000
 
@@ -51,10 +52,9 @@ def test_a_summary_and_one_line_a_column_are_shown(path: Path) -> None:
     assert re.search(r"rows +3,000", result.output)
     assert re.search(r"row groups +3, 1,000 rows each on average", result.output)
     assert re.search(r"written by +parquet-cpp-arrow", result.output)
-    line = next(line for line in result.output.splitlines() if line.strip().startswith("name"))
-    assert re.search(
-        r"string +ZSTD +RLE_DICTIONARY 3 .*25\.0% +3 +dictionary, column index, offset index", line
-    )
+    encoding, size = (line for line in result.output.splitlines() if line.strip().startswith("name"))
+    assert re.search(r"string +ZSTD +RLE_DICTIONARY 3 *$", encoding)
+    assert re.search(r" 25\.0% +3 +dict, indexes *$", size)
     assert re.search(r"http\.status .*http\.size ", result.output, re.DOTALL)
     assert "column chunks" not in result.output
 
@@ -69,7 +69,54 @@ def test_row_groups_are_shown_when_asked_for(path: Path) -> None:
     result = run(path, "--row-groups")
     assert result.exit_code == 0
     assert len(re.findall(r"^ +[012] +1,000 .* id$", _trimmed(result), re.MULTILINE)) == 3
-    assert re.search(r"^ +2 +id +ZSTD .* 1,000 +0 +\? +2000 +2999 ", result.output, re.MULTILINE)
+    assert re.search(r"^ +2 +id +ZSTD +PLAIN 1 ", result.output, re.MULTILINE)
+    assert re.search(r"^ +2 +id +[\d.]+ KiB +[\d.]+ +1,000 +dict, indexes *$", result.output, re.MULTILINE)
+    assert re.search(r"^ +2 +id +0 +\? +2000 +2999 *$", result.output, re.MULTILINE)
+
+
+# What `script` shows a program is a terminal; how wide it is, COLUMNS says.
+def shown_on_a_terminal(columns: int, *arguments: object) -> list[str]:
+    program = shlex.join(
+        [sys.executable, "-c", "from spillway.cli import main; main()", "inspect", *map(str, arguments)]
+    )
+    done = subprocess.run(
+        ["script", "-qefc", program, "/dev/null"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        env={**os.environ, "COLUMNS": str(columns), "TERM": "xterm"},
+    )
+    return [re.sub(r"\x1b\[[\d;]*m", "", line).rstrip() for line in done.stdout.splitlines()]
+
+
+def test_everything_fits_a_terminal_of_80_columns_with_no_word_broken(path: Path) -> None:
+    lines = shown_on_a_terminal(80, "--row-groups", path.name if path.parent == Path.cwd() else path)
+    tables = [line for line in lines if str(path) not in line]
+    assert max(map(len, tables)) <= 80
+    text = "\n".join(tables)
+    for word in ("RLE_DICTIONARY 3", "http.status", "dict, indexes", "25.0%", "name-0"):
+        assert re.search(rf"(^|\s|\b){re.escape(word)}", text), word
+
+
+def test_a_wide_terminal_shows_one_table(path: Path) -> None:
+    (line,) = [line for line in shown_on_a_terminal(200, path) if line.split()[:1] == ["name"]]
+    assert re.search(r"string +ZSTD +RLE_DICTIONARY 3 .* 25\.0% +3 +dict, indexes$", line)
+
+
+def test_a_pipe_is_narrow_and_folds_nothing(tmp_path: Path) -> None:
+    name = "a.very.long.name.of.a.column." * 4
+    pq.write_table(pa.table({name: [1], "short": ["x"]}), tmp_path / "rows.parquet")
+    program = [
+        sys.executable,
+        "-c",
+        "from spillway.cli import main; main()",
+        "inspect",
+        tmp_path / "rows.parquet",
+    ]
+    shown = subprocess.run(program, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert len([line for line in shown.splitlines() if line.split()[:1] == [name]]) == 2
+    assert len([line for line in shown.splitlines() if line.split()[:1] == ["short"]]) == 2
 
 
 def test_one_column_is_shown_alone(path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -30,13 +31,14 @@ def files(tmp_path: Path) -> dict[str, Path]:
     return paths
 
 
-def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+def run(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", MAIN, "validate", *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
+        env={**os.environ, **environment},
     )
 
 
@@ -80,13 +82,27 @@ def test_the_first_rows_may_be_enough(files: dict[str, Path], tmp_path: Path) ->
     assert run(prefix, "--against", files["source"], "--engine", "pyarrow").returncode == 1
 
 
+def test_the_source_may_be_what_the_bench_takes(files: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "halves").mkdir()
+    (tmp_path / "halves" / "1.csv").write_bytes("id;name\n0;a\n1;b\n".encode("utf-16"))
+    (tmp_path / "halves" / "2.csv").write_bytes("id;name\n2;ü\n3;d\n".encode("utf-16"))
+    good = tmp_path / "umlaut.parquet"
+    pq.write_table(pa.table({"id": [0, 1, 2, 3], "name": ["a", "b", "ü", "d"]}), good)
+    source = ["--against", tmp_path / "halves", "--delimiter", ";", "--encoding", "utf-16"]
+    text = {"SPILLWAY_CACHE": str(tmp_path / "cache")}
+    assert run(good, *source, "--engine", "pyarrow", **text).returncode == 0
+    done = run(files["good"], *source, "--engine", "pyarrow", **text)
+    assert done.returncode == 1
+    assert "expected 'ü', got null" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["good", "--against", "source", "--engine", "hive"], "accepted are spark, pyarrow, polars, duckdb"),
         (["good", "--against", "source", "--engine", "pyarrow", "--rows", "5"], "holds 4 rows"),
-        (["good", "--against", "absent", "--engine", "pyarrow"], "absent"),
-        (["absent", "--against", "source", "--engine", "pyarrow"], "absent"),
+        (["good", "--against", "absent", "--engine", "pyarrow"], "absent.parquet: no such file or folder"),
+        (["absent", "--against", "source", "--engine", "pyarrow"], "absent.parquet: No such file"),
     ],
 )
 def test_what_cannot_be_compared_exits_with_two(

@@ -7,20 +7,31 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from spillway.cli.common import fail, listed, reason
 
-    from spillway.validation import Verdict
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from spillway.datasets import FileSource
+    from spillway.validation import Source, Verdict
 
 __all__ = ["validate"]
 
 
-def validate(
+def validate(  # noqa: PLR0913 - one argument per option of the command
     files: Annotated[list[Path], typer.Argument(help="Parquet files that should hold the source's rows.")],
     *,
     against: Annotated[
-        Path, typer.Option(help="The source that holds the truth: an Arrow IPC file or a Parquet file.")
+        str,
+        typer.Option(
+            help="The source that holds the truth, as `spillway bench --input` takes it: a file, a folder or "
+            "a quoted glob of Parquet, Arrow IPC, CSV or NDJSON."
+        ),
     ],
+    delimiter: Annotated[
+        str | None, typer.Option(help="Between the fields of the source's CSV; a comma by default.")
+    ] = None,
+    encoding: Annotated[str | None, typer.Option(help="Of the source's text; UTF-8 by default.")] = None,
     rows: Annotated[
         int | None, typer.Option(min=0, help="Hold the files against the first ROWS rows of the source only.")
     ] = None,
@@ -39,15 +50,15 @@ def validate(
 
     Example: spillway validate out.parquet --against rows.arrow --engine pyarrow,polars
     """
+    from spillway.datasets import FileSource, TextOptions
     from spillway.errors import SpillwayError
-    from spillway.validation import Source, summary
+    from spillway.validation import summary
 
-    engines = [name.strip() for name in engine.split(",") if name.strip()]
     try:
-        verdicts = _run(files, Source(against, rows), engines)
+        source = FileSource(against, TextOptions(delimiter, encoding))
+        verdicts = _run(files, source, rows, listed(engine))
     except (SpillwayError, OSError) as error:
-        typer.echo(f"spillway validate: {error}", err=True)
-        raise typer.Exit(2) from error
+        fail("validate", reason(error))
     if as_json:
         _print_json(verdicts)
     else:
@@ -58,13 +69,10 @@ def validate(
         raise typer.Exit(1)
 
 
-def _run(files: list[Path], source: object, engines: list[str]) -> Sequence[Verdict]:
-    from typing import cast
-
+def _run(files: list[Path], against: FileSource, rows: int | None, engines: list[str]) -> Sequence[Verdict]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from spillway.validation import Source
     from spillway.validation import validate as validate_files
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -74,7 +82,19 @@ def _run(files: list[Path], source: object, engines: list[str]) -> Sequence[Verd
         def show(done: int, total: int, what: str) -> None:
             bar.update(task, completed=done, total=total or None, description=what)
 
-        return validate_files(files, cast("Source", source), engines, progress=show)
+        source = _source(against, rows, lambda done, total: show(done, total, "reading the source"))
+        return validate_files(files, source, engines, progress=show)
+
+
+def _source(against: FileSource, rows: int | None, progress: Callable[[int, int], None]) -> Source:
+    """The source as one file that can be read again and again; Parquet and Arrow IPC are so already."""
+    from spillway.datasets import find_files, prepare
+    from spillway.validation import Source
+
+    files = find_files(against)
+    if files.format in {"parquet", "ipc-file"} and files.base is None:
+        return Source(files.paths[0], rows)
+    return Source(prepare(against, rows=rows, progress=progress).path)
 
 
 def _print_table(verdicts: Sequence[Verdict]) -> None:

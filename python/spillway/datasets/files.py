@@ -18,7 +18,16 @@ if TYPE_CHECKING:
     from io import BufferedReader
     from pathlib import Path
 
-__all__ = ["FORMATS", "Format", "RowStream", "UnknownFormatError", "explained", "open_rows", "recognise"]
+__all__ = [
+    "FORMATS",
+    "TITLES",
+    "Format",
+    "RowStream",
+    "UnknownFormatError",
+    "explained",
+    "open_rows",
+    "recognise",
+]
 
 FORMATS = (
     "Parquet, Arrow IPC (file or stream), CSV (.csv, .tsv) and NDJSON (.ndjson, .jsonl, .json), "
@@ -169,10 +178,10 @@ def _kind(path: Path, suffix: str, head: bytes) -> str:
 def _check_text(path: Path, form: Format, text: TextOptions) -> None:
     """Refuse what is seen at the beginning: text in another form, and options that are not for this file."""
     if text.delimiter is not None and form.kind != "csv":
-        raise OptionError(f"--delimiter is for CSV; {path} is {_TITLES[form.kind]}")
+        raise OptionError(f"--delimiter is for CSV; {path} is {TITLES[form.kind]}")
     if not form.is_text:
         if text.encoding is not None:
-            raise OptionError(f"--encoding is for CSV and NDJSON; {path} is {_TITLES[form.kind]}")
+            raise OptionError(f"--encoding is for CSV and NDJSON; {path} is {TITLES[form.kind]}")
         return
     if text.encoding is None:
         refuse_binary(path, form.head)
@@ -186,7 +195,7 @@ def _check_text(path: Path, form: Format, text: TextOptions) -> None:
         )
 
 
-_TITLES = {
+TITLES = {
     "parquet": "Parquet",
     "ipc-file": "Arrow IPC",
     "ipc-stream": "Arrow IPC",

@@ -13,18 +13,27 @@ import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.fs
 
-from spillway.datasets.files import FORMATS, RowStream, UnknownFormatError, explained, open_rows, recognise
+from spillway.datasets.files import (
+    FORMATS,
+    TITLES,
+    RowStream,
+    UnknownFormatError,
+    explained,
+    open_rows,
+    recognise,
+)
 from spillway.datasets.text import TextOptions
 from spillway.errors import CorruptFileError, OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
 __all__ = ["ACCEPTED", "FileSource", "Files", "find_files", "open_files"]
 
 ACCEPTED = f"a file, a folder or a quoted glob of files in one format: {FORMATS}"
 
 _dataset: Any = pa.dataset  # its stubs are of an older version
+_SAME = {"ipc-stream": "ipc-file"}  # what may lie in one folder
 _HIDDEN = (".", "_")  # of what Spark, Hive and editors put beside the data
 
 
@@ -47,11 +56,13 @@ class Files:
 
     Attributes:
         name: For people, without its folder.
+        format: Of the first file, as `recognise` says it.
         paths: The files.
         base: The folder below which ``key=value`` in a path is a column, as Hive writes it.
     """
 
     name: str
+    format: str
     paths: tuple[Path, ...]
     base: Path | None = None
 
@@ -74,10 +85,9 @@ def find_files(source: FileSource) -> Files:
                 f"{typed} is a Delta table, whose folder also holds files that it no longer has: "
                 f"write its rows to one file first, or name files with a glob"
             )
-        return Files(path.resolve().name, _usable(source, _below(path)), path)
+        return Files(path.resolve().name, *_usable(source, _below(path)), path)
     if path.exists():
-        recognise(path, source.text)  # which refuses what is seen at once
-        return Files(path.name, (path,))
+        return Files(path.name, recognise(path, source.text).kind, (path,))
     if not glob.has_magic(typed):
         raise FileNotFoundError(f"{typed}: no such file or folder. Accepted is {ACCEPTED}")
     found = [Path(each) for each in sorted(glob.glob(str(path), recursive=True))]  # noqa: PTH207 - any glob, absolute too
@@ -85,7 +95,7 @@ def find_files(source: FileSource) -> Files:
         raise FileNotFoundError(f"{typed}: no file has such a name. Accepted is {ACCEPTED}")
     files = chain.from_iterable(_below(each) if each.is_dir() else [each] for each in found)
     fixed = next(each for each in path.parents if not glob.has_magic(str(each)))
-    return Files(path.name, _usable(source, files), fixed)
+    return Files(path.name, *_usable(source, files), fixed)
 
 
 def _below(folder: Path) -> list[Path]:
@@ -97,7 +107,7 @@ def _below(folder: Path) -> list[Path]:
     )
 
 
-def _usable(source: FileSource, candidates: Iterable[Path]) -> tuple[Path, ...]:
+def _usable(source: FileSource, candidates: Iterable[Path]) -> tuple[str, tuple[Path, ...]]:
     """Those of a known format that hold anything; Spark writes empty files where a partition has no rows."""
     kinds: dict[str, list[Path]] = {}
     for path in dict.fromkeys(candidates):
@@ -106,16 +116,16 @@ def _usable(source: FileSource, candidates: Iterable[Path]) -> tuple[Path, ...]:
                 kind = recognise(path, source.text).kind
             except UnknownFormatError:
                 continue
-            kinds.setdefault(kind.removesuffix("-file").removesuffix("-stream"), []).append(path)
+            kinds.setdefault(_SAME.get(kind, kind), []).append(path)
     if not kinds:
         raise OptionError(f"{source.path} holds no file that is read. Accepted is {ACCEPTED}")
     if len(kinds) > 1:
-        counts = " and ".join(f"{len(paths)} of {kind}" for kind, paths in kinds.items())
+        counts = " and ".join(f"{len(paths)} of {TITLES[kind]}" for kind, paths in kinds.items())
         raise OptionError(
             f"{source.path} holds files of several formats, {counts}: name those of one with a quoted glob"
         )
-    (paths,) = kinds.values()
-    return tuple(paths)
+    ((kind, paths),) = kinds.items()
+    return kind, tuple(paths)
 
 
 @contextmanager
@@ -135,7 +145,7 @@ def open_files(source: FileSource, files: Files) -> Iterator[RowStream]:
         with open_rows(files.paths[0], source.text) as stream:
             yield stream
         return
-    schema, rows = _schema_and_rows(source, files.paths)
+    schema, rows = _schema_and_rows(source, files)
     keys = [key for key in keys if key.name not in schema.names]
     whole = pa.schema([*schema, *keys]).with_metadata(schema.metadata)
     batches = (
@@ -164,27 +174,26 @@ def _partitions(files: Files) -> tuple[list[pa.Field[Any]], dict[Path, dict[str,
     return list(schema), values
 
 
-def _schema_and_rows(source: FileSource, paths: Sequence[Path]) -> tuple[pa.Schema, int | None]:
+def _schema_and_rows(source: FileSource, files: Files) -> tuple[pa.Schema, int | None]:
     """What the columns of all files have room in, and how many rows there are if all files say so."""
     columns: dict[str, pa.Field[Any]] = {}
     seen: dict[str, int] = {}
     total: int | None = 0
     metadata: dict[Any, Any] = {}
-    for place, path in enumerate(paths):
+    for place, path in enumerate(files.paths):
         with open_rows(path, source.text) as stream:
             schema, rows = stream.schema, stream.rows
         if len(set(schema.names)) < len(schema.names):
             raise OptionError(
                 f"{path} has columns of one name, and rows of several files are matched by name"
             )
-        is_csv = recognise(path, source.text).kind == "csv"
         for each in schema:
-            columns[each.name] = _widened(columns.get(each.name), each, path, is_csv=is_csv)
+            columns[each.name] = _widened(columns.get(each.name), each, path, is_csv=files.format == "csv")
             seen[each.name] = seen.get(each.name, 0) + 1
         total = None if total is None or rows is None else total + rows
         metadata = dict(schema.metadata or {}) if place == 0 else metadata
     fields = [
-        each if seen[name] == len(paths) else each.with_nullable(True)  # noqa: FBT003 - pyarrow's own
+        each if seen[name] == len(files.paths) else each.with_nullable(True)  # noqa: FBT003 - pyarrow's own
         for name, each in columns.items()
     ]
     return pa.schema(fields, metadata or None), total
