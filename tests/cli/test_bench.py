@@ -428,7 +428,7 @@ COMMAND = f"{HEED}; import typer; from spillway.cli.bench import bench; typer.ru
 
 
 def interrupted(arguments, signals, *, when):
-    """What a bench printed that got `signals` as soon as `when` held, and the number of its process."""
+    """What a bench printed that got `signals` as soon as `when` held, and its process, which is over."""
     with subprocess.Popen(
         [sys.executable, "-c", COMMAND, *arguments],
         stdout=subprocess.PIPE,
@@ -440,8 +440,8 @@ def interrupted(arguments, signals, *, when):
             time.sleep(0.02)
         for each in signals:
             process.send_signal(each)
+            time.sleep(0.5)  # or two become one before the first is heard
         output, _ = process.communicate(timeout=60)
-    assert process.returncode == 130, output
     return output, process
 
 
@@ -453,6 +453,7 @@ def test_an_end_in_the_middle_keeps_what_was_measured_and_leaves_nothing_running
     out = runs / f"interrupted-{len(signals)}-{signals[0].name}"
     arguments = ["--samples", "500", "--validate", "none", "--memory", "1GB", "--out", str(out), *QUICK[:4]]
     output, process = interrupted(arguments, signals, when=lambda: len(_samples_in(out)) >= 3)
+    assert process.returncode == 130
     (folder,) = out.iterdir()
     assert 3 <= len(_samples_in(out)) < 100
     assert "interrupted" in output
@@ -462,11 +463,23 @@ def test_an_end_in_the_middle_keeps_what_was_measured_and_leaves_nothing_running
     assert not _groups_of(process.pid)
 
 
+def test_a_report_that_is_being_made_is_ended(runs):
+    out = runs / "reported"
+    arguments = ["--samples", "1", "--validate", "none", "--no-trace", "--out", str(out), *QUICK[:4]]
+    output, process = interrupted(arguments, [signal.SIGTERM], when=lambda: list(out.glob("*/figures")))
+    assert process.returncode == 0
+    assert "report:" in output
+    assert list(out.glob("*/report.md"))
+
+
 def test_ctrl_c_before_the_first_sample_leaves_nothing_and_says_so(runs, tmp_path, monkeypatch):
     monkeypatch.setenv("SPILLWAY_CACHE", str(tmp_path / "cache"))
     out = runs / "early" / "runs"
     arguments = ["--rows", "3000000", "--mode", "batches", "--validate", "none", "--out", str(out)]
-    output, _ = interrupted(arguments, [signal.SIGINT], when=lambda: list(tmp_path.glob("cache/.*.part")))
+    output, process = interrupted(
+        arguments, [signal.SIGINT], when=lambda: list(tmp_path.glob("cache/.*.part"))
+    )
+    assert process.returncode == 130
     assert "interrupted before the first sample: nothing was measured" in output
     assert not out.parent.exists()
     assert not list(tmp_path.glob("cache/.*.part"))

@@ -39,6 +39,16 @@ print(session.sparkContext._gateway.proc.pid, flush=True)
 time.sleep(120)
 """
 
+START_AND_BE_INTERRUPTED = """
+import signal
+from spillway.spark import local_session
+def interrupt(*_):
+    raise KeyboardInterrupt
+signal.signal(signal.SIGINT, interrupt)
+signal.signal(signal.SIGTERM, interrupt)
+local_session("interrupted")
+"""
+
 START_AND_STOP = """
 import signal
 from spillway.spark import local_session, stop_session
@@ -133,6 +143,34 @@ def test_a_stopped_session_leaves_no_jvm() -> None:
     assert lines[0].startswith("starting Spark on 2 cores")
     assert lines[1].startswith("Spark 4")
     assert not psutil.pid_exists(int(lines[2]))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("seconds", [0, 2])
+@pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_while_spark_starts_leaves_no_jvm(
+    tmp_path: Path, asked: signal.Signals, seconds: float
+) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", START_AND_BE_INTERRUPTED],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as program:
+        seen = psutil.Process(program.pid)
+        deadline = time.monotonic() + 60
+        while not (started := [each for each in seen.children() if "java" in " ".join(each.cmdline())]):
+            assert time.monotonic() < deadline, "no JVM was started"
+            time.sleep(0.01)
+        time.sleep(seconds)
+        program.send_signal(asked)
+        _, said = program.communicate(timeout=90)
+    assert "KeyboardInterrupt" in said
+    left = [each for each in started if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
+    for each in left:
+        each.kill()
+    assert not left
+    assert not list(tmp_path.glob("spillway-spark-*"))
 
 
 @pytest.mark.spark

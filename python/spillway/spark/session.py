@@ -166,13 +166,16 @@ def _start_context(settings: dict[str, str], java: Path) -> Any:  # PySpark ship
     with tempfile.TemporaryFile() as output, _environment(java), _signal_handler_kept():
         try:
             apart = {"start_new_session": True, "stdout": output, "stderr": subprocess.STDOUT}
-            gateway = launch_gateway(conf, apart)  # type: ignore[no-untyped-call]  # typed in part
+            with _interrupts_put_off() as put_off:
+                gateway = launch_gateway(conf, apart)  # type: ignore[no-untyped-call]  # typed in part
         except PySparkRuntimeError as error:
             output.seek(0)
             said = output.read().decode(errors="replace").strip()[-2000:]
             raise JavaError(f"Spark's JVM ended as it started; it said: {said or 'nothing'}") from error
         gateway.spillway_scratch = settings["spark.local.dir"]
         try:
+            for number in put_off:
+                signal.raise_signal(number)
             return SparkContext(conf=conf, gateway=gateway)
         except BaseException:
             SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
@@ -191,6 +194,22 @@ def _signal_handler_kept() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextlib.contextmanager
+def _interrupts_put_off() -> Iterator[list[int]]:
+    """Collect requests to end while the JVM starts: one that nobody knows of yet, nobody could end."""
+    put_off: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield put_off
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, lambda number, _: put_off.append(number)) for number in numbers]
+    try:
+        yield put_off
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
