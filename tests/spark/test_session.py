@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import signal
@@ -145,6 +146,16 @@ def test_a_stopped_session_leaves_no_jvm() -> None:
     assert not psutil.pid_exists(int(lines[2]))
 
 
+def _starting(program: psutil.Process) -> list[psutil.Process]:
+    """What becomes the JVM, and nothing that only asks for Java's version."""
+    found = []
+    for each in program.children():
+        with contextlib.suppress(psutil.NoSuchProcess):  # which a zombie is too
+            if "spark" in " ".join(each.cmdline()):
+                found.append(each)
+    return found
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("seconds", [0, 2])
 @pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM])
@@ -159,7 +170,7 @@ def test_an_interrupt_while_spark_starts_leaves_no_jvm(
     ) as program:
         seen = psutil.Process(program.pid)
         deadline = time.monotonic() + 60
-        while not (started := [each for each in seen.children() if "java" in " ".join(each.cmdline())]):
+        while not (started := _starting(seen)):
             assert time.monotonic() < deadline, "no JVM was started"
             time.sleep(0.01)
         time.sleep(seconds)
