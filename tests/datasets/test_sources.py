@@ -281,6 +281,13 @@ def test_a_partition_that_is_a_column_too_is_read_from_the_file(
     assert prepared(tmp_path / "hive").to_pylist() == [{"year": 24, "value": 1}]
 
 
+def test_progress_begins_before_the_files_are_looked_at(tmp_path: Path) -> None:
+    calls: list[tuple[int, int]] = []
+    folder = parts_of(tmp_path / "parts", [ROWS, ROWS])
+    datasets.prepare(folder, chunk_rows=150, cache=tmp_path, progress=lambda *call: calls.append(call))
+    assert calls == [(0, 0), (150, 200), (200, 200)]
+
+
 def test_a_glob_names_files_in_order_and_leaves_the_others(
     tmp_path: Path, prepared: Callable[..., pa.Table]
 ) -> None:

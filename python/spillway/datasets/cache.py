@@ -20,7 +20,6 @@ from spillway.datasets.lineitem import LINEITEM, generator_version, open_lineite
 from spillway.datasets.sources import FileSource, find_files, open_files
 from spillway.datasets.wide import wide_columns
 from spillway.errors import OptionError
-from spillway.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -103,6 +102,8 @@ def prepare(  # noqa: PLR0913  # options, by keyword only
     target = (cache or default_cache()) / f"{label}-{rows or 'all'}x{chunk_rows}-{fingerprint}.arrow"
     prepared = _find(target, origin.name, fingerprint)
     if prepared is None:
+        if origin.is_many and progress is not None:
+            progress(0, 0)  # to look at all files may take a while
         with origin.open() as stream:
             _write(stream, target, (rows, at_most), chunk_rows, progress)
         prepared = _describe(target, origin.name, fingerprint)
@@ -116,6 +117,7 @@ class _Origin:
     name: str
     identity: tuple[object, ...]
     open: Callable[[], AbstractContextManager[RowStream]]
+    is_many: bool = False
 
 
 def is_dataset(name: str) -> bool:
@@ -129,8 +131,8 @@ def _origin(source: str | Path | FileSource, seed: int, rows: int | None) -> _Or
             raise OptionError(f"rows is needed: the dataset {source} has no end")
         if source == LINEITEM:
             return _Origin(source, (source, generator_version()), lambda: open_lineitem(rows))
-        identity = ("generated", source, generate.GENERATOR_VERSION, seed)
-        return _Origin(source, identity, lambda: _generated(source, seed, rows))
+        made = ("generated", source, generate.GENERATOR_VERSION, seed)
+        return _Origin(source, made, lambda: _generated(source, seed, rows))
     chosen = source if isinstance(source, FileSource) else FileSource(str(source))
     try:
         files = find_files(chosen)
@@ -140,7 +142,8 @@ def _origin(source: str | Path | FileSource, seed: int, rows: int | None) -> _Or
             raise FileNotFoundError(f"neither a dataset ({known}) nor a file: {error}") from error
         raise
     stamps = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in files.paths]
-    return _Origin(files.name, ("files", _READING, chosen.text, stamps), lambda: open_files(chosen, files))
+    identity = ("files", _READING, chosen.text, stamps)
+    return _Origin(files.name, identity, lambda: open_files(chosen, files), is_many=len(files.paths) > 1)
 
 
 @contextmanager
@@ -196,7 +199,8 @@ def _refuse_too_few(name: str, available: int | None, wanted: int | None) -> Non
         raise OptionError(f"{name} holds no rows; at least 1 is needed")
     if available is not None and wanted is not None and available < wanted:
         raise OptionError(
-            f"{name} holds {counted(available, 'row')}, fewer than the {wanted:,} asked for; ask for fewer"
+            f"{name} holds {available:,} row{'' if available == 1 else 's'}, fewer than the {wanted:,} "
+            f"asked for; ask for fewer"
         )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from spillway.harness.words import counted
+
 __all__ = ["HostWatch", "noise_warnings", "read_load"]
 
 _LOAD_PER_CORE = 0.5
@@ -44,7 +46,9 @@ def noise_warnings(load_before: float, samples: list[dict[str, float]], seconds:
     cores = os.cpu_count() or 1
     warnings = []
     if load_before > _LOAD_PER_CORE * cores:
-        warnings.append(f"the host was busy before the run: load {load_before:.1f} on {cores} cores")
+        warnings.append(
+            f"the host was busy before the run: load {load_before:.1f} on {counted(cores, 'core')}"
+        )
     steal = sum(sample["steal_seconds"] for sample in samples)
     if seconds and steal / (seconds * cores) > _STEAL_SHARE:
         warnings.append(f"{steal:.1f} s of processor time were stolen by the hypervisor")

@@ -19,6 +19,7 @@ from spillway.harness.probes.pools import thread_environment
 from spillway.harness.samples import SCHEMA_VERSION
 from spillway.harness.scrub import scrub
 from spillway.harness.spawn import Ending, run_in_box
+from spillway.harness.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -131,7 +132,7 @@ class SampleTaker:
         except (OSError, ValueError) as error:  # pyarrow's errors about a file's content are ValueErrors
             return None, "wrong_output", {"type": type(error).__name__, "message": scrub(str(error))}
         if output["rows"] != cell.rows:
-            message = f"the file holds {output['rows']} rows, {cell.rows} were written"
+            message = f"the file holds {counted(output['rows'], 'row')}, and {cell.rows:,} were written"
             return output, "wrong_output", {"type": "RowCount", "message": message}
         self.files.keep(output["content_hash"])
         return output, "ok", None

@@ -13,6 +13,7 @@ from spillway.harness.canvas import (
     peer_style,
     save_figure,
 )
+from spillway.harness.words import counted
 from spillway.race import committers
 
 if TYPE_CHECKING:
@@ -115,4 +116,5 @@ def _place(setting: Setting) -> str:
 
 
 def _short(setting: Setting) -> str:
-    return f"{setting.workload}, {setting.rows:,} rows, {setting.partitions} partition, {setting.spread}"
+    rows = counted(setting.rows, "row")
+    return f"{setting.workload}, {rows}, {setting.partitions} partition, {setting.spread}"

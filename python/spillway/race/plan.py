@@ -9,6 +9,7 @@ from typing import Any
 
 from spillway.errors import OptionError
 from spillway.harness.options import joined, require_counts
+from spillway.harness.words import counted
 from spillway.race import committers
 
 __all__ = ["PARTITIONS", "WORKLOADS", "Cell", "Options", "parse_spread", "plan_cells"]
@@ -57,7 +58,7 @@ class Cell:
         """The cell for people."""
         spread = "" if self.processes == 1 else f" in {self.processes:,} processes"
         appends = "" if self.appends == 1 else f" x {self.appends:,} appends"
-        writers = "1 writer" if self.writers == 1 else f"{self.writers:,} writers"
+        writers = counted(self.writers, "writer")
         return f"{self.committer}, {self.workload}, {writers}{spread}{appends}"
 
     def share(self, process: int) -> range:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from spillway.harness.live import LiveLine
+from spillway.harness.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +68,7 @@ def result_line(record: dict[str, Any]) -> str:
     if record["wait_seconds"] is not None:
         over = "more than " if record["still_waiting"] else ""
         parts.append(f"longest wait {over}{record['wait_seconds'][-1]:,.2f} s")
-    parts.append(f"{record['table']['versions']:,} versions")
+    parts.append(counted(record["table"]["versions"], "version"))
     parts += record["table"]["problems"]
     if record["problem"] is not None:
         parts.append(record["problem"])

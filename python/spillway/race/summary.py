@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from spillway.harness import samples
 from spillway.harness.grouping import CellOfRun, RunOfCells, estimate_of, outcomes, records_by_cell
 from spillway.harness.host import noise_warnings
+from spillway.harness.words import counted
 from spillway.race import committers
 from spillway.race.plan import Cell
 from spillway.race.records import RACES
@@ -45,7 +46,7 @@ class Setting:
     @property
     def words(self) -> str:
         """The setting for people."""
-        rows = f"{self.rows:,} rows an append"
+        rows = f"{counted(self.rows, 'row')} an append"
         appends = "one append each" if self.appends == 1 else f"{self.appends:,} appends each, in sequence"
         partitions = "own partitions" if self.partitions == "own" else "one partition"
         return f"{self.workload}, {rows}, {appends}, {partitions}, {self.spread}"

@@ -75,7 +75,7 @@ def local_session(
     except ModuleNotFoundError as error:
         raise MissingExtraError(error.name or "pyspark", "spark", "run Spark") from error
     java = find_java().program
-    say(f"starting Spark on {cores} cores; this takes some ten seconds")
+    say(f"starting Spark on {cores} core{'' if cores == 1 else 's'}; this takes some ten seconds")
     started = time.monotonic()
     scratch = tempfile.mkdtemp(prefix="spillway-spark-")
     try:
