@@ -12,7 +12,7 @@ from spillway.harness.ranking import rankings, ratio
 from spillway.harness.statistics import FEWEST_FOR_INTERVAL
 from spillway.harness.summary import growth
 from spillway.harness.tables import file_megabytes, megabytes, setting_title
-from spillway.harness.words import and_joined, counted
+from spillway.wording import and_joined, counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -22,7 +22,7 @@ from spillway.harness.limits.proof import prove
 from spillway.harness.output import on_disk
 from spillway.harness.probes import rss
 from spillway.harness.validate import require_engines
-from spillway.harness.words import counted
+from spillway.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -111,8 +111,8 @@ def refuse_debug_build() -> None:
     build = native_build()
     if build is not None and build["debug_assertions"] and not os.environ.get(_CHECKED_BUILD):
         raise OptionError(
-            "spillway._native is built with debug assertions, as tests load it, and slower than a release: run "
-            f"`maturin develop --release`, or set {_CHECKED_BUILD}=1 where no figure matters"
+            "spillway._native is built for tests, with debug assertions, and slower than a release: run "
+            f"`make bench` or `maturin develop --release`, or set {_CHECKED_BUILD}=1 where no figure matters"
         )
 
 

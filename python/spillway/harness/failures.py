@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spillway.backends import OWN_LIBRARY, library
-from spillway.harness.words import and_joined, counted, shortened
+from spillway.wording import and_joined, counted, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

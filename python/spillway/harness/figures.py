@@ -14,7 +14,7 @@ from spillway.harness.canvas import (
     peer_style,
     save_figure,
 )
-from spillway.harness.words import counted
+from spillway.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

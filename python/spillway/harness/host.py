@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from spillway.harness.words import counted
+from spillway.wording import counted
 
 __all__ = ["HostWatch", "noise_warnings", "read_load"]
 

@@ -9,7 +9,7 @@ from rich.progress import TextColumn, TimeRemainingColumn
 
 from spillway.harness.failures import outcome_words, reason
 from spillway.harness.live import LiveLine
-from spillway.harness.words import counted
+from spillway.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

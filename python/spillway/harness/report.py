@@ -18,7 +18,7 @@ from spillway.harness.document import (
 from spillway.harness.failures import wrong_outputs
 from spillway.harness.ranking import rankings
 from spillway.harness.tables import measures_table, ranking_table, throughput_table
-from spillway.harness.words import counted
+from spillway.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,7 +19,7 @@ from spillway.harness.plan import Cell, Options, plan_cells
 from spillway.harness.sample import SampleTaker
 from spillway.harness.schedule import schedule
 from spillway.harness.validate import require_engines, validate_outputs
-from spillway.harness.words import counted
+from spillway.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -19,7 +19,7 @@ from spillway.harness.probes.pools import thread_environment
 from spillway.harness.samples import SCHEMA_VERSION
 from spillway.harness.scrub import scrub
 from spillway.harness.spawn import Ending, run_in_box
-from spillway.harness.words import counted
+from spillway.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

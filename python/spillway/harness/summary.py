@@ -12,7 +12,7 @@ from spillway.harness.grouping import CellOfRun, RunOfCells, estimate_of, outcom
 from spillway.harness.host import noise_warnings
 from spillway.harness.plan import Cell
 from spillway.harness.statistics import FEWEST_FOR_INTERVAL, Estimate, exact_value
-from spillway.harness.words import counted
+from spillway.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

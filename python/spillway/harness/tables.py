@@ -9,7 +9,7 @@ from spillway.harness.failures import failure_notes, outcome_words
 from spillway.harness.ranking import indistinct, rankings, ratio
 from spillway.harness.summary import growth, speed
 from spillway.harness.text_table import Entry, Table
-from spillway.harness.words import counted
+from spillway.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

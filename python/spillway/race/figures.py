@@ -13,8 +13,8 @@ from spillway.harness.canvas import (
     peer_style,
     save_figure,
 )
-from spillway.harness.words import counted
 from spillway.race import committers
+from spillway.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

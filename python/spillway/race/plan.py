@@ -9,8 +9,8 @@ from typing import Any
 
 from spillway.errors import OptionError
 from spillway.harness.options import joined, require_counts
-from spillway.harness.words import counted
 from spillway.race import committers
+from spillway.wording import counted
 
 __all__ = ["PARTITIONS", "WORKLOADS", "Cell", "Options", "parse_spread", "plan_cells"]
 

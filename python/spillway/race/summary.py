@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from spillway.harness import samples
 from spillway.harness.grouping import CellOfRun, RunOfCells, estimate_of, outcomes, records_by_cell
 from spillway.harness.host import noise_warnings
-from spillway.harness.words import counted
 from spillway.race import committers
 from spillway.race.plan import Cell
 from spillway.race.records import RACES
+from spillway.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

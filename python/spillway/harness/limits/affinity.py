@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from spillway.errors import OptionError
-from spillway.harness.words import counted
+from spillway.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Numbers and lists as people write them."""
+"""Numbers, lists and messages as people write them."""
 
 from __future__ import annotations
 
