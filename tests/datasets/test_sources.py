@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -189,9 +190,19 @@ def test_utf_16_is_refused_by_name_and_read_with_it(
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path, prepared: Callable[..., pa.Table]) -> None:
-    (tmp_path / "rows.csv").write_bytes(bytes(range(256)))
+    (tmp_path / "rows.csv").write_bytes(bytes(300))
     with pytest.raises(CorruptFileError, match="is not text"):
         prepared(tmp_path / "rows.csv")
+    (tmp_path / "rows.csv").write_bytes(b"a,b\n" + bytes(range(256)))
+    with pytest.raises(CorruptFileError, match="is not UTF-8: byte 0x80 at offset 132"):
+        prepared(tmp_path / "rows.csv")
+
+
+def test_what_can_be_read_only_once_is_refused(tmp_path: Path, prepared: Callable[..., pa.Table]) -> None:
+    os.mkfifo(tmp_path / "rows.csv")
+    for typed in (tmp_path / "rows.csv", "-", "/dev/null"):
+        with pytest.raises(OptionError, match="save them first"):
+            prepared(typed)
 
 
 @pytest.mark.parametrize("text", [{"delimiter": ";"}, {"encoding": "latin-1"}])
@@ -386,6 +397,9 @@ def test_a_delta_table_is_no_folder_of_files(tmp_path: Path, prepared: Callable[
     spillway.delta.write(str(tmp_path / "table"), table)
     with pytest.raises(OptionError, match="is a Delta table"):
         prepared(tmp_path / "table")
+    with pytest.raises(OptionError, match="table is a Delta table"):
+        prepared(tmp_path)
+    assert prepared(tmp_path / "table" / "*.parquet").to_pylist() == [{"a": 1}, {"a": 2}]
 
 
 def test_a_json_array_is_refused_with_what_makes_lines_of_it(

@@ -79,12 +79,9 @@ def find_files(source: FileSource) -> Files:
     if "://" in typed:
         raise OptionError(f"{typed} is a URL, and none is read: copy it here first. Accepted is {ACCEPTED}")
     path = Path(typed).expanduser()
+    if typed == "-" or (path.exists() and not path.is_file() and not path.is_dir()):
+        raise OptionError(f"{typed} is a pipe or a device, and rows are read more than once: save them first")
     if path.is_dir():
-        if (path / "_delta_log").is_dir():
-            raise OptionError(
-                f"{typed} is a Delta table, whose folder also holds files that it no longer has: "
-                f"write its rows to one file first, or name files with a glob"
-            )
         return Files(path.resolve().name, *_usable(source, _below(path)), path)
     if path.exists():
         return Files(path.name, recognise(path, source.text).kind, (path,))
@@ -99,12 +96,21 @@ def find_files(source: FileSource) -> Files:
 
 
 def _below(folder: Path) -> list[Path]:
-    """All files in a folder and those inside it, but hidden ones."""
-    return sorted(
-        path
-        for path in folder.rglob("*")
-        if path.is_file() and not any(part.startswith(_HIDDEN) for part in path.relative_to(folder).parts)
-    )
+    """All files in a folder and those inside it, but hidden ones.
+
+    Raises:
+        OptionError: A Delta table is among them.
+    """
+    found = []
+    for path in sorted(folder.rglob("*")):
+        if path.name == "_delta_log":
+            raise OptionError(
+                f"{path.parent} is a Delta table, whose folder also holds files that it no longer has: "
+                f"write its rows to one file first, or name files with a glob"
+            )
+        if path.is_file() and not any(part.startswith(_HIDDEN) for part in path.relative_to(folder).parts):
+            found.append(path)
+    return found
 
 
 def _usable(source: FileSource, candidates: Iterable[Path]) -> tuple[str, tuple[Path, ...]]:

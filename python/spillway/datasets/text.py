@@ -126,10 +126,10 @@ def refuse_binary(path: Path, head: bytes) -> None:
         CorruptFileError: It does; the message names the encoding that it seems to have.
     """
     seems = next((name for bom, name in _BOMS.items() if head.startswith(bom)), None)
-    if seems is None and b"\0" in head:
-        even, odd = head[::2].count(0), head[1::2].count(0)
-        if max(even, odd) * 4 < len(head) or min(even, odd) * 2 > max(even, odd):
-            raise CorruptFileError(f"{path} is not text: it has NUL bytes near its beginning")
+    even, odd = head[::2].count(0), head[1::2].count(0)
+    if seems is None and (even + odd) * 8 > len(head):
+        if min(even, odd) * 2 > max(even, odd):
+            raise CorruptFileError(f"{path} is not text: many of its first bytes are NUL")
         seems = "utf-16-le" if odd > even else "utf-16-be"
     if seems is not None:
         raise CorruptFileError(
@@ -144,7 +144,7 @@ def refuse_other_delimiter(path: Path, head: str, delimiter: str) -> None:
     Raises:
         OptionError: It is so; the message says what to give as ``--delimiter``.
     """
-    line = head.splitlines()[0] if head else ""
+    line = head.split("\n", 1)[0]
     other = max(_DELIMITERS, key=line.count)
     if delimiter not in line and other in line:
         raise OptionError(
