@@ -345,6 +345,8 @@ class ParquetWriter(WithBlock):
 
         Raises:
             SchemaError: A batch does not fit, or has a null in a field that is not nullable.
+            SpillwayError: The producer failed, or a batch breaks the rules of the Arrow format. The file is
+                discarded if that was found in text of which rows were already taken.
             NotArrowError: ``data`` has no Arrow interface.
             ClosedError: The writer is closed, was aborted or failed before.
             OSError: The destination refused; the file is discarded.
@@ -363,7 +365,7 @@ class ParquetWriter(WithBlock):
         A missing key is null. Integers, floats, decimals and text must fit the column without loss.
         Timestamps are datetimes (with ``tzinfo`` where the column has a zone, and only there), RFC 3339 text
         or integers in the column's unit; what is finer than the unit is rounded down. Structs are dicts, maps
-        are dicts or pairs, lists are lists, tuples or arrays.
+        are dicts or pairs, lists are lists, tuples or arrays. pandas' ``NaT`` and ``NA`` are null.
 
         Without a schema, one is inferred from up to 1,000 rows of the first call: integers and floats become
         ``float64``, all else must agree, and a field that was always null becomes text.

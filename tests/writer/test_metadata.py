@@ -74,6 +74,7 @@ def test_the_bytes_of_an_extension_type_come_back(tmp_path: Path) -> None:
         assert read.schema.field("x").type == kind
         assert read["x"].type.parameter == kind.parameter
         assert read["x"].combine_chunks().storage.to_pylist() == [1, None, 3]
+        assert spillway.inspect_file(tmp_path / "a.parquet").rows == 3
     finally:
         pa.unregister_extension_type("spillway.test.pickled")
 

@@ -74,7 +74,7 @@ pub(crate) fn field(schema: &FFI_ArrowSchema) -> Result<Field, Failure> {
 
 /// An array of the type `data_type`.
 pub(crate) fn array(array: FFI_ArrowArray, data_type: &DataType) -> Result<ArrayRef, Failure> {
-    check(CArray::of(&array), data_type, "")?;
+    CArray::of(&array).check(data_type)?;
     let array = if has_nulls(data_type) {
         Shadow::of(array, data_type)
     } else {
@@ -345,68 +345,90 @@ impl CArray {
     }
 }
 
-/// Checks what can be told without a look at values: lengths, numbers of buffers and children, and the ends of offsets.
-fn check(array: &CArray, data_type: &DataType, path: &str) -> Result<(), Failure> {
-    let refuse = |what: &str| match path {
-        "" => Err(broken(what)),
-        path => Err(broken(&format!("column {path:?}: {what}"))),
-    };
-    let Some(slots) = array
-        .offset
-        .checked_add(array.length)
-        .filter(|_| array.offset >= 0 && array.length >= 0)
-    else {
-        return refuse("a length is negative");
-    };
-    let layout = layout(data_type);
-    let buffers =
-        layout.buffers.len() + usize::from(layout.can_contain_null_mask) + usize::from(layout.variadic);
-    if !layout.buffers.is_empty() && usize::try_from(array.n_buffers).is_ok_and(|found| found < buffers) {
-        return refuse(&format!(
-            "an array of type {data_type} has {} buffers, and needs {buffers}",
-            array.n_buffers
-        ));
-    }
-    let fields = children_of(data_type);
-    let Some(children) = array.children(fields.len()) else {
-        return refuse(&format!(
-            "an array of type {data_type} has {} children, and needs {}",
-            array.n_children,
-            fields.len()
-        ));
-    };
-    let ends = match data_type {
-        DataType::Utf8 | DataType::Binary | DataType::List(_) | DataType::Map(_, _) => array.ends::<i32>(),
-        DataType::LargeUtf8 | DataType::LargeBinary | DataType::LargeList(_) => array.ends::<i64>(),
-        _ => None,
-    };
-    if ends.is_some_and(|(first, last)| first < 0 || first > last) {
-        return refuse("offsets are negative or go down");
-    }
-    let needed = match data_type {
-        DataType::Struct(_) => slots,
-        DataType::FixedSizeList(_, size) => slots.saturating_mul(i64::from(*size)),
-        DataType::RunEndEncoded(_, _) => children.first().map_or(0, |ends| ends.length),
-        _ => ends.map_or(0, |(_, last)| last),
-    };
-    for (field, child) in fields.into_iter().zip(children) {
-        let path = match data_type {
-            DataType::Struct(_) if path.is_empty() => field.name().clone(),
-            DataType::Struct(_) => format!("{path}.{}", field.name()),
-            _ => path.into(),
-        };
-        if child.length < needed {
-            return Err(broken(&format!(
-                "column {path:?} has {} values, and needs {needed}",
-                child.length
-            )));
+/// A rule that an array breaks, and the path to it, from the inside out.
+struct Broken {
+    path: Vec<String>,
+    what: String,
+}
+
+impl From<Broken> for Failure {
+    fn from(Broken { path, what }: Broken) -> Self {
+        let path: Vec<_> = path.into_iter().rev().collect();
+        match path.as_slice() {
+            [] => broken(&what),
+            path => broken(&format!("column {:?} {what}", path.join("."))),
         }
-        check(child, field.data_type(), &path)?;
     }
-    match (data_type, array.at(array.dictionary)) {
-        (DataType::Dictionary(_, values), Some(dictionary)) => check(dictionary, values, path),
-        (DataType::Dictionary(_, _), None) => refuse("a dictionary has no values"),
-        _ => Ok(()),
+}
+
+impl CArray {
+    /// Checks what can be told without a look at values: lengths, numbers of buffers and children, ends of offsets.
+    fn check(&self, data_type: &DataType) -> Result<(), Broken> {
+        let refuse = |what: String| {
+            Err(Broken {
+                path: Vec::new(),
+                what,
+            })
+        };
+        let ends = self.offset.checked_add(self.length);
+        let Some(slots) = ends.filter(|_| self.offset >= 0 && self.length >= 0) else {
+            return refuse("has a negative length".into());
+        };
+        let layout = layout(data_type);
+        let buffers =
+            layout.buffers.len() + usize::from(layout.can_contain_null_mask) + usize::from(layout.variadic);
+        let has_buffers = usize::try_from(self.n_buffers).is_ok_and(|found| found >= buffers);
+        if !layout.buffers.is_empty() && !has_buffers {
+            return refuse(format!("has {} buffers, and needs {buffers}", self.n_buffers));
+        }
+        let fields = children_of(data_type);
+        let Some(children) = self.children(fields.len()) else {
+            return refuse(format!(
+                "has {} children, and needs {}",
+                self.n_children,
+                fields.len()
+            ));
+        };
+        let Some(elements) = self.elements(data_type) else {
+            return refuse("has offsets that are negative or go down".into());
+        };
+        let needed = match data_type {
+            DataType::Struct(_) => slots,
+            DataType::FixedSizeList(_, size) => slots.saturating_mul(i64::from(*size)),
+            DataType::RunEndEncoded(_, _) => children.first().map_or(0, |ends| ends.length),
+            _ => elements,
+        };
+        let is_struct = matches!(data_type, DataType::Struct(_));
+        for (field, child) in fields.into_iter().zip(children) {
+            let checked = match child.length {
+                length if length < needed => refuse(format!("has {length} values, and needs {needed}")),
+                _ => child.check(field.data_type()),
+            };
+            checked.map_err(|mut broken| {
+                if is_struct {
+                    broken.path.push(field.name().clone());
+                }
+                broken
+            })?;
+        }
+        match (data_type, self.at(self.dictionary)) {
+            (DataType::Dictionary(_, values), Some(dictionary)) => dictionary.check(values),
+            (DataType::Dictionary(_, _), None) => refuse("has no dictionary".into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The bytes or elements that offsets ask for; `None` where they are negative or end before they begin.
+    fn elements(&self, data_type: &DataType) -> Option<i64> {
+        let ends = match data_type {
+            DataType::Utf8 | DataType::Binary | DataType::List(_) | DataType::Map(_, _) => self.ends::<i32>(),
+            DataType::LargeUtf8 | DataType::LargeBinary | DataType::LargeList(_) => self.ends::<i64>(),
+            _ => None,
+        };
+        match ends {
+            Some((first, last)) => (0 <= first && first <= last).then_some(last),
+            None => Some(0),
+        }
     }
 }
 

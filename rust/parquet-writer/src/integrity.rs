@@ -423,3 +423,139 @@ fn is_short(view: u128) -> bool {
 fn is_continuation(byte: u8) -> bool {
     byte & 0xC0 == 0x80
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::make_array;
+    use arrow_data::{ArrayData, ArrayDataBuilder};
+    use arrow_schema::Field;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const VALUES: i32 = 8;
+
+    /// An array of parts that nobody looked at.
+    fn unchecked(builder: ArrayDataBuilder) -> ArrayData {
+        // SAFETY: none; what is tested is that a fault is found before anything relies on there being none.
+        #[expect(unsafe_code, reason = "arrays that break the rules cannot be made otherwise")]
+        unsafe {
+            builder.build_unchecked()
+        }
+    }
+
+    fn rows<T>(values: &[T]) -> usize {
+        values.len() - 1
+    }
+
+    /// Offsets, most of which are what they should be.
+    fn offsets() -> impl Strategy<Value = Vec<i32>> {
+        let any = vec(-1..=VALUES + 1, 2..6);
+        prop_oneof![
+            any.clone(),
+            any.prop_map(|mut offsets| {
+                offsets
+                    .iter_mut()
+                    .for_each(|offset| *offset = (*offset).clamp(0, VALUES));
+                offsets.sort_unstable();
+                offsets
+            }),
+        ]
+    }
+
+    fn bytes() -> impl Strategy<Value = Vec<u8>> {
+        let text = vec(prop_oneof![Just("é"), Just("ab"), Just("日"), Just("z")], 8);
+        prop_oneof![
+            vec(any::<u8>(), 8..9),
+            text.prop_map(|text| text.concat().into_bytes()),
+        ]
+    }
+
+    fn text(offsets: Vec<i32>, data: Vec<u8>, data_type: DataType) -> ArrayData {
+        let builder = ArrayData::builder(data_type).len(rows(&offsets));
+        unchecked(
+            builder
+                .add_buffer(Buffer::from_vec(offsets))
+                .add_buffer(Buffer::from_vec(data)),
+        )
+    }
+
+    fn numbers(count: i32) -> ArrayData {
+        ArrayData::builder(DataType::Int32)
+            .len(usize::try_from(count).unwrap())
+            .add_buffer(Buffer::from_vec((0..count).collect::<Vec<i32>>()))
+            .build()
+            .unwrap()
+    }
+
+    fn lists(offsets: Vec<i32>) -> ArrayData {
+        let field = Arc::new(Field::new("element", DataType::Int32, true));
+        let builder = ArrayData::builder(DataType::List(field)).len(rows(&offsets));
+        unchecked(
+            builder
+                .add_buffer(Buffer::from_vec(offsets))
+                .add_child_data(numbers(VALUES)),
+        )
+    }
+
+    fn keys(keys: Vec<i8>) -> ArrayData {
+        let data_type = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Int32));
+        let builder = ArrayData::builder(data_type).len(keys.len());
+        unchecked(
+            builder
+                .add_buffer(Buffer::from_vec(keys))
+                .add_child_data(numbers(VALUES)),
+        )
+    }
+
+    fn runs(ends: Vec<i32>, rows: usize) -> ArrayData {
+        let runs = ends.len();
+        let ends = ArrayData::builder(DataType::Int32)
+            .len(runs)
+            .add_buffer(Buffer::from_vec(ends));
+        let field = |name: &str, nullable| Arc::new(Field::new(name, DataType::Int32, nullable));
+        let data_type = DataType::RunEndEncoded(field("run_ends", false), field("values", true));
+        let values = numbers(i32::try_from(runs).unwrap());
+        let builder = ArrayData::builder(data_type)
+            .len(rows)
+            .add_child_data(ends.build().unwrap());
+        unchecked(builder.add_child_data(values))
+    }
+
+    /// Views with the prefixes of what they lead to.
+    fn views(views: &[(u32, u32, u32)], data: Vec<u8>) -> ArrayData {
+        let view = |(length, buffer, offset): &(u32, u32, u32)| {
+            let start = *offset as usize;
+            let prefix = data.get(start..start + 4).map_or(0, |bytes| {
+                u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+            });
+            let view = ByteView::new(*length, &prefix.to_le_bytes());
+            view.with_buffer_index(*buffer).with_offset(*offset).as_u128()
+        };
+        let built: Vec<u128> = views.iter().map(view).collect();
+        let builder = ArrayData::builder(DataType::Utf8View).len(views.len());
+        unchecked(
+            builder
+                .add_buffer(Buffer::from_vec(built))
+                .add_buffer(Buffer::from_vec(data)),
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn the_rules_are_those_of_arrow(data in prop_oneof![
+            (offsets(), bytes()).prop_map(|(offsets, data)| text(offsets, data, DataType::Utf8)),
+            (offsets(), bytes()).prop_map(|(offsets, data)| text(offsets, data, DataType::Binary)),
+            offsets().prop_map(lists),
+            vec(-1..=8_i8, 1..20).prop_map(keys),
+            (vec(0..6, 1..4), 1..6_usize).prop_map(|(ends, rows)| runs(ends, rows)),
+            (vec((13..20_u32, 0..2_u32, 0..4_u32), 1..4), vec(any::<u8>(), 20)).prop_map(|(slots, data)| views(&slots, data)),
+            (vec((13..20_u32, 0..2_u32, 0..4_u32), 1..4), vec(b'a'..b'z', 20)).prop_map(|(slots, data)| views(&slots, data)),
+        ]) {
+            let by_arrow = data.validate_full();
+            let found = check("x", &make_array(data));
+            prop_assert_eq!(found.is_ok(), by_arrow.is_ok(), "{:?} and {:?}", found, by_arrow);
+        }
+    }
+}
