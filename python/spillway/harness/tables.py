@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from spillway.datasets import CHUNK_ROWS
 from spillway.harness.failures import failure_notes, outcome_words
-from spillway.harness.ranking import indistinct, rankings, ratio
+from spillway.harness.ranking import indistinct, rankings
 from spillway.harness.summary import growth, speed
 from spillway.harness.text_table import Entry, Table
 from spillway.wording import counted
@@ -209,9 +209,10 @@ def _speed_text(cell: CellSummary) -> str:
 
 
 def _times_the_best(ranking: Ranking, cell: CellSummary) -> str:
-    """The speed of a cell over that of the fastest, block by block."""
-    found = None if ranking.best is None else ratio(cell, ranking.best, speed)
-    return "-" if found is None else f"{found.median:.2f}"
+    """The median speed of a cell over that of the fastest."""
+    best = None if ranking.best is None else ranking.best.rows_per_second
+    found = cell.rows_per_second
+    return "-" if best is None or found is None else f"{found.median / best.median:.2f}"
 
 
 def _speed_and_interval(found: Estimate | None) -> str:
