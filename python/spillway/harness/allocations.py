@@ -34,6 +34,8 @@ def trace_backends(folder: Path, taker: SampleTaker, cells: Sequence[Cell], prog
             "run_id": taker.run_id,
             "backend": backend,
             "mode": mode,
+            "dataset": cell.dataset,
+            "codec": cell.codec,
             "rows": cell.rows,
             **(_not_applicable(INVISIBLE[backend]) if backend in INVISIBLE else _trace(taker, cell)),
         }

@@ -184,16 +184,23 @@ def _allocation_curves(run: RunSummary, styles: dict[str, dict[str, Any]]) -> li
         axes.set_xlabel("% of the traced write (tracing slows each writer differently)")
         axes.set_ylabel("allocated, MB")
         most = max(each["rows"] for each in curves)
+        words = ", ".join([mode, *_varying_of(run, curves[0])])
         figures.append(
             save_figure(
                 run.folder,
                 canvas,
                 axes,
                 f"allocations-{mode}",
-                f"Allocation curve at {counted(most, 'row')} ({mode})",
+                f"Allocation curve at {counted(most, 'row')} ({words})",
             )
         )
     return figures
+
+
+def _varying_of(run: RunSummary, curve: dict[str, Any]) -> list[str]:
+    """The dataset and codec of a traced write, where the run has several: it is that of one of them."""
+    names = [name for name in ("dataset", "codec") if name in curve]
+    return [curve[name] for name in names if len({getattr(setting, name) for setting in run.settings}) > 1]
 
 
 def _median_sample(cell: CellSummary) -> dict[str, Any]:
