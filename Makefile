@@ -42,7 +42,7 @@ ifdef CI
 SEED := $(shell printf '%d' 0x$$(git rev-parse HEAD | cut -c1-8))
 export PROPTEST_RNG_SEED := $(SEED)
 endif
-PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(if $(SEED),--hypothesis-seed=$(SEED))
+PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadscope $(if $(SEED),--hypothesis-seed=$(SEED))
 
 test: setup setup-tests ## Run every test, at counts that fit continuous integration
 	cargo test --locked --workspace

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import os
-from pathlib import Path
-from typing import TYPE_CHECKING
+from fnmatch import fnmatch
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
 
 from .counts import EXAMPLES, PROFILE
 from .stores.server import Proxy, ministack
@@ -34,30 +35,56 @@ for name, number in EXAMPLES.items():
     )
 settings.load_profile(PROFILE)
 
-# Fixtures that are dear to start, and folders whose tests watch a clock or the memory. A group stays in one
-# process: a run has one JVM and one server of each kind, and two tests of time never run side by side.
+# Files whose tests share what is dear to start, or watch a clock or the memory. A group stays in one process:
+# a run has one JVM and one server of each kind, and no two tests of time run side by side. Longest first.
+GROUPS = {
+    "spark": (
+        "spark/*",
+        "delta/conflicts/*",
+        "delta/test_spark.py",
+        "interop/test_partitions.py",
+        "interop/test_predicates.py",
+        "interop/test_spark.py",
+        "validation/test_good_files.py",
+        "validation/test_planted_faults.py",
+    ),
+    "s3": ("stores/*", "delta/test_stores.py", "race/test_s3.py"),
+    "timing": ("cli/*", "harness/*", "race/*"),
+    "packaging": ("packaging/*",),
+}
 FIXTURES = {"spark": "spark", "delta_spark": "spark", "server": "s3", "wheel": "packaging"}
-FOLDERS = {"harness": "timing", "race": "timing", "cli": "timing", "packaging": "packaging"}
 BUCKETS = itertools.count()
 
 
-def group_of(item: pytest.Item) -> str:
-    """The group whose tests run one after the other; a file is one where nothing else is said."""
-    if item.get_closest_marker("spark"):
-        return "spark"
-    dear = (FIXTURES[name] for name in getattr(item, "fixturenames", ()) if name in FIXTURES)
-    parts = item.path.relative_to(Path(__file__).parent).parts
-    return next(dear, None) or FOLDERS.get(parts[0]) or "/".join(parts)
+def group_of(nodeid: str) -> str:
+    """The group of a test, by its file; a file that is in none is a group of its own."""
+    file = nodeid.partition("::")[0].removeprefix("tests/")
+    held = (name for name, patterns in GROUPS.items() if any(fnmatch(file, one) for one in patterns))
+    return next(held, file)
 
 
-@pytest.hookimpl(tryfirst=True)
+class GroupScheduling(LoadScopeScheduling):
+    """Hands whole groups to processes, in the order of collection."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling:
+    config.option.loadscopereorder = False
+    return GroupScheduling(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give each test its group, and begin with the longest groups, so that all processes end together."""
-    first = ("spark", "timing", "s3", "packaging")
+    """Put the longest groups first, and refuse a test whose fixture belongs to another group than it."""
+    places = {name: place for place, name in enumerate(GROUPS)}
+    items.sort(key=lambda item: places.get(group_of(item.nodeid), len(places)))
     for item in items:
-        item.add_marker(pytest.mark.xdist_group(group_of(item)))
-    named = {name: place for place, name in enumerate(first)}
-    items.sort(key=lambda item: named.get(group_of(item), len(first)))
+        for name in FIXTURES.keys() & set(getattr(item, "fixturenames", ())):
+            if group_of(item.nodeid) != FIXTURES[name]:
+                raise pytest.UsageError(f"{item.nodeid} uses {name}: name its file in GROUPS of {__file__}")
+        if group_of(item.nodeid) not in GROUPS:
+            item.add_marker(pytest.mark.quick)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

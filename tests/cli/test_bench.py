@@ -132,12 +132,6 @@ def test_the_samples_are_read_in_one_line(run):
     assert pl.read_ndjson(path)["cell"].struct.field("rows").to_list().count(10_000) == 8
 
 
-@pytest.mark.spark
-def test_the_samples_are_read_by_spark_in_one_line(run, spark):
-    path = str(run[0] / samples.SAMPLES)
-    assert spark.read.json(path).where("outcome = 'ok' and cell.rows = 10000").count() == 8
-
-
 def test_the_table_has_six_columns_within_80_and_is_sorted_by_speed(run):
     lines = run[1][: run[1].index("report:")].splitlines()
     assert max(map(len, lines)) <= 80
