@@ -357,13 +357,6 @@ def test_metadata_keeps_odd_text(tmp_path: Path) -> None:
     assert {key: kept[key.encode()].decode() for key in odd} == odd
 
 
-def test_metadata_that_is_no_text_is_refused_as_metadata(tmp_path: Path) -> None:
-    table = pa.table({"n": [1]}).replace_schema_metadata({b"\xff": b"\xfe\x00"})
-    with pytest.raises(spillway.SchemaError, match="metadata"):
-        spillway.write_parquet(table, tmp_path / "a.parquet")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_lone_surrogates_in_metadata_are_refused(tmp_path: Path) -> None:
     with pytest.raises((UnicodeError, spillway.OptionError)):
         spillway.write_parquet(batch(1), tmp_path / "a.parquet", metadata={"k": "\ud800"})

@@ -116,7 +116,7 @@ def by_pyarrow(table: pa.Table) -> pa.Table:
 
 def declared(name: str, table: pa.Table) -> pa.Table:
     kind = DECLARED.get(name)
-    return table if kind is None else pa.table({"x": table["x"].cast(kind)})
+    return table if kind is None else pa.table({"x": pa.array(table["x"].to_pylist(), kind)})
 
 
 def by_spillway(*parts: Any, schema: pa.Schema, **options: Any) -> pa.Table:
