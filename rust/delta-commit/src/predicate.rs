@@ -17,7 +17,9 @@ pub enum Literal {
     Boolean(bool),
     /// Any of the integer types.
     Long(i64),
-    /// Either of the floating-point types.
+    /// Single precision, whatever the precision of what it is compared with.
+    Float(f32),
+    /// Double precision.
     Double(f64),
     /// Text.
     String(String),
@@ -117,7 +119,7 @@ fn partition_matches(value: Option<&str>, comparison: &Comparison) -> Option<boo
         // Every comparison with null is null, which is not true.
         return Some(*comparison == IsNull);
     };
-    let order = |literal: &Literal| order_text(value, literal);
+    let order = |literal: &Literal| order_nans(value, literal).or_else(|| order_text(value, literal));
     match comparison {
         IsNull => Some(false),
         IsNotNull => Some(true),
@@ -168,6 +170,23 @@ fn range_may_match(
     })
 }
 
+/// How NaNs stand to numbers in Spark, and in most databases: equal to each other, and above all else.
+///
+/// Conflicts do not ask it: other engines order them in other ways, and what is not known there counts as a match.
+fn order_nans(value: &str, literal: &Literal) -> Option<Ordering> {
+    let literal_is_nan = match literal {
+        Literal::Float(other) => other.is_nan(),
+        Literal::Double(other) => other.is_nan(),
+        _ => return None,
+    };
+    match (value.parse::<f64>().ok()?.is_nan(), literal_is_nan) {
+        (true, true) => Some(Ordering::Equal),
+        (true, false) => Some(Ordering::Greater),
+        (false, true) => Some(Ordering::Less),
+        (false, false) => None,
+    }
+}
+
 /// How a partition value stands to a literal.
 fn order_text(value: &str, literal: &Literal) -> Option<Ordering> {
     match literal {
@@ -178,6 +197,7 @@ fn order_text(value: &str, literal: &Literal) -> Option<Ordering> {
         },
         Literal::Long(other) => value.parse::<i64>().ok().map(|v| v.cmp(other)),
         // NaN has no place in this order, so nothing follows from it.
+        Literal::Float(other) => value.parse::<f32>().ok().and_then(|v| v.partial_cmp(other)),
         Literal::Double(other) => value.parse::<f64>().ok().and_then(|v| v.partial_cmp(other)),
         Literal::String(other) => Some(value.cmp(other.as_str())),
         Literal::Date(other) => time::parse_date(value).map(|v| v.cmp(other)),
@@ -225,7 +245,7 @@ impl Stats {
             |literal| order_bound(lower?, literal, 0),
             |literal| match literal {
                 // A NaN is above everything and in no statistics, so no maximum says anything.
-                Literal::Double(_) => None,
+                Literal::Float(_) | Literal::Double(_) => None,
                 _ => order_bound(upper?, literal, time::MICROS_PER_MILLI),
             },
         )
@@ -238,6 +258,9 @@ fn order_bound(bound: &Value, literal: &Literal, slack: i64) -> Option<Ordering>
     match literal {
         Literal::Boolean(other) => bound.as_bool().map(|v| v.cmp(other)),
         Literal::Long(other) => bound.as_i64().map(|v| v.cmp(other)),
+        // Rounding keeps the order, so that a bound stays one.
+        #[expect(clippy::cast_possible_truncation, reason = "the column has no more digits")]
+        Literal::Float(other) => bound.as_f64().and_then(|v| (v as f32).partial_cmp(other)),
         Literal::Double(other) => bound.as_f64().and_then(|v| v.partial_cmp(other)),
         Literal::String(other) => bound.as_str().map(|v| v.cmp(other.as_str())),
         Literal::Date(other) => bound.as_str().and_then(time::parse_date).map(|v| v.cmp(other)),

@@ -10,13 +10,14 @@ use std::collections::BTreeMap;
 
 use delta_commit::actions::{
     Action, Add, Cdc, CommitInfo, DeletionVector, DomainMetadata, Format, Metadata, PartitionValues,
-    Protocol, Remove, Txn, parse_commit,
+    Protocol, Remove, Txn, UnknownFields, VectorFile, parse_commit,
 };
 use delta_commit::log::{version_file, version_of_file};
 use delta_commit::path;
 use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
+use serde_json::{Value, json};
 
 fn line(action: &Action) -> String {
     action.to_line().unwrap()
@@ -43,7 +44,19 @@ fn deletion_vector() -> impl Strategy<Value = DeletionVector> {
             offset,
             size_in_bytes: size,
             cardinality,
+            ..DeletionVector::default()
         })
+}
+
+/// Fields of writers who know more; a null is none.
+fn unknown() -> impl Strategy<Value = UnknownFields> {
+    let value = prop_oneof![
+        any::<String>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<bool>().prop_map(Value::from),
+        vec(any::<i64>(), 0..3).prop_map(Value::from),
+    ];
+    btree_map("future[A-Z]{1,4}", value, 0..3).prop_map(UnknownFields)
 }
 
 prop_compose! {
@@ -59,10 +72,11 @@ prop_compose! {
         base_row_id in option::of(any::<i64>()),
         default_row_commit_version in option::of(any::<i64>()),
         clustering_provider in option::of(any::<String>()),
+        unknown in unknown(),
     ) -> Add {
         Add {
             path, partition_values, size, modification_time, data_change, stats, tags, deletion_vector,
-            base_row_id, default_row_commit_version, clustering_provider,
+            base_row_id, default_row_commit_version, clustering_provider, unknown,
         }
     }
 }
@@ -77,9 +91,12 @@ prop_compose! {
         partition_columns in vec(any::<String>(), 0..3),
         configuration in strings(),
         created_time in option::of(any::<i64>()),
+        unknown in unknown(),
     ) -> Metadata {
         let format = Format { options, ..Format::default() };
-        Metadata { id, name, description, format, schema_string, partition_columns, configuration, created_time }
+        Metadata {
+            id, name, description, format, schema_string, partition_columns, configuration, created_time, unknown,
+        }
     }
 }
 
@@ -130,25 +147,30 @@ fn action() -> impl Strategy<Value = Action> {
                 min_writer_version: writer,
                 reader_features: rf,
                 writer_features: wf,
+                ..Protocol::default()
             })
         }),
         metadata().prop_map(Action::Metadata),
-        (any::<String>(), any::<i64>(), option::of(any::<i64>())).prop_map(
-            |(app_id, version, last_updated)| {
+        (any::<String>(), any::<i64>(), option::of(any::<i64>()), unknown()).prop_map(
+            |(app_id, version, last_updated, unknown)| {
                 Action::Txn(Txn {
                     app_id,
                     version,
                     last_updated,
+                    unknown,
                 })
             }
         ),
-        (any::<String>(), any::<String>(), any::<bool>()).prop_map(|(domain, configuration, removed)| {
-            Action::DomainMetadata(DomainMetadata {
-                domain,
-                configuration,
-                removed,
-            })
-        }),
+        (any::<String>(), any::<String>(), any::<bool>(), unknown()).prop_map(
+            |(domain, configuration, removed, unknown)| {
+                Action::DomainMetadata(DomainMetadata {
+                    domain,
+                    configuration,
+                    removed,
+                    unknown,
+                })
+            }
+        ),
         commit_info().prop_map(Action::CommitInfo),
     ]
 }
@@ -162,11 +184,20 @@ proptest! {
     }
 
     #[test]
-    fn fields_of_later_writers_are_left_out(action in action(), value in any::<String>()) {
-        let mut object: serde_json::Value = serde_json::from_str(&line(&action)).unwrap();
+    fn fields_of_later_writers_are_kept(action in action(), value in any::<String>()) {
+        let mut object: Value = serde_json::from_str(&line(&action)).unwrap();
         let body = object.as_object_mut().unwrap().values_mut().next().unwrap();
-        body["someLaterField"] = serde_json::json!({"deep": [value]});
-        prop_assert_eq!(Action::from_line(&object.to_string()).unwrap(), Some(action));
+        body["someLaterField"] = json!({"deep": [value], "nothing": null});
+        let read = Action::from_line(&object.to_string()).unwrap().unwrap();
+        if matches!(action, Action::CommitInfo(_) | Action::Cdc(_)) {
+            // No checkpoint holds them.
+            prop_assert_eq!(read, action);
+        } else {
+            let written: Value = serde_json::from_str(&line(&read)).unwrap();
+            let body = object.as_object_mut().unwrap().values_mut().next().unwrap();
+            body["someLaterField"].as_object_mut().unwrap().remove("nothing");
+            prop_assert_eq!(written, object);
+        }
     }
 
     #[test]
@@ -294,6 +325,7 @@ fn only_what_is_built_may_be_written() {
         min_writer_version: writer,
         reader_features: None,
         writer_features: Some(features.iter().map(|&f| f.to_owned()).collect()),
+        ..Protocol::default()
     };
     assert!(Protocol::default().check_writable().is_ok());
     assert!(
@@ -305,4 +337,35 @@ fn only_what_is_built_may_be_written() {
     let message = refused.unwrap_err().to_string();
     assert!(message.contains("identityColumns, catalogManaged;"), "{message}");
     assert!(protocol(1, 4, &[]).check_writable().is_err());
+}
+
+#[test]
+fn the_file_of_a_deletion_vector_is_where_the_protocol_says() {
+    let vector = |storage_type: &str, place: &str| DeletionVector {
+        storage_type: storage_type.to_owned(),
+        path_or_inline_dv: place.to_owned(),
+        ..DeletionVector::default()
+    };
+    let name = "deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin";
+    for (kind, place, expected) in [
+        (
+            "u",
+            "ab^-aqEH.-t@S}K{vb[*k^",
+            VectorFile::InTable(format!("ab/{name}")),
+        ),
+        ("u", "^-aqEH.-t@S}K{vb[*k^", VectorFile::InTable(name.to_owned())),
+        ("p", "s3://t/x.bin", VectorFile::At("s3://t/x.bin".to_owned())),
+        ("i", "wi5b=000010000siXQKl0rr91000f55c8Xg0", VectorFile::None),
+    ] {
+        assert_eq!(vector(kind, place).file().unwrap(), expected);
+    }
+    for (kind, place) in [
+        ("u", "short"),
+        ("u", "^-aqEH.-t@S}K{vb[*k~"),
+        ("u", "#####^-aqEH.-t@S}K{v"),
+        ("u", "ä^-aqEH.-t@S}K{vb[*k"),
+        ("x", "?"),
+    ] {
+        assert!(vector(kind, place).file().is_err(), "{place}");
+    }
 }

@@ -359,8 +359,36 @@ fn a_partition_is_chosen_only_when_it_is_sure() {
         (Some("+10000-01-01"), Comparison::Equal(day(2)), None),
         (Some("+10000-01-01"), Comparison::In(vec![day(2)]), None),
         (Some("+10000-01-01"), Comparison::IsNotNull, Some(true)),
-        (Some("NaN"), Comparison::Less(Literal::Double(1.0)), None),
-        (Some("1"), Comparison::Equal(Literal::Double(f64::NAN)), None),
+        // As in Spark: equal to itself, and above all else.
+        (Some("NaN"), Comparison::Less(Literal::Double(1.0)), Some(false)),
+        (
+            Some("NaN"),
+            Comparison::Greater(Literal::Float(f32::INFINITY)),
+            Some(true),
+        ),
+        (
+            Some("NaN"),
+            Comparison::Equal(Literal::Double(f64::NAN)),
+            Some(true),
+        ),
+        (
+            Some("1"),
+            Comparison::Equal(Literal::Double(f64::NAN)),
+            Some(false),
+        ),
+        (
+            Some("-Infinity"),
+            Comparison::Equal(Literal::Double(f64::NEG_INFINITY)),
+            Some(true),
+        ),
+        (Some("-0.0"), Comparison::Equal(Literal::Double(0.0)), Some(true)),
+        (Some("0.1"), Comparison::Equal(Literal::Float(0.1)), Some(true)),
+        (
+            Some("0.1"),
+            Comparison::Equal(Literal::Double(f64::from(0.1_f32))),
+            Some(false),
+        ),
+        (Some("1,0"), Comparison::Equal(Literal::Double(1.0)), None),
         (None, Comparison::Less(day(2)), Some(false)),
         (None, Comparison::NotEqual(day(2)), Some(false)),
         (None, Comparison::IsNull, Some(true)),
@@ -371,7 +399,7 @@ fn a_partition_is_chosen_only_when_it_is_sure() {
             "{value:?} {comparison:?}"
         );
     }
-    let unsure = Term::new("day", Comparison::Equal(Literal::Double(f64::NAN)));
+    let unsure = Term::new("day", Comparison::Equal(day(2)));
     let never = Term::new("day", Comparison::IsNull);
     let file = in_partition("a", Some("1"));
     assert_eq!(

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
-use super::PartitionValues;
+use super::{PartitionValues, UnknownFields};
+use crate::error::{CommitError, Result};
 
 /// A data file enters the table.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -38,6 +40,9 @@ pub struct Add {
     /// Who clustered the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clustering_provider: Option<String>,
+    /// What is not known here.
+    #[serde(flatten)]
+    pub unknown: UnknownFields,
 }
 
 /// A data file leaves the table.
@@ -75,6 +80,9 @@ pub struct Remove {
     /// The version in which the path was first added.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_row_commit_version: Option<i64>,
+    /// What is not known here.
+    #[serde(flatten)]
+    pub unknown: UnknownFields,
 }
 
 impl Remove {
@@ -95,6 +103,7 @@ impl Remove {
             deletion_vector: add.deletion_vector.clone(),
             base_row_id: add.base_row_id,
             default_row_commit_version: add.default_row_commit_version,
+            unknown: UnknownFields::default(),
         }
     }
 }
@@ -131,6 +140,9 @@ pub struct DeletionVector {
     pub size_in_bytes: i32,
     /// How many rows it deletes.
     pub cardinality: i64,
+    /// What is not known here.
+    #[serde(flatten)]
+    pub unknown: UnknownFields,
 }
 
 impl DeletionVector {
@@ -143,4 +155,62 @@ impl DeletionVector {
             None => format!("{kind}{place}"),
         }
     }
+
+    /// The file that holds it.
+    ///
+    /// # Errors
+    /// [`CommitError::Malformed`] when it does not say where it is in a way that the protocol knows.
+    pub fn file(&self) -> Result<VectorFile> {
+        let place = &self.path_or_inline_dv;
+        let malformed = || {
+            CommitError::Malformed(format!(
+                "the deletion vector {:?} has no place that the protocol knows",
+                self.unique_id()
+            ))
+        };
+        match self.storage_type.as_str() {
+            "i" => Ok(VectorFile::None),
+            "p" => Ok(VectorFile::At(place.clone())),
+            "u" => {
+                // The folder, of any length, and the id.
+                let split = place.len().checked_sub(ENCODED_ID).ok_or_else(malformed)?;
+                let (folder, id) = place.split_at_checked(split).ok_or_else(malformed)?;
+                let id = decoded_id(id).ok_or_else(malformed)?;
+                let slash = if folder.is_empty() { "" } else { "/" };
+                Ok(VectorFile::InTable(format!(
+                    "{folder}{slash}deletion_vector_{id}.bin"
+                )))
+            }
+            _ => Err(malformed()),
+        }
+    }
+}
+
+/// Where the file of a deletion vector is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum VectorFile {
+    /// It has none: it is in the log.
+    None,
+    /// At a path relative to the table's root.
+    InTable(String),
+    /// At an absolute path, or a URL.
+    At(String),
+}
+
+/// Characters of a UUID in Z85.
+const ENCODED_ID: usize = 20;
+
+/// The UUID that stands in Z85, the variant of base 85 of ZeroMQ RFC 32.
+fn decoded_id(text: &str) -> Option<Uuid> {
+    const DIGITS: &str =
+        "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#";
+    let mut bytes = Vec::with_capacity(16);
+    for group in text.as_bytes().chunks(5) {
+        let number = group.iter().try_fold(0_u32, |number, character| {
+            let digit = DIGITS.bytes().position(|known| known == *character)?;
+            number.checked_mul(85)?.checked_add(u32::try_from(digit).ok()?)
+        })?;
+        bytes.extend(number.to_be_bytes());
+    }
+    Uuid::from_slice(&bytes).ok()
 }

@@ -1,17 +1,20 @@
 //! The actions of the Delta log, as they are written and as others write them.
 //!
-//! One action is one JSON object of one key on one line. Fields and actions that are not known here are left out when
-//! reading: the protocol promises that they are never needed to read a table correctly.
+//! One action is one JSON object of one key on one line. Actions that are not known here are left out when reading: the
+//! protocol promises that they are never needed to read a table correctly. Fields that are not known are kept, so that
+//! checkpoints have them too; but for those of `commitInfo` and `cdc`, which no checkpoint holds.
 
 mod commit_info;
 mod files;
 mod partition_values;
 mod table;
+mod unknown;
 
 pub use commit_info::CommitInfo;
-pub use files::{Add, Cdc, DeletionVector, Remove};
+pub use files::{Add, Cdc, DeletionVector, Remove, VectorFile};
 pub use partition_values::{PartitionValues, partition_value};
 pub use table::{DomainMetadata, Format, Metadata, Protocol, Txn};
+pub use unknown::UnknownFields;
 
 use serde::Serialize;
 use serde_json::Value;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::UnknownFields;
 use crate::error::{CommitError, Result};
 
 /// Features that may be written beside: see "What is written, exactly" in the design.
@@ -34,6 +35,9 @@ pub struct Protocol {
     /// Features a writer must implement, with writer version 7.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writer_features: Option<Vec<String>>,
+    /// What is not known here.
+    #[serde(flatten)]
+    pub unknown: UnknownFields,
 }
 
 impl Default for Protocol {
@@ -43,6 +47,7 @@ impl Default for Protocol {
             min_writer_version: 2,
             reader_features: None,
             writer_features: None,
+            unknown: UnknownFields::default(),
         }
     }
 }
@@ -92,6 +97,9 @@ pub struct Format {
     /// Always empty.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
+    /// What is not known here.
+    #[serde(flatten)]
+    pub unknown: UnknownFields,
 }
 
 impl Default for Format {
@@ -99,6 +107,7 @@ impl Default for Format {
         Self {
             provider: "parquet".to_owned(),
             options: BTreeMap::new(),
+            unknown: UnknownFields::default(),
         }
     }
 }
@@ -118,7 +127,8 @@ pub struct Metadata {
     /// How data files are encoded.
     #[serde(default)]
     pub format: Format,
-    /// The schema, a JSON object as a string: see [`crate::schema`].
+    /// The schema, a JSON object as a string: see [`crate::schema`]. Empty where a writer had none yet.
+    #[serde(default)]
     pub schema_string: String,
     /// The partition columns, in their order.
     #[serde(default)]
@@ -129,6 +139,9 @@ pub struct Metadata {
     /// Milliseconds since the epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_time: Option<i64>,
+    /// What is not known here.
+    #[serde(flatten)]
+    pub unknown: UnknownFields,
 }
 
 impl Metadata {
@@ -152,6 +165,9 @@ pub struct Txn {
     /// Milliseconds since the epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_updated: Option<i64>,
+    /// What is not known here.
+    #[serde(flatten)]
+    pub unknown: UnknownFields,
 }
 
 /// The configuration of a named domain.
@@ -163,4 +179,7 @@ pub struct DomainMetadata {
     pub configuration: String,
     /// Whether the domain is gone.
     pub removed: bool,
+    /// What is not known here.
+    #[serde(flatten)]
+    pub unknown: UnknownFields,
 }
