@@ -134,6 +134,8 @@ PARTITION_VALUES = {
     "moment": (pa.timestamp("us", "UTC"), [MOMENT, dt.datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC), None]),
     "clock": (pa.timestamp("us"), [MOMENT.replace(tzinfo=None), CENTURIES[0], None]),
     "decimal": (pa.decimal128(9, 2), [Decimal("-1.50"), Decimal(0), None]),
+    "double": (pa.float64(), [0.1, -1.5e300, 5e-324, 0.0, 1e7, math.nan, math.inf, -math.inf, None]),
+    "float": (pa.float32(), [0.1, -1.5e30, 2.0**-149, 0.0, 1e7, math.nan, math.inf, -math.inf, None]),
 }
 
 
@@ -182,7 +184,29 @@ def test_any_text_is_a_partition_value(values: list[str | None]) -> None:
         assert sorted(map(repr, found)) == sorted(map(repr, left))
 
 
-@pytest.mark.parametrize("kind", ["int", "flag", "date", "moment", "clock"])
+def is_equal(one: float | None, other: float | None) -> bool:
+    nothing = one is None or other is None
+    return one is other if nothing else one == other or (math.isnan(one) and math.isnan(other))
+
+
+@given(st.lists(st.none() | st.floats(width=32) | st.floats(), min_size=1), st.sampled_from([32, 64]))
+def test_any_float_is_a_partition_value(values: list[float | None], width: int) -> None:
+    kind = pa.float32() if width == 32 else pa.float64()
+    column = pa.array(values, pa.float64()).cast(kind, safe=False)
+    data = pa.table({"p": column, "id": list(range(len(values)))})
+    with tempfile.TemporaryDirectory() as folder:
+        spillway.delta.write(folder, data, partition_by="p")
+        assert rows(read_deltalake(Path(folder))) == rows(data)
+        table = spillway.delta.open(folder)
+        chosen = column[0].as_py()
+        table.delete_partition(p=chosen)
+        # As in Spark: NaN is equal to itself, and the zeros to each other.
+        kept = [value for value in column.to_pylist() if not is_equal(value, chosen)]
+        found = deltalake.DeltaTable(folder).to_pyarrow_table()["p"].to_pylist()
+        assert sorted(map(repr, found)) == sorted(map(repr, kept))
+
+
+@pytest.mark.parametrize("kind", ["int", "flag", "date", "moment", "clock", "double", "float"])
 def test_partitions_of_every_type_are_deleted_by_value(tmp_path: Path, kind: str) -> None:
     data, _ = partitioned(kind)
     spillway.delta.write(tmp_path / "t", data, partition_by="p")

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import time
+from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -302,7 +303,7 @@ class Table:
             options,
             schema_mode == "merge",
             progress,
-            None if replace is None else _conditions(replace),
+            None if replace is None else _conditions(replace, "predicate"),
             user_metadata,
             *limits,
             coalesce,
@@ -348,8 +349,13 @@ class Table:
             The version that holds it.
 
         Raises:
+            AppendOnlyError: The table has ``delta.appendOnly``, and rows would leave it. Files with the same
+                rows as those that they replace have ``data_change=False``.
             CommitConflict: A concurrent transaction changed what was read or is removed.
-            OptionError: A file is not in the table, or is in it already.
+            OptionError: A file is not in the table, or is in it already, or lacks statistics of a column that
+                the table is clustered by.
+            UnsupportedTableError: The table asks its writers for a feature that is not built; or it has a
+                change data feed, and files with other rows would replace files.
             VersionNotFoundError: The version that was read is not, or no longer, there.
         """
         read = read or Read()
@@ -360,7 +366,7 @@ class Table:
             read.version,
             read.whole_table,
             list(read.files),
-            _conditions(read.where),
+            _conditions(read.where, "where"),
             operation,
             user_metadata,
             timeout,
@@ -408,8 +414,9 @@ class Table:
             The new version, which has the old one's rows, schema and properties.
 
         Raises:
-            VersionNotFoundError: The version, or a data file of it, is gone.
+            VersionNotFoundError: The version, a data file of it or a deletion vector is gone.
             CommitConflict: A concurrent transaction added or removed rows.
+            UnsupportedTableError: The table is clustered by columns.
         """
         return self._committed("RESTORE", self._native.restore(version, timeout))
 
@@ -420,8 +427,15 @@ class Table:
     def checkpoint(self) -> int:
         """Write a checkpoint of the newest version now; they are written by themselves every so often.
 
+        It holds statistics in the form that ``delta.checkpoint.writeStatsAsJson`` and
+        ``delta.checkpoint.writeStatsAsStruct`` ask for, and fields of other writers.
+
         Returns:
             The version that it stands for; a later one where there was a checkpoint of that.
+
+        Raises:
+            UnsupportedTableError: The table asks its writers for a feature that is not built, or has fields
+                of other writers that no checkpoint can hold.
         """
         return self._native.checkpoint()
 
@@ -446,7 +460,7 @@ def create(  # noqa: PLR0913 - what a table is
     """Make a Delta table.
 
     Args:
-        uri: The folder of the table: a path or a ``file://`` URL, and it is made where only it is missing; or
+        uri: The folder of the table: a path or a ``file://`` URL, and it is made with all that it lies in; or
             in an object store ``s3://bucket/table``, ``gs://``, ``az://`` or ``abfss://``, where the bucket
             must be there and the store must take conditional PUT requests, as S3 and MinIO do.
         schema: The schema of the rows, partition columns included, from any object with
@@ -466,7 +480,8 @@ def create(  # noqa: PLR0913 - what a table is
     Raises:
         TableExistsError: There is a table, and ``mode="error"``.
         SchemaError: A Delta table cannot hold the schema.
-        UnsupportedTableError: A property asks for a feature that is not built.
+        UnsupportedTableError: A property asks for a feature that is not built, or a table that would be
+            overwritten is clustered by columns.
 
     Example:
         >>> import pyarrow as pa, spillway.delta
@@ -527,7 +542,8 @@ def write(  # noqa: PLR0913 - all in one call
         mode: ``"append"`` adds the rows; ``"overwrite"`` puts them in the place of all rows, or of those that
             `predicate` chooses; ``"error"`` and ``"ignore"`` are for a table that is not there yet.
         partition_by: As `create`, for a table that is made.
-        predicate: Which rows are overwritten: conditions on partition columns, which the new rows must meet.
+        predicate: Which rows are overwritten: conditions on partition columns, which the new rows must meet,
+            such as ``[("day", "=", "2026-11-20")]``.
         schema_mode: ``"merge"`` adds columns that the table lacks.
         properties: As `create`, for a table that is made.
         timeout: Seconds that it may take; None waits for ever.
@@ -553,6 +569,8 @@ def write(  # noqa: PLR0913 - all in one call
         raise OptionError(message)
     if predicate and mode != "overwrite":
         raise OptionError('predicate says which rows are overwritten: it goes with mode="overwrite"')
+    # Before a table is made.
+    _conditions(predicate, "predicate")
     rows = _native.RowSource(data)
     only_new = mode in {"error", "ignore"}
     made: Any = {
@@ -573,7 +591,7 @@ def write(  # noqa: PLR0913 - all in one call
             return _there(open(uri, storage_options=storage_options), mode)
     with table._append(  # noqa: SLF001 - the same module
         schema_mode=schema_mode,
-        replace=list(predicate) if mode == "overwrite" else None,
+        replace=predicate if mode == "overwrite" else None,
         timeout=timeout,
         user_metadata=user_metadata,
         options=WriterOptions(**options) if options else _DEFAULTS,
@@ -618,10 +636,26 @@ def _progress(app_id: str | None, app_version: int | None) -> tuple[str, int] | 
     return app_id, app_version
 
 
-def _conditions(given: Sequence[Condition]) -> list[tuple[str, str, list[Any]]]:
-    return [
-        (column, operator, list(value) if operator == "in" else [value]) for column, operator, value in given
-    ]
+def _conditions(given: Any, name: str) -> list[tuple[str, str, list[Any]]]:
+    """Conditions as the native module takes them, those of the argument `name`."""
+    accepted = f'give conditions in a list, such as {name}=[("service", "=", "z"), ("day", "in", ["a", "b"])]'
+    if isinstance(given, str):
+        message = f"{name}={given!r} is not accepted: text is not parsed; {accepted}"
+        raise OptionError(message)
+    conditions: list[tuple[str, str, list[Any]]] = []
+    for condition in given:
+        match condition:
+            case (str(column), "in", values) if isinstance(values, Iterable) and not isinstance(values, str):
+                conditions.append((column, "in", list(values)))
+            case (str(), "in", _):
+                message = f'{name} has {condition!r}, and "in" goes with a list of values: {accepted}'
+                raise OptionError(message)
+            case (str(column), str(operator), value):
+                conditions.append((column, operator, [value]))
+            case _:
+                message = f"{name} has {condition!r}, which is no column, operator and value: {accepted}"
+                raise OptionError(message)
+    return conditions
 
 
 def _added(file: AddFile, now: int) -> dict[str, Any]:

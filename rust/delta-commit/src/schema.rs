@@ -157,7 +157,7 @@ fn check_primitive(name: &str, at: &str) -> Result<()> {
         return Ok(());
     }
     Err(CommitError::Schema(format!(
-        "the column {at:?} has the type {name:?}, which Delta does not know; known are {} and decimal(1..38, scale)",
+        "the column {at:?} has the type {name:?}, which is not known here; known are {} and decimal(1..38, scale)",
         PRIMITIVES.join(", ")
     )))
 }

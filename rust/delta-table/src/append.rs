@@ -12,6 +12,7 @@ use parquet_writer::{Batch, WriteError, WriterOptions};
 use crate::checkpoint::now;
 use crate::coalesce::{self, Terms};
 use crate::error::{Result, TableError};
+use crate::indexed::Indexed;
 use crate::kept::Kept;
 use crate::operations::{Condition, chosen, partition_predicate, remove_chosen};
 use crate::place::DataFiles;
@@ -67,6 +68,7 @@ struct Open {
     /// The table's schema once these rows are in it.
     schema: Arc<TableSchema>,
     changes_schema: bool,
+    indexed: Indexed,
     spread: Spread<DataFiles>,
     nans: Nans,
 }
@@ -97,6 +99,7 @@ impl DataWriter {
         writer_options: WriterOptions,
     ) -> Result<Self> {
         head.check_writable()?;
+        head.clustering()?;
         Ok(Self {
             shared,
             options,
@@ -116,7 +119,8 @@ impl DataWriter {
 
     fn start(&self, schema: &SchemaRef) -> Result<Open> {
         let given = TableSchema::of(schema)?;
-        let (table, changes_schema) = target_schema(&self.head, &given, self.options.merge_schema)?;
+        let (table, changes_schema) = target_schema(&self.head, &given, self.options.merge_schema)
+            .map_err(|error| self.advised(error))?;
         for column in &self.head.metadata.partition_columns {
             if given.column(column).is_none() {
                 return Err(TableError::schema(format!(
@@ -134,11 +138,27 @@ impl DataWriter {
         let prepared = Prepared::new(shape.schema(), options, self.writer_options.clone())?;
         Ok(Open {
             shape,
+            indexed: Indexed::of(&self.head, &table)?,
             schema: table,
             changes_schema,
             spread: Spread::new(prepared, DataFiles::new(Arc::clone(&self.shared.place))),
             nans: Nans::default(),
         })
+    }
+
+    /// The error of rows that do not fit, with what an overwrite of all rows could do instead.
+    fn advised(&self, error: TableError) -> TableError {
+        match error {
+            TableError::Commit(CommitError::Schema(message))
+                if self.options.replace.as_ref().is_some_and(Vec::is_empty) =>
+            {
+                TableError::schema(format!(
+                    "{message}. An overwrite keeps the table's schema: create(..., mode=\"overwrite\") gives it another \
+                     one, and no rows; append them then"
+                ))
+            }
+            other => other,
+        }
     }
 
     /// Writes a batch; puts it into `kept` instead, while there is room.
@@ -215,9 +235,7 @@ impl DataWriter {
         for file in files {
             written.rows += file.result.rows;
             written.bytes += file.result.bytes;
-            written
-                .adds
-                .push(add_of(&file, &open.schema, &open.nans, &self.head)?);
+            written.adds.push(add_of(&file, open, &self.head)?);
         }
         Ok(written)
     }
@@ -256,24 +274,22 @@ pub(crate) fn metadata_actions(head: &Snapshot, schema: &TableSchema) -> Result<
 }
 
 /// The action that brings a file into the table.
-fn add_of(file: &SpreadFile, schema: &TableSchema, nans: &Nans, head: &Snapshot) -> Result<Add> {
+fn add_of(file: &SpreadFile, open: &Open, head: &Snapshot) -> Result<Add> {
     let relative = file
         .path
         .to_str()
         .ok_or_else(|| TableError::Malformed(format!("the path {} is not UTF-8", file.path.display())))?;
-    let partition_columns = &head.metadata.partition_columns;
-    let indexed = head.property("delta.dataSkippingNumIndexedCols");
     Ok(Add {
         path: path::encode(relative),
-        partition_values: partition_values(&file.partition, schema),
+        partition_values: partition_values(&file.partition, &open.schema),
         size: i64::try_from(file.result.bytes).unwrap_or(i64::MAX),
         modification_time: now(),
         data_change: true,
         stats: Some(stats_json(
-            schema,
-            partition_columns,
-            indexed,
-            nans,
+            &open.schema,
+            &head.metadata.partition_columns,
+            &open.indexed,
+            &open.nans,
             &file.result.metadata,
         )),
         ..Add::default()
@@ -335,16 +351,16 @@ impl Table {
     pub fn append(&self, options: AppendOptions, writer_options: WriterOptions) -> Result<Append> {
         coalesce::check(&options)?;
         let shared = self.shared()?;
-        let (head, read_version) = if options.progress.is_none() && options.replace.is_none() {
-            shared.head()?
-        } else {
-            // How far the application has come, and which files there are, is read from the log.
-            let snapshot = shared.refresh()?;
-            let version = snapshot.version;
-            (snapshot, version)
-        };
+        let (mut head, mut read_version) = shared.head()?;
+        // How far the application has come, which files there are, and by which columns the rows are clustered, is read
+        // from the log.
+        if options.progress.is_some() || options.replace.is_some() || head.is_clustered() {
+            head = shared.refresh()?;
+            read_version = head.version;
+        }
         if options.replace.is_some() {
             head.check_removable("overwriting")?;
+            head.check_not_clustered("overwriting")?;
         }
         Append::begin(shared, head, read_version, options, writer_options)
     }
@@ -515,22 +531,27 @@ impl Append {
                 Err(TableError::Commit(CommitError::Conflict(conflict)))
                     if matches!(conflict.kind, ConflictKind::MetadataChanged | ConflictKind::ProtocolChanged)
             );
-            // Whoever merges schemas asked for whatever schema is there: two may add the same column at once.
-            if !(moved && self.writer.options.merge_schema && self.rebase()?) {
+            if !(moved && self.rebase()?) {
                 return done;
             }
         }
     }
 
     /// Takes the table as it is now for the one that these rows were written for, if they can be rows of it as they are.
+    ///
+    /// Whoever merges schemas asked for whatever schema is there: two may add the same column at once. Others go on when
+    /// only properties changed.
     fn rebase(&mut self) -> Result<bool> {
         // What is replaced was chosen in the version that was read.
         if self.writer.options.replace.is_some() {
             return Ok(false);
         }
         let head = self.shared.refresh()?;
-        head.check_writable()?;
         let before = &self.writer.head;
+        if !(self.writer.options.merge_schema || is_same_but_for_properties(before, &head)?) {
+            return Ok(false);
+        }
+        head.check_writable()?;
         if head.metadata.partition_columns != before.metadata.partition_columns
             || head.metadata.id != before.metadata.id
         {
@@ -551,7 +572,7 @@ impl Append {
             {
                 return Ok(false);
             }
-            let (schema, changes) = target_schema(&head, &written, true)?;
+            let (schema, changes) = target_schema(&head, &written, self.writer.options.merge_schema)?;
             open.schema = schema;
             open.changes_schema = changes;
         }
@@ -571,6 +592,7 @@ impl Append {
                 app_id: app_id.clone(),
                 version: *version,
                 last_updated: Some(now()),
+                ..Txn::default()
             }));
         }
         let head = &self.writer.head;
@@ -607,6 +629,16 @@ impl Append {
             files.remove();
         }
     }
+}
+
+/// Whether rows that were written for a table are rows of what became of it, and their files have the statistics that it
+/// needs.
+fn is_same_but_for_properties(before: &Snapshot, after: &Snapshot) -> Result<bool> {
+    let (old, new) = (&before.metadata, &after.metadata);
+    Ok(before.protocol == after.protocol
+        && before.schema == after.schema
+        && (&old.id, &old.partition_columns, &old.format) == (&new.id, &new.partition_columns, &new.format)
+        && before.clustering()? == after.clustering()?)
 }
 
 impl Drop for Append {

@@ -3,19 +3,28 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, RecordBatch, StructArray};
 use arrow_json::writer::{LineDelimited, WriterBuilder};
+use arrow_schema::TimeUnit;
 use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef};
+use bytes::Bytes;
 use delta_commit::Version;
 use delta_commit::actions::{Action, Add, Remove};
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+};
+use parquet::basic::Type as PhysicalType;
+use parquet::schema::types::SchemaDescriptor;
 use parquet_writer::sink::Sink;
 use parquet_writer::{CompressionRule, FileWriter, OptionInput, WriteError, WriterOptions};
 use serde_json::{Value, json};
 
 use crate::error::{Result, TableError};
+use crate::foreign_fields::ForeignFields;
 use crate::log_dir::{CHANGED_IN, HINT, LogDir};
+use crate::parsed::{Forms, PARTITION_VALUES, Parsed, STATS, stats_texts};
 use crate::snapshot::Snapshot;
 
 /// Actions that are turned over together: what is known of each costs memory.
@@ -33,6 +42,11 @@ const COLUMNS: [&str; 7] = [
     "domainMetadata",
     SIDECAR,
 ];
+
+const ADD: &str = "add";
+
+/// The column of statistics as text.
+const JSON_STATS: &str = "stats";
 
 /// The actions of a checkpoint of the second form are in files beside it. The column alone is in others too.
 const SIDECAR: &str = "sidecar";
@@ -52,31 +66,112 @@ pub(crate) fn read(log: &LogDir, name: &str) -> Result<Vec<Action>> {
             "it was listed, and is gone: open the table again".to_owned(),
         ));
     };
-    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-    let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(file, options)
-        .map_err(|e| malformed(e.to_string()))?;
-    let parquet = builder.parquet_schema();
-    let known = (0..parquet.num_columns()).filter(|leaf| {
-        let column = parquet.column(*leaf);
-        let parts = column.path().parts();
-        let parsed = parts.get(1).is_some_and(|name| name.ends_with("_parsed"));
-        !parsed && parts.first().is_some_and(|name| COLUMNS.contains(&name.as_str()))
+    let reader = reader(&file, |parts| {
+        let derived = parts
+            .get(1)
+            .is_some_and(|name| [STATS, PARTITION_VALUES].contains(name));
+        !derived && parts.first().is_some_and(|name| COLUMNS.contains(name))
     });
-    let mask = ProjectionMask::leaves(parquet, known.collect::<Vec<_>>());
-    let reader = builder
-        .with_projection(mask)
-        .with_batch_size(BATCH_ROWS)
-        .build()
-        .map_err(|e| malformed(e.to_string()))?;
     let mut actions = Vec::new();
-    for batch in reader {
+    for batch in reader.map_err(malformed)? {
         let batch = batch.map_err(|e| malformed(e.to_string()))?;
         let rows = rows(&batch).map_err(|e| malformed(e.to_string()))?;
         for row in rows.split(|byte| *byte == b'\n').filter(|row| !row.is_empty()) {
             actions.extend(action(row)?);
         }
     }
+    if actions.iter().any(lacks_statistics) {
+        add_statistics(&file, &mut actions).map_err(malformed)?;
+    }
     Ok(actions)
+}
+
+/// The rows of a checkpoint, with those leaf columns whose path is wanted.
+fn reader(file: &Bytes, wanted: impl Fn(&[&str]) -> bool) -> Result<ParquetRecordBatchReader, String> {
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let text = |error: parquet::errors::ParquetError| error.to_string();
+    let loaded = ArrowReaderMetadata::load(file, options.clone()).map_err(text)?;
+    let parquet = loaded.parquet_schema();
+    let leaves = (0..parquet.num_columns()).filter(|leaf| {
+        let column = parquet.column(*leaf);
+        let parts: Vec<&str> = column.path().parts().iter().map(String::as_str).collect();
+        wanted(&parts)
+    });
+    let mask = ProjectionMask::leaves(parquet, leaves.collect::<Vec<_>>());
+    let fields = with_micros(loaded.schema().fields(), parquet, &mut 0);
+    let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(
+        file.clone(),
+        options.with_schema(Arc::new(Schema::new(fields))),
+    );
+    let built = builder
+        .map_err(text)?
+        .with_projection(mask)
+        .with_batch_size(BATCH_ROWS);
+    built.build().map_err(text)
+}
+
+/// The fields, but timestamps in 96 bits in microseconds: so Spark writes them, and nanoseconds cannot be of all years.
+fn with_micros(fields: &Fields, parquet: &SchemaDescriptor, leaf: &mut usize) -> Fields {
+    let fields = fields.iter().map(|field| {
+        let micros = |inner: &Arc<Field>, leaf: &mut usize| {
+            let inner = with_micros(&Fields::from(vec![Arc::clone(inner)]), parquet, leaf);
+            Arc::clone(&inner[0])
+        };
+        let data_type = match field.data_type() {
+            DataType::Struct(fields) => DataType::Struct(with_micros(fields, parquet, leaf)),
+            DataType::List(element) => DataType::List(micros(element, leaf)),
+            DataType::Map(entries, sorted) => DataType::Map(micros(entries, leaf), *sorted),
+            plain => {
+                *leaf += 1;
+                if parquet.column(*leaf - 1).physical_type() == PhysicalType::INT96 {
+                    DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
+                } else {
+                    plain.clone()
+                }
+            }
+        };
+        field.as_ref().clone().with_data_type(data_type)
+    });
+    fields.collect()
+}
+
+fn lacks_statistics(action: &Action) -> bool {
+    matches!(action, Action::Add(add) if add.stats.is_none())
+}
+
+/// Gives files without statistics as text those that the checkpoint has of them as structs, if it has any.
+fn add_statistics(file: &Bytes, actions: &mut [Action]) -> Result<(), String> {
+    let reader = reader(file, |parts| {
+        matches!(parts, ["add", "path"]) || matches!(parts, ["add", name, ..] if *name == STATS)
+    })?;
+    let mut adds = actions.iter_mut().filter_map(|action| match action {
+        Action::Add(add) => Some(add),
+        _ => None,
+    });
+    for batch in reader {
+        let batch = batch.map_err(|e| e.to_string())?;
+        let files = batch
+            .column_by_name("add")
+            .and_then(|column| column.as_struct_opt());
+        let Some(files) = files else { return Ok(()) };
+        let path = files
+            .column_by_name("path")
+            .and_then(|column| column.as_string_opt::<i32>());
+        let stats = files
+            .column_by_name(STATS)
+            .and_then(|column| column.as_struct_opt());
+        let (Some(paths), Some(stats)) = (path, stats) else {
+            return Ok(());
+        };
+        let texts = stats_texts(stats).map_err(|e| e.to_string())?;
+        let there = (0..).zip(texts).filter(|(row, _)| files.is_valid(*row));
+        for ((row, text), add) in there.zip(adds.by_ref()) {
+            if add.stats.is_none() && paths.value(row) == add.path {
+                add.stats = text;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// A batch as lines of JSON. Nulls are written, as a partition value may be one.
@@ -110,8 +205,10 @@ fn action(row: &[u8]) -> Result<Option<Action>> {
 /// When the log's folder cannot be written; readers find the older checkpoint then.
 pub(crate) fn write(log: &LogDir, snapshot: &Snapshot) -> Result<()> {
     let actions = actions(snapshot);
+    // What cannot be held is refused before there is a file.
+    let layout = Layout::of(snapshot, &actions)?;
     let sink = log.replace(&file_name(snapshot.version))?;
-    let bytes = encode(sink, &actions)?;
+    let bytes = encode(sink, &layout, &actions)?;
     hint(log, snapshot, actions.len(), bytes)
 }
 
@@ -178,19 +275,85 @@ pub(crate) fn interval_millis(text: &str) -> Option<i64> {
     count.checked_mul(millis)
 }
 
-fn encode(sink: Box<dyn Sink>, actions: &[Action]) -> Result<u64> {
+/// The columns of a checkpoint.
+struct Layout {
+    /// Those that are an action's JSON in columns.
+    plain: SchemaRef,
+    /// Those that say some of it in their own types.
+    parsed: Option<Parsed>,
+    /// Both.
+    whole: SchemaRef,
+}
+
+impl Layout {
+    fn of(snapshot: &Snapshot, actions: &[Action]) -> Result<Self> {
+        let forms = Forms::of(snapshot);
+        let plain = schema(forms, &ForeignFields::of(actions)?);
+        let parsed = forms.parsed.then(|| Parsed::of(snapshot)).transpose()?;
+        let more = parsed.as_ref().map(Parsed::fields).unwrap_or_default();
+        let fields = plain.fields().iter().map(|field| match field.data_type() {
+            DataType::Struct(columns) if field.name() == ADD => {
+                let columns = columns.iter().cloned().chain(more.iter().cloned().map(Arc::new));
+                let columns = DataType::Struct(columns.collect());
+                Arc::new(field.as_ref().clone().with_data_type(columns))
+            }
+            _ => Arc::clone(field),
+        });
+        Ok(Self {
+            whole: Arc::new(Schema::new(fields.collect::<Fields>())),
+            plain,
+            parsed,
+        })
+    }
+
+    fn batch(&self, actions: &[Action]) -> Result<Option<RecordBatch>> {
+        let unwritable =
+            |e: ArrowError| TableError::Malformed(format!("the checkpoint cannot be written: {e}"));
+        let Some(batch) = plain_batch(&self.plain, actions).map_err(unwritable)? else {
+            return Ok(None);
+        };
+        let Some(parsed) = &self.parsed else {
+            return Ok(Some(batch));
+        };
+        let adds = actions.iter().map(|action| match action {
+            Action::Add(add) => Some(add),
+            _ => None,
+        });
+        let more = parsed.columns(&adds.collect::<Vec<_>>())?;
+        let columns = batch.schema_ref().fields().iter().zip(batch.columns());
+        let columns = columns.map(|(field, column)| match column.as_struct_opt() {
+            Some(add) if field.name() == ADD => with_columns(add, &parsed.fields(), &more),
+            _ => Ok(Arc::clone(column)),
+        });
+        let columns = columns.collect::<Result<Vec<_>, _>>().map_err(unwritable)?;
+        RecordBatch::try_new(Arc::clone(&self.whole), columns)
+            .map(Some)
+            .map_err(unwritable)
+    }
+}
+
+/// A struct with more columns.
+fn with_columns(group: &StructArray, fields: &[Field], columns: &[ArrayRef]) -> Result<ArrayRef, ArrowError> {
+    let fields = group
+        .fields()
+        .iter()
+        .cloned()
+        .chain(fields.iter().cloned().map(Arc::new));
+    let columns = group.columns().iter().chain(columns).cloned();
+    let whole = StructArray::try_new(fields.collect(), columns.collect(), group.nulls().cloned())?;
+    Ok(Arc::new(whole))
+}
+
+fn encode(sink: Box<dyn Sink>, layout: &Layout, actions: &[Action]) -> Result<u64> {
     // What the oldest readers of checkpoints know.
     let options = WriterOptions::new(OptionInput {
         compression: CompressionRule::All("snappy".to_owned()),
         compatibility: "v1".into(),
         ..OptionInput::default()
     })?;
-    let schema = schema();
-    let mut writer = FileWriter::new(sink, Some(Arc::clone(&schema)), options)?;
+    let mut writer = FileWriter::new(sink, Some(Arc::clone(&layout.whole)), options)?;
     for actions in actions.chunks(BATCH_ROWS) {
-        let batch = batch(&schema, actions)
-            .map_err(|e| TableError::Malformed(format!("the checkpoint cannot be written: {e}")))?;
-        if let Some(batch) = batch {
+        if let Some(batch) = layout.batch(actions)? {
             writer.write(&batch.into(), &mut || true)?;
         }
     }
@@ -198,7 +361,7 @@ fn encode(sink: Box<dyn Sink>, actions: &[Action]) -> Result<u64> {
     Ok(writer.result().map_or(0, |result| result.bytes))
 }
 
-fn batch(schema: &SchemaRef, actions: &[Action]) -> Result<Option<RecordBatch>, ArrowError> {
+fn plain_batch(schema: &SchemaRef, actions: &[Action]) -> Result<Option<RecordBatch>, ArrowError> {
     let mut decoder = arrow_json::ReaderBuilder::new(Arc::clone(schema))
         .with_batch_size(actions.len())
         .build_decoder()?;
@@ -274,27 +437,29 @@ fn group(name: &str, fields: Vec<Field>) -> Field {
     Field::new(name, DataType::Struct(fields.into()), true)
 }
 
-fn vector() -> Field {
-    let fields = vec![
+fn vector(unknown: Vec<Field>) -> Field {
+    let mut fields = vec![
         text("storageType"),
         text("pathOrInlineDv"),
         int("offset"),
         int("sizeInBytes"),
         long("cardinality"),
     ];
+    fields.extend(unknown);
     group("deletionVector", fields)
 }
 
-fn schema() -> SchemaRef {
+/// The columns of actions as JSON has them, and those of other writers.
+fn schema(forms: Forms, foreign: &ForeignFields) -> SchemaRef {
     let add = vec![
         text("path"),
         mapping("partitionValues"),
         long("size"),
         long("modificationTime"),
         flag("dataChange"),
-        text("stats"),
+        text(JSON_STATS),
         mapping("tags"),
-        vector(),
+        vector(foreign.columns("add.deletionVector")),
         long("baseRowId"),
         long("defaultRowCommitVersion"),
         text("clusteringProvider"),
@@ -306,15 +471,17 @@ fn schema() -> SchemaRef {
         flag("extendedFileMetadata"),
         mapping("partitionValues"),
         long("size"),
-        vector(),
+        vector(foreign.columns("remove.deletionVector")),
         long("baseRowId"),
         long("defaultRowCommitVersion"),
     ];
+    let format = vec![text("provider"), mapping("options")];
+    let format = [format, foreign.columns("metaData.format")].concat();
     let metadata = vec![
         text("id"),
         text("name"),
         text("description"),
-        group("format", vec![text("provider"), mapping("options")]),
+        group("format", format),
         text("schemaString"),
         texts("partitionColumns"),
         mapping("configuration"),
@@ -328,12 +495,18 @@ fn schema() -> SchemaRef {
     ];
     let domain = vec![text("domain"), text("configuration"), flag("removed")];
     let txn = vec![text("appId"), long("version"), long("lastUpdated")];
-    Arc::new(Schema::new(vec![
-        group("txn", txn),
-        group("add", add),
-        group("remove", remove),
-        group("metaData", metadata),
-        group("protocol", protocol),
-        group("domainMetadata", domain),
-    ]))
+    let groups = [
+        ("txn", txn),
+        (ADD, add),
+        ("remove", remove),
+        ("metaData", metadata),
+        ("protocol", protocol),
+        ("domainMetadata", domain),
+    ];
+    let groups = groups.map(|(name, mut fields)| {
+        fields.retain(|field| forms.json || field.name() != JSON_STATS);
+        fields.extend(foreign.columns(name));
+        group(name, fields)
+    });
+    Arc::new(Schema::new(groups.to_vec()))
 }

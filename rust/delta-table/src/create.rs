@@ -184,7 +184,7 @@ fn operation(name: &str, metadata: &Metadata) -> Operation {
 }
 
 impl Table {
-    /// Makes a table in a folder, which is made too where only it is missing.
+    /// Makes a table in a folder, which is made too, with all that it lies in.
     ///
     /// # Errors
     /// [`TableError::Exists`] when there is one and the mode is [`CreateMode::Error`]; [`CommitError::Schema`] when a
@@ -249,6 +249,7 @@ impl Table {
         let snapshot = shared.refresh()?;
         snapshot.check_writable()?;
         snapshot.check_removable("create(mode=\"overwrite\")")?;
+        snapshot.check_not_clustered("create(mode=\"overwrite\")")?;
         let metadata = Metadata {
             id: snapshot.metadata.id.clone(),
             ..metadata

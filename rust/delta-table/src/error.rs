@@ -37,7 +37,7 @@ pub enum TableError {
     #[error("{0}")]
     Malformed(String),
     /// The table only takes appends.
-    #[error("the table has delta.appendOnly=true, so {0} is refused: files are added and never removed")]
+    #[error("the table has delta.appendOnly=true, so {0} is refused: its rows are added and never removed")]
     AppendOnly(&'static str),
     /// The caller asked for what is not accepted.
     #[error("{0}")]

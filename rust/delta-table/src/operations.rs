@@ -1,13 +1,15 @@
 //! Transactions that remove files: deletions, truncation, restoring, and commits of the caller's own.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime};
-use delta_commit::actions::{Action, Add, Metadata, Remove};
+use delta_commit::actions::{Action, Add, DeletionVector, Metadata, Remove, VectorFile};
 use delta_commit::log::BEFORE_FIRST;
 use delta_commit::predicate::{Comparison, Literal, Predicate, Term};
 use delta_commit::{MemberId, Operation, Patience, Transaction, Version, path};
+use serde_json::Value;
 
 use crate::checkpoint::now;
 use crate::create::check_in_commit_timestamps;
@@ -128,9 +130,13 @@ fn literal(value: &Scalar, kind: &Kind, column: &str) -> Result<Option<Literal>>
         (Scalar::Text(text), String) if text.is_empty() => return Ok(None),
         (Scalar::Boolean(value), Boolean) => Literal::Boolean(*value),
         (Scalar::Long(value), Byte | Short | Integer | Long) => Literal::Long(*value),
+        #[expect(clippy::cast_precision_loss, reason = "the column is a float")]
+        (Scalar::Long(value), Float) => Literal::Float(*value as f32),
         #[expect(clippy::cast_precision_loss, reason = "the column is a double")]
-        (Scalar::Long(value), Float | Double) => Literal::Double(*value as f64),
-        (Scalar::Double(value), Float | Double) => Literal::Double(*value),
+        (Scalar::Long(value), Double) => Literal::Double(*value as f64),
+        #[expect(clippy::cast_possible_truncation, reason = "the column has no more digits")]
+        (Scalar::Double(value), Float) => Literal::Float(*value as f32),
+        (Scalar::Double(value), Double) => Literal::Double(*value),
         (Scalar::Text(text), String) => Literal::String(text.clone()),
         (Scalar::Date(days), Date) => Literal::Date(*days),
         (Scalar::Text(text), Date) => Literal::Date(days(text).ok_or_else(wrong)?),
@@ -315,9 +321,10 @@ impl Table {
     /// Makes the table what it was at an older version, as a new one.
     ///
     /// # Errors
-    /// [`TableError::NoSuchVersion`] when the version, or a data file of it, is gone.
+    /// [`TableError::NoSuchVersion`] when the version, a data file of it or a deletion vector is gone.
     pub fn restore(&self, version: Version, patience: &mut Patience<'_>) -> Result<Version> {
         let snapshot = self.removable("restore()")?;
+        snapshot.check_not_clustered("restore()")?;
         let target = self.snapshot_at(version)?;
         let (now, before) = (&snapshot.contents.files, &target.contents.files);
         let returning: Vec<&Arc<Add>> = before
@@ -347,14 +354,36 @@ impl Table {
 
     fn check_there(&self, version: Version, files: &[&Arc<Add>]) -> Result<()> {
         for add in files {
-            let relative = path::decode_inside(&add.path)?;
-            if !self.place.has(&relative)? {
-                return Err(TableError::NoSuchVersion(format!(
-                    "version {version} cannot be restored: its data file {relative:?} is gone"
-                )));
+            let data = path::decode_inside(&add.path)?;
+            let vector = add.deletion_vector.as_ref();
+            let vector = vector.map(|vector| self.vector_file(vector)).transpose()?;
+            let named = [("data file", Some(data)), ("deletion vector", vector.flatten())];
+            for (what, file) in named {
+                if let Some(file) = file
+                    && !self.place.has(&file)?
+                {
+                    return Err(TableError::NoSuchVersion(format!(
+                        "version {version} cannot be restored: its {what} {file:?} is gone"
+                    )));
+                }
             }
         }
         Ok(())
+    }
+
+    /// The file of a deletion vector, relative to the table's root; none when it has no file.
+    fn vector_file(&self, vector: &DeletionVector) -> Result<Option<String>> {
+        let at = match vector.file()? {
+            VectorFile::None => return Ok(None),
+            VectorFile::InTable(file) => return Ok(Some(file)),
+            VectorFile::At(at) => at,
+        };
+        inside(self.root(), &at).map(Some).ok_or_else(|| {
+            TableError::unsupported(format!(
+                "the deletion vector at {at:?} is not in the table's folder, so that nobody can see whether it is \
+                 there: restore the table with Spark"
+            ))
+        })
     }
 
     /// Commits what the caller did itself: files that it wrote, and files that it wants to leave.
@@ -375,8 +404,12 @@ impl Table {
         let shared = self.shared()?;
         let snapshot = shared.refresh()?;
         snapshot.check_writable()?;
-        if !removes.is_empty() {
-            snapshot.check_removable("commit(removes=...)")?;
+        let data_change = adds.is_empty() || adds.iter().any(|add| add.data_change);
+        if !removes.is_empty() && data_change {
+            snapshot.check_removable("commit(removes=...) that changes rows")?;
+            if !adds.is_empty() {
+                snapshot.check_rewritable()?;
+            }
         }
         let mut transaction = begin(&snapshot, operation)?;
         if !(read.is_nothing() && removes.is_empty()) {
@@ -391,7 +424,6 @@ impl Table {
         }
         transaction.unsynced = adds.iter().map(|add| add.path.clone()).collect();
         check_adds(&adds, &snapshot)?;
-        let data_change = adds.is_empty() || adds.iter().any(|add| add.data_change);
         let files = self.files_at(&snapshot, transaction.read_version, removes)?;
         transaction.actions = removals(&files, data_change);
         transaction.actions.extend(adds.into_iter().map(Action::Add));
@@ -418,6 +450,17 @@ impl Table {
         let before = self.snapshot_at(read)?;
         find(&before, paths).map_err(|_| not_there(&missing, newest))
     }
+}
+
+/// The path relative to a table's root of what is at an absolute path, or a URL, in it.
+fn inside(root: &Path, at: &str) -> Option<String> {
+    let path = at.strip_prefix("file:").map(|path| path.trim_start_matches('/'));
+    let path = path.map_or_else(|| at.to_owned(), |path| format!("/{path}"));
+    let root = root.to_str()?;
+    let below = [root.to_owned(), path::encode(root)]
+        .iter()
+        .find_map(|root| path.strip_prefix(root.trim_end_matches('/')).map(str::to_owned))?;
+    path::decode_inside(below.strip_prefix('/')?).ok()
 }
 
 fn restoring(
@@ -449,8 +492,10 @@ fn restoring(
     actions
 }
 
-/// Every file has a value, be it null, in each partition column, and in no other.
+/// Every file has a value, be it null, in each partition column, and in no other; and statistics of those columns that
+/// the table is clustered by.
 fn check_adds(adds: &[Add], snapshot: &Snapshot) -> Result<()> {
+    let clustering = snapshot.clustering()?;
     let wanted: BTreeSet<&str> = snapshot
         .metadata
         .partition_columns
@@ -467,8 +512,33 @@ fn check_adds(adds: &[Add], snapshot: &Snapshot) -> Result<()> {
                 wanted.into_iter().collect::<Vec<_>>().join(", ")
             )));
         }
+        if let Some(column) = clustering.iter().find(|column| !has_statistics(add, column)) {
+            return Err(TableError::Option(format!(
+                "the file {:?} has no statistics with numRecords, and nullCount of {:?}, by which the table is \
+                 clustered: add it with them",
+                add.path,
+                column.join(".")
+            )));
+        }
     }
     Ok(())
+}
+
+/// Whether a file says of a column how many of its values are null.
+fn has_statistics(add: &Add, column: &[String]) -> bool {
+    let Some(stats) = add
+        .stats
+        .as_deref()
+        .and_then(|text| serde_json::from_str::<Value>(text).ok())
+    else {
+        return false;
+    };
+    let nulls = column
+        .iter()
+        .try_fold(stats.get("nullCount").unwrap_or(&Value::Null), |value, name| {
+            value.get(name)
+        });
+    nulls.is_some_and(Value::is_i64) && stats.get("numRecords").is_some_and(Value::is_i64)
 }
 
 /// The files of a snapshot with these paths, or a path that it does not have.

@@ -137,12 +137,14 @@ impl Place for Folder {
     }
 
     fn prepare(&self) -> Result<()> {
-        match fs::create_dir(&self.0) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                Err(TableError::io(self.0.display(), &error))
-            }
-            _ => Ok(()),
+        let missing: Vec<&Path> = self.0.ancestors().take_while(|folder| !folder.exists()).collect();
+        fs::create_dir_all(&self.0).map_err(|error| TableError::io(self.0.display(), &error))?;
+        // The folders above the table survive a crash too; the committer sees to the table's own.
+        for above in missing.iter().filter_map(|folder| folder.parent()) {
+            let synced = File::open(above).and_then(|folder| folder.sync_all());
+            synced.map_err(|error| TableError::io(above.display(), &error))?;
         }
+        Ok(())
     }
 
     fn list(&self, folder: &str, _after: Option<&str>) -> Result<Vec<String>> {

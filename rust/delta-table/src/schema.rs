@@ -28,6 +28,15 @@ pub struct Column {
     pub metadata: Map<String, Value>,
 }
 
+/// A column that is no struct, however deep it is in structs.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Leaf<'a> {
+    /// Names from the top.
+    pub path: Vec<&'a str>,
+    /// Its type.
+    pub kind: &'a Kind,
+}
+
 /// A type of the log.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Kind {
@@ -144,6 +153,16 @@ impl Kind {
                 key.holds(from_key) && value.holds(from_value)
             }
             _ => false,
+        }
+    }
+
+    /// The structs in it, none of which is in another one.
+    pub(crate) fn structs(&self) -> Vec<&[Column]> {
+        match self {
+            Self::Primitive(_) | Self::Decimal(..) => Vec::new(),
+            Self::Struct(columns) => vec![columns],
+            Self::Array(element, _) => element.structs(),
+            Self::Map(key, value, _) => [key.structs(), value.structs()].concat(),
         }
     }
 
@@ -394,6 +413,11 @@ impl TableSchema {
     /// # Errors
     /// [`delta_commit::CommitError::Schema`] when it is none.
     pub fn parse(text: &str) -> Result<Self> {
+        if text.is_empty() {
+            return Err(TableError::schema(
+                "the table has no schema: its metaData has no schemaString",
+            ));
+        }
         check_schema(text)?;
         let value: Value = serde_json::from_str(text)
             .map_err(|e| TableError::schema(format!("the schema is not JSON: {e}")))?;
@@ -420,6 +444,28 @@ impl TableSchema {
         self.columns.iter().any(|column| column.kind.has_ntz())
     }
 
+    /// All leaf columns but those of some top columns, in their order.
+    pub(crate) fn leaves(&self, but: &[String]) -> Vec<Leaf<'_>> {
+        fn below<'a>(columns: &'a [Column], path: &mut Vec<&'a str>, leaves: &mut Vec<Leaf<'a>>) {
+            for column in columns {
+                path.push(&column.name);
+                match &column.kind {
+                    Kind::Struct(fields) => below(fields, path, leaves),
+                    kind => leaves.push(Leaf {
+                        path: path.clone(),
+                        kind,
+                    }),
+                }
+                path.pop();
+            }
+        }
+        let mut leaves = Vec::new();
+        for column in self.columns.iter().filter(|column| !but.contains(&column.name)) {
+            below(std::slice::from_ref(column), &mut Vec::new(), &mut leaves);
+        }
+        leaves
+    }
+
     /// The column of this name.
     #[must_use]
     pub fn column(&self, name: &str) -> Option<&Column> {
@@ -434,7 +480,7 @@ impl TableSchema {
         for column in &other.columns {
             let Some(known) = self.column(&column.name) else {
                 return Err(TableError::schema(format!(
-                    "the table has no column {:?}; its columns are {}. To add it, append with schema_mode=\"merge\"",
+                    "the table has no column {:?}; its columns are {}. To add it, write with schema_mode=\"merge\"",
                     column.name,
                     self.names()
                 )));

@@ -7,8 +7,10 @@ use delta_commit::actions::{Action, Add, DeletionVector, DomainMetadata, Metadat
 use delta_commit::log::BEFORE_FIRST;
 use delta_commit::{Isolation, Version};
 
+use serde_json::Value;
+
 use crate::error::{Result, TableError};
-use crate::schema::TableSchema;
+use crate::schema::{Column, TableSchema};
 
 /// A table at one version.
 #[derive(Debug, Clone)]
@@ -145,7 +147,7 @@ impl Replay {
                 self.version
             )));
         };
-        check_readable(&protocol)?;
+        check_readable(&protocol, &metadata)?;
         Ok(Snapshot {
             version: self.version,
             schema: Arc::new(TableSchema::parse(&metadata.schema_string)?),
@@ -175,15 +177,18 @@ impl Snapshot {
     /// The same table one version later.
     pub(crate) fn advance(&mut self, version: Version, actions: Vec<Action>) -> Result<()> {
         let mut schema = None;
+        let (mut protocol, mut metadata) = (&self.protocol, self.metadata.as_ref());
         for action in &actions {
             match action {
-                Action::Protocol(protocol) => check_readable(protocol)?,
-                Action::Metadata(metadata) => {
-                    schema = Some(Arc::new(TableSchema::parse(&metadata.schema_string)?));
+                Action::Protocol(next) => protocol = next,
+                Action::Metadata(next) => {
+                    schema = Some(Arc::new(TableSchema::parse(&next.schema_string)?));
+                    metadata = next;
                 }
                 _ => {}
             }
         }
+        check_readable(protocol, metadata)?;
         for action in ordered(actions) {
             match action {
                 Action::Protocol(protocol) if protocol != self.protocol => {
@@ -266,21 +271,102 @@ impl Snapshot {
                 )));
             }
         }
-        for column in &self.schema.columns {
-            if let Some(rule) = COMPUTED.iter().find(|rule| column.metadata.contains_key(**rule)) {
-                return Err(TableError::unsupported(format!(
-                    "the column {:?} has {rule}, which is not built: write the table with Spark",
-                    column.name
-                )));
-            }
+        if let Some((column, rule)) = computed(&self.schema.columns) {
+            return Err(TableError::unsupported(format!(
+                "the column {:?} has {rule}, which is not built: write the table with Spark",
+                column.name
+            )));
         }
         Ok(())
     }
+
+    /// Whether the table's rows are clustered by columns.
+    pub(crate) fn is_clustered(&self) -> bool {
+        self.protocol
+            .writer_features
+            .iter()
+            .flatten()
+            .any(|feature| feature == CLUSTERING)
+    }
+
+    /// Refuses what would leave a clustered table with another schema, or without its clustering.
+    pub(crate) fn check_not_clustered(&self, what: &'static str) -> Result<()> {
+        if self.is_clustered() {
+            return Err(TableError::unsupported(format!(
+                "the table has the feature {CLUSTERING}, with which {what} is not built: append to it, or do this with \
+                 Spark"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Refuses what a change data feed would tell wrongly.
+    pub(crate) fn check_rewritable(&self) -> Result<()> {
+        if self.metadata.is_enabled("delta.enableChangeDataFeed") {
+            return Err(TableError::unsupported(
+                "the table has a change data feed (delta.enableChangeDataFeed=true), which would tell of a rewrite that \
+                 every row was deleted and inserted: files that say what changed are not built. Where no row changes, \
+                 add files with data_change=False; otherwise rewrite them with Spark",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The columns that the table's rows are clustered by, each a path from the top.
+    ///
+    /// # Errors
+    /// [`delta_commit::CommitError::Unsupported`] when they cannot be understood: every file needs statistics of them.
+    pub(crate) fn clustering(&self) -> Result<Vec<Vec<String>>> {
+        let domain = self.contents.domains.get(CLUSTERING_DOMAIN);
+        let Some(domain) = domain.filter(|_| self.is_clustered()) else {
+            return Ok(Vec::new());
+        };
+        let leaves = self.schema.leaves(&[]);
+        clustering_columns(&domain.configuration)
+            .filter(|columns| columns.iter().all(|column| leaves.iter().any(|leaf| leaf.path == *column)))
+            .ok_or_else(|| {
+                TableError::unsupported(format!(
+                    "the table has the feature {CLUSTERING}, and it cannot be understood by which columns: {}",
+                    domain.configuration
+                ))
+            })
+    }
+}
+
+/// The feature of tables whose rows are clustered by columns.
+const CLUSTERING: &str = "clustering";
+
+/// Where such a table says by which.
+const CLUSTERING_DOMAIN: &str = "delta.clustering";
+
+/// The columns in the configuration of the domain: each a list of names from the top, or one name.
+fn clustering_columns(configuration: &str) -> Option<Vec<Vec<String>>> {
+    let value: Value = serde_json::from_str(configuration).ok()?;
+    let columns = value.get("clusteringColumns")?.as_array()?;
+    columns
+        .iter()
+        .map(|column| match column {
+            Value::String(name) => Some(vec![name.clone()]),
+            Value::Array(path) => path.iter().map(|name| name.as_str().map(str::to_owned)).collect(),
+            _ => None,
+        })
+        .collect()
+}
+
+/// The first column, however deep, whose values are computed or checked, and by what.
+fn computed(columns: &[Column]) -> Option<(&Column, &'static str)> {
+    columns.iter().find_map(|column| {
+        let rule = COMPUTED.iter().find(|rule| column.metadata.contains_key(**rule));
+        let below = || column.kind.structs().into_iter().find_map(computed);
+        rule.map(|rule| (column, *rule)).or_else(below)
+    })
 }
 
 /// Refuses a table that asks of its readers what is not built.
-fn check_readable(protocol: &Protocol) -> Result<()> {
-    const READABLE: [&str; 4] = [
+fn check_readable(protocol: &Protocol, metadata: &Metadata) -> Result<()> {
+    // Column mapping is one of them where nothing is mapped.
+    const READABLE: [&str; 5] = [
+        "columnMapping",
         "deletionVectors",
         "timestampNtz",
         "v2Checkpoint",
@@ -300,10 +386,19 @@ fn check_readable(protocol: &Protocol) -> Result<()> {
             READABLE.join(", ")
         )));
     }
-    if !matches!(protocol.min_reader_version, 1 | 3) {
+    if !matches!(protocol.min_reader_version, 1..=3) {
         return Err(TableError::unsupported(format!(
-            "the table asks for reader version {}; known are 1, and 3 with named features",
+            "the table asks for reader version {}; known are 1, 2, and 3 with named features",
             protocol.min_reader_version
+        )));
+    }
+    let mode = metadata.configuration.get("delta.columnMapping.mode");
+    if let Some(mode) =
+        mode.filter(|mode| protocol.min_reader_version > 1 && !mode.eq_ignore_ascii_case("none"))
+    {
+        return Err(TableError::unsupported(format!(
+            "the table has the feature columnMapping with delta.columnMapping.mode={mode:?}, which is not built: read \
+             it with Spark"
         )));
     }
     Ok(())

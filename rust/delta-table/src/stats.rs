@@ -13,10 +13,8 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use parquet::file::statistics::Statistics;
 use serde_json::Value;
 
+use crate::indexed::Indexed;
 use crate::schema::{Column, Kind, Primitive, TableSchema};
-
-/// Leaf columns that have statistics unless the table says otherwise.
-const INDEXED_COLUMNS: i64 = 32;
 
 /// Characters of a text's bound.
 const TEXT_CHARS: usize = 32;
@@ -89,16 +87,15 @@ struct Leaf {
 pub(crate) fn stats_json(
     schema: &TableSchema,
     partition_columns: &[String],
-    indexed: Option<&str>,
+    indexed: &Indexed,
     nans: &Nans,
     footer: &ParquetMetaData,
 ) -> String {
     let mut collector = Collector {
         footer,
         nans,
-        left: indexed
-            .and_then(|text| text.trim().parse::<i64>().ok())
-            .unwrap_or(INDEXED_COLUMNS),
+        indexed,
+        leaf: 0,
         path: Vec::new(),
         nulls: String::new(),
         mins: String::new(),
@@ -125,8 +122,9 @@ pub(crate) fn stats_json(
 struct Collector<'a> {
     footer: &'a ParquetMetaData,
     nans: &'a Nans,
-    /// Leaf columns that may still have statistics; below zero for all.
-    left: i64,
+    indexed: &'a Indexed,
+    /// The next leaf column's number.
+    leaf: usize,
     path: Vec<&'a str>,
     nulls: String,
     mins: String,
@@ -135,14 +133,10 @@ struct Collector<'a> {
 
 impl<'a> Collector<'a> {
     fn column(&mut self, column: &'a Column) {
-        if self.left == 0 {
-            return;
-        }
         self.path.push(&column.name);
         if let Kind::Struct(fields) = &column.kind {
             self.group(&column.name, fields);
-        } else {
-            self.left -= 1;
+        } else if self.next_is_indexed() {
             let leaf = leaf(self.footer, &self.path, &column.kind, self.nans.has(&self.path));
             let name = &column.name;
             field(&mut self.nulls, name, leaf.nulls.map(|nulls| nulls.to_string()));
@@ -150,6 +144,11 @@ impl<'a> Collector<'a> {
             field(&mut self.maxs, name, leaf.max);
         }
         self.path.pop();
+    }
+
+    fn next_is_indexed(&mut self) -> bool {
+        self.leaf += 1;
+        self.indexed.has(self.leaf - 1)
     }
 
     fn group(&mut self, name: &str, fields: &'a [Column]) {
@@ -171,7 +170,7 @@ impl<'a> Collector<'a> {
     }
 }
 
-fn field(into: &mut String, name: &str, json: Option<String>) {
+pub(crate) fn field(into: &mut String, name: &str, json: Option<String>) {
     if let Some(json) = json {
         if !into.is_empty() {
             into.push(',');
@@ -187,8 +186,19 @@ fn leaf(footer: &ParquetMetaData, path: &[&str], kind: &Kind, has_nan: bool) -> 
         let parts = descriptor.column(*index).path().parts().to_vec();
         parts == path
     }) else {
-        // A list's or a map's leaf has a longer path: its nulls are not those of the column.
-        return Leaf::default();
+        // A list's or a map's leaf has a longer path: its nulls are not those of the column. What the file does not
+        // have at all is null in all of its rows.
+        let top = path.first().copied();
+        let is_absent = !descriptor
+            .columns()
+            .iter()
+            .any(|column| column.path().parts().first().map(String::as_str) == top);
+        return Leaf {
+            nulls: u64::try_from(footer.file_metadata().num_rows())
+                .ok()
+                .filter(|_| is_absent),
+            ..Leaf::default()
+        };
     };
     let chunks: Vec<&ColumnChunkMetaData> = footer
         .row_groups()
@@ -335,7 +345,7 @@ fn whole_json(number: i128, kind: &Kind, to_millis: fn(i128, i128) -> i128) -> O
 }
 
 /// Digits with a point, never through a double.
-fn decimal(unscaled: i128, scale: u32) -> String {
+pub(crate) fn decimal(unscaled: i128, scale: u32) -> String {
     if scale == 0 {
         return unscaled.to_string();
     }
@@ -346,12 +356,12 @@ fn decimal(unscaled: i128, scale: u32) -> String {
     format!("{sign}{whole}.{fraction}")
 }
 
-fn date(days: i64) -> Option<String> {
+pub(crate) fn date(days: i64) -> Option<String> {
     let day = NaiveDate::from_num_days_from_ce_opt(i32::try_from(days).ok()?.checked_add(EPOCH_FROM_CE)?)?;
     (1..=9_999).contains(&day.year()).then(|| format!("\"{day}\""))
 }
 
-fn moment(millis: i128, zone: &str) -> Option<String> {
+pub(crate) fn moment(millis: i128, zone: &str) -> Option<String> {
     let moment = DateTime::from_timestamp_millis(i64::try_from(millis).ok()?)?;
     (1..=9_999)
         .contains(&moment.year())

@@ -454,10 +454,13 @@ impl Table {
     /// Writes a checkpoint of the newest version, unless there is one of it or a later one; returns which there is.
     ///
     /// # Errors
-    /// When the log's folder cannot be written; nothing depends on it.
+    /// [`CommitError::Unsupported`] when the table asks its writers for what is not built, which may be about
+    /// checkpoints too, or has fields of other writers that no checkpoint can hold; when the log's folder cannot be
+    /// written. Nothing depends on it.
     pub fn checkpoint(&self) -> Result<Version> {
         let shared = self.shared()?;
         let snapshot = shared.refresh()?;
+        snapshot.check_writable()?;
         let newest = newest_checkpoint(&shared.log)?;
         if let Some(newest) = newest.filter(|newest| *newest >= snapshot.version) {
             return Ok(newest);
@@ -470,10 +473,12 @@ impl Table {
     /// Removes versions that are older than the table keeps them, and that nothing needs; returns how many files went.
     ///
     /// # Errors
-    /// When the log's folder cannot be read or written; nothing depends on it.
+    /// [`CommitError::Unsupported`] when the table asks its writers for what is not built, which may be about what is
+    /// removed too; when the log's folder cannot be read or written. Nothing depends on it.
     pub fn clean_up_log(&self) -> Result<usize> {
         let shared = self.shared()?;
         let snapshot = shared.refresh()?;
+        snapshot.check_writable()?;
         cleanup::clean_up(&shared.log, &snapshot)
     }
 }

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use arrow_array::cast::AsArray;
 use arrow_array::temporal_conversions::as_datetime;
 use arrow_array::types::{
-    ArrowTimestampType, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
-    TimestampSecondType,
+    ArrowTimestampType, Float32Type, Float64Type, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType,
 };
 use arrow_array::{Array, ArrayRef};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
@@ -48,6 +48,8 @@ pub(crate) fn can_name(data_type: &DataType) -> bool {
         || matches!(
             data_type,
             DataType::Boolean
+                | DataType::Float32
+                | DataType::Float64
                 | DataType::Utf8View
                 | DataType::Date32
                 | DataType::Date64
@@ -70,11 +72,33 @@ pub(crate) fn text(array: &ArrayRef, row: usize) -> Result<Option<String>, Write
             ArrayFormatter::try_new(array, &options)?.value(row).to_string()
         }
         DataType::Timestamp(unit, zone) => timestamp(array, row, *unit, zone.is_some())?,
+        DataType::Float32 => {
+            let number = array.as_primitive::<Float32Type>().value(row);
+            real(f64::from(number), &format!("{number:?}"), &format!("{number:e}"))
+        }
+        DataType::Float64 => {
+            let number = array.as_primitive::<Float64Type>().value(row);
+            real(number, &format!("{number:?}"), &format!("{number:e}"))
+        }
         _ => ArrayFormatter::try_new(array, &FormatOptions::default())?
             .value(row)
             .try_to_string()?,
     };
     Ok(Some(text))
+}
+
+/// The fewest digits that mean a number, as Java writes them and every reader takes them: `0.1`, `1.0E10`, `NaN`,
+/// `-Infinity`.
+fn real(number: f64, plain: &str, scientific: &str) -> String {
+    if number.is_nan() {
+        return "NaN".to_owned();
+    }
+    if number.is_infinite() || number == 0.0 || (1e-3..1e7).contains(&number.abs()) {
+        return plain.replace("inf", "Infinity");
+    }
+    let (digits, exponent) = scientific.split_once('e').unwrap_or((scientific, "0"));
+    let point = if digits.contains('.') { "" } else { ".0" };
+    format!("{digits}{point}E{exponent}")
 }
 
 /// `2026-01-31 12:30:00.5`: zeros at the end left out as Spark does, and `Z` behind what has a time zone.
@@ -109,8 +133,9 @@ mod tests {
     use std::sync::Arc;
 
     use arrow_array::{
-        BooleanArray, Date32Array, Date64Array, Decimal128Array, Int8Array, StringViewArray,
-        TimestampMicrosecondArray, TimestampNanosecondArray, TimestampSecondArray, UInt64Array,
+        BooleanArray, Date32Array, Date64Array, Decimal128Array, Float32Array, Float64Array, Int8Array,
+        StringViewArray, TimestampMicrosecondArray, TimestampNanosecondArray, TimestampSecondArray,
+        UInt64Array,
     };
 
     use super::*;
@@ -136,6 +161,27 @@ mod tests {
         );
         let decimal = Decimal128Array::from(vec![-150]).with_precision_and_scale(5, 2);
         assert_eq!(only(decimal.unwrap()).unwrap(), "-1.50");
+    }
+
+    #[test]
+    fn reals_are_written_as_java_writes_them() {
+        for (number, expected) in [
+            (0.1, "0.1"),
+            (-0.0, "-0.0"),
+            (1.0, "1.0"),
+            (9_999_999.0, "9999999.0"),
+            (1e7, "1.0E7"),
+            (-1.5e300, "-1.5E300"),
+            (1e-3, "0.001"),
+            (9.5e-4, "9.5E-4"),
+            (f64::NAN, "NaN"),
+            (f64::INFINITY, "Infinity"),
+            (f64::NEG_INFINITY, "-Infinity"),
+        ] {
+            assert_eq!(only(Float64Array::from(vec![number])).unwrap(), expected);
+        }
+        assert_eq!(only(Float32Array::from(vec![0.1])).unwrap(), "0.1");
+        assert_eq!(only(Float32Array::from(vec![f32::MAX])).unwrap(), "3.4028235E38");
     }
 
     #[test]

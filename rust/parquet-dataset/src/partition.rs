@@ -209,8 +209,8 @@ fn key(schema: &Schema, name: &str) -> Result<Key, WriteError> {
         });
     }
     Err(WriteError::Option(format!(
-        "partition_by names {name:?}, which is {}: folders can be named after integers, booleans, strings, dates, \
-         timestamps and decimals",
+        "partition_by names {name:?}, which is {}: folders can be named after integers, floats, booleans, strings, \
+         dates, timestamps and decimals",
         field.data_type()
     )))
 }

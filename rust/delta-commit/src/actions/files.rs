@@ -200,7 +200,7 @@ pub enum VectorFile {
 /// Characters of a UUID in Z85.
 const ENCODED_ID: usize = 20;
 
-/// The UUID that stands in Z85, the variant of base 85 of ZeroMQ RFC 32.
+/// The UUID that stands in Z85, the variant of base 85 of RFC 32 of `ZeroMQ`.
 fn decoded_id(text: &str) -> Option<Uuid> {
     const DIGITS: &str =
         "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#";

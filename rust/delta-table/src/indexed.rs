@@ -1,0 +1,132 @@
+//! The columns that files have statistics of.
+
+use crate::error::{Result, TableError};
+use crate::schema::TableSchema;
+use crate::snapshot::Snapshot;
+
+/// Leaf columns that have statistics unless the table says otherwise.
+const FIRST_COLUMNS: i64 = 32;
+
+const NUMBER: &str = "delta.dataSkippingNumIndexedCols";
+const NAMES: &str = "delta.dataSkippingStatsColumns";
+
+/// The leaf columns that files have statistics of.
+///
+/// Those that the table names in `delta.dataSkippingStatsColumns`, or else as many of the first as
+/// `delta.dataSkippingNumIndexedCols` says; and in any case those that it is clustered by, which the protocol asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Indexed(Vec<bool>);
+
+impl Indexed {
+    /// # Errors
+    /// [`delta_commit::CommitError::Unsupported`] when the table's names or its clustering cannot be understood.
+    pub fn of(snapshot: &Snapshot, schema: &TableSchema) -> Result<Self> {
+        let clustering = snapshot.clustering()?;
+        let named = match snapshot.property(NAMES) {
+            Some(text) => Some(parse(text).ok_or_else(|| {
+                TableError::unsupported(format!(
+                    "the property {NAMES}={text:?} cannot be understood: give names of columns, separated by commas"
+                ))
+            })?),
+            None => None,
+        };
+        let first = snapshot
+            .property(NUMBER)
+            .and_then(|text| text.trim().parse().ok())
+            .unwrap_or(FIRST_COLUMNS);
+        let leaves = schema.leaves(&snapshot.metadata.partition_columns);
+        let chosen = (0..).zip(&leaves).map(|(index, leaf): (i64, _)| {
+            let by_table = match &named {
+                Some(named) => named.iter().any(|name| begins(&leaf.path, name)),
+                None => first < 0 || index < first,
+            };
+            by_table || clustering.iter().any(|column| *column == leaf.path)
+        });
+        Ok(Self(chosen.collect()))
+    }
+
+    /// Whether the leaf column of this number, in the order of [`TableSchema::leaves`], is one of them.
+    pub fn has(&self, leaf: usize) -> bool {
+        self.0.get(leaf).copied().unwrap_or(false)
+    }
+}
+
+/// Whether a column is the one of this name, or lies in it. Names of columns do not differ in case alone.
+fn begins(path: &[&str], name: &[String]) -> bool {
+    name.len() <= path.len()
+        && name
+            .iter()
+            .zip(path)
+            .all(|(name, part)| name == part || name.to_lowercase() == part.to_lowercase())
+}
+
+/// The paths in a list such as ``a, b.c, `d.e` ``; none when it is no such list.
+fn parse(text: &str) -> Option<Vec<Vec<String>>> {
+    let mut names = Vec::new();
+    let mut rest = text.trim();
+    while !rest.is_empty() {
+        let mut name = Vec::new();
+        loop {
+            let part;
+            (part, rest) = part_of_name(rest)?;
+            name.push(part);
+            match rest.strip_prefix('.') {
+                Some(after) => rest = after,
+                None => break,
+            }
+        }
+        names.push(name);
+        rest = match rest.trim_start() {
+            "" => "",
+            more => more
+                .strip_prefix(',')
+                .map(str::trim_start)
+                .filter(|more| !more.is_empty())?,
+        };
+    }
+    Some(names)
+}
+
+/// One part of a name, quoted or not, and what comes after it.
+fn part_of_name(text: &str) -> Option<(String, &str)> {
+    let Some(mut quoted) = text.strip_prefix('`') else {
+        let end = text.find(['.', ',']).unwrap_or(text.len());
+        let (part, rest) = text.split_at(end);
+        let part = if rest.starts_with('.') {
+            part
+        } else {
+            part.trim_end()
+        };
+        return (!part.is_empty() && !part.contains('`')).then(|| (part.to_owned(), rest));
+    };
+    let mut part = String::new();
+    loop {
+        let (before, rest) = quoted.split_once('`')?;
+        part.push_str(before);
+        // A quote that is doubled is a part of the name.
+        match rest.strip_prefix('`') {
+            Some(more) => {
+                part.push('`');
+                quoted = more;
+            }
+            None => return (!part.is_empty()).then_some((part, rest)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_spark_writes_them() {
+        let names =
+            |text| parse(text).map(|names| names.into_iter().map(|name| name.join("/")).collect::<Vec<_>>());
+        assert_eq!(names("").unwrap(), Vec::<String>::new());
+        assert_eq!(names(" a ,b.c").unwrap(), ["a", "b/c"]);
+        assert_eq!(names("`a.b`,`c``d`.e , `f,g`").unwrap(), ["a.b", "c`d/e", "f,g"]);
+        for odd in ["a,", ",a", "a..b", "`a", "``", "a`b`", "`a`b", "a,,b"] {
+            assert_eq!(names(odd), None, "{odd}");
+        }
+    }
+}
