@@ -180,8 +180,6 @@ def test_a_folder_without_a_log_is_no_table(tmp_path: Path) -> None:
     for path in (tmp_path / "t", tmp_path / "missing"):
         with pytest.raises(TableNotFoundError, match="not a Delta table"):
             spillway.delta.open(path)
-    with pytest.raises(FileNotFoundError):
-        spillway.delta.create(tmp_path / "a" / "b", DATA.schema)
 
 
 def test_a_table_that_was_replaced_is_another_table(folder: Path, tmp_path: Path) -> None:
