@@ -5,7 +5,7 @@
 //! when one's deadline passes in the middle of a round, the next goes on from there.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -13,6 +13,7 @@ use crate::error::{CommitError, Result};
 use crate::intent::World;
 use crate::log::{Effect, Event, LogStore, StoreError, Time, Version, perform};
 use crate::machine::{Machine, Races, Start, Submission, Verdict};
+use crate::process::PerProcess;
 use crate::settle::{Outcome, Token};
 use crate::transaction::{MemberId, Transaction};
 
@@ -43,7 +44,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 pub struct Committer {
     store: Arc<dyn LogStore>,
     start: Start,
-    desks: Node,
+    desks: PerProcess<Desk>,
 }
 
 /// How long a caller waits.
@@ -99,13 +100,6 @@ impl<'a> Patience<'a> {
     }
 }
 
-/// One process' desk, and those of the processes that were forked from it.
-#[derive(Default)]
-struct Node {
-    desk: OnceLock<(u32, Desk)>,
-    next: OnceLock<Box<Node>>,
-}
-
 struct Desk {
     state: Mutex<State>,
     born: Instant,
@@ -139,7 +133,7 @@ impl Committer {
         Self {
             store,
             start,
-            desks: Node::default(),
+            desks: PerProcess::new(),
         }
     }
 
@@ -246,20 +240,8 @@ impl Committer {
     }
 
     fn desk(&self) -> &Desk {
-        let process = std::process::id();
-        let mut node = &self.desks;
-        loop {
-            let (owner, desk) = node.desk.get_or_init(|| {
-                (
-                    process,
-                    Desk::new(Machine::new(MemberId::random(), self.start.clone())),
-                )
-            });
-            if *owner == process {
-                return desk;
-            }
-            node = node.next.get_or_init(Box::default);
-        }
+        self.desks
+            .get_or_init(|| Desk::new(Machine::new(MemberId::random(), self.start.clone())))
     }
 
     /// Does the machine's work until the own verdict is there.

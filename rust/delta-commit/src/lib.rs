@@ -18,6 +18,7 @@ pub mod log;
 pub mod machine;
 pub mod path;
 pub mod predicate;
+mod process;
 #[doc(hidden)]
 pub mod rules;
 pub mod schema;
@@ -32,5 +33,6 @@ pub use error::{CommitError, Result};
 pub use intent::{MAX_AGE, WINDOW, World};
 pub use log::{LogStore, Version};
 pub use machine::{Machine, Races, Start, Submission, Verdict};
+pub use process::PerProcess;
 pub use settle::{Outcome, Token};
 pub use transaction::{Isolation, MemberId, Operation, ReadSet, Transaction};

@@ -9,7 +9,9 @@ use std::time::Instant;
 
 use delta_commit::actions::{Action, Metadata};
 use delta_commit::log::BEFORE_FIRST;
-use delta_commit::{CommitError, Committer, Outcome, Patience, Races, Start, Token, Transaction, Version};
+use delta_commit::{
+    CommitError, Committer, Outcome, Patience, PerProcess, Races, Start, Token, Transaction, Version,
+};
 use serde_json::Value;
 
 use crate::checkpoint;
@@ -18,7 +20,6 @@ use crate::coalesce::Pool;
 use crate::error::{Result, TableError};
 use crate::log_dir::{Loaded, LogDir, Witness};
 use crate::place::{Folder, Place};
-use crate::process::PerProcess;
 use crate::snapshot::Snapshot;
 
 /// Versions between two checkpoints, unless the table says otherwise.
