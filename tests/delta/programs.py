@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
+import gc
+import json
 import os
+import resource
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pyarrow as pa
 
 import spillway.delta
+from spillway.errors import CommitUnknown
 
 SCHEMA = pa.schema({"writer": pa.string(), "number": pa.int64()})
 
@@ -48,5 +53,103 @@ def endless(folder: str, name: str, pause: str) -> None:
         time.sleep(float(pause))
 
 
+# Files that a process may open beside those it has: fewer than its threads want at once.
+_FILES_LEFT = 12
+
+
+def scarce(folder: str, limit: str, threads: str, appends: str, coalesce: str) -> None:
+    """Append from many threads of a process that may not have more threads, or hardly more files."""
+    if os.geteuid() == 0:
+        # Root may have as many threads as it likes.
+        os.setgid(65534)
+        os.setuid(65534)
+    table = spillway.delta.create(folder, SCHEMA)
+    said: list[tuple[str, int]] = []
+    errors: list[str] = []
+    gate = threading.Event()
+
+    def some(name: str) -> None:
+        gate.wait()
+        for number in range(int(appends)):
+            try:
+                with table.append(coalesce=bool(coalesce)) as append:
+                    append.write(batch(name, number))
+            except BaseException as error:  # noqa: BLE001 - a panic too
+                errors.append(told(error))
+            else:
+                said.append((name, number))
+
+    workers = [threading.Thread(target=some, args=(f"w{number}",)) for number in range(int(threads))]
+    for worker in workers:
+        worker.start()
+    if limit == "threads":
+        resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+    else:
+        most = len(list(Path("/proc/self/fd").iterdir())) + _FILES_LEFT
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    gate.set()
+    for worker in workers:
+        worker.join()
+    print(json.dumps({"said": said, "errors": errors}))
+
+
+def told(error: BaseException) -> str:
+    """The kind of an error, with what the operating system calls it."""
+    text = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+    return f"{type(error).__name__}: {text}"
+
+
+def at_once(folder: str, threads: str) -> None:
+    """Append once from each of many threads, all at the same time."""
+    table = spillway.delta.open(folder)
+    said: list[tuple[str, int]] = []
+    errors: list[str] = []
+    barrier = threading.Barrier(int(threads))
+
+    def one(name: str) -> None:
+        try:
+            with table.append() as append:
+                append.write(batch(name, 0))
+                barrier.wait()
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is told
+            errors.append(told(error))
+        else:
+            said.append((name, 0))
+
+    workers = [threading.Thread(target=one, args=(f"w{number}",)) for number in range(int(threads))]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    print(json.dumps({"said": said, "errors": errors}))
+
+
+def doubt(folder: str) -> None:
+    """Append, ask what became of it, and append again; and the same once the table was opened again."""
+    table = spillway.delta.open(folder)
+    first = table.append()
+    first.write(batch("first", 0))
+    said: dict[str, object] = {}
+    try:
+        said["first"] = first.commit()
+    except CommitUnknown as error:
+        said["first"], said["token"] = f"CommitUnknown: {error.token}", error.token
+    del first
+    for suffix in ("", " of a table opened again"):
+        said[f"outcome{suffix}"] = table.outcome(str(said.get("token"))).status
+        try:
+            with table.append() as append:
+                append.write(batch("next", 0))
+            said[f"next{suffix}"] = append.version
+        except OSError as error:
+            said[f"next{suffix}"] = told(error)
+        del append, table
+        gc.collect()
+        table = spillway.delta.open(folder)
+    said["version"] = table.version
+    print(json.dumps(said))
+
+
 if __name__ == "__main__":
-    {"many": many, "endless": endless}[sys.argv[1]](*sys.argv[2:])
+    programs = {"many": many, "endless": endless, "scarce": scarce, "at_once": at_once, "doubt": doubt}
+    programs[sys.argv[1]](*sys.argv[2:])

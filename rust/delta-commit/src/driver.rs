@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::error::{CommitError, Result};
 use crate::intent::World;
-use crate::log::{Effect, Event, LogStore, StoreError, Time, Version, perform};
+use crate::log::{Effect, Event, LogStore, PutOutcome, StoreError, Time, Version, perform};
 use crate::machine::{Machine, Races, Start, Submission, Verdict};
 use crate::process::PerProcess;
 use crate::settle::{Outcome, Token};
@@ -290,7 +290,11 @@ impl Committer {
     }
 
     fn perform(&self, desk: &Desk, effect: &Effect, left: Duration) {
-        let mut answer = Answer { desk, event: None };
+        let mut answer = Answer {
+            desk,
+            effect,
+            event: None,
+        };
         answer.event = Some(match effect {
             Effect::Pause(milliseconds) => {
                 thread::sleep(Duration::from_millis(*milliseconds).min(left));
@@ -304,6 +308,7 @@ impl Committer {
 /// Tells the machine what came of an effect, even when the store panicked.
 struct Answer<'a> {
     desk: &'a Desk,
+    effect: &'a Effect,
     event: Option<Event>,
 }
 
@@ -312,9 +317,17 @@ impl Drop for Answer<'_> {
         let event = self
             .event
             .take()
-            .unwrap_or_else(|| Event::Failed(StoreError::transient("the store panicked")));
+            .unwrap_or_else(|| lost(self.effect, StoreError::transient("the store panicked")));
         let now = self.desk.now();
         self.desk.lock().machine.complete(now, event);
+    }
+}
+
+/// What is known of an effect whose answer never came.
+fn lost(effect: &Effect, error: StoreError) -> Event {
+    match effect {
+        Effect::PutVersion(..) => Event::Put(PutOutcome::Unknown(error)),
+        _ => Event::Failed(error),
     }
 }
 

@@ -25,10 +25,13 @@ pub fn version_of_file(name: &str) -> Option<Version> {
     if commit { digits.parse().ok() } else { None }
 }
 
+/// `EMFILE` and `ENFILE`, which have these numbers on every Unix, and no kind of their own in the standard library.
+const TOO_MANY_OPEN_FILES: [i32; 2] = [24, 23];
+
 /// What follows from a failure of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreErrorKind {
-    /// It may work later, and it may have worked now: the answer was lost.
+    /// It may work later. It may also have worked now: an answer was lost.
     Transient,
     /// It did not work and will not.
     Permanent,
@@ -62,7 +65,16 @@ impl StoreError {
     pub fn io(what: impl std::fmt::Display, error: &io::Error) -> Self {
         let kind = match error.kind() {
             io::ErrorKind::NotFound => StoreErrorKind::NotFound,
-            io::ErrorKind::Interrupted | io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
+            // The last two: this process, or the machine, has no room now; a file server has forgotten a handle.
+            io::ErrorKind::Interrupted
+            | io::ErrorKind::TimedOut
+            | io::ErrorKind::WouldBlock
+            | io::ErrorKind::OutOfMemory
+            | io::ErrorKind::StaleNetworkFileHandle => StoreErrorKind::Transient,
+            _ if error
+                .raw_os_error()
+                .is_some_and(|errno| TOO_MANY_OPEN_FILES.contains(&errno)) =>
+            {
                 StoreErrorKind::Transient
             }
             _ => StoreErrorKind::Permanent,
@@ -125,7 +137,7 @@ pub trait LogStore: Send + Sync {
     ///
     /// # Errors
     /// Only when it is certain that the version was not created by this call; else the outcome is
-    /// [`PutOutcome::Unknown`].
+    /// [`PutOutcome::Unknown`]. [`StoreErrorKind::NotFound`] says that the version before it is not there, or no table.
     fn put_version(&self, version: Version, body: &[u8]) -> Result<PutOutcome, StoreError>;
 
     /// All announced bundles, and the store's clock.
@@ -172,16 +184,18 @@ pub trait LogStore: Send + Sync {
         names.iter().try_for_each(|name| self.delete_intent(name))
     }
 
-    /// Makes data files survive a crash, with their directories up to the table's root. Paths as in `add.path`.
+    /// Makes data files survive a crash, with their directories up to the table's root. Paths as in `add.path`. Returns
+    /// a result for each path, in their order.
     ///
-    /// # Errors
-    /// When one is not there, or may not survive.
-    fn sync_data(&self, paths: &[String]) -> Result<(), StoreError>;
+    /// A [`StoreErrorKind::Transient`] error says that the file was not tried. After any other the file is never tried
+    /// again: an error of a sync is told once, and the next sync succeeds although the bytes are lost.
+    fn sync_data(&self, paths: &[String]) -> Vec<Result<(), StoreError>>;
 
     /// Makes the versions from `first` to `last` survive a crash.
     ///
     /// # Errors
-    /// When `last` is not there, or one may not survive.
+    /// When `last` is not there, or one may not survive. A [`StoreErrorKind::Permanent`] one is final, as that of a data
+    /// file is.
     fn sync_log(&self, first: Version, last: Version) -> Result<(), StoreError>;
 }
 
@@ -223,6 +237,8 @@ pub enum Event {
     Listing(Listing),
     /// Of [`Effect::ReadIntents`]: a body for each name that was there.
     Intents(Vec<(String, Vec<u8>)>),
+    /// Of [`Effect::SyncData`]: what came of each path, in their order.
+    Synced(Vec<Result<(), StoreError>>),
     /// Of every other effect.
     Done,
     /// Of any effect: the store refused.
@@ -240,7 +256,7 @@ pub fn perform(store: &dyn LogStore, effect: &Effect) -> Event {
         Effect::ReadIntents(names) => store.read_intents(names).map(Event::Intents),
         Effect::PutIntent(name, body) => store.put_intent(name, body).map(|()| Event::Done),
         Effect::DeleteIntents(names) => store.delete_intents(names).map(|()| Event::Done),
-        Effect::SyncData(paths) => store.sync_data(paths).map(|()| Event::Done),
+        Effect::SyncData(paths) => Ok(Event::Synced(store.sync_data(paths))),
         Effect::SyncLog(first, last) => store.sync_log(*first, *last).map(|()| Event::Done),
         Effect::Pause(milliseconds) => {
             std::thread::sleep(std::time::Duration::from_millis(*milliseconds));

@@ -21,6 +21,10 @@ pub struct Rules {
     pub r7_always_list: bool,
     /// Data before intent before log, and nothing is built upon or acknowledged before it survives a crash.
     pub r8_durable_first: bool,
+    /// A data file whose sync failed is never synced again.
+    pub r8_data_once: bool,
+    /// A log whose sync failed is never synced again.
+    pub r8_log_once: bool,
     /// After a lost reply the same version is tried until it is seen.
     pub r9_no_gap: bool,
 }
@@ -36,6 +40,8 @@ impl Default for Rules {
             r6_same_world: true,
             r7_always_list: true,
             r8_durable_first: true,
+            r8_data_once: true,
+            r8_log_once: true,
             r9_no_gap: true,
         }
     }

@@ -161,24 +161,33 @@ impl LogStore for ObjectLog {
     }
 
     /// An object that is there is kept; only files that somebody else wrote are asked for.
-    fn sync_data(&self, paths: &[String]) -> Result<(), StoreError> {
-        let refused = |message, errno| StoreError {
-            message,
-            kind: StoreErrorKind::Permanent,
-            errno,
+    fn sync_data(&self, paths: &[String]) -> Vec<Result<(), StoreError>> {
+        let names: Vec<_> = paths.iter().map(|path| path::decode_inside(path)).collect();
+        let inside: Vec<String> = names.iter().flatten().cloned().collect();
+        let there = self
+            .0
+            .folder()
+            .and_then(|folder| folder.are_there(&inside).map_err(error));
+        let there = match there {
+            Ok(there) => there,
+            Err(error) => return vec![Err(error); paths.len()],
         };
-        let names = paths
-            .iter()
-            .map(|path| path::decode_inside(path).map_err(|error| refused(error.to_string(), None)))
-            .collect::<Result<Vec<_>, _>>()?;
-        let there = self.0.folder()?.are_there(&names).map_err(error)?;
-        match names.iter().zip(there).find(|(_, there)| !there) {
-            None => Ok(()),
-            Some((name, _)) => Err(refused(
-                format!("{}/{name}: there is no such object", self.0.url()),
-                Some(ENOENT),
-            )),
-        }
+        let mut there = there.into_iter();
+        let missing = |name: &str| StoreError {
+            message: format!("{}/{name}: there is no such object", self.0.url()),
+            kind: StoreErrorKind::NotFound,
+            errno: Some(ENOENT),
+        };
+        let told = names.iter().map(|name| match name {
+            Ok(_) if there.next() == Some(true) => Ok(()),
+            Ok(name) => Err(missing(name)),
+            Err(outside) => Err(StoreError {
+                message: outside.to_string(),
+                kind: StoreErrorKind::Permanent,
+                errno: None,
+            }),
+        });
+        told.collect()
     }
 
     /// Whoever saw an object may build on it.

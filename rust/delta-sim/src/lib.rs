@@ -87,6 +87,7 @@ enum Flight {
 }
 
 struct Process {
+    id: MemberId,
     machine: Machine,
     flight: Option<Flight>,
 }
@@ -132,6 +133,9 @@ fn faults(kind: u64, rng: &mut Rng) -> Faults {
         1 => Faults {
             lost: often(20),
             volatile: true,
+            busy: often(100),
+            bad_data: often(20),
+            bad_log: often(4),
             ..Faults::default()
         },
         // An object store, on bad days.
@@ -140,7 +144,9 @@ fn faults(kind: u64, rng: &mut Rng) -> Faults {
             phantom: often(100),
             stale: often(400),
             late: true,
-            volatile: false,
+            busy: often(100),
+            bad_data: often(20),
+            ..Faults::default()
         },
     }
 }
@@ -191,6 +197,7 @@ impl Simulation {
         };
         let id = MemberId::from_number(self.number());
         Process {
+            id,
             machine: Machine::with_rules(id, start, self.rules),
             flight: None,
         }
@@ -271,7 +278,7 @@ impl Simulation {
                 busy
             }
             Some(Flight::Issued(effect)) => {
-                let event = self.store.apply(&effect, &mut self.rng);
+                let event = self.store.apply(process.id, &effect, &mut self.rng);
                 if let (Effect::PutVersion(version, _), Event::Put(PutOutcome::Won)) = (&effect, &event) {
                     self.authors.insert(*version, at);
                 }
@@ -450,6 +457,10 @@ impl Simulation {
             ..Faults::default()
         };
         self.run_until_idle()?;
+        if self.store.has_doomed_version() {
+            // No process goes on from there, and a new one would not know: nobody told it.
+            self.cut_power();
+        }
         // Doubts are brought to one who just opened the table.
         let newest = self.open();
         self.processes.push(newest);
@@ -516,7 +527,7 @@ fn create_table(store: &mut Store) {
     let faults = std::mem::take(&mut store.faults);
     if let Ok(lines) = lines {
         let body = lines.join("\n").into_bytes();
-        let _ = store.apply(&Effect::PutVersion(0, body), &mut Rng::new(0));
+        let _ = store.apply(creation.id, &Effect::PutVersion(0, body), &mut Rng::new(0));
     }
     store.faults = faults;
 }

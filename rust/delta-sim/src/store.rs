@@ -1,11 +1,12 @@
 //! A store that fails at every step.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use delta_commit::Version;
 use delta_commit::log::{
     BEFORE_FIRST, Effect, Event, IntentEntry, Listing, PutOutcome, StoreError, StoreErrorKind,
 };
+
+use delta_commit::{MemberId, Version};
 
 use crate::rng::Rng;
 
@@ -22,6 +23,12 @@ pub(crate) struct Faults {
     pub(crate) late: bool,
     /// Whether what is not synced is lost in a power cut.
     pub(crate) volatile: bool,
+    /// A data file, or the log, cannot be synced now.
+    pub(crate) busy: usize,
+    /// A data file cannot be synced, ever.
+    pub(crate) bad_data: usize,
+    /// A version cannot be synced, ever.
+    pub(crate) bad_log: usize,
 }
 
 #[derive(Debug, Clone)]
@@ -29,6 +36,17 @@ struct Stored {
     body: Vec<u8>,
     durable: bool,
     created: i64,
+    /// Its bytes never reached the disk: who was told so. An error of a sync is told once.
+    doomed: Option<BTreeSet<MemberId>>,
+}
+
+/// A data file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Data {
+    Written,
+    Durable,
+    /// Its bytes never reached the disk, and its owner was told so.
+    Doomed,
 }
 
 /// A write on its way that nobody waits for any more.
@@ -45,8 +63,7 @@ pub(crate) struct Store {
     pub(crate) faults: Faults,
     log: BTreeMap<Version, Stored>,
     intents: BTreeMap<String, Stored>,
-    /// Data files, and whether they survive a power cut.
-    data: BTreeMap<String, bool>,
+    data: BTreeMap<String, Data>,
     /// Names and times as listings saw them before each change.
     past_intents: Vec<Vec<IntentEntry>>,
     past_tips: Vec<Version>,
@@ -76,23 +93,39 @@ impl Store {
     }
 
     pub(crate) fn write_data(&mut self, path: &str) {
-        self.data.insert(path.to_owned(), !self.faults.volatile);
+        let state = if self.faults.volatile {
+            Data::Written
+        } else {
+            Data::Durable
+        };
+        self.data.insert(path.to_owned(), state);
     }
 
     pub(crate) fn delete_data(&mut self, path: &str) {
         self.data.remove(path);
     }
 
+    /// Whether a data file is there, and can be read after its bytes left the memory.
     pub(crate) fn has_data(&self, path: &str) -> bool {
-        self.data.contains_key(path)
+        self.data.get(path).is_some_and(|data| *data != Data::Doomed)
     }
 
-    /// Does an effect, or not, and answers, truly or not.
-    pub(crate) fn apply(&mut self, effect: &Effect, rng: &mut Rng) -> Event {
+    /// Whether a version never reached the disk.
+    pub(crate) fn has_doomed_version(&self) -> bool {
+        self.log.values().any(|stored| stored.doomed.is_some())
+    }
+
+    /// Does a process' effect, or not, and answers, truly or not.
+    pub(crate) fn apply(&mut self, process: MemberId, effect: &Effect, rng: &mut Rng) -> Event {
         if rng.permille(self.faults.lost) {
             return self.apply_unheard(effect, rng);
         }
         match effect {
+            Effect::SyncData(paths) => self.sync_data(paths, rng),
+            Effect::SyncLog(..) if rng.permille(self.faults.busy) => {
+                Event::Failed(StoreError::transient("too many open files"))
+            }
+            Effect::SyncLog(first, last) => self.sync_log(process, *first, *last, rng),
             Effect::PutVersion(version, _) if rng.permille(self.faults.phantom) && *version > 0 => {
                 Event::Put(PutOutcome::Exists)
             }
@@ -110,7 +143,9 @@ impl Store {
     }
 
     fn apply_unheard(&mut self, effect: &Effect, rng: &mut Rng) -> Event {
-        let done = rng.permille(500);
+        // What a sync says is lost with its process alone.
+        let is_sync = matches!(effect, Effect::SyncData(_) | Effect::SyncLog(..));
+        let done = !is_sync && rng.permille(500);
         let late = self.faults.late && rng.permille(500);
         match effect {
             _ if done => drop(self.apply_truly(effect)),
@@ -154,13 +189,8 @@ impl Store {
                 self.intents.retain(|name, _| !names.contains(name));
                 Event::Done
             }
-            Effect::SyncData(paths) => self.sync_data(paths),
-            Effect::SyncLog(first, last) => {
-                for (_, stored) in self.log.range_mut(first..=last) {
-                    stored.durable = true;
-                }
-                Event::Done
-            }
+            Effect::SyncData(paths) => Event::Synced(vec![Ok(()); paths.len()]),
+            Effect::SyncLog(..) => Event::Done,
             Effect::Pause(milliseconds) => {
                 self.now += i64::try_from(*milliseconds).unwrap_or(0);
                 Event::Done
@@ -187,6 +217,7 @@ impl Store {
             body: body.to_vec(),
             durable: !self.faults.volatile,
             created: self.now,
+            doomed: None,
         };
         self.history.insert(version, stored.body.clone());
         self.log.insert(version, stored);
@@ -199,22 +230,55 @@ impl Store {
             body: body.to_vec(),
             durable: true,
             created: self.now,
+            doomed: None,
         };
         self.intents.insert(name.to_owned(), stored);
     }
 
-    fn sync_data(&mut self, paths: &[String]) -> Event {
-        for path in paths {
-            match self.data.get_mut(path) {
-                Some(durable) => *durable = true,
-                // Its client gave up in time, and tidied up.
-                None => {
-                    return Event::Failed(StoreError {
-                        kind: StoreErrorKind::Permanent,
-                        ..StoreError::transient(format!("{path} is not there"))
-                    });
-                }
+    fn sync_data(&mut self, paths: &[String], rng: &mut Rng) -> Event {
+        Event::Synced(paths.iter().map(|path| self.sync_file(path, rng)).collect())
+    }
+
+    fn sync_file(&mut self, path: &str, rng: &mut Rng) -> Result<(), StoreError> {
+        if rng.permille(self.faults.busy) {
+            return Err(StoreError::transient("too many open files"));
+        }
+        let bad = rng.permille(self.faults.bad_data);
+        match self.data.get_mut(path) {
+            // Its client gave up in time, and tidied up.
+            None => Err(refused(StoreErrorKind::NotFound, format!("{path} is not there"))),
+            Some(data @ Data::Written) if bad => {
+                *data = Data::Doomed;
+                let why = ["no space is left", "input/output error"][rng.below(2)];
+                Err(refused(StoreErrorKind::Permanent, format!("{path}: {why}")))
             }
+            Some(Data::Durable) if bad => {
+                Err(refused(StoreErrorKind::Permanent, format!("{path}: not yours")))
+            }
+            // The pages are clean, so there is nothing to do.
+            Some(Data::Doomed) => Ok(()),
+            Some(data) => {
+                *data = Data::Durable;
+                Ok(())
+            }
+        }
+    }
+
+    /// Each process hears once of an error, as one does that had the file open.
+    fn sync_log(&mut self, process: MemberId, first: Version, last: Version, rng: &mut Rng) -> Event {
+        let mut is_told = false;
+        for (_, stored) in self.log.range_mut(first..=last) {
+            if !stored.durable && stored.doomed.is_none() && rng.permille(self.faults.bad_log) {
+                stored.doomed = Some(BTreeSet::new());
+            }
+            match &mut stored.doomed {
+                Some(told) => is_told |= told.insert(process),
+                None => stored.durable = true,
+            }
+        }
+        if is_told {
+            let failed = refused(StoreErrorKind::Permanent, "input/output error".to_owned());
+            return Event::Failed(failed);
         }
         Event::Done
     }
@@ -258,21 +322,24 @@ impl Store {
         let lost: Vec<Version> = self
             .log
             .iter()
-            .filter(|(_, stored)| !stored.durable)
+            .filter(|(_, stored)| stored.doomed.is_some() || (!stored.durable && rng.permille(500)))
             .map(|(version, _)| *version)
-            .filter(|_| rng.permille(500))
             .collect();
         for version in lost {
             self.log.remove(&version);
             self.history.remove(&version);
         }
-        self.data.retain(|_, durable| *durable || rng.permille(500));
+        self.data.retain(|_, data| match data {
+            Data::Durable => true,
+            Data::Written => rng.permille(500),
+            Data::Doomed => false,
+        });
         self.intents.retain(|_, _| rng.permille(500));
         for stored in self.log.values_mut() {
             stored.durable = true;
         }
-        for durable in self.data.values_mut() {
-            *durable = true;
+        for data in self.data.values_mut() {
+            *data = Data::Durable;
         }
         self.past_intents.clear();
         self.past_tips.clear();
@@ -282,12 +349,19 @@ impl Store {
     pub(crate) fn clean_up(&mut self, age: i64) {
         let (tip, now) = (self.tip(), self.now);
         // A checkpoint stands for what goes, and it was built on the tip.
-        for stored in self.log.values_mut() {
+        for stored in self.log.values_mut().filter(|stored| stored.doomed.is_none()) {
             stored.durable = true;
         }
         self.log
             .retain(|version, stored| *version == tip || now - stored.created <= age);
         self.past_tips.clear();
+    }
+}
+
+fn refused(kind: StoreErrorKind, message: String) -> StoreError {
+    StoreError {
+        kind,
+        ..StoreError::transient(message)
     }
 }
 

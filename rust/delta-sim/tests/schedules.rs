@@ -69,5 +69,7 @@ mutants! {
     in_another_world_a_member_follows_a_change_of_metadata: r6_same_world breaks "must not follow: MetadataChanged",
     without_listing_there_is_no_bound: r7_always_list breaks "races after its announcement",
     without_syncing_a_power_cut_takes_what_was_acknowledged: r8_durable_first breaks "after a power cut",
+    believing_the_second_sync_of_a_file_dangles: r8_data_once breaks "which does not exist",
+    believing_the_second_sync_of_the_log_loses_what_was_acknowledged: r8_log_once breaks "after a power cut",
     without_trying_again_the_log_has_gaps: r9_no_gap breaks "was created, but there is no",
 }

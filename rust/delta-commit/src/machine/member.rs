@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::error::CommitError;
 use crate::intent::{Prepared, last_of};
-use crate::log::Version;
+use crate::log::{Time, Version};
 use crate::settle::{Stage, Token};
 use crate::transaction::MemberId;
 
@@ -67,6 +67,10 @@ pub(super) struct Member {
     pub(super) checked: Version,
     /// Whether its data files survive a crash.
     pub(super) synced: bool,
+    /// How often they could not be tried.
+    pub(super) sync_failures: u32,
+    /// When they may be tried again: milliseconds of the monotonic clock.
+    pub(super) put_off_until: u64,
     /// Races that it lost.
     pub(super) lost: u32,
     /// In how many listings its intent was missing.
@@ -84,6 +88,8 @@ impl Member {
             checked: prepared.transaction.read_version,
             synced: prepared.transaction.unsynced.is_empty(),
             prepared,
+            sync_failures: 0,
+            put_off_until: 0,
             lost: 0,
             unseen: 0,
             must_announce: false,
@@ -94,6 +100,11 @@ impl Member {
 
     pub(super) fn id(&self) -> MemberId {
         self.prepared.id()
+    }
+
+    /// Whether it need not wait before its data files are tried again.
+    pub(super) fn is_ready(&self, now: Time) -> bool {
+        self.put_off_until <= now.monotonic
     }
 }
 

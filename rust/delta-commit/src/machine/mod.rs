@@ -32,6 +32,11 @@ use view::View;
 /// Failures in a row, without an attempt between, after which the store is said to be broken.
 const MAX_FAILURES: u32 = 10;
 
+/// Between two tries after so many failures in a row: milliseconds.
+fn back_off(failures: u32) -> u64 {
+    (5 << failures.min(8)).min(1_000)
+}
+
 /// Between two attempts at a version of which nothing is seen: milliseconds, twice as many each time up to a second.
 const UNSEEN_PAUSE: u64 = 5;
 const MAX_UNSEEN_PAUSE: u64 = 1_000;
@@ -111,9 +116,10 @@ enum Asked {
     Put(Version, Box<Winner>),
     Listing,
     Intents(Vec<String>),
-    Announcement(String),
+    Announcement(String, Vec<MemberId>),
     Deletion(Vec<String>),
-    Data(Vec<MemberId>),
+    /// Of each member, how many paths.
+    Data(Vec<(MemberId, usize)>),
     Log(Version),
     Pause,
 }
@@ -153,8 +159,10 @@ pub struct Machine {
     /// How many there were in a row at that version.
     unseen_attempts: u32,
     pause: Option<u64>,
-    /// Whether data files are synced member by member, as one of them could not be.
-    sync_singly: bool,
+    /// R8: why this process can neither acknowledge nor build upon the log any more.
+    undurable: Option<StoreError>,
+    /// Whether the version before an attempt was not there, and was looked for since.
+    unfounded: bool,
     outdated: bool,
     asked: Option<Asked>,
     /// When it was asked: an answer is as old as its question.
@@ -194,7 +202,8 @@ impl Machine {
             unseen_attempt: None,
             unseen_attempts: 0,
             pause: None,
-            sync_singly: false,
+            undurable: None,
+            unfounded: false,
             outdated: false,
             asked: None,
             asked_at: Time::default(),
@@ -271,15 +280,19 @@ impl Machine {
             return;
         };
         match (asked, event) {
+            (Asked::Data(asked), Event::Failed(error)) => {
+                let paths = asked.iter().map(|(_, count)| count).sum();
+                self.on_data_synced(&asked, vec![Err(error); paths]);
+            }
             (asked, Event::Failed(error)) => self.on_failure(&asked, error),
             (Asked::Tip, Event::Tip(tip)) => self.on_tip(tip),
             (Asked::Body(version), Event::Body(body)) => self.on_body(version, body.as_deref()),
             (Asked::Put(version, winner), Event::Put(outcome)) => self.on_put(version, *winner, &outcome),
             (Asked::Listing, Event::Listing(listing)) => self.on_listing(listing),
             (Asked::Intents(names), Event::Intents(bodies)) => self.on_intents(&names, &bodies),
-            (Asked::Announcement(name), Event::Done) => self.on_announced(&name),
+            (Asked::Announcement(name, _), Event::Done) => self.on_announced(&name),
             (Asked::Deletion(names), Event::Done) => self.on_deleted(&names),
-            (Asked::Data(ids), Event::Done) => self.on_data_synced(&ids),
+            (Asked::Data(asked), Event::Synced(results)) => self.on_data_synced(&asked, results),
             (Asked::Log(version), Event::Done) => self.view.synced = self.view.synced.max(version),
             // A pause is over; an answer to another question leaves its fact missing, so it is asked again.
             _ => {}
@@ -304,6 +317,11 @@ impl Machine {
         }
         // Judging and settling may end the last work there was.
         while self.has_work() {
+            if let Some(error) = self.undurable.clone() {
+                let reason = error.message.clone();
+                self.give_up_all(&CommitError::Store(error), &reason);
+                return None;
+            }
             self.drain();
             if let Some(step) = self.catch_up() {
                 return Some(step);
@@ -314,7 +332,10 @@ impl Machine {
                 return Some(step);
             }
             let Some(turn) = self.choose_turn() else {
-                continue;
+                match self.await_data() {
+                    Some(step) => return Some(step),
+                    None => continue,
+                }
             };
             if !self.view.fresh {
                 let version = self.view.tip + 1;
@@ -347,13 +368,6 @@ impl Machine {
         }
     }
 
-    fn on_data_synced(&mut self, ids: &[MemberId]) {
-        self.sync_singly = false;
-        for member in self.bundle.iter_mut().chain(&mut self.other) {
-            member.synced |= ids.contains(&member.id());
-        }
-    }
-
     fn on_body(&mut self, version: Version, body: Option<&[u8]>) {
         let next = version == self.view.tip + 1;
         match body.map(|body| Winner::parse(version, body)) {
@@ -375,6 +389,7 @@ impl Machine {
 
     fn on_put(&mut self, version: Version, winner: Winner, outcome: &PutOutcome) {
         self.failures = 0;
+        self.unfounded = false;
         self.view.fresh = false;
         let unseen = (*outcome != PutOutcome::Won).then_some(version);
         self.unseen_attempts = match unseen {
@@ -404,16 +419,22 @@ impl Machine {
         self.failures += 1;
         self.view.fresh = false;
         self.gathered = None;
+        let mut is_final = error.kind == StoreErrorKind::Permanent || self.failures > MAX_FAILURES;
         match (asked, error.kind) {
-            (Asked::Put(version, _), StoreErrorKind::Permanent | StoreErrorKind::NotFound) => {
+            (Asked::Put(version, _), kind) => {
                 self.forget_attempt(*version);
+                if kind == StoreErrorKind::NotFound {
+                    // The log may have been cleaned up, which shows when it is listed; else the table is gone.
+                    self.view.doubt_tip();
+                    is_final |= std::mem::replace(&mut self.unfounded, true);
+                }
             }
-            (Asked::Announcement(name), StoreErrorKind::Permanent) => self.on_not_announced(name),
-            (Asked::Data(ids), StoreErrorKind::Permanent) => {
-                self.on_data_missing(ids, &error);
+            (Asked::Announcement(name, _), StoreErrorKind::Permanent) => self.on_not_announced(name),
+            (Asked::Log(_), StoreErrorKind::NotFound) => self.view.doubt_tip(),
+            (Asked::Log(_), StoreErrorKind::Permanent) if self.rules.r8_log_once => {
+                self.undurable = Some(error);
                 return;
             }
-            (Asked::Log(_), StoreErrorKind::NotFound) => self.view.doubt_tip(),
             // Tidying up is for the others' sake, and they can do it as well.
             (Asked::Deletion(names), _) if self.settlements.is_empty() => {
                 self.garbage.retain(|name| !names.contains(name));
@@ -421,24 +442,13 @@ impl Machine {
             }
             _ => {}
         }
-        if error.kind == StoreErrorKind::Permanent || self.failures > MAX_FAILURES {
+        if is_final {
             self.failures = 0;
+            self.unfounded = false;
             let reason = error.message.clone();
-            self.give_up_all(&CommitError::Store(error), &reason);
+            self.give_up_concerned(asked, &CommitError::Store(error), &reason);
         } else {
-            self.pause = Some((5 << self.failures.min(8)).min(1_000));
-        }
-    }
-
-    /// Data files that cannot survive a crash: their transaction cannot commit, once it is known which.
-    fn on_data_missing(&mut self, ids: &[MemberId], error: &StoreError) {
-        self.sync_singly = ids.len() > 1;
-        if let [only] = ids {
-            let mut members: Vec<Member> = self.bundle.extract_if(.., |m| m.id() == *only).collect();
-            members.extend(self.other.take_if(|member| member.id() == *only));
-            for member in &mut members {
-                self.refuse(member, CommitError::Store(error.clone()));
-            }
+            self.pause = Some(back_off(self.failures));
         }
     }
 

@@ -3,11 +3,12 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::member::Member;
-use super::{Asked, Gathered, Machine, Turn};
+use super::{Asked, Gathered, MAX_FAILURES, Machine, Turn, back_off};
 use crate::batch::{Batch, MAX_ACTIONS, MAX_BYTES};
 use crate::conflict;
+use crate::error::CommitError;
 use crate::intent::{self, Intent, MAX_AGE, Prepared};
-use crate::log::{Effect, Listing, Version};
+use crate::log::{Effect, Listing, StoreError, StoreErrorKind, Version};
 use crate::transaction::MemberId;
 
 /// Most intents that are read for one attempt, oldest first.
@@ -15,6 +16,9 @@ const MAX_INTENTS: usize = 1_000;
 
 /// In so many listings an own intent may be missing before it is announced again: listings may be late.
 const MAX_UNSEEN: u32 = 2;
+
+/// Whoever comes while all others are put off waits no longer than that: milliseconds.
+const MAX_DATA_PAUSE: u64 = 50;
 
 /// Where members without an announcement stand among those with one.
 const YOUNGEST: i64 = i64::MAX;
@@ -59,10 +63,12 @@ impl Machine {
         self.waiting_blind = left;
     }
 
-    /// Whose turn it is: of blind appends and another transaction, both in flight, whoever did not have the last.
+    /// Whose turn it is: of blind appends and another transaction, both in flight, whoever did not have the last. None
+    /// when all are put off.
     pub(super) fn choose_turn(&self) -> Option<Turn> {
-        let blind = !self.bundle.is_empty() || !self.settlements.is_empty();
-        match (blind, self.other.is_some()) {
+        let is_ready = |member: &Member| member.is_ready(self.now);
+        let blind = self.bundle.iter().any(is_ready) || !self.settlements.is_empty();
+        match (blind, self.other.as_ref().is_some_and(is_ready)) {
             (false, false) => None,
             (false, true) => Some(Turn::Other),
             (true, true) if self.last_turn == Turn::Blind => Some(Turn::Other),
@@ -86,27 +92,68 @@ impl Machine {
         self.attempt(turn)
     }
 
+    /// The next pause, when all in flight are put off.
+    pub(super) fn await_data(&self) -> Option<Step> {
+        let put_off = self.bundle.iter().chain(&self.other).map(|m| m.put_off_until);
+        let left = put_off.min()?.checked_sub(self.now.monotonic)?;
+        Some((Asked::Pause, Effect::Pause(left.min(MAX_DATA_PAUSE))))
+    }
+
     /// R8: data files come before the intent and before the log.
     fn sync_data(&self, turn: Turn) -> Option<Step> {
         if !self.rules.r8_durable_first {
             return None;
         }
+        let is_wanted = |member: &&Member| !member.synced && member.is_ready(self.now);
         let members: Vec<&Member> = match turn {
-            Turn::Blind => self.bundle.iter().filter(|m| !m.synced).collect(),
-            Turn::Other => self.other.iter().filter(|m| !m.synced).collect(),
+            Turn::Blind => self.bundle.iter().filter(is_wanted).collect(),
+            Turn::Other => self.other.iter().filter(is_wanted).collect(),
         };
-        // One missing file must not fail the others' transactions, so its owner is looked for.
-        let members = if self.sync_singly {
-            members.get(..1).unwrap_or_default()
-        } else {
-            &members
-        };
-        let paths: Vec<String> = members
+        let unsynced = |member: &Member| member.prepared.transaction.unsynced.clone();
+        let paths: Vec<String> = members.iter().flat_map(|member| unsynced(member)).collect();
+        let asked = members
             .iter()
-            .flat_map(|member| member.prepared.transaction.unsynced.iter().cloned())
+            .map(|m| (m.id(), m.prepared.transaction.unsynced.len()));
+        (!paths.is_empty()).then(|| (Asked::Data(asked.collect()), Effect::SyncData(paths)))
+    }
+
+    /// A failure is that of the members whose files these are; the others go on.
+    pub(super) fn on_data_synced(
+        &mut self,
+        asked: &[(MemberId, usize)],
+        results: Vec<Result<(), StoreError>>,
+    ) {
+        let mut results = results.into_iter();
+        let outcomes: HashMap<MemberId, DataSync> = asked
+            .iter()
+            .map(|(id, count)| (*id, DataSync::of(results.by_ref().take(*count), *count)))
             .collect();
-        let ids: Vec<MemberId> = members.iter().map(|member| member.id()).collect();
-        (!paths.is_empty()).then(|| (Asked::Data(ids), Effect::SyncData(paths)))
+        let mut members = std::mem::take(&mut self.bundle);
+        members.retain_mut(|member| self.keep_synced(member, &outcomes));
+        self.bundle = members;
+        if let Some(mut other) = self.other.take()
+            && self.keep_synced(&mut other, &outcomes)
+        {
+            self.other = Some(other);
+        }
+    }
+
+    fn keep_synced(&mut self, member: &mut Member, outcomes: &HashMap<MemberId, DataSync>) -> bool {
+        match outcomes.get(&member.id()) {
+            None => {}
+            Some(DataSync::Done) => member.synced = true,
+            Some(DataSync::Untried(_)) if member.sync_failures < MAX_FAILURES => {
+                member.sync_failures += 1;
+                member.put_off_until = self.now.monotonic + back_off(member.sync_failures);
+            }
+            Some(DataSync::Failed(error))
+                if !self.rules.r8_data_once && error.kind != StoreErrorKind::NotFound => {}
+            Some(DataSync::Untried(error) | DataSync::Failed(error)) => {
+                self.refuse(member, CommitError::Store(error.clone()));
+                return false;
+            }
+        }
+        true
     }
 
     /// Announces the members that lost a race and are in no open window, or are about to be too old.
@@ -139,13 +186,17 @@ impl Machine {
         };
         let name = intent::name(first, self.process, self.announcements);
         self.announcements += 1;
+        let ids = members_of(&intent);
         for member in self.bundle.iter_mut().filter(|member| needs(member)) {
             member.claim.announce(first, name.clone());
             member.must_announce = false;
             member.unseen = 0;
             member.announced = None;
         }
-        Some((Asked::Announcement(name.clone()), Effect::PutIntent(name, body)))
+        Some((
+            Asked::Announcement(name.clone(), ids),
+            Effect::PutIntent(name, body),
+        ))
     }
 
     pub(super) fn on_announced(&mut self, name: &str) {
@@ -293,6 +344,7 @@ impl Machine {
         let mut candidates: Vec<(i64, Prepared)> = self
             .bundle
             .iter()
+            .filter(|member| member.synced || !self.rules.r8_durable_first)
             .map(|member| (member.announced.unwrap_or(YOUNGEST), member.prepared.clone()))
             .collect();
         candidates.extend(self.helped());
@@ -362,6 +414,36 @@ impl Machine {
             !doubled && world
         })
     }
+}
+
+/// What came of a member's data files.
+enum DataSync {
+    Done,
+    /// One was not tried.
+    Untried(StoreError),
+    /// One may not survive a crash, whatever a later sync says.
+    Failed(StoreError),
+}
+
+impl DataSync {
+    fn of(results: impl Iterator<Item = Result<(), StoreError>>, count: usize) -> Self {
+        let (mut told, mut untried) = (0, None);
+        for result in results {
+            told += 1;
+            match result {
+                Ok(()) => {}
+                Err(error) if error.kind == StoreErrorKind::Transient => untried = Some(error),
+                Err(error) => return Self::Failed(error),
+            }
+        }
+        let silent =
+            || (told < count).then(|| StoreError::transient("the store does not say what it synced"));
+        untried.or_else(silent).map_or(Self::Done, Self::Untried)
+    }
+}
+
+fn members_of(intent: &Intent) -> Vec<MemberId> {
+    intent.members.iter().map(Prepared::id).collect()
 }
 
 fn app_ids(member: &Member) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! How a member's time in the machine ends.
 
 use super::member::{Member, Settlement};
-use super::{Asked, Machine, Verdict};
+use super::{Asked, Machine, Turn, Verdict};
 use crate::conflict;
 use crate::error::CommitError;
 use crate::log::{Effect, Version};
@@ -180,20 +180,67 @@ impl Machine {
 
     /// Nothing more can be done for anybody: each hears what is certain of it.
     pub(super) fn give_up_all(&mut self, certain: &CommitError, reason: &str) {
-        let mut members = std::mem::take(&mut self.bundle);
-        members.extend(self.other.take());
-        members.extend(self.waiting_blind.drain(..));
-        members.extend(self.waiting_other.drain(..));
-        for member in &members {
-            self.give_up_member(member, certain, reason);
+        let mut waiting = std::mem::take(&mut self.waiting_blind);
+        waiting.append(&mut self.waiting_other);
+        self.give_up_each(waiting, certain, reason);
+        self.give_up_in_flight(certain, reason);
+    }
+
+    /// The same for all in flight; who waits is tried next.
+    fn give_up_in_flight(&mut self, certain: &CommitError, reason: &str) {
+        self.give_up_blind(certain, reason);
+        let other = self.other.take();
+        self.give_up_each(other, certain, reason);
+        let landed = self.landed.iter().map(|(id, ..)| *id).collect();
+        self.give_up_settlements(landed);
+    }
+
+    /// The same for those whose turn blind appends have.
+    fn give_up_blind(&mut self, certain: &CommitError, reason: &str) {
+        let bundle = std::mem::take(&mut self.bundle);
+        self.give_up_each(bundle, certain, reason);
+        let settlements = self.settlements.iter().map(|s| s.id).collect();
+        self.give_up_settlements(settlements);
+        self.gathered = None;
+    }
+
+    fn give_up_each(
+        &mut self,
+        members: impl IntoIterator<Item = Member>,
+        certain: &CommitError,
+        reason: &str,
+    ) {
+        for member in members {
+            self.give_up_member(&member, certain, reason);
         }
-        let ids: Vec<MemberId> = self.settlements.iter().map(|s| s.id).collect();
-        let landed: Vec<MemberId> = self.landed.iter().map(|(id, ..)| *id).collect();
-        for id in ids.into_iter().chain(landed) {
+    }
+
+    fn give_up_settlements(&mut self, ids: Vec<MemberId>) {
+        for id in ids {
             if let Some(verdict) = self.give_up_settling(id) {
                 self.verdicts.push((id, verdict));
             }
         }
-        self.gathered = None;
+    }
+
+    /// Those for whom something was asked of the store in vain hear what is certain of them; the others go on.
+    pub(super) fn give_up_concerned(&mut self, asked: &Asked, certain: &CommitError, reason: &str) {
+        match asked {
+            Asked::Announcement(_, ids) => {
+                let announced = self.bundle.extract_if(.., |member| ids.contains(&member.id()));
+                let announced: Vec<Member> = announced.collect();
+                self.give_up_each(announced, certain, reason);
+            }
+            Asked::Put(..) if self.last_turn == Turn::Other => {
+                let other = self.other.take();
+                self.give_up_each(other, certain, reason);
+            }
+            Asked::Put(..) | Asked::Listing | Asked::Intents(_) => self.give_up_blind(certain, reason),
+            Asked::Deletion(_) => {
+                let settlements = self.settlements.iter().map(|s| s.id).collect();
+                self.give_up_settlements(settlements);
+            }
+            _ => self.give_up_in_flight(certain, reason),
+        }
     }
 }

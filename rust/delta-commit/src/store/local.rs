@@ -4,11 +4,10 @@
 //! the kernel cannot, hard-linked). Announcements and files in the making lie in `_spillway/`: names with a leading `_`
 //! are no data to any reader, and `_delta_log` stays free of what is not the log.
 
-use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::collections::{BTreeSet, HashMap};
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::log::{
@@ -16,9 +15,9 @@ use crate::log::{
     version_file, version_of_file,
 };
 use crate::path;
+use crate::store::sync::{sync, sync_each};
 
-/// Threads that sync data files side by side: the device does several at the price of one.
-const SYNC_THREADS: usize = 8;
+const ENOENT: i32 = 2;
 
 /// A file in the making that is older was left behind: nobody takes so long.
 const ABANDONED: Duration = Duration::from_secs(3_600);
@@ -51,7 +50,7 @@ impl LocalLogStore {
         self.log.join(version_file(version))
     }
 
-    /// Writes a whole file beside its place and makes it survive a crash.
+    /// Writes a whole file beside its place.
     fn stage(&self, body: &[u8]) -> io::Result<tempfile::NamedTempFile> {
         let mut builder = tempfile::Builder::new();
         #[cfg(unix)]
@@ -61,25 +60,34 @@ impl LocalLogStore {
         }
         let mut file = match builder.tempfile_in(&self.staging) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.make(&self.staging)?;
+                self.make_aside(&self.staging)?;
                 builder.tempfile_in(&self.staging)?
             }
             other => other?,
         };
         file.write_all(body)?;
-        file.as_file().sync_all()?;
         Ok(file)
     }
 
-    /// Makes a directory of the table, and it and those above it survive a crash.
-    fn make(&self, directory: &Path) -> io::Result<()> {
-        fs::create_dir_all(directory)?;
+    /// Makes the folders of a new table, and makes them survive a crash.
+    fn make_log(&self) -> Result<(), StoreError> {
+        fs::create_dir_all(&self.log).map_err(|e| StoreError::io(self.log.display(), &e))?;
         let above = self.root.parent().filter(|parent| !parent.as_os_str().is_empty());
-        directory
-            .ancestors()
-            .take_while(|ancestor| ancestor.starts_with(&self.root))
+        [self.log.as_path(), &self.root]
+            .into_iter()
             .chain(above)
             .try_for_each(sync)
+    }
+
+    /// Makes a folder beside the log. Without a table's folder there is nothing to make: it was deleted, or moved.
+    fn make_aside(&self, folder: &Path) -> io::Result<()> {
+        for folder in [&self.root.join("_spillway"), folder] {
+            match fs::create_dir(folder) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Removes what processes left behind that died while they wrote.
@@ -97,14 +105,16 @@ impl LocalLogStore {
         }
     }
 
-    fn create_version(&self, place: &Path, body: &[u8]) -> io::Result<PutOutcome> {
+    fn create_version(&self, version: Version, place: &Path, body: &[u8]) -> io::Result<PutOutcome> {
         // Only a short cut: the rename below decides.
         if place.try_exists()? {
             return Ok(PutOutcome::Exists);
         }
         let mut staged = self.stage(body)?;
-        if !self.log.try_exists()? {
-            self.make(&self.log)?;
+        staged.as_file().sync_all()?;
+        // The table may be gone, or another one, or its log may have been cleaned up: none of them may get a gap.
+        if version > 0 && !self.version_path(version - 1).try_exists()? {
+            return Err(io::ErrorKind::NotFound.into());
         }
         for _ in 0..2 {
             match staged.persist_noclobber(place) {
@@ -123,14 +133,15 @@ impl LocalLogStore {
     }
 
     fn create_intent(&self, name: &str, body: &[u8]) -> io::Result<()> {
+        // It need not survive a crash of the machine: nor does its owner.
         let staged = self.stage(body)?;
         if !self.intents.try_exists()? {
-            self.make(&self.intents)?;
+            self.make_aside(&self.intents)?;
         }
         staged
             .persist(self.intents.join(name))
             .map_err(|refused| refused.error)?;
-        sync(&self.intents)
+        Ok(())
     }
 
     fn entries(&self) -> io::Result<Vec<IntentEntry>> {
@@ -164,6 +175,27 @@ impl LocalLogStore {
     }
 }
 
+impl LocalLogStore {
+    /// A data file, and the folders that it lies in, up to the table's own.
+    fn parts<'a>(&self, file: &'a Path) -> impl Iterator<Item = &'a Path> + use<'a> {
+        let above = self.root.components().count();
+        file.ancestors()
+            .take_while(move |part| part.components().count() >= above)
+    }
+
+    fn unfounded(&self, version: Version) -> StoreError {
+        StoreError {
+            message: format!(
+                "{}: it cannot follow version {}, which is not there: the table was deleted, moved or replaced",
+                self.version_path(version).display(),
+                version - 1
+            ),
+            kind: StoreErrorKind::NotFound,
+            errno: Some(ENOENT),
+        }
+    }
+}
+
 impl LogStore for LocalLogStore {
     fn find_tip(&self) -> Result<Version, StoreError> {
         self.sweep();
@@ -185,8 +217,14 @@ impl LogStore for LocalLogStore {
 
     fn put_version(&self, version: Version, body: &[u8]) -> Result<PutOutcome, StoreError> {
         let path = self.version_path(version);
-        self.create_version(&path, body)
-            .map_err(|e| certain(StoreError::io(path.display(), &e)))
+        if version == 0 {
+            self.make_log().map_err(certain)?;
+        }
+        let created = self.create_version(version, &path, body);
+        created.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound if version > 0 => self.unfounded(version),
+            _ => certain(StoreError::io(path.display(), &error)),
+        })
     }
 
     fn list_intents(&self) -> Result<Listing, StoreError> {
@@ -205,7 +243,7 @@ impl LogStore for LocalLogStore {
 
     fn put_intent(&self, name: &str, body: &[u8]) -> Result<(), StoreError> {
         self.create_intent(name, body)
-            .map_err(|e| StoreError::io(self.intents.join(name).display(), &e))
+            .map_err(|e| certain(StoreError::io(self.intents.join(name).display(), &e)))
     }
 
     fn delete_intent(&self, name: &str) -> Result<(), StoreError> {
@@ -213,46 +251,31 @@ impl LogStore for LocalLogStore {
         or_missing(fs::remove_file(&path), ()).map_err(|e| StoreError::io(path.display(), &e))
     }
 
-    fn sync_data(&self, paths: &[String]) -> Result<(), StoreError> {
-        let files = paths
+    fn sync_data(&self, paths: &[String]) -> Vec<Result<(), StoreError>> {
+        let files: Vec<_> = paths.iter().map(|path| self.data_path(path)).collect();
+        // In any order: what came of them is told when all are done.
+        let parts: BTreeSet<&Path> = files.iter().flatten().flat_map(|file| self.parts(file)).collect();
+        let parts: Vec<&Path> = parts.into_iter().collect();
+        let results: HashMap<&Path, _> = parts.iter().copied().zip(sync_each(&parts)).collect();
+        let whole = |file: &PathBuf| {
+            let results = self.parts(file).filter_map(|part| results.get(part));
+            results.cloned().collect()
+        };
+        files
             .iter()
-            .map(|path| self.data_path(path))
-            .collect::<Result<Vec<_>, _>>()?;
-        let directories: BTreeSet<&Path> = files
-            .iter()
-            .flat_map(|file| file.ancestors().skip(1))
-            .filter(|directory| directory.starts_with(&self.root))
-            .collect();
-        let share = files.len().div_ceil(SYNC_THREADS).max(1);
-        if files.len() == share {
-            files.iter().try_for_each(|file| sync_named(file))?;
-            return directories.into_iter().rev().try_for_each(sync_named);
-        }
-        thread::scope(|scope| {
-            let workers: Vec<_> = files
-                .chunks(share)
-                .map(|files| scope.spawn(|| files.iter().try_for_each(|file| sync_named(file))))
-                .collect();
-            workers.into_iter().try_for_each(|worker| {
-                worker
-                    .join()
-                    .unwrap_or_else(|_| Err(StoreError::transient("a thread that synced files panicked")))
-            })
-        })?;
-        // A directory is synced after what lies in it: deeper ones have longer paths, so they come later in the set.
-        directories.into_iter().rev().try_for_each(sync_named)
+            .map(|file| file.as_ref().map_err(Clone::clone).and_then(whole))
+            .collect()
     }
 
     fn sync_log(&self, first: Version, last: Version) -> Result<(), StoreError> {
         for version in first..=last {
-            let path = self.version_path(version);
-            match sync(&path) {
+            match sync(&self.version_path(version)) {
                 // Cleaned up: a checkpoint stands for it.
-                Err(error) if error.kind() == io::ErrorKind::NotFound && version < last => {}
-                other => other.map_err(|e| StoreError::io(path.display(), &e))?,
+                Err(error) if error.kind == StoreErrorKind::NotFound && version < last => {}
+                done => done?,
             }
         }
-        sync_named(&self.log)
+        sync(&self.log)
     }
 }
 
@@ -263,18 +286,6 @@ fn certain(error: StoreError) -> StoreError {
         kind => kind,
     };
     StoreError { kind, ..error }
-}
-
-fn sync(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
-}
-
-fn sync_named(path: &Path) -> Result<(), StoreError> {
-    sync(path).map_err(|e| {
-        let error = StoreError::io(path.display(), &e);
-        // A data file that is not there will not come: its transaction must not commit.
-        certain(error)
-    })
 }
 
 fn or_missing<T>(result: io::Result<T>, missing: T) -> io::Result<T> {

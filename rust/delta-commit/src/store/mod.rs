@@ -1,5 +1,6 @@
 //! Where logs lie.
 
 mod local;
+mod sync;
 
 pub use local::LocalLogStore;

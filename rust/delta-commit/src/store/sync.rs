@@ -1,0 +1,202 @@
+//! Files and folders that are made to survive a crash: several at once, and none again after its sync failed.
+//!
+//! Linux tells of an error while bytes were written back once, to the descriptors of that time: the next sync succeeds,
+//! and the bytes are lost. So what failed is remembered for as long as the process lives.
+
+use std::collections::{HashMap, VecDeque};
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::SystemTime;
+
+use crate::log::{StoreError, StoreErrorKind};
+use crate::process::PerProcess;
+
+/// Threads of a process that sync beside those that ask: the device does several at the price of one.
+const HELPERS: usize = 7;
+
+/// Syncs for which another thread is worth its waking.
+const FOR_A_HELPER: usize = 4;
+
+const STACK_BYTES: usize = 256 << 10;
+
+/// What could not be synced.
+static FAILED: PerProcess<Mutex<HashMap<Identity, StoreError>>> = PerProcess::new();
+
+static POOL: PerProcess<Pool> = PerProcess::new();
+
+/// What tells a file from one that later has its inode: device, inode, and when it was made, where that is known.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Identity(u64, u64, Option<SystemTime>);
+
+impl Identity {
+    fn of(found: &Metadata) -> Self {
+        Self(found.dev(), found.ino(), found.created().ok())
+    }
+}
+
+/// Makes a file or a folder survive a crash.
+///
+/// An error of the sync itself is [`StoreErrorKind::Permanent`], and so is every later one of the same file; others say
+/// that the file was not tried.
+pub(super) fn sync(path: &Path) -> Result<(), StoreError> {
+    let untried = |error: io::Error| StoreError::io(path.display(), &error);
+    let file = File::open(path).map_err(untried)?;
+    let failed = FAILED.get_or_init(Mutex::default);
+    if !lock(failed).is_empty() {
+        let identity = Identity::of(&file.metadata().map_err(untried)?);
+        if let Some(error) = lock(failed).get(&identity) {
+            return Err(error.clone());
+        }
+    }
+    let Err(error) = file.sync_all() else {
+        return Ok(());
+    };
+    let error = StoreError {
+        message: format!(
+            "{}: {error}, as it was synced: what was written to it may be lost, and a later sync would not tell",
+            path.display()
+        ),
+        kind: StoreErrorKind::Permanent,
+        errno: error.raw_os_error(),
+    };
+    if let Ok(found) = file.metadata() {
+        lock(failed).insert(Identity::of(&found), error.clone());
+    }
+    Err(error)
+}
+
+/// The same for several; the results are in their order. Without other threads, this one does all.
+pub(super) fn sync_each(paths: &[&Path]) -> Vec<Result<(), StoreError>> {
+    let helpers = (paths.len() / FOR_A_HELPER).min(HELPERS);
+    if helpers == 0 {
+        return paths.iter().map(|path| sync(path)).collect();
+    }
+    let job = Arc::new(Job::new(paths.iter().map(|path| path.to_path_buf()).collect()));
+    let pool = POOL.get_or_init(Pool::default);
+    pool.call(&job, helpers);
+    job.work();
+    pool.forget(&job);
+    job.results()
+}
+
+/// Paths that several threads sync, each the next one.
+struct Job {
+    paths: Vec<PathBuf>,
+    next: AtomicUsize,
+    done: Mutex<Done>,
+    bell: Condvar,
+}
+
+struct Done {
+    results: Vec<Result<(), StoreError>>,
+    left: usize,
+}
+
+impl Job {
+    fn new(paths: Vec<PathBuf>) -> Self {
+        let left = paths.len();
+        Self {
+            paths,
+            next: AtomicUsize::new(0),
+            done: Mutex::new(Done {
+                results: vec![Ok(()); left],
+                left,
+            }),
+            bell: Condvar::new(),
+        }
+    }
+
+    /// Syncs until every path is somebody's.
+    fn work(&self) {
+        while let Some((at, path)) = self.take() {
+            let result = catch_unwind(AssertUnwindSafe(|| sync(path)))
+                .unwrap_or_else(|_| Err(StoreError::transient("a thread that synced a file panicked")));
+            let mut done = lock(&self.done);
+            done.results[at] = result;
+            done.left -= 1;
+            if done.left == 0 {
+                self.bell.notify_all();
+            }
+        }
+    }
+
+    fn take(&self) -> Option<(usize, &Path)> {
+        let at = self.next.fetch_add(1, Ordering::Relaxed);
+        Some((at, self.paths.get(at)?))
+    }
+
+    /// The results, once all are there.
+    fn results(&self) -> Vec<Result<(), StoreError>> {
+        let mut done = lock(&self.done);
+        while done.left > 0 {
+            done = self.bell.wait(done).unwrap_or_else(PoisonError::into_inner);
+        }
+        std::mem::take(&mut done.results)
+    }
+}
+
+/// The threads of a process that sync, started when they are needed and can be had.
+#[derive(Default)]
+struct Pool {
+    queue: Mutex<Queue>,
+    bell: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Arc<Job>>,
+    threads: usize,
+}
+
+impl Pool {
+    /// Asks for so many threads to work on a job.
+    fn call(&'static self, job: &Arc<Job>, helpers: usize) {
+        let mut queue = lock(&self.queue);
+        while queue.threads < helpers {
+            let begun = thread::Builder::new()
+                .name("spillway-sync".to_owned())
+                .stack_size(STACK_BYTES)
+                .spawn(|| self.serve());
+            if begun.is_err() {
+                break;
+            }
+            queue.threads += 1;
+        }
+        let helpers = helpers.min(queue.threads);
+        queue.jobs.extend((0..helpers).map(|_| Arc::clone(job)));
+        drop(queue);
+        for _ in 0..helpers {
+            self.bell.notify_one();
+        }
+    }
+
+    /// Nobody need come any more.
+    fn forget(&self, job: &Arc<Job>) {
+        lock(&self.queue).jobs.retain(|other| !Arc::ptr_eq(other, job));
+    }
+
+    fn serve(&self) {
+        loop {
+            let mut queue = lock(&self.queue);
+            let job = loop {
+                match queue.jobs.pop_front() {
+                    Some(job) => break job,
+                    None => queue = self.bell.wait(queue).unwrap_or_else(PoisonError::into_inner),
+                }
+            };
+            drop(queue);
+            job.work();
+        }
+    }
+}
+
+/// A thread that panicked left whole values behind: nothing is changed in parts under these locks.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,50 @@
+/* An fsync that fails when it is told to, as a disk does: the error is reported once, and what it was about is lost.
+ *
+ * Each call adds the path of its file to the file that SYNC_NOTED names. While the file that SYNC_FAILS names is there,
+ * the first call for a path that holds its text fails with EIO and removes it. The first call for a path that holds
+ * SYNC_SLOW takes half a second. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static atomic_int slow = 1;
+
+static int is_to_fail(const char *path) {
+    const char *order = getenv("SYNC_FAILS");
+    char text[256] = {0};
+    int file = order ? open(order, O_RDONLY) : -1;
+    if (file < 0)
+        return 0;
+    ssize_t length = read(file, text, sizeof text - 1);
+    close(file);
+    return length > 0 && strstr(path, text) && unlink(order) == 0;
+}
+
+int fsync(int fd) {
+    char link[64], path[PATH_MAX + 1] = {0};
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, path, PATH_MAX - 1);
+    const char *noted = getenv("SYNC_NOTED"), *slowly = getenv("SYNC_SLOW");
+    if (length > 0 && noted) {
+        int file = open(noted, O_WRONLY | O_APPEND | O_CREAT, 0666);
+        path[length] = '\n';
+        if (write(file, path, length + 1) != length + 1)
+            abort();
+        close(file);
+        path[length] = 0;
+    }
+    if (slowly && strstr(path, slowly) && atomic_exchange(&slow, 0))
+        usleep(500000);
+    if (is_to_fail(path)) {
+        errno = EIO;
+        return -1;
+    }
+    return (int)syscall(SYS_fsync, fd);
+}

@@ -1,0 +1,107 @@
+"""A sync that failed is never believed: Linux tells of an error once, and says "done" the second time.
+
+The failure is real but for its cause: a library that is loaded before libc's answers fsync for it.
+"""
+
+from __future__ import annotations
+
+import collections
+import errno
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import spillway.delta
+
+from .programs import SCHEMA
+from .test_many import appended, check_log
+from .test_scarce import left_behind
+
+PROGRAMS = Path(__file__).with_name("programs.py")
+THREADS = 32
+EIO = f"OSError: {os.strerror(errno.EIO)}"
+
+
+@pytest.fixture(scope="session")
+def failing_fsync(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    library = tmp_path_factory.mktemp("fsync") / "fsync.so"
+    source = Path(__file__).with_name("fsync.c")
+    compiler = os.environ.get("CC", "cc")
+    subprocess.run([compiler, "-shared", "-fPIC", "-Wall", "-o", library, source], check=True)
+    return library
+
+
+class Machine:
+    """A disk, and processes that write to a table on it."""
+
+    def __init__(self, library: Path, tmp_path: Path) -> None:
+        self.folder = tmp_path / "table"
+        self._noted, self._fails = tmp_path / "noted", tmp_path / "fails"
+        self._environment = {
+            **os.environ,
+            "LD_PRELOAD": str(library),
+            "SYNC_NOTED": str(self._noted),
+            "SYNC_FAILS": str(self._fails),
+        }
+
+    def run(self, name: str, *arguments: str, fails: str = "", slow: str = "") -> Any:
+        """What a program says, on a disk that fails once, where a path holds a text."""
+        if fails:
+            self._fails.write_text(fails)
+        environment = {**self._environment, **({"SYNC_SLOW": slow} if slow else {})}
+        command = [sys.executable, str(PROGRAMS), name, str(self.folder), *arguments]
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False, timeout=120
+        )
+        assert done.returncode == 0, done.stderr
+        assert not self._fails.exists() or not fails, "nothing failed"
+        return json.loads(done.stdout)
+
+    def synced(self) -> collections.Counter[str]:
+        return collections.Counter(self._noted.read_text().splitlines())
+
+
+@pytest.fixture
+def machine(failing_fsync: Path, tmp_path: Path) -> Machine:
+    return Machine(failing_fsync, tmp_path)
+
+
+@pytest.mark.parametrize("bad", ["file", "folder"])
+def test_a_data_file_whose_sync_failed_fails_its_own_append_only(machine: Machine, bad: str) -> None:
+    spillway.delta.create(machine.folder, SCHEMA, partition_by="writer")
+    # The first version is slow to come, so that the others share the second.
+    told = machine.run(
+        "at_once",
+        str(THREADS),
+        fails="/writer=w7/part" if bad == "file" else "/writer=w7",
+        slow="/_spillway/staging/",
+    )
+    said = [(name, number) for name, number in told["said"]]
+    assert told["errors"] == [EIO]
+    assert sorted(said) == sorted((f"w{n}", 0) for n in range(THREADS) if n != 7)  # noqa: PLR2004
+    assert appended(machine.folder) == sorted(said)
+    check_log(machine.folder)
+    assert not left_behind(machine.folder)
+    assert spillway.delta.open(machine.folder).version <= 3, "they did not share a version"  # noqa: PLR2004
+    synced = machine.synced()
+    assert {count for path, count in synced.items() if path.endswith(".parquet")} == {1}
+
+
+@pytest.mark.parametrize("bad", ["/_delta_log/00000000000000000001.json", "/_delta_log"])
+def test_a_log_whose_sync_failed_is_built_upon_by_nobody_in_the_process(machine: Machine, bad: str) -> None:
+    spillway.delta.create(machine.folder, SCHEMA)
+    told = machine.run("doubt", fails=bad)
+    assert told["first"] == f"CommitUnknown: {told['token']}"
+    assert told["outcome"] == told["outcome of a table opened again"] == "pending"
+    assert told["next"] == told["next of a table opened again"] == EIO
+    assert told["version"] == 1
+    assert not left_behind(machine.folder)
+    # Another process was told of no error, and can know of none.
+    table = spillway.delta.open(machine.folder)
+    assert table.outcome(told["token"]).status == "committed"
+    assert appended(machine.folder) == [("first", 0)]
