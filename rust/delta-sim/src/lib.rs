@@ -46,10 +46,12 @@ pub struct Coverage {
     pub crashes: usize,
     /// Power cuts.
     pub power_cuts: usize,
+    /// Data files and versions that never reached the disk.
+    pub doomed: usize,
 }
 
 impl Coverage {
-    fn counts(&mut self) -> [&mut usize; 8] {
+    fn counts(&mut self) -> [&mut usize; 9] {
         [
             &mut self.versions,
             &mut self.committed,
@@ -59,6 +61,7 @@ impl Coverage {
             &mut self.helped,
             &mut self.crashes,
             &mut self.power_cuts,
+            &mut self.doomed,
         ]
     }
 
@@ -133,9 +136,10 @@ fn faults(kind: u64, rng: &mut Rng) -> Faults {
         1 => Faults {
             lost: often(20),
             volatile: true,
+            refused: often(6),
             busy: often(100),
             bad_data: often(20),
-            bad_log: often(4),
+            bad_log: often(10),
             ..Faults::default()
         },
         // An object store, on bad days.
@@ -144,6 +148,7 @@ fn faults(kind: u64, rng: &mut Rng) -> Faults {
             phantom: often(100),
             stale: often(400),
             late: true,
+            refused: often(6),
             busy: often(100),
             bad_data: often(20),
             ..Faults::default()
@@ -439,7 +444,9 @@ impl Simulation {
                 Some(Effect::PutVersion(..) | Effect::ListIntents | Effect::ReadIntents(_))
             )
         });
-        if writing || self.store.has_late() || self.rng.permille(600) {
+        // Nobody makes a checkpoint of what cannot be synced.
+        let is_kept = writing || self.store.has_late() || self.store.has_doomed_version();
+        if is_kept || self.rng.permille(600) {
             self.store.now += delta_commit::MAX_AGE / 2 + 1;
         } else {
             self.store.now += TEN_MINUTES + 2;
@@ -501,6 +508,7 @@ impl Simulation {
     fn tally(mut self) -> Coverage {
         let winners = self.winners();
         self.coverage.versions = winners.len();
+        self.coverage.doomed = self.store.doomed;
         for client in self.clients.values() {
             match &client.told {
                 Told::Committed(version) => {
@@ -527,7 +535,9 @@ fn create_table(store: &mut Store) {
     let faults = std::mem::take(&mut store.faults);
     if let Ok(lines) = lines {
         let body = lines.join("\n").into_bytes();
-        let _ = store.apply(creation.id, &Effect::PutVersion(0, body), &mut Rng::new(0));
+        for effect in [Effect::PutVersion(0, body), Effect::SyncLog(0, 0)] {
+            let _ = store.apply(creation.id, &effect, &mut Rng::new(0));
+        }
     }
     store.faults = faults;
 }

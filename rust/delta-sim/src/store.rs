@@ -23,6 +23,8 @@ pub(crate) struct Faults {
     pub(crate) late: bool,
     /// Whether what is not synced is lost in a power cut.
     pub(crate) volatile: bool,
+    /// The operation was not done, and the store says so: it is to be tried again, or in vain.
+    pub(crate) refused: usize,
     /// A data file, or the log, cannot be synced now.
     pub(crate) busy: usize,
     /// A data file cannot be synced, ever.
@@ -70,6 +72,8 @@ pub(crate) struct Store {
     late: Vec<Late>,
     /// Every version that ever was and was not lost to a power cut, whether cleaned up or not.
     pub(crate) history: BTreeMap<Version, Vec<u8>>,
+    /// Data files and versions that never reached the disk.
+    pub(crate) doomed: usize,
     /// What must never happen, and did.
     pub(crate) violation: Option<String>,
 }
@@ -121,11 +125,16 @@ impl Store {
             return self.apply_unheard(effect, rng);
         }
         match effect {
+            Effect::Pause(_) => self.apply_truly(effect),
             Effect::SyncData(paths) => self.sync_data(paths, rng),
             Effect::SyncLog(..) if rng.permille(self.faults.busy) => {
                 Event::Failed(StoreError::transient("too many open files"))
             }
             Effect::SyncLog(first, last) => self.sync_log(process, *first, *last, rng),
+            _ if rng.permille(self.faults.refused) => {
+                let kinds = [StoreErrorKind::Transient, StoreErrorKind::Permanent];
+                Event::Failed(refused(kinds[rng.below(2)], "refused".to_owned()))
+            }
             Effect::PutVersion(version, _) if rng.permille(self.faults.phantom) && *version > 0 => {
                 Event::Put(PutOutcome::Exists)
             }
@@ -249,6 +258,7 @@ impl Store {
             None => Err(refused(StoreErrorKind::NotFound, format!("{path} is not there"))),
             Some(data @ Data::Written) if bad => {
                 *data = Data::Doomed;
+                self.doomed += 1;
                 let why = ["no space is left", "input/output error"][rng.below(2)];
                 Err(refused(StoreErrorKind::Permanent, format!("{path}: {why}")))
             }
@@ -270,6 +280,7 @@ impl Store {
         for (_, stored) in self.log.range_mut(first..=last) {
             if !stored.durable && stored.doomed.is_none() && rng.permille(self.faults.bad_log) {
                 stored.doomed = Some(BTreeSet::new());
+                self.doomed += 1;
             }
             match &mut stored.doomed {
                 Some(told) => is_told |= told.insert(process),

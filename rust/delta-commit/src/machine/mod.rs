@@ -5,9 +5,9 @@
 //! [`Machine::complete`] takes in what came of it. There is no other order than the one that the facts force, so an
 //! answer that is lost, late or false only leaves a fact missing, and the same question is asked again.
 //!
-//! The order of a round: read the log to its tip, judge the own members against what was read, announce those that
-//! have lost a race, *then* list the intents, read what they need, make the tip survive a crash, attempt the version
-//! after it. Rules are named as in the design: R1 to R9.
+//! The order of a round: read the log to its tip, judge the own members against what was read, make their data survive
+//! a crash, and the tip; announce those that have lost a race, *then* list the intents, read what they need, attempt the
+//! version after the tip. Rules are named as in the design: R1 to R9.
 
 mod member;
 mod round;
@@ -282,7 +282,7 @@ impl Machine {
         match (asked, event) {
             (Asked::Data(asked), Event::Failed(error)) => {
                 let paths = asked.iter().map(|(_, count)| count).sum();
-                self.on_data_synced(&asked, vec![Err(error); paths]);
+                self.on_data_synced(&asked, &vec![Err(error); paths]);
             }
             (asked, Event::Failed(error)) => self.on_failure(&asked, error),
             (Asked::Tip, Event::Tip(tip)) => self.on_tip(tip),
@@ -292,7 +292,7 @@ impl Machine {
             (Asked::Intents(names), Event::Intents(bodies)) => self.on_intents(&names, &bodies),
             (Asked::Announcement(name, _), Event::Done) => self.on_announced(&name),
             (Asked::Deletion(names), Event::Done) => self.on_deleted(&names),
-            (Asked::Data(asked), Event::Synced(results)) => self.on_data_synced(&asked, results),
+            (Asked::Data(asked), Event::Synced(results)) => self.on_data_synced(&asked, &results),
             (Asked::Log(version), Event::Done) => self.view.synced = self.view.synced.max(version),
             // A pause is over; an answer to another question leaves its fact missing, so it is asked again.
             _ => {}

@@ -118,16 +118,14 @@ impl Machine {
     }
 
     /// A failure is that of the members whose files these are; the others go on.
-    pub(super) fn on_data_synced(
-        &mut self,
-        asked: &[(MemberId, usize)],
-        results: Vec<Result<(), StoreError>>,
-    ) {
-        let mut results = results.into_iter();
-        let outcomes: HashMap<MemberId, DataSync> = asked
-            .iter()
-            .map(|(id, count)| (*id, DataSync::of(results.by_ref().take(*count), *count)))
-            .collect();
+    pub(super) fn on_data_synced(&mut self, asked: &[(MemberId, usize)], results: &[Result<(), StoreError>]) {
+        let mut outcomes = HashMap::new();
+        let mut left = results;
+        for (id, count) in asked {
+            let (own, others) = left.split_at((*count).min(left.len()));
+            outcomes.insert(*id, DataSync::of(own, *count));
+            left = others;
+        }
         let mut members = std::mem::take(&mut self.bundle);
         members.retain_mut(|member| self.keep_synced(member, &outcomes));
         self.bundle = members;
@@ -171,6 +169,11 @@ impl Machine {
             .collect();
         if members.is_empty() {
             return None;
+        }
+        // An intent says that nothing up to the tip is in its way. Another tip may be there after a power cut, and the
+        // intent still.
+        if let Some(step) = self.sync_to(self.view.tip) {
+            return Some(step);
         }
         let intent = Intent {
             world: self.view.world.clone(),
@@ -426,19 +429,16 @@ enum DataSync {
 }
 
 impl DataSync {
-    fn of(results: impl Iterator<Item = Result<(), StoreError>>, count: usize) -> Self {
-        let (mut told, mut untried) = (0, None);
-        for result in results {
-            told += 1;
-            match result {
-                Ok(()) => {}
-                Err(error) if error.kind == StoreErrorKind::Transient => untried = Some(error),
-                Err(error) => return Self::Failed(error),
-            }
+    /// What `results` say of so many files.
+    fn of(results: &[Result<(), StoreError>], count: usize) -> Self {
+        let errors = || results.iter().filter_map(|result| result.as_ref().err());
+        if let Some(error) = errors().find(|error| error.kind != StoreErrorKind::Transient) {
+            return Self::Failed(error.clone());
         }
-        let silent =
-            || (told < count).then(|| StoreError::transient("the store does not say what it synced"));
-        untried.or_else(silent).map_or(Self::Done, Self::Untried)
+        let silent = || StoreError::transient("the store does not say what it synced");
+        let untried = errors().next().cloned();
+        let untried = untried.or_else(|| (results.len() < count).then(silent));
+        untried.map_or(Self::Done, Self::Untried)
     }
 }
 
