@@ -6,16 +6,18 @@
     reason = "a test fails by panicking"
 )]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use delta_commit::actions::{Action, Add, Metadata, Protocol, Remove, parse_commit};
 use delta_commit::conflict::ConflictKind;
-use delta_commit::log::{BEFORE_FIRST, Listing, LogStore, PutOutcome, StoreError, version_file};
+use delta_commit::log::{
+    BEFORE_FIRST, Listing, LogStore, PutOutcome, StoreError, StoreErrorKind, version_file,
+};
 use delta_commit::store::LocalLogStore;
 use delta_commit::{CommitError, Committer, MemberId, Outcome, Patience, Start, Token, Transaction, Version};
 
@@ -124,15 +126,34 @@ fn lone_processes_carry_each_other() {
     race(32, 1);
 }
 
+type Put = dyn Fn(&LocalLogStore, Version, &[u8]) -> Result<PutOutcome, StoreError> + Send + Sync;
+type SyncData = dyn Fn(&LocalLogStore, &[String]) -> Vec<Result<(), StoreError>> + Send + Sync;
+type SyncLog = dyn Fn(&LocalLogStore, Version, Version) -> Result<(), StoreError> + Send + Sync;
+
 /// A local store that fails in ways of its own.
-struct Failing<F: Fn(&LocalLogStore, Version, &[u8]) -> Result<PutOutcome, StoreError> + Send + Sync> {
+struct Failing {
     inner: LocalLogStore,
-    put: F,
+    put: Box<Put>,
+    sync_data: Box<SyncData>,
+    sync_log: Box<SyncLog>,
 }
 
-impl<F: Fn(&LocalLogStore, Version, &[u8]) -> Result<PutOutcome, StoreError> + Send + Sync> LogStore
-    for Failing<F>
-{
+impl Failing {
+    fn new(table: &Path) -> Self {
+        Self {
+            inner: LocalLogStore::new(table),
+            put: Box::new(LocalLogStore::put_version),
+            sync_data: Box::new(LocalLogStore::sync_data),
+            sync_log: Box::new(LocalLogStore::sync_log),
+        }
+    }
+
+    fn committer(self) -> Committer {
+        Committer::new(Arc::new(self), start(0))
+    }
+}
+
+impl LogStore for Failing {
     fn find_tip(&self) -> Result<Version, StoreError> {
         self.inner.find_tip()
     }
@@ -154,11 +175,11 @@ impl<F: Fn(&LocalLogStore, Version, &[u8]) -> Result<PutOutcome, StoreError> + S
     fn delete_intent(&self, name: &str) -> Result<(), StoreError> {
         self.inner.delete_intent(name)
     }
-    fn sync_data(&self, paths: &[String]) -> Result<(), StoreError> {
-        self.inner.sync_data(paths)
+    fn sync_data(&self, paths: &[String]) -> Vec<Result<(), StoreError>> {
+        (self.sync_data)(&self.inner, paths)
     }
     fn sync_log(&self, first: Version, last: Version) -> Result<(), StoreError> {
-        self.inner.sync_log(first, last)
+        (self.sync_log)(&self.inner, first, last)
     }
 }
 
@@ -166,9 +187,17 @@ fn failing(
     table: &Path,
     put: impl Fn(&LocalLogStore, Version, &[u8]) -> Result<PutOutcome, StoreError> + Send + Sync + 'static,
 ) -> Committer {
-    let inner = LocalLogStore::new(table);
-    Committer::new(Arc::new(Failing { inner, put }), start(0))
+    let put = Box::new(put);
+    let store = Failing::new(table);
+    Failing { put, ..store }.committer()
 }
+
+fn os_error(errno: i32) -> StoreError {
+    StoreError::io("a file", &std::io::Error::from_raw_os_error(errno))
+}
+
+const EIO: i32 = 5;
+const EMFILE: i32 = 24;
 
 fn token(result: Result<Version, CommitError>) -> Token {
     match result {
@@ -313,6 +342,204 @@ fn a_missing_data_file_fails_its_own_transaction_only() {
     let [there, missing] = writers.map(|writer| writer.join().unwrap());
     assert_eq!(there.unwrap(), 1);
     assert!(missing.unwrap_err().to_string().contains("missing.parquet"));
+}
+
+/// What came of appends of two files each that all wait for one bundle, and how often each file was synced.
+fn synced_together(
+    members: usize,
+    sync: impl Fn(&str) -> Result<(), StoreError> + Send + Sync + 'static,
+) -> (
+    tempfile::TempDir,
+    Vec<Result<Version, CommitError>>,
+    HashMap<String, usize>,
+) {
+    let table = table();
+    let counts = Arc::new(Mutex::new(HashMap::new()));
+    let handed_in = Arc::new(Barrier::new(members + 1));
+    let (counted, waiting) = (Arc::clone(&counts), Arc::clone(&handed_in));
+    let mut store = Failing::new(table.path());
+    store.put = Box::new(move |store, version, body| {
+        if version == 1 {
+            // All others have come by the time that this one is done.
+            waiting.wait();
+            thread::sleep(Duration::from_millis(200));
+        }
+        store.put_version(version, body)
+    });
+    store.sync_data = Box::new(move |_, paths| {
+        let mut counted = counted.lock().unwrap();
+        let each = paths.iter().map(|path| {
+            *counted.entry(path.clone()).or_insert(0) += 1;
+            sync(path)
+        });
+        each.collect()
+    });
+    let committer = Arc::new(store.committer());
+    let first = Arc::clone(&committer);
+    let first = thread::spawn(move || first.commit(append("first"), soon()));
+    let writers: Vec<_> = (0..members)
+        .map(|n| {
+            let (committer, handed_in) = (Arc::clone(&committer), Arc::clone(&handed_in));
+            thread::spawn(move || {
+                let paths = [format!("{n}-a"), format!("{n}-b")];
+                let adds = paths.iter().map(|path| add(path)).collect();
+                let mut transaction = Transaction::append(MemberId::random(), 0, adds);
+                transaction.unsynced = paths.to_vec();
+                handed_in.wait();
+                committer.commit(transaction, soon())
+            })
+        })
+        .collect();
+    let told = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
+    assert_eq!(first.join().unwrap().unwrap(), 1);
+    drop(committer);
+    let counts = std::mem::take(&mut *counts.lock().unwrap());
+    (table, told, counts)
+}
+
+#[test]
+fn files_whose_sync_failed_are_their_own_appends_loss_and_not_synced_again() {
+    // A disk that tells of an error once, as Linux does.
+    let failed = Mutex::new(HashSet::new());
+    let (table, told, counts) = synced_together(64, move |path| {
+        let bad = ["7-a", "7-b", "8-b", "63-a"].contains(&path);
+        let first = bad && failed.lock().unwrap().insert(path.to_owned());
+        if first { Err(os_error(EIO)) } else { Ok(()) }
+    });
+    for (n, told) in told.iter().enumerate() {
+        let added = adds(table.path()).contains_key(&format!("{n}-a"));
+        assert_eq!(added, ![7, 8, 63].contains(&n), "{n}");
+        match told {
+            Ok(_) => assert!(added, "{n}"),
+            Err(CommitError::Store(error)) => assert_eq!((error.errno, added), (Some(EIO), false)),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(counts.len(), 128);
+    assert!(counts.values().all(|count| *count == 1), "{counts:?}");
+}
+
+#[test]
+fn files_that_cannot_be_tried_now_hold_nobody_else_up() {
+    let tries = AtomicUsize::new(0);
+    let (table, told, counts) = synced_together(16, move |path| {
+        let untried = path == "3-a" && tries.fetch_add(1, Ordering::Relaxed) < 3;
+        if untried { Err(os_error(EMFILE)) } else { Ok(()) }
+    });
+    let versions: Vec<Version> = told.into_iter().map(Result::unwrap).collect();
+    assert_eq!(counts["3-a"], 4);
+    assert_eq!(adds(table.path()).len(), 33);
+    assert!(
+        versions
+            .iter()
+            .enumerate()
+            .all(|(n, version)| n == 3 || *version < versions[3]),
+        "{versions:?}"
+    );
+}
+
+#[test]
+fn files_that_can_never_be_tried_are_their_own_appends_loss() {
+    let (table, told, counts) = synced_together(4, move |path| match path {
+        "3-a" => Err(os_error(EMFILE)),
+        _ => Ok(()),
+    });
+    for (n, told) in told.into_iter().enumerate() {
+        match told {
+            Ok(_) => assert_ne!(n, 3),
+            Err(CommitError::Store(error)) => assert_eq!((n, error.errno), (3, Some(EMFILE))),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(adds(table.path()).len(), 7);
+    assert!(counts["3-a"] < 20, "{counts:?}");
+}
+
+#[test]
+fn what_a_process_has_no_room_for_is_tried_again() {
+    for errno in [EMFILE, 23, 12, 116] {
+        let table = table();
+        let tries = AtomicUsize::new(0);
+        let committer = failing(table.path(), move |store, version, body| {
+            if tries.fetch_add(1, Ordering::Relaxed) < 3 {
+                return Err(os_error(errno));
+            }
+            store.put_version(version, body)
+        });
+        assert_eq!(committer.commit(append("a"), soon()).unwrap(), 1, "{errno}");
+    }
+}
+
+#[test]
+fn an_attempt_that_certainly_failed_leaves_no_doubt() {
+    let table = table();
+    let committer = failing(table.path(), |_, _, _| Err(os_error(EMFILE)));
+    let late = committer.commit(append("a"), Instant::now() + Duration::from_millis(100));
+    assert!(matches!(late, Err(CommitError::DeadlinePassed)), "{late:?}");
+}
+
+#[test]
+fn a_log_whose_sync_failed_is_believed_no_more() {
+    let table = table();
+    let calls = AtomicUsize::new(0);
+    let mut store = Failing::new(table.path());
+    store.sync_log = Box::new(move |store, first, last| {
+        // The second call is for the version that was just won; a disk tells of an error once.
+        match calls.fetch_add(1, Ordering::Relaxed) {
+            1 => Err(os_error(EIO)),
+            _ => store.sync_log(first, last),
+        }
+    });
+    let committer = store.committer();
+    let doubt = token(committer.commit(append("a"), soon()));
+    match committer.commit(append("b"), soon()) {
+        Err(CommitError::Store(error)) => assert_eq!(error.errno, Some(EIO)),
+        other => panic!("{other:?}"),
+    }
+    let outcome = committer.outcome(&doubt, &mut Patience::until(soon())).unwrap();
+    assert_eq!(outcome, Outcome::Pending);
+    // Another process was told of no error.
+    let other = local(table.path());
+    let outcome = other.outcome(&doubt, &mut Patience::until(soon())).unwrap();
+    assert_eq!(outcome, Outcome::Committed(1));
+    assert_eq!(other.commit(append("c"), soon()).unwrap(), 2);
+}
+
+#[test]
+fn no_version_comes_without_the_one_before_it() {
+    let table = table();
+    let store = LocalLogStore::new(table.path());
+    let gap = store.put_version(2, b"{}").unwrap_err();
+    assert_eq!((gap.kind, gap.errno), (StoreErrorKind::NotFound, Some(2)));
+    assert!(gap.message.contains("version 1, which is not there"), "{gap}");
+    let committer = local(table.path());
+    assert_eq!(committer.commit(append("a"), soon()).unwrap(), 1);
+    std::fs::remove_file(table.path().join("_delta_log").join(version_file(1))).unwrap();
+    let error = committer.commit(append("b"), soon()).unwrap_err();
+    assert!(
+        matches!(&error, CommitError::Store(error) if error.errno == Some(2)),
+        "{error:?}"
+    );
+    assert_eq!(store.find_tip().unwrap(), 0);
+}
+
+#[test]
+fn a_table_that_is_gone_does_not_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("table");
+    std::fs::create_dir(&root).unwrap();
+    let store = LocalLogStore::new(&root);
+    assert_eq!(store.put_version(0, b"{}").unwrap(), PutOutcome::Won);
+    std::fs::rename(&root, folder.path().join("elsewhere")).unwrap();
+    assert_eq!(
+        store.put_version(1, b"{}").unwrap_err().kind,
+        StoreErrorKind::NotFound
+    );
+    assert_eq!(
+        store.put_intent("a", b"").unwrap_err().kind,
+        StoreErrorKind::Permanent
+    );
+    assert!(!root.exists());
 }
 
 #[test]
