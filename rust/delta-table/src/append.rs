@@ -458,7 +458,7 @@ impl Append {
             self.abort();
             self.state = State::Closed("failed before");
         }
-        done
+        done.map_err(|error| self.shared.or_replaced(error))
     }
 
     /// Completes the files, and makes them a part of the table.
@@ -497,7 +497,7 @@ impl Append {
                 State::Closed("failed before")
             }
         };
-        done
+        done.map_err(|error| self.shared.or_replaced(error))
     }
 
     fn commit_rows(
@@ -509,7 +509,10 @@ impl Append {
         let mut kept = self.kept.take();
         if let Some(rows) = kept.take_if(|kept| !kept.is_empty()) {
             match self.writer.terms(self.read_version) {
-                Some(terms) => return coalesce::commit(&self.shared, terms, rows, patience),
+                Some(terms) => match coalesce::commit(&self.shared, terms, rows, patience) {
+                    Ok(done) => return done,
+                    Err(rows) => kept = Some(rows),
+                },
                 None => kept = Some(rows),
             }
         }

@@ -154,15 +154,40 @@ struct Queue {
     is_served: bool,
 }
 
-/// Commits kept rows together with those of all who come meanwhile.
+/// Commits kept rows together with those of all who come meanwhile. Gives them back where no thread can be had that
+/// would: they get files of their own.
 pub(crate) fn commit(
     shared: &Arc<Shared>,
     terms: Terms,
     kept: Kept,
     patience: &mut Patience<'_>,
-) -> Result<Version> {
+) -> Result<Result<Version>, Kept> {
     if patience.left().is_none() {
-        return Err(CommitError::DeadlinePassed.into());
+        return Ok(Err(CommitError::DeadlinePassed.into()));
+    }
+    let member = hand_in(shared, terms, kept)?;
+    loop {
+        if let Some(result) = member.wait(Some(patience.next_look())) {
+            return Ok(result);
+        }
+        if patience.left().is_none() {
+            return Ok(leave(shared, &member));
+        }
+    }
+}
+
+/// Queues an append, and starts the thread that serves the queue, if none does.
+fn hand_in(shared: &Arc<Shared>, terms: Terms, kept: Kept) -> Result<Arc<Member>, Kept> {
+    let mut queue = lock(&shared.pool.0);
+    if !queue.is_served {
+        let served = Arc::clone(shared);
+        let begun = thread::Builder::new()
+            .name("spillway-coalesce".to_owned())
+            .spawn(move || serve(&served));
+        if begun.is_err() {
+            return Err(kept);
+        }
+        queue.is_served = true;
     }
     let member = Arc::new(Member {
         terms,
@@ -171,30 +196,8 @@ pub(crate) fn commit(
         stage: Mutex::new(Stage::Waiting),
         bell: Condvar::new(),
     });
-    hand_in(shared, &member)?;
-    loop {
-        if let Some(result) = member.wait(Some(patience.next_look())) {
-            return result;
-        }
-        if patience.left().is_none() {
-            return leave(shared, &member);
-        }
-    }
-}
-
-/// Queues an append, and starts the thread that serves the queue, if none does.
-fn hand_in(shared: &Arc<Shared>, member: &Arc<Member>) -> Result<()> {
-    let mut queue = lock(&shared.pool.0);
-    if !queue.is_served {
-        let shared = Arc::clone(shared);
-        thread::Builder::new()
-            .name("spillway-coalesce".to_owned())
-            .spawn(move || serve(&shared))
-            .map_err(|error| TableError::io("no thread for appends that share files", &error))?;
-        queue.is_served = true;
-    }
-    queue.waiting.push(Arc::clone(member));
-    Ok(())
+    queue.waiting.push(Arc::clone(&member));
+    Ok(member)
 }
 
 fn leave(shared: &Arc<Shared>, member: &Arc<Member>) -> Result<Version> {

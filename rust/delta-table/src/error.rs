@@ -1,9 +1,10 @@
 //! What can go wrong with a table, by what the caller can do about it.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use delta_commit::CommitError;
-use delta_commit::log::StoreError;
+use delta_commit::log::{StoreError, StoreErrorKind};
 use parquet_writer::WriteError;
 
 /// A result of this crate.
@@ -48,6 +49,16 @@ impl TableError {
     /// What the operating system said about `what`.
     pub(crate) fn io(what: impl std::fmt::Display, error: &std::io::Error) -> Self {
         Self::from(StoreError::io(what, error))
+    }
+
+    /// Whether something that should be there is not.
+    pub(crate) fn is_of_missing(&self) -> bool {
+        match self {
+            Self::Commit(CommitError::LogTruncated(_)) => true,
+            Self::Commit(CommitError::Store(error)) => error.kind == StoreErrorKind::NotFound,
+            Self::Write(WriteError::Io { source, .. }) => source.kind() == ErrorKind::NotFound,
+            _ => false,
+        }
     }
 
     /// Data or a schema that does not fit.

@@ -192,12 +192,16 @@ impl Place for Folder {
     fn mark(&self, name: &str) -> Result<Option<String>> {
         let path = self.0.join(name);
         match fs::metadata(&path) {
-            // An inode is used again.
+            // An inode is used again, and a copy may have the times of what was copied; nobody sets the time of the
+            // inode's last change.
             Ok(found) => Ok(Some(format!(
-                "{}-{}.{:09}",
+                "{}-{}-{}.{:09}-{}.{:09}",
                 found.ino(),
+                found.size(),
                 found.mtime(),
-                found.mtime_nsec()
+                found.mtime_nsec(),
+                found.ctime(),
+                found.ctime_nsec()
             ))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(TableError::io(path.display(), &error)),
@@ -213,7 +217,7 @@ impl Place for Folder {
     }
 
     fn create(&self, name: &Path) -> Result<Box<dyn Sink>, WriteError> {
-        Ok(Box::new(DataFile::new(self.0.join(name))))
+        Ok(Box::new(DataFile::new(&self.0, name)))
     }
 
     fn takes(&self, folder: &Path) -> bool {
@@ -269,7 +273,23 @@ impl Places for DataFiles {
     }
 }
 
+/// Makes the folders of a data file in the table's, which is there unless the table was deleted or moved.
+fn make_folders(root: &Path, folder: &Path) -> io::Result<()> {
+    let mut path = root.to_path_buf();
+    for part in folder {
+        path.push(part);
+        match fs::create_dir(&path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 struct DataFile {
+    root: PathBuf,
+    /// Its name in the table.
+    name: PathBuf,
     path: PathBuf,
     buffer: Vec<u8>,
     file: Option<File>,
@@ -278,9 +298,11 @@ struct DataFile {
 }
 
 impl DataFile {
-    fn new(path: PathBuf) -> Self {
+    fn new(root: &Path, name: &Path) -> Self {
         Self {
-            path,
+            root: root.to_path_buf(),
+            name: name.to_path_buf(),
+            path: root.join(name),
             buffer: Vec::new(),
             file: None,
             complete: false,
@@ -293,8 +315,8 @@ impl DataFile {
             Some(file) => file,
             None => match File::create_new(&self.path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    if let Some(folder) = self.path.parent() {
-                        fs::create_dir_all(folder)?;
+                    if let Some(folder) = self.name.parent() {
+                        make_folders(&self.root, folder)?;
                     }
                     File::create_new(&self.path)?
                 }

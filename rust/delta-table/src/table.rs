@@ -197,9 +197,14 @@ impl Shared {
     /// Refuses a table whose versions are not those that the committer knows: it knows them by their numbers, which
     /// another table has too.
     fn check_committer(&self) -> Result<()> {
-        if !self.is_doubtful()? {
-            return Ok(());
+        if self.is_doubtful()? {
+            return self.check_log();
         }
+        Ok(())
+    }
+
+    /// The same, by what the log holds.
+    fn check_log(&self) -> Result<()> {
         // Before it is read: others go on committing.
         let least = self.committer.known().0.max(self.snapshot().version);
         let found = match self.log.load(None) {
@@ -295,7 +300,21 @@ impl Shared {
         if let Err(CommitError::LogTruncated(_)) = &done {
             self.outdated.store(true, Ordering::Release);
         }
-        Ok(done?)
+        done.map_err(|error| self.or_replaced(error.into()))
+    }
+
+    /// What an error comes from: where something is missing, it may be the whole table.
+    pub fn or_replaced(&self, error: TableError) -> TableError {
+        if !error.is_of_missing() {
+            return error;
+        }
+        match self.check_log() {
+            Err(replaced @ TableError::Replaced(_)) => {
+                self.outdated.store(true, Ordering::Release);
+                replaced
+            }
+            _ => error,
+        }
     }
 
     pub fn outcome(&self, token: &Token, patience: &mut Patience<'_>) -> Result<Outcome> {

@@ -1,7 +1,8 @@
 //! The threads that drive requests: few, made when the first is needed, and made anew after a fork.
 
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::thread::Builder as Thread;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
@@ -16,6 +17,18 @@ pub(crate) fn choose_cryptography() {
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
+/// Fails where so many threads cannot be had: the runtime would panic, or wait for ever for those that it got.
+fn check_threads() -> io::Result<()> {
+    let (keep, done) = mpsc::channel::<()>();
+    let done = Mutex::new(done);
+    std::thread::scope(|scope| {
+        let wait = || drop(done.lock().map(|done| done.recv()));
+        let begun = (0..THREADS).try_for_each(|_| Thread::new().spawn_scoped(scope, wait).map(drop));
+        drop(keep);
+        begun
+    })
+}
+
 /// The runtime of this process.
 ///
 /// # Errors
@@ -28,6 +41,7 @@ pub(crate) fn handle() -> io::Result<Handle> {
     {
         return Ok(runtime.handle().clone());
     }
+    check_threads()?;
     let runtime = Builder::new_multi_thread()
         .worker_threads(THREADS)
         .thread_name("spillway-upload")
