@@ -41,6 +41,8 @@ GROUPS = {
     "spark": (
         "spark/*",
         "delta/conflicts/*",
+        "delta/test_checkpoints.py",
+        "delta/test_features.py",
         "delta/test_spark.py",
         "interop/test_partitions.py",
         "interop/test_predicates.py",
