@@ -178,7 +178,9 @@ impl Parsed {
         let parsed = match self.parse(&texts) {
             Ok(parsed) => parsed,
             // Another writer's statistics are not what the protocol asks for: only of those nothing is known.
-            Err(_) => self.parse(&self.sound(&texts)).map_err(malformed)?,
+            Err(_) => self
+                .parse(&self.sound(&texts))
+                .map_err(|error| malformed(&error))?,
         };
         Ok(Arc::new(parsed))
     }
@@ -225,7 +227,8 @@ impl Parsed {
         });
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let there = there(adds).nulls().cloned();
-        let columns = StructArray::try_new(self.partition_fields(), columns, there).map_err(malformed)?;
+        let columns = StructArray::try_new(self.partition_fields(), columns, there)
+            .map_err(|error| malformed(&error))?;
         Ok(Arc::new(columns))
     }
 }
@@ -235,7 +238,7 @@ fn there<T>(rows: &[Option<T>]) -> BooleanArray {
     rows.iter().map(|row| row.is_some().then_some(true)).collect()
 }
 
-fn malformed(error: ArrowError) -> TableError {
+fn malformed(error: &ArrowError) -> TableError {
     TableError::Malformed(format!("the checkpoint cannot be written: {error}"))
 }
 
@@ -272,7 +275,7 @@ fn stats_schema(snapshot: &Snapshot) -> Result<Schema> {
     let indexed = Indexed::of(snapshot, &snapshot.schema)?;
     let met = Met::of(snapshot);
     let partitions = &snapshot.metadata.partition_columns;
-    let tree = |wanted: &dyn Fn(usize, &[&str], &Kind) -> Option<DataType>| {
+    let tree = |wanted: Wanted<'_>| {
         let mut leaf = 0;
         let columns = snapshot.schema.columns.iter();
         let columns = columns.filter(|column| !partitions.contains(&column.name));
@@ -296,12 +299,15 @@ fn stats_schema(snapshot: &Snapshot) -> Result<Schema> {
     Ok(Schema::new(fields))
 }
 
+/// The type that a leaf column has, by its number, path and type; none where it is left out.
+type Wanted<'a> = &'a dyn Fn(usize, &[&str], &Kind) -> Option<DataType>;
+
 /// A column with those of its leaves that are wanted; none without any.
 fn stats_field<'a>(
     column: &'a Column,
     path: &mut Vec<&'a str>,
     leaf: &mut usize,
-    wanted: &dyn Fn(usize, &[&str], &Kind) -> Option<DataType>,
+    wanted: Wanted<'_>,
 ) -> Option<Field> {
     path.push(&column.name);
     let data_type = if let Kind::Struct(columns) = &column.kind {
