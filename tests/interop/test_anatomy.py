@@ -10,11 +10,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from . import strategies
-from .anatomy import DATA_PAGE, PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY, UNCOMPRESSED, Anatomy
+from .anatomy import (
+    ASCENDING,
+    DATA_PAGE,
+    DESCENDING,
+    PLAIN,
+    PLAIN_DICTIONARY,
+    RLE_DICTIONARY,
+    UNCOMPRESSED,
+    UNORDERED,
+    Anatomy,
+)
 from .bounds import check_bounds
 from .fill import Look
 from .writing import write
@@ -50,6 +60,33 @@ def test_bounds_and_null_counts_are_those_of_the_values(data: st.DataObject) -> 
     with TemporaryDirectory() as folder:
         path, anatomy = written(recipe, options, folder)
         check_bounds(anatomy, pq.ParquetFile(path).read())
+
+
+def long_texts() -> st.SearchStrategy[str]:
+    """Texts around the length at which bounds are cut, with characters of several bytes there."""
+    stem = st.integers(58, 66).map(lambda count: "p" * count)
+    return st.builds("".join, st.tuples(stem, st.text("apü\U0010ffff", max_size=8)))
+
+
+@given(st.lists(long_texts(), min_size=2, max_size=12), st.sampled_from((pa.string(), pa.binary())))
+@example(["p" * 64 + "a", "p" * 63 + "üa"], pa.string())
+@example(["p" * 64 + "\U0010ffff", "p" * 63 + "\U0010ffff"], pa.string())
+def test_the_order_of_an_index_is_that_of_the_bounds_in_it(texts: list[str], data_type: pa.DataType) -> None:
+    """Text is cut between characters, so that a greater one may keep fewer of the same."""
+    rising = sorted(texts, key=str.encode)
+    for cells in (rising, rising[::-1], texts):
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "file.parquet"
+            write(pa.table({"c": pa.array(cells).cast(data_type)}), path, page_bytes=1)
+            index = Anatomy(path).chunks[0].column_index
+        assert index is not None
+        bounds = [index[2], index[3]]
+        if all(side == sorted(side) for side in bounds):
+            assert index[4] == ASCENDING
+        elif all(side == sorted(side, reverse=True) for side in bounds):
+            assert index[4] == DESCENDING
+        else:
+            assert index[4] == UNORDERED
 
 
 @pytest.mark.parametrize("values", ["few", "unique", "sorted", "extreme", "constant"])

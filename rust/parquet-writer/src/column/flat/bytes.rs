@@ -435,17 +435,17 @@ impl PageValues for Bytes {
         let indices = self.indexed.as_ref().map_or(0, |indexed| indexed.indices.len());
         let empty = indices == 0 && self.data.is_empty() && self.lengths.is_empty();
         let range = self.page_range();
+        let ordered = range.is_some() || empty;
+        let bounds = range.map(|range| {
+            let ((min, _), (max, _)) = self.short(&range);
+            self.ranges.note(range, (min.clone(), max.clone()));
+            (min, max)
+        });
         let facts = PageFacts {
-            ordered: range.is_some() || empty,
-            bounds: range.as_ref().map(|range| {
-                let (min, max) = self.short(range);
-                (min.0, max.0)
-            }),
+            bounds,
+            ordered,
             value_bytes: self.width.is_none().then_some(self.unencoded),
         };
-        if let Some(range) = range {
-            self.ranges.note(range);
-        }
         if let Some(indexed) = &mut self.indexed {
             indexed.finish();
         }

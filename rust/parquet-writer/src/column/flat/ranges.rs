@@ -1,4 +1,4 @@
-//! The least and greatest values of a chunk and of its pages, and how those of the pages are ordered.
+//! The least and greatest values of a chunk, and how the bounds of its pages are ordered.
 
 use std::cmp::Ordering;
 
@@ -9,12 +9,13 @@ use parquet::basic::BoundaryOrder;
 pub(super) struct Ranges<B> {
     compare: fn(&B, &B) -> Ordering,
     whole: Option<(B, B)>,
+    /// The stored bounds of the page before.
     last: Option<(B, B)>,
     ascending: bool,
     descending: bool,
 }
 
-impl<B: Clone> Ranges<B> {
+impl<B> Ranges<B> {
     /// No values yet, to be ordered by `compare`.
     pub fn new(compare: fn(&B, &B) -> Ordering) -> Self {
         Self {
@@ -26,21 +27,22 @@ impl<B: Clone> Ranges<B> {
         }
     }
 
-    /// Notes the range of the next page that has one.
-    pub fn note(&mut self, (min, max): (B, B)) {
+    /// Notes the range of the next page that has one, and the bounds that the column index stores for it. These may be
+    /// cut, and cut bounds need not be ordered as what they were cut from: text is cut between characters.
+    pub fn note(&mut self, (min, max): (B, B), stored: (B, B)) {
         let less = |left: &B, right: &B| (self.compare)(left, right) == Ordering::Less;
         if let Some((last_min, last_max)) = &self.last {
-            self.ascending &= !less(&min, last_min) && !less(&max, last_max);
-            self.descending &= !less(last_min, &min) && !less(last_max, &max);
+            self.ascending &= !less(&stored.0, last_min) && !less(&stored.1, last_max);
+            self.descending &= !less(last_min, &stored.0) && !less(last_max, &stored.1);
         }
         self.whole = Some(match self.whole.take() {
-            None => (min.clone(), max.clone()),
+            None => (min, max),
             Some((least, most)) => (
-                if less(&min, &least) { min.clone() } else { least },
-                if less(&most, &max) { max.clone() } else { most },
+                if less(&min, &least) { min } else { least },
+                if less(&most, &max) { max } else { most },
             ),
         });
-        self.last = Some((min, max));
+        self.last = Some(stored);
     }
 
     /// The range of all pages.
@@ -48,7 +50,7 @@ impl<B: Clone> Ranges<B> {
         self.whole.as_ref()
     }
 
-    /// `PageIndex.md`: whether both the minima and the maxima of the pages rise or fall; equal ones do both.
+    /// `PageIndex.md`: whether both the stored minima and the stored maxima of the pages rise or fall; equal ones do both.
     pub fn order(&self) -> BoundaryOrder {
         match (self.ascending, self.descending) {
             (true, _) => BoundaryOrder::ASCENDING,
