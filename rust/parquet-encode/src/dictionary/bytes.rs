@@ -1,7 +1,7 @@
 //! The dictionary of byte arrays and fixed-size binary.
 
 use super::keys::{Key, KeyMap, map_keys};
-use super::{BATCH, LEAST_SLOTS, Limits, Table, hash, rank};
+use super::{BATCH, LEAST_SLOTS, Limits, MOST_PROBES, Table, hash, rank};
 use crate::byte_arrays::{ByteArrays, Head, head_of};
 use crate::cpu::dispatch;
 
@@ -68,6 +68,12 @@ impl ByteDictionary {
     /// Changes where the dictionary stops; what it holds stays.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits.within_format();
+    }
+
+    /// Where it stops.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        self.limits
     }
 
     /// How many entries there are.
@@ -166,22 +172,40 @@ impl ByteDictionary {
         self.find_or_add(tag_of(head, value), head, value)
     }
 
-    #[inline(never)]
-    fn find_or_add(&mut self, tag: u32, head: Head, value: &[u8]) -> Option<u32> {
-        let mut slot = self.table.home(tag);
+    /// Whether the value is among the entries.
+    #[must_use]
+    pub fn contains(&self, value: &[u8]) -> bool {
+        let head = head_of(value, value.len());
+        self.find(tag_of(head, value), head, value).is_ok()
+    }
+
+    /// The entry that is the value, or else the free slot where it would go and how many taken ones come before that.
+    #[inline(always)]
+    fn find(&self, tag: u32, head: Head, value: &[u8]) -> Result<u32, (usize, usize)> {
+        let (mut slot, mut probes) = (self.table.home(tag), 0);
         loop {
             let entry = self.table.slots[slot];
             if entry == 0 {
-                break;
+                return Err((slot, probes));
             }
             if self.entries[entry as usize].tag == tag && holds(&self.entries, &self.page, entry, head, value)
             {
-                return Some(entry - 1);
+                return Ok(entry);
             }
             slot = self.table.after(slot);
+            probes += 1;
         }
+    }
+
+    #[inline(never)]
+    fn find_or_add(&mut self, tag: u32, head: Head, value: &[u8]) -> Option<u32> {
+        let (slot, probes) = match self.find(tag, head, value) {
+            Ok(entry) => return Some(entry - 1),
+            Err(place) => place,
+        };
         let size = self.prefix + head.len as usize;
-        if self.len() >= self.limits.entries || self.page.len() + size > self.limits.bytes {
+        let full = self.len() >= self.limits.entries || self.page.len() + size > self.limits.bytes;
+        if full || probes > MOST_PROBES {
             return None;
         }
         let index = self.len() as u32;

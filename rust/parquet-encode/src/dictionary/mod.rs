@@ -25,7 +25,12 @@ const BATCH: usize = 64;
 /// Slots of a new table.
 const LEAST_SLOTS: usize = 512;
 
-/// Where a dictionary stops.
+/// Slots that a new value may find taken, from its home on. Hashes have fixed seeds, so that somebody can choose values
+/// which all have one home: a dictionary of them is given up before it costs their number squared. Tables are a third
+/// full at most, where other values leave no run of taken slots nearly so long.
+const MOST_PROBES: usize = 128;
+
+/// Where a dictionary stops. It also stops at a value whose hash is that of too many others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// It takes no more entries than this.

@@ -1,7 +1,7 @@
 //! The dictionary of integers and floats.
 
 use super::keys::{Key, KeyMap, map_keys};
-use super::{BATCH, LEAST_SLOTS, Limits, Table, hash, rank};
+use super::{BATCH, LEAST_SLOTS, Limits, MOST_PROBES, Table, hash, rank};
 use crate::cpu::dispatch;
 use crate::fixed::{Fixed, as_bytes};
 
@@ -165,8 +165,8 @@ impl<T: Word> NumberDictionary<T> {
     /// The index of a value, which is added if it is new; `None` if that would break a limit.
     #[inline(never)]
     pub fn index_of(&mut self, value: T) -> Option<u32> {
-        let tag = tag_of(value);
-        let mut slot = self.table.home(tag);
+        let mut slot = self.table.home(tag_of(value));
+        let mut probes = 0;
         loop {
             let entry = self.table.slots[slot];
             if entry == 0 {
@@ -176,8 +176,11 @@ impl<T: Word> NumberDictionary<T> {
                 return Some(entry - 1);
             }
             slot = self.table.after(slot);
+            probes += 1;
         }
-        if self.len() >= self.limits.entries || self.entries.len() * size_of::<T>() > self.limits.bytes {
+        let full =
+            self.len() >= self.limits.entries || self.entries.len() * size_of::<T>() > self.limits.bytes;
+        if full || probes > MOST_PROBES {
             return None;
         }
         let index = self.len() as u32;

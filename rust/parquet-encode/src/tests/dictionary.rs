@@ -331,3 +331,116 @@ fn batches_of_one_value() {
         assert_eq!(found, [0; 100]);
     }
 }
+
+/// The seeds of the hashes, which everybody can read.
+const SEEDS: [u64; 2] = [0x243f_6a88_85a3_08d3, 0xc0ac_29b7_c97c_50dd];
+
+/// Values of 16 bytes whose hashes are all zero: their first half is the first seed, and nothing times zero differs.
+fn colliding_bytes(count: u64) -> Vec<Vec<u8>> {
+    (0..count)
+        .map(|number| [SEEDS[0].to_le_bytes(), number.to_le_bytes()].concat())
+        .collect()
+}
+
+/// Integers whose hashes differ in low bits only: multiples of a number that the second seed takes close to a multiple
+/// of 2^64, after the continued fraction of their ratio.
+fn colliding_numbers(count: u64) -> Vec<i64> {
+    let (mut above, mut below) = (1_u128 << 64, u128::from(SEEDS[1]));
+    let (mut denominators, mut rising) = ((0_u64, 1_u64), true);
+    while below > 1 << 36 || !rising {
+        let quotient = u64::try_from(above / below).unwrap();
+        (above, below) = (below, above % below);
+        denominators = (denominators.1, quotient * denominators.1 + denominators.0);
+        rising = !rising;
+    }
+    (1..=count)
+        .map(|number| (number * denominators.1 ^ SEEDS[0]).cast_signed())
+        .collect()
+}
+
+#[test]
+fn values_that_collide_end_a_dictionary_however_they_are_cut() {
+    let (bytes, numbers) = (colliding_bytes(20_000), colliding_numbers(20_000));
+    for cut in [0, 1, 10, 64, 20_000] {
+        let (head, tail) = bytes.split_at(cut);
+        let mut found = vec![];
+        let mut dictionary = ByteDictionary::new(NO_LIMITS);
+        let taken = dictionary.encode(&head.to_vec(), &mut found);
+        let taken = taken + dictionary.encode(&tail.to_vec(), &mut found);
+        assert_eq!((taken, dictionary.len()), (129, 129));
+        // Those that are in it are found as before.
+        assert_eq!(dictionary.encode(&bytes[..129].to_vec(), &mut found), 129);
+        assert_eq!(found[129..], (0..129).collect::<Vec<u32>>());
+
+        let (head, tail) = numbers.split_at(cut);
+        found.clear();
+        let mut dictionary = NumberDictionary::new(NO_LIMITS);
+        let taken = dictionary.encode(head, &mut found);
+        let taken = taken + dictionary.encode(tail, &mut found);
+        assert_eq!((taken, dictionary.len()), (129, 129));
+        assert_eq!(dictionary.encode(&numbers[..129], &mut found), 129);
+        assert_eq!(found[129..], (0..129).collect::<Vec<u32>>());
+    }
+}
+
+#[test]
+fn values_may_differ_anywhere() {
+    for len in (1..100).chain([200, 1000]) {
+        for at in 0..len {
+            let value = |number: u8| {
+                let mut value = vec![b'x'; len];
+                value[at] = number;
+                value
+            };
+            let values: Vec<_> = (0..=u8::MAX).map(value).collect();
+            let mut found = vec![];
+            let taken = ByteDictionary::new(NO_LIMITS).encode(&values, &mut found);
+            assert_eq!(taken, values.len(), "byte {at} of {len} has no part in the hash");
+        }
+    }
+}
+
+#[test]
+fn ordinary_patterns_of_values_stay_in_a_dictionary() {
+    const COUNT: i64 = 150_000;
+    let steps = (0..20)
+        .map(|bits| 1_i64 << bits)
+        .chain([3, 10, 1000, 86_400, 1_000_003]);
+    for step in steps {
+        let integers: Vec<i64> = (0..COUNT).map(|row| 1_700_000_000_000 + row * step).collect();
+        #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+        let floats: Vec<f64> = (0..COUNT).map(|row| (row * step) as f64 / 100.0).collect();
+        let mut found = vec![];
+        assert_eq!(
+            NumberDictionary::new(NO_LIMITS).encode(&integers, &mut found),
+            integers.len()
+        );
+        assert_eq!(
+            NumberDictionary::new(NO_LIMITS).encode(&floats, &mut found),
+            floats.len()
+        );
+        for name in [
+            "{}",
+            "key-{}",
+            "https://example.org/things/{}/parts",
+            "{}@example.org",
+        ] {
+            let texts: Vec<Vec<u8>> = integers
+                .iter()
+                .map(|number| name.replace("{}", &number.to_string()).into_bytes())
+                .collect();
+            assert_eq!(
+                ByteDictionary::new(NO_LIMITS).encode(&texts, &mut found),
+                texts.len()
+            );
+        }
+        let words: Vec<Vec<u8>> = integers
+            .iter()
+            .map(|number| number.to_le_bytes().to_vec())
+            .collect();
+        assert_eq!(
+            ByteDictionary::fixed_size(NO_LIMITS).encode(&words, &mut found),
+            words.len()
+        );
+    }
+}
