@@ -86,7 +86,7 @@ def dictionary_types(others: st.SearchStrategy[pa.DataType] | None = None) -> st
     """Dictionaries of strings, binaries and `others`, by default every flat type."""
     others = flat_types() if others is None else others
     values = st.one_of(st.sampled_from((pa.string(), pa.large_string(), pa.binary())), others)
-    return st.builds(pa.dictionary, st.sampled_from(_INDEX_TYPES), values)
+    return st.builds(pa.dictionary, st.sampled_from(_INDEX_TYPES), values, st.booleans())
 
 
 def leaf_types() -> st.SearchStrategy[pa.DataType]:

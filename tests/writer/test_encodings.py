@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
+import struct
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -110,6 +112,29 @@ def test_a_name_goes_over_a_forbidden_dictionary(tmp_path: Path) -> None:
     table = pa.table({"text": COLUMNS["text"]})
     result = spillway.write_parquet(table, tmp_path / "a.parquet", encoding="dictionary", dictionary=False)
     assert result.columns[0].encodings == ("RLE_DICTIONARY",)
+
+
+# What hashes of dictionaries begin with, which everybody can read: behind it, all values hash to the same.
+SEED = 0x243F6A8885A308D3
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(16)], ids=str)
+@pytest.mark.parametrize("keyed", [False, True])
+def test_values_that_collide_go_on_without_a_dictionary(kind: pa.DataType, keyed: bool) -> None:  # noqa: FBT001
+    """A table of all of them would cost their number squared: 60,000 took a minute."""
+    values = [struct.pack("<QQ", SEED, number) for number in range(60_000)]
+    column = pa.array(values).cast(kind)
+    if keyed:
+        column = pa.DictionaryArray.from_arrays(pa.array(range(60_000), pa.int32()), column)
+    table = pa.table({"a": pa.concat_arrays([column, column])})
+    files = [io.BytesIO(), io.BytesIO()]
+    for file, rows in zip(files, (120_000, 999), strict=True):
+        with spillway.ParquetWriter(file, table.schema, encoding="dictionary") as writer:
+            for batch in table.to_batches(max_chunksize=rows):
+                writer.write(batch)
+        assert set(writer.result.columns[0].encodings) == {"RLE_DICTIONARY", "PLAIN"}
+    assert files[0].getvalue() == files[1].getvalue()
+    assert pq.read_table(files[0])["a"].cast(pa.binary()).to_pylist() == values * 2
 
 
 def test_leaves_of_nested_columns_are_named_by_their_paths(tmp_path: Path) -> None:

@@ -63,6 +63,10 @@ impl Prepared {
         options: DatasetOptions,
         writer_options: WriterOptions,
     ) -> Result<Self, WriteError> {
+        let writer_options = match options.max_file_bytes {
+            Some(bytes) => writer_options.for_files_of(bytes),
+            None => writer_options,
+        };
         let fit = Fit::new(Arc::clone(schema), &writer_options)?;
         let partitioner = Partitioner::new(schema, &options.partition_by)?;
         // Options that name columns are held against the schema now, not when the first file is opened.

@@ -4,6 +4,8 @@
 //! dictionaries stop must not depend on how rows were cut into batches. Only where finished pages wait depends on the
 //! moment, and that changes no byte of the file.
 
+use parquet_encode::dictionary::Limits;
+
 use crate::choose::{DICTIONARY_BYTES, PAGE_ROWS};
 use crate::error::{Result, WriteError};
 use crate::feed;
@@ -88,6 +90,11 @@ impl Budget {
     }
 }
 
+/// Of the bytes of a row group, what the dictionaries that columns came with may take.
+const PRESERVED_SHARE: u64 = 4;
+/// Bytes that a value of such a dictionary is assumed to take, where memory has a limit.
+const PRESERVED_VALUE: usize = 16;
+
 /// Where the dictionary of one leaf column stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Room {
@@ -107,6 +114,20 @@ impl Room {
         window: 1 << 16,
     };
 
+    /// What each of `columns` dictionaries may take that are kept as they came, in row groups of so many bytes.
+    pub fn preserved(row_group_bytes: u64, columns: usize) -> Self {
+        let bytes = row_group_bytes / PRESERVED_SHARE / columns.max(1) as u64;
+        Self {
+            bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
+            ..Self::UNLIMITED
+        }
+    }
+
+    /// The same where dictionaries share `memory` bytes: what every one of `leaves` columns gets of them in any case.
+    pub fn preserved_within(memory: usize, leaves: usize) -> Self {
+        Self::within(memory / 2 / leaves.max(1), PRESERVED_VALUE)
+    }
+
     /// What goes into `memory` bytes, where an entry takes so many bytes of the page.
     pub fn within(memory: usize, entry_bytes: usize) -> Self {
         // Entries lie in vectors that double, and are hashed into a table that is never a third full.
@@ -116,6 +137,17 @@ impl Room {
             entries,
             bytes: (entries * entry_bytes.max(1)).min(DICTIONARY_BYTES),
             window: (memory / 32).clamp(256, 1 << 16),
+        }
+    }
+}
+
+impl Room {
+    /// The same, as encoders take it.
+    pub fn limits(self) -> Limits {
+        Limits {
+            entries: self.entries,
+            bytes: self.bytes,
+            window: self.window,
         }
     }
 }

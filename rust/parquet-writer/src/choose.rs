@@ -123,7 +123,9 @@ pub(crate) fn named_choices(schema: &FileSchema, options: &WriterOptions) -> Res
     };
     let columns = parquet.columns().iter().zip(&schema.dictionaries).zip(names);
     columns
-        .map(|((column, &dictionary), name)| named_choice(column, dictionary, name, options.compatibility))
+        .map(|((column, dictionary), name)| {
+            named_choice(column, dictionary.is_some(), name, options.compatibility)
+        })
         .collect()
 }
 

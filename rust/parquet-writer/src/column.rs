@@ -12,7 +12,7 @@ use arrow_array::ArrayRef;
 use parquet::column::writer::ColumnCloseResult;
 use parquet::file::writer::SerializedRowGroupWriter;
 
-pub(crate) use flat::is_flat;
+pub(crate) use flat::{Preserved, is_flat};
 pub(crate) use nested::leaf_count;
 
 use flat::FlatEncoder;
@@ -25,20 +25,23 @@ use crate::pages::{ChunkPages, Pages};
 use crate::schema::FileSchema;
 use crate::sink::Output;
 
-/// An encoder for each top-level field, its leaves encoded as `choices` say.
+/// An encoder for each top-level field, its leaves encoded as `choices` say; their dictionaries begin with what is
+/// `preserved`.
 pub(crate) fn encoders(
     schema: &FileSchema,
     choices: &[Choice],
+    preserved: Vec<Option<Preserved>>,
     pages: &Arc<Pages>,
     options: &WriterOptions,
-) -> Result<Vec<Box<dyn FieldEncoder>>> {
+) -> Vec<Box<dyn FieldEncoder>> {
     let mut first_leaf = 0;
+    let mut preserved = preserved.into_iter();
     let fields = schema.encoded.fields().iter().enumerate();
     let encoders = fields.map(|(index, field)| {
         let leaves = leaf_count(field.data_type());
         let (place, choices) = ((index, first_leaf), &choices[first_leaf..first_leaf + leaves]);
         first_leaf += leaves;
-        Ok(encoder(schema, place, choices, pages, options))
+        encoder(schema, place, choices, &mut preserved, pages, options)
     });
     encoders.collect()
 }
@@ -48,13 +51,18 @@ pub(crate) fn encoder(
     schema: &FileSchema,
     (field, first_leaf): (usize, usize),
     choices: &[Choice],
+    preserved: &mut dyn Iterator<Item = Option<Preserved>>,
     pages: &Arc<Pages>,
     options: &WriterOptions,
 ) -> Box<dyn FieldEncoder> {
     let field = &schema.encoded.fields()[field];
     let leaf = |(leaf, choice): (usize, &Choice)| {
         let leaf = first_leaf + leaf;
-        FlatEncoder::new(schema.parquet.column(leaf), *choice, options, pages.chunk(leaf))
+        let mut encoder = FlatEncoder::new(schema.parquet.column(leaf), *choice, options, pages.chunk(leaf));
+        if let Some(preserved) = preserved.next().flatten() {
+            encoder.adopt(preserved, *choice);
+        }
+        encoder
     };
     let mut leaves: Vec<_> = choices.iter().enumerate().map(leaf).collect();
     match leaves.pop() {
@@ -70,6 +78,9 @@ pub(crate) fn encoder(
 pub(crate) trait FieldEncoder: Send {
     /// Encodes rows. What comes of them must not depend on how they are cut into runs, but for the first.
     fn write(&mut self, run: &ArrayRef) -> Result<()>;
+
+    /// Adds the values of a dictionary that rows come with to that of a leaf, given by its place in the field.
+    fn preserve(&mut self, leaf: usize, values: &ArrayRef) -> Result<()>;
 
     /// Memory it holds, pages that are finished left out.
     fn tracked_bytes(&self) -> usize;
@@ -87,6 +98,10 @@ pub(crate) struct EncodedChunk {
     pub close: ColumnCloseResult,
     /// Its pages, dictionary first.
     pub pages: ChunkPages,
+    /// How many different values it has at most.
+    pub distinct: usize,
+    /// The dictionaries that it came with, where they are looked after.
+    pub preserved: Option<Preserved>,
 }
 
 impl EncodedChunk {

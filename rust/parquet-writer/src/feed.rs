@@ -134,9 +134,14 @@ impl<'a> Feed<'a> {
         }
     }
 
+    /// Whether the batch is used up.
+    pub fn is_empty(&self) -> bool {
+        self.next == self.rows
+    }
+
     /// The next rows, or `None` when the batch is used up; rows that wait for a first unit are in `carry` then.
     pub fn next(&mut self, position: Position, carry: &mut Carry) -> Result<Option<Run>> {
-        if self.next == self.rows {
+        if self.is_empty() {
             return Ok(None);
         }
         if position.units == 0 {

@@ -14,7 +14,8 @@ use parquet::file::writer::SerializedFileWriter;
 use crate::batch::Batch;
 use crate::budget::VALUE_SHARE;
 use crate::choose::{self, Chooser};
-use crate::column::{self, FieldEncoder};
+use crate::column::{self, FieldEncoder, Preserved};
+use crate::dictionaries::{Dictionaries, Given};
 use crate::error::{Result, WriteError};
 use crate::feed::{Carry, Feed, Pace, Run, SAMPLE_ROWS};
 use crate::footer;
@@ -161,14 +162,15 @@ impl FileWriter {
         file.schema.check_nulls(&batch.columns)?;
         check_sizes(batch, &self.options)?;
         let columns = normalize::with_stored_times(&batch.columns, &file.schema)?;
+        let given = file.dictionaries.of(&batch.columns, &file.schema);
         if let Some(sorting) = file.sorting.as_mut().filter(|sorting| !sorting.sorts()) {
             sorting.verify(&batch.columns, batch.rows)?;
         }
         let patience = &mut Patience::new(go_on);
         let written = if file.sorting.as_ref().is_some_and(Sorting::sorts) {
-            file.write_in_order(batch, &columns, &self.options, patience)
+            file.write_in_order(batch, &columns, &given, &self.options, patience)
         } else {
-            file.write(&columns, batch.rows, &self.options, patience)
+            file.write(&columns, batch.rows, &given, &self.options, patience)
         };
         self.settle(written)
     }
@@ -318,6 +320,7 @@ struct Prepared {
     codecs: Vec<Compression>,
     filters: Vec<Option<FilterPlan>>,
     chooser: Chooser,
+    dictionaries: Dictionaries,
     sorting: Option<Sorting>,
 }
 
@@ -327,6 +330,7 @@ impl Prepared {
         let options = options.for_columns(schema.parquet.num_columns())?;
         let allowed = choose::dictionary_allowed(&schema.parquet, &options.dictionary)?;
         let named = choose::named_choices(&schema, &options)?;
+        let dictionaries = Dictionaries::new(&schema, &allowed, &named, &options);
         let chooser = Chooser::new(allowed, &named, &options);
         Ok(Self {
             sorting: Sorting::new(&schema, &options)?,
@@ -335,6 +339,7 @@ impl Prepared {
             schema,
             options,
             chooser,
+            dictionaries,
         })
     }
 }
@@ -368,6 +373,7 @@ fn key_values(stored: &Schema, metadata: &[(String, String)]) -> Result<Vec<KeyV
 struct OpenFile {
     schema: FileSchema,
     chooser: Chooser,
+    dictionaries: Dictionaries,
     sorting: Option<Sorting>,
     /// Rows that are not in order yet.
     waiting: Waiting,
@@ -384,6 +390,7 @@ impl OpenFile {
         let Prepared {
             schema,
             chooser,
+            dictionaries,
             sorting,
             codecs,
             filters,
@@ -402,6 +409,7 @@ impl OpenFile {
         Ok(Self {
             schema,
             chooser,
+            dictionaries,
             sorting,
             waiting: Waiting::default(),
             file,
@@ -426,16 +434,22 @@ impl OpenFile {
         }
     }
 
+    /// Writes rows, which come with the dictionaries `given`.
     fn write(
         &mut self,
         columns: &[ArrayRef],
         rows: usize,
+        given: &[Given],
         options: &WriterOptions,
         patience: &mut Patience<'_>,
     ) -> Result<()> {
         let carried = Arc::clone(&self.schema.carried);
         let mut feed = Feed::new(columns, rows, &carried, Pace::new(options));
-        loop {
+        let mut named = false;
+        while !feed.is_empty() {
+            if !named {
+                self.preserve(given)?;
+            }
             let position = self
                 .row_group
                 .as_ref()
@@ -445,8 +459,21 @@ impl OpenFile {
                 break;
             };
             self.encode(&run, options, patience)?;
+            // A row group that ended knows nothing of the next one's rows.
+            named = self.row_group.is_some();
         }
         self.account();
+        Ok(())
+    }
+
+    /// Notes the dictionaries of rows that are next in the row group, which may not be open yet.
+    fn preserve(&mut self, given: &[Given]) -> Result<()> {
+        for given in given {
+            match &mut self.row_group {
+                Some(row_group) => row_group.preserve(given)?,
+                None => self.dictionaries.add(given),
+            }
+        }
         Ok(())
     }
 
@@ -482,8 +509,14 @@ impl OpenFile {
     fn encoders(&mut self, run: &Run, options: &WriterOptions) -> Result<Vec<Box<dyn FieldEncoder>>> {
         let rows = run.rows.min(SAMPLE_ROWS);
         let sample: Vec<_> = run.columns.iter().map(|column| column.slice(0, rows)).collect();
-        let choices = self.chooser.choose(&sample, &self.schema, options)?;
-        column::encoders(&self.schema, &choices, &self.pages, options)
+        let preserved = self.dictionaries.take();
+        let sizes: Vec<_> = preserved
+            .iter()
+            .map(|leaf| leaf.as_ref().and_then(Preserved::size))
+            .collect();
+        let choices = self.chooser.choose(&sample, &sizes, &self.schema, options)?;
+        let encoders = column::encoders(&self.schema, &choices, preserved, &self.pages, options);
+        Ok(encoders)
     }
 
     /// Keeps rows until a row group of them can be put into order.
@@ -491,12 +524,14 @@ impl OpenFile {
         &mut self,
         batch: &Batch,
         stored: &[ArrayRef],
+        given: &[Given],
         options: &WriterOptions,
         patience: &mut Patience<'_>,
     ) -> Result<()> {
         let mut start = 0;
         while start < batch.rows {
             let rows = (batch.rows - start).min(options.row_group_rows - self.waiting.rows);
+            self.preserve(given)?;
             if let Some(sorting) = &self.sorting {
                 let slice = |columns: &[ArrayRef]| -> Vec<ArrayRef> {
                     columns.iter().map(|column| column.slice(start, rows)).collect()
@@ -517,21 +552,27 @@ impl OpenFile {
 
     /// Writes the rows that wait and closes the row group.
     fn end_row_group(&mut self, options: &WriterOptions, patience: &mut Patience<'_>) -> Result<()> {
+        if self.waiting.rows > 0 {
+            self.dictionaries.hold();
+        }
         std::mem::take(&mut self.waiting).in_order(|columns, rows| {
             patience.check()?;
-            self.write(columns, rows, options, patience)
+            self.write(columns, rows, &[], options, patience)
         })?;
         if self.carry.rows() > 0 {
             let run = self.carry.take(Pace::new(options))?;
             self.encode(&run, options, patience)?;
         }
-        self.close_row_group(options.threads, patience)
+        self.close_row_group(options.threads, patience)?;
+        self.dictionaries.release();
+        Ok(())
     }
 
     fn close_row_group(&mut self, threads: usize, patience: &mut Patience<'_>) -> Result<()> {
         self.account();
         if let Some(row_group) = self.row_group.take() {
-            row_group.close(&mut self.file, threads, patience)?;
+            let closed = row_group.close(&mut self.file, threads, patience)?;
+            self.dictionaries.put_back(closed);
             self.file.flush()?;
             self.pages.shelf.rewind()?;
             if let Some(closed) = self.file.flushed_row_groups().last() {
@@ -544,7 +585,8 @@ impl OpenFile {
     fn close(&mut self, options: &WriterOptions, patience: &mut Patience<'_>) -> Result<WriteResult> {
         self.end_row_group(options, patience)?;
         self.file.flush()?;
-        for pair in key_values(&self.schema.stored, &options.metadata)? {
+        let stored = self.schema.stored_as(self.dictionaries.kept());
+        for pair in key_values(&stored, &options.metadata)? {
             self.file.append_key_value_metadata(pair);
         }
         self.file.inner_mut().hold_end();
@@ -565,9 +607,8 @@ impl OpenFile {
     /// Notes the memory held now.
     fn account(&mut self) {
         let encoders = self.row_group.as_ref().map_or(0, RowGroup::tracked_bytes);
-        self.peak = self
-            .peak
-            .max(encoders + self.pages.tracked_bytes() + self.carry.bytes() + self.waiting.bytes());
+        let waiting = self.carry.bytes() + self.waiting.bytes() + self.dictionaries.memory_bytes();
+        self.peak = self.peak.max(encoders + self.pages.tracked_bytes() + waiting);
     }
 
     fn discard(&mut self) {

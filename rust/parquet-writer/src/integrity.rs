@@ -23,7 +23,7 @@ use arrow_data::{ByteView, MAX_INLINE_VIEW_LEN};
 use arrow_schema::{DataType, FieldRef, Schema};
 
 use crate::error::{Result, WriteError};
-use crate::schema::{child_of_lists, reached};
+use crate::lists::{child_of_lists, reached};
 
 /// The most bytes of a value that a message shows.
 const SHOWN_BYTES: usize = 32;

@@ -2,7 +2,7 @@
 
 use parquet::basic::{BrotliLevel, Compression, Encoding, GzipLevel, ZstdLevel};
 
-use crate::budget::Budget;
+use crate::budget::{Budget, Room};
 use crate::error::{Result, WriteError};
 
 /// Rows of a row group unless bytes end it first.
@@ -239,6 +239,8 @@ pub struct WriterOptions {
     pub(crate) compression: CompressionRule<Compression>,
     pub(crate) row_group_rows: usize,
     pub(crate) row_group_bytes: u64,
+    /// Bytes of a file at most, as far as that is known.
+    pub(crate) file_bytes: u64,
     pub(crate) page_bytes: usize,
     pub(crate) memory_limit: Option<usize>,
     pub(crate) budget: Budget,
@@ -271,6 +273,7 @@ impl WriterOptions {
             compression: compression(input.compression, input.compression_level)?,
             row_group_rows: within("row_group_rows", input.row_group_rows, MAX_ROW_GROUP_ROWS)?,
             row_group_bytes: within("row_group_bytes", input.row_group_bytes, i64::MAX)? as u64,
+            file_bytes: u64::MAX,
             page_bytes: within("page_bytes", input.page_bytes, MAX_PAGE_BYTES)?,
             memory_limit: input.memory_limit.as_ref().map(memory_limit).transpose()?,
             budget: Budget::UNLIMITED,
@@ -314,6 +317,23 @@ impl WriterOptions {
             page_bytes: self.page_bytes.min(page_bytes),
             ..self.clone()
         })
+    }
+
+    /// The same options for files that are to have no more than so many bytes.
+    #[must_use]
+    pub fn for_files_of(self, bytes: u64) -> Self {
+        Self {
+            file_bytes: bytes,
+            ..self
+        }
+    }
+
+    /// What each of `columns` dictionaries may take that are kept as they came, in a file of `leaves` leaf columns.
+    pub(crate) fn room_to_preserve(&self, columns: usize, leaves: usize) -> Room {
+        match self.budget.dictionaries {
+            None => Room::preserved(self.row_group_bytes.min(self.file_bytes), columns),
+            Some(memory) => Room::preserved_within(memory, leaves),
+        }
     }
 
     /// Bytes of a page before compression.

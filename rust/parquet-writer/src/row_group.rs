@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use arrow_schema::{Schema, SchemaRef};
 use parquet::file::writer::SerializedFileWriter;
 
-use crate::column::{EncodedChunk, FieldEncoder};
+use crate::column::{EncodedChunk, FieldEncoder, Preserved};
+use crate::dictionaries::Given;
 use crate::error::{Result, WriteError};
 use crate::feed::{Position, Run};
 use crate::integrity;
@@ -66,6 +67,14 @@ impl RowGroup {
         self.position
     }
 
+    /// Adds the values of a dictionary that rows come with.
+    pub fn preserve(&mut self, given: &Given) -> Result<()> {
+        match self.encoders.get_mut(given.place.field) {
+            Some(encoder) => encoder.preserve(given.place.within, &given.values),
+            None => Ok(()),
+        }
+    }
+
     /// Encodes rows column by column, so that a column's dictionary stays in the cache.
     pub fn write(&mut self, run: &Run, threads: usize, patience: &mut Patience<'_>) -> Result<()> {
         if threads == 1 {
@@ -93,27 +102,33 @@ impl RowGroup {
         self.encoders.iter().map(|encoder| encoder.encoded_bytes()).sum()
     }
 
-    /// Closes its chunks and writes them to the file.
+    /// Closes its chunks and writes them to the file. Returns, for each leaf, how many different values it has at most, and
+    /// the dictionaries that it came with, where they are looked after.
     pub fn close(
         self,
         file: &mut SerializedFileWriter<Output>,
         threads: usize,
         patience: &mut Patience<'_>,
-    ) -> Result<()> {
+    ) -> Result<Vec<(usize, Option<Preserved>)>> {
         let mut row_group = file.next_row_group()?;
+        let mut leaves = Vec::new();
+        let mut append = |mut chunk: EncodedChunk| {
+            leaves.push((chunk.distinct, chunk.preserved.take()));
+            chunk.append_to(&mut row_group)
+        };
         if threads == 1 {
             for encoder in self.encoders {
-                encoder.close(&mut |chunk| chunk.append_to(&mut row_group))?;
+                encoder.close(&mut append)?;
                 patience.check()?;
             }
         } else {
             for chunk in close_on_threads(self.encoders, threads)? {
-                chunk.append_to(&mut row_group)?;
+                append(chunk)?;
                 patience.check()?;
             }
         }
         row_group.close()?;
-        Ok(())
+        Ok(leaves)
     }
 }
 

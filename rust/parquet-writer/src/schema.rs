@@ -8,8 +8,10 @@ use parquet::arrow::ArrowSchemaConverter;
 use parquet::basic::Type as Physical;
 use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor, Type};
 
+use crate::dictionaries::Kept;
 use crate::error::{Result, WriteError};
 use crate::int96;
+use crate::lists::element_field;
 use crate::options::Timestamps;
 
 /// One schema in the forms that the writer needs.
@@ -23,8 +25,8 @@ pub(crate) struct FileSchema {
     pub encoded: SchemaRef,
     /// As arrays are that were rebuilt: like `encoded`, and nested fields may hold nulls under null parents.
     pub carried: SchemaRef,
-    /// Which leaves readers get back as dictionaries.
-    pub dictionaries: Vec<bool>,
+    /// Which leaves readers get back as dictionaries, and whether those are ordered.
+    pub dictionaries: Vec<Option<bool>>,
     /// Which columns are written as INT96.
     pub int96: Vec<bool>,
     /// As Parquet has it.
@@ -46,7 +48,7 @@ impl FileSchema {
         let stored = map_schema(&declared, &|data_type| stored_leaf(data_type, timestamps));
         let mut dictionaries = Vec::new();
         for field in stored.fields() {
-            find_dictionaries(field.data_type(), &mut dictionaries);
+            find_dictionaries(field, &mut dictionaries);
         }
         let encoded = map_schema(&stored, &encoded_leaf);
         let int96: Vec<_> = encoded
@@ -71,6 +73,14 @@ impl FileSchema {
             int96,
             parquet,
         })
+    }
+
+    /// What readers get back, in view of what became of the dictionary of each leaf.
+    pub fn stored_as(&self, kept: &[Kept]) -> Schema {
+        let mut kept = kept.iter().copied();
+        let fields = self.stored.fields().iter();
+        let fields: Vec<_> = fields.map(|field| with_kept(field, &mut kept)).collect();
+        Schema::new_with_metadata(fields, self.stored.metadata().clone())
     }
 
     /// Checks that a batch's schema has the same names, order and logical types.
@@ -248,19 +258,63 @@ pub(crate) fn plain(data_type: &DataType) -> &DataType {
     }
 }
 
-/// Says of each leaf, in file order, whether it is a dictionary.
-fn find_dictionaries(data_type: &DataType, found: &mut Vec<bool>) {
-    match data_type {
-        DataType::Struct(fields) => fields
-            .iter()
-            .for_each(|field| find_dictionaries(field.data_type(), found)),
-        DataType::List(field)
-        | DataType::LargeList(field)
-        | DataType::ListView(field)
-        | DataType::LargeListView(field)
-        | DataType::FixedSizeList(field, _)
-        | DataType::Map(field, _) => find_dictionaries(field.data_type(), found),
-        other => found.push(matches!(other, DataType::Dictionary(_, _))),
+/// Says of each leaf, in file order, whether it is a dictionary, and of those whether it is ordered.
+fn find_dictionaries(field: &Field, found: &mut Vec<Option<bool>>) {
+    match field.data_type() {
+        DataType::Struct(fields) => fields.iter().for_each(|field| find_dictionaries(field, found)),
+        data_type => match element_field(data_type) {
+            Some(element) => find_dictionaries(element, found),
+            None => found.push(field.dict_is_ordered()),
+        },
+    }
+}
+
+/// Leaf columns of a type as it is stored.
+pub(crate) fn leaves(stored: &DataType) -> usize {
+    match stored {
+        DataType::Struct(fields) => fields.iter().map(|field| leaves(field.data_type())).sum(),
+        other => element_field(other).map_or(1, |element| leaves(element.data_type())),
+    }
+}
+
+/// The field with dictionaries that are ordered only where their order was kept, and whose keys can count their values.
+fn with_kept(field: &FieldRef, kept: &mut dyn Iterator<Item = Kept>) -> FieldRef {
+    let mut inner = |field: &FieldRef| with_kept(field, kept);
+    let data_type = match field.data_type() {
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
+        DataType::List(element) => DataType::List(inner(element)),
+        DataType::LargeList(element) => DataType::LargeList(inner(element)),
+        DataType::ListView(element) => DataType::ListView(inner(element)),
+        DataType::LargeListView(element) => DataType::LargeListView(inner(element)),
+        DataType::FixedSizeList(element, size) => DataType::FixedSizeList(inner(element), *size),
+        DataType::Map(entries, sorted) => DataType::Map(inner(entries), *sorted),
+        leaf => {
+            let kept = kept.next().unwrap_or_default();
+            let leaf = match leaf {
+                DataType::Dictionary(keys, values) => {
+                    DataType::Dictionary(Box::new(keys_for(keys, kept.values)), values.clone())
+                }
+                other => other.clone(),
+            };
+            let field = Field::clone(field).with_data_type(leaf);
+            return Arc::new(field.with_dict_is_ordered(kept.ordered));
+        }
+    };
+    Arc::new(Field::clone(field).with_data_type(data_type))
+}
+
+/// The keys of a dictionary, wider if there are more values than they count: batches may bring different ones, of which
+/// readers make one.
+fn keys_for(keys: &DataType, values: usize) -> DataType {
+    use DataType::{Int8, Int16, Int32, UInt8, UInt16, UInt32};
+    match keys {
+        Int8 if values <= 1 << 7 => Int8,
+        Int8 | Int16 if values <= 1 << 15 => Int16,
+        Int8 | Int16 => Int32,
+        UInt8 if values <= 1 << 8 => UInt8,
+        UInt8 | UInt16 if values <= 1 << 16 => UInt16,
+        UInt8 | UInt16 => UInt32,
+        other => other.clone(),
     }
 }
 
@@ -415,7 +469,6 @@ pub(crate) fn expand_runs(array: &ArrayRef) -> Result<ArrayRef> {
 }
 
 mod nulls;
-pub(crate) use nulls::{child_of_lists, reached};
 
 #[cfg(test)]
 mod tests {

@@ -115,13 +115,22 @@ impl Chooser {
         }
     }
 
-    /// The choices for a row group that begins with `sample`.
+    /// The choices for a row group that begins with `sample`. A leaf whose dictionary is kept as it came, which
+    /// `preserved` says with its values and bytes, needs none.
     pub fn choose(
         &mut self,
         sample: &[ArrayRef],
+        preserved: &[Option<(usize, usize)>],
         schema: &FileSchema,
         options: &WriterOptions,
     ) -> Result<Vec<Choice>> {
+        for (leaf, preserved) in self.leaves.iter_mut().zip(preserved) {
+            if let Some((entries, bytes)) = *preserved {
+                leaf.choice = Choice::new(true, Encoding::PLAIN);
+                leaf.settled = true;
+                leaf.need = Need { entries, bytes };
+            }
+        }
         if self.leaves.iter().any(|leaf| !leaf.settled) {
             self.settle(sample, schema, options)?;
         }
@@ -184,7 +193,7 @@ impl Chooser {
                     (false, _) => &[],
                     (true, Compatibility::V1) => PLAIN_ONLY,
                     // pyarrow makes dictionaries only of pages that are PLAIN or have one.
-                    (true, Compatibility::Modern) if schema.dictionaries[index] => PLAIN_ONLY,
+                    (true, Compatibility::Modern) if schema.dictionaries[index].is_some() => PLAIN_ONLY,
                     // The headers of a delta's block outweigh what it saves in so small a page.
                     (true, Compatibility::Modern) if options.page_bytes < SMALLEST_DELTA_PAGE => PLAIN_ONLY,
                     (true, Compatibility::Modern) => candidates(kinds[index]),

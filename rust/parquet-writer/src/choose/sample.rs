@@ -101,13 +101,14 @@ impl<'a> Scale<'a> {
             self.schema,
             (field, first_leaf),
             &choices,
+            &mut std::iter::empty(),
             &self.pages,
             self.options,
         )
     }
 }
 
-fn sample(leaf: usize, EncodedChunk { close, pages }: EncodedChunk) -> Sample {
+fn sample(leaf: usize, EncodedChunk { close, pages, .. }: EncodedChunk) -> Sample {
     let metadata = &close.metadata;
     let nulls = metadata
         .statistics()

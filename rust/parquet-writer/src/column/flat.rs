@@ -8,6 +8,7 @@ mod levels;
 mod numbers;
 mod page;
 mod piece;
+mod preserved;
 mod ranges;
 mod run;
 mod source;
@@ -25,9 +26,9 @@ use parquet::file::metadata::{
 };
 use parquet::file::statistics::{Statistics, ValueStatistics};
 use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor};
-use parquet_encode::dictionary::Limits;
 use parquet_encode::page_header::{Content, Encoding as PageEncoding};
 
+pub(crate) use preserved::Preserved;
 pub(super) use run::{Repetition, RunLevels};
 pub(crate) use source::is_flat;
 
@@ -107,6 +108,14 @@ impl FlatEncoder {
             pages,
             account,
             index_widths: [None; 2],
+        }
+    }
+
+    /// Begins with the dictionaries that rows come with, if a dictionary was chosen and has room for them.
+    pub fn adopt(&mut self, preserved: Preserved, choice: Choice) {
+        let preserved = preserved.within(choice.room, self.budget.dictionaries.is_some());
+        if let Some(preserved) = preserved.filter(|_| choice.dictionary) {
+            self.values.adopt(preserved);
         }
     }
 
@@ -193,9 +202,7 @@ impl FlatEncoder {
             .min(self.budget.page_rows - self.page.rows);
         let entries = self.levels.capacity(self.page_bytes);
         let rows = run.rows_with_entries(start, rows, entries.saturating_sub(self.page.entries));
-        let room = self
-            .page_bytes
-            .saturating_sub(self.levels.most_bytes(self.page_bytes));
+        let room = self.value_room();
         let fitting = run.values.filter(|_| rows > 0).map_or(rows, |values| {
             let piece = run.piece(start, rows);
             let slots = self.values.fitting(values, piece, room);
@@ -206,6 +213,12 @@ impl FlatEncoder {
         } else {
             fitting
         }
+    }
+
+    /// Bytes of a page for its values.
+    fn value_room(&self) -> usize {
+        self.page_bytes
+            .saturating_sub(self.levels.most_bytes(self.page_bytes))
     }
 
     /// How many of `rows` rows are in the page with all their values, of which it has `taken`, and how many values that
@@ -289,11 +302,7 @@ impl FlatEncoder {
 
 /// Values of the column's physical type, in the encodings that were chosen.
 fn page_values(column: &ColumnDescriptor, choice: Choice) -> Box<dyn PageValues> {
-    let limits = choice.dictionary.then_some(Limits {
-        entries: choice.room.entries,
-        bytes: choice.room.bytes,
-        window: choice.room.window,
-    });
+    let limits = choice.dictionary.then(|| choice.room.limits());
     let encoding = page_encoding(choice.encoding);
     let order = if is_unsigned(column) {
         Order::Unsigned
@@ -396,6 +405,12 @@ impl Account {
         }
     }
 
+    /// Whether all data pages name entries of the dictionary.
+    fn has_indices_only(&self) -> bool {
+        let mut encodings = self.encodings.iter();
+        encodings.all(|(encoding, _)| *encoding == Encoding::RLE_DICTIONARY)
+    }
+
     fn close(
         self,
         column: ColumnDescPtr,
@@ -469,6 +484,17 @@ impl FieldEncoder for FlatEncoder {
             .map_err(|error| in_column(&self.column, error))
     }
 
+    fn preserve(&mut self, _: usize, values: &ArrayRef) -> Result<()> {
+        let room = self.value_room();
+        if !self.values.preserve(values, room) {
+            // Wider indices would make the page too large.
+            self.finish_page()
+                .map_err(|error| in_column(&self.column, error))?;
+            self.values.preserve(values, room);
+        }
+        Ok(())
+    }
+
     fn tracked_bytes(&self) -> usize {
         self.values.memory_bytes()
             + self.levels.memory_bytes()
@@ -502,13 +528,24 @@ impl FieldEncoder for FlatEncoder {
                 }
             })?;
         }
+        let valid = account.count.entries - account.count.nulls;
+        let has_indices_only = account.has_indices_only();
         let mut close = account.close(column, values.as_ref(), values.dictionary().is_some())?;
-        drop(values);
+        let distinct = match values.dictionary() {
+            Some((_, entries)) if has_indices_only => entries,
+            _ => valid,
+        };
+        let preserved = values.into_preserved();
         if let Some(filter) = filter {
             close.bloom_filter = filter.close()?;
         }
         let close = pages.settle(close)?;
-        each(EncodedChunk { close, pages })
+        each(EncodedChunk {
+            close,
+            pages,
+            distinct,
+            preserved,
+        })
     }
 }
 

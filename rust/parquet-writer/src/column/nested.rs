@@ -177,6 +177,13 @@ impl FieldEncoder for NestedEncoder {
             .map_err(|error| in_column(self.field.name(), error))
     }
 
+    fn preserve(&mut self, leaf: usize, values: &ArrayRef) -> Result<()> {
+        match self.leaves.get_mut(leaf) {
+            Some(leaf) => leaf.preserve(0, values),
+            None => Ok(()),
+        }
+    }
+
     fn tracked_bytes(&self) -> usize {
         self.leaves.iter().map(FieldEncoder::tracked_bytes).sum()
     }

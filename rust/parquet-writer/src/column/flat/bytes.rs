@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use arrow_array::ArrayRef;
 use parquet::basic::BoundaryOrder;
 use parquet::data_type::{ByteArray, FixedLenByteArray};
 use parquet::file::statistics::{Statistics, ValueStatistics};
@@ -12,10 +13,11 @@ use parquet_encode::page_header::Encoding;
 use parquet_encode::stats::{self, Content, Picked};
 use parquet_encode::{byte_stream_split, delta, plain};
 
-use super::indexed::Indexed;
+use super::indexed::{Indexed, index_capacity};
 use super::numbers::mismatch;
 use super::page::{PageFacts, PageValues};
 use super::piece::{Piece, Skipped, Taker};
+use super::preserved::{Preserved, Standing};
 use super::ranges::Ranges;
 use super::source::Values;
 use crate::error::Result;
@@ -86,6 +88,8 @@ pub(super) struct Bytes {
     skipped: Skipped,
     rows: Vec<u32>,
     prefixes: LengthScratch,
+    /// How the dictionaries that rows come with stand, where they are looked after.
+    standing: Option<Standing>,
 }
 
 impl Bytes {
@@ -108,6 +112,7 @@ impl Bytes {
             skipped: Skipped::default(),
             rows: Vec::new(),
             prefixes: LengthScratch::default(),
+            standing: None,
         }
     }
 
@@ -336,6 +341,32 @@ fn span<O: Copy + Into<i64>>(values: &Offsets<'_, O>, piece: Piece<'_>) -> usize
 }
 
 impl PageValues for Bytes {
+    fn adopt(&mut self, Preserved { dictionary, standing }: Preserved) {
+        self.indexed = Some(Indexed::new(dictionary));
+        self.standing = Some(standing);
+    }
+
+    fn preserve(&mut self, values: &ArrayRef, page: usize) -> bool {
+        let Some(standing) = &mut self.standing else {
+            return true;
+        };
+        let Some(indexed) = self.indexed.as_mut().and_then(Indexed::while_active_mut) else {
+            return true;
+        };
+        let (indices, entries) = (indexed.indices.len(), indexed.dictionary.len());
+        let room = |new| indices <= index_capacity(entries + new, page);
+        let done = standing.add(&mut indexed.dictionary, values, &room);
+        if indexed.dictionary.len() > entries {
+            indexed.entries_added();
+        }
+        done
+    }
+
+    fn into_preserved(self: Box<Self>) -> Option<Preserved> {
+        let dictionary = self.indexed?.dictionary;
+        self.standing.map(|standing| Preserved { dictionary, standing })
+    }
+
     fn begin(&mut self, run: &Values<'_>) {
         if let (Values::Keys { len, .. }, Some(indexed)) = (run, &mut self.indexed) {
             indexed.map_keys(*len);
@@ -382,12 +413,18 @@ impl PageValues for Bytes {
     }
 
     fn rank(&mut self) {
+        if self.standing.is_some_and(|standing| !standing.is_empty()) {
+            return;
+        }
         if let Some(indexed) = self.indexed.as_mut().and_then(Indexed::while_active_mut) {
             indexed.rank();
         }
     }
 
     fn give_up_dictionary(&mut self) {
+        if let Some(standing) = &mut self.standing {
+            standing.end();
+        }
         if let Some(indexed) = &mut self.indexed {
             indexed.give_up();
         }

@@ -58,12 +58,12 @@ pub(super) struct Indexed<D> {
 impl<D: Dictionary> Indexed<D> {
     pub fn new(dictionary: D) -> Self {
         Self {
+            entries_before: dictionary.len(),
             dictionary,
             indices: Vec::new(),
             keys: KeyMap::new(),
             mapped: false,
             active: true,
-            entries_before: 0,
             used: UsedEntries::new(),
         }
     }
@@ -84,6 +84,11 @@ impl<D: Dictionary> Indexed<D> {
         if self.mapped {
             self.keys.reset(values);
         }
+    }
+
+    /// Entries were added that no index of the page names.
+    pub fn entries_added(&mut self) {
+        self.entries_before = self.dictionary.len();
     }
 
     /// How many more indices go into a page of `page` bytes.
@@ -165,7 +170,7 @@ fn most_bits(bits: usize) -> usize {
 
 /// How many indices of a dictionary that has `entries` when a page begins go into `page` bytes: each may bring a new
 /// entry.
-fn index_capacity(entries: usize, page: usize) -> usize {
+pub(super) fn index_capacity(entries: usize, page: usize) -> usize {
     // Behind the width and between the headers of runs.
     let room = page.saturating_sub(8 + page / 32) * 8;
     let capacity = |bits: usize| room / most_bits(bits);

@@ -1,10 +1,12 @@
 //! What the values of a page can do, whatever their type.
 
+use arrow_array::ArrayRef;
 use parquet::basic::BoundaryOrder;
 use parquet::file::statistics::Statistics;
 use parquet_encode::page_header::Encoding;
 
 use super::piece::Piece;
+use super::preserved::Preserved;
 use super::source::Values;
 use crate::error::Result;
 
@@ -20,6 +22,20 @@ pub(super) struct PageFacts {
 
 /// Collects the valid values of one page after the other.
 pub(super) trait PageValues: Send {
+    /// Begins with the values of dictionaries that rows come with.
+    fn adopt(&mut self, _: Preserved) {}
+
+    /// Adds the values of a dictionary that rows come with. Nothing is done, and the answer is `false`, when indices of so
+    /// many entries would make the page larger than `page` bytes.
+    fn preserve(&mut self, _: &ArrayRef, _page: usize) -> bool {
+        true
+    }
+
+    /// The dictionary that began with those of its rows, when nothing is left to be encoded.
+    fn into_preserved(self: Box<Self>) -> Option<Preserved> {
+        None
+    }
+
     /// A run of rows begins.
     fn begin(&mut self, run: &Values<'_>);
 

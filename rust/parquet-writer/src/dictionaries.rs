@@ -1,0 +1,199 @@
+//! The dictionaries of text and bytes that columns come with, on their way into the file.
+//!
+//! A row group's dictionary page begins with the values of the dictionaries of its batches, each value once, in the order
+//! in which they came. An ordered dictionary says how its values compare, in all of the file: its values go on from row
+//! group to row group, so that readers which join the pages find one order. Where that order is not kept, the stored
+//! schema does not say that there is one.
+//!
+//! Which dictionary a row came with counts as a part of the row: the same rows with the same dictionaries give the same
+//! bytes, however they were cut into batches.
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::DataType;
+
+use crate::budget::Room;
+use crate::choose::Choice;
+use crate::column::Preserved;
+use crate::lists::{child_of_lists, element_field};
+use crate::options::WriterOptions;
+use crate::schema::{FileSchema, leaves};
+
+/// What became of the dictionaries of all columns that readers get back as dictionaries.
+#[derive(Debug)]
+pub(crate) struct Dictionaries {
+    columns: Vec<Column>,
+    /// Of each leaf, whether it is one of them or not.
+    kept: Vec<Kept>,
+    room: Room,
+    /// Whether row groups go on with the values of those before them in every column.
+    held: bool,
+}
+
+/// What the stored schema may say of the dictionary of a leaf.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Kept {
+    /// Whether it was declared to be ordered, and holds the values of all dictionaries in their order.
+    pub ordered: bool,
+    /// How many values it has at most in any row group: readers must be able to count them. None for a leaf that may not
+    /// have a dictionary.
+    pub values: usize,
+}
+
+/// A column whose dictionaries are looked after.
+#[derive(Debug)]
+struct Column {
+    place: Place,
+    /// What the next row group begins with; nothing while one is open.
+    waiting: Option<Preserved>,
+}
+
+/// A leaf column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Among all leaves.
+    pub leaf: usize,
+    /// Its top-level field.
+    pub field: usize,
+    /// Among the leaves of that field.
+    pub within: usize,
+}
+
+/// The dictionary of one column of a batch.
+#[derive(Debug)]
+pub(crate) struct Given {
+    pub place: Place,
+    pub values: ArrayRef,
+}
+
+impl Dictionaries {
+    /// `allowed` says which leaves may have a dictionary, `named` which encodings the caller chose.
+    pub fn new(
+        schema: &FileSchema,
+        allowed: &[bool],
+        named: &[Option<Choice>],
+        options: &WriterOptions,
+    ) -> Self {
+        let mut places = Vec::new();
+        for (field, stored) in schema.stored.fields().iter().enumerate() {
+            let first = places.len();
+            let within = 0..leaves(stored.data_type());
+            places.extend(within.map(|within| Place {
+                leaf: first + within,
+                field,
+                within,
+            }));
+        }
+        let may = |leaf: usize| named[leaf].map_or(allowed[leaf], |choice| choice.dictionary);
+        let kept = |place: &Place| schema.dictionaries[place.leaf].is_some() && may(place.leaf);
+        let is_kept = |place: &Place| Kept {
+            ordered: kept(place) && schema.dictionaries[place.leaf] == Some(true),
+            values: 0,
+        };
+        let leaves: Vec<_> = places.iter().map(is_kept).collect();
+        let columns: Vec<_> = places
+            .into_iter()
+            .filter(kept)
+            .map(|place| Column { place, waiting: None })
+            .collect();
+        Self {
+            room: options.room_to_preserve(columns.len(), leaves.len()),
+            columns,
+            kept: leaves,
+            held: false,
+        }
+    }
+
+    /// The dictionaries of a batch.
+    pub fn of(&self, columns: &[ArrayRef], schema: &FileSchema) -> Vec<Given> {
+        let mut given = Vec::new();
+        let mut found = (usize::MAX, Vec::new());
+        for Column { place, .. } in &self.columns {
+            if found.0 != place.field {
+                found = (place.field, Vec::new());
+                let stored = schema.stored.field(place.field).data_type();
+                of_leaves(&columns[place.field], stored, &mut found.1);
+            }
+            if let Some(Some(values)) = found.1.get(place.within) {
+                given.push(Given {
+                    place: *place,
+                    values: values.clone(),
+                });
+            }
+        }
+        given
+    }
+
+    /// Notes a dictionary of rows that wait for a row group.
+    pub fn add(&mut self, given: &Given) {
+        let room = self.room;
+        if let Some(column) = self.columns.iter_mut().find(|column| column.place == given.place) {
+            let waiting = column.waiting.get_or_insert_with(|| Preserved::new(room));
+            waiting.add(&given.values);
+        }
+    }
+
+    /// What each leaf of a row group begins with.
+    pub fn take(&mut self) -> Vec<Option<Preserved>> {
+        let mut taken: Vec<_> = self.kept.iter().map(|_| None).collect();
+        for column in &mut self.columns {
+            let waiting = column.waiting.take();
+            taken[column.place.leaf] = Some(waiting.unwrap_or_else(|| Preserved::new(self.room)));
+        }
+        taken
+    }
+
+    /// Learns what a closed row group made of them: of each leaf, how many different values it has at most, and what its
+    /// dictionaries became.
+    pub fn put_back(&mut self, mut closed: Vec<(usize, Option<Preserved>)>) {
+        for Column { place, waiting } in &mut self.columns {
+            let Some((values, preserved)) = closed.get_mut(place.leaf) else {
+                continue;
+            };
+            let (preserved, kept) = (preserved.take(), &mut self.kept[place.leaf]);
+            kept.values = kept.values.max(*values);
+            kept.ordered &= preserved.as_ref().is_some_and(Preserved::is_whole);
+            *waiting = preserved.filter(|_| kept.ordered || self.held);
+        }
+    }
+
+    /// From here on rows come whose dictionaries are known already: every row group made of them has them all.
+    pub fn hold(&mut self) {
+        self.held = true;
+    }
+
+    /// From here on rows come with their dictionaries again.
+    pub fn release(&mut self) {
+        self.held = false;
+        for Column { place, waiting } in &mut self.columns {
+            *waiting = waiting.take().filter(|_| self.kept[place.leaf].ordered);
+        }
+    }
+
+    /// What became of each leaf.
+    pub fn kept(&self) -> &[Kept] {
+        &self.kept
+    }
+
+    pub fn memory_bytes(&self) -> usize {
+        let waiting = self.columns.iter().filter_map(|column| column.waiting.as_ref());
+        waiting.map(Preserved::memory_bytes).sum()
+    }
+}
+
+/// The values of the dictionary of each leaf, where the array has one.
+fn of_leaves(array: &ArrayRef, stored: &DataType, found: &mut Vec<Option<ArrayRef>>) {
+    match (stored, array.data_type()) {
+        (DataType::Struct(fields), DataType::Struct(_)) => {
+            let children = fields.iter().zip(array.as_struct().columns());
+            children.for_each(|(field, child)| of_leaves(child, field.data_type(), found));
+        }
+        (DataType::Dictionary(_, _), DataType::Dictionary(_, _)) => {
+            found.push(Some(array.as_any_dictionary().values().clone()));
+        }
+        _ => match element_field(stored).zip(child_of_lists(array)) {
+            Some((field, child)) => of_leaves(&child, field.data_type(), found),
+            None => found.extend((0..leaves(stored)).map(|_| None)),
+        },
+    }
+}
