@@ -9,6 +9,7 @@ use std::cmp::Ordering;
 use crate::bitmap::Bitmap;
 use crate::byte_arrays::ByteArrays;
 use crate::cpu::dispatch;
+use crate::fixed::as_bytes;
 
 /// The least and the greatest of some values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +58,24 @@ fn integers_kernel<T: Integer>(values: &[T]) -> Option<MinMax<T>> {
 dispatch! {
     /// The range of integers.
     pub fn integers<T: Integer>(values: &[T]) -> Option<MinMax<T>> = integers_kernel;
+}
+
+#[inline(always)]
+fn digits_kernel(values: &[i128]) -> u128 {
+    let (mut low, mut high) = (0, 0);
+    for value in as_bytes(values).as_chunks::<16>().0 {
+        let halves = value.as_chunks::<8>().0;
+        let (first, second) = (u64::from_le_bytes(halves[0]), u64::from_le_bytes(halves[1]));
+        let sign = (second as i64 >> 63) as u64;
+        low |= first ^ sign;
+        high |= second ^ sign;
+    }
+    u128::from(high) << 64 | u128::from(low)
+}
+
+dispatch! {
+    /// The bits that differ from the sign in any of the values: no value is as far from zero as the power of two above.
+    pub fn digits(values: &[i128]) -> u128 = digits_kernel;
 }
 
 /// f32 or f64.

@@ -20,6 +20,7 @@ use crate::error::{Result, WriteError};
 use crate::feed::{Carry, Feed, Pace, Run, SAMPLE_ROWS};
 use crate::footer;
 use crate::integrity;
+use crate::limits;
 use crate::metadata_text;
 use crate::normalize;
 use crate::options::{self, WriterOptions};
@@ -160,6 +161,7 @@ impl FileWriter {
             batch.check_text()?;
         }
         file.schema.check_nulls(&batch.columns)?;
+        limits::check(batch)?;
         check_sizes(batch, &self.options)?;
         let columns = normalize::with_stored_times(&batch.columns, &file.schema)?;
         let given = file.dictionaries.of(&batch.columns, &file.schema);

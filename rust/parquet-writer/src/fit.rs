@@ -4,6 +4,7 @@ use arrow_schema::SchemaRef;
 
 use crate::batch::Batch;
 use crate::error::Result;
+use crate::limits;
 use crate::normalize;
 use crate::options::WriterOptions;
 use crate::schema::FileSchema;
@@ -37,6 +38,7 @@ impl Fit {
     pub fn check(&self, batch: &Batch) -> Result<()> {
         self.accept(&batch.schema)?;
         self.0.check_nulls(&batch.columns)?;
+        limits::check(batch)?;
         normalize::with_stored_times(&batch.columns, &self.0).map(|_| ())
     }
 }

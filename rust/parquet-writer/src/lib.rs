@@ -17,6 +17,7 @@ mod fit;
 mod footer;
 mod int96;
 mod integrity;
+mod limits;
 mod lists;
 pub mod metadata_text;
 mod normalize;
@@ -33,6 +34,7 @@ pub use batch::Batch;
 pub use error::{Result, WriteError};
 pub use file_writer::{FileWriter, Progress, Size};
 pub use fit::Fit;
+pub use limits::MOST_ROW_BYTES;
 pub use options::{
     Amount, BloomRule, ByColumn, Codec, Compatibility, CompressionRule, DEFAULT_FPP, DEFAULT_PAGE_BYTES,
     DEFAULT_ROW_GROUP_BYTES, DEFAULT_ROW_GROUP_ROWS, DictionaryRule, EncodingRule, NamedEncoding,

@@ -231,7 +231,7 @@ fn sums(array: &ArrayRef) -> Option<Vec<u64>> {
 }
 
 /// The length of a view's value, which is its first four bytes.
-fn view_length(view: u128) -> u64 {
+pub(crate) fn view_length(view: u128) -> u64 {
     let [a, b, c, d, ..] = view.to_le_bytes();
     u64::from(u32::from_le_bytes([a, b, c, d]))
 }

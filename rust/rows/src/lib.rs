@@ -29,5 +29,5 @@ pub use ndjson::{Ndjson, Visitor, infer as infer_ndjson};
 pub use scalar::Scalar;
 pub use table::{Extra, Fields, Rows};
 pub use temporal::Instant;
-pub use text::{Blob, Text};
+pub use text::{Blob, MOST_VALUE_BYTES, Text};
 pub use values::{FixedListValues, ListValues, MapValues, Values};

@@ -319,7 +319,10 @@ fn date<T: ArrowNativeType + TryFrom<i128>>(value: Scalar<'_>, ticks_per_day: i3
             None => return Err(other.refused("a date")),
         },
     };
-    T::try_from(ticks).map_err(|_| value.refused("a date within the column's range"))
+    let days = i32::try_from(ticks / i128::from(ticks_per_day));
+    days.ok()
+        .and_then(|_| T::try_from(ticks).ok())
+        .ok_or_else(|| value.refused("a date that is less than 2147483648 days from 1970"))
 }
 
 fn time<T: ArrowNativeType + TryFrom<i64>>(value: Scalar<'_>, unit: TimeUnit) -> Result<T, Misfit> {

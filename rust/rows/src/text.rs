@@ -7,6 +7,9 @@ use std::sync::Arc;
 use crate::error::Misfit;
 use crate::ndjson::scan;
 
+/// Bytes of a value at most: what a page of Parquet holds beside lengths, levels and what compression may add.
+pub const MOST_VALUE_BYTES: usize = (1 << 31) - (1 << 24);
+
 /// Values of bytes, one after the other.
 #[derive(Debug)]
 pub struct Blob<O> {
@@ -30,6 +33,7 @@ impl<O: OffsetSizeTrait> Blob<O> {
     /// When the column holds as many bytes as its offsets can count.
     #[inline]
     pub fn push(&mut self, value: &[u8]) -> Result<(), Misfit> {
+        check_length(value.len())?;
         append(&mut self.data, value);
         self.end()
     }
@@ -109,6 +113,22 @@ fn append(data: &mut Vec<u8>, value: &[u8]) {
     }
 }
 
+/// Checks that a value is no longer than any may be.
+#[inline]
+fn check_length(length: usize) -> Result<(), Misfit> {
+    if length > MOST_VALUE_BYTES {
+        return Err(much_too_long(length));
+    }
+    Ok(())
+}
+
+#[cold]
+fn much_too_long(length: usize) -> Misfit {
+    Misfit::new(format!(
+        "the value has {length} bytes, and {MOST_VALUE_BYTES} are the most: Parquet's pages end at 2147483647 bytes"
+    ))
+}
+
 #[cold]
 fn too_long() -> Misfit {
     Misfit::full(
@@ -168,7 +188,11 @@ impl<O: OffsetSizeTrait> Text<O> {
     #[inline]
     fn end_json(&mut self, bytes: &[u8], end: usize, before: usize) -> Result<Option<usize>, Misfit> {
         if bytes.get(end) == Some(&b'"') {
-            self.0.end()?;
+            let length = check_length(self.0.data.len() - before);
+            if length.is_err() {
+                self.0.data.truncate(before);
+            }
+            length.and_then(|()| self.0.end())?;
             return Ok(Some(end));
         }
         self.0.data.truncate(before);
@@ -201,6 +225,22 @@ impl<O: OffsetSizeTrait> Text<O> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Zeros that nobody writes take no memory.
+    #[test]
+    fn values_that_no_page_holds_are_refused_before_they_are_copied() {
+        let mut zeros = vec![0; MOST_VALUE_BYTES + 1];
+        let mut blob = Blob::<i64>::default();
+        let misfit = blob.push(&zeros).unwrap_err();
+        assert!(!misfit.is_full(), "an empty batch would not help");
+        assert!(misfit.message().contains("2130706433 bytes"));
+        assert_eq!((blob.data.capacity(), blob.ends.len()), (0, 1));
+        blob.push(b"after").unwrap();
+        zeros.truncate(MOST_VALUE_BYTES);
+        assert!(check_length(zeros.len()).is_ok());
+        let text = String::from_utf8(vec![0; MOST_VALUE_BYTES + 1]).unwrap();
+        assert!(Text::<i32>::default().push(&text).is_err());
+    }
 
     #[test]
     fn bytes_of_every_length_are_appended() {

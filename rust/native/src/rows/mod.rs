@@ -25,6 +25,9 @@ mod lines;
 pub(crate) use intake::Rules;
 pub(crate) use lines::Source;
 
+// A cell that the writer refused later would be refused after other rows of its call were written.
+const _: () = assert!(rows::MOST_VALUE_BYTES as u64 == parquet_writer::MOST_ROW_BYTES);
+
 /// Rows that a schema is inferred from.
 const SAMPLE_ROWS: usize = 1000;
 

@@ -1,0 +1,390 @@
+//! Values that Parquet cannot hold, looked for before anything of a batch is taken.
+//!
+//! Every batch is looked at in a way that costs next to nothing and errs on one side: what lies under nulls and behind the
+//! ends of slices is looked at, too, and sizes are estimated from above. Where that finds something, the column is looked
+//! at value by value.
+
+use std::ops::Range;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, DecimalType, Int16Type,
+    Int32Type, Int64Type,
+};
+use arrow_array::{Array, ArrayRef, OffsetSizeTrait};
+use arrow_buffer::{Buffer, NullBuffer};
+use arrow_cast::cast;
+use arrow_schema::DataType;
+use parquet_encode::stats;
+
+use crate::batch::Batch;
+use crate::error::{Result, WriteError};
+use crate::lists::{child_of_lists, spans};
+use crate::weight::view_length;
+
+/// Bytes that a value may have, and all those together that a row has in one leaf column. A row lies in one page, and a
+/// page ends at 2^31 - 1 bytes; what is left of them is for lengths, levels and what compression may add.
+pub const MOST_ROW_BYTES: u64 = (1 << 31) - (1 << 24);
+
+/// Bytes that a value in a list takes beside its own: levels, and headers among packed values.
+const LEVEL_BYTES: u64 = 3;
+/// What a value with a length takes beside those.
+const LENGTH_BYTES: u64 = 4;
+const MILLISECONDS_PER_DAY: i64 = 86_400_000;
+
+/// Checks that Parquet can hold every value.
+///
+/// # Errors
+/// [`WriteError::Schema`] names the column, the row and the value.
+pub(crate) fn check(batch: &Batch) -> Result<()> {
+    let columns = batch.schema.fields().iter().zip(&batch.columns);
+    for (field, column) in columns.filter(|(_, column)| is_suspicious(column, false)) {
+        let rows = (0..column.len()).map(|row| (row, row..row + 1)).collect();
+        visit(field.name(), column, rows)?;
+    }
+    Ok(())
+}
+
+/// Whether there may be a value that Parquet cannot hold, or, in lists, too much of them in one row.
+fn is_suspicious(array: &ArrayRef, in_lists: bool) -> bool {
+    let holds = match array.data_type() {
+        DataType::Date64 => {
+            let range = stats::integers(array.as_primitive::<Date64Type>().values());
+            range.is_none_or(|range| is_day(range.min) && is_day(range.max))
+        }
+        DataType::Decimal32(_, _) => are_decimals::<Decimal32Type>(array),
+        DataType::Decimal64(_, _) => are_decimals::<Decimal64Type>(array),
+        DataType::Decimal128(precision, _) => {
+            let digits = stats::digits(array.as_primitive::<Decimal128Type>().values());
+            digits < 10_u128.pow((*precision).into()) - 1 || are_decimals::<Decimal128Type>(array)
+        }
+        DataType::Decimal256(_, _) => are_decimals::<Decimal256Type>(array),
+        DataType::Struct(_) => {
+            let mut children = array.as_struct().columns().iter();
+            return children.any(|child| is_suspicious(child, in_lists));
+        }
+        DataType::Dictionary(_, _) => !is_suspicious(array.as_any_dictionary().values(), false),
+        DataType::RunEndEncoded(_, _) => !is_suspicious(&values_of_runs(array), false),
+        _ => match elements(array) {
+            Some(elements) => return is_suspicious(&elements, true),
+            None => true,
+        },
+    };
+    let most = if in_lists {
+        most_bytes(array)
+    } else {
+        longest(array)
+    };
+    !holds || most > MOST_ROW_BYTES
+}
+
+fn is_day(milliseconds: i64) -> bool {
+    i32::try_from(milliseconds / MILLISECONDS_PER_DAY).is_ok()
+}
+
+fn are_decimals<T: DecimalType>(array: &ArrayRef) -> bool {
+    let values = array.as_primitive::<T>();
+    let precision = precision_and_scale(array.data_type()).0;
+    let mut values = values.values().iter();
+    values.all(|value| T::is_valid_decimal_precision(*value, precision))
+}
+
+fn precision_and_scale(data_type: &DataType) -> (u8, i8) {
+    match data_type {
+        DataType::Decimal32(precision, scale)
+        | DataType::Decimal64(precision, scale)
+        | DataType::Decimal128(precision, scale)
+        | DataType::Decimal256(precision, scale) => (*precision, *scale),
+        _ => (0, 0),
+    }
+}
+
+/// The elements of lists, without those that lie before and behind all of them.
+fn elements(array: &ArrayRef) -> Option<ArrayRef> {
+    fn between<T: OffsetSizeTrait>(offsets: &[T]) -> Range<usize> {
+        offsets[0].as_usize()..offsets[offsets.len() - 1].as_usize()
+    }
+    fn around<T: OffsetSizeTrait>(offsets: &[T], sizes: &[T]) -> Range<usize> {
+        let lists = || offsets.iter().zip(sizes).filter(|(_, size)| **size > T::zero());
+        let first = lists().map(|(offset, _)| offset.as_usize()).min();
+        let last = lists()
+            .map(|(offset, size)| offset.as_usize() + size.as_usize())
+            .max();
+        first.unwrap_or(0)..last.unwrap_or(0)
+    }
+    let values = child_of_lists(array)?;
+    let range = match array.data_type() {
+        DataType::List(_) => between(array.as_list::<i32>().value_offsets()),
+        DataType::LargeList(_) => between(array.as_list::<i64>().value_offsets()),
+        DataType::Map(_, _) => between(array.as_map().value_offsets()),
+        DataType::ListView(_) => {
+            let lists = array.as_list_view::<i32>();
+            around(lists.offsets(), lists.sizes())
+        }
+        DataType::LargeListView(_) => {
+            let lists = array.as_list_view::<i64>();
+            around(lists.offsets(), lists.sizes())
+        }
+        _ => 0..values.len(),
+    };
+    Some(values.slice(range.start, range.len()))
+}
+
+fn values_of_runs(array: &ArrayRef) -> ArrayRef {
+    let data = array.to_data();
+    arrow_array::make_array(data.child_data()[1].clone())
+}
+
+/// At least the bytes of the longest value.
+fn longest(array: &ArrayRef) -> u64 {
+    // Every value is shorter than all of them: usually there is nothing more to ask.
+    match array.data_type() {
+        DataType::Utf8 | DataType::Binary => match length(small_offsets(array), 0..array.len()) {
+            all if all <= MOST_ROW_BYTES => all,
+            _ => longest_value(array),
+        },
+        DataType::LargeUtf8 | DataType::LargeBinary => match length(large_offsets(array), 0..array.len()) {
+            all if all <= MOST_ROW_BYTES => all,
+            _ => longest_value(array),
+        },
+        DataType::Utf8View => longest_buffer(array.as_string_view().data_buffers()),
+        DataType::BinaryView => longest_buffer(array.as_binary_view().data_buffers()),
+        _ => longest_value(array),
+    }
+}
+
+fn longest_value(array: &ArrayRef) -> u64 {
+    match array.data_type() {
+        DataType::FixedSizeBinary(width) => u64::from(width.unsigned_abs()),
+        DataType::Dictionary(_, _) => longest_value(array.as_any_dictionary().values()),
+        DataType::RunEndEncoded(_, _) => longest_value(&values_of_runs(array)),
+        _ if has_lengths(array) => {
+            let lengths = (0..array.len()).map(|slot| bytes(array, slot));
+            lengths.max().unwrap_or(0)
+        }
+        other => other.primitive_width().unwrap_or(1) as u64,
+    }
+}
+
+/// A view's value is in one of these buffers, unless it is so short that it is in the view.
+fn longest_buffer(buffers: &[Buffer]) -> u64 {
+    let sizes = buffers.iter().map(|buffer| buffer.len() as u64);
+    sizes.max().unwrap_or(0)
+}
+
+/// At least the bytes of a page that has all values.
+fn most_bytes(array: &ArrayRef) -> u64 {
+    let values = match array.data_type() {
+        DataType::Utf8 | DataType::Binary => length(small_offsets(array), 0..array.len()),
+        DataType::LargeUtf8 | DataType::LargeBinary => length(large_offsets(array), 0..array.len()),
+        DataType::Utf8View => views_length(array.as_string_view().views()),
+        DataType::BinaryView => views_length(array.as_binary_view().views()),
+        _ => array.len() as u64 * longest_value(array),
+    };
+    values + overhead(array) * array.len() as u64
+}
+
+/// Bytes that a value in a list takes beside its own.
+fn overhead(array: &ArrayRef) -> u64 {
+    match array.data_type() {
+        DataType::Dictionary(_, _) => overhead(array.as_any_dictionary().values()),
+        DataType::RunEndEncoded(_, _) => overhead(&values_of_runs(array)),
+        _ if has_lengths(array) => LEVEL_BYTES + LENGTH_BYTES,
+        _ => LEVEL_BYTES,
+    }
+}
+
+fn has_lengths(array: &ArrayRef) -> bool {
+    matches!(
+        array.data_type(),
+        DataType::Utf8
+            | DataType::Binary
+            | DataType::LargeUtf8
+            | DataType::LargeBinary
+            | DataType::Utf8View
+            | DataType::BinaryView
+    )
+}
+
+fn small_offsets(array: &ArrayRef) -> &[i32] {
+    match array.data_type() {
+        DataType::Utf8 => array.as_string::<i32>().value_offsets(),
+        _ => array.as_binary::<i32>().value_offsets(),
+    }
+}
+
+fn large_offsets(array: &ArrayRef) -> &[i64] {
+    match array.data_type() {
+        DataType::LargeUtf8 => array.as_string::<i64>().value_offsets(),
+        _ => array.as_binary::<i64>().value_offsets(),
+    }
+}
+
+fn length<T: OffsetSizeTrait>(offsets: &[T], slots: Range<usize>) -> u64 {
+    (offsets[slots.end] - offsets[slots.start]).as_usize() as u64
+}
+
+fn views_length(views: &[u128]) -> u64 {
+    views.iter().map(|view| view_length(*view)).sum()
+}
+
+/// Rows of the batch, each with slots of an array that belong to it: those under nulls do not.
+type Rows = Vec<(usize, Range<usize>)>;
+
+/// Looks at every value of a column.
+fn visit(path: &str, array: &ArrayRef, rows: Rows) -> Result<()> {
+    if let Some(children) = array.as_struct_opt() {
+        let rows = valid(array, rows);
+        let DataType::Struct(fields) = array.data_type() else {
+            return Ok(());
+        };
+        let mut children = fields.iter().zip(children.columns());
+        return children
+            .try_for_each(|(field, child)| visit(&format!("{path}.{}", field.name()), child, rows.clone()));
+    }
+    let Some(elements) = child_of_lists(array) else {
+        return visit_leaf(path, array, &rows);
+    };
+    let spans = spans(array);
+    let slots = valid(array, rows).into_iter();
+    let slots = slots.flat_map(|(row, slots)| slots.map(move |slot| (row, slot)));
+    let rows = slots
+        .map(|(row, slot)| (row, spans[slot].0..spans[slot].1))
+        .collect();
+    visit(&format!("{path}.element"), &elements, rows)
+}
+
+/// The same without slots that are null.
+fn valid(array: &ArrayRef, rows: Rows) -> Rows {
+    let Some(nulls) = array.logical_nulls().filter(|nulls| nulls.null_count() > 0) else {
+        return rows;
+    };
+    let slots = rows
+        .into_iter()
+        .flat_map(|(row, slots)| slots.map(move |slot| (row, slot)));
+    let valid = slots.filter(|(_, slot)| nulls.is_valid(*slot));
+    valid.map(|(row, slot)| (row, slot..slot + 1)).collect()
+}
+
+fn visit_leaf(path: &str, array: &ArrayRef, rows: &Rows) -> Result<()> {
+    let (values, places) = looked_up(array)?;
+    let overhead = overhead(&values);
+    let mut sum = (0, 0);
+    for (row, slots) in rows {
+        if sum.0 != *row {
+            sum = (*row, 0);
+        }
+        for slot in slots.clone() {
+            let Some(place) = places.of(slot) else {
+                sum.1 += LEVEL_BYTES;
+                continue;
+            };
+            if let Some((value, why)) = problem(&values, place) {
+                return Err(WriteError::Schema(format!(
+                    "column {path:?} has {value} in row {row} of this batch, {why}; the writer can go on"
+                )));
+            }
+            sum.1 += bytes(&values, place) + overhead;
+        }
+        if sum.1 > MOST_ROW_BYTES + overhead {
+            return Err(WriteError::Schema(format!(
+                "column {path:?} has more than {MOST_ROW_BYTES} bytes in row {row} of this batch, and a row lies in one \
+                 page, which ends at 2147483647 bytes: spread the values over several rows; the writer can go on"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Which value each slot of an array is.
+enum Places {
+    /// The one in its own place, unless it is null.
+    Own(Option<NullBuffer>),
+    /// Any, or null.
+    Named(Vec<Option<usize>>),
+}
+
+impl Places {
+    fn of(&self, slot: usize) -> Option<usize> {
+        match self {
+            Self::Own(nulls) => nulls
+                .as_ref()
+                .is_none_or(|nulls| nulls.is_valid(slot))
+                .then_some(slot),
+            Self::Named(places) => places.get(slot).copied().flatten(),
+        }
+    }
+}
+
+/// The values behind dictionaries and runs, which may be too large to be copied.
+fn looked_up(array: &ArrayRef) -> Result<(ArrayRef, Places)> {
+    match array.data_type() {
+        DataType::Dictionary(_, _) => {
+            let dictionary = array.as_any_dictionary();
+            let (values, places) = looked_up(dictionary.values())?;
+            let keys = cast(dictionary.keys(), &DataType::Int64)?;
+            let place = |key: i64| places.of(usize::try_from(key).ok()?);
+            let keys = keys.as_primitive::<Int64Type>().iter();
+            let named = keys.map(|key| key.and_then(place)).collect();
+            Ok((values, Places::Named(named)))
+        }
+        DataType::RunEndEncoded(ends, _) => {
+            let (values, places) = looked_up(&values_of_runs(array))?;
+            let run = |slot: usize| match ends.data_type() {
+                DataType::Int16 => array.as_run::<Int16Type>().get_physical_index(slot),
+                DataType::Int32 => array.as_run::<Int32Type>().get_physical_index(slot),
+                _ => array.as_run::<Int64Type>().get_physical_index(slot),
+            };
+            let named = (0..array.len()).map(|slot| places.of(run(slot))).collect();
+            Ok((values, Places::Named(named)))
+        }
+        _ => Ok((array.clone(), Places::Own(array.nulls().cloned()))),
+    }
+}
+
+/// A value that Parquet cannot hold, and why not.
+fn problem(values: &ArrayRef, place: usize) -> Option<(String, String)> {
+    match values.data_type() {
+        DataType::Date64 => {
+            let value = values.as_primitive::<Date64Type>().value(place);
+            let why = "which is no day of 32 bits, as Parquet's dates are: store it as a timestamp";
+            (!is_day(value)).then(|| (format!("the date64 {value}"), why.into()))
+        }
+        DataType::Decimal32(_, _) => digits_problem::<Decimal32Type>(values, place),
+        DataType::Decimal64(_, _) => digits_problem::<Decimal64Type>(values, place),
+        DataType::Decimal128(_, _) => digits_problem::<Decimal128Type>(values, place),
+        DataType::Decimal256(_, _) => digits_problem::<Decimal256Type>(values, place),
+        _ => {
+            let bytes = bytes(values, place);
+            let why = || {
+                format!(
+                    "and {MOST_ROW_BYTES} are the most: a Parquet page ends at 2147483647 bytes. Cut it into several values"
+                )
+            };
+            (bytes > MOST_ROW_BYTES).then(|| (format!("a value of {bytes} bytes"), why()))
+        }
+    }
+}
+
+fn digits_problem<T: DecimalType>(values: &ArrayRef, place: usize) -> Option<(String, String)> {
+    let value = values.as_primitive::<T>().value(place);
+    let (precision, scale) = precision_and_scale(values.data_type());
+    let why = || {
+        format!(
+            "which has more digits than decimal({precision}, {scale}) allows: declare a greater precision"
+        )
+    };
+    let holds = T::is_valid_decimal_precision(value, precision);
+    (!holds).then(|| (T::format_decimal(value, precision, scale), why()))
+}
+
+/// The bytes of a value.
+fn bytes(values: &ArrayRef, place: usize) -> u64 {
+    match values.data_type() {
+        DataType::Utf8 | DataType::Binary => length(small_offsets(values), place..place + 1),
+        DataType::LargeUtf8 | DataType::LargeBinary => length(large_offsets(values), place..place + 1),
+        DataType::Utf8View => view_length(values.as_string_view().views()[place]),
+        DataType::BinaryView => view_length(values.as_binary_view().views()[place]),
+        _ => longest_value(values),
+    }
+}
