@@ -1,11 +1,12 @@
-/* An fsync that fails when it is told to, as a disk does: the error is reported once, and what it was about is lost.
+/* An fsync that fails when it is told to, as a disk does: the error is told once, and what it was about is lost.
  *
  * Each call adds the path of its file to the file that SYNC_NOTED names. While the file that SYNC_FAILS names is there,
- * the first call for a path that holds its text fails with EIO and removes it. The first call for a path that holds
- * SYNC_SLOW takes half a second. */
+ * the first call for a path that matches the pattern in it fails with EIO, and removes it. The first call for a path
+ * that matches SYNC_SLOW takes half a second. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@ static int is_to_fail(const char *path) {
         return 0;
     ssize_t length = read(file, text, sizeof text - 1);
     close(file);
-    return length > 0 && strstr(path, text) && unlink(order) == 0;
+    return length > 0 && fnmatch(text, path, 0) == 0 && unlink(order) == 0;
 }
 
 int fsync(int fd) {
@@ -40,7 +41,7 @@ int fsync(int fd) {
         close(file);
         path[length] = 0;
     }
-    if (slowly && strstr(path, slowly) && atomic_exchange(&slow, 0))
+    if (slowly && fnmatch(slowly, path, 0) == 0 && atomic_exchange(&slow, 0))
         usleep(500000);
     if (is_to_fail(path)) {
         errno = EIO;

@@ -132,11 +132,15 @@ def doubt(folder: str) -> None:
     said: dict[str, object] = {}
     try:
         said["first"] = first.commit()
-    except CommitUnknown as error:
-        said["first"], said["token"] = f"CommitUnknown: {error.token}", error.token
+    except CommitUnknown:
+        said["first"] = "CommitUnknown"
+    except OSError as error:
+        said["first"] = told(error)
+    said["token"] = token = first.token
     del first
     for suffix in ("", " of a table opened again"):
-        said[f"outcome{suffix}"] = table.outcome(str(said.get("token"))).status
+        if token is not None:
+            said[f"outcome{suffix}"] = table.outcome(token).status
         try:
             with table.append() as append:
                 append.write(batch("next", 0))

@@ -43,6 +43,26 @@ def left_behind(folder: Path) -> set[str]:
     return {path for path in found if not path.startswith("_delta_log/")} - named
 
 
+WITHOUT_THREADS = """
+import os, resource, spillway
+if os.geteuid() == 0:
+    os.setgid(65534)
+    os.setuid(65534)
+resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+options = {"access_key_id": "a", "secret_access_key": "b", "endpoint": "http://127.0.0.1:9", "allow_http": "true"}
+try:
+    spillway.ParquetWriter("s3://bucket/file.parquet", storage_options=options)
+except BlockingIOError as error:
+    print(error)
+"""
+
+
+def test_an_upload_without_threads_is_an_error() -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT_THREADS], capture_output=True, text=True, check=True)
+    assert "Resource temporarily unavailable" in done.stdout
+    assert "panic" not in done.stderr
+
+
 @pytest.mark.parametrize("coalesce", [False, True], ids=["each its own file", "shared files"])
 @pytest.mark.parametrize("limit", ["threads", "files"])
 def test_what_is_scarce_fails_nobody_else(open_to_all: Path, limit: str, coalesce: bool) -> None:  # noqa: FBT001

@@ -31,8 +31,6 @@ __all__: list[str] = []
 # Enough for a writer; ten thousand of the usual size would not fit below common limits on memory.
 _STACK_BYTES = 1 << 20
 _ERROR_CHARACTERS = 600
-# Each thread that waits for the interpreter wakes up so often: of thousands at the usual 5 ms nobody gets on.
-_SWITCH_SECONDS = 0.5
 _ORPHANED = 3
 
 
@@ -112,7 +110,6 @@ def main() -> None:
     job = json.load(sys.stdin)
     threading.Thread(target=_end_with, args=(start,), daemon=True).start()
     _open_many_files()
-    sys.setswitchinterval(_SWITCH_SECONDS)
     cell, place = Cell(**job["cell"]), Place(**job["place"])
     race = _Race(cell, start, results)
     if job["role"] == "create":

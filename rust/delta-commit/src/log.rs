@@ -170,7 +170,7 @@ pub trait LogStore: Send + Sync {
     /// When it is not certain that it is announced; a [`StoreErrorKind::Permanent`] one says that it is not.
     fn put_intent(&self, name: &str, body: &[u8]) -> Result<(), StoreError>;
 
-    /// Withdraws a bundle; one that is gone is no error.
+    /// Removes an announced bundle; one that is gone is no error.
     ///
     /// # Errors
     /// When it is not certain that it is gone.
@@ -182,6 +182,14 @@ pub trait LogStore: Send + Sync {
     /// When it is not certain that all are gone.
     fn delete_intents(&self, names: &[String]) -> Result<(), StoreError> {
         names.iter().try_for_each(|name| self.delete_intent(name))
+    }
+
+    /// The same of several, which do not come back after a crash either.
+    ///
+    /// # Errors
+    /// When it is not certain that all are gone, and will be.
+    fn withdraw_intents(&self, names: &[String]) -> Result<(), StoreError> {
+        self.delete_intents(names)
     }
 
     /// Makes data files survive a crash, with their directories up to the table's root. Paths as in `add.path`. Returns
@@ -214,8 +222,10 @@ pub enum Effect {
     ReadIntents(Vec<String>),
     /// [`LogStore::put_intent`]
     PutIntent(String, Vec<u8>),
-    /// [`LogStore::delete_intent`], of each
+    /// [`LogStore::delete_intents`]
     DeleteIntents(Vec<String>),
+    /// [`LogStore::withdraw_intents`]
+    WithdrawIntents(Vec<String>),
     /// [`LogStore::sync_data`]
     SyncData(Vec<String>),
     /// [`LogStore::sync_log`]
@@ -256,6 +266,7 @@ pub fn perform(store: &dyn LogStore, effect: &Effect) -> Event {
         Effect::ReadIntents(names) => store.read_intents(names).map(Event::Intents),
         Effect::PutIntent(name, body) => store.put_intent(name, body).map(|()| Event::Done),
         Effect::DeleteIntents(names) => store.delete_intents(names).map(|()| Event::Done),
+        Effect::WithdrawIntents(names) => store.withdraw_intents(names).map(|()| Event::Done),
         Effect::SyncData(paths) => Ok(Event::Synced(store.sync_data(paths))),
         Effect::SyncLog(first, last) => store.sync_log(*first, *last).map(|()| Event::Done),
         Effect::Pause(milliseconds) => {

@@ -66,6 +66,8 @@ pub(crate) struct Store {
     log: BTreeMap<Version, Stored>,
     intents: BTreeMap<String, Stored>,
     data: BTreeMap<String, Data>,
+    /// Intents that were deleted, and may come back in a power cut.
+    deleted: BTreeMap<String, Stored>,
     /// Names and times as listings saw them before each change.
     past_intents: Vec<Vec<IntentEntry>>,
     past_tips: Vec<Version>,
@@ -194,8 +196,12 @@ impl Store {
                 Event::Done
             }
             Effect::DeleteIntents(names) => {
-                self.remember();
-                self.intents.retain(|name, _| !names.contains(name));
+                self.delete_intents(names);
+                Event::Done
+            }
+            Effect::WithdrawIntents(names) => {
+                self.delete_intents(names);
+                self.deleted.clear();
                 Event::Done
             }
             Effect::SyncData(paths) => Event::Synced(vec![Ok(()); paths.len()]),
@@ -242,6 +248,13 @@ impl Store {
             doomed: None,
         };
         self.intents.insert(name.to_owned(), stored);
+    }
+
+    fn delete_intents(&mut self, names: &[String]) {
+        self.remember();
+        for name in names {
+            self.deleted.extend(self.intents.remove_entry(name));
+        }
     }
 
     fn sync_data(&mut self, paths: &[String], rng: &mut Rng) -> Event {
@@ -345,6 +358,8 @@ impl Store {
             Data::Written => rng.permille(500),
             Data::Doomed => false,
         });
+        let intents = std::mem::take(&mut self.deleted);
+        self.intents.extend(intents);
         self.intents.retain(|_, _| rng.permille(500));
         for stored in self.log.values_mut() {
             stored.durable = true;

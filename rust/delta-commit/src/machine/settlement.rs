@@ -122,7 +122,7 @@ impl Machine {
         if !names.is_empty() && self.must_replace(&names) {
             return self.announce();
         }
-        (!names.is_empty()).then(|| (Asked::Deletion(names.clone()), Effect::DeleteIntents(names)))
+        (!names.is_empty()).then(|| (Asked::Deletion(names.clone()), Effect::WithdrawIntents(names)))
     }
 
     /// Whether live members are in intents that must go: they are announced elsewhere first, to keep their place.

@@ -18,6 +18,7 @@ use crate::path;
 use crate::store::sync::{sync, sync_each};
 
 const ENOENT: i32 = 2;
+const EIO: i32 = 5;
 
 /// A file in the making that is older was left behind: nobody takes so long.
 const ABANDONED: Duration = Duration::from_secs(3_600);
@@ -123,6 +124,16 @@ impl LocalLogStore {
                     return Ok(PutOutcome::Exists);
                 }
                 Err(refused) if refused.error.kind() == io::ErrorKind::Interrupted => staged = refused.file,
+                // A file server that was asked twice no longer finds what it renamed the first time.
+                Err(refused) if refused.error.kind() == io::ErrorKind::NotFound && place.try_exists()? => {
+                    return Ok(PutOutcome::Exists);
+                }
+                Err(refused) if is_uncertain(&refused.error) => {
+                    return Ok(PutOutcome::Unknown(StoreError::io(
+                        place.display(),
+                        &refused.error,
+                    )));
+                }
                 Err(refused) => return Err(refused.error),
             }
         }
@@ -217,7 +228,7 @@ impl LogStore for LocalLogStore {
 
     fn put_version(&self, version: Version, body: &[u8]) -> Result<PutOutcome, StoreError> {
         let path = self.version_path(version);
-        if version == 0 {
+        if version == 0 && !self.log.is_dir() {
             self.make_log().map_err(certain)?;
         }
         let created = self.create_version(version, &path, body);
@@ -251,6 +262,14 @@ impl LogStore for LocalLogStore {
         or_missing(fs::remove_file(&path), ()).map_err(|e| StoreError::io(path.display(), &e))
     }
 
+    fn withdraw_intents(&self, names: &[String]) -> Result<(), StoreError> {
+        self.delete_intents(names)?;
+        match sync(&self.intents) {
+            Err(error) if error.kind == StoreErrorKind::NotFound => Ok(()),
+            done => done,
+        }
+    }
+
     fn sync_data(&self, paths: &[String]) -> Vec<Result<(), StoreError>> {
         let files: Vec<_> = paths.iter().map(|path| self.data_path(path)).collect();
         // In any order: what came of them is told when all are done.
@@ -277,6 +296,12 @@ impl LogStore for LocalLogStore {
         }
         sync(&self.log)
     }
+}
+
+/// Whether a rename that failed so may have been done.
+fn is_uncertain(error: &io::Error) -> bool {
+    let kind = StoreError::io("", error).kind;
+    kind == StoreErrorKind::Transient || error.raw_os_error() == Some(EIO)
 }
 
 /// On a local disk, a refusal says that nothing was done.
