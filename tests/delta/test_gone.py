@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import deltalake
@@ -19,6 +18,7 @@ from .test_many import appended, check_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 ROUNDS = 12
 THREADS = 8

@@ -12,9 +12,6 @@ from urllib.parse import unquote
 
 import pytest
 
-import spillway.delta
-
-from .programs import SCHEMA
 from .test_many import appended, check_log
 
 if TYPE_CHECKING:

@@ -83,11 +83,11 @@ def test_a_data_file_whose_sync_failed_fails_its_own_append_only(machine: Machin
     )
     said = [(name, number) for name, number in told["said"]]
     assert told["errors"] == [EIO]
-    assert sorted(said) == sorted((f"w{n}", 0) for n in range(THREADS) if n != 7)  # noqa: PLR2004
+    assert sorted(said) == sorted((f"w{n}", 0) for n in range(THREADS) if n != 7)
     assert appended(machine.folder) == sorted(said)
     check_log(machine.folder)
     assert not left_behind(machine.folder)
-    assert spillway.delta.open(machine.folder).version <= 3, "they did not share a version"  # noqa: PLR2004
+    assert spillway.delta.open(machine.folder).version <= 3, "they did not share a version"
     synced = machine.synced()
     assert {count for path, count in synced.items() if path.endswith(".parquet")} == {1}
 
