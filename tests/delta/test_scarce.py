@@ -46,7 +46,8 @@ if os.geteuid() == 0:
     os.setgid(65534)
     os.setuid(65534)
 resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
-options = {"access_key_id": "a", "secret_access_key": "b", "endpoint": "http://127.0.0.1:9", "allow_http": "true"}
+options = {"access_key_id": "a", "secret_access_key": "b", "allow_http": "true"}
+options["endpoint"] = "http://127.0.0.1:9"
 try:
     spillway.ParquetWriter("s3://bucket/file.parquet", storage_options=options)
 except BlockingIOError as error:
