@@ -55,8 +55,9 @@ test-quick: setup ## Run most tests, a few examples each, in four minutes: no Sp
 	cargo test --locked --workspace -- --quiet
 	$(PYTEST) -q -m quick
 
-peers: setup ## Run the Parquet tests that pyarrow ships, with its writer exchanged for this one
+peers: setup ## Run the Parquet tests that pyarrow ships over this writer, and open the Delta tables that others ship
 	$(BIN)/python -m tests.peers
+	$(BIN)/python -m tests.peers.delta_tables
 
 soak: export SPILLWAY_TESTS := soak
 soak: export PROPTEST_CASES := 10000
