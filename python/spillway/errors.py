@@ -170,7 +170,7 @@ class CommitTimeoutError(DeltaError, TimeoutError):
 
 
 class CommitUnknown(DeltaError, TimeoutError):  # noqa: N818 - a state of affairs, in the words of the API
-    """Nobody can say yet whether the rows are in the table; their files stay.
+    """Nobody can say yet whether the rows are in the table, and survive a crash; their files stay.
 
     Args:
         message: The whole report.

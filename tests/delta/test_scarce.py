@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PROGRAMS = Path(__file__).with_name("programs.py")
 THREADS = 500
-APPENDS = 3
+APPENDS = 2
 
 
 @pytest.fixture

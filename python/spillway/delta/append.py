@@ -77,11 +77,13 @@ class Append(WithBlock):
             The version that holds them, and survives a crash of the machine.
 
         Raises:
-            CommitUnknown: The time was up, or Ctrl-C came, and nobody can say yet whether they are in the
-                table. Their files stay; `token` is for `Table.outcome`.
+            CommitUnknown: The time was up, or Ctrl-C came, or the disk failed to sync the log, and nobody can
+                say yet whether they are in the table. Their files stay; `token` is for `Table.outcome`.
             CommitTimeoutError: The time was up; they are not in the table.
             CommitConflict: Another transaction is in the way; they are not in the table.
-            OSError: The file system refused; they are not in the table.
+            OSError: The file system refused; they are not in the table. After a failed sync of the log, this
+                process commits nothing more to the table: what a disk failed to write, it says only once.
+            TableNotFoundError: The table was deleted, moved or replaced.
         """
         started = time.perf_counter()
         try:

@@ -313,6 +313,9 @@ class Table:
     def outcome(self, token: str, *, timeout: float | None = _TIMEOUT) -> Outcome:
         """Find out what became of a commit in doubt, and settle it where it is open.
 
+        Where the disk failed to sync the log, the process that heard of it answers "pending" for good: ask
+        another one, once the disk is known to be sound.
+
         Args:
             token: The ``token`` of a `CommitUnknown`, from this process or another.
             timeout: Seconds to wait for the store.

@@ -3,12 +3,14 @@
 /// Which rules hold. All do, but in the simulator's mutants.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "one switch a rule")]
+#[expect(clippy::struct_excessive_bools, reason = "one switch a mechanism")]
 pub struct Rules {
     /// An intent is carried only inside its window, and only after every body since its first version was read.
     pub r1_window: bool,
     /// Old intents are left alone; a doubt is settled by deletion and the version after the tip read after it.
     pub r2_no_zombies: bool,
+    /// What was deleted to settle a doubt does not come back after a crash.
+    pub r2_withdrawn_for_good: bool,
     /// What was announced or tried is never given up as certainly not committed.
     pub r3_no_lone_abort: bool,
     /// Members land once: by id and by path, in a batch and against the log.
@@ -34,6 +36,7 @@ impl Default for Rules {
         Self {
             r1_window: true,
             r2_no_zombies: true,
+            r2_withdrawn_for_good: true,
             r3_no_lone_abort: true,
             r4_no_doubles: true,
             r5_alone_or_blind: true,

@@ -122,7 +122,11 @@ impl Machine {
         if !names.is_empty() && self.must_replace(&names) {
             return self.announce();
         }
-        (!names.is_empty()).then(|| (Asked::Deletion(names.clone()), Effect::WithdrawIntents(names)))
+        let asked = Asked::Deletion(names.clone());
+        (!names.is_empty()).then(|| match self.rules.r2_withdrawn_for_good {
+            true => (asked, Effect::WithdrawIntents(names)),
+            false => (asked, Effect::DeleteIntents(names)),
+        })
     }
 
     /// Whether live members are in intents that must go: they are announced elsewhere first, to keep their place.
