@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ROUNDS = 12
 THREADS = 8
-# What an append may hear while the table goes: files go one by one, and a version that came may have moved with it.
+# What an append may hear while the table goes: files go one by one, and a version that came may go with it.
 MEANWHILE = (TableNotFoundError, FileNotFoundError, CorruptLogError, CommitUnknown)
 ENDS_WITHIN_SECONDS = 60
 
