@@ -305,6 +305,7 @@ impl CArray {
     }
 
     /// The array that a pointer of this one leads to.
+    #[expect(clippy::unused_self, reason = "it lives as long as this one")]
     fn at(&self, pointer: *mut Self) -> Option<&Self> {
         // SAFETY: the pointer is one of this array's, which are null or lead to arrays that live as long as it does.
         #[expect(unsafe_code, reason = "children are pointers")]
@@ -332,15 +333,17 @@ impl CArray {
 
     /// The first and the last offset of an array of values of many lengths, if it has values.
     fn ends<T: Into<i64>>(&self) -> Option<(i64, i64)> {
-        if self.length == 0 || self.buffers.is_null() {
+        let first = usize::try_from(self.offset).ok()?;
+        let last = first.checked_add(usize::try_from(self.length).ok()?)?;
+        if first == last || self.buffers.is_null() {
             return None;
         }
         // SAFETY: the array has more than one buffer, and the second is null or holds an offset more than it has slots.
         #[expect(unsafe_code, reason = "buffers are pointers")]
         unsafe {
             let offsets = self.buffers.add(1).read().cast::<T>();
-            let offset = |slot: i64| offsets.offset(slot as isize).read_unaligned().into();
-            (!offsets.is_null()).then(|| (offset(self.offset), offset(self.offset + self.length)))
+            let offset = |slot| offsets.add(slot).read_unaligned().into();
+            (!offsets.is_null()).then(|| (offset(first), offset(last)))
         }
     }
 }

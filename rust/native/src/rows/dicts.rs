@@ -256,10 +256,6 @@ fn append<'py>(row: &Bound<'py, PyAny>, rows: &mut Rows, reader: &mut Reader<'py
 
 /// A row that does not fit. When only the batch is full, the row is tried again in an empty one.
 #[cold]
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the walk's own, and what became of the row"
-)]
 fn refused<'py>(
     row: &Bound<'py, PyAny>,
     index: u64,
