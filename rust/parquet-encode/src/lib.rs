@@ -67,6 +67,7 @@ pub mod page_header;
 pub mod plain;
 pub mod rle;
 mod sink;
+pub mod sound;
 pub mod stats;
 mod thrift;
 

@@ -21,6 +21,7 @@ use arrow_array::{
 use arrow_buffer::{ArrowNativeType, Buffer, NullBuffer};
 use arrow_data::{ByteView, MAX_INLINE_VIEW_LEN};
 use arrow_schema::{DataType, FieldRef, Schema};
+use parquet_encode::sound::{Offset, ascend, is_ascii};
 
 use crate::error::{Result, WriteError};
 use crate::lists::{child_of_lists, reached};
@@ -71,9 +72,13 @@ pub(crate) fn without_stray_views(array: &ArrayRef) -> Result<ArrayRef> {
     fn lists<T: OffsetSizeTrait>(array: &ArrayRef, field: &FieldRef) -> Result<ArrayRef> {
         let lists = array.as_list_view::<T>();
         let slots = lists.offsets().iter().zip(lists.sizes());
-        let kept = |(offset, size): (&T, &T)| match within(*offset, *size, lists.values().len()) {
-            true => (*offset, *size),
-            false => (T::zero(), T::zero()),
+        let kept = |(offset, size): (&T, &T)| {
+            let is_kept = within(*offset, *size, lists.values().len());
+            if is_kept {
+                (*offset, *size)
+            } else {
+                (T::zero(), T::zero())
+            }
         };
         let (offsets, sizes): (Vec<T>, Vec<T>) = slots.map(kept).unzip();
         Ok(Arc::new(GenericListViewArray::<T>::try_new(
@@ -155,13 +160,9 @@ fn elements(lists: &ArrayRef, count: usize) -> Option<Range<usize>> {
 }
 
 /// What offsets span, if they ascend and stay within so many bytes or elements.
-fn ascending<T: OffsetSizeTrait>(offsets: &[T], count: usize) -> Option<Range<usize>> {
-    let (first, last) = (offsets.first()?, offsets.last()?);
-    let pairs = offsets.iter().zip(offsets.iter().skip(1));
-    // No early exit, so that it is done many at a time.
-    let ascends = pairs.fold(true, |ascends, (left, right)| ascends & (left <= right));
-    let (first, last) = (first.to_usize()?, last.to_usize()?);
-    (ascends && last <= count).then_some(first..last)
+fn ascending<T: OffsetSizeTrait + Offset>(offsets: &[T], count: usize) -> Option<Range<usize>> {
+    let (first, last) = (offsets.first()?.to_usize()?, offsets.last()?.to_usize()?);
+    (last <= count && ascend(offsets)).then_some(first..last)
 }
 
 fn viewed<T: OffsetSizeTrait>(offsets: &[T], sizes: &[T], count: usize) -> Option<Range<usize>> {
@@ -177,7 +178,8 @@ fn within<T: OffsetSizeTrait>(offset: T, size: T, count: usize) -> bool {
 
 fn keys_are_sound(keys: &dyn Array, count: usize) -> bool {
     downcast_integer_array!(
-        keys => keys.values().iter().fold(true, |sound, key| sound & (key.as_usize() < count)),
+        // No early answer, so that many are done at once.
+        keys => keys.values().iter().map(|key| key.as_usize()).max().is_none_or(|most| most < count),
         _ => true
     )
 }
@@ -237,7 +239,9 @@ fn fault(path: &str, array: &ArrayRef, live: Option<&NullBuffer>) -> Option<(Str
                 ));
             }
             let mut is_named = vec![false; values.len()];
-            named.into_iter().for_each(|key| is_named[key] = true);
+            for key in named {
+                is_named[key] = true;
+            }
             fault(path, values, Some(&NullBuffer::from(is_named)))
         }
         DataType::RunEndEncoded(ends, _) => {
@@ -277,7 +281,7 @@ fn key_at(keys: &dyn Array, slot: usize) -> usize {
 
 /// Whether the elements of a list are among so many.
 fn has_elements(lists: &ArrayRef, slot: usize, count: usize) -> bool {
-    fn between<T: OffsetSizeTrait>(offsets: &[T], slot: usize, count: usize) -> bool {
+    fn between<T: OffsetSizeTrait + Offset>(offsets: &[T], slot: usize, count: usize) -> bool {
         ascending(&offsets[slot..slot + 2], count).is_some()
     }
     match lists.data_type() {
@@ -348,12 +352,12 @@ impl<'a> Bytes<'a> {
         }
     }
 
-    fn are_sound_between<T: OffsetSizeTrait>(&self, offsets: &[T], data: &[u8]) -> bool {
+    fn are_sound_between<T: OffsetSizeTrait + Offset>(&self, offsets: &[T], data: &[u8]) -> bool {
         let Some(span) = ascending(offsets, data.len()) else {
             return false;
         };
         let text = &data[span];
-        if !self.is_text || text.is_ascii() {
+        if !self.is_text || is_ascii(text) {
             return true;
         }
         let begins = |offset: &T| {
@@ -455,9 +459,9 @@ mod tests {
         prop_oneof![
             any.clone(),
             any.prop_map(|mut offsets| {
-                offsets
-                    .iter_mut()
-                    .for_each(|offset| *offset = (*offset).clamp(0, VALUES));
+                for offset in &mut offsets {
+                    *offset = (*offset).clamp(0, VALUES);
+                }
                 offsets.sort_unstable();
                 offsets
             }),
@@ -551,7 +555,7 @@ mod tests {
             vec(-1..=8_i8, 1..20).prop_map(keys),
             (vec(0..6, 1..4), 1..6_usize).prop_map(|(ends, rows)| runs(ends, rows)),
             (vec((13..20_u32, 0..2_u32, 0..4_u32), 1..4), vec(any::<u8>(), 20)).prop_map(|(slots, data)| views(&slots, data)),
-            (vec((13..20_u32, 0..2_u32, 0..4_u32), 1..4), vec(b'a'..b'z', 20)).prop_map(|(slots, data)| views(&slots, data)),
+            (vec((13..20_u32, 0..2_u32, 0..4_u32), 1..4), vec(b'a'..=b'z', 20)).prop_map(|(slots, data)| views(&slots, data)),
         ]) {
             let by_arrow = data.validate_full();
             let found = check("x", &make_array(data));
