@@ -1,6 +1,6 @@
 //! Those who want to commit: what they ask for, what they were told, and what they do about it.
 
-use delta_commit::actions::{Action, Add, Metadata, Remove, Txn};
+use delta_commit::actions::{Action, Add, Metadata, Remove, Txn, UnknownFields};
 use delta_commit::predicate::Predicate;
 use delta_commit::winner::Winner;
 use delta_commit::{MemberId, Operation, Token, Transaction, Version};
@@ -74,6 +74,7 @@ pub(crate) fn transaction(
                 app_id: app_id.clone(),
                 version,
                 last_updated: None,
+                unknown: UnknownFields::default(),
             });
             let mut append = Transaction::append(
                 id,

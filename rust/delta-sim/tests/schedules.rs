@@ -31,7 +31,7 @@ fn every_schedule_keeps_every_promise() {
         broken[..broken.len().min(20)].join("\n")
     );
     // A simulation in which nothing happens proves nothing.
-    assert!(total.least() > 20, "{total:?}");
+    assert!(u64::try_from(total.least()).unwrap() > seeds() / 10, "{total:?}");
 }
 
 #[test]

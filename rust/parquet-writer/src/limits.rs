@@ -56,7 +56,8 @@ fn is_suspicious(array: &ArrayRef, in_lists: bool) -> bool {
         DataType::Decimal64(_, _) => are_decimals::<Decimal64Type>(array),
         DataType::Decimal128(precision, _) => {
             let digits = stats::digits(array.as_primitive::<Decimal128Type>().values());
-            digits < 10_u128.pow((*precision).into()) - 1 || are_decimals::<Decimal128Type>(array)
+            let bound = 10_u128.checked_pow((*precision).into());
+            bound.is_some_and(|bound| digits < bound - 1) || are_decimals::<Decimal128Type>(array)
         }
         DataType::Decimal256(_, _) => are_decimals::<Decimal256Type>(array),
         DataType::Struct(_) => {

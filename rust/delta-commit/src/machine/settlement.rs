@@ -119,14 +119,18 @@ impl Machine {
                 }
             }
         }
-        if !names.is_empty() && self.must_replace(&names) {
+        if names.is_empty() {
+            return None;
+        }
+        if self.must_replace(&names) {
             return self.announce();
         }
         let asked = Asked::Deletion(names.clone());
-        (!names.is_empty()).then(|| match self.rules.r2_withdrawn_for_good {
-            true => (asked, Effect::WithdrawIntents(names)),
-            false => (asked, Effect::DeleteIntents(names)),
-        })
+        if self.rules.r2_withdrawn_for_good {
+            Some((asked, Effect::WithdrawIntents(names)))
+        } else {
+            Some((asked, Effect::DeleteIntents(names)))
+        }
     }
 
     /// Whether live members are in intents that must go: they are announced elsewhere first, to keep their place.
