@@ -75,10 +75,11 @@ def part_of(function: str) -> str:
 
 
 def per_row(dataset: str) -> dict[str, float]:
-    """Instructions per row, in all and by part."""
+    """Instructions per row, in all and by part; a module without symbols has no parts."""
     with ThreadPoolExecutor(2) as threads:  # callgrind counts the same, however busy the machine is
         few, many = threads.map(partial(counted, dataset), (FEW, MANY))
-    return {part: round((many[part] - few[part]) / (MANY - FEW), 1) for part in ("all", *PARTS, "else")}
+    split = ("all", *PARTS, "else") if any(many[part] for part in PARTS) else ("all",)
+    return {part: round((many[part] - few[part]) / (MANY - FEW), 1) for part in split}
 
 
 def main() -> None:
