@@ -114,7 +114,7 @@ impl Room {
         window: 1 << 16,
     };
 
-    /// What each of `columns` dictionaries may take that are kept as they came, in row groups of so many bytes.
+    /// The room of each of `columns` dictionaries that are kept as they came, in row groups of so many bytes.
     pub fn preserved(row_group_bytes: u64, columns: usize) -> Self {
         let bytes = row_group_bytes / PRESERVED_SHARE / columns.max(1) as u64;
         Self {

@@ -98,7 +98,7 @@ pub(crate) struct EncodedChunk {
     pub close: ColumnCloseResult,
     /// Its pages, dictionary first.
     pub pages: ChunkPages,
-    /// How many different values it has at most.
+    /// The number of different values, or more.
     pub distinct: usize,
     /// The dictionaries that it came with, where they are looked after.
     pub preserved: Option<Preserved>,

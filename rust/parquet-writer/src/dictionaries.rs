@@ -5,7 +5,7 @@
 //! group to row group, so that readers which join the pages find one order. Where that order is not kept, the stored
 //! schema does not say that there is one.
 //!
-//! Which dictionary a row came with counts as a part of the row: the same rows with the same dictionaries give the same
+//! The dictionary that a row came with counts as a part of the row: the same rows with the same dictionaries give the same
 //! bytes, however they were cut into batches.
 
 use arrow_array::cast::AsArray;
@@ -19,23 +19,23 @@ use crate::lists::{child_of_lists, element_field};
 use crate::options::WriterOptions;
 use crate::schema::{FileSchema, leaves};
 
-/// What became of the dictionaries of all columns that readers get back as dictionaries.
+/// The state of the dictionaries of all columns that readers get back as dictionaries.
 #[derive(Debug)]
 pub(crate) struct Dictionaries {
     columns: Vec<Column>,
     /// Of each leaf, whether it is one of them or not.
     kept: Vec<Kept>,
     room: Room,
-    /// Whether row groups go on with the values of those before them in every column.
+    /// True while row groups go on with the values of those before them in every column.
     held: bool,
 }
 
-/// What the stored schema may say of the dictionary of a leaf.
+/// The claims of the stored schema about the dictionary of a leaf.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Kept {
-    /// Whether it was declared to be ordered, and holds the values of all dictionaries in their order.
+    /// True if it was declared to be ordered and holds the values of all dictionaries in their order.
     pub ordered: bool,
-    /// How many values it has at most in any row group: readers must be able to count them. None for a leaf that may not
+    /// The most values that it has in any row group: readers must be able to count them. None for a leaf that may not
     /// have a dictionary.
     pub values: usize,
 }
@@ -44,7 +44,7 @@ pub(crate) struct Kept {
 #[derive(Debug)]
 struct Column {
     place: Place,
-    /// What the next row group begins with; nothing while one is open.
+    /// The values that the next row group begins with; nothing while one is open.
     waiting: Option<Preserved>,
 }
 
@@ -133,7 +133,7 @@ impl Dictionaries {
         }
     }
 
-    /// What each leaf of a row group begins with.
+    /// Takes the values that each leaf of a row group begins with.
     pub fn take(&mut self) -> Vec<Option<Preserved>> {
         let mut taken: Vec<_> = self.kept.iter().map(|_| None).collect();
         for column in &mut self.columns {
@@ -170,7 +170,7 @@ impl Dictionaries {
         }
     }
 
-    /// What became of each leaf.
+    /// The outcome for each leaf.
     pub fn kept(&self) -> &[Kept] {
         &self.kept
     }

@@ -134,7 +134,7 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// Whether the batch is used up.
+    /// Says if the batch is used up.
     pub fn is_empty(&self) -> bool {
         self.next == self.rows
     }

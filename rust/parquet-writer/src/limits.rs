@@ -28,7 +28,7 @@ pub const MOST_ROW_BYTES: u64 = (1 << 31) - (1 << 24);
 
 /// Bytes that a value in a list takes beside its own: levels, and headers among packed values.
 const LEVEL_BYTES: u64 = 3;
-/// What a value with a length takes beside those.
+/// Bytes of a length beside those.
 const LENGTH_BYTES: u64 = 4;
 const MILLISECONDS_PER_DAY: i64 = 86_400_000;
 
@@ -45,7 +45,7 @@ pub(crate) fn check(batch: &Batch) -> Result<()> {
     Ok(())
 }
 
-/// Whether there may be a value that Parquet cannot hold, or, in lists, too much of them in one row.
+/// Says if there may be a value that Parquet cannot hold, or, in lists, too much of them in one row.
 fn is_suspicious(array: &ArrayRef, in_lists: bool) -> bool {
     let holds = match array.data_type() {
         DataType::Date64 => {
@@ -297,7 +297,7 @@ fn visit_leaf(path: &str, array: &ArrayRef, rows: &Rows) -> Result<()> {
     Ok(())
 }
 
-/// Which value each slot of an array is.
+/// The value of each slot of an array.
 enum Places {
     /// The one in its own place, unless it is null.
     Own(Option<NullBuffer>),

@@ -328,7 +328,7 @@ impl WriterOptions {
         }
     }
 
-    /// What each of `columns` dictionaries may take that are kept as they came, in a file of `leaves` leaf columns.
+    /// The room of each of `columns` dictionaries that are kept as they came, in a file of `leaves` leaf columns.
     pub(crate) fn room_to_preserve(&self, columns: usize, leaves: usize) -> Room {
         match self.budget.dictionaries {
             None => Room::preserved(self.row_group_bytes.min(self.file_bytes), columns),

@@ -25,7 +25,7 @@ pub(crate) struct FileSchema {
     pub encoded: SchemaRef,
     /// As arrays are that were rebuilt: like `encoded`, and nested fields may hold nulls under null parents.
     pub carried: SchemaRef,
-    /// Which leaves readers get back as dictionaries, and whether those are ordered.
+    /// The leaves that readers get back as dictionaries, and whether those are ordered.
     pub dictionaries: Vec<Option<bool>>,
     /// Which columns are written as INT96.
     pub int96: Vec<bool>,
@@ -75,7 +75,7 @@ impl FileSchema {
         })
     }
 
-    /// What readers get back, in view of what became of the dictionary of each leaf.
+    /// The schema that readers get back, in view of what became of the dictionary of each leaf.
     pub fn stored_as(&self, kept: &[Kept]) -> Schema {
         let mut kept = kept.iter().copied();
         let fields = self.stored.fields().iter();

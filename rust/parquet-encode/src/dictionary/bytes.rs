@@ -70,7 +70,7 @@ impl ByteDictionary {
         self.limits = limits.within_format();
     }
 
-    /// Where it stops.
+    /// The limits at which it stops.
     #[must_use]
     pub fn limits(&self) -> Limits {
         self.limits
@@ -172,7 +172,7 @@ impl ByteDictionary {
         self.find_or_add(tag_of(head, value), head, value)
     }
 
-    /// Whether the value is among the entries.
+    /// Says if the value is among the entries.
     #[must_use]
     pub fn contains(&self, value: &[u8]) -> bool {
         let head = head_of(value, value.len());

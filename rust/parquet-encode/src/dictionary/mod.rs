@@ -30,7 +30,7 @@ const LEAST_SLOTS: usize = 512;
 /// full at most, where other values leave no run of taken slots nearly so long.
 const MOST_PROBES: usize = 128;
 
-/// Where a dictionary stops. It also stops at a value whose hash is that of too many others.
+/// The limits at which a dictionary stops. It also stops at a value whose hash is that of too many others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// It takes no more entries than this.

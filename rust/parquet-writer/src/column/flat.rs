@@ -405,7 +405,7 @@ impl Account {
         }
     }
 
-    /// Whether all data pages name entries of the dictionary.
+    /// Says if all data pages name entries of the dictionary.
     fn has_indices_only(&self) -> bool {
         let mut encodings = self.encodings.iter();
         encodings.all(|(encoding, _)| *encoding == Encoding::RLE_DICTIONARY)

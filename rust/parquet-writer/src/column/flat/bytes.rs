@@ -88,7 +88,7 @@ pub(super) struct Bytes {
     skipped: Skipped,
     rows: Vec<u32>,
     prefixes: LengthScratch,
-    /// How the dictionaries that rows come with stand, where they are looked after.
+    /// The state of the dictionaries that rows come with, where they are looked after.
     standing: Option<Standing>,
 }
 

@@ -17,16 +17,16 @@ pub(crate) struct Preserved {
     pub(super) standing: Standing,
 }
 
-/// Whether a dictionary holds those that the column came with.
+/// The state of a dictionary that is to hold those that the column came with.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Standing {
-    /// How large they may grow together.
+    /// Limits for all of them together.
     limits: Limits,
     /// The values that came with them.
     entries: usize,
-    /// Whether each of them is there as a whole and in its order, and nothing else is.
+    /// True while each of them is there as a whole and in its order, and nothing else is.
     whole: bool,
-    /// Whether more are added: one that does not fit is the last.
+    /// True while more are added: one that does not fit is the last.
     open: bool,
 }
 
@@ -50,7 +50,7 @@ impl Preserved {
         self.standing.add(&mut self.dictionary, values, &|_| true);
     }
 
-    /// Whether it holds every dictionary that came, each in its order.
+    /// Says if it holds every dictionary that came, each in its order.
     pub fn is_whole(&self) -> bool {
         self.standing.is_whole(&self.dictionary)
     }
@@ -158,7 +158,7 @@ impl Standing {
         self.open = false;
     }
 
-    /// Whether any values came with dictionaries.
+    /// Says if no values came with dictionaries.
     pub fn is_empty(&self) -> bool {
         self.entries == 0
     }
@@ -168,7 +168,7 @@ impl Standing {
     }
 }
 
-/// Whether the entries begin with these values: the usual dictionary is the one of the batch before.
+/// Says if the entries begin with these values: the usual dictionary is the one of the batch before.
 fn begins_with<V: ByteArrays>(
     dictionary: &ByteDictionary,
     values: &V,
