@@ -57,8 +57,8 @@ def test_a_build_that_the_bench_refuses_is_missing(request, monkeypatch):
     result = CliRunner().invoke(app, ["--out", str(request.config.rootpath / ".build" / "doctor-runs")])
     if spillway.build_info()["debug_assertions"]:
         assert result.exit_code == 1
-        assert "missing  spillway._native: built with debug assertions" in result.output
-        assert result.output.splitlines()[-1].startswith("not ready: spillway._native: built with")
+        assert "missing  spillway._native: built for tests, with debug assertions" in result.output
+        assert result.output.splitlines()[-1].startswith("not ready: spillway._native: built for tests")
     else:
         assert result.exit_code == 0, result.output
 
