@@ -354,7 +354,7 @@ fn colliding_numbers(count: u64) -> Vec<i64> {
         rising = !rising;
     }
     (1..=count)
-        .map(|number| (number * denominators.1 ^ SEEDS[0]).cast_signed())
+        .map(|number| ((number * denominators.1) ^ SEEDS[0]).cast_signed())
         .collect()
 }
 
