@@ -10,12 +10,13 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
 SECONDS = 120
 
@@ -42,6 +43,15 @@ def start(code: str, *arguments: object) -> subprocess.Popen[str]:
 
 def command(code: str, *arguments: object, prefix: Sequence[str] = ()) -> list[str]:
     return [*prefix, sys.executable, "-c", dedent(code), *map(str, arguments)]
+
+
+def open_the_way_to(folder: Path) -> None:
+    """Let other users reach a folder among the system's temporary ones, whose own mode stays as it is."""
+    temporary = Path(tempfile.gettempdir())
+    for each in [folder, *folder.parents]:
+        if each == temporary or not each.is_relative_to(temporary):
+            return
+        each.chmod(0o755)
 
 
 def with_mount(folder: Path, commands: str) -> list[str]:

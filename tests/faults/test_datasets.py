@@ -13,7 +13,7 @@ import pytest
 
 import spillway
 
-from .programs import IS_ROOT, NAMESPACE, run, start, with_mount
+from .programs import IS_ROOT, NAMESPACE, open_the_way_to, run, start, with_mount
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,8 +89,7 @@ def test_a_read_only_disk_is_an_error_that_names_the_folder(tmp_path: Path) -> N
 def test_a_folder_without_permission_is_an_error_that_names_it(tmp_path: Path) -> None:
     folder = tmp_path / "closed"
     folder.mkdir()
-    for parent in [tmp_path, *tmp_path.parents[:2]]:
-        parent.chmod(0o755)
+    open_the_way_to(tmp_path)
     folder.chmod(0o555)
     found = run(TRY, folder, *([65534] if IS_ROOT else []))
     assert found["answer"]["kind"] == "PermissionError"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .programs import IS_ROOT, NAMESPACE, run, with_mount
+from .programs import IS_ROOT, NAMESPACE, open_the_way_to, run, with_mount
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -134,9 +134,7 @@ def test_a_folder_without_permission_is_an_error_that_names_the_file(tmp_path: P
     folder.mkdir(mode=0o555)
     # Permissions do not bind root: then an unprivileged user tries, in a place that it can reach.
     if IS_ROOT:
-        for parent in [folder, *list(folder.parents)[:-1]]:
-            if parent.owner() == "root" and parent.is_relative_to(tmp_path.parents[1]):
-                parent.chmod(0o755)
+        open_the_way_to(tmp_path)
         folder.chmod(0o555)
     found = run(TRY, folder, *([65534] if IS_ROOT else []))
     assert found["answer"]["kind"] == "PermissionError"

@@ -109,7 +109,7 @@ fn elements(array: &ArrayRef) -> Option<ArrayRef> {
         let lists = || offsets.iter().zip(sizes).filter(|(_, size)| **size > T::zero());
         let first = lists().map(|(offset, _)| offset.as_usize()).min();
         let last = lists()
-            .map(|(offset, size)| offset.as_usize() + size.as_usize())
+            .map(|(offset, size)| offset.as_usize().saturating_add(size.as_usize()))
             .max();
         first.unwrap_or(0)..last.unwrap_or(0)
     }
@@ -128,7 +128,9 @@ fn elements(array: &ArrayRef) -> Option<ArrayRef> {
         }
         _ => 0..values.len(),
     };
-    Some(values.slice(range.start, range.len()))
+    // Lists of null may lead anywhere.
+    let (start, end) = (range.start.min(values.len()), range.end.min(values.len()));
+    Some(values.slice(start, end - start))
 }
 
 fn values_of_runs(array: &ArrayRef) -> ArrayRef {

@@ -48,8 +48,9 @@ pub(crate) fn short_integer(bytes: &[u8]) -> Option<(i64, usize)> {
     let end = start + count;
     let ended = !matches!(bytes.get(end), Some(b'.' | b'e' | b'E'));
     let plain = (1..=SAFE_DIGITS).contains(&count) && (count == 1 || bytes[start] != b'0') && ended;
+    // More digits than a short one has may make any value, which is not looked at then.
     let value = value.cast_signed();
-    plain.then_some((if negative { -value } else { value }, end))
+    plain.then_some((if negative { value.wrapping_neg() } else { value }, end))
 }
 
 /// The double that `bytes` begin with and its length, if it is exact to compute: at most 2^53 over a power of ten.
