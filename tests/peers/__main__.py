@@ -45,7 +45,17 @@ def outcomes(writer: str) -> dict[str, Outcome]:
     """Runs the suite, over one writer or the other."""
     with tempfile.TemporaryDirectory(prefix="spillway-peers-") as folder:
         notes = Path(folder) / "outcomes.json"
-        pytest = [sys.executable, "-m", "pytest", "--pyargs", SUITE, "-q", "--tb=short", "--no-header"]
+        pytest = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "--pyargs",
+            SUITE,
+            "-q",
+            "--tb=short",
+            "--no-header",
+            "--import-mode=importlib",
+        ]
         # pyarrow's tests keep to no settings of this project.
         plain = ["-c", os.devnull, "--rootdir", folder, "-p", "no:cacheprovider", "-p", "tests.peers.plugin"]
         done = subprocess.run(
