@@ -317,7 +317,7 @@ def _rows(text: str | None, *, quick: bool, own: bool) -> tuple[tuple[int, ...] 
 def _sources(
     dataset: str, own: str | None, delimiter: str | None, encoding: str | None
 ) -> dict[str, str | FileSource]:
-    """Where rows are from, by the names of datasets, which are known before anything is made."""
+    """Sources of rows by the names of datasets, which are known before anything is made."""
     from spillway.datasets import FileSource, TextOptions, is_dataset, names
     from spillway.errors import OptionError
 

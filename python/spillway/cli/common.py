@@ -96,7 +96,7 @@ def termination_as_interrupt() -> Iterator[Callable[[], None]]:
 
 
 def reason(error: Exception) -> str:
-    """What an error says, without the number that the operating system gives it."""
+    """The text of an error, without the number that the operating system gives it."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
     return str(error)

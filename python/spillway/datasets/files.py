@@ -144,7 +144,7 @@ def recognise(path: Path, text: TextOptions) -> Format:
 
 
 def _head(path: Path) -> tuple[str | None, bytes]:
-    """How a file is compressed, and its first bytes without that."""
+    """The compression of a file, and its first bytes decompressed."""
     with path.open("rb") as file:
         head = file.read(_HEAD_BYTES)
         compression = next((name for magic, name in _COMPRESSIONS.items() if head.startswith(magic)), None)

@@ -181,7 +181,7 @@ def _partitions(files: Files) -> tuple[list[pa.Field[Any]], dict[Path, dict[str,
 
 
 def _schema_and_rows(source: FileSource, files: Files) -> tuple[pa.Schema, int | None]:
-    """What the columns of all files have room in, and how many rows there are if all files say so."""
+    """A schema that holds the columns of all files, and the number of rows if all files state it."""
     columns: dict[str, pa.Field[Any]] = {}
     seen: dict[str, int] = {}
     total: int | None = 0

@@ -26,7 +26,7 @@ _SPELLED = {"tab": "\t", "\\t": "\t"}
 
 @dataclass(frozen=True)
 class TextOptions:
-    """What CSV and NDJSON do not say of themselves.
+    """Facts about CSV and NDJSON that the text itself does not state.
 
     Attributes:
         delimiter: Between the fields of CSV, one character or "tab"; None for a comma, or a tab in ``.tsv``.

@@ -67,7 +67,7 @@ def examine(out: Path) -> Iterator[Finding]:
 
 
 def verdict(findings: Sequence[Finding]) -> tuple[bool, str]:
-    """Whether the bench can measure here, and in one line what to call, or what is missing."""
+    """A verdict: the bench can measure here, with the command to call; or it cannot, with what is missing."""
     missing = [each for each in findings if each.verdict == "missing"]
     if missing:
         return False, "not ready: " + "; ".join(f"{each.subject}: {each.detail}" for each in missing)
