@@ -1,7 +1,7 @@
 """Count the instructions that a row costs, by callgrind: a figure that a noisy machine does not change.
 
-    python bench/instructions.py record      # writes results/instructions.json
-    python bench/instructions.py compare     # fails where a row costs over 2 % more than there
+    python scripts/instructions.py record      # writes results/instructions.json
+    python scripts/instructions.py compare     # fails where a row costs over 2 % more than there
 
 ``make instructions`` compares the wheel, and continuous integration calls it. Each dataset is written twice
 under callgrind, with few and with many rows; the difference belongs to the rows alone. It is split by who

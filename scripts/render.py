@@ -12,13 +12,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spillway.harness.canvas import Figure
-from spillway.harness.document import REPORT, document
-from spillway.harness.report import report_parts
-from spillway.harness.samples import SAMPLES
-from spillway.harness.summary import CellSummary, RunSummary, Setting, read_run
-from spillway.harness.tables import throughput_table
-from spillway.harness.text_table import markdown_table
+from spillway.bench.record import SAMPLES
+from spillway.bench.report import report_parts
+from spillway.bench.summary import CellSummary, RunSummary, Setting, read_run
+from spillway.bench.tables import throughput_table
+from spillway.harness.report.markdown import REPORT, document
+from spillway.harness.report.plots import Figure
+from spillway.harness.report.table import markdown_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,10 +31,10 @@ _NATIVE = "native"
 
 
 def _reference() -> Path:
-    """The newest run in ``results/``; run ids begin with their date."""
-    runs = sorted(path.parent for path in (_ROOT / "results").glob("*/samples.jsonl"))
+    """The newest run in ``results/reference/``; run ids begin with their date."""
+    runs = sorted(path.parent for path in (_ROOT / "results" / "reference").glob("*/samples.jsonl"))
     if not runs:
-        sys.exit("docs/render.py: results/ holds no run; copy one there from runs/")
+        sys.exit("scripts/render.py: results/reference/ holds no run; copy one there from runs/")
     return runs[-1]
 
 
@@ -62,7 +62,7 @@ def _headline(run: RunSummary) -> str:
     smallest = min(peers, key=_bytes)
     whole = [each for each in peers if _row_groups(each) == _row_groups(native)]
     if not whole:
-        sys.exit(f"docs/render.py: no peer of run {run.run_id} has the native writer's row groups")
+        sys.exit(f"scripts/render.py: no peer of run {run.run_id} has the native writer's row groups")
     leanest = min(whole, key=_growth)
     return (
         f"At {most:,} rows, one core, the native writer runs at {_speed(native) / _speed(fastest):.2f} "

@@ -1,7 +1,7 @@
 """Measure what the writer's targets are about, and say how far each is met.
 
-    python bench/targets.py measure runs/targets            # or only some: ... lineitem threads
-    python bench/targets.py table runs/targets > targets.md
+    python scripts/targets.py measure runs/targets            # or only some: ... lineitem threads
+    python scripts/targets.py table runs/targets > targets.md
 
 Each job is one interleaved run of ``spillway bench``; its folder lies below the name of the job, and a job
 that has one is not measured again. All figures of the table come from these folders.
@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spillway.harness.document import REPORT
+from spillway.bench.summary import CellSummary, RunSummary, read_run
+from spillway.harness.report.markdown import REPORT
+from spillway.harness.report.table import Entry, Table, markdown_table
 from spillway.harness.statistics import Estimate, estimate, paired_ratio
-from spillway.harness.summary import CellSummary, RunSummary, read_run
-from spillway.harness.text_table import Entry, Table, markdown_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

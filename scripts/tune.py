@@ -1,10 +1,10 @@
-"""Find a peer's best encoding for each column of a dataset: what `backends/encodings.py` keeps.
+"""Find a peer's best encoding for each column of a dataset: what `backends/tuned_encodings.py` keeps.
 
 Each column is written alone, with every encoding that Spark reads of its type, ZSTD level 1. Of the encodings
 whose file is at most 5 % larger than the column's smallest, the one that takes the least processor time is
 chosen.
 
-    python bench/tune.py logs pyarrow
+    python scripts/tune.py logs pyarrow
 """
 
 from __future__ import annotations

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spillway import datasets
+from spillway.bench.outputs import OutputFiles
+from spillway.bench.plan import Cell
+from spillway.bench.sample import SampleTaker
 from spillway.harness.limits import Unlimited
 from spillway.harness.limits.affinity import choose_cores
-from spillway.harness.output import OutputFiles
-from spillway.harness.plan import Cell
-from spillway.harness.sample import SampleTaker
 from spillway.harness.schedule import Slot
 
 if TYPE_CHECKING:

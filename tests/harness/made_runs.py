@@ -9,8 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spillway.harness import samples
-from spillway.harness.summary import RunSummary, read_run
+from spillway.bench.record import SAMPLES, SCHEMA, VALIDATION
+from spillway.bench.summary import RunSummary, read_run
+from spillway.harness import records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,14 +37,14 @@ ROOT = Path(__file__).parents[2]
 @cache
 def _reference() -> tuple[dict[str, Any], dict[str, Any]]:
     """A sample of one table, and the environment, of the reference run."""
-    folder = max((ROOT / "results").glob("*/samples.jsonl")).parent
+    folder = max((ROOT / "results" / "reference").glob("*/samples.jsonl")).parent
     template = next(
         sample
-        for sample in samples.read_lines(folder / samples.SAMPLES)
+        for sample in records.read_lines(folder / SAMPLES)
         if sample["cell"]["mode"] == "table" and sample["outcome"] == "ok"
     )
     template["curve"] = {"seconds": [], "rss_bytes": []}
-    return template, samples.read_json(folder / samples.ENVIRONMENT)
+    return template, records.read_json(folder / records.ENVIRONMENT)
 
 
 @dataclass
@@ -79,16 +80,16 @@ def make_run(
     template, environment = copy.deepcopy(_reference())
     environment["options"]["backends"] = list(backends)
     environment["load_before"] = 0.0
-    samples.write_json(folder / samples.ENVIRONMENT, environment)
+    records.write_json(folder / records.ENVIRONMENT, environment)
     for backend, given in backends.items():
         for writes in [given] if isinstance(given, Writes) else given:
             for block, speed in enumerate(writes.speeds):
                 record = _sample(template, backend, writes, block, speed)
                 if block == 0:
-                    samples.SCHEMA.check(record)
-                samples.append(folder / samples.SAMPLES, record)
+                    SCHEMA.check(record)
+                records.append(folder / SAMPLES, record)
     for verdict in verdicts:
-        samples.append(folder / samples.VALIDATION, verdict)
+        records.append(folder / VALIDATION, verdict)
     return read_run(folder)
 
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from spillway.harness import samples
+from spillway.bench.record import SCHEMA
 from spillway.harness.limits import RlimitData, detect_limiters
 
 pytestmark = pytest.mark.usefixtures("misbehaving")
@@ -29,7 +29,7 @@ MIB = 1 << 20
 )
 def test_each_way_to_end_has_its_outcome(take, backend, outcome, died_in):
     record = take(backend)
-    samples.SCHEMA.check(record)
+    SCHEMA.check(record)
     assert (record["outcome"], record["died_in"]) == (outcome, died_in)
 
 
@@ -57,7 +57,7 @@ def test_a_writer_that_hangs_is_killed_when_its_time_is_up(take):
 @pytest.mark.parametrize("limiter", detect_limiters(), ids=lambda limiter: limiter.kind)
 def test_a_limit_that_is_crossed_ends_the_sample(take, limiter):
     record = take("takes-all", limiter, 512 * MIB)
-    samples.SCHEMA.check(record)
+    SCHEMA.check(record)
     crossed = (
         {"memory_error", "library_error", "aborted"} if isinstance(limiter, RlimitData) else {"oom_killed"}
     )

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spillway.bench.plan import Options, plan_cells
 from spillway.errors import OptionError
-from spillway.harness.plan import Options, plan_cells
 from spillway.harness.schedule import schedule
 
 BACKENDS = ("native", "polars", "duckdb")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from spillway.harness.input import resident_share, warm
+from spillway.bench.page_cache import resident_share, warm
 from spillway.harness.probes import pools, rss, usage
 from spillway.harness.probes.curve import CurveProbe
 from spillway.harness.probes.garbage import GarbageProbe

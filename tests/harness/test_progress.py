@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from spillway.harness.progress import Progress
+from spillway.bench.progress import Progress
 from spillway.harness.schedule import schedule
 
 from .conftest import cell

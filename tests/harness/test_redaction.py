@@ -6,7 +6,7 @@ import platform
 
 import pytest
 
-from spillway.harness.scrub import scrub
+from spillway.harness.redaction import scrub
 
 
 @pytest.mark.parametrize(

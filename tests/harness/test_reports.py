@@ -9,13 +9,14 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from spillway.bench.figures import draw_figures
+from spillway.bench.record import SAMPLES
+from spillway.bench.report import run_tables, write_report
+from spillway.bench.summary import read_run
 from spillway.cli.bench import bench
 from spillway.errors import CorruptFileError
-from spillway.harness import samples
-from spillway.harness.figures import draw_figures
-from spillway.harness.report import run_tables, write_report
-from spillway.harness.summary import read_run
-from spillway.harness.text_table import terminal_tables
+from spillway.harness import records
+from spillway.harness.report.table import terminal_tables
 
 app = typer.Typer()
 app.command()(bench)
@@ -77,20 +78,20 @@ def test_why_a_writer_failed_stands_below_the_table(folder):
 
 
 def test_a_backend_with_mixed_outcomes_shows_both(folder):
-    lines = (folder / samples.SAMPLES).read_text().splitlines()
+    lines = (folder / SAMPLES).read_text().splitlines()
     good = next(json.loads(line) for line in lines if json.loads(line)["outcome"] == "ok")
     bad = {**good, "outcome": "oom_killed"}
-    samples.append(folder / samples.SAMPLES, bad)
+    records.append(folder / SAMPLES, bad)
     (cell,) = [each for each in read_run(folder).cells if len(each.samples) == 2]
     assert cell.outcome == "ok x1, oom_killed x1"
     assert cell.rows_per_second.n == 1
 
 
 def test_a_varying_file_size_is_warned_of(folder):
-    lines = (folder / samples.SAMPLES).read_text().splitlines()
+    lines = (folder / SAMPLES).read_text().splitlines()
     good = next(json.loads(line) for line in lines if json.loads(line)["outcome"] == "ok")
     good["output"]["bytes"] += 1
-    samples.append(folder / samples.SAMPLES, good)
+    records.append(folder / SAMPLES, good)
     assert any("bytes of the file vary" in warning for warning in read_run(folder).warnings())
 
 
@@ -105,7 +106,7 @@ def test_a_table_wider_than_the_terminal_comes_in_parts_and_loses_nothing(folder
 
 
 def test_a_damaged_line_is_named(folder):
-    with (folder / samples.SAMPLES).open("a") as file:
+    with (folder / SAMPLES).open("a") as file:
         file.write("{not json\n")
     with pytest.raises(CorruptFileError, match=r"samples.jsonl, line 7"):
         read_run(folder)

@@ -6,10 +6,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from spillway.bench.check_outputs import require_engines
+from spillway.bench.record import VALIDATION
 from spillway.cli.bench import bench
 from spillway.errors import JavaError
-from spillway.harness import samples
-from spillway.harness.validate import require_engines
+from spillway.harness import records
 
 app = typer.Typer()
 app.command()(bench)
@@ -35,7 +36,7 @@ def test_each_distinct_content_is_validated_once(disk_folder):
     assert result.exit_code == 0, result.output
     assert "validated by pyarrow: 2 of 2" in result.output
     assert "validated by duckdb: 2 of 2" in result.output
-    (verdicts,) = [samples.read_lines(path) for path in disk_folder.glob("*/validation.jsonl")]
+    (verdicts,) = [records.read_lines(path) for path in disk_folder.glob("*/validation.jsonl")]
     assert len(verdicts) == 4
     assert {verdict["outcome"] for verdict in verdicts} == {"ok"}
     # Each writer made the same file for both modes and both samples.
@@ -48,7 +49,7 @@ def test_two_swapped_values_fail_the_run_and_are_named(disk_folder):
     assert result.exit_code == 1, result.output
     assert "validated by pyarrow: 0 of 1" in result.output
     (folder,) = disk_folder.iterdir()
-    (verdict,) = samples.read_lines(folder / samples.VALIDATION)
+    (verdict,) = records.read_lines(folder / VALIDATION)
     assert verdict["outcome"] == "wrong_output"
     assert verdict["mismatch"]["row"] == 0
     assert verdict["mismatch"]["column"] == "timestamp"

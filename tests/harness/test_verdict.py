@@ -9,13 +9,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from spillway.harness.conclusion import conclude, verdict_caveats
-from spillway.harness.failures import status_of, wrong_outputs
-from spillway.harness.ranking import rankings
-from spillway.harness.report import write_report
+from spillway.bench.conclusion import conclude, verdict_caveats
+from spillway.bench.failures import status_of, wrong_outputs
+from spillway.bench.ranking import rankings
+from spillway.bench.report import write_report
+from spillway.bench.tables import ranking_table, short_tables
+from spillway.harness.report.table import terminal_tables
 from spillway.harness.statistics import exceeds, paired_ratio
-from spillway.harness.tables import ranking_table, short_tables
-from spillway.harness.text_table import terminal_tables
 
 from .made_runs import Writes, make_run, wrong
 

@@ -1,6 +1,6 @@
 """The encodings of the tuned backends: by hand for the datasets that targets are set for, else by a rule.
 
-By hand means by ``bench/tune.py``: every column was written with every encoding, and the one that takes the
+By hand means by ``scripts/tune.py``: every column was written with every encoding, and the one that takes the
 least time is kept among those whose file is at most 5 % larger than the smallest. The measurements of pyarrow
 and of arro3 agree but for one column at a tie. A dictionary is kept for every column that is not named.
 

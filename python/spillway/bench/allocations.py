@@ -6,17 +6,18 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spillway.harness import samples
+from spillway.bench.record import ALLOCATIONS, SCHEMA_VERSION
+from spillway.bench.sample import outcome_of
+from spillway.harness import records
 from spillway.harness.limits import Unlimited
 from spillway.harness.probes.memray_pass import ENVIRONMENT, INVISIBLE, read_curve
-from spillway.harness.sample import outcome_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spillway.harness.plan import Cell
-    from spillway.harness.progress import Progress
-    from spillway.harness.sample import SampleTaker
+    from spillway.bench.plan import Cell
+    from spillway.bench.progress import Progress
+    from spillway.bench.sample import SampleTaker
 
 __all__ = ["trace_backends"]
 
@@ -30,7 +31,7 @@ def trace_backends(folder: Path, taker: SampleTaker, cells: Sequence[Cell], prog
     for (backend, mode), cell in largest.items():
         progress.trace_begins(cell)
         record = {
-            "schema_version": samples.SCHEMA_VERSION,
+            "schema_version": SCHEMA_VERSION,
             "run_id": taker.run_id,
             "backend": backend,
             "mode": mode,
@@ -39,7 +40,7 @@ def trace_backends(folder: Path, taker: SampleTaker, cells: Sequence[Cell], prog
             "rows": cell.rows,
             **(_not_applicable(INVISIBLE[backend]) if backend in INVISIBLE else _trace(taker, cell)),
         }
-        samples.append(folder / samples.ALLOCATIONS, record)
+        records.append(folder / ALLOCATIONS, record)
         progress.trace_ended()
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from spillway.bench.record import SAMPLES, SCHEMA_VERSION, VALIDATION
 from spillway.errors import MissingExtraError
-from spillway.harness import samples
-from spillway.harness.scrub import scrub
+from spillway.harness import records
+from spillway.harness.redaction import scrub
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from spillway.harness.progress import Progress
-    from spillway.harness.sample import SampleTaker
+    from spillway.bench.progress import Progress
+    from spillway.bench.sample import SampleTaker
     from spillway.validation import Verdict
 
 __all__ = ["require_engines", "validate_outputs"]
@@ -59,7 +60,7 @@ def validate_outputs(
     for verdict in verdicts:
         content_hash = paths[verdict.file]
         record = _record(taker.run_id, content_hash, contents[content_hash], verdict)
-        samples.append(folder / samples.VALIDATION, record)
+        records.append(folder / VALIDATION, record)
     return summary(verdicts)
 
 
@@ -74,7 +75,7 @@ class _Content(NamedTuple):
 def _distinct_contents(folder: Path) -> dict[str, _Content]:
     """Each content by its hash, from the samples on disk."""
     contents: dict[str, _Content] = {}
-    for sample in samples.read_lines(folder / samples.SAMPLES):
+    for sample in records.read_lines(folder / SAMPLES):
         if sample["outcome"] == "ok":
             content_hash, cell = sample["output"]["content_hash"], sample["cell"]
             before = contents.get(content_hash)
@@ -86,7 +87,7 @@ def _distinct_contents(folder: Path) -> dict[str, _Content]:
 def _record(run_id: str, content_hash: str, content: _Content, verdict: Verdict) -> dict[str, Any]:
     mismatch = verdict.mismatch
     return {
-        "schema_version": samples.SCHEMA_VERSION,
+        "schema_version": SCHEMA_VERSION,
         "run_id": run_id,
         "content_hash": content_hash,
         "file": verdict.file.name,

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 from spillway.backends import Settings, library
 from spillway.backends.calls import call_of
-from spillway.harness.failures import outcome_words
-from spillway.harness.ranking import rankings, ratio
+from spillway.bench.failures import outcome_words
+from spillway.bench.ranking import rankings, ratio
+from spillway.bench.summary import growth
+from spillway.bench.tables import file_megabytes, megabytes, setting_title
 from spillway.harness.statistics import FEWEST_FOR_INTERVAL
-from spillway.harness.summary import growth
-from spillway.harness.tables import file_megabytes, megabytes, setting_title
 from spillway.wording import and_joined, counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from spillway.harness.ranking import Ranking
+    from spillway.bench.ranking import Ranking
+    from spillway.bench.summary import CellSummary, RunSummary, Setting
     from spillway.harness.statistics import Estimate
-    from spillway.harness.summary import CellSummary, RunSummary, Setting
 
 __all__ = ["Conclusion", "conclude", "verdict_caveats"]
 

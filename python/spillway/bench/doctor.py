@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from spillway import backends
+from spillway.bench.check_outputs import require_engines
+from spillway.bench.page_cache import resident_share
 from spillway.errors import SpillwayError
+from spillway.harness.disk import on_disk
 from spillway.harness.environment import native_build, refuse_debug_build
 from spillway.harness.host import HostWatch, noise_warnings, read_load
-from spillway.harness.input import resident_share
 from spillway.harness.limits import detect_limiters
 from spillway.harness.limits.detect import LIMIT_KINDS
 from spillway.harness.limits.proof import prove
-from spillway.harness.output import on_disk
 from spillway.harness.probes import rss
-from spillway.harness.validate import require_engines
 from spillway.wording import counted
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from spillway.wording import and_joined, counted, shortened
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spillway.harness.summary import CellSummary, RunSummary
+    from spillway.bench.summary import CellSummary, RunSummary
 
 __all__ = ["FAILED", "failure_notes", "outcome_words", "reason", "status_of", "wrong_outputs"]
 

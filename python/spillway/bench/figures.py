@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spillway.harness.canvas import (
+from spillway.harness.report.plots import (
     FOLDER,
     Figure,
     count_axis,
@@ -19,8 +19,8 @@ from spillway.wording import counted
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from spillway.bench.summary import CellSummary, RunSummary, Setting
     from spillway.harness.statistics import Estimate
-    from spillway.harness.summary import CellSummary, RunSummary, Setting
 
 __all__ = ["draw_figures"]
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.progress import TextColumn, TimeRemainingColumn
 
-from spillway.harness.failures import outcome_words, reason
-from spillway.harness.live import LiveLine
+from spillway.bench.failures import outcome_words, reason
+from spillway.harness.report.progress_line import LiveLine
 from spillway.wording import counted
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from spillway.harness.plan import Cell
+    from spillway.bench.plan import Cell
     from spillway.harness.schedule import Slot
 
 __all__ = ["Progress"]

@@ -7,13 +7,13 @@ from functools import cached_property
 from statistics import median
 from typing import TYPE_CHECKING
 
+from spillway.bench.summary import speed
 from spillway.harness.statistics import Estimate, exceeds, paired_ratio
-from spillway.harness.summary import speed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spillway.harness.summary import CellSummary, Metric, RunSummary, Setting
+    from spillway.bench.summary import CellSummary, Metric, RunSummary, Setting
 
 __all__ = ["Ranking", "indistinct", "rankings"]
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from spillway.harness.conclusion import conclude, verdict_caveats
-from spillway.harness.document import (
+from spillway.bench.conclusion import conclude, verdict_caveats
+from spillway.bench.failures import wrong_outputs
+from spillway.bench.ranking import rankings
+from spillway.bench.tables import measures_table, ranking_table, throughput_table
+from spillway.harness.report.markdown import (
     bullets,
     caveats,
     checkout,
@@ -15,18 +18,15 @@ from spillway.harness.document import (
     table_section,
     write_document,
 )
-from spillway.harness.failures import wrong_outputs
-from spillway.harness.ranking import rankings
-from spillway.harness.tables import measures_table, ranking_table, throughput_table
 from spillway.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from spillway.harness.canvas import Figure
-    from spillway.harness.summary import RunSummary
-    from spillway.harness.text_table import Table
+    from spillway.bench.summary import RunSummary
+    from spillway.harness.report.plots import Figure
+    from spillway.harness.report.table import Table
 
 __all__ = ["report_parts", "run_tables", "write_report"]
 

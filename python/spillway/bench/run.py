@@ -7,18 +7,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spillway import backends, datasets
+from spillway.bench.allocations import trace_backends
+from spillway.bench.check_outputs import require_engines, validate_outputs
+from spillway.bench.outputs import OutputFiles
+from spillway.bench.plan import Cell, Options, plan_cells
+from spillway.bench.record import SAMPLES, SCHEMA, SCHEMA_VERSION
+from spillway.bench.sample import SampleTaker
 from spillway.errors import OptionError
-from spillway.harness import samples
-from spillway.harness.allocations import trace_backends
+from spillway.harness import records
+from spillway.harness.disk import on_disk, run_folder
 from spillway.harness.environment import describe_run, refuse_debug_build
 from spillway.harness.limits import Unlimited, choose_limiter
 from spillway.harness.limits.affinity import choose_cores
 from spillway.harness.limits.proof import Proof, prove
-from spillway.harness.output import OutputFiles, on_disk, run_folder
-from spillway.harness.plan import Cell, Options, plan_cells
-from spillway.harness.sample import SampleTaker
 from spillway.harness.schedule import schedule
-from spillway.harness.validate import require_engines, validate_outputs
 from spillway.wording import counted
 
 if TYPE_CHECKING:
@@ -26,9 +28,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from spillway.backends import Mode
+    from spillway.bench.progress import Progress
     from spillway.datasets import FileSource, PreparedInput
     from spillway.harness.limits import Limiter
-    from spillway.harness.progress import Progress
 
 __all__ = ["Finished", "measure"]
 
@@ -79,7 +81,7 @@ def measure(  # noqa: PLR0913 - options, by keyword only
         KeyboardInterrupt: Ctrl-C came before the first sample.
         OptionError: Something cannot be measured here; the message says what to do.
     """
-    run_id = samples.new_run_id()
+    run_id = records.new_run_id()
     folder = out / run_id
     with ExitStack() as stack:
         stack.enter_context(on_disk(out))
@@ -96,7 +98,7 @@ def measure(  # noqa: PLR0913 - options, by keyword only
         prepared = _prepare(options, sources, progress)
         options = options.with_rows_of(min(each.rows for each in prepared.values()))
         cells = [cell for cell in plan_cells(options) if cell.mode in present.get(cell.backend, ())]
-        stack.enter_context(run_folder(folder, worth=samples.SAMPLES))
+        stack.enter_context(run_folder(folder, worth=SAMPLES))
         taker = SampleTaker(
             run_id=run_id,
             seed=options.seed,
@@ -107,13 +109,13 @@ def measure(  # noqa: PLR0913 - options, by keyword only
             timeout=options.timeout,
         )
         environment = {
-            **describe_run(run_id, options, schema_version=samples.SCHEMA_VERSION),
+            **describe_run(run_id, options, schema_version=SCHEMA_VERSION),
             "absent_backends": [{"backend": name, "reason": reason} for name, reason in absent.items()],
             "inputs": [_describe_input(name, each) for name, each in prepared.items()],
             "limit_proofs": proofs,
         }
-        samples.write_json(folder / samples.ENVIRONMENT, environment)
-        samples.SCHEMA.write(folder)
+        records.write_json(folder / records.ENVIRONMENT, environment)
+        SCHEMA.write(folder)
         return _finish(
             folder,
             taker,
@@ -173,7 +175,7 @@ def _finish(  # noqa: PLR0913 - the options of `measure`, handed on
             if engines:
                 validation = validate_outputs(folder, taker, engines, progress)
         except KeyboardInterrupt:
-            if not (folder / samples.SAMPLES).exists():
+            if not (folder / SAMPLES).exists():
                 raise
             interrupted = True
         finally:
@@ -202,8 +204,8 @@ def _take_samples(
         limiter, limit = _limit_of(slot.cell, taker.limiter)
         with limiter.box(limit) as box:
             record = taker.take(slot, box)
-        samples.SCHEMA.check(record)
-        samples.append(folder / samples.SAMPLES, record)
+        SCHEMA.check(record)
+        records.append(folder / SAMPLES, record)
         progress.sample_ended(slot, record)
 
 

@@ -11,22 +11,23 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from spillway.bench.outputs import describe_file
+from spillway.bench.page_cache import warm
+from spillway.bench.record import SCHEMA_VERSION
+from spillway.harness.disk import sync_filesystem
 from spillway.harness.host import HostWatch
-from spillway.harness.input import warm
 from spillway.harness.limits.affinity import stepping_aside
-from spillway.harness.output import describe_file, sync_filesystem
 from spillway.harness.probes.pools import thread_environment
-from spillway.harness.samples import SCHEMA_VERSION
-from spillway.harness.scrub import scrub
+from spillway.harness.redaction import scrub
 from spillway.harness.spawn import Ending, run_in_box
 from spillway.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from spillway.bench.outputs import OutputFiles
+    from spillway.bench.plan import Cell
     from spillway.harness.limits import Box, Limiter
-    from spillway.harness.output import OutputFiles
-    from spillway.harness.plan import Cell
     from spillway.harness.schedule import Slot
 
 __all__ = ["Outcome", "SampleTaker", "outcome_of"]
@@ -35,7 +36,7 @@ Outcome = Literal[
     "ok", "memory_error", "library_error", "aborted", "segfault", "oom_killed", "timeout", "wrong_output"
 ]
 
-_WORKER = str(Path(__file__).with_name("worker.py"))
+_WORKER = str(Path(__file__).parent / "worker" / "main.py")
 _CURVE_POINTS = 200
 
 

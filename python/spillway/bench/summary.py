@@ -7,10 +7,11 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from spillway.harness import samples
-from spillway.harness.grouping import CellOfRun, RunOfCells, estimate_of, outcomes, records_by_cell
+from spillway.bench.plan import Cell
+from spillway.bench.record import ALLOCATIONS, SAMPLES, VALIDATION
+from spillway.harness import records
 from spillway.harness.host import noise_warnings
-from spillway.harness.plan import Cell
+from spillway.harness.report.summary import CellOfRun, RunOfCells, estimate_of, outcomes, records_by_cell
 from spillway.harness.statistics import FEWEST_FOR_INTERVAL, Estimate, exact_value
 from spillway.wording import counted
 
@@ -190,14 +191,14 @@ def read_run(folder: Path) -> RunSummary:
         FileNotFoundError: The folder is not a run's.
         CorruptFileError: A line in it is damaged.
     """
-    grouped = records_by_cell(folder / samples.SAMPLES, Cell)
-    environment = samples.read_json(folder / samples.ENVIRONMENT)
+    grouped = records_by_cell(folder / SAMPLES, Cell)
+    environment = records.read_json(folder / records.ENVIRONMENT)
     options = environment["options"]
     places = {
         option: {name: place for place, name in enumerate(options.get(option, ()))}
         for option in ("backends", "datasets", "codecs")
     }
-    verdicts = samples.read_lines(folder / samples.VALIDATION)
+    verdicts = records.read_lines(folder / VALIDATION)
     wrong = frozenset(each["content_hash"] for each in verdicts if each["outcome"] == "wrong_output")
     cells = [CellSummary(cell, taken, wrong) for cell, taken in grouped.items()]
     cells.sort(
@@ -216,6 +217,6 @@ def read_run(folder: Path) -> RunSummary:
         folder,
         environment,
         cells,
-        samples.read_lines(folder / samples.ALLOCATIONS),
+        records.read_lines(folder / ALLOCATIONS),
         verdicts,
     )

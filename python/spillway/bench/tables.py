@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spillway.bench.failures import failure_notes, outcome_words
+from spillway.bench.ranking import indistinct, rankings
+from spillway.bench.summary import growth, speed
 from spillway.datasets import CHUNK_ROWS
-from spillway.harness.failures import failure_notes, outcome_words
-from spillway.harness.ranking import indistinct, rankings
-from spillway.harness.summary import growth, speed
-from spillway.harness.text_table import Entry, Table
+from spillway.harness.report.table import Entry, Table
 from spillway.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from spillway.harness.ranking import Ranking
+    from spillway.bench.ranking import Ranking
+    from spillway.bench.summary import CellSummary, Metric, RunSummary, Setting
     from spillway.harness.statistics import Estimate
-    from spillway.harness.summary import CellSummary, Metric, RunSummary, Setting
 
 _IN_THOUSANDS_FROM = 10_000
 _MEGABYTE = 1e6

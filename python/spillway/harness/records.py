@@ -1,4 +1,4 @@
-"""The files of a run's folder: samples appended one line at a time and checked against their schema."""
+"""The files of a run's folder: records appended a line at a time, and checked against their schema."""
 
 from __future__ import annotations
 
@@ -7,18 +7,15 @@ import os
 import secrets
 from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spillway.errors import CorruptFileError, MissingExtraError
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 __all__ = [
-    "ALLOCATIONS",
     "ENVIRONMENT",
-    "SAMPLES",
-    "SCHEMA",
-    "SCHEMA_VERSION",
-    "VALIDATION",
     "RecordSchema",
     "append",
     "new_run_id",
@@ -27,9 +24,6 @@ __all__ = [
     "write_json",
 ]
 
-SAMPLES = "samples.jsonl"
-VALIDATION = "validation.jsonl"
-ALLOCATIONS = "allocations.jsonl"
 ENVIRONMENT = "environment.json"
 
 
@@ -67,10 +61,6 @@ class RecordSchema:
         except ModuleNotFoundError as error:
             raise MissingExtraError("jsonschema", "bench", "check results against their schema") from error
         return Draft202012Validator(self.document)
-
-
-SCHEMA = RecordSchema(Path(__file__).with_name("sample.schema.json"))
-SCHEMA_VERSION = 1
 
 
 def new_run_id() -> str:

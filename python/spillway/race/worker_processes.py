@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from spillway.harness.processes import Lines, feed, kill_group, read_tail, start
-from spillway.harness.scrub import scrub
+from spillway.harness.redaction import scrub
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

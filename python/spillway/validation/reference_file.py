@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from spillway.validation.truth import Truth
+    from spillway.validation.source import Truth
     from spillway.validation.verdict import Mismatch
 
 __all__ = ["excuses", "write_reference"]

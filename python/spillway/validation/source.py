@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from spillway._native import Digest, digest, row_hashes
 from spillway.errors import OptionError
-from spillway.validation.forms import plan_source
+from spillway.validation.normalize import plan_source
 from spillway.validation.verdict import Source
 
 if TYPE_CHECKING:

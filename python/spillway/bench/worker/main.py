@@ -1,4 +1,4 @@
-"""One sample, in a process of its own. Run by path; nothing else of the harness runs in the measured process.
+"""One sample, in a process of its own. Run by path; of the bench, only this folder runs in that process.
 
 The order is the point: parse the cell -> limits and affinity -> thread pools -> import the backend -> attach
 the input -> a tiny warm-up write -> collect garbage, release pool memory, trim malloc -> record the baseline
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from spillway.backends import Backend, Sink
-    from spillway.harness.attach import AttachedInput
+    from spillway.bench.worker.mapped_input import AttachedInput
 
 _WARM_UP_ROWS = 100
 _MOST_IDLE_SECONDS = 2.0
@@ -113,7 +113,7 @@ def _import_backend(request: dict[str, Any]) -> Backend:
 
 
 def _attach(request: dict[str, Any]) -> AttachedInput:
-    from spillway.harness.attach import AttachedInput
+    from spillway.bench.worker.mapped_input import AttachedInput
     from spillway.harness.probes.pools import set_threads
 
     set_threads(request["cell"]["threads"])  # the input's reader may be what brought pyarrow
@@ -162,11 +162,11 @@ def _chunks(batches: Iterable[Any], request: dict[str, Any]) -> Iterable[Any]:
     mode = request["cell"]["mode"]
     if mode == "batches":
         return batches
-    from spillway.harness import row_data
+    from spillway.bench.worker import row_input
 
     if mode == "ndjson":
-        return row_data.ndjson(batches)
-    return row_data.dicts_from_json(batches) if mode == "rows-json" else row_data.dicts(batches)
+        return row_input.ndjson(batches)
+    return row_input.dicts_from_json(batches) if mode == "rows-json" else row_input.dicts(batches)
 
 
 def _write_and_probe(

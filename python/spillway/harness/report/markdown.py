@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from spillway.harness.text_table import markdown_table
+from spillway.harness.report.table import markdown_table
 from spillway.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from spillway.harness.canvas import Figure
-    from spillway.harness.text_table import Table
+    from spillway.harness.report.plots import Figure
+    from spillway.harness.report.table import Table
 
 __all__ = [
     "REPORT",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from spillway.harness import samples
+from spillway.harness import records
 from spillway.harness.statistics import estimate
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def records_by_cell(path: Path, make: Callable[..., Cell]) -> dict[Cell, list[di
         CorruptFileError: A line is damaged.
     """
     grouped: dict[Cell, list[dict[str, Any]]] = defaultdict(list)
-    for record in samples.read_lines(path):
+    for record in records.read_lines(path):
         grouped[make(**record["cell"])].append(record)
     return grouped
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import spillway
 from spillway.errors import MetadataChanged
-from spillway.race.committers import combining
 from spillway.race.committers.backoff import Backoff
 from spillway.race.committers.protocol import Receipt
+from spillway.race.committers.spillway import create
 from spillway.race.place import log_name, sync_folder
 from spillway.race.workload import PARTITION_COLUMN
 
@@ -36,7 +36,7 @@ class Optimistic:
 
     def create(self, place: Place, cell: Cell) -> None:
         """Make the table."""
-        combining.create(place, cell)
+        create(place, cell)
 
     def writer(self, place: Place, cell: Cell) -> _Writer:  # noqa: ARG002 - all cells are alike to it
         """A writer that has read the log to its tip."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spillway.harness.samples import RecordSchema
+from spillway.harness.records import RecordSchema
 
 __all__ = ["RACES", "SCHEMA", "SCHEMA_VERSION"]
 
