@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from spillway.cli.bench import bench
 
-from ..harness.made_runs import Writes, make_run
+from ..bench.made_runs import Writes, make_run
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 
