@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spillway.backends import OWN_LIBRARY, library
 from spillway.bench.record import SAMPLES
 from spillway.bench.report import report_parts
 from spillway.bench.summary import CellSummary, RunSummary, Setting, read_run
@@ -27,7 +28,6 @@ _ROOT = Path(__file__).resolve().parent.parent
 _README = _ROOT / "README.md"
 _PICTURE = re.compile(r"^!\[(.*)\]\((.*)\)$", re.MULTILINE)
 _BLOCK = re.compile(r"(<!-- results: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
-_NATIVE = "native"
 
 
 def _reference() -> Path:
@@ -56,23 +56,23 @@ def _headline(run: RunSummary) -> str:
     cells = run.of(_limited(run, "batches"))
     most = max(each.cell.rows for each in cells)
     largest = {each.cell.backend: each for each in cells if each.cell.rows == most and each.good}
-    native = largest[_NATIVE]
-    peers = [each for name, each in largest.items() if not name.startswith(_NATIVE)]
+    spillway = largest["spillway"]
+    peers = [each for name, each in largest.items() if library(name) != OWN_LIBRARY]
     fastest = max(peers, key=_speed)
     smallest = min(peers, key=_bytes)
-    whole = [each for each in peers if _row_groups(each) == _row_groups(native)]
+    whole = [each for each in peers if _row_groups(each) == _row_groups(spillway)]
     if not whole:
-        sys.exit(f"scripts/render.py: no peer of run {run.run_id} has the native writer's row groups")
+        sys.exit(f"scripts/render.py: no peer of run {run.run_id} has Spillway's row groups")
     leanest = min(whole, key=_growth)
     return (
-        f"At {most:,} rows, one core, the native writer runs at {_speed(native) / _speed(fastest):.2f} "
+        f"At {most:,} rows, one core, Spillway runs at {_speed(spillway) / _speed(fastest):.2f} "
         f"times the speed of the fastest peer ({fastest.cell.backend}). Its file is "
-        f"{_bytes(native) / _bytes(smallest):.2f} times the size of the smallest peer's "
-        f"({smallest.cell.backend}), and its memory grows by {_growth(native) / 1e6:.0f} MB, "
+        f"{_bytes(spillway) / _bytes(smallest):.2f} times the size of the smallest peer's "
+        f"({smallest.cell.backend}), and its memory grows by {_growth(spillway) / 1e6:.0f} MB, "
         f"where the leanest peer with equal row groups ({leanest.cell.backend}) takes "
         f"{_growth(leanest) / 1e6:.0f} MB. "
         f"[Run {run.run_id}]({run.folder.relative_to(_ROOT)}/report.md), "
-        f"{run.environment['cpu_model']}, medians of {len(native.samples)} processes."
+        f"{run.environment['cpu_model']}, medians of {len(spillway.samples)} processes."
     )
 
 

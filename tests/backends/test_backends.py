@@ -17,8 +17,8 @@ from spillway.errors import OptionError, SpillwayError
 
 ROWS = 30_000
 BUILT_IN = (
-    "native",
-    "native-16mb",
+    "spillway",
+    "spillway-16mb",
     "pyarrow-buffered",
     "pyarrow-streaming",
     "pyarrow-streaming-tuned",
@@ -27,8 +27,8 @@ BUILT_IN = (
     "arro3",
     "arro3-tuned",
 )
-FROM_ROWS = ("native-rows", "pyarrow-rows", "polars-rows")
-FROM_LINES = ("native-ndjson", "pyarrow-ndjson", "polars-ndjson", "duckdb-ndjson")
+FROM_ROWS = ("spillway-rows", "pyarrow-rows", "polars-rows")
+FROM_LINES = ("spillway-ndjson", "pyarrow-ndjson", "polars-ndjson", "duckdb-ndjson")
 
 
 @pytest.fixture(scope="module", params=["logs", "logs-nested"])

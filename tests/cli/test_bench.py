@@ -233,7 +233,7 @@ def test_a_broken_peer_says_why_and_does_not_fail_the_run(runs, tmp_path):
     out = str(runs / "doubled")
     arguments = ["--input", str(path), "--rows", "2", "--mode", "table", "--samples", "2", "--no-trace"]
     result = CliRunner().invoke(
-        app, [*arguments, "--backend", "native,polars", "--validate", "pyarrow,duckdb", "--out", out]
+        app, [*arguments, "--backend", "spillway,polars", "--validate", "pyarrow,duckdb", "--out", out]
     )
     assert result.exit_code == 0, result.output
     output = " ".join(result.output.split())
@@ -247,7 +247,7 @@ def test_datasets_codecs_and_cores_are_cells_of_one_run(runs):
     arguments = ["--dataset", "wide:10,wide:20", "--codec", "zstd,snappy", "--cores", "1,2", "--rows", "2000"]
     quick = [
         "--backend",
-        "native",
+        "spillway",
         "--mode",
         "batches",
         "--samples",
@@ -279,7 +279,7 @@ def test_datasets_codecs_and_cores_are_cells_of_one_run(runs):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--backend", "parquet-cpp"], "choose from: native"),
+        (["--backend", "parquet-cpp"], "choose from: spillway"),
         (["--rows", "many"], "give whole numbers"),
         (["--codec", "lzo"], "choose from: zstd"),
         (["--level", "99"], "zstd takes 1 to 22"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from spillway.backends import OWN_LIBRARY, library
 from spillway.harness.report.plots import (
     FOLDER,
     Figure,
@@ -211,7 +212,7 @@ def _median_sample(cell: CellSummary) -> dict[str, Any]:
 def _styles(run: RunSummary) -> dict[str, dict[str, Any]]:
     """Colour, marker and weight of each backend, the same in every figure."""
     names = run.environment["options"]["backends"]
-    own = [name for name in names if name == "native" or name.startswith("native-")]
+    own = [name for name in names if library(name) == OWN_LIBRARY]
     peers = [name for name in names if name not in own]
     return {name: own_style(place) for place, name in enumerate(own)} | {
         name: peer_style(place) for place, name in enumerate(peers)

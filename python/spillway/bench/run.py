@@ -87,7 +87,7 @@ def measure(  # noqa: PLR0913 - options, by keyword only
         stack.enter_context(on_disk(out))
         require_engines(engines)
         present, absent = _split_absent(options)
-        if any(name.startswith("native") for name in present):
+        if any(backends.library(name) == backends.OWN_LIBRARY for name in present):
             refuse_debug_build()
         for source in sources.values():
             if not isinstance(source, str):

@@ -101,7 +101,7 @@ def _by_committer(cells: Sequence[CellSummary]) -> list[tuple[str, list[CellSumm
 
 def _style(name: str) -> dict[str, Any]:
     """Colour and marker of each committer, the same in every figure."""
-    return own_style() if name == "combining" else peer_style(committers.NAMES.index(name) - 1)
+    return own_style() if name == "spillway" else peer_style(committers.NAMES.index(name) - 1)
 
 
 def _place(setting: Setting) -> str:
