@@ -1,4 +1,4 @@
-"""Put the figures that prose quotes into README.md, and write the reports of the runs in ``results/`` anew.
+"""Put the figures that prose quotes into README.md, and write the reports and schemas in ``results/`` anew.
 
 ``make readme`` runs it; ``--check`` says whether the text is up to date. Each block of the README between
 ``<!-- results: NAME -->`` and ``<!-- end -->`` belongs to this script, everything else to people. A report is
@@ -7,12 +7,14 @@ made of the samples beside it; its pictures stay.
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spillway.backends import OWN_LIBRARY, library
+from spillway.bench import record
 from spillway.bench.record import SAMPLES
 from spillway.bench.report import report_parts
 from spillway.bench.summary import CellSummary, RunSummary, Setting, read_run
@@ -20,12 +22,17 @@ from spillway.bench.tables import throughput_table
 from spillway.harness.report.markdown import REPORT, document
 from spillway.harness.report.plots import Figure
 from spillway.harness.report.table import markdown_table
+from spillway.race import record as race_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from spillway.harness.records import RecordSchema
+
 _ROOT = Path(__file__).resolve().parent.parent
 _README = _ROOT / "README.md"
+_SCHEMAS = _ROOT / "results" / "schemas" / f"v{record.SCHEMA_VERSION}"
+_RECORDS = {"sample.schema.json": record.SCHEMA, "race.schema.json": race_record.SCHEMA}
 _PICTURE = re.compile(r"^!\[(.*)\]\((.*)\)$", re.MULTILINE)
 _BLOCK = re.compile(r"(<!-- results: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -106,6 +113,10 @@ def _readme() -> str:
     return _BLOCK.sub(lambda block: f"{block[1]}{_BLOCKS[block[2]](run)}\n{block[3]}", _README.read_text())
 
 
+def _schema(schema: RecordSchema) -> str:
+    return json.dumps(schema.document, indent=2) + "\n"
+
+
 def _report(path: Path) -> str:
     figures = [Figure(title, place) for title, place in _PICTURE.findall(path.read_text())]
     return document(report_parts(read_run(path.parent), figures))
@@ -114,12 +125,17 @@ def _report(path: Path) -> str:
 def main() -> None:
     """Rewrite what belongs to this script, or with ``--check`` only say what is out of date."""
     reports = sorted(path.with_name(REPORT) for path in (_ROOT / "results").rglob(SAMPLES))
-    rendered = {_README: _readme(), **{path: _report(path) for path in reports}}
-    stale = {path: text for path, text in rendered.items() if path.read_text() != text}
+    rendered = {
+        _README: _readme(),
+        **{_SCHEMAS / name: _schema(schema) for name, schema in _RECORDS.items()},
+        **{path: _report(path) for path in reports},
+    }
+    stale = {path: text for path, text in rendered.items() if not path.exists() or path.read_text() != text}
     if "--check" in sys.argv[1:] and stale:
         names = ", ".join(str(path.relative_to(_ROOT)) for path in stale)
         sys.exit(f"not what the samples in results/ say: {names}; run make readme")
     for path, text in stale.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
 

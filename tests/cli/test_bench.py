@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import platform
 import re
 import signal
@@ -69,7 +68,6 @@ def test_a_run_leaves_its_files_and_no_output(run):
     folder, _ = run
     assert {path.name for path in folder.iterdir()} == {
         "samples.jsonl",
-        "sample.schema.json",
         "environment.json",
         "allocations.jsonl",
         "report.md",
@@ -523,7 +521,3 @@ def test_what_is_no_amount_of_memory(text):
 
 def test_the_datasets_are_those_of_the_command():
     assert datasets.names() == ("logs", "logs-nested")
-
-
-def test_the_schema_in_the_folder_is_the_one_that_was_checked(run):
-    assert json.loads((run[0] / "sample.schema.json").read_text()) == SCHEMA.document

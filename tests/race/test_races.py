@@ -107,7 +107,6 @@ def test_a_run_leaves_its_files_and_no_table(finished: Path) -> None:
     assert {path.name for path in finished.iterdir()} == {
         "environment.json",
         "races.jsonl",
-        "race.schema.json",
         "report.md",
         "figures",
     }

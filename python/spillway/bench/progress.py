@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.progress import TextColumn, TimeRemainingColumn
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from spillway.bench.plan import Cell
+    from spillway.bench.record import Sample
     from spillway.harness.schedule import Slot
 
 __all__ = ["Progress"]
@@ -78,7 +79,7 @@ class Progress(LiveLine):
             description=f"block {slot.block + 1}: {_cell_words(cell)}", count=f"{self._done}/{self._of}"
         )
 
-    def sample_ended(self, slot: Slot[Cell], record: dict[str, Any]) -> None:
+    def sample_ended(self, slot: Slot[Cell], record: Sample) -> None:
         """A process ended; how one failed is said at once, and once."""
         self._done += 1
         self._weight_done += _weight(slot.cell.rows)

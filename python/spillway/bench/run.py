@@ -115,7 +115,6 @@ def measure(  # noqa: PLR0913 - options, by keyword only
             "limit_proofs": proofs,
         }
         records.write_json(folder / records.ENVIRONMENT, environment)
-        SCHEMA.write(folder)
         return _finish(
             folder,
             taker,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 from spillway.bench.outputs import describe_file
 from spillway.bench.page_cache import warm
@@ -27,14 +27,12 @@ if TYPE_CHECKING:
 
     from spillway.bench.outputs import OutputFiles
     from spillway.bench.plan import Cell
+    from spillway.bench.record import Failure, Measures, Outcome, OutputFile, PhaseLength, Result, Sample
     from spillway.harness.limits import Box, Limiter
+    from spillway.harness.probes.readings import Curve
     from spillway.harness.schedule import Slot
 
-__all__ = ["Outcome", "SampleTaker", "outcome_of"]
-
-Outcome = Literal[
-    "ok", "memory_error", "library_error", "aborted", "segfault", "oom_killed", "timeout", "wrong_output"
-]
+__all__ = ["SampleTaker", "outcome_of"]
 
 _WORKER = str(Path(__file__).parent / "worker" / "main.py")
 _CURVE_POINTS = 200
@@ -62,7 +60,7 @@ class SampleTaker:
     cores: tuple[int, ...]
     timeout: float
 
-    def take(self, slot: Slot[Cell], box: Box) -> dict[str, Any]:
+    def take(self, slot: Slot[Cell], box: Box) -> Sample:
         """Measure a cell once, in `box`; its record, whatever the outcome."""
         resident = warm(self.inputs[slot.cell.dataset])
         sync_filesystem(self.files.fresh.parent)
@@ -72,7 +70,7 @@ class SampleTaker:
         host = watch.read()
         outcome = outcome_of(ending)
         output, outcome, problem = self._check_output(slot.cell, outcome)
-        record = {
+        record: Sample = {
             "schema_version": SCHEMA_VERSION,
             "run_id": self.run_id,
             "block": slot.block,
@@ -124,7 +122,7 @@ class SampleTaker:
 
     def _check_output(
         self, cell: Cell, outcome: Outcome
-    ) -> tuple[dict[str, Any] | None, Outcome, dict[str, str] | None]:
+    ) -> tuple[OutputFile | None, Outcome, Failure | None]:
         """Describe the file a sample wrote and keep it for validation, if its rows are as many as written."""
         if outcome != "ok":
             return None, outcome, None
@@ -156,18 +154,18 @@ def outcome_of(ending: Ending) -> Outcome:
     return "library_error" if ending.signal is None else "aborted"
 
 
-def _result(ending: Ending) -> dict[str, Any] | None:
+def _result(ending: Ending) -> Result | None:
     for message in ending.messages:
         if "result" in message:
-            result: dict[str, Any] = message["result"]
+            result: Result = message["result"]
             return result
     return None
 
 
-def _failure(ending: Ending) -> dict[str, str] | None:
+def _failure(ending: Ending) -> Failure | None:
     for message in ending.messages:
         if "failure" in message:
-            failure: dict[str, str] = message["failure"]
+            failure: Failure = message["failure"]
             return {**failure, "message": scrub(failure["message"])}
     return None
 
@@ -180,12 +178,12 @@ def _last_phase(ending: Ending) -> str:
     return named[-1] if named else "exec"
 
 
-def _phase_lengths(ending: Ending) -> list[dict[str, Any]]:
+def _phase_lengths(ending: Ending) -> list[PhaseLength]:
     starts = ending.phases
     return [{"phase": name, "seconds": round(end - begin, 6)} for (name, begin), (_, end) in pairwise(starts)]
 
 
-def _curve(ending: Ending) -> dict[str, list[float] | list[int]]:
+def _curve(ending: Ending) -> Curve:
     marks = dict(ending.phases)
     begin = marks.get("write")
     if begin is None:
@@ -193,21 +191,22 @@ def _curve(ending: Ending) -> dict[str, list[float] | list[int]]:
     return ending.curve.between(begin, marks.get("after", float("inf")), most=_CURVE_POINTS)
 
 
-def _measured(result: dict[str, Any] | None) -> dict[str, Any]:
-    """What the worker measured, in the record's form; nulls when it did not live to say."""
+def _measured(result: Result | None) -> Measures:
+    """The measures of the worker, in the record's form; nulls when it did not live to report them."""
     if result is None:
-        names = (
-            "throughput",
-            "use",
-            "memory",
-            "fsync_seconds",
-            "pools",
-            "pyarrow_pool",
-            "account",
-            "gc",
-            "gil",
-        )
-        return {**dict.fromkeys(names), "affinity_cores": None, "backend_version": None}
+        return {
+            "throughput": None,
+            "use": None,
+            "memory": None,
+            "fsync_seconds": None,
+            "pools": None,
+            "pyarrow_pool": None,
+            "account": None,
+            "gc": None,
+            "gil": None,
+            "affinity_cores": None,
+            "backend_version": None,
+        }
     wall = result["use"]["wall_seconds"]
     memory = result["memory"]
     return {

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from spillway.errors import SpillwayError
 from spillway.harness.disk import sync_filesystem
@@ -24,10 +24,9 @@ if TYPE_CHECKING:
     from spillway.race.place import Place
     from spillway.race.plan import Cell
     from spillway.race.progress import Progress
+    from spillway.race.record import Measures, Outcome, RaceRecord
 
-__all__ = ["Outcome", "Race", "quantile"]
-
-Outcome = Literal["ok", "incomplete", "stalled", "failed", "wrong_output"]
+__all__ = ["Race", "quantile"]
 
 # Opening a table costs a thread milliseconds and a process half a second of a core.
 _READY_SECONDS = 120.0
@@ -111,7 +110,7 @@ class Race:
     keep: bool
     progress: Progress
 
-    def run(self, slot: Slot[Cell]) -> dict[str, Any]:
+    def run(self, slot: Slot[Cell]) -> RaceRecord:
         """Run one race; its record, whatever the outcome.
 
         Raises:
@@ -227,7 +226,7 @@ def _outcome(
     return "ok" if len(heard.acknowledged) == cell.expected else "incomplete"
 
 
-def _measures(cell: Cell, heard: _Heard, limit: float | None) -> dict[str, Any]:
+def _measures(cell: Cell, heard: _Heard, limit: float | None) -> Measures:
     """The figures of a race; those who still waited at its limit count as having waited until then."""
     unsettled = 0 if limit is None else cell.expected - heard.settled
     count = len(heard.acknowledged)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spillway.harness.report.progress_line import LiveLine
 from spillway.wording import counted
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from spillway.harness.schedule import Slot
     from spillway.race.plan import Cell
+    from spillway.race.record import RaceRecord
 
 __all__ = ["Progress", "result_line"]
 
@@ -53,14 +54,14 @@ class Progress(LiveLine):
         """The table is looked at."""
         self._update(description=f"{self._title}: checking", total=slot.cell.expected)
 
-    def ended(self, slot: Slot[Cell], record: dict[str, Any]) -> None:
+    def ended(self, slot: Slot[Cell], record: RaceRecord) -> None:
         """A race is over."""
         self._done += 1
         self._end()
         self.say(f"{slot.cell.words}: {result_line(record)}")
 
 
-def result_line(record: dict[str, Any]) -> str:
+def result_line(record: RaceRecord) -> str:
     """What came of a race, in one line."""
     parts = [record["outcome"], f"{record['acknowledged']:,} of {_expected(record):,} acknowledged"]
     if record["appends_per_second"] is not None:
@@ -76,5 +77,5 @@ def result_line(record: dict[str, Any]) -> str:
     return "; ".join(parts)
 
 
-def _expected(record: dict[str, Any]) -> int:
+def _expected(record: RaceRecord) -> int:
     return int(record["cell"]["writers"] * record["cell"]["appends"])

@@ -22,9 +22,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from spillway.backends import Backend, Sink
+    from spillway.bench.record import Result
     from spillway.bench.worker.mapped_input import AttachedInput
 
 _WARM_UP_ROWS = 100
@@ -42,8 +43,8 @@ class Channel:
         """Say which phase begins, so that the parent knows in which one a process died."""
         self._send({"phase": phase, "at": time.monotonic()})
 
-    def result(self, result: dict[str, Any]) -> None:
-        """Say what was measured."""
+    def result(self, result: Mapping[str, Any]) -> None:
+        """Send the measures."""
         self._send({"result": result})
 
     def failure(self, kind: str, error: BaseException) -> None:
@@ -69,7 +70,7 @@ def main() -> int:
     return 0
 
 
-def _measure(request: dict[str, Any], channel: Channel) -> dict[str, Any]:
+def _measure(request: dict[str, Any], channel: Channel) -> Mapping[str, Any]:
     channel.mark("limits")
     _die_with_parent(request["parent"])
     _apply_limits(request)
@@ -171,7 +172,7 @@ def _chunks(batches: Iterable[Any], request: dict[str, Any]) -> Iterable[Any]:
 
 def _write_and_probe(
     backend: Backend, source: AttachedInput, request: dict[str, Any], channel: Channel
-) -> dict[str, Any]:
+) -> Result:
     from spillway.harness.probes import pools, rss, usage
     from spillway.harness.probes.garbage import GarbageProbe
     from spillway.harness.probes.gil import GilTicker, idle_gap
