@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import duckdb
 import pyarrow as pa
 
-from spillway.backends.push_to_pull import Handoff
+from spillway.backends.push_to_pull import PushToPull
 from spillway.errors import OptionError
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class DuckDB:
         connection = duckdb.connect(config={"threads": str(settings.threads)})
         ((threads,),) = connection.execute("SELECT current_setting('threads')").fetchall()
         self._threads = int(threads)
-        return Handoff(schema, lambda reader: _copy(connection, reader, path, settings))
+        return PushToPull(schema, lambda reader: _copy(connection, reader, path, settings))
 
 
 class DuckDBNdjson:

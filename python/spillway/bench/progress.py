@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.progress import TextColumn, TimeRemainingColumn
 
 from spillway.bench.failures import outcome_words, reason
-from spillway.harness.report.progress_line import LiveLine
+from spillway.harness.report.progress_line import ProgressLine
 from spillway.wording import counted
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ _SILENCE_SECONDS = 30.0
 _REASON_CHARACTERS = 200
 
 
-class Progress(LiveLine):
-    """A live line on a terminal. Elsewhere a line that stays per stage and block, and one in half a minute.
+class Progress(ProgressLine):
+    """A line of progress on a terminal; elsewhere one that stays per stage and block, and one in half a minute.
 
     Args:
         console: Where it is.
@@ -129,7 +129,7 @@ class Progress(LiveLine):
         return text if self._done == self._of else f"{text}, about {_time(left)} left"
 
     def _log(self, line: str) -> None:
-        """Say a line where no live line is seen."""
+        """Say a line where no line of progress is seen."""
         if not self._console.is_terminal:
             self.say(line)
 

@@ -201,8 +201,8 @@ def _take_samples(
     for slot in slots:
         progress.sample_begins(slot)
         limiter, limit = _limit_of(slot.cell, taker.limiter)
-        with limiter.box(limit) as box:
-            record = taker.take(slot, box)
+        with limiter.limit(limit) as memory_limit:
+            record = taker.take(slot, memory_limit)
         SCHEMA.check(record)
         records.append(folder / SAMPLES, record)
         progress.sample_ended(slot, record)

@@ -18,8 +18,8 @@ from spillway.harness.disk import sync_filesystem
 from spillway.harness.host import HostWatch
 from spillway.harness.limits.affinity import stepping_aside
 from spillway.harness.probes.pools import thread_environment
-from spillway.harness.redaction import scrub
-from spillway.harness.spawn import Ending, run_in_box
+from spillway.harness.redaction import redact
+from spillway.harness.spawn import ProcessResult, run_limited
 from spillway.wording import counted
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from spillway.bench.outputs import OutputFiles
     from spillway.bench.plan import Cell
     from spillway.bench.record import Failure, Measures, Outcome, OutputFile, PhaseLength, Result, Sample
-    from spillway.harness.limits import Box, Limiter
+    from spillway.harness.limits import Limiter, MemoryLimit
     from spillway.harness.probes.readings import Curve
     from spillway.harness.schedule import Slot
 
@@ -60,15 +60,15 @@ class SampleTaker:
     cores: tuple[int, ...]
     timeout: float
 
-    def take(self, slot: Slot[Cell], box: Box) -> Sample:
-        """Measure a cell once, in `box`; its record, whatever the outcome."""
+    def take(self, slot: Slot[Cell], memory_limit: MemoryLimit) -> Sample:
+        """Measure a cell once, under `memory_limit`; its record, whatever the outcome."""
         resident = warm(self.inputs[slot.cell.dataset])
         sync_filesystem(self.files.fresh.parent)
         started = datetime.now(UTC)
         watch = HostWatch()
-        ending = self.run_worker(slot.cell, box)
+        ended = self.run_worker(slot.cell, memory_limit)
         host = watch.read()
-        outcome = outcome_of(ending)
+        outcome = outcome_of(ended)
         output, outcome, problem = self._check_output(slot.cell, outcome)
         record: Sample = {
             "schema_version": SCHEMA_VERSION,
@@ -79,25 +79,30 @@ class SampleTaker:
             "started_at": started.isoformat(timespec="milliseconds"),
             "cell": slot.cell.as_dict(),
             "outcome": outcome,
-            "died_in": None if outcome in {"ok", "wrong_output"} else _last_phase(ending),
-            "exit_status": ending.status,
-            "signal": None if ending.signal is None else signal.Signals(ending.signal).name,
-            "error": problem or _failure(ending),
-            "stderr": scrub(ending.stderr),
-            "process_seconds": ending.wall_seconds,
-            "phases": _phase_lengths(ending),
+            "died_in": None if outcome in {"ok", "wrong_output"} else _last_phase(ended),
+            "exit_status": ended.status,
+            "signal": None if ended.signal is None else signal.Signals(ended.signal).name,
+            "error": problem or _failure(ended),
+            "stderr": redact(ended.stderr),
+            "process_seconds": ended.wall_seconds,
+            "phases": _phase_lengths(ended),
             "input": {"resident_share_before": resident},
             "host": host,
             "output": output,
-            "curve": _curve(ending),
-            **_measured(_result(ending)),
+            "curve": _curve(ended),
+            **_measured(_result(ended)),
         }
         self.files.discard_fresh()
         return record
 
     def run_worker(
-        self, cell: Cell, box: Box, *, memray: Path | None = None, environment: dict[str, str] | None = None
-    ) -> Ending:
+        self,
+        cell: Cell,
+        memory_limit: MemoryLimit,
+        *,
+        memray: Path | None = None,
+        environment: dict[str, str] | None = None,
+    ) -> ProcessResult:
         """Run the worker for a cell to its end, and stay off its cores meanwhile."""
         cores = self.cores[-cell.threads :]
         request = {
@@ -106,15 +111,15 @@ class SampleTaker:
             "output": str(self.files.fresh.absolute()),
             "warm_up": str(self.files.warm_up.absolute()),
             "cores": list(cores),
-            "data_limit": box.data_limit,
+            "data_limit": memory_limit.data_limit,
             "memray": None if memray is None else str(memray),
             "parent": os.getpid(),
         }
         with stepping_aside(cores):
-            return run_in_box(
+            return run_limited(
                 _WORKER,
                 [],
-                box,
+                memory_limit,
                 stdin=json.dumps(request),
                 environment={**os.environ, **thread_environment(cell.threads), **(environment or {})},
                 timeout=self.timeout,
@@ -129,7 +134,7 @@ class SampleTaker:
         try:
             output = describe_file(self.files.fresh)
         except (OSError, ValueError) as error:  # pyarrow's errors about a file's content are ValueErrors
-            return None, "wrong_output", {"type": type(error).__name__, "message": scrub(str(error))}
+            return None, "wrong_output", {"type": type(error).__name__, "message": redact(str(error))}
         if output["rows"] != cell.rows:
             message = f"the file holds {counted(output['rows'], 'row')}, and {cell.rows:,} were written"
             return output, "wrong_output", {"type": "RowCount", "message": message}
@@ -137,58 +142,58 @@ class SampleTaker:
         return output, "ok", None
 
 
-def outcome_of(ending: Ending) -> Outcome:
+def outcome_of(ended: ProcessResult) -> Outcome:
     """The outcome of a process by how it ended. A result counts only if the process then left in order."""
-    if ending.timed_out:
+    if ended.timed_out:
         return "timeout"
-    failure = _failure(ending)
-    if ending.signal is None and ending.status == 0:
+    failure = _failure(ended)
+    if ended.signal is None and ended.status == 0:
         if failure is None:
-            return "ok" if _result(ending) is not None else "library_error"
+            return "ok" if _result(ended) is not None else "library_error"
         kind: Outcome = "memory_error" if failure["kind"] == "memory_error" else "library_error"
         return kind
-    if ending.signal in {signal.SIGSEGV, signal.SIGBUS}:
+    if ended.signal in {signal.SIGSEGV, signal.SIGBUS}:
         return "segfault"
-    if ending.signal == signal.SIGKILL and ending.oom_kills > 0:
+    if ended.signal == signal.SIGKILL and ended.oom_kills > 0:
         return "oom_killed"
-    return "library_error" if ending.signal is None else "aborted"
+    return "library_error" if ended.signal is None else "aborted"
 
 
-def _result(ending: Ending) -> Result | None:
-    for message in ending.messages:
+def _result(ended: ProcessResult) -> Result | None:
+    for message in ended.messages:
         if "result" in message:
             result: Result = message["result"]
             return result
     return None
 
 
-def _failure(ending: Ending) -> Failure | None:
-    for message in ending.messages:
+def _failure(ended: ProcessResult) -> Failure | None:
+    for message in ended.messages:
         if "failure" in message:
             failure: Failure = message["failure"]
-            return {**failure, "message": scrub(failure["message"])}
+            return {**failure, "message": redact(failure["message"])}
     return None
 
 
-def _last_phase(ending: Ending) -> str:
+def _last_phase(ended: ProcessResult) -> str:
     """The phase a process was in when it ended; "exec" before its first word."""
-    named = [name for name, _ in ending.phases]
-    if _failure(ending) is not None and named[-1:] == ["exit"]:
+    named = [name for name, _ in ended.phases]
+    if _failure(ended) is not None and named[-1:] == ["exit"]:
         named.pop()
     return named[-1] if named else "exec"
 
 
-def _phase_lengths(ending: Ending) -> list[PhaseLength]:
-    starts = ending.phases
+def _phase_lengths(ended: ProcessResult) -> list[PhaseLength]:
+    starts = ended.phases
     return [{"phase": name, "seconds": round(end - begin, 6)} for (name, begin), (_, end) in pairwise(starts)]
 
 
-def _curve(ending: Ending) -> Curve:
-    marks = dict(ending.phases)
+def _curve(ended: ProcessResult) -> Curve:
+    marks = dict(ended.phases)
     begin = marks.get("write")
     if begin is None:
         return {"seconds": [], "rss_bytes": []}
-    return ending.curve.between(begin, marks.get("after", float("inf")), most=_CURVE_POINTS)
+    return ended.curve.between(begin, marks.get("after", float("inf")), most=_CURVE_POINTS)
 
 
 def _measured(result: Result | None) -> Measures:

@@ -1,4 +1,4 @@
-"""A run as it lies on disk, summed up cell by cell. Nothing here knows of a live run."""
+"""A run as it lies on disk, summed up cell by cell. Nothing here knows of a run that goes on."""
 
 from __future__ import annotations
 

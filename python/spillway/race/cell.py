@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from spillway.errors import SpillwayError
 from spillway.harness.disk import sync_filesystem
 from spillway.harness.host import HostWatch
-from spillway.harness.redaction import scrub
+from spillway.harness.redaction import redact
 from spillway.race.check import Verdict
 from spillway.race.record import SCHEMA_VERSION
-from spillway.race.worker_processes import Crew
+from spillway.race.worker_processes import WorkerProcesses
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -154,16 +154,16 @@ class Race:
         try:
             place.files().remove()
         except Exception as error:  # noqa: BLE001 - what is left behind must not hide what happened
-            self.progress.say(f"{place.uri} is left behind: {scrub(str(error))}")
+            self.progress.say(f"{place.uri} is left behind: {redact(str(error))}")
 
     def _job(self, role: str, cell: Cell, place: Place, **more: Any) -> dict[str, Any]:
         return {"role": role, "cell": cell.as_dict(), "place": place.as_dict(), **more}
 
     def _create(self, cell: Cell, place: Place) -> None:
-        with Crew([self._job("create", cell, place)]) as crew:
-            for _ in crew.messages(time.monotonic() + _CREATE_SECONDS):
+        with WorkerProcesses([self._job("create", cell, place)]) as workers:
+            for _ in workers.messages(time.monotonic() + _CREATE_SECONDS):
                 pass
-            problem = crew.wait()
+            problem = workers.wait()
         if problem is not None:
             raise SpillwayError(f"{cell.committer} cannot make a table: {problem}")
 
@@ -176,20 +176,20 @@ class Race:
             + cell.writers * _READY_SECONDS_PER_WRITER
             + cell.processes * _READY_SECONDS_PER_PROCESS
         )
-        with Crew(jobs) as crew:
-            for message in crew.messages(time.monotonic() + patience):
+        with WorkerProcesses(jobs) as workers:
+            for message in workers.messages(time.monotonic() + patience):
                 if message is not None:
                     heard.hear(message)
-                elif (problem := crew.problem()) is not None:
+                elif (problem := workers.problem()) is not None:
                     return heard, problem, False
                 if heard.ready == cell.processes:
                     break
             else:
-                return heard, crew.wait() or "the processes were not ready in time", False
+                return heard, workers.wait() or "the processes were not ready in time", False
             self.progress.started()
-            heard.begun = crew.go()
+            heard.begun = workers.go()
             deadline = heard.begun + self.time_limit
-            for message in crew.messages(deadline):
+            for message in workers.messages(deadline):
                 if message is not None:
                     heard.hear(message)
                 self.progress.acknowledged(len(heard.acknowledged), time.monotonic() - heard.begun)
@@ -197,20 +197,20 @@ class Race:
                     break
             stalled = time.monotonic() >= deadline and heard.settled < cell.expected
             if stalled:
-                problem = crew.problem()
-                for message in crew.stop():
+                problem = workers.problem()
+                for message in workers.stop():
                     heard.hear(message)
                 return heard, problem, heard.settled < cell.expected
-            return heard, crew.wait(), False
+            return heard, workers.wait(), False
 
     def _check(self, cell: Cell, place: Place, heard: _Heard) -> dict[str, Any]:
         job = self._job("check", cell, place, acknowledged=heard.acknowledged)
-        with Crew([job]) as crew:
-            for message in crew.messages(time.monotonic() + _CHECK_SECONDS):
+        with WorkerProcesses([job]) as workers:
+            for message in workers.messages(time.monotonic() + _CHECK_SECONDS):
                 if message is not None and "verdict" in message:
                     verdict: dict[str, Any] = message["verdict"]
                     return verdict
-            reason = crew.wait() or "it takes too long"
+            reason = workers.wait() or "it takes too long"
             return Verdict(problems=[f"the table cannot be checked: {reason}"]).as_dict()
 
 

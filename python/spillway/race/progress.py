@@ -1,10 +1,10 @@
-"""The live line of a run: which race is on, how many appends are acknowledged, how fast they come."""
+"""The progress of a run: the race that is on, the appends that are acknowledged, and their rate."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spillway.harness.report.progress_line import LiveLine
+from spillway.harness.report.progress_line import ProgressLine
 from spillway.wording import counted
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Progress", "result_line"]
 
 
-class Progress(LiveLine):
+class Progress(ProgressLine):
     """One line while a race is on, and one that stays for each that is over."""
 
     def __init__(self, console: Console) -> None:

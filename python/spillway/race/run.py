@@ -11,7 +11,7 @@ from spillway.errors import OptionError, SpillwayError
 from spillway.harness import records
 from spillway.harness.disk import require_disk
 from spillway.harness.environment import describe_run, refuse_debug_build
-from spillway.harness.redaction import scrub
+from spillway.harness.redaction import redact
 from spillway.harness.schedule import Slot, schedule
 from spillway.race.cell import Race
 from spillway.race.limits import reason_to_skip
@@ -145,4 +145,4 @@ def _record(race: Race, slot: Slot[Cell]) -> RaceRecord:
     try:
         return race.run(slot)
     except SpillwayError as error:
-        raise SpillwayError(scrub(str(error))) from error
+        raise SpillwayError(redact(str(error))) from error

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Canvas
+    from matplotlib.figure import Figure as Plot
 
-__all__ = ["FOLDER", "Figure", "count_axis", "new_canvas", "own_style", "peer_style", "save_figure"]
+__all__ = ["FOLDER", "Figure", "count_axis", "new_plot", "own_style", "peer_style", "save_figure"]
 
 FOLDER = "figures"
 _DPI = 120
@@ -34,7 +34,7 @@ class Figure:
     path: str
 
 
-def new_canvas() -> tuple[Canvas, Axes]:
+def new_plot() -> tuple[Plot, Axes]:
     """An empty figure.
 
     Raises:
@@ -45,19 +45,19 @@ def new_canvas() -> tuple[Canvas, Axes]:
         from matplotlib.figure import Figure as MatplotlibFigure
     except ModuleNotFoundError as error:
         raise MissingExtraError("matplotlib", "bench", "draw figures") from error
-    canvas = MatplotlibFigure(figsize=(8, 4.5), layout="constrained")
-    FigureCanvasAgg(canvas)
-    return canvas, canvas.add_subplot()
+    plot = MatplotlibFigure(figsize=(8, 4.5), layout="constrained")
+    FigureCanvasAgg(plot)
+    return plot, plot.add_subplot()
 
 
-def save_figure(folder: Path, canvas: Canvas, axes: Axes, name: str, title: str) -> Figure:
+def save_figure(folder: Path, plot: Plot, axes: Axes, name: str, title: str) -> Figure:
     """Give a figure its title, grid and legend, and save it in the run's folder."""
     axes.set_title(title, loc="left")
     axes.grid(visible=True, alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
     path = f"{FOLDER}/{name}.png"
-    canvas.savefig(folder / path, dpi=_DPI)
+    plot.savefig(folder / path, dpi=_DPI)
     return Figure(title, path)
 
 
