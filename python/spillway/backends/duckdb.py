@@ -48,7 +48,7 @@ class DuckDB:
         return duckdb.__version__
 
     def threads_in_force(self) -> dict[str, int]:
-        """What the last connection said of its own setting; DuckDB does not look at the affinity mask."""
+        """The last connection's own setting; DuckDB does not look at the affinity mask."""
         return {"duckdb": self._threads} if self._threads else {}
 
     def open(self, path: Path, schema: pa.Schema, settings: Settings) -> Sink:

@@ -95,7 +95,7 @@ def with_modes(wanted: Iterable[str]) -> tuple[str, ...]:
 
 
 def missing(name: str) -> str | None:
-    """Why this backend cannot run here, or None if it can. Built-in libraries are looked for, not imported.
+    """Say why this backend cannot run here, or None if it can. Libraries are looked for, not imported.
 
     Raises:
         OptionError: No backend has this name.

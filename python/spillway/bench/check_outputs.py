@@ -65,7 +65,7 @@ def validate_outputs(
 
 
 class _Content(NamedTuple):
-    """What a file should hold, and how many samples wrote it."""
+    """The rows that a file should hold, and the number of samples that wrote it."""
 
     dataset: str
     rows: int

@@ -52,7 +52,7 @@ def draw_figures(run: RunSummary) -> list[Figure]:
 
 
 def _varying(run: RunSummary, setting: Setting) -> list[str]:
-    """What tells a setting from others of the run, beside mode and limit."""
+    """The parts of a setting that differ within the run, beside mode and limit."""
     parts = {
         "dataset": setting.dataset,
         "codec": setting.codec,

@@ -56,7 +56,7 @@ class OutputFiles:
         self._kept.add(content_hash)
 
     def path_of(self, content_hash: str) -> Path:
-        """Where the file with this content is kept."""
+        """The path that the file with this content is kept at."""
         return self._folder / f"{content_hash[:16]}.parquet"
 
     def discard_fresh(self) -> None:

@@ -62,7 +62,7 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What one run measures; `Cell` says what the fields mean.
+    """The options of one run; `Cell` describes the fields that they share.
 
     Attributes:
         rows: Row counts; None for all rows of the user's own, until `with_rows_of` says how many they are.

@@ -31,7 +31,7 @@ _REASON_CHARACTERS = 200
 
 
 class Progress(ProgressLine):
-    """A line of progress on a terminal; elsewhere one that stays per stage and block, and one in half a minute.
+    """A line of progress on a terminal; elsewhere one that stays per stage and block, or half a minute.
 
     Args:
         console: Where it is.

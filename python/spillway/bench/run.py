@@ -40,7 +40,7 @@ _LEAST_LIMITS = tuple(megabytes * 10**6 for megabytes in (8, 16, 32, 64, 128))
 
 @dataclass(frozen=True)
 class Finished:
-    """How a run ended.
+    """The end of a run.
 
     Attributes:
         folder: The run's folder.
@@ -260,7 +260,7 @@ def _amount(size: int) -> str:
 
 
 def _why_not(limiter: Limiter, proof: Proof) -> str:
-    """Why a limit is not measured under: it is too small for a process, or does not hold."""
+    """Say why a limit is not measured under: it is too small for a process, or does not hold."""
     for least in _LEAST_LIMITS:
         if least > proof.limit_bytes and prove(limiter, least).holds:
             return (

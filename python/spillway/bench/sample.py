@@ -40,7 +40,7 @@ _CURVE_POINTS = 200
 
 @dataclass(frozen=True)
 class SampleTaker:
-    """What all samples of a run share.
+    """Takes the samples of a run, which share all that is here.
 
     Attributes:
         run_id: The run's name.

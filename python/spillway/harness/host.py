@@ -54,7 +54,7 @@ def read_load() -> float:
 
 
 def noise_warnings(load_before: float, samples: Sequence[HostReading], seconds: float) -> list[str]:
-    """What makes a run's figures doubtful, in words.
+    """Say in words why a run's figures are doubtful.
 
     Args:
         load_before: The load before the run began.

@@ -28,7 +28,7 @@ _EXIT_SECONDS = 5.0
 
 @dataclass
 class ProcessResult:
-    """How a process ended and what it said.
+    """The end of a process, and the messages that it sent.
 
     Attributes:
         status: Its exit status, or None if a signal ended it.

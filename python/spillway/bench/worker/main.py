@@ -159,7 +159,7 @@ def _data(source: MappedInput, request: dict[str, Any]) -> Iterable[Any]:
 
 
 def _chunks(batches: Iterable[Any], request: dict[str, Any]) -> Iterable[Any]:
-    """What the mode's sinks take for each batch. Batches are mapped already; all else is made here."""
+    """Make of each batch what the mode's sinks take. Batches are mapped already; all else is made here."""
     mode = request["cell"]["mode"]
     if mode == "batches":
         return batches

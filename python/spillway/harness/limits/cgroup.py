@@ -114,7 +114,7 @@ def _own_group(controller: str) -> str:
 
 
 def _candidates(mount: _Mount, own: str) -> list[Path]:
-    """Where to make a group: in this process's own, else beside it, else at the top of what is mounted."""
+    """Find a place for a group: in this process's own, else beside it, else at the top of what is mounted."""
     relative = own.removeprefix(mount.root) if mount.root != "/" else own
     group = mount.point / relative.lstrip("/")
     places = [group, group.parent] if group != mount.point else []

@@ -1,4 +1,4 @@
-"""Which kinds of memory limit this machine offers, the best first."""
+"""The kinds of memory limit that this machine offers, the best first."""
 
 from __future__ import annotations
 

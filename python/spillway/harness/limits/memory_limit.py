@@ -1,4 +1,4 @@
-"""Memory limits: what a limiter sets, and a process starts under."""
+"""Memory limits: a limiter sets one, and a process starts under it."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _LOW, _HIGH = 0.9, 1.1
 
 @dataclass(frozen=True)
 class Proof:
-    """How a canary fared.
+    """The end of a canary.
 
     Attributes:
         kind: The kind of limit.

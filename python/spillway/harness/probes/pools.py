@@ -56,7 +56,7 @@ def release_memory() -> None:
 
 
 class PoolTotals:
-    """What pyarrow's default pool allocated from construction to `read`."""
+    """Counts what pyarrow's default pool allocates from construction to `read`."""
 
     def __init__(self) -> None:
         pyarrow = sys.modules.get("pyarrow")

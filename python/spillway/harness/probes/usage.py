@@ -47,7 +47,7 @@ def read_usage() -> Usage:
 
 
 def usage_between(before: Usage, after: Usage) -> UsageReading:
-    """What was used from one reading to the next."""
+    """Subtract one reading from the next."""
     return {
         "wall_seconds": (after.wall_ns - before.wall_ns) / 1e9,
         "user_seconds": after.user_seconds - before.user_seconds,

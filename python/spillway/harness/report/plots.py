@@ -1,4 +1,4 @@
-"""What all figures share: size, palette, grid, legend, and where they are saved."""
+"""The size, palette, grid and legend of all figures, and the folder that they are saved in."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ def save_figure(folder: Path, plot: Plot, axes: Axes, name: str, title: str) -> 
 
 
 def own_style(place: int = 0) -> dict[str, Any]:
-    """How the line of our own is drawn, or that of the variant at `place` among several."""
+    """The style of our own line, or of that of the variant at `place` among several."""
     look = {"color": _OWN, "marker": "o", "linewidth": 2.6, "zorder": 3}
     return look | {"linestyle": _LINES[place % len(_LINES)]}
 
 
 def peer_style(place: int) -> dict[str, Any]:
-    """How the line of the peer at `place` is drawn."""
+    """The style of the line of the peer at `place`."""
     again, colour = divmod(place, len(_PEERS))
     look = {"color": _PEERS[colour], "marker": _MARKERS[colour], "linewidth": 1.3}
     return look | {"linestyle": _LINES[again % len(_LINES)]}
