@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import _thread
+import atexit
 import logging
+import os
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -122,11 +125,39 @@ def checkpoint_when_due(table: _native.DeltaTable, version: int) -> None:
     except (SpillwayError, OSError):  # the version is committed, and the next one asks again
         _log.exception("nobody could say whether %s needs a checkpoint after version %d", table.root, version)
         return
-    thread = threading.Thread(target=_checkpoint, args=(table,), name="spillway-checkpoint")
+    ended = threading.Event()
     try:
-        thread.start()
+        _running.add(ended)
+        # Not by `threading.Thread`: its `start` is many bytecodes, and where the handler of a signal raises
+        # between them, the thread that was started ends with an error of its own.
+        _thread.start_new_thread(_run, (table, ended))
     except RuntimeError as error:  # no more threads, or the interpreter is ending
+        _running.discard(ended)
         _log.warning("no checkpoint after version %d: %s", version, error)
+    except BaseException:
+        _running.discard(ended)
+        raise
+
+
+# The checkpoints that are being written, each by a thread.
+_running: set[threading.Event] = set()
+# A child made by a fork has none of its parent's threads.
+os.register_at_fork(after_in_child=_running.clear)
+
+
+@atexit.register
+def wait_for_checkpoints() -> None:
+    """Wait until no checkpoint is being written."""
+    for ended in tuple(_running):
+        ended.wait()
+
+
+def _run(table: _native.DeltaTable, ended: threading.Event) -> None:
+    try:
+        _checkpoint(table)
+    finally:
+        _running.discard(ended)
+        ended.set()
 
 
 def _checkpoint(table: _native.DeltaTable) -> None:
