@@ -1,6 +1,6 @@
-//! What each encoder costs per value, beside the `parquet` crate's where that can be reached.
+//! The cost of each encoder per value, beside that of the `parquet` crate where it can be reached.
 //!
-//! `cargo bench -p parquet-encode`; divan's column of items per second is values per second. `theirs_*` are the others.
+//! `cargo run --release --manifest-path bench/encoders/Cargo.toml -- --bench`; divan's column of items per second is values per second. `theirs_*` are the others.
 
 #![allow(
     missing_docs,
