@@ -198,10 +198,11 @@ fn non_null(row: BoxedStrategy<Value>) -> impl Strategy<Value = Value> {
 }
 
 /// A row with its keys in the order that `order` gives them, at each depth; nulls may be left out.
-fn written(value: &Value, order: &mut impl FnMut(Vec<&String>) -> Vec<&String>, nulls: bool) -> String {
+fn written(value: &Value, order: &mut dyn FnMut(&mut Vec<&String>), nulls: bool) -> String {
     match value {
         Value::Object(entries) => {
-            let keys = order(entries.keys().collect());
+            let mut keys: Vec<_> = entries.keys().collect();
+            order(&mut keys);
             let kept = keys.into_iter().filter(|key| nulls || !entries[*key].is_null());
             let entries: Vec<_> = kept
                 .map(|key| format!("{}:{}", json!(key), written(&entries[key], order, nulls)))
@@ -220,9 +221,8 @@ fn written(value: &Value, order: &mut impl FnMut(Vec<&String>) -> Vec<&String>, 
 fn lines(rows: &[Value], schema: &Schema) -> Vec<u8> {
     let mut names = vec![];
     names_of(schema.fields(), &mut names);
-    let mut order = |mut keys: Vec<&String>| {
+    let mut order = |keys: &mut Vec<&String>| {
         keys.sort_by_key(|key| names.iter().position(|name| name == *key));
-        keys
     };
     rows.iter()
         .flat_map(|row| (written(row, &mut order, true) + "\n").into_bytes())
@@ -275,9 +275,8 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let mut random = seed | 1;
-        let mut order = |mut keys: Vec<&String>| {
+        let mut order = |keys: &mut Vec<&String>| {
             keys.sort_by_cached_key(|_| { random ^= random << 13; random ^= random >> 7; random ^= random << 17; random });
-            keys
         };
         let shuffled: String = rows.iter().map(|row| written(row, &mut order, false) + "\n").collect();
         let read = read(shuffled.as_bytes(), &schema);
