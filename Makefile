@@ -30,7 +30,7 @@ bench: .build/release-module ## Measure every Parquet writer, check the output w
 	$(BIN)/spillway bench --out runs $(BENCH_OPTIONS)
 
 targets: .build/release-module ## Measure what the targets are about (under an hour), and say how far each is met
-	$(BIN)/python bench/targets.py measure runs/targets
+	$(BIN)/python scripts/targets.py measure runs/targets
 
 race: .build/release-module ## Race writers that append to one Delta table (10 minutes), and say which targets are met
 	$(BIN)/spillway race --targets --out runs/race $(RACE_OPTIONS)
@@ -75,7 +75,7 @@ check: lint setup ## All lints: those above, clippy, and the stubs against the c
 	$(BIN)/python -m mypy.stubtest spillway._native --mypy-config-file pyproject.toml
 
 instructions: .build/wheel ## Count the instructions per row; fails where a row costs over 2 % more than on record
-	PYTHONPATH=.build/wheel $(BIN)/python bench/instructions.py compare
+	PYTHONPATH=.build/wheel $(BIN)/python scripts/instructions.py compare
 
 format: setup ## Rewrite the sources in the house format
 	cargo fmt --all
@@ -88,7 +88,7 @@ wheel: .build/environment ## Leave a release wheel in dist/
 	$(BIN)/maturin build --release --locked --out $(DIST)
 
 readme: setup ## Put the figures of the run in results/ into the README, and write the reports there anew
-	$(BIN)/python docs/render.py
+	$(BIN)/python scripts/render.py
 
 lock: .build/environment ## Renew the hashed locks of both languages
 	cargo update

@@ -53,7 +53,7 @@ GROUPS = {
         "validation/test_planted_faults.py",
     ),
     "s3": ("stores/*", "delta/test_stores.py", "race/test_s3.py"),
-    "timing": ("cli/*", "harness/*", "race/*"),
+    "timing": ("bench/*", "cli/*", "harness/*", "race/*"),
     "packaging": ("packaging/*",),
 }
 FIXTURES = {"spark": "spark", "delta_spark": "spark", "server": "s3", "wheel": "packaging"}

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from spillway import _native
+from spillway._context import WithBlock
 from spillway.errors import ClosedError, OptionError
-from spillway.with_block import WithBlock
 from spillway.writer import WriteResult, WriterKeywords, WriterOptions, write_result
 
 if TYPE_CHECKING:

@@ -6,16 +6,16 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
 
 from spillway import _native
-from spillway.destinations import resolve
+from spillway._context import WithBlock
+from spillway._destination import resolve
 from spillway.errors import ClosedError
-from spillway.with_block import WithBlock
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any, Unpack
 
-    from spillway.destinations import ArrowFileSystem, FsspecFileSystem
+    from spillway._destination import ArrowFileSystem, FsspecFileSystem
     from spillway.rows import Extra, OnError, ReadableFile
 
 __all__ = [

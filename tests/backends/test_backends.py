@@ -10,10 +10,10 @@ import pytest
 
 from spillway import backends, datasets
 from spillway.backends import Settings
-from spillway.backends.encodings import choose_encodings
-from spillway.backends.handoff import Handoff
+from spillway.backends.push_to_pull import Handoff
+from spillway.backends.tuned_encodings import choose_encodings
+from spillway.bench.worker import row_input
 from spillway.errors import OptionError, SpillwayError
-from spillway.harness import row_data
 
 ROWS = 30_000
 BUILT_IN = (
@@ -43,7 +43,7 @@ def settings(**changes):
 def chunks(batches, mode):
     if mode == "table":
         return [pa.Table.from_batches(batches)]
-    make = {"rows": row_data.dicts, "rows-json": row_data.dicts_from_json, "ndjson": row_data.ndjson}
+    make = {"rows": row_input.dicts, "rows-json": row_input.dicts_from_json, "ndjson": row_input.ndjson}
     return make.get(mode, list)(batches)
 
 

@@ -13,10 +13,10 @@ import spillway
 from spillway import backends, datasets
 from spillway.backends import Settings
 from spillway.backends.calls import call_of
-from spillway.harness import row_data
+from spillway.bench.worker import row_input
 
 ROWS = 12_000
-FORMS = {"rows": row_data.dicts, "rows-json": row_data.dicts_from_json, "ndjson": row_data.ndjson}
+FORMS = {"rows": row_input.dicts, "rows-json": row_input.dicts_from_json, "ndjson": row_input.ndjson}
 NAMES = {"spillway": spillway, "pa": pa, "pq": pq, "pl": pl, "duckdb": duckdb, "arro3": arro3}
 # Frames for rows, and DuckDB's files in memory, take more than a user wants to read below a table.
 LONG = {"polars-rows", "polars-ndjson", "pyarrow-ndjson", "duckdb-ndjson"}

@@ -23,11 +23,12 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from spillway import datasets
+from spillway.bench.figures import draw_figures
+from spillway.bench.record import ALLOCATIONS, SAMPLES, SCHEMA
+from spillway.bench.report import write_report
+from spillway.bench.summary import read_run
 from spillway.cli.bench import bench, parse_bytes
-from spillway.harness import samples
-from spillway.harness.figures import draw_figures
-from spillway.harness.report import write_report
-from spillway.harness.summary import read_run
+from spillway.harness import records
 
 app = typer.Typer()
 app.command()(bench)
@@ -86,9 +87,9 @@ def test_a_run_leaves_its_files_and_no_output(run):
 
 
 def test_every_cell_has_its_samples_and_every_sample_fits_the_schema(run):
-    taken = samples.read_lines(run[0] / samples.SAMPLES)
+    taken = records.read_lines(run[0] / SAMPLES)
     for sample in taken:
-        samples.SCHEMA.check(sample)
+        SCHEMA.check(sample)
         assert sample["outcome"] == "ok"
     cells = [(s["cell"]["backend"], s["cell"]["mode"], s["cell"]["rows"]) for s in taken]
     # Batches at both sizes and tables at the largest, for two backends, twice.
@@ -97,7 +98,7 @@ def test_every_cell_has_its_samples_and_every_sample_fits_the_schema(run):
 
 
 def test_a_sample_holds_every_measure(run):
-    for sample in samples.read_lines(run[0] / samples.SAMPLES):
+    for sample in records.read_lines(run[0] / SAMPLES):
         assert sample["throughput"]["rows_per_second"] > 0
         assert sample["memory"]["growth_bytes"] > 0
         assert sample["use"]["minor_faults"] > 0
@@ -109,7 +110,7 @@ def test_a_sample_holds_every_measure(run):
 
 
 def test_the_limit_is_proved_and_the_proof_recorded(run):
-    (proof,) = samples.read_json(run[0] / samples.ENVIRONMENT)["limit_proofs"]
+    (proof,) = records.read_json(run[0] / records.ENVIRONMENT)["limit_proofs"]
     assert proof["holds"]
     assert 0.9 <= proof["died_at_bytes"] / 2276e6 <= 1.1
 
@@ -125,7 +126,7 @@ def test_the_machine_is_named_by_its_processor_alone(run):
 
 
 def test_the_samples_are_read_in_one_line(run):
-    path = str(run[0] / samples.SAMPLES)
+    path = str(run[0] / SAMPLES)
     assert pl.read_ndjson(path).height == 12
     assert len(pd.read_json(path, lines=True)) == 12
     assert duckdb.read_json(path).filter("outcome = 'ok'").count("*").fetchall() == [(12,)]
@@ -173,8 +174,8 @@ def test_the_verdict_ends_the_output_with_code_that_runs(run):
 
 
 def test_all_tables_are_printed_when_asked_for(run):
+    from spillway.bench.run import Finished  # noqa: PLC0415
     from spillway.cli.bench import _report  # noqa: PLC0415 - what is under test
-    from spillway.harness.run import Finished  # noqa: PLC0415
 
     console = Console(width=80, record=True, file=io.StringIO())
     assert _report(console, Finished(run[0], interrupted=False, validation=()), verbose=True) == 0
@@ -259,7 +260,7 @@ def test_datasets_codecs_and_cores_are_cells_of_one_run(runs):
     result = CliRunner().invoke(app, [*arguments, *quick, "--memory", "none", "--out", str(out)])
     assert result.exit_code == 0, result.output
     (folder,) = out.iterdir()
-    taken = samples.read_lines(folder / samples.SAMPLES)
+    taken = records.read_lines(folder / SAMPLES)
     assert len(taken) == 8
     for sample in taken:
         cell = sample["cell"]
@@ -335,7 +336,7 @@ def counts_of(out):
 
 
 def _read(folder):
-    return samples.read_lines(folder / samples.SAMPLES)
+    return records.read_lines(folder / SAMPLES)
 
 
 SHORT = ["--backend", "arro3", "--samples", "1", "--no-trace", "--validate", "none", "--memory", "none"]
@@ -353,7 +354,7 @@ def test_all_rows_of_the_users_file_are_measured_unless_he_says_how_many(runs, t
     assert "mine.csv: 3,210 rows, 2 columns" in result.output
     folder, found = counts_of(out)
     assert found == {**{(count, "batches"): 1 for count in counts}, (3210, "table"): 1}
-    assert samples.read_json(folder / samples.ENVIRONMENT)["options"]["rows"] == counts
+    assert records.read_json(folder / records.ENVIRONMENT)["options"]["rows"] == counts
 
 
 def test_a_folder_of_compressed_files_is_measured(runs, tmp_path):
@@ -390,7 +391,7 @@ def test_a_quick_look_takes_few_rows_and_samples_and_says_that_it_is_none_to_dec
     assert "validated by pyarrow: 1 of 1" in result.output
     folder, found = counts_of(out)
     assert found == {(20_000, "batches"): 2}
-    assert not (folder / samples.ALLOCATIONS).exists()
+    assert not (folder / ALLOCATIONS).exists()
 
 
 def test_what_is_asked_for_beside_a_quick_look_counts(runs, tmp_path):
@@ -525,4 +526,4 @@ def test_the_datasets_are_those_of_the_command():
 
 
 def test_the_schema_in_the_folder_is_the_one_that_was_checked(run):
-    assert json.loads((run[0] / "sample.schema.json").read_text()) == samples.SCHEMA.document
+    assert json.loads((run[0] / "sample.schema.json").read_text()) == SCHEMA.document

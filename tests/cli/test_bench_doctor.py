@@ -9,8 +9,8 @@ import typer
 from typer.testing import CliRunner
 
 import spillway
+from spillway.bench.doctor import Finding, verdict
 from spillway.cli.doctor import doctor
-from spillway.harness.doctor import Finding, verdict
 
 app = typer.Typer()
 app.command()(doctor)

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from spillway.cli.bench import bench
 
-from ..harness.made_runs import Writes, make_run
+from ..bench.made_runs import Writes, make_run
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 
@@ -27,7 +27,7 @@ NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 @pytest.fixture(scope="module")
 def results(request):
     """The reference run if there is one, else a tiny run of one's own."""
-    reference = request.config.rootpath / "results"
+    reference = request.config.rootpath / "results" / "reference"
     if list(reference.glob("*/samples.jsonl")):
         yield reference
         return

@@ -156,7 +156,7 @@ def test_help_does_not_wait_for_heavy_imports() -> None:
 
 def test_the_readme_shows_the_reference_run() -> None:
     done = subprocess.run(
-        [sys.executable, "docs/render.py", "--check"],
+        [sys.executable, "scripts/render.py", "--check"],
         cwd=ROOT,
         capture_output=True,
         text=True,

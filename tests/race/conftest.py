@@ -14,8 +14,8 @@ import typer
 from typer.testing import CliRunner
 
 from spillway.cli.race import race
-from spillway.harness import samples
-from spillway.race.records import RACES
+from spillway.harness import records
+from spillway.race.record import RACES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,6 +68,6 @@ def start(out: Path, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def records(out: Path) -> list[dict[str, Any]]:
+def races_in(out: Path) -> list[dict[str, Any]]:
     """All races below a folder of runs."""
-    return [record for path in sorted(out.rglob(RACES)) for record in samples.read_lines(path)]
+    return [record for path in sorted(out.rglob(RACES)) for record in records.read_lines(path)]

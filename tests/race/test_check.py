@@ -11,7 +11,7 @@ import pytest
 
 import spillway.delta
 from spillway.race.check import Verdict, check
-from spillway.race.committers.combining import Combining
+from spillway.race.committers.spillway import Combining
 from spillway.race.place import Place, log_name
 from spillway.race.plan import Cell
 from spillway.race.workload import rows

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spillway.harness import samples
+from spillway.harness import records
 from spillway.race import committers
 from spillway.race.figures import draw_figures
-from spillway.race.records import RACES
+from spillway.race.record import RACES
 from spillway.race.report import write_report
 from spillway.race.summary import read_run
 from spillway.race.targets import targets_table
 
-from .conftest import invoke, records, start
+from .conftest import invoke, races_in, start
 
 if TYPE_CHECKING:
     import subprocess
@@ -32,7 +32,7 @@ ENDLESS = ("--committers", "combining", "--appends", "1000000")
 
 def await_races(out: Path, count: int) -> None:
     deadline = time.monotonic() + SECONDS
-    while len(records(out)) < count:
+    while len(races_in(out)) < count:
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
@@ -84,7 +84,7 @@ def is_alive(pid: int) -> bool:
 
 
 def test_every_committer_commits_every_append_once(finished: Path) -> None:
-    found = samples.read_lines(finished / RACES)
+    found = records.read_lines(finished / RACES)
     assert sorted((each["cell"]["committer"], each["cell"]["writers"]) for each in found) == sorted(
         (name, writers) for name in committers.NAMES for writers in (1, 4)
     )
@@ -142,10 +142,10 @@ def test_the_report_says_what_is_synced_and_what_was_published(finished: Path) -
 
 def test_the_report_of_a_wrong_table_says_so_first(finished: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(finished, tmp_path / "run")
-    (record, *_) = samples.read_lines(folder / RACES)
+    (record, *_) = records.read_lines(folder / RACES)
     record["outcome"] = "wrong_output"
     record["table"] |= {"lost": 1, "problems": ["acknowledged, and not in the table: writer 0, append 0"]}
-    samples.append(folder / RACES, record)
+    records.append(folder / RACES, record)
     run = read_run(folder)
     text = write_report(run, draw_figures(run)).read_text()
     assert "**Tables are wrong:**" in text
@@ -155,7 +155,7 @@ def test_the_report_of_a_wrong_table_says_so_first(finished: Path, tmp_path: Pat
 
 def test_targets_are_judged_by_what_was_run(finished: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(finished, tmp_path / "run")
-    template = samples.read_lines(folder / RACES)[0]
+    template = records.read_lines(folder / RACES)[0]
     cell = {
         "committer": "combining",
         "workload": "append-only",
@@ -171,7 +171,7 @@ def test_targets_are_judged_by_what_was_run(finished: Path, tmp_path: Path) -> N
     }
     bundles = thousand | {"cell": cell | {"writers": 1024, "processes": 64}, "most_lost": 3}
     for record in (thousand, bundles):
-        samples.append(folder / RACES, record)
+        records.append(folder / RACES, record)
     lines = {row[0].text: [each.text for each in row[1:]] for row in targets_table(read_run(folder)).rows}
     assert lines["1,000 threads, own partitions"] == ["all in 3 s", "2.5", "yes"]
     assert lines["1,000 threads: longest wait"] == ["2 s", "2.4", "no"]
@@ -182,7 +182,7 @@ def test_targets_are_judged_by_what_was_run(finished: Path, tmp_path: Path) -> N
 def test_processes_race_too(out: Path) -> None:
     result = invoke(out, "--committers", "combining", "--writers", "9", "--spread", "processes:3")
     assert result.exit_code == 0, result.output
-    (record,) = records(out)
+    (record,) = races_in(out)
     assert (record["outcome"], record["cell"]["processes"], record["table"]["present"]) == ("ok", 3, 9)
     assert record["most_lost"] <= 2
 
@@ -191,7 +191,7 @@ def test_appends_follow_each_other_in_all_workloads(out: Path) -> None:
     workloads = ("--workloads", "merge,batched:20", "--partitions", "one", "--writers", "2", "--appends", "3")
     result = invoke(out, "--committers", "combining,delta-rs", *workloads)
     assert result.exit_code == 0, result.output
-    found = records(out)
+    found = races_in(out)
     assert len(found) == 4
     for each in found:
         assert each["table"]["present"] == 6
@@ -204,7 +204,7 @@ def test_appends_follow_each_other_in_all_workloads(out: Path) -> None:
 def test_the_time_limit_makes_a_stall_a_result(out: Path) -> None:
     result = invoke(out, *ENDLESS, "--writers", "2", "--time-limit", "1")
     assert result.exit_code == 0, result.output
-    (record,) = records(out)
+    (record,) = races_in(out)
     assert record["outcome"] == "stalled"
     assert 0 < record["acknowledged"] <= record["table"]["present"]
     assert record["seconds"] == 1
@@ -218,7 +218,7 @@ def test_a_killed_process_loses_nothing_and_the_others_go_on(out: Path) -> None:
         before = await_versions(out, 5)
         os.kill(await_children(race, 3)[0], signal.SIGKILL)
         race.communicate(timeout=SECONDS)
-    (record,) = records(out)
+    (record,) = races_in(out)
     assert record["outcome"] == "stalled"
     assert record["table"]["problems"] == []
     assert "SIGKILL" in record["problem"]
@@ -233,7 +233,7 @@ def test_ctrl_c_keeps_what_was_raced_and_leaves_nothing_running(out: Path) -> No
         race.send_signal(signal.SIGINT)
         output, _ = race.communicate(timeout=SECONDS)
         assert race.returncode == 130, output
-    assert 2 <= len(records(out)) < 100
+    assert 2 <= len(races_in(out)) < 100
     assert "interrupted" in output
     (folder,) = out.iterdir()
     assert (folder / "report.md").exists()

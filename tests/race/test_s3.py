@@ -9,7 +9,7 @@ import pytest
 from spillway.race import committers
 from spillway.race.place import Place, log_name
 
-from .conftest import invoke, records
+from .conftest import invoke, races_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +36,7 @@ def test_a_race_is_held_and_checked_and_leaves_nothing(bucket: Bucket, out: Path
     arguments = ("--committers", committer, "--writers", "3", "--store", bucket.url("here"))
     result = invoke(out, *arguments, *options)
     assert result.exit_code == 0, result.output
-    (record,) = records(out)
+    (record,) = races_in(out)
     assert (record["outcome"], record["table"]["present"], record["table"]["problems"]) == ("ok", 3, [])
     assert record["table"]["rows"] == {"delta-rs": 30, "polars": 30}
     left = bucket.keys()

@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spillway.harness import samples
+from spillway.bench.record import SAMPLES
+from spillway.harness import records
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-RESULTS = Path(__file__).parents[2] / "results"
+RESULTS = Path(__file__).parents[2] / "results" / "reference"
 
 
 @pytest.mark.spark
 def test_the_samples_of_the_reference_run_are_read_in_one_line(spark: SparkSession) -> None:
-    (path,) = RESULTS.glob(f"2*/{samples.SAMPLES}")
-    good = [line for line in samples.read_lines(path) if line["outcome"] == "ok"]
+    (path,) = RESULTS.glob(f"2*/{SAMPLES}")
+    good = [line for line in records.read_lines(path) if line["outcome"] == "ok"]
     at_most = max(line["cell"]["rows"] for line in good)
     expected = sum(line["cell"]["rows"] == at_most for line in good)
     assert expected

@@ -1,22 +1,24 @@
-"""arro3-io, the Python face of arrow-rs, by `write_parquet` over an Arrow stream."""
+"""arro3-io, the Python package of arrow-rs: as it comes, and with encodings that suit the data."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from arro3.core import __version__
 from arro3.io import write_parquet
 
-from spillway.backends.handoff import Handoff
+from spillway.backends.push_to_pull import Handoff
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-    import pyarrow as pa
-
     from spillway.backends.protocol import Mode, Settings, Sink
+    from spillway.backends.tuned_encodings import EncodingChoice
 
-__all__ = ["Arro3", "compression"]
+__all__ = ["Arro3", "Arro3Tuned"]
 
 
 class Arro3:
@@ -33,14 +35,53 @@ class Arro3:
             write_parquet(
                 reader,
                 path,
-                compression=compression(settings),
+                compression=_compression(settings),
                 max_row_group_size=settings.row_group_rows,
             )
 
         return Handoff(schema, write)
 
 
-def compression(settings: Settings) -> str:
+class Arro3Tuned:
+    """As `Arro3`, with `choose_encodings`, which looks at the first batch alone: the stream goes on."""
+
+    name = "arro3-tuned"
+    modes: frozenset[Mode] = frozenset({"batches", "table"})
+
+    def __init__(self) -> None:
+        # It brings `pyarrow.compute`, which `Arro3` does without.
+        from spillway.backends.tuned_encodings import choose_encodings
+
+        self._choose = choose_encodings
+
+    def version(self) -> str:
+        return str(__version__)
+
+    def open(self, path: Path, schema: pa.Schema, settings: Settings) -> Sink:
+        return Handoff(schema, lambda reader: _write_tuned(reader, path, settings, self._choose))
+
+
+def _write_tuned(
+    reader: pa.RecordBatchReader,
+    path: Path,
+    settings: Settings,
+    choose: Callable[[pa.Table, str], EncodingChoice],
+) -> None:
+    first = next(reader, None)
+    head = [] if first is None else [first]
+    chosen = choose(pa.Table.from_batches(head, reader.schema), settings.dataset)
+    encodings: Any = {name: encoding.lower() for name, encoding in chosen.encodings.items()}
+    write_parquet(
+        pa.RecordBatchReader.from_batches(reader.schema, chain(head, reader)),
+        path,
+        compression=_compression(settings),
+        max_row_group_size=settings.row_group_rows,
+        column_dictionary_enabled=dict.fromkeys(chosen.encodings, False),
+        column_encoding=encodings,
+    )
+
+
+def _compression(settings: Settings) -> str:
     """A cell's codec and level, as arrow-rs writes them."""
     codec = {"lz4": "lz4_raw"}.get(settings.codec, settings.codec)
     return codec if settings.level is None else f"{codec}({settings.level})"

@@ -173,9 +173,9 @@ def _arro3_tuned(source: str, first: str) -> Callable[[_Options], _Lines]:
     ]
 
 
-_CHOOSE = "from spillway.backends.encodings import choose_encodings"
+_CHOOSE = "from spillway.backends.tuned_encodings import choose_encodings"
 _TEXT_FOR_TIMES = (
-    "from spillway.backends.pyarrow_rows import with_text_for_times",
+    "from spillway.backends.pyarrow import with_text_for_times",
     "",
     "read_as = with_text_for_times(schema)  # times are text in JSON",
 )

@@ -1,7 +1,8 @@
-"""polars, by `DataFrame.write_parquet`."""
+"""polars, by `DataFrame.write_parquet`: from Arrow, from dicts and from NDJSON."""
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
@@ -10,11 +11,12 @@ import pyarrow as pa
 from spillway.backends.retain import own
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from spillway.backends.protocol import Mode, Settings
 
-__all__ = ["Polars"]
+__all__ = ["Polars", "PolarsNdjson", "PolarsRows"]
 
 
 class Polars:
@@ -38,6 +40,40 @@ class Polars:
         return _Sink(path, schema, settings)
 
 
+class PolarsRows:
+    """`polars.DataFrame` with the schema. Rows out of JSON have times as text, which is parsed."""
+
+    name = "polars-rows"
+    modes: frozenset[Mode] = frozenset({"rows", "rows-json"})
+
+    def version(self) -> str:
+        return pl.__version__
+
+    def threads_in_force(self) -> dict[str, int]:
+        """The pool polars made when it was imported."""
+        return {"polars": pl.thread_pool_size()}
+
+    def open(self, path: Path, schema: pa.Schema, settings: Settings) -> _Rows:
+        return _Rows(path, schema, settings)
+
+
+class PolarsNdjson:
+    """`polars.read_ndjson` with the schema, but for times and integers below 32 bits, which are cast."""
+
+    name = "polars-ndjson"
+    modes: frozenset[Mode] = frozenset({"ndjson"})
+
+    def version(self) -> str:
+        return pl.__version__
+
+    def threads_in_force(self) -> dict[str, int]:
+        """The pool polars made when it was imported."""
+        return {"polars": pl.thread_pool_size()}
+
+    def open(self, path: Path, schema: pa.Schema, settings: Settings) -> _Lines:
+        return _Lines(path, schema, settings)
+
+
 class _Sink:
     def __init__(self, path: Path, schema: pa.Schema, settings: Settings) -> None:
         self._path = path
@@ -58,3 +94,51 @@ class _Sink:
             compression_level=self._settings.level,
             row_group_size=self._settings.row_group_rows,
         )
+
+
+class _Frames:
+    def __init__(self, path: Path, schema: pa.Schema, settings: Settings) -> None:
+        self._path = path
+        self._schema = cast("pl.DataFrame", pl.from_arrow(schema.empty_table())).schema
+        self._settings = settings
+        self._frames: list[pl.DataFrame] = []
+
+    def _keep(self, frame: pl.DataFrame) -> None:
+        self._frames.append(_with_times(frame, self._schema).cast(self._schema))
+
+    def close(self) -> None:
+        compression: Any = self._settings.codec
+        pl.concat(self._frames or [self._schema.to_frame()]).write_parquet(
+            self._path,
+            compression=compression,
+            compression_level=self._settings.level,
+            row_group_size=self._settings.row_group_rows,
+        )
+
+
+class _Rows(_Frames):
+    def write(self, data: list[dict[str, Any]]) -> None:
+        schema = {
+            name: pl.String if kind.is_temporal() and data and isinstance(data[0][name], str) else kind
+            for name, kind in self._schema.items()
+        }
+        self._keep(pl.DataFrame(data, schema=schema))
+
+
+class _Lines(_Frames):
+    def write(self, data: bytes) -> None:
+        schema = {
+            name: pl.String if kind.is_temporal() else pl.Int64 if kind in {pl.Int8, pl.Int16} else kind
+            for name, kind in self._schema.items()
+        }
+        self._keep(pl.read_ndjson(io.BytesIO(data), schema=schema))
+
+
+def _with_times(frame: pl.DataFrame, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
+    """The frame with times where it has their text."""
+    found = frame.schema
+    return frame.with_columns(
+        pl.col(name).str.to_datetime(time_unit=kind.time_unit, time_zone=kind.time_zone)
+        for name, kind in schema.items()
+        if isinstance(kind, pl.Datetime) and found[name] == pl.String
+    )

@@ -32,22 +32,22 @@ class _BuiltIn(NamedTuple):
 _ROWS: frozenset[Mode] = frozenset({"rows", "rows-json"})
 _NDJSON: frozenset[Mode] = frozenset({"ndjson"})
 _BUILT_IN = {
-    "native": _BuiltIn("native", "Native", "spillway._native", "spillway"),
-    "native-16mb": _BuiltIn("native_limited", "Native16MB", "spillway._native", "spillway"),
-    "pyarrow-buffered": _BuiltIn("pyarrow_buffered", "PyarrowBuffered", "pyarrow", "pyarrow"),
-    "pyarrow-streaming": _BuiltIn("pyarrow_streaming", "PyarrowStreaming", "pyarrow", "pyarrow"),
-    "pyarrow-streaming-tuned": _BuiltIn("pyarrow_tuned", "PyarrowStreamingTuned", "pyarrow", "pyarrow"),
+    "native": _BuiltIn("spillway", "Native", "spillway._native", "spillway"),
+    "native-16mb": _BuiltIn("spillway", "Native16MB", "spillway._native", "spillway"),
+    "pyarrow-buffered": _BuiltIn("pyarrow", "PyarrowBuffered", "pyarrow", "pyarrow"),
+    "pyarrow-streaming": _BuiltIn("pyarrow", "PyarrowStreaming", "pyarrow", "pyarrow"),
+    "pyarrow-streaming-tuned": _BuiltIn("pyarrow", "PyarrowStreamingTuned", "pyarrow", "pyarrow"),
     "polars": _BuiltIn("polars", "Polars", "polars", "polars"),
     "duckdb": _BuiltIn("duckdb", "DuckDB", "duckdb", "duckdb"),
     "arro3": _BuiltIn("arro3", "Arro3", "arro3.io", "arro3-io"),
-    "arro3-tuned": _BuiltIn("arro3_tuned", "Arro3Tuned", "arro3.io", "arro3-io"),
-    "native-rows": _BuiltIn("native_rows", "NativeRows", "spillway._native", "spillway", _ROWS),
-    "pyarrow-rows": _BuiltIn("pyarrow_rows", "PyarrowRows", "pyarrow", "pyarrow", _ROWS),
-    "polars-rows": _BuiltIn("polars_rows", "PolarsRows", "polars", "polars", _ROWS),
-    "native-ndjson": _BuiltIn("native_rows", "NativeNdjson", "spillway._native", "spillway", _NDJSON),
-    "pyarrow-ndjson": _BuiltIn("pyarrow_rows", "PyarrowNdjson", "pyarrow", "pyarrow", _NDJSON),
-    "polars-ndjson": _BuiltIn("polars_rows", "PolarsNdjson", "polars", "polars", _NDJSON),
-    "duckdb-ndjson": _BuiltIn("duckdb_rows", "DuckDBNdjson", "duckdb", "duckdb", _NDJSON),
+    "arro3-tuned": _BuiltIn("arro3", "Arro3Tuned", "arro3.io", "arro3-io"),
+    "native-rows": _BuiltIn("spillway", "NativeRows", "spillway._native", "spillway", _ROWS),
+    "pyarrow-rows": _BuiltIn("pyarrow", "PyarrowRows", "pyarrow", "pyarrow", _ROWS),
+    "polars-rows": _BuiltIn("polars", "PolarsRows", "polars", "polars", _ROWS),
+    "native-ndjson": _BuiltIn("spillway", "NativeNdjson", "spillway._native", "spillway", _NDJSON),
+    "pyarrow-ndjson": _BuiltIn("pyarrow", "PyarrowNdjson", "pyarrow", "pyarrow", _NDJSON),
+    "polars-ndjson": _BuiltIn("polars", "PolarsNdjson", "polars", "polars", _NDJSON),
+    "duckdb-ndjson": _BuiltIn("duckdb", "DuckDBNdjson", "duckdb", "duckdb", _NDJSON),
 }
 
 

@@ -23,9 +23,9 @@ from spillway.cli.completion import complete_backend, complete_codec, complete_d
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from spillway.bench.run import Finished
+    from spillway.bench.summary import RunSummary
     from spillway.datasets import FileSource
-    from spillway.harness.run import Finished
-    from spillway.harness.summary import RunSummary
 
 __all__ = ["bench", "parse_bytes"]
 
@@ -165,11 +165,11 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
     from rich.console import Console
 
     from spillway.backends import with_modes
+    from spillway.bench.plan import Options
+    from spillway.bench.progress import Progress
+    from spillway.bench.run import measure
     from spillway.errors import JavaError, MissingExtraError, SpillwayError
     from spillway.harness.limits import choose_limiter
-    from spillway.harness.plan import Options
-    from spillway.harness.progress import Progress
-    from spillway.harness.run import measure
 
     console = Console()
     with termination_as_interrupt() as end_what_was_begun:
@@ -224,11 +224,11 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
 
 def _report(console: Console, finished: Finished, *, verbose: bool) -> int:
     """Write the report from what is on disk and print what a user needs of it; the exit status."""
-    from spillway.harness.failures import status_of, wrong_outputs
-    from spillway.harness.figures import draw_figures
-    from spillway.harness.report import run_tables, write_report
-    from spillway.harness.summary import read_run
-    from spillway.harness.tables import LEGEND, short_tables
+    from spillway.bench.failures import status_of, wrong_outputs
+    from spillway.bench.figures import draw_figures
+    from spillway.bench.report import run_tables, write_report
+    from spillway.bench.summary import read_run
+    from spillway.bench.tables import LEGEND, short_tables
 
     run = read_run(finished.folder)
     with console.status("drawing figures"):
@@ -252,7 +252,7 @@ def _report(console: Console, finished: Finished, *, verbose: bool) -> int:
 
 def _print_verdict(console: Console, run: RunSummary) -> None:
     """Print the verdict, with which the report ends too."""
-    from spillway.harness.conclusion import conclude, verdict_caveats
+    from spillway.bench.conclusion import conclude, verdict_caveats
 
     for each in conclude(run):
         console.print()
@@ -300,8 +300,8 @@ def _limits(text: str) -> tuple[int | None, ...]:
 
 def _rows(text: str | None, *, quick: bool, own: bool) -> tuple[tuple[int, ...] | None, int | None]:
     """Row counts, None for all of the user's own; and for a look how many of those at most."""
+    from spillway.bench.plan import DEFAULT_ROWS
     from spillway.errors import OptionError
-    from spillway.harness.plan import DEFAULT_ROWS
 
     if text is None:
         if own:

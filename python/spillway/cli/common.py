@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from spillway.harness.text_table import Table
+    from spillway.harness.report.table import Table
 
 __all__ = [
     "INTERRUPTED",
@@ -53,7 +53,7 @@ def print_tables(
     console: Console, tables: Iterable[Table], legend: Iterable[str], warnings: Iterable[str]
 ) -> None:
     """The tables of a run, how to read them, and what a reader has to know before believing them."""
-    from spillway.harness.text_table import terminal_tables
+    from spillway.harness.report.table import terminal_tables
 
     for table in tables:
         console.print(table.title, style="bold", highlight=False, markup=False)

@@ -35,7 +35,7 @@ def complete_dataset(incomplete: str) -> list[str]:
 
 def complete_mode(incomplete: str) -> list[str]:
     """Names of modes."""
-    from spillway.harness.plan import MODES
+    from spillway.bench.plan import MODES
 
     return _last_part(incomplete, MODES)
 

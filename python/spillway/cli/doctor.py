@@ -24,7 +24,7 @@ def doctor(
     from rich.console import Console
     from rich.text import Text
 
-    from spillway.harness.doctor import examine, verdict
+    from spillway.bench.doctor import examine, verdict
 
     console = Console()
     findings = []

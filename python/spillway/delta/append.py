@@ -10,8 +10,8 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from spillway._context import WithBlock
 from spillway.errors import CommitUnknown, SpillwayError
-from spillway.with_block import WithBlock
 
 if TYPE_CHECKING:
     from spillway import _native

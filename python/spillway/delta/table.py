@@ -11,8 +11,8 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from spillway import _native
+from spillway._destination import OBJECT_STORES, local_path
 from spillway.delta.append import Append, checkpoint_when_due
-from spillway.destinations import OBJECT_STORES, local_path
 from spillway.errors import OptionError, TableExistsError, TableNotFoundError
 from spillway.writer import WriterOptions
 

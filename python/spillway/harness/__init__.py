@@ -1,10 +1,8 @@
-"""The measuring bench: each sample a fresh process, under limits that are proved, by probes that are tested.
+"""The parts that `spillway.bench` and `spillway.race` share; nothing here imports from either.
 
-Data flows one way: `plan` -> `schedule` -> `sample` (which spawns `worker`) -> `samples` on disk -> `summary`
--> `ranking` -> `tables` and `conclusion` -> `report`, beside `figures` and `failures`. `worker` and the
-probes it loads are all that runs inside the measured process.
-
-Some modules serve `spillway.race` too, and nothing here imports from there: `options`, `schedule`,
-`processes`, `live` and `samples` while a run goes on; `grouping`, `statistics`, `text_table`, `canvas` and
-`document` for its report; `environment`, `host`, `output` and `scrub` for the machine it is on.
+Their runs take samples in the order of `schedule`, each in `processes` of its own: `spawn` starts one under a
+memory limit of `limits`, and `probes` measure it. `records` keeps what was measured as lines of JSON,
+`redaction` clears them of paths and host names, and `disk` has the folders that they lie in. `environment`
+and `host` describe the machine, and `options` checks what a caller asks for. A report is made of these lines
+alone, by `statistics` and `report`.
 """

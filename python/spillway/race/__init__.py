@@ -1,7 +1,7 @@
 """The race: many writers append to one Delta table at once, by several committers.
 
-Like `spillway.harness` it measures in fresh processes and writes what it measured as lines of JSON; the
-report is made from these lines alone. `plan` says what is measured, `cell` runs one race, `worker` is what
-its processes do, `check` looks at the table afterwards. What both need is in `spillway.harness`, whose
-docstring names the modules.
+Like `spillway.bench` it measures in fresh processes and writes what it measured as lines of JSON; the
+report is made from these lines alone. `plan` has the races to run, `cell` runs one of them, `worker` is the
+program of its processes, and `check` looks at the table afterwards. `spillway.harness` has the parts that
+both share.
 """

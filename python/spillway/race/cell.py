@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from spillway.errors import SpillwayError
+from spillway.harness.disk import sync_filesystem
 from spillway.harness.host import HostWatch
-from spillway.harness.output import sync_filesystem
-from spillway.harness.scrub import scrub
+from spillway.harness.redaction import scrub
 from spillway.race.check import Verdict
-from spillway.race.crew import Crew
-from spillway.race.records import SCHEMA_VERSION
+from spillway.race.record import SCHEMA_VERSION
+from spillway.race.worker_processes import Crew
 
 if TYPE_CHECKING:
     from pathlib import Path

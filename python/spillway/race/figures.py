@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from spillway.harness.canvas import (
+from spillway.harness.report.plots import (
     FOLDER,
     Figure,
     count_axis,

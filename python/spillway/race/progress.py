@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from spillway.harness.live import LiveLine
+from spillway.harness.report.progress_line import LiveLine
 from spillway.wording import counted
 
 if TYPE_CHECKING:

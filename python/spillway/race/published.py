@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spillway.harness.text_table import Entry, Table
+from spillway.harness.report.table import Entry, Table
 
 __all__ = ["published_table"]
 

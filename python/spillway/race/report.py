@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spillway.harness.document import (
+from spillway.harness.report.markdown import (
     bullets,
     caveats,
     checkout,
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from spillway.harness.canvas import Figure
-    from spillway.harness.text_table import Table
+    from spillway.harness.report.plots import Figure
+    from spillway.harness.report.table import Table
     from spillway.race.summary import RunSummary
 
 __all__ = ["all_tables", "write_report"]

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spillway.errors import OptionError, SpillwayError
-from spillway.harness import samples
+from spillway.harness import records
+from spillway.harness.disk import require_disk
 from spillway.harness.environment import describe_run, refuse_debug_build
-from spillway.harness.output import require_disk
+from spillway.harness.redaction import scrub
 from spillway.harness.schedule import Slot, schedule
-from spillway.harness.scrub import scrub
-from spillway.race import records
 from spillway.race.cell import Race
 from spillway.race.limits import reason_to_skip
 from spillway.race.place import Place
+from spillway.race.record import RACES, SCHEMA, SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +71,7 @@ def hold_races(  # noqa: PLR0913 - options, by keyword only
     """
     require_disk(out)
     refuse_debug_build()
-    run_id = samples.new_run_id()
+    run_id = records.new_run_id()
     folder = out / run_id
     place = Place.of(store or str(folder / "tables"), storage_options)
     if place.is_local and store is not None:
@@ -84,10 +84,10 @@ def hold_races(  # noqa: PLR0913 - options, by keyword only
         reasons = dict.fromkeys(f"{cell.committer}: {reason}" for cell, reason in skipped.items())
         raise OptionError("; ".join(reasons) or "there is nothing to run")
     folder.mkdir()
-    samples.write_json(
-        folder / samples.ENVIRONMENT,
+    records.write_json(
+        folder / records.ENVIRONMENT,
         {
-            **describe_run(run_id, options, schema_version=records.SCHEMA_VERSION),
+            **describe_run(run_id, options, schema_version=SCHEMA_VERSION),
             "store": "local disk" if place.is_local else "S3",
             "targets": targets,
             "skipped": [
@@ -96,7 +96,7 @@ def hold_races(  # noqa: PLR0913 - options, by keyword only
             ],
         },
     )
-    records.SCHEMA.write(folder)
+    SCHEMA.write(folder)
     for cell, reason in skipped.items():
         progress.say(f"{cell.words}: skipped, {reason}")
     scratch = None
@@ -131,8 +131,8 @@ def _run_all(race: Race, folder: Path, cells: Sequence[Cell], options: Options, 
         for slot in slots:
             progress.begins(slot)
             record = _record(race, slot)
-            records.SCHEMA.check(record)
-            samples.append(folder / records.RACES, record)
+            SCHEMA.check(record)
+            records.append(folder / RACES, record)
             progress.ended(slot, record)
     except KeyboardInterrupt:
         return True

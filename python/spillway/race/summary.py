@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from spillway.harness import samples
-from spillway.harness.grouping import CellOfRun, RunOfCells, estimate_of, outcomes, records_by_cell
+from spillway.harness import records
 from spillway.harness.host import noise_warnings
+from spillway.harness.report.summary import CellOfRun, RunOfCells, estimate_of, outcomes, records_by_cell
 from spillway.race import committers
 from spillway.race.plan import Cell
-from spillway.race.records import RACES
+from spillway.race.record import RACES
 from spillway.wording import counted
 
 if TYPE_CHECKING:
@@ -150,4 +150,4 @@ def read_run(folder: Path) -> RunSummary:
             places[each.cell.committer],
         )
     )
-    return RunSummary(folder, samples.read_json(folder / samples.ENVIRONMENT), cells)
+    return RunSummary(folder, records.read_json(folder / records.ENVIRONMENT), cells)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from spillway.harness.text_table import Entry, Table
+from spillway.harness.report.table import Entry, Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

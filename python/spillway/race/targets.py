@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from spillway.harness.text_table import Entry, Table
+from spillway.harness.report.table import Entry, Table
 from spillway.race.plan import Cell
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from spillway.harness.scrub import scrub
+from spillway.harness.redaction import scrub
 from spillway.race import committers
 from spillway.race.check import check
 from spillway.race.place import Place

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from spillway._native import Digest, digest, row_hashes
-from spillway.validation.forms import LossyValueError, Plan, SchemaDiffersError, plan_reader
-from spillway.validation.truth import Truth, empty_digest
+from spillway.validation.normalize import LossyValueError, Plan, SchemaDiffersError, plan_reader
+from spillway.validation.source import Truth, empty_digest
 from spillway.validation.verdict import Kind, Mismatch
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from spillway.validation.engines import Reader
+    from spillway.validation.readers import Reader
 
 __all__ = ["Finding", "check", "describe", "first_differing", "lossy", "schema_differs", "unreadable"]
 

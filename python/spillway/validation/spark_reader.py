@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from spillway._native import Digest
 from spillway.validation.compare import Finding, describe, lossy, schema_differs, unreadable
-from spillway.validation.forms import LossyValueError, SchemaDiffersError, plan_reader
+from spillway.validation.normalize import LossyValueError, SchemaDiffersError, plan_reader
+from spillway.validation.source import empty_digest
 from spillway.validation.spark_worker import digest_files, find_differences
-from spillway.validation.truth import empty_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from spillway.validation.forms import Plan
-    from spillway.validation.truth import Truth
+    from spillway.validation.normalize import Plan
+    from spillway.validation.source import Truth
     from spillway.validation.verdict import Mismatch
 
 __all__ = ["SparkReader"]

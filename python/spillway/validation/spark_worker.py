@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from spillway._native import digest, row_hashes
-from spillway.validation.forms import LossyValueError
+from spillway.validation.normalize import LossyValueError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from spillway._native import Digest
-    from spillway.validation.forms import Plan
+    from spillway.validation.normalize import Plan
 
 __all__ = ["digest_files", "find_differences"]
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Self
 
 from spillway.errors import OptionError
 from spillway.validation.compare import Finding, check
-from spillway.validation.engines import load_reader
-from spillway.validation.excuses import excuses, write_reference
-from spillway.validation.truth import Truth
+from spillway.validation.readers import load_reader
+from spillway.validation.reference_file import excuses, write_reference
+from spillway.validation.source import Truth
 from spillway.validation.verdict import ENGINES, READERS, Mismatch, Source, Verdict
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-//! A `spillway.destinations.Destination` as a sink: Python code that lets a file appear or takes it back.
+//! A `spillway._destination.Destination` as a sink: Python code that lets a file appear or takes it back.
 
 use std::io::{self, Write};
 
@@ -20,7 +20,7 @@ impl Destination {
     pub fn of(object: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
         let class = object
             .py()
-            .import("spillway.destinations")?
+            .import("spillway._destination")?
             .getattr("Destination")?;
         Ok(object.is_instance(&class)?.then(|| Self {
             file: FileObject::new(object.clone()),

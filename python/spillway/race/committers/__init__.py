@@ -26,21 +26,21 @@ _NATIVE = "data files, their folders and the log are synced before an append is 
 _DELTA_RS = "nothing is synced on a local disk: a crash of the machine may lose what was acknowledged"
 _ENTRIES = {
     "combining": _Entry(
-        "combining",
+        "spillway",
         "Combining",
         "spillway._native",
         "`spillway.delta`: threads share versions, processes carry each other's appends",
         _NATIVE,
     ),
     "coalescing": _Entry(
-        "combining",
+        "spillway",
         "Coalescing",
         "spillway._native",
         "the same with `coalesce=True`: threads share data files too, one a partition",
         _NATIVE,
     ),
     "optimistic": _Entry(
-        "optimistic",
+        "put_if_absent",
         "Optimistic",
         "spillway._native",
         "plain put-if-absent in Python, for scale: files by `spillway.write_parquet`, each writer alone, one "

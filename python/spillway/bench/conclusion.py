@@ -1,0 +1,259 @@
+"""The verdict of a run in words: who wins in each setting, by how much, and the code that writes so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from spillway.backends import Settings, library
+from spillway.backends.calls import call_of
+from spillway.bench.failures import outcome_words
+from spillway.bench.ranking import rankings, ratio
+from spillway.bench.summary import growth
+from spillway.bench.tables import file_megabytes, megabytes, setting_title
+from spillway.harness.statistics import FEWEST_FOR_INTERVAL
+from spillway.wording import and_joined, counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from spillway.bench.ranking import Ranking
+    from spillway.bench.summary import CellSummary, RunSummary, Setting
+    from spillway.harness.statistics import Estimate
+
+__all__ = ["Conclusion", "conclude", "verdict_caveats"]
+
+_DIGITS_NEAR_ONE = 3
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """The winner of one setting.
+
+    Attributes:
+        title: The setting in words.
+        lines: What was found, at the most rows first.
+        writer: The fastest at the most rows, of more than one writer and by more than one sample.
+        code: Python that writes as it did; None where it is not shown.
+    """
+
+    title: str
+    lines: Sequence[str]
+    writer: str | None
+    code: str | None
+
+
+def conclude(run: RunSummary) -> list[Conclusion]:
+    """The verdict on each setting of the run; code that an earlier one shows is not shown again."""
+    found = [_conclusion(rankings(run, setting)) for setting in run.settings]
+    shown: set[str] = set()
+    for place, each in enumerate(found):
+        if each.code in shown:
+            again = f"To write as {each.writer} does: the code shown above."
+            found[place] = replace(each, lines=[*each.lines, again], code=None)
+        elif each.code is not None:
+            shown.add(each.code)
+    return found
+
+
+def verdict_caveats(run: RunSummary) -> list[str]:
+    """The samples that the verdict rests on, and a word where nobody read the files back."""
+    counts = [len(each.good) for each in run.cells if each.good]
+    if not counts:
+        return []
+    lines = [_of_samples(min(counts))]
+    if not run.verdicts:
+        lines.append("Nobody read the files back: --validate names engines that do.")
+    return lines
+
+
+def _of_samples(fewest: int) -> str:
+    if fewest == 1:
+        return "One sample a backend shows no spread: take --samples 5 for a look, 12 for a quoted figure."
+    if fewest < FEWEST_FOR_INTERVAL:
+        coverage = 1 - 2 * 0.5**fewest
+        return (
+            f"In brackets the whole range of {fewest} samples, which covers the true ratio with "
+            f"{coverage * 100:.0f} %; --samples {FEWEST_FOR_INTERVAL} or more makes it a 95 % interval."
+        )
+    return f"In brackets the 95 % interval of ratios within blocks, of {fewest} samples a backend."
+
+
+def _conclusion(found: list[Ranking]) -> Conclusion:
+    top = found[0]
+    lines = [*_all_of(top), *(_in_short(each) for each in found[1:])]
+    compared = top.best is not None and len(top.cells) > 1 and len(top.best.good) > 1
+    writer = top.best.cell.backend if top.best is not None and compared else None
+    code = None if writer is None else call_of(writer, top.setting.mode, _settings(top.setting))
+    if writer is not None and code is None:
+        lines.append(
+            f"The code of {writer} does not fit a few lines: spillway.backends.load({writer!r}) has it."
+        )
+    return Conclusion(setting_title(top.setting), lines, writer, code)
+
+
+def _settings(setting: Setting) -> Settings:
+    return Settings(
+        codec=setting.codec,
+        level=setting.level,
+        row_group_rows=setting.row_group_rows,
+        threads=setting.threads,
+        dataset=setting.dataset,
+    )
+
+
+def _all_of(ranking: Ranking) -> list[str]:
+    """Speed, memory, size, and who is left out."""
+    lines = [f"{_speed(ranking)}."]
+    if ranking.best is not None:
+        lines += _memory(ranking, ranking.best)
+        lines += _size(ranking, ranking.best)
+    return lines + [f"Left out: {left_out}." for left_out in _left_out(ranking)]
+
+
+def _memory(ranking: Ranking, best: CellSummary) -> list[str]:
+    """The writers that take less memory than the fastest."""
+    found = [
+        f"{_name(each)}, {_growth_words(each)} ({_times(over)}{_row_groups(each, best)})"
+        for each in _leaner(ranking)
+        if (over := ratio(each, best, growth)) is not None
+    ]
+    own = f"the {_growth_words(best)} of {_name(best)}"
+    return [f"Less memory than {own}: {'; '.join(found)}."] if found else []
+
+
+def _size(ranking: Ranking, best: CellSummary) -> list[str]:
+    """The writers whose file is smaller than that of the fastest."""
+    found = [
+        f"{_name(each)}, {file_megabytes(_bytes(each))} MB "
+        f"({_bytes(each) / _bytes(best):.2f} times{_row_groups(each, best)})"
+        for each in _smaller(ranking)
+    ]
+    own = f"the {file_megabytes(_bytes(best))} MB of {_name(best)}"
+    return [f"Smaller file than {own}: {'; '.join(found)}."] if found else []
+
+
+def _in_short(ranking: Ranking) -> str:
+    """The same in one line, for row counts below the largest."""
+    leaner, smaller = map(_name, _leaner(ranking)), map(_name, _smaller(ranking))
+    parts = [_speed(ranking)]
+    parts += [f"less memory: {and_joined(names)}" for names in [list(leaner)] if names]
+    parts += [f"smaller file: {and_joined(names)}" for names in [list(smaller)] if names]
+    parts += [f"left out: {left_out}" for left_out in _left_out(ranking)]
+    return "; ".join(parts) + "."
+
+
+def _speed(ranking: Ranking) -> str:
+    """The fastest and by how much, or that nobody is."""
+    best, at = ranking.best, f"At {counted(ranking.rows, 'row')}"
+    if best is None:
+        return f"{at} nobody wins: no writer ended well with the rows it was given"
+    if not ranking.others:
+        alone = "was measured" if len(ranking.cells) == 1 else "ended well"
+        return f"{at} {_name(best)} alone {alone}: there is nothing to compare"
+    if len(best.good) == 1:
+        once = ranking.over(ranking.others[0])
+        ahead = "" if once is None else f", {once.median:.2f} times the rows/s of {_name(ranking.others[0])}"
+        return (
+            f"{at} nobody wins: one sample a backend says only that {_name(best)} was once the fastest{ahead}"
+        )
+    return f"{at} {_nobody(ranking, best) if ranking.level else _winner(ranking, best)}"
+
+
+def _nobody(ranking: Ranking, best: CellSummary) -> str:
+    level = [f"{_name(each)}{_against(ranking, each)}" for each in ranking.level]
+    behind = [each for each in ranking.others if each not in ranking.level]
+    rest = f"; the next, {_name(behind[0])}, is behind{_against(ranking, behind[0])}" if behind else ""
+    return f"nobody wins: samples cannot tell {_name(best)} from {and_joined(level)}{rest}"
+
+
+def _winner(ranking: Ranking, best: CellSummary) -> str:
+    second = ranking.others[0]
+    over = ranking.over(second)
+    blocks = 0 if over is None else over.n
+    wins = "wins" if blocks >= FEWEST_FOR_INTERVAL else f"wins each of {counted(blocks, 'block')}"
+    text = f"{_name(best)} {wins}: {'' if over is None else _times(over)} the rows/s of {_name(second)}"
+    peer = next((each for each in ranking.others if _library(each) != _library(best)), second)
+    if peer is not second and (over_peer := ranking.over(peer)) is not None:
+        text += f", {_times(over_peer)} those of {_name(peer)}, the fastest of another library"
+    return text
+
+
+def _against(ranking: Ranking, other: CellSummary) -> str:
+    over = ranking.over(other)
+    return "" if over is None else f" ({_times(over)})"
+
+
+def _leaner(ranking: Ranking) -> list[CellSummary]:
+    """Less memory than the fastest takes: the least, and the least of another library.
+
+    The interval of the ratio has to exclude 1.
+    """
+    best = ranking.best
+    if best is None:
+        return []
+    candidates = [
+        each
+        for each in ranking.others
+        if (over := ratio(each, best, growth)) is not None and over.n > 1 and over.high < 1
+    ]
+    return _least(candidates, best, lambda each: each.growth.median if each.growth else 0.0)
+
+
+def _smaller(ranking: Ranking) -> list[CellSummary]:
+    """Smaller files than the fastest writes: the smallest, and the smallest of another library.
+
+    Sizes do not vary by chance, so one sample tells.
+    """
+    best = ranking.best
+    if best is None:
+        return []
+    return _least([each for each in ranking.others if _bytes(each) < _bytes(best)], best, _bytes)
+
+
+def _least(
+    cells: Sequence[CellSummary], best: CellSummary, value: Callable[[CellSummary], float]
+) -> list[CellSummary]:
+    """The least of all, then the least of another library than that of `best`, if it is another."""
+    ordered = sorted(cells, key=value)
+    peer = next((each for each in ordered if _library(each) != _library(best)), None)
+    return ordered[:1] + ([] if peer is None or peer is ordered[0] else [peer])
+
+
+def _left_out(ranking: Ranking) -> list[str]:
+    """The writers that do not compete, with the reason; nothing where all do."""
+    names = [f"{_name(each)} ({outcome_words(each.outcome)})" for each in ranking.cells if not each.is_right]
+    return [and_joined(names)] if names and ranking.right else []
+
+
+def _times(found: Estimate) -> str:
+    ends = (found.median, found.low, found.high)
+    # Next to 1, two digits would hide on which side of it an interval ends.
+    digits = _DIGITS_NEAR_ONE if any(f"{end:.2f}" == "1.00" for end in ends) else 2
+    middle, low, high = (f"{end:.{digits}f}" for end in ends)
+    return f"{middle} times" if found.n == 1 else f"{middle} times [{low}, {high}]"
+
+
+def _row_groups(cell: CellSummary, best: CellSummary) -> str:
+    """The row groups of two writers where they differ: memory and size compare only at equal ones."""
+    own, bests = cell.exact("row_groups"), best.exact("row_groups")
+    if own is None or bests is None or own[0] == bests[0]:
+        return ""
+    return f", with {counted(own[0], 'row group')} to {bests[0]:,}"
+
+
+def _growth_words(cell: CellSummary) -> str:
+    return "-" if cell.growth is None else f"{megabytes(cell.growth.median)} MB"
+
+
+def _bytes(cell: CellSummary) -> int:
+    found = cell.exact("bytes")
+    return 0 if found is None else found[0]
+
+
+def _name(cell: CellSummary) -> str:
+    return cell.cell.backend
+
+
+def _library(cell: CellSummary) -> str:
+    return library(cell.cell.backend)

@@ -1,0 +1,212 @@
+"""What this machine can measure and limit, each claim proved by trying it."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+import time
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from spillway import backends
+from spillway.bench.check_outputs import require_engines
+from spillway.bench.page_cache import resident_share
+from spillway.errors import SpillwayError
+from spillway.harness.disk import on_disk
+from spillway.harness.environment import native_build, refuse_debug_build
+from spillway.harness.host import HostWatch, noise_warnings, read_load
+from spillway.harness.limits import detect_limiters
+from spillway.harness.limits.detect import LIMIT_KINDS
+from spillway.harness.limits.proof import prove
+from spillway.harness.probes import rss
+from spillway.wording import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+__all__ = ["Finding", "examine", "verdict"]
+
+_PLANTED = 200 << 20
+_CANARY_LIMIT = 256 << 20
+_WITHIN = 0.01
+_STEAL_WATCH_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was tried.
+
+    Attributes:
+        subject: What.
+        verdict: "ok"; "warning" when figures suffer; "not here" for what is not to be had and not needed;
+            "missing" for that without which nothing can be measured.
+        detail: What was found, and what to do about it.
+        advice: What the bench has to be told because of it, as its options.
+    """
+
+    subject: str
+    verdict: Literal["ok", "warning", "not here", "missing"]
+    detail: str
+    advice: str = ""
+
+
+def examine(out: Path) -> Iterator[Finding]:
+    """Try everything, one finding at a time; `out` is where runs would be kept."""
+    yield _peak_memory()
+    yield from _limits()
+    yield _affinity()
+    yield _page_cache()
+    yield _output_folder(out)
+    yield _noise()
+    yield _native()
+    yield from _backends()
+    yield _spark()
+
+
+def verdict(findings: Sequence[Finding]) -> tuple[bool, str]:
+    """A verdict: the bench can measure here, with the command to call; or it cannot, with what is missing."""
+    missing = [each for each in findings if each.verdict == "missing"]
+    if missing:
+        return False, "not ready: " + "; ".join(f"{each.subject}: {each.detail}" for each in missing)
+    advice = " ".join(each.advice for each in findings if each.advice)
+    proved = [each.subject for each in findings if each.subject in _LIMIT_SUBJECTS and each.verdict == "ok"]
+    limits = f" with limits by {_LIMIT_SUBJECTS[proved[0]]}" if proved else ""
+    return True, f"ready: spillway bench{' ' if advice else ''}{advice}{limits}"
+
+
+def _peak_memory() -> Finding:
+    """Plant 200 MiB, free it, and ask the high-water mark."""
+    subject = "exact peak RSS"
+    try:
+        rss.reset_high_water()
+    except OSError as error:
+        return Finding(subject, "missing", f"clear_refs cannot be written ({error.strerror}): no exact peak")
+    before = rss.read_memory().rss
+    with mmap.mmap(-1, _PLANTED, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as planted:
+        for page in range(0, _PLANTED, mmap.PAGESIZE):
+            planted[page] = 1
+    seen = rss.read_memory().high_water - before
+    detail = f"200 MiB allocated and freed were seen as {seen / 2**20:.1f} MiB"
+    return Finding(subject, "ok" if abs(seen / _PLANTED - 1) <= _WITHIN else "warning", detail)
+
+
+_LIMIT_SUBJECTS = {f"memory limit by {kind}": kind for kind in LIMIT_KINDS}
+
+
+def _limits() -> Iterator[Finding]:
+    """A canary under each kind of limit that is offered; the bench takes the first kind of them."""
+    offered = {limiter.kind: limiter for limiter in detect_limiters()}
+    taken: str | None = None
+    for subject, kind in _LIMIT_SUBJECTS.items():
+        if kind not in offered:
+            yield Finding(subject, "not here", "this machine does not offer it")
+            continue
+        try:
+            proof = prove(offered[kind], _CANARY_LIMIT)
+        except OSError as error:
+            yield Finding(subject, "warning", f"cannot be set: {error.strerror}")
+            continue
+        share = proof.died_at_bytes / proof.limit_bytes
+        detail = f"a canary under 256 MiB was {proof.ending} at {share:.2f} of it"
+        is_first = taken is None and proof.holds
+        taken = kind if is_first else taken
+        # What is offered before it does not hold, and would be taken.
+        advice = f"--limit-kind {kind}" if is_first and kind != next(iter(offered)) else ""
+        yield Finding(subject, "ok" if proof.holds else "warning", detail, advice)
+    if taken is None:
+        yield Finding("memory limits", "warning", "no kind holds here", "--memory none")
+
+
+def _affinity() -> Finding:
+    available = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {max(available)})
+        pinned = os.sched_getaffinity(0) == {max(available)}
+    except OSError as error:
+        return Finding("affinity", "missing", f"a process cannot be pinned: {error.strerror}")
+    finally:
+        os.sched_setaffinity(0, available)
+    if len(available) == 1:
+        return Finding("affinity", "warning", "one core only: the bench and what it measures share it")
+    return Finding(
+        "affinity",
+        "ok" if pinned else "warning",
+        f"{counted(len(available), 'core')} may be used, one was pinned",
+    )
+
+
+def _page_cache() -> Finding:
+    """Write a file, which is then in the page cache, and ask mincore."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(bytes(1 << 20))
+        file.flush()
+        try:
+            share = resident_share(Path(file.name))
+        except OSError as error:
+            return Finding("page cache", "missing", f"mincore does not answer: {error.strerror}")
+    return Finding(
+        "page cache", "ok" if share == 1 else "warning", f"a fresh file is resident by {share:.0%}"
+    )
+
+
+def _output_folder(out: Path) -> Finding:
+    try:
+        with on_disk(out):
+            return Finding("output folder", "ok", "can be written and lies on a disk")
+    except SpillwayError as error:
+        return Finding("output folder", "missing", str(error))
+
+
+def _noise() -> Finding:
+    watch = HostWatch()
+    time.sleep(_STEAL_WATCH_SECONDS)  # stolen time is counted by the kernel as it passes
+    seen = watch.read()
+    load = read_load()
+    warnings = noise_warnings(load, [seen], _STEAL_WATCH_SECONDS)
+    if warnings:
+        return Finding("quiet host", "warning", "; ".join(warnings))
+    return Finding("quiet host", "ok", f"load {load:.2f}, no time stolen or throttled")
+
+
+def _native() -> Finding:
+    subject = "spillway._native"
+    build = native_build()
+    if build is None:
+        return Finding(subject, "missing", "not built: run maturin develop --release")
+    try:
+        refuse_debug_build()
+    except SpillwayError as error:
+        return Finding(subject, "missing", str(error).removeprefix(f"{subject} is "))
+    if build["debug_assertions"]:
+        return Finding(subject, "warning", "built with debug assertions: no figure of it matters")
+    return Finding(subject, "ok", f"{build['profile']} build for {build['target']}")
+
+
+def _backends() -> Iterator[Finding]:
+    for name in backends.names():
+        reason = backends.missing(name)
+        if reason is not None:
+            yield Finding(f"backend {name}", "not here", reason)
+            continue
+        backend = backends.load(name)
+        modes = ", ".join(sorted(backend.modes))
+        yield Finding(f"backend {name}", "ok", f"{backend.version()}, for {modes}")
+
+
+def _spark() -> Finding:
+    """What reads output back if nobody says otherwise."""
+    subject = "Spark, to read back"
+    without = "--validate pyarrow"
+    try:
+        require_engines(["spark"])
+    except SpillwayError as error:
+        return Finding(subject, "not here", f"{error}", without)
+    from spillway.spark.java import find_java
+
+    java = find_java()
+    return Finding(
+        subject, "ok", f"PySpark {metadata.version('pyspark')} with Java {java.version} ({java.program})"
+    )

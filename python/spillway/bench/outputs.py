@@ -1,0 +1,75 @@
+"""The files that samples write: their description, and those that are kept for validation."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["OutputFiles", "describe_file"]
+
+
+def describe_file(path: Path) -> dict[str, Any]:
+    """Size, content hash, rows, row groups, and the encodings of each column, from the footer.
+
+    Raises:
+        pyarrow.ArrowException: The file is not Parquet.
+    """
+    import pyarrow.parquet as pq
+
+    metadata = pq.read_metadata(path)
+    encodings: dict[str, set[str]] = {}
+    for group in range(metadata.num_row_groups):
+        for index in range(metadata.num_columns):
+            chunk = metadata.row_group(group).column(index)
+            encodings.setdefault(chunk.path_in_schema, set()).update(chunk.encodings)
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {
+        "bytes": path.stat().st_size,
+        "content_hash": digest,
+        "rows": metadata.num_rows,
+        "row_groups": metadata.num_row_groups,
+        "created_by": metadata.created_by,
+        "encodings": [{"column": name, "encodings": sorted(used)} for name, used in encodings.items()],
+    }
+
+
+class OutputFiles:
+    """The folder samples write to. One file per distinct content is kept, named by its hash."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._kept: set[str] = set()
+        folder.mkdir()
+        self.fresh = folder / "sample.parquet"
+        self.warm_up = folder / "warm-up.parquet"
+
+    def keep(self, content_hash: str) -> None:
+        """Move the fresh file to its kept name, or drop it if its content is there already."""
+        self.fresh.replace(self.path_of(content_hash))
+        self._kept.add(content_hash)
+
+    def path_of(self, content_hash: str) -> Path:
+        """Where the file with this content is kept."""
+        return self._folder / f"{content_hash[:16]}.parquet"
+
+    def discard_fresh(self) -> None:
+        """Remove what a sample has left beside the kept files: temporary and spilled ones."""
+        kept = {self.path_of(content_hash) for content_hash in self._kept}
+        for path in set(self._folder.iterdir()) - kept:
+            _delete(path)
+
+    def remove(self) -> None:
+        """Remove the folder and all in it."""
+        shutil.rmtree(self._folder)
+
+
+def _delete(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()

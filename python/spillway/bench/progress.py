@@ -1,0 +1,151 @@
+"""The progress of a run: what is being done, how far it is, how long it will take."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from rich.progress import TextColumn, TimeRemainingColumn
+
+from spillway.bench.failures import outcome_words, reason
+from spillway.harness.report.progress_line import LiveLine
+from spillway.wording import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rich.console import Console
+
+    from spillway.bench.plan import Cell
+    from spillway.harness.schedule import Slot
+
+__all__ = ["Progress"]
+
+# A sample's length for the estimate: starting a process, and writing a million rows. Only their ratio counts.
+_PROCESS_SECONDS = 1.0
+_SECONDS_PER_ROW = 4e-6
+
+_SILENCE_SECONDS = 30.0
+_REASON_CHARACTERS = 200
+
+
+class Progress(LiveLine):
+    """A live line on a terminal. Elsewhere a line that stays per stage and block, and one in half a minute.
+
+    Args:
+        console: Where it is.
+        clock: Seconds that pass.
+    """
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(console, TextColumn("left"), TimeRemainingColumn(), refreshes=2)
+        self._clock = clock
+        self._said_at = clock()
+        self._began = clock()
+        self._done = 0
+        self._of = 0
+        self._weight_done = 0.0
+        self._weight = 0.0
+        self._last_of_block: dict[int, int] = {}
+        self._failures: set[str] = set()
+
+    def say(self, line: str) -> None:
+        """Print a line that stays."""
+        self._console.print(line, highlight=False, markup=False)
+        self._said_at = self._clock()
+
+    def preparing(self, rows: int, total: int) -> None:
+        """Rows of the input that are made."""
+        if self._task is None:
+            self._begin("preparing the input", total or None)
+            self._log("preparing the input" + (f": {counted(total, 'row')}" if total else ""))
+        self._update(completed=rows, count=counted(rows, "row"))
+        self._log_at_times(f"preparing the input: {counted(rows, 'row')}")
+
+    def sampling(self, slots: Sequence[Slot[Cell]]) -> None:
+        """The samples that will be taken."""
+        self._began = self._clock()
+        self._of = len(slots)
+        self._weight = sum(_weight(slot.cell.rows) for slot in slots)
+        self._last_of_block = {slot.block: place for place, slot in enumerate(slots, start=1)}
+        self._begin("samples", self._weight)
+        self._log(f"taking {counted(self._of, 'sample')} in {counted(len(self._last_of_block), 'block')}")
+
+    def sample_begins(self, slot: Slot[Cell]) -> None:
+        """A process starts."""
+        cell = slot.cell
+        self._update(
+            description=f"block {slot.block + 1}: {_cell_words(cell)}", count=f"{self._done}/{self._of}"
+        )
+
+    def sample_ended(self, slot: Slot[Cell], record: dict[str, Any]) -> None:
+        """A process ended; how one failed is said at once, and once."""
+        self._done += 1
+        self._weight_done += _weight(slot.cell.rows)
+        self._update(advance=_weight(slot.cell.rows), count=f"{self._done}/{self._of}")
+        if record["outcome"] != "ok":
+            why = f"{outcome_words(record['outcome'])}: {reason(record, _REASON_CHARACTERS)}"
+            failure = f"{_cell_words(slot.cell)}: {why}"
+            if failure not in self._failures:
+                self._failures.add(failure)
+                self.say(failure)
+        block = f"block {slot.block + 1} of {len(self._last_of_block)}"
+        if self._done == self._last_of_block[slot.block]:
+            self._log(f"{block} done: {self._how_far()}")
+        else:
+            self._log_at_times(f"{block}: {self._how_far()}")
+
+    def tracing(self, total: int) -> None:
+        """Allocation curves that will be drawn."""
+        self._began = self._clock()
+        self._begin("tracing allocations", total)
+        self._log(f"tracing allocations: {counted(total, 'write')}")
+
+    def trace_begins(self, cell: Cell) -> None:
+        """A traced write starts."""
+        self._update(description=f"tracing allocations: {cell.backend}, {cell.mode}")
+        self._log_at_times(f"tracing allocations: {cell.backend}, {cell.mode}")
+
+    def trace_ended(self) -> None:
+        """A traced write ended."""
+        self._update(advance=1)
+
+    def validating(self, files: int, engines: Sequence[str]) -> None:
+        """Distinct contents that will be read back."""
+        self.say(f"reading {counted(files, 'distinct output')} back with {', '.join(engines)}")
+        self._begin(f"validating with {', '.join(engines)}", files)
+
+    def validated(self, done: int, total: int, what: str) -> None:
+        """Some readings are done."""
+        self._update(completed=done, total=total or None, description=what)
+        self._log_at_times(f"{what}: {done:,} of {total:,}" if total else what)
+
+    def _how_far(self) -> str:
+        """Samples taken, time passed, and time left by the weights of the samples to come."""
+        passed = self._clock() - self._began
+        left = passed / self._weight_done * (self._weight - self._weight_done)
+        text = f"{self._done:,} of {counted(self._of, 'sample')}, {_time(passed)} passed"
+        return text if self._done == self._of else f"{text}, about {_time(left)} left"
+
+    def _log(self, line: str) -> None:
+        """Say a line where no live line is seen."""
+        if not self._console.is_terminal:
+            self.say(line)
+
+    def _log_at_times(self, line: str) -> None:
+        """Say a line there if none was for a while."""
+        if self._clock() - self._said_at >= _SILENCE_SECONDS:
+            self._log(line)
+
+
+def _cell_words(cell: Cell) -> str:
+    return f"{cell.backend}, {cell.mode}, {counted(cell.rows, 'row')}"
+
+
+def _time(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02}"
+
+
+def _weight(rows: int) -> float:
+    return _PROCESS_SECONDS + rows * _SECONDS_PER_ROW

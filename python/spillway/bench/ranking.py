@@ -1,0 +1,113 @@
+"""The writers of one setting at one number of rows, the fastest first, and those that samples tell apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import median
+from typing import TYPE_CHECKING
+
+from spillway.bench.summary import speed
+from spillway.harness.statistics import Estimate, exceeds, paired_ratio
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spillway.bench.summary import CellSummary, Metric, RunSummary, Setting
+
+__all__ = ["Ranking", "indistinct", "rankings"]
+
+_FEWEST_FOR_WINNER = 2
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The cells of one setting at one number of rows.
+
+    Attributes:
+        setting: The setting.
+        rows: The number of rows.
+        cells: All cells: those that wrote the right rows by speed, then the others by speed, then those
+            without one.
+    """
+
+    setting: Setting
+    rows: int
+    cells: Sequence[CellSummary]
+
+    @cached_property
+    def right(self) -> list[CellSummary]:
+        """The cells that compete: every sample ended well and no reader found a file wrong."""
+        return [each for each in self.cells if each.is_right]
+
+    @property
+    def best(self) -> CellSummary | None:
+        """The fastest of them by its median, which need not be a winner."""
+        return self.right[0] if self.right else None
+
+    @property
+    def others(self) -> list[CellSummary]:
+        """The other competitors, the next fastest first."""
+        return self.right[1:]
+
+    @cached_property
+    def level(self) -> list[CellSummary]:
+        """The competitors that the samples cannot tell from the fastest."""
+        marks = indistinct(self.right, speed, 1)
+        return [each for each, marked in zip(self.others, marks[1:], strict=True) if marked]
+
+    @property
+    def has_winner(self) -> bool:
+        """True if the samples tell the fastest from every other: never on one sample."""
+        if self.best is None or not self.others or self.level:
+            return False
+        return len(self.best.good) >= _FEWEST_FOR_WINNER
+
+    def over(self, other: CellSummary, metric: Metric = speed) -> Estimate | None:
+        """The ratio of the fastest to another by a metric, block by block."""
+        return None if self.best is None else ratio(self.best, other, metric)
+
+
+def rankings(run: RunSummary, setting: Setting) -> list[Ranking]:
+    """The rankings of a setting, that of the most rows first."""
+    cells = run.of(setting)
+    counts = sorted({each.cell.rows for each in cells}, reverse=True)
+    return [
+        Ranking(setting, rows, sorted((each for each in cells if each.cell.rows == rows), key=_place))
+        for rows in counts
+    ]
+
+
+def _place(cell: CellSummary) -> tuple[bool, bool, float]:
+    found = cell.rows_per_second
+    return (not cell.is_right, found is None, 0.0 if found is None else -found.median)
+
+
+def ratio(above: CellSummary, below: CellSummary, metric: Metric) -> Estimate | None:
+    """The ratio of two cells by a positive metric, block by block; None where they share no block."""
+    over, under = above.by_block(metric), below.by_block(metric)
+    under = {block: value for block, value in under.items() if value > 0}
+    return paired_ratio(over, under) if over.keys() & under.keys() else None
+
+
+def indistinct(cells: Sequence[CellSummary], metric: Metric, direction: int) -> list[bool]:
+    """Marks on the best cell by a metric and on all that cannot be told from it; none if it has one sample.
+
+    Args:
+        cells: The cells that are compared.
+        metric: The metric.
+        direction: 1 if more of it is better, -1 if less is.
+    """
+    values = {
+        place: {block: direction * value for block, value in each.by_block(metric).items()}
+        for place, each in enumerate(cells)
+        if each.is_right
+    }
+    known = {place: blocks for place, blocks in values.items() if blocks}
+    best = max(known, key=lambda place: median(known[place].values()), default=None)
+    if best is None or len(known[best]) < _FEWEST_FOR_WINNER:
+        return [False] * len(cells)
+    return [
+        place == best or (place in known and not exceeds(known[best], known[place]))
+        for place in range(len(cells))
+    ]

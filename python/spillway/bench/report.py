@@ -1,0 +1,132 @@
+"""A run in words and tables: its ``report.md``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from spillway.bench.conclusion import conclude, verdict_caveats
+from spillway.bench.failures import wrong_outputs
+from spillway.bench.ranking import rankings
+from spillway.bench.tables import measures_table, ranking_table, throughput_table
+from spillway.harness.report.markdown import (
+    bullets,
+    caveats,
+    checkout,
+    figure_section,
+    machine,
+    software,
+    table_section,
+    write_document,
+)
+from spillway.wording import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from spillway.bench.summary import RunSummary
+    from spillway.harness.report.plots import Figure
+    from spillway.harness.report.table import Table
+
+__all__ = ["report_parts", "run_tables", "write_report"]
+
+
+def run_tables(run: RunSummary) -> list[Table]:
+    """Per setting: the ranking at its most rows, throughput by rows where they differ, all other measures."""
+    tables = []
+    for setting in run.settings:
+        ranked = rankings(run, setting)
+        tables.append(ranking_table(run, ranked[0]))
+        if len(ranked) > 1:
+            tables.append(throughput_table(run, setting))
+        tables.append(measures_table(run, setting))
+    return tables
+
+
+def write_report(run: RunSummary, figures: Sequence[Figure]) -> Path:
+    """Write ``report.md`` into the run's folder."""
+    return write_document(run.folder, report_parts(run, figures))
+
+
+def report_parts(run: RunSummary, figures: Sequence[Figure]) -> list[str]:
+    """The report, part by part: what it was measured on, caveats, tables, figures, and the verdict."""
+    parts = [f"# Run {run.run_id}", _WHERE_THE_VERDICT_IS, _environment(run)]
+    parts += [*caveats(run.warnings()), *_validation(run)]
+    parts += [table_section(table) for table in run_tables(run)]
+    parts += [_INTERVALS]
+    parts += [figure_section(figure) for figure in figures]
+    return [*parts, *_invisible(run), *_verdict(run)]
+
+
+_WHERE_THE_VERDICT_IS = "Who wins, and the code that does: [the verdict](#verdict), at the end."
+_INTERVALS = (
+    "Medians; in brackets the interval, from order statistics: 95 % with six samples or more, else the whole "
+    "range. Bold are the best of a column and all that the samples cannot tell from it, block by block; with "
+    "one sample a backend nothing is. *x best* is the speed over that of the fastest. *peak MB* is the "
+    "growth of RSS: the exact peak of resident memory during the write over the baseline before it; the "
+    "mapped input belongs to the baseline. MB is 10^6 bytes; MB/s counts Arrow data."
+)
+
+
+def _verdict(run: RunSummary) -> list[str]:
+    found = conclude(run)
+    parts = ["## Verdict"]
+    for each in found:
+        parts += [f"**{each.title}**", bullets(each.lines)]
+        if each.code is not None:
+            parts += [f"To write as {each.writer} does:", f"```python\n{each.code}\n```"]
+    return [*parts, *(verdict_caveats(run) if found else ["No sample was taken."])]
+
+
+def _environment(run: RunSummary) -> str:
+    environment = run.environment
+    options = environment["options"]
+    huge_pages = environment["transparent_huge_pages"]
+    lines = [f"{machine(environment)}, transparent huge pages {huge_pages}.", software(environment)]
+    lines += [_input(data, options) for data in environment["inputs"]]
+    lines += checkout(environment)
+    lines += [_proof(proof) for proof in environment["limit_proofs"]]
+    return bullets(lines)
+
+
+def _input(data: dict[str, Any], options: dict[str, Any]) -> str:
+    row_bytes = data["arrow_bytes"] / data["rows"]
+    columns, rows = counted(data["columns"], "column"), counted(options["chunk_rows"], "row")
+    return (
+        f"Input {data['source']}: {columns}, {row_bytes:,.0f} bytes a row as Arrow; "
+        f"seed {options['seed']}, {rows} a batch."
+    )
+
+
+def _proof(proof: dict[str, Any]) -> str:
+    share = proof["died_at_bytes"] / proof["limit_bytes"]
+    return (
+        f"The limit of {proof['limit_bytes'] / 1e6:,.0f} MB ({proof['kind']}) is proved: "
+        f"a canary was {proof['ending']} at {share:.2f} of it."
+    )
+
+
+def _validation(run: RunSummary) -> list[str]:
+    if not run.verdicts:
+        return []
+    engines = ", ".join(dict.fromkeys(verdict["engine"] for verdict in run.verdicts))
+    contents = {verdict["content_hash"] for verdict in run.verdicts}
+    wrong = {verdict["content_hash"] for verdict in run.verdicts if verdict["outcome"] == "wrong_output"}
+    right = f"{len(contents) - len(wrong)} of {counted(len(contents), 'distinct output')}"
+    hold = "holds" if len(contents) == 1 else "hold"
+    lines = [f"Read back by {engines}: {right} {hold} the rows that were written."]
+    lines += [f"- Wrong output of {each}" for each in wrong_outputs(run)]
+    excused = sum(verdict["outcome"] == "excused" for verdict in run.verdicts)
+    if excused:
+        why = "the reader also fails on pyarrow's file of the same rows"
+        lines.append(f"- {counted(excused, 'reading')} {'is' if excused == 1 else 'are'} excused: {why}.")
+    return ["\n".join(lines)]
+
+
+def _invisible(run: RunSummary) -> list[str]:
+    lines = [
+        f"{each['backend']}, {each['mode']}: n/a, {each['reason']}"
+        for each in run.allocations
+        if each["reason"] is not None
+    ]
+    return [f"Without an allocation curve:\n\n{bullets(lines)}"] if lines else []

@@ -1,0 +1,275 @@
+"""One run from its options to its folder: prove the limits, take the samples, trace, validate, report."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from spillway import backends, datasets
+from spillway.bench.allocations import trace_backends
+from spillway.bench.check_outputs import require_engines, validate_outputs
+from spillway.bench.outputs import OutputFiles
+from spillway.bench.plan import Cell, Options, plan_cells
+from spillway.bench.record import SAMPLES, SCHEMA, SCHEMA_VERSION
+from spillway.bench.sample import SampleTaker
+from spillway.errors import OptionError
+from spillway.harness import records
+from spillway.harness.disk import on_disk, run_folder
+from spillway.harness.environment import describe_run, refuse_debug_build
+from spillway.harness.limits import Unlimited, choose_limiter
+from spillway.harness.limits.affinity import choose_cores
+from spillway.harness.limits.proof import Proof, prove
+from spillway.harness.schedule import schedule
+from spillway.wording import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from spillway.backends import Mode
+    from spillway.bench.progress import Progress
+    from spillway.datasets import FileSource, PreparedInput
+    from spillway.harness.limits import Limiter
+
+__all__ = ["Finished", "measure"]
+
+# Limits that are tried when one is too small for a process to start in.
+_LEAST_LIMITS = tuple(megabytes * 10**6 for megabytes in (8, 16, 32, 64, 128))
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a run ended.
+
+    Attributes:
+        folder: The run's folder.
+        interrupted: Ctrl-C ended it before all samples were taken.
+        validation: What was validated, a line per engine.
+    """
+
+    folder: Path
+    interrupted: bool
+    validation: tuple[str, ...]
+
+
+def measure(  # noqa: PLR0913 - options, by keyword only
+    options: Options,
+    *,
+    sources: Mapping[str, str | FileSource],
+    out: Path,
+    engines: Sequence[str],
+    trace: bool,
+    keep_output: bool,
+    progress: Progress,
+) -> Finished:
+    """Measure all cells of `options` and leave everything in a new folder below `out`.
+
+    Ctrl-C ends the run early: what was measured until then stays and is reported. Before the first sample
+    there is nothing to report, and then, as after a refusal, no folder is left.
+
+    Args:
+        options: What to measure.
+        sources: Where the rows of each dataset are from: its name, or the user's files.
+        out: Folder of all runs, on a disk.
+        engines: Readers that validate the output after all timing; none for no validation.
+        trace: Whether to trace each backend's allocations once, after all timing.
+        keep_output: Keep the written files in the run's folder.
+        progress: Where to say how far it is.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C came before the first sample.
+        OptionError: Something cannot be measured here; the message says what to do.
+    """
+    run_id = records.new_run_id()
+    folder = out / run_id
+    with ExitStack() as stack:
+        stack.enter_context(on_disk(out))
+        require_engines(engines)
+        present, absent = _split_absent(options)
+        if any(name.startswith("native") for name in present):
+            refuse_debug_build()
+        for source in sources.values():
+            if not isinstance(source, str):
+                datasets.find_files(source)  # which says at once what cannot be read
+        limiter = _limiter(options)
+        cores = choose_cores(max(options.threads))
+        proofs = _prove_limits(options, limiter, progress)
+        prepared = _prepare(options, sources, progress)
+        options = options.with_rows_of(min(each.rows for each in prepared.values()))
+        cells = [cell for cell in plan_cells(options) if cell.mode in present.get(cell.backend, ())]
+        stack.enter_context(run_folder(folder, worth=SAMPLES))
+        taker = SampleTaker(
+            run_id=run_id,
+            seed=options.seed,
+            inputs={name: each.path for name, each in prepared.items()},
+            files=OutputFiles(folder / "outputs"),
+            limiter=limiter,
+            cores=cores,
+            timeout=options.timeout,
+        )
+        environment = {
+            **describe_run(run_id, options, schema_version=SCHEMA_VERSION),
+            "absent_backends": [{"backend": name, "reason": reason} for name, reason in absent.items()],
+            "inputs": [_describe_input(name, each) for name, each in prepared.items()],
+            "limit_proofs": proofs,
+        }
+        records.write_json(folder / records.ENVIRONMENT, environment)
+        SCHEMA.write(folder)
+        return _finish(
+            folder,
+            taker,
+            cells,
+            options,
+            engines=engines,
+            trace=trace,
+            keep_output=keep_output,
+            progress=progress,
+        )
+
+
+def _prepare(
+    options: Options, sources: Mapping[str, str | FileSource], progress: Progress
+) -> dict[str, PreparedInput]:
+    """The input of each dataset; of the user's own files it is said what was found in them."""
+    prepared = {}
+    for name, source in sources.items():
+        try:
+            prepared[name] = each = datasets.prepare(
+                source,
+                seed=options.seed,
+                rows=options.most_rows,
+                at_most=options.at_most,
+                chunk_rows=options.chunk_rows,
+                progress=progress.preparing,
+            )
+        finally:
+            progress.stop()
+        if not isinstance(source, str):
+            columns = counted(len(each.schema.names), "column")
+            progress.say(f"{each.source}: {counted(each.rows, 'row')}, {columns}")
+    return prepared
+
+
+def _finish(  # noqa: PLR0913 - the options of `measure`, handed on
+    folder: Path,
+    taker: SampleTaker,
+    cells: list[Cell],
+    options: Options,
+    *,
+    engines: Sequence[str],
+    trace: bool,
+    keep_output: bool,
+    progress: Progress,
+) -> Finished:
+    """Sample, trace and validate; whatever happens, output files that are not wanted go."""
+    interrupted = False
+    validation: list[str] = []
+    with ExitStack() as cleanup:
+        if not keep_output:
+            cleanup.callback(taker.files.remove)
+        try:
+            _take_samples(folder, taker, cells, options, progress)
+            if trace:
+                trace_backends(folder, taker, cells, progress)
+            if engines:
+                validation = validate_outputs(folder, taker, engines, progress)
+        except KeyboardInterrupt:
+            if not (folder / SAMPLES).exists():
+                raise
+            interrupted = True
+        finally:
+            progress.stop()
+    return Finished(folder, interrupted, tuple(validation))
+
+
+def _describe_input(dataset: str, prepared: PreparedInput) -> dict[str, Any]:
+    return {
+        "dataset": dataset,
+        "source": prepared.source,
+        "fingerprint": prepared.fingerprint,
+        "rows": prepared.rows,
+        "arrow_bytes": prepared.arrow_bytes,
+        "columns": len(prepared.schema.names),
+    }
+
+
+def _take_samples(
+    folder: Path, taker: SampleTaker, cells: list[Cell], options: Options, progress: Progress
+) -> None:
+    slots = list(schedule(cells, blocks=options.samples, seed=options.seed))
+    progress.sampling(slots)
+    for slot in slots:
+        progress.sample_begins(slot)
+        limiter, limit = _limit_of(slot.cell, taker.limiter)
+        with limiter.box(limit) as box:
+            record = taker.take(slot, box)
+        SCHEMA.check(record)
+        records.append(folder / SAMPLES, record)
+        progress.sample_ended(slot, record)
+
+
+def _limit_of(cell: Cell, limiter: Limiter) -> tuple[Limiter, int]:
+    return (Unlimited(), 0) if cell.memory_bytes is None else (limiter, cell.memory_bytes)
+
+
+def _split_absent(options: Options) -> tuple[dict[str, frozenset[Mode]], dict[str, str]]:
+    """The modes of each backend that can run here, and why the others cannot."""
+    present: dict[str, frozenset[Mode]] = {}
+    absent: dict[str, str] = {}
+    for name in options.backends:
+        reason = backends.missing(name)
+        if reason is None and not backends.modes(name) & set(options.modes):
+            reason = f"it has no mode {' or '.join(options.modes)}"
+        if reason is None:
+            present[name] = backends.modes(name)
+        else:
+            absent[name] = reason
+    if not present:
+        raise OptionError("; ".join(f"{name}: {reason}" for name, reason in absent.items()))
+    return present, absent
+
+
+def _limiter(options: Options) -> Limiter:
+    if all(limit is None for limit in options.memory):
+        return Unlimited()
+    return choose_limiter(options.limit_kind)
+
+
+def _prove_limits(options: Options, limiter: Limiter, progress: Progress) -> list[dict[str, Any]]:
+    """A canary for each limit; one that survives or dies elsewhere ends the run before it begins."""
+    proofs = []
+    for limit in options.memory:
+        if limit is None:
+            continue
+        progress.say(f"proving the limit of {_amount(limit)} with a canary")
+        try:
+            proof = prove(limiter, limit)
+        except OSError as error:
+            raise OptionError(
+                f"--memory: a {limiter.kind} limit of {limit:,} bytes cannot be set ({error.strerror}); "
+                f"choose another kind with --limit-kind"
+            ) from error
+        if not proof.holds:
+            raise OptionError(f"--memory: {_why_not(limiter, proof)}")
+        proofs.append(proof.as_dict())
+    return proofs
+
+
+def _amount(size: int) -> str:
+    return f"{size / 1e6:,.0f} MB" if size >= 10**6 else counted(size, "byte")
+
+
+def _why_not(limiter: Limiter, proof: Proof) -> str:
+    """Why a limit is not measured under: it is too small for a process, or does not hold."""
+    for least in _LEAST_LIMITS:
+        if least > proof.limit_bytes and prove(limiter, least).holds:
+            return (
+                f"{_amount(proof.limit_bytes)} is too little for a process to start in. The least "
+                f"that works here is about {least / 1e6:,.0f}MB, and some backends need 64MB to load their "
+                f"libraries; amounts have units, as in 512MB or 12GB"
+            )
+    return (
+        f"the {limiter.kind} limit of {proof.limit_bytes:,} bytes does not hold: a canary was "
+        f"{proof.ending} at {proof.died_at_bytes:,}; choose another kind with --limit-kind"
+    )

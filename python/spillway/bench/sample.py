@@ -1,0 +1,229 @@
+"""Taking one sample: one fresh process, its outcome, and its record."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from spillway.bench.outputs import describe_file
+from spillway.bench.page_cache import warm
+from spillway.bench.record import SCHEMA_VERSION
+from spillway.harness.disk import sync_filesystem
+from spillway.harness.host import HostWatch
+from spillway.harness.limits.affinity import stepping_aside
+from spillway.harness.probes.pools import thread_environment
+from spillway.harness.redaction import scrub
+from spillway.harness.spawn import Ending, run_in_box
+from spillway.wording import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spillway.bench.outputs import OutputFiles
+    from spillway.bench.plan import Cell
+    from spillway.harness.limits import Box, Limiter
+    from spillway.harness.schedule import Slot
+
+__all__ = ["Outcome", "SampleTaker", "outcome_of"]
+
+Outcome = Literal[
+    "ok", "memory_error", "library_error", "aborted", "segfault", "oom_killed", "timeout", "wrong_output"
+]
+
+_WORKER = str(Path(__file__).parent / "worker" / "main.py")
+_CURVE_POINTS = 200
+
+
+@dataclass(frozen=True)
+class SampleTaker:
+    """What all samples of a run share.
+
+    Attributes:
+        run_id: The run's name.
+        seed: The run's seed.
+        inputs: For each dataset the Arrow IPC file that holds the rows of every cell.
+        files: Where output goes.
+        limiter: How a cell's memory limit is set.
+        cores: The cores samples may be pinned to, as many of the last ones as a cell has threads.
+        timeout: Seconds one sample may take.
+    """
+
+    run_id: str
+    seed: int
+    inputs: Mapping[str, Path]
+    files: OutputFiles
+    limiter: Limiter
+    cores: tuple[int, ...]
+    timeout: float
+
+    def take(self, slot: Slot[Cell], box: Box) -> dict[str, Any]:
+        """Measure a cell once, in `box`; its record, whatever the outcome."""
+        resident = warm(self.inputs[slot.cell.dataset])
+        sync_filesystem(self.files.fresh.parent)
+        started = datetime.now(UTC)
+        watch = HostWatch()
+        ending = self.run_worker(slot.cell, box)
+        host = watch.read()
+        outcome = outcome_of(ending)
+        output, outcome, problem = self._check_output(slot.cell, outcome)
+        record = {
+            "schema_version": SCHEMA_VERSION,
+            "run_id": self.run_id,
+            "block": slot.block,
+            "position": slot.position,
+            "seed": self.seed,
+            "started_at": started.isoformat(timespec="milliseconds"),
+            "cell": slot.cell.as_dict(),
+            "outcome": outcome,
+            "died_in": None if outcome in {"ok", "wrong_output"} else _last_phase(ending),
+            "exit_status": ending.status,
+            "signal": None if ending.signal is None else signal.Signals(ending.signal).name,
+            "error": problem or _failure(ending),
+            "stderr": scrub(ending.stderr),
+            "process_seconds": ending.wall_seconds,
+            "phases": _phase_lengths(ending),
+            "input": {"resident_share_before": resident},
+            "host": host,
+            "output": output,
+            "curve": _curve(ending),
+            **_measured(_result(ending)),
+        }
+        self.files.discard_fresh()
+        return record
+
+    def run_worker(
+        self, cell: Cell, box: Box, *, memray: Path | None = None, environment: dict[str, str] | None = None
+    ) -> Ending:
+        """Run the worker for a cell to its end, and stay off its cores meanwhile."""
+        cores = self.cores[-cell.threads :]
+        request = {
+            "cell": cell.as_dict(),
+            "input": str(self.inputs[cell.dataset].absolute()),
+            "output": str(self.files.fresh.absolute()),
+            "warm_up": str(self.files.warm_up.absolute()),
+            "cores": list(cores),
+            "data_limit": box.data_limit,
+            "memray": None if memray is None else str(memray),
+            "parent": os.getpid(),
+        }
+        with stepping_aside(cores):
+            return run_in_box(
+                _WORKER,
+                [],
+                box,
+                stdin=json.dumps(request),
+                environment={**os.environ, **thread_environment(cell.threads), **(environment or {})},
+                timeout=self.timeout,
+            )
+
+    def _check_output(
+        self, cell: Cell, outcome: Outcome
+    ) -> tuple[dict[str, Any] | None, Outcome, dict[str, str] | None]:
+        """Describe the file a sample wrote and keep it for validation, if its rows are as many as written."""
+        if outcome != "ok":
+            return None, outcome, None
+        try:
+            output = describe_file(self.files.fresh)
+        except (OSError, ValueError) as error:  # pyarrow's errors about a file's content are ValueErrors
+            return None, "wrong_output", {"type": type(error).__name__, "message": scrub(str(error))}
+        if output["rows"] != cell.rows:
+            message = f"the file holds {counted(output['rows'], 'row')}, and {cell.rows:,} were written"
+            return output, "wrong_output", {"type": "RowCount", "message": message}
+        self.files.keep(output["content_hash"])
+        return output, "ok", None
+
+
+def outcome_of(ending: Ending) -> Outcome:
+    """The outcome of a process by how it ended. A result counts only if the process then left in order."""
+    if ending.timed_out:
+        return "timeout"
+    failure = _failure(ending)
+    if ending.signal is None and ending.status == 0:
+        if failure is None:
+            return "ok" if _result(ending) is not None else "library_error"
+        kind: Outcome = "memory_error" if failure["kind"] == "memory_error" else "library_error"
+        return kind
+    if ending.signal in {signal.SIGSEGV, signal.SIGBUS}:
+        return "segfault"
+    if ending.signal == signal.SIGKILL and ending.oom_kills > 0:
+        return "oom_killed"
+    return "library_error" if ending.signal is None else "aborted"
+
+
+def _result(ending: Ending) -> dict[str, Any] | None:
+    for message in ending.messages:
+        if "result" in message:
+            result: dict[str, Any] = message["result"]
+            return result
+    return None
+
+
+def _failure(ending: Ending) -> dict[str, str] | None:
+    for message in ending.messages:
+        if "failure" in message:
+            failure: dict[str, str] = message["failure"]
+            return {**failure, "message": scrub(failure["message"])}
+    return None
+
+
+def _last_phase(ending: Ending) -> str:
+    """The phase a process was in when it ended; "exec" before its first word."""
+    named = [name for name, _ in ending.phases]
+    if _failure(ending) is not None and named[-1:] == ["exit"]:
+        named.pop()
+    return named[-1] if named else "exec"
+
+
+def _phase_lengths(ending: Ending) -> list[dict[str, Any]]:
+    starts = ending.phases
+    return [{"phase": name, "seconds": round(end - begin, 6)} for (name, begin), (_, end) in pairwise(starts)]
+
+
+def _curve(ending: Ending) -> dict[str, list[float] | list[int]]:
+    marks = dict(ending.phases)
+    begin = marks.get("write")
+    if begin is None:
+        return {"seconds": [], "rss_bytes": []}
+    return ending.curve.between(begin, marks.get("after", float("inf")), most=_CURVE_POINTS)
+
+
+def _measured(result: dict[str, Any] | None) -> dict[str, Any]:
+    """What the worker measured, in the record's form; nulls when it did not live to say."""
+    if result is None:
+        names = (
+            "throughput",
+            "use",
+            "memory",
+            "fsync_seconds",
+            "pools",
+            "pyarrow_pool",
+            "account",
+            "gc",
+            "gil",
+        )
+        return {**dict.fromkeys(names), "affinity_cores": None, "backend_version": None}
+    wall = result["use"]["wall_seconds"]
+    memory = result["memory"]
+    return {
+        "throughput": {
+            "rows_per_second": result["rows"] / wall,
+            "megabytes_per_second": result["arrow_bytes"] / wall / 1e6,
+            "arrow_bytes": result["arrow_bytes"],
+        },
+        "use": result["use"],
+        "memory": {**memory, "growth_bytes": memory["after"]["high_water"] - memory["before"]["rss"]},
+        "fsync_seconds": result["fsync_seconds"],
+        "pools": result["pools"],
+        "pyarrow_pool": result["pyarrow_pool"],
+        "account": result["account"],
+        "gc": result["gc"],
+        "gil": result["gil"],
+        "affinity_cores": result["affinity"],
+        "backend_version": result["version"],
+    }

@@ -1,0 +1,222 @@
+"""A run as it lies on disk, summed up cell by cell. Nothing here knows of a live run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from spillway.bench.plan import Cell
+from spillway.bench.record import ALLOCATIONS, SAMPLES, VALIDATION
+from spillway.harness import records
+from spillway.harness.host import noise_warnings
+from spillway.harness.report.summary import CellOfRun, RunOfCells, estimate_of, outcomes, records_by_cell
+from spillway.harness.statistics import FEWEST_FOR_INTERVAL, Estimate, exact_value
+from spillway.wording import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+_WARM_SHARE = 0.99  # a few pages of a warm file are on the move at any time
+
+__all__ = ["CellSummary", "Metric", "RunSummary", "Setting", "growth", "read_run", "speed"]
+
+Metric = Callable[[dict[str, Any]], "float | None"]
+
+
+def speed(sample: dict[str, Any]) -> float:
+    """Rows per second of the write."""
+    return float(sample["throughput"]["rows_per_second"])
+
+
+def growth(sample: dict[str, Any]) -> float:
+    """Peak resident bytes of the write over its baseline."""
+    return float(sample["memory"]["growth_bytes"])
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the cells of one table have in common: all but the backend and the rows."""
+
+    dataset: str
+    mode: str
+    chunk_rows: int
+    codec: str
+    level: int | None
+    threads: int
+    row_group_rows: int
+    memory_bytes: int | None
+    limit_kind: str
+
+    @classmethod
+    def of(cls, cell: Cell) -> Setting:
+        """The setting of a cell."""
+        return cls(**{field.name: getattr(cell, field.name) for field in fields(cls)})
+
+
+@dataclass(frozen=True)
+class CellSummary(CellOfRun[Setting]):
+    """All samples of one cell.
+
+    Attributes:
+        cell: The cell.
+        samples: Its samples in the order they were taken, failed ones too.
+        wrong: The hashes of all contents of the run that a reader found wrong.
+    """
+
+    cell: Cell
+    samples: Sequence[dict[str, Any]]
+    wrong: frozenset[str] = frozenset()
+
+    @property
+    def setting(self) -> Setting:
+        """All of the cell but its backend and rows."""
+        return Setting.of(self.cell)
+
+    @cached_property
+    def good(self) -> list[dict[str, Any]]:
+        """The samples that ended well."""
+        return [sample for sample in self.samples if sample["outcome"] == "ok"]
+
+    @property
+    def outcome(self) -> str:
+        """The outcomes of its samples, with those whose file was found wrong afterwards."""
+        return outcomes([{"outcome": self.outcome_of(sample)} for sample in self.samples])
+
+    @property
+    def is_right(self) -> bool:
+        """True if all its samples ended well, and no reader found their files wrong."""
+        return self.outcome == "ok"
+
+    def outcome_of(self, sample: dict[str, Any]) -> str:
+        """The outcome of one of its samples, "wrong_output" too where readers said so later."""
+        output = sample["output"]
+        wrong = output is not None and output["content_hash"] in self.wrong
+        return "wrong_output" if wrong else str(sample["outcome"])
+
+    def estimate(self, metric: Metric) -> Estimate | None:
+        """The estimate of a metric over the good samples; None where no sample has it."""
+        return estimate_of(self.good, metric)
+
+    def by_block(self, metric: Metric) -> dict[int, float]:
+        """A metric of the good samples that have it, by block."""
+        return {sample["block"]: value for sample in self.good if (value := metric(sample)) is not None}
+
+    def exact(self, name: str) -> tuple[int, bool] | None:
+        """An exact metric of the output, and whether it varied."""
+        values = [sample["output"][name] for sample in self.good]
+        return exact_value(values) if values else None
+
+    @property
+    def rows_per_second(self) -> Estimate | None:
+        """Rows per second of the write."""
+        return self.estimate(speed)
+
+    @property
+    def seconds_per_row(self) -> Estimate | None:
+        """Seconds of the write for each row."""
+        return self.estimate(lambda sample: sample["use"]["wall_seconds"] / self.cell.rows)
+
+    @property
+    def growth(self) -> Estimate | None:
+        """Peak resident bytes of the write over its baseline."""
+        return self.estimate(growth)
+
+
+@dataclass(frozen=True)
+class RunSummary(RunOfCells[CellSummary, Setting]):
+    """One run's folder.
+
+    Attributes:
+        allocations: The allocation curves.
+        verdicts: What validation said of each distinct content.
+    """
+
+    allocations: Sequence[dict[str, Any]]
+    verdicts: Sequence[dict[str, Any]]
+
+    def warnings(self) -> list[str]:
+        """What a reader has to know before believing the figures."""
+        return [*self._noise(), *self._few_samples(), *self._varying(), *self._outliers()]
+
+    def _noise(self) -> list[str]:
+        taken = [sample for each in self.cells for sample in each.samples]
+        seconds = sum(sample["process_seconds"] for sample in taken)
+        warnings = noise_warnings(
+            self.environment["load_before"], [sample["host"] for sample in taken], seconds
+        )
+        cold = sum(sample["input"]["resident_share_before"] < _WARM_SHARE for sample in taken)
+        if cold:
+            before = counted(cold, "sample")
+            warnings.append(f"the input was not wholly in the page cache before {before}, and was read again")
+        return warnings
+
+    def _few_samples(self) -> list[str]:
+        fewest = min((len(each.samples) for each in self.cells), default=0)
+        if fewest == 1:
+            none = "one sample a cell shows no spread, so there are no intervals"
+            return [f"{none}: take 5 for a look, 12 for a quoted figure"]
+        if 1 < fewest < FEWEST_FOR_INTERVAL:
+            coverage = 1 - 2 * 0.5**fewest
+            few = f"{fewest} samples a cell are too few for a 95 % interval: intervals are the whole range"
+            enough = f"take {FEWEST_FOR_INTERVAL} or more, 12 for a quoted figure"
+            return [f"{few} and cover the median with {coverage * 100:.0f} %; {enough}"]
+        return []
+
+    def _varying(self) -> list[str]:
+        warnings = []
+        for each in self.cells:
+            for name in ("bytes", "row_groups"):
+                value = each.exact(name)
+                if value is not None and value[1]:
+                    cell = each.cell
+                    warnings.append(
+                        f"{cell.backend}, {cell.mode}, {counted(cell.rows, 'row')}: "
+                        f"{name.replace('_', ' ')} of the file vary between samples; the largest is shown"
+                    )
+        return warnings
+
+    def _outliers(self) -> list[str]:
+        found = sum(speed.outliers for each in self.cells if (speed := each.rows_per_second) is not None)
+        are = "is an outlier" if found == 1 else "are outliers"
+        return [f"{counted(found, 'sample')} {are} in throughput; none is dropped"] if found else []
+
+
+def read_run(folder: Path) -> RunSummary:
+    """Read a run's folder, whole or cut short.
+
+    Raises:
+        FileNotFoundError: The folder is not a run's.
+        CorruptFileError: A line in it is damaged.
+    """
+    grouped = records_by_cell(folder / SAMPLES, Cell)
+    environment = records.read_json(folder / records.ENVIRONMENT)
+    options = environment["options"]
+    places = {
+        option: {name: place for place, name in enumerate(options.get(option, ()))}
+        for option in ("backends", "datasets", "codecs")
+    }
+    verdicts = records.read_lines(folder / VALIDATION)
+    wrong = frozenset(each["content_hash"] for each in verdicts if each["outcome"] == "wrong_output")
+    cells = [CellSummary(cell, taken, wrong) for cell, taken in grouped.items()]
+    cells.sort(
+        key=lambda each: (
+            each.cell.mode,
+            places["datasets"].get(each.cell.dataset, 0),
+            places["codecs"].get(each.cell.codec, 0),
+            each.cell.chunk_rows,
+            each.cell.threads,
+            -(each.cell.memory_bytes or 0),
+            places["backends"][each.cell.backend],
+            each.cell.rows,
+        )
+    )
+    return RunSummary(
+        folder,
+        environment,
+        cells,
+        records.read_lines(folder / ALLOCATIONS),
+        verdicts,
+    )

@@ -1,0 +1,264 @@
+"""The tables of a run, as cells of text: who is how fast, throughput by rows, and all other measures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spillway.bench.failures import failure_notes, outcome_words
+from spillway.bench.ranking import indistinct, rankings
+from spillway.bench.summary import growth, speed
+from spillway.datasets import CHUNK_ROWS
+from spillway.harness.report.table import Entry, Table
+from spillway.wording import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from spillway.bench.ranking import Ranking
+    from spillway.bench.summary import CellSummary, Metric, RunSummary, Setting
+    from spillway.harness.statistics import Estimate
+
+_IN_THOUSANDS_FROM = 10_000
+_MEGABYTE = 1e6
+_REASON_CHARACTERS = 160
+
+LEGEND = (
+    "* the best of its column, or not to be told from it by these samples; in brackets the interval; x best: "
+    "speed over that of the fastest; peak MB: growth of resident memory"
+)
+"""The meaning of the columns and marks of `short_tables` on a terminal."""
+
+__all__ = [
+    "LEGEND",
+    "file_megabytes",
+    "measures_table",
+    "megabytes",
+    "ranking_table",
+    "setting_title",
+    "short_tables",
+    "throughput_table",
+]
+
+
+_WHAT = {
+    "batches": "record batches one at a time",
+    "table": "one table",
+    "rows": "dicts, a list for each chunk",
+    "rows-json": "dicts fresh from json.loads, a list for each chunk",
+    "ndjson": "NDJSON, a chunk at a time",
+}
+
+
+def setting_title(setting: Setting) -> str:
+    """What a table's cells have in common."""
+    codec = setting.codec if setting.level is None else f"{setting.codec} level {setting.level}"
+    memory = setting.memory_bytes
+    limit = "no memory limit" if memory is None else f"{memory / 1e6:,.0f} MB ({setting.limit_kind})"
+    usual = setting.chunk_rows == CHUNK_ROWS
+    batches = "" if usual else f"{counted(setting.chunk_rows, 'row')} a batch, "
+    return (
+        f"{setting.dataset}, {_WHAT[setting.mode]}, {codec}, {counted(setting.threads, 'core')}, {limit}, "
+        f"{batches}row groups of at most {counted(setting.row_group_rows, 'row')}"
+    )
+
+
+def short_tables(run: RunSummary) -> list[Table]:
+    """A ranking for each setting at its most rows, with reasons of failures cut short."""
+    return [
+        ranking_table(run, rankings(run, setting)[0], reason_characters=_REASON_CHARACTERS)
+        for setting in run.settings
+    ]
+
+
+def ranking_table(run: RunSummary, ranking: Ranking, *, reason_characters: int | None = None) -> Table:
+    """The writers of one setting at one number of rows, the fastest first, in six columns.
+
+    Notes say why writers failed in this setting, at any number of rows.
+    """
+    cells = ranking.cells
+    fastest = indistinct(cells, speed, 1)
+    growths = _column(cells, growth, megabytes, -1)
+    sizes = _column(cells, _file_bytes, file_megabytes, -1)
+    rows = [
+        [
+            Entry(each.cell.backend),
+            _marked(_speed_and_interval(each.rows_per_second), fastest[place]),
+            Entry(_times_the_best(ranking, each)),
+            growths[place],
+            sizes[place],
+            Entry(outcome_words(each.outcome)),
+        ]
+        for place, each in enumerate(cells)
+    ]
+    return Table(
+        f"At {counted(ranking.rows, 'row')}: {setting_title(ranking.setting)}",
+        ("backend", "rows/s", "x best", "peak MB", "file MB", "outcome"),
+        [*rows, *_absent_rows(run, 5)],
+        [*failure_notes(run.of(ranking.setting), reason_characters), *_absent_notes(run)],
+        ends_in_words=True,
+    )
+
+
+def throughput_table(run: RunSummary, setting: Setting) -> Table:
+    """Backends down, row counts across: median rows per second with its interval."""
+    cells = {(each.cell.backend, each.cell.rows): each for each in run.of(setting)}
+    counts = sorted({rows for _, rows in cells})
+    backends = list(dict.fromkeys(backend for backend, _ in cells))
+    columns = [_speed_column([cells.get((backend, count)) for backend in backends]) for count in counts]
+    rows = [
+        [Entry(backend), *(column[place] for column in columns)] for place, backend in enumerate(backends)
+    ]
+    return Table(
+        f"Rows per second: {setting_title(setting)}",
+        ("backend", *(f"{count:,}" for count in counts)),
+        [*rows, *_absent_rows(run, len(counts))],
+        [],
+    )
+
+
+def measures_table(run: RunSummary, setting: Setting) -> Table:
+    """All measures beside speed, memory and size, of a setting at its most rows."""
+    ranking = rankings(run, setting)[0]
+    cells = [each for each in ranking.cells if each.good]
+    columns = [_column(cells, metric, written, best) for _, metric, written, best in _MEASURES]
+    rows = [
+        [Entry(each.cell.backend), *(column[place] for column in columns)] for place, each in enumerate(cells)
+    ]
+    return Table(
+        f"More measures at {counted(ranking.rows, 'row')}: {setting_title(setting)}",
+        ("backend", *(name for name, *_ in _MEASURES)),
+        rows,
+        [],
+    )
+
+
+def _thousands(value: float) -> str:
+    return f"{value / 1e3:,.0f}K" if value >= _IN_THOUSANDS_FROM else f"{value:,.0f}"
+
+
+def megabytes(value: float) -> str:
+    """Bytes of memory, in MB."""
+    return f"{value / 1e6:,.1f}" if abs(value) >= _MEGABYTE else f"{value / 1e6:.2g}"
+
+
+def file_megabytes(value: float) -> str:
+    """Bytes of a file, in MB."""
+    return f"{value / 1e6:,.2f}" if value >= _MEGABYTE else f"{value / 1e6:.3g}"
+
+
+def _milliseconds(value: float) -> str:
+    return f"{value * 1e3:,.1f}"
+
+
+def _cpu(sample: dict[str, Any]) -> float:
+    use = sample["use"]
+    return float(use["user_seconds"] + use["system_seconds"])
+
+
+def _file_bytes(sample: dict[str, Any]) -> float:
+    return float(sample["output"]["bytes"])
+
+
+_Measure = tuple[str, "Metric", "Callable[[float], str]", int]
+_MEASURES: tuple[_Measure, ...] = (
+    # name, value of a sample, how it is written, and what is best: 1 the largest, -1 the smallest, 0 neither
+    ("MB/s", lambda s: s["throughput"]["megabytes_per_second"], lambda v: f"{v:,.0f}", 1),
+    ("wall s", lambda s: s["use"]["wall_seconds"], lambda v: f"{v:.2f}", -1),
+    ("CPU s", _cpu, lambda v: f"{v:.2f}", -1),
+    ("row groups", lambda s: s["output"]["row_groups"], lambda v: f"{v:,.0f}", 0),
+    ("pool MB", lambda s: s["pyarrow_pool"] and s["pyarrow_pool"]["allocated_bytes"], megabytes, 0),
+    ("own account MB", lambda s: s["account"][0]["bytes"] if s["account"] else None, megabytes, 0),
+    ("faults", lambda s: s["use"]["minor_faults"] + s["use"]["major_faults"], lambda v: f"{v:,.0f}", -1),
+    ("GC runs", lambda s: s["gc"]["runs"], lambda v: f"{v:,.0f}", 0),
+    ("GC ms", lambda s: s["gc"]["pause_seconds"], _milliseconds, 0),
+    ("GIL gap ms", lambda s: s["gil"]["longest_gap_seconds"], _milliseconds, -1),
+    ("fsync ms", lambda s: s["fsync_seconds"], _milliseconds, 0),
+)
+
+
+def _column(
+    cells: Sequence[CellSummary], metric: Metric, written: Callable[[float], str], direction: int
+) -> list[Entry]:
+    """A metric's medians; marked are the best, and those that the samples cannot tell from it."""
+    marks = indistinct(cells, metric, direction) if direction else [False] * len(cells)
+    found = [cell.estimate(metric) for cell in cells]
+    return [
+        Entry("-") if each is None else _marked(written(each.median), mark)
+        for each, mark in zip(found, marks, strict=True)
+    ]
+
+
+def _marked(text: str, best: bool) -> Entry:  # noqa: FBT001 - of an entry
+    """An entry that is marked as one of the best, unless it shows nothing but zeros."""
+    return Entry(text, best=best and any(digit in text for digit in "123456789"))
+
+
+def _speed_column(cells: Sequence[CellSummary | None]) -> list[Entry]:
+    present = [each for each in cells if each is not None]
+    marks = dict(zip(map(id, present), indistinct(present, speed, 1), strict=True))
+    return [Entry("") if each is None else _marked(_speed_text(each), marks[id(each)]) for each in cells]
+
+
+def _speed_text(cell: CellSummary) -> str:
+    found, outcome = cell.rows_per_second, outcome_words(cell.outcome)
+    if found is None:
+        return outcome
+    failed = "" if cell.is_right else f" ({outcome})"
+    return f"{_thousands(found.median)} {_interval(found)}{failed}".rstrip()
+
+
+def _times_the_best(ranking: Ranking, cell: CellSummary) -> str:
+    """The median speed of a cell over that of the fastest."""
+    best = None if ranking.best is None else ranking.best.rows_per_second
+    found = cell.rows_per_second
+    return "-" if best is None or found is None else f"{found.median / best.median:.2f}"
+
+
+def _speed_and_interval(found: Estimate | None) -> str:
+    """Rows per second in three digits, in a unit said once: "1.43M [1.42, 1.47]"."""
+    if found is None:
+        return "-"
+    scale, unit = _unit_of(found.median)
+    middle = f"{_three_digits(found.median / scale)}{unit}"
+    return middle if found.n == 1 else f"{middle} [{_end(found.low, scale)}, {_end(found.high, scale)}]"
+
+
+def _end(value: float, scale: float) -> str:
+    """An end of an interval in the median's unit, or with a unit of its own where it is far away."""
+    if _NEAR[0] <= value / scale < _NEAR[1]:
+        return _three_digits(value / scale)
+    scale, unit = _unit_of(value)
+    return f"{_three_digits(value / scale)}{unit}"
+
+
+def _unit_of(value: float) -> tuple[float, str]:
+    return next((pair for pair in _UNITS if value >= pair[0]), (1.0, ""))
+
+
+def _three_digits(value: float) -> str:
+    return f"{value:,.{max(0, _DIGITS - len(f'{value:.0f}'))}f}"
+
+
+_UNITS = ((1e6, "M"), (1e3, "K"))
+_DIGITS = 3
+_NEAR = (0.01, 10_000)
+
+
+def _interval(found: Estimate) -> str:
+    if found.n == 1:
+        return ""
+    return f"[{_thousands(found.low)}, {_thousands(found.high)}]"
+
+
+def _absent_rows(run: RunSummary, width: int) -> list[list[Entry]]:
+    """A line for each backend that could not run here."""
+    return [
+        [Entry(absent["backend"]), *([Entry("-")] * (width - 1)), Entry("absent")]
+        for absent in run.environment["absent_backends"]
+    ]
+
+
+def _absent_notes(run: RunSummary) -> list[str]:
+    """Why each of them is absent, with what to do."""
+    return [f"{absent['backend']}: {absent['reason']}" for absent in run.environment["absent_backends"]]

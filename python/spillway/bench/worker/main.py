@@ -1,0 +1,249 @@
+"""One sample, in a process of its own. Run by path; of the bench, only this folder runs in that process.
+
+The order is the point: parse the cell -> limits and affinity -> thread pools -> import the backend -> attach
+the input -> a tiny warm-up write -> collect garbage, release pool memory, trim malloc -> record the baseline
+-> reset the high-water mark -> write -> read the high-water mark before any object is dropped -> an extra
+fsync, timed apart -> one line on the inherited descriptor -> exit.
+
+Everything imported here is charged to the limit, so only the standard library is imported at the top.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from spillway.backends import Backend, Sink
+    from spillway.bench.worker.mapped_input import AttachedInput
+
+_WARM_UP_ROWS = 100
+_MOST_IDLE_SECONDS = 2.0
+_PR_SET_PDEATHSIG = 1
+
+
+class Channel:
+    """Lines to the parent, written in one call each: phase marks, then the result or the failure."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def mark(self, phase: str) -> None:
+        """Say which phase begins, so that the parent knows in which one a process died."""
+        self._send({"phase": phase, "at": time.monotonic()})
+
+    def result(self, result: dict[str, Any]) -> None:
+        """Say what was measured."""
+        self._send({"result": result})
+
+    def failure(self, kind: str, error: BaseException) -> None:
+        """Say which exception ended the sample."""
+        self._send({"failure": {"kind": kind, "type": type(error).__name__, "message": str(error)[:2000]}})
+
+    def _send(self, message: dict[str, Any]) -> None:
+        line = memoryview((json.dumps(message) + "\n").encode())
+        while line:
+            line = line[os.write(self._descriptor, line) :]
+
+
+def main() -> int:
+    """Measure the cell described on standard input; the exit status is 0 also for a reported failure."""
+    channel = Channel(int(sys.argv[1]))
+    request = json.load(sys.stdin)
+    try:
+        channel.result(_measure(request, channel))
+    except BaseException as error:  # noqa: BLE001 - whatever ends the sample is its outcome
+        gc.collect()
+        channel.failure(_kind(error), error)
+    channel.mark("exit")
+    return 0
+
+
+def _measure(request: dict[str, Any], channel: Channel) -> dict[str, Any]:
+    channel.mark("limits")
+    _die_with_parent(request["parent"])
+    _apply_limits(request)
+    channel.mark("import")
+    backend = _import_backend(request)
+    channel.mark("input")
+    source = _attach(request)
+    channel.mark("warm-up")
+    _warm_up(backend, source, request)
+    channel.mark("baseline")
+    if request["memray"] is not None:
+        return _trace_allocations(backend, source, request, channel)
+    return _write_and_probe(backend, source, request, channel)
+
+
+def _apply_limits(request: dict[str, Any]) -> None:
+    # Libraries that spill do it in the working folder: there the bench cleans up.
+    os.chdir(Path(request["output"]).parent)
+    os.sched_setaffinity(0, request["cores"])
+    data_limit = request["data_limit"]
+    if data_limit is not None:
+        resource.setrlimit(resource.RLIMIT_DATA, (data_limit, data_limit))
+    # A dying sample must not spend seconds on a core file.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _die_with_parent(parent: int) -> None:
+    """Not outlive a parent that is killed without a chance to clean up."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        raise RuntimeError("the bench ended before the sample began")
+
+
+def _import_backend(request: dict[str, Any]) -> Backend:
+    from spillway.backends import load
+    from spillway.harness.probes.pools import set_threads
+
+    backend = load(request["cell"]["backend"])
+    set_threads(request["cell"]["threads"])
+    return backend
+
+
+def _attach(request: dict[str, Any]) -> AttachedInput:
+    from spillway.bench.worker.mapped_input import AttachedInput
+    from spillway.harness.probes.pools import set_threads
+
+    set_threads(request["cell"]["threads"])  # the input's reader may be what brought pyarrow
+    return AttachedInput(request["input"], request["cell"]["rows"])
+
+
+def _warm_up(backend: Backend, source: AttachedInput, request: dict[str, Any]) -> None:
+    import pyarrow as pa
+
+    head = source.head(_WARM_UP_ROWS)
+    is_table = request["cell"]["mode"] == "table"
+    path = Path(request["warm_up"])
+    data = [pa.Table.from_batches([head])] if is_table else _chunks([head], request)
+    _write(backend, path, source, data, request)
+    path.unlink()
+
+
+def _write(
+    backend: Backend, path: Path, source: AttachedInput, data: Iterable[Any], request: dict[str, Any]
+) -> Sink:
+    from spillway.backends import Settings
+
+    cell = request["cell"]
+    settings = Settings(
+        codec=cell["codec"],
+        level=cell["level"],
+        row_group_rows=cell["row_group_rows"],
+        threads=cell["threads"],
+        dataset=cell["dataset"],
+    )
+    sink = backend.open(path, source.schema, settings)
+    for each in data:
+        sink.write(each)
+    sink.close()
+    return sink
+
+
+def _data(source: AttachedInput, request: dict[str, Any]) -> Iterable[Any]:
+    if request["cell"]["mode"] == "table":
+        return [source.table()]
+    return _chunks(source.batches(), request)
+
+
+def _chunks(batches: Iterable[Any], request: dict[str, Any]) -> Iterable[Any]:
+    """What the mode's sinks take for each batch. Batches are mapped already; all else is made here."""
+    mode = request["cell"]["mode"]
+    if mode == "batches":
+        return batches
+    from spillway.bench.worker import row_input
+
+    if mode == "ndjson":
+        return row_input.ndjson(batches)
+    return row_input.dicts_from_json(batches) if mode == "rows-json" else row_input.dicts(batches)
+
+
+def _write_and_probe(
+    backend: Backend, source: AttachedInput, request: dict[str, Any], channel: Channel
+) -> dict[str, Any]:
+    from spillway.harness.probes import pools, rss, usage
+    from spillway.harness.probes.garbage import GarbageProbe
+    from spillway.harness.probes.gil import GilTicker, idle_gap
+
+    data = _data(source, request)
+    garbage, ticker = GarbageProbe(), GilTicker()
+    gc.collect()
+    pools.release_memory()
+    pool = pools.PoolTotals()
+    ticker.start()
+    garbage.start()
+    rss.reset_high_water()
+    before = rss.read_memory()
+    channel.mark("write")
+    begin = usage.read_usage()
+    sink = _write(backend, Path(request["output"]), source, data, request)
+    end = usage.read_usage()
+    after = rss.read_memory()
+    gil = ticker.stop()
+    collected = garbage.stop()
+    rollup = rss.read_rollup()
+    channel.mark("after")
+    account: dict[str, int] = getattr(backend, "peak_account", dict)()
+    del sink
+    use = usage.usage_between(begin, end)
+    return {
+        "rows": source.rows,
+        "arrow_bytes": source.arrow_bytes,
+        "use": use,
+        "memory": {"before": before.as_dict(), "after": after.as_dict(), "rollup_after": rollup},
+        "fsync_seconds": _fsync(Path(request["output"])),
+        "pools": pools.threads_in_force(backend),
+        "pyarrow_pool": pool.read(),
+        "account": [{"name": name, "bytes": value} for name, value in sorted(account.items())],
+        "gc": collected,
+        "gil": {**gil, "idle_gap_seconds": idle_gap(min(use["wall_seconds"], _MOST_IDLE_SECONDS))},
+        "affinity": len(os.sched_getaffinity(0)),
+        "version": backend.version(),
+    }
+
+
+def _trace_allocations(
+    backend: Backend, source: AttachedInput, request: dict[str, Any], channel: Channel
+) -> dict[str, Any]:
+    """The same write under memray, for its allocation curve; no time is taken here."""
+    import memray
+
+    data = _data(source, request)
+    gc.collect()
+    channel.mark("write")
+    with memray.Tracker(request["memray"], native_traces=False, trace_python_allocators=False):
+        _write(backend, Path(request["output"]), source, data, request)
+    channel.mark("after")
+    return {"rows": source.rows, "version": backend.version()}
+
+
+def _fsync(path: Path) -> float:
+    begin = time.perf_counter()
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    return time.perf_counter() - begin
+
+
+def _kind(error: BaseException) -> str:
+    """Running out of memory has a class of its own in some libraries, below `MemoryError` or named for it."""
+    names = {cls.__name__ for cls in type(error).__mro__}
+    is_memory = isinstance(error, MemoryError) or bool(names & {"OutOfMemoryException", "OutOfMemoryError"})
+    return "memory_error" if is_memory else "library_error"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

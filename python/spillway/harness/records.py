@@ -1,0 +1,106 @@
+"""The files of a run's folder: records appended a line at a time, and checked against their schema."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from spillway.errors import CorruptFileError, MissingExtraError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = [
+    "ENVIRONMENT",
+    "RecordSchema",
+    "append",
+    "new_run_id",
+    "read_json",
+    "read_lines",
+    "write_json",
+]
+
+ENVIRONMENT = "environment.json"
+
+
+class RecordSchema:
+    """The JSON Schema of one line of a file, which goes into the folder of each run.
+
+    Args:
+        path: Where it lies, beside the code.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @cached_property
+    def document(self) -> dict[str, Any]:
+        """The schema itself."""
+        return read_json(self._path)
+
+    def check(self, record: dict[str, Any]) -> None:
+        """Check a record.
+
+        Raises:
+            jsonschema.ValidationError: It does not fit; the message names the field.
+        """
+        self._validator.validate(record)
+
+    def write(self, folder: Path) -> None:
+        """Put it into a run's folder."""
+        write_json(folder / self._path.name, self.document)
+
+    @cached_property
+    def _validator(self) -> Any:
+        try:
+            from jsonschema import Draft202012Validator
+        except ModuleNotFoundError as error:
+            raise MissingExtraError("jsonschema", "bench", "check results against their schema") from error
+        return Draft202012Validator(self.document)
+
+
+def new_run_id() -> str:
+    """A name for a run and its folder, which begins with its date."""
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
+
+
+def append(path: Path, record: dict[str, Any]) -> None:
+    """Append one record as one line, in one write."""
+    line = (json.dumps(record, allow_nan=False) + "\n").encode()
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        os.write(descriptor, line)
+    finally:
+        os.close(descriptor)
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """All records of a file, none if it is not there.
+
+    Raises:
+        CorruptFileError: A line is not JSON; the message says which.
+    """
+    if not path.exists():
+        return []
+    records = []
+    for number, line in enumerate(path.read_text().splitlines(), start=1):
+        try:
+            records.append(json.loads(line))
+        except json.JSONDecodeError as error:
+            raise CorruptFileError(f"{path.name}, line {number} is not JSON: {error}") from error
+    return records
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """One JSON object."""
+    record: dict[str, Any] = json.loads(path.read_text())
+    return record
+
+
+def write_json(path: Path, record: dict[str, Any]) -> None:
+    """Write one JSON object for people to read too."""
+    path.write_text(json.dumps(record, indent=2, allow_nan=False) + "\n")

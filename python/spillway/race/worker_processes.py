@@ -1,0 +1,128 @@
+"""The processes of one race: started, told to go, listened to, and all dead at the end."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from spillway.harness.processes import Lines, feed, kill_group, read_tail, start
+from spillway.harness.redaction import scrub
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import TracebackType
+
+__all__ = ["Crew"]
+
+_WORKER = str(Path(__file__).with_name("worker.py"))
+_PIPE_BYTES = 1 << 20
+_EXIT_SECONDS = 10.0
+_TICK_SECONDS = 0.25
+
+
+class Crew:
+    """Worker processes, as a context manager: none of them is left when its block has ended.
+
+    Each is in a session of its own, so that a Ctrl-C reaches the race alone; and each ends by itself when the
+    race is gone, since it holds one end of a pipe.
+
+    Args:
+        jobs: What each worker is to do.
+    """
+
+    def __init__(self, jobs: Sequence[dict[str, Any]]) -> None:
+        self._jobs = jobs
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._lines = Lines()
+
+    def __enter__(self) -> Self:
+        begin, self._go = os.pipe()
+        self._results, results = os.pipe()
+        with suppress(OSError):  # a smaller one only makes writers wait
+            fcntl.fcntl(self._results, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        self._stderr = tempfile.TemporaryFile()
+        try:
+            for job in self._jobs:
+                command = [sys.executable, "-P", _WORKER, str(begin), str(results)]
+                process = start(command, descriptors=(begin, results), output=self._stderr)
+                self._processes.append(process)
+                feed(process, json.dumps(job))
+        except BaseException:
+            os.close(begin)
+            os.close(results)
+            self._end()
+            raise
+        os.close(begin)
+        os.close(results)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._end()
+
+    def go(self) -> float:
+        """Let all begin; the monotonic time of it."""
+        begun = time.monotonic()
+        with suppress(BrokenPipeError):  # all are dead: the end says so
+            os.write(self._go, b"g" * len(self._processes))
+        return begun
+
+    def messages(self, deadline: float) -> Iterator[dict[str, Any] | None]:
+        """What the workers say, None every now and then; until all are gone or the deadline has passed."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._results, selectors.EVENT_READ)
+            while (left := deadline - time.monotonic()) > 0:
+                if not selector.select(min(left, _TICK_SECONDS)):
+                    yield None
+                    continue
+                chunk = os.read(self._results, _PIPE_BYTES)
+                if not chunk:
+                    return
+                yield from self._lines.of(chunk)
+
+    def stop(self) -> Iterator[dict[str, Any]]:
+        """Kill all, and give what they had said before."""
+        self._kill()
+        while chunk := os.read(self._results, _PIPE_BYTES):
+            yield from self._lines.of(chunk)
+
+    def wait(self) -> str | None:
+        """Wait a while for all to end by themselves; what went wrong with one that did not end well."""
+        deadline = time.monotonic() + _EXIT_SECONDS
+        for process in self._processes:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.0, deadline - time.monotonic()))
+        return self.problem()
+
+    def problem(self) -> str | None:
+        """What went wrong with a process that has ended; None as long as nothing did."""
+        codes = [process.poll() for process in self._processes]
+        if not any(codes):
+            return None
+        bad = next(filter(None, codes))
+        how = f"ended with {signal.Signals(-bad).name}" if bad < 0 else f"ended with status {bad}"
+        return f"a process {how}: {scrub(read_tail(self._stderr))}"
+
+    def _kill(self) -> None:
+        for process in self._processes:
+            if process.poll() is None:
+                kill_group(process)
+        for process in self._processes:
+            process.wait()
+
+    def _end(self) -> None:
+        self._kill()
+        for descriptor in (self._go, self._results):
+            os.close(descriptor)
+        self._stderr.close()

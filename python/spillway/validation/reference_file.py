@@ -1,0 +1,38 @@
+"""pyarrow's own file of a source, against which a failing reader may prove that the fault is its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from spillway.validation.source import Truth
+    from spillway.validation.verdict import Mismatch
+
+__all__ = ["excuses", "write_reference"]
+
+
+def write_reference(truth: Truth, path: Path) -> bool:
+    """Write the source's rows with pyarrow and its defaults; False if pyarrow cannot write such a table."""
+    try:
+        with pq.ParquetWriter(path, truth.raw_schema) as writer:
+            for batch in truth.raw_batches():
+                writer.write_batch(batch)
+    except (pa.ArrowException, ValueError):
+        return False
+    return True
+
+
+def excuses(found: Mismatch, on_reference: Mismatch | None) -> bool:
+    """Whether a reader's failure on pyarrow's file explains its failure on another one.
+
+    It has to fail there in the same way and on the same column: a reader that knows no nanoseconds is not
+    excused from values swapped elsewhere.
+    """
+    return (
+        on_reference is not None and found.kind == on_reference.kind and found.column == on_reference.column
+    )

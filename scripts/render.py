@@ -1,0 +1,127 @@
+"""Put the figures that prose quotes into README.md, and write the reports of the runs in ``results/`` anew.
+
+``make readme`` runs it; ``--check`` says whether the text is up to date. Each block of the README between
+``<!-- results: NAME -->`` and ``<!-- end -->`` belongs to this script, everything else to people. A report is
+made of the samples beside it; its pictures stay.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spillway.bench.record import SAMPLES
+from spillway.bench.report import report_parts
+from spillway.bench.summary import CellSummary, RunSummary, Setting, read_run
+from spillway.bench.tables import throughput_table
+from spillway.harness.report.markdown import REPORT, document
+from spillway.harness.report.plots import Figure
+from spillway.harness.report.table import markdown_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_ROOT = Path(__file__).resolve().parent.parent
+_README = _ROOT / "README.md"
+_PICTURE = re.compile(r"^!\[(.*)\]\((.*)\)$", re.MULTILINE)
+_BLOCK = re.compile(r"(<!-- results: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_NATIVE = "native"
+
+
+def _reference() -> Path:
+    """The newest run in ``results/reference/``; run ids begin with their date."""
+    runs = sorted(path.parent for path in (_ROOT / "results" / "reference").glob("*/samples.jsonl"))
+    if not runs:
+        sys.exit("scripts/render.py: results/reference/ holds no run; copy one there from runs/")
+    return runs[-1]
+
+
+def _limited(run: RunSummary, mode: str) -> Setting:
+    return next(setting for setting in run.settings if setting.mode == mode)
+
+
+def _throughput(run: RunSummary) -> str:
+    return markdown_table(throughput_table(run, _limited(run, "batches")))
+
+
+def _picture(run: RunSummary) -> str:
+    name = next((run.folder / "figures").glob("throughput-batches*")).name
+    place = run.folder.relative_to(_ROOT) / "figures" / name
+    return f"![Throughput of each writer by number of rows]({place})"
+
+
+def _headline(run: RunSummary) -> str:
+    cells = run.of(_limited(run, "batches"))
+    most = max(each.cell.rows for each in cells)
+    largest = {each.cell.backend: each for each in cells if each.cell.rows == most and each.good}
+    native = largest[_NATIVE]
+    peers = [each for name, each in largest.items() if not name.startswith(_NATIVE)]
+    fastest = max(peers, key=_speed)
+    smallest = min(peers, key=_bytes)
+    whole = [each for each in peers if _row_groups(each) == _row_groups(native)]
+    if not whole:
+        sys.exit(f"scripts/render.py: no peer of run {run.run_id} has the native writer's row groups")
+    leanest = min(whole, key=_growth)
+    return (
+        f"At {most:,} rows, one core, the native writer runs at {_speed(native) / _speed(fastest):.2f} "
+        f"times the speed of the fastest peer ({fastest.cell.backend}). Its file is "
+        f"{_bytes(native) / _bytes(smallest):.2f} times the size of the smallest peer's "
+        f"({smallest.cell.backend}), and its memory grows by {_growth(native) / 1e6:.0f} MB, "
+        f"where the leanest peer with equal row groups ({leanest.cell.backend}) takes "
+        f"{_growth(leanest) / 1e6:.0f} MB. "
+        f"[Run {run.run_id}]({run.folder.relative_to(_ROOT)}/report.md), "
+        f"{run.environment['cpu_model']}, medians of {len(native.samples)} processes."
+    )
+
+
+def _speed(cell: CellSummary) -> float:
+    return cell.rows_per_second.median if cell.rows_per_second else 0.0
+
+
+def _growth(cell: CellSummary) -> float:
+    return cell.growth.median if cell.growth else 0.0
+
+
+def _bytes(cell: CellSummary) -> int:
+    value = cell.exact("bytes")
+    return value[0] if value else 0
+
+
+def _row_groups(cell: CellSummary) -> int:
+    value = cell.exact("row_groups")
+    return value[0] if value else 0
+
+
+_BLOCKS: dict[str, Callable[[RunSummary], str]] = {
+    "headline": _headline,
+    "picture": _picture,
+    "throughput": _throughput,
+}
+
+
+def _readme() -> str:
+    run = read_run(_reference())
+    return _BLOCK.sub(lambda block: f"{block[1]}{_BLOCKS[block[2]](run)}\n{block[3]}", _README.read_text())
+
+
+def _report(path: Path) -> str:
+    figures = [Figure(title, place) for title, place in _PICTURE.findall(path.read_text())]
+    return document(report_parts(read_run(path.parent), figures))
+
+
+def main() -> None:
+    """Rewrite what belongs to this script, or with ``--check`` only say what is out of date."""
+    reports = sorted(path.with_name(REPORT) for path in (_ROOT / "results").rglob(SAMPLES))
+    rendered = {_README: _readme(), **{path: _report(path) for path in reports}}
+    stale = {path: text for path, text in rendered.items() if path.read_text() != text}
+    if "--check" in sys.argv[1:] and stale:
+        names = ", ".join(str(path.relative_to(_ROOT)) for path in stale)
+        sys.exit(f"not what the samples in results/ say: {names}; run make readme")
+    for path, text in stale.items():
+        path.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

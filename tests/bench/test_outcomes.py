@@ -1,0 +1,82 @@
+"""Each way of dying is told from the others, and every record fits the schema."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from spillway.bench.record import SCHEMA
+from spillway.harness.limits import RlimitData, detect_limiters
+
+pytestmark = pytest.mark.usefixtures("misbehaving")
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("backend", "outcome", "died_in"),
+    [
+        ("well-behaved", "ok", None),
+        ("raises-memory-error", "memory_error", "write"),
+        ("raises", "library_error", "write"),
+        ("exits", "library_error", "write"),
+        ("aborts", "aborted", "write"),
+        ("crashes", "segfault", "write"),
+        ("is-killed", "aborted", "write"),
+        ("loses-a-row", "wrong_output", None),
+        ("writes-no-parquet", "wrong_output", None),
+    ],
+)
+def test_each_way_to_end_has_its_outcome(take, backend, outcome, died_in):
+    record = take(backend)
+    SCHEMA.check(record)
+    assert (record["outcome"], record["died_in"]) == (outcome, died_in)
+
+
+def test_a_failed_sample_says_what_the_library_said_but_not_where(take):
+    record = take("raises")
+    assert record["error"]["type"] == "OSError"
+    assert "No space left on device" in record["error"]["message"]
+    assert "/some/where" not in str(record)
+
+
+def test_the_end_of_stderr_is_kept(take):
+    record = take("aborts")
+    assert "terminate called" in record["stderr"]
+    assert record["signal"] == "SIGABRT"
+
+
+def test_a_writer_that_hangs_is_killed_when_its_time_is_up(take):
+    begin = time.monotonic()
+    record = take("hangs", timeout=3)
+    assert record["outcome"] == "timeout"
+    assert record["died_in"] == "write"
+    assert time.monotonic() - begin < 20
+
+
+@pytest.mark.parametrize("limiter", detect_limiters(), ids=lambda limiter: limiter.kind)
+def test_a_limit_that_is_crossed_ends_the_sample(take, limiter):
+    record = take("takes-all", limiter, 512 * MIB)
+    SCHEMA.check(record)
+    crossed = (
+        {"memory_error", "library_error", "aborted"} if isinstance(limiter, RlimitData) else {"oom_killed"}
+    )
+    assert record["outcome"] in crossed
+    assert record["died_in"] == "write"
+
+
+@pytest.mark.parametrize("limiter", detect_limiters(), ids=lambda limiter: limiter.kind)
+def test_a_limit_that_is_not_crossed_changes_nothing(take, limiter):
+    assert take("takes-200-MiB", limiter, 2048 * MIB)["outcome"] == "ok"
+
+
+def test_nothing_of_a_failed_sample_is_left_on_disk(taker, take):
+    take("crashes")
+    assert list(taker.files.fresh.parent.iterdir()) == []
+
+
+def test_what_a_library_spills_is_cleaned_up(taker, take, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert take("spills")["outcome"] == "ok"
+    assert list(tmp_path.iterdir()) == []
+    assert [path.suffix for path in taker.files.fresh.parent.iterdir()] == [".parquet"]

@@ -1,0 +1,193 @@
+"""Each probe is asked for an effect that was planted."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import mmap
+import os
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from spillway.bench.page_cache import resident_share, warm
+from spillway.harness.probes import pools, rss, usage
+from spillway.harness.probes.curve import CurveProbe
+from spillway.harness.probes.garbage import GarbageProbe
+from spillway.harness.probes.gil import GilTicker
+from spillway.harness.probes.memray_pass import read_curve
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MIB = 1 << 20
+
+
+@pytest.mark.usefixtures("misbehaving")
+def test_200_mib_allocated_and_freed_in_the_phase_are_reported_within_1_percent(take):
+    plain = take("well-behaved")["memory"]["growth_bytes"]
+    growth = take("takes-200-MiB")["memory"]["growth_bytes"]
+    # The writer's own growth peaks before the planted memory comes, and most of it is still there.
+    assert 200 * MIB * 0.99 <= growth <= 200 * MIB * 1.01 + plain
+    assert growth - plain <= 200 * MIB * 1.01
+
+
+def test_200_mib_in_a_bare_process_are_reported_within_1_percent():
+    rss.reset_high_water()
+    before = rss.read_memory().rss
+    with mmap.mmap(-1, 200 * MIB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as block:
+        for page in range(0, 200 * MIB, mmap.PAGESIZE):
+            block[page] = 1
+    growth = rss.read_memory().high_water - before
+    assert growth == pytest.approx(200 * MIB, rel=0.01)
+
+
+def test_the_counters_agree_with_the_page_tables():
+    memory = rss.read_memory()
+    assert rss.read_rollup()["rss"] == pytest.approx(memory.rss, rel=0.05)
+    assert memory.anon + memory.file <= memory.rss
+
+
+@pytest.mark.usefixtures("misbehaving")
+def test_a_big_parent_does_not_show_in_its_child(take):
+    with mmap.mmap(-1, 300 * MIB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as block:
+        for page in range(0, 300 * MIB, mmap.PAGESIZE):
+            block[page] = 1
+        record = take("well-behaved")
+    assert record["memory"]["after"]["high_water"] < 300 * MIB
+
+
+@pytest.mark.usefixtures("misbehaving")
+def test_a_gil_held_for_50_ms_in_the_phase_is_reported_within_10_percent(take):
+    # A busy host can only lengthen the gap: the shortest of three is the nearest to what was planted.
+    gap = min(take("holds-the-gil")["gil"]["longest_gap_seconds"] for _ in range(3))
+    assert gap == pytest.approx(0.050, rel=0.10)
+
+
+def gap_while(action):
+    """The longest gap during an action; the shortest of three, as a busy host can only lengthen it."""
+    gaps = []
+    for _ in range(3):
+        ticker = GilTicker()
+        ticker.start()
+        action()
+        gaps.append(ticker.stop()["longest_gap_seconds"])
+    return min(gaps)
+
+
+def test_a_gil_hold_that_is_still_on_when_the_phase_ends_is_counted():
+    assert gap_while(lambda: ctypes.PyDLL(None).usleep(50_000)) == pytest.approx(0.050, rel=0.10)
+
+
+def test_a_released_gil_leaves_no_gap():
+    assert gap_while(lambda: time.sleep(0.2)) < 0.05
+
+
+@pytest.mark.usefixtures("misbehaving")
+def test_three_forced_collections_in_the_phase_are_counted(take):
+    plain = take("well-behaved")["gc"]["runs_by_generation"][2]
+    collected = take("collects")["gc"]
+    assert collected["runs_by_generation"][2] == plain + 3
+    assert 0 < collected["longest_pause_seconds"] <= collected["pause_seconds"]
+
+
+def test_the_garbage_probe_hears_only_its_phase():
+    gc.collect()
+    probe = GarbageProbe()
+    probe.start()
+    gc.collect(0)
+    seen = probe.stop()
+    gc.collect()
+    assert seen["runs_by_generation"][0] >= 1
+    assert seen["runs_by_generation"][2] == 0
+
+
+def test_processor_time_that_was_spent_is_seen():
+    before = usage.read_usage()
+    end = time.process_time() + 0.2
+    while time.process_time() < end:
+        pass
+    used = usage.usage_between(before, usage.read_usage())
+    assert used["user_seconds"] + used["system_seconds"] == pytest.approx(0.2, abs=0.05)
+    assert used["wall_seconds"] >= 0.19
+
+
+def test_a_fault_per_touched_page_is_seen():
+    before = usage.read_usage()
+    with mmap.mmap(-1, 10 * MIB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as block:
+        for page in range(0, 10 * MIB, mmap.PAGESIZE):
+            block[page] = 1
+    faults = usage.usage_between(before, usage.read_usage())["minor_faults"]
+    assert faults >= 10 * MIB // mmap.PAGESIZE
+
+
+def test_written_bytes_are_seen(tmp_path):
+    before = usage.read_usage()
+    (tmp_path / "file").write_bytes(bytes(3 * MIB))
+    assert usage.usage_between(before, usage.read_usage())["bytes_written"] >= 3 * MIB
+
+
+def test_what_pyarrows_pool_hands_out_is_seen():
+    totals = pools.PoolTotals()
+    block = pa.allocate_buffer(5 * MIB)
+    seen = totals.read()
+    assert seen is not None
+    assert seen["allocated_bytes"] >= block.size
+    assert seen["allocations"] >= 1
+
+
+def test_memory_of_another_process_is_seen_over_time():
+    code = (
+        f"import mmap; block = mmap.mmap(-1, {64 * MIB}); print(flush=True); input(); "
+        f"block.write(bytes({64 * MIB})); print(flush=True); input()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        probe = CurveProbe()
+        begin = time.monotonic()
+        for _ in range(2):
+            child.stdout.readline()
+            probe.sample(child.pid)
+            child.stdin.write(b"\n")
+            child.stdin.flush()
+    curve = probe.between(begin, time.monotonic(), most=10)
+    assert curve["rss_bytes"][1] - curve["rss_bytes"][0] >= 60 * MIB
+
+
+def test_a_thinned_curve_keeps_its_peak():
+    probe = CurveProbe()
+    probe._points = [(float(second), 1000 + second % 7) for second in range(100)] + [(100.0, 9999)]
+    curve = probe.between(0, 200, most=10)
+    assert len(curve["rss_bytes"]) <= 10
+    assert max(curve["rss_bytes"]) == 9999
+
+
+def test_the_allocation_curve_shows_a_planted_peak(tmp_path):
+    code = f"import memray\nwith memray.Tracker('trace.bin'):\n    b=bytearray({50 * MIB})\n    del b\n"
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, timeout=60)
+    curve = read_curve(tmp_path / "trace.bin")
+    assert curve["peak_bytes"] == pytest.approx(50 * MIB, rel=0.02)
+    assert max(curve["allocated_bytes"]) == pytest.approx(50 * MIB, rel=0.02)
+
+
+def test_cold_input_is_noticed_and_warmed(disk_folder: Path):
+    path = disk_folder / "input"
+    path.write_bytes(os.urandom(8 * MIB))
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    assert resident_share(path) < 0.1
+    assert warm(path) < 0.1
+    assert resident_share(path) == 1.0
+
+
+def test_threads_are_read_back_from_the_libraries(take):
+    for backend, pool in (("polars", "polars"), ("duckdb", "duckdb"), ("pyarrow-streaming", "pyarrow-io")):
+        record = take(backend)
+        assert {"pool": pool, "threads": 1} in record["pools"]
+        assert record["affinity_cores"] == 1

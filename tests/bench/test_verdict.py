@@ -1,0 +1,305 @@
+"""The verdict of a run: who wins, by how much, that nobody does, and whose fault a failure is."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from spillway.bench.conclusion import conclude, verdict_caveats
+from spillway.bench.failures import status_of, wrong_outputs
+from spillway.bench.ranking import rankings
+from spillway.bench.report import write_report
+from spillway.bench.tables import ranking_table, short_tables
+from spillway.harness.report.table import terminal_tables
+from spillway.harness.statistics import exceeds, paired_ratio
+
+from .made_runs import Writes, make_run, wrong
+
+speeds = st.floats(min_value=1e3, max_value=1e7)
+
+
+def text(run):
+    return "\n".join(line for each in conclude(run) for line in each.lines)
+
+
+def ranking(run):
+    return rankings(run, run.settings[0])[0]
+
+
+def test_the_winner_is_named_with_the_interval_and_the_code(tmp_path):
+    run = make_run(
+        tmp_path / "run",
+        {
+            "arro3": Writes([0.9e6, 1.0e6, 1.1e6] * 2),
+            "native": Writes([1.8e6, 2.0e6, 2.2e6] * 2),
+            "polars": Writes([5e5] * 6),
+        },
+    )
+    (found,) = conclude(run)
+    assert found.lines[0] == "At 400,000 rows native wins: 2.00 times [2.00, 2.00] the rows/s of arro3."
+    assert found.writer == "native"
+    assert found.code == 'spillway.write_parquet(table, path, compression="zstd")'
+    assert verdict_caveats(run)[0].startswith("In brackets the 95 % interval")
+
+
+def test_a_peer_that_wins_is_named_with_its_own_call(tmp_path):
+    run = make_run(tmp_path / "run", {"native": Writes([1e6] * 6), "polars": Writes([2e6] * 6)})
+    (found,) = conclude(run)
+    assert found.lines[0].startswith("At 400,000 rows polars wins: 2.00 times")
+    assert found.code.startswith("pl.from_arrow(table).write_parquet(")
+
+
+def test_nobody_wins_where_the_interval_holds_1(tmp_path):
+    run = make_run(
+        tmp_path / "run",
+        {
+            "native": Writes([1.0e6, 1.2e6, 1.1e6]),
+            "arro3": Writes([1.1e6, 1.0e6, 1.0e6]),
+            "duckdb": Writes([1e5] * 3),
+        },
+    )
+    assert (
+        "At 400,000 rows nobody wins: samples cannot tell native from arro3 (1.10 times [0.91, 1.20])"
+        in text(run)
+    )
+    assert "the next, duckdb, is behind (11.00 times [10.00, 12.00])" in text(run)
+    assert [row[1].best for row in ranking_table(run, ranking(run)).rows] == [True, True, False]
+
+
+def test_one_sample_crowns_nobody_and_marks_nothing(tmp_path):
+    run = make_run(tmp_path / "run", {"native": Writes([2e6]), "arro3": Writes([1e6])})
+    (found,) = conclude(run)
+    assert "nobody wins" in found.lines[0]
+    assert (found.writer, found.code) == (None, None)
+    assert "One sample a backend shows no spread" in verdict_caveats(run)[0]
+    assert not any(entry.best for row in ranking_table(run, ranking(run)).rows for entry in row)
+    assert "[" not in ranking_table(run, ranking(run)).rows[0][1].text
+    assert "there are no intervals" in " ".join(run.warnings())
+
+
+@given(
+    st.integers(2, 4).flatmap(
+        lambda n: st.lists(st.lists(speeds, min_size=n, max_size=n), min_size=2, max_size=4)
+    )
+)
+def test_few_samples_have_a_winner_only_if_it_wins_every_block(tmp_path_factory, table):
+    assume(len({speed for row in table for speed in row}) == sum(map(len, table)))
+    names = ["native", "arro3", "polars", "duckdb"][: len(table)]
+    run = make_run(
+        tmp_path_factory.mktemp("runs") / "run",
+        {name: Writes(row) for name, row in zip(names, table, strict=True)},
+    )
+    fastest = {
+        max(range(len(table)), key=lambda place: table[place][block]) for block in range(len(table[0]))
+    }
+    found = ranking(run)
+    assert found.has_winner == (len(fastest) == 1)
+    if found.has_winner:
+        assert found.best.cell.backend == names[fastest.pop()]
+
+
+@given(st.lists(st.tuples(speeds, speeds), min_size=2, max_size=20))
+def test_to_exceed_is_to_have_an_interval_of_ratios_above_1(pairs):
+    one, other = ({block: pair[place] for block, pair in enumerate(pairs)} for place in (0, 1))
+    assume(all(abs(a / b - 1) > 1e-9 for a, b in pairs))
+    assert exceeds(one, other) == (paired_ratio(one, other).low > 1)
+    assert not (exceeds(one, other) and exceeds(other, one))
+
+
+def test_one_block_tells_nothing_apart():
+    assert not exceeds({0: 9.0}, {0: 1.0})
+    assert not exceeds({0: 9.0, 1: 9.0}, {1: 1.0, 2: 1.0})
+    assert exceeds({0: 9.0, 1: 9.0}, {0: 1.0, 1: 1.0})
+
+
+def test_peers_with_less_memory_and_smaller_files_are_named(tmp_path):
+    run = make_run(
+        tmp_path / "run",
+        {
+            "native": Writes([2e6] * 6, growth=40e6, size=2_000_000),
+            "native-16mb": Writes([1.5e6] * 6, growth=10e6, size=2_200_000),
+            "pyarrow-streaming": Writes([1e6] * 6, growth=20e6, size=1_500_000, row_groups=40),
+        },
+    )
+    assert (
+        "Less memory than the 40.0 MB of native: native-16mb, 10.0 MB (0.25 times [0.25, 0.25]); "
+        "pyarrow-streaming, 20.0 MB (0.50 times [0.50, 0.50], with 40 row groups to 1)."
+    ) in text(run)
+    assert (
+        "Smaller file than the 2.00 MB of native: pyarrow-streaming, 1.50 MB "
+        "(0.75 times, with 40 row groups to 1)."
+    ) in text(run)
+    assert "0.50 times" in write_report(run, []).read_text()
+
+
+def test_the_best_in_everything_has_nobody_beside_it(tmp_path):
+    run = make_run(
+        tmp_path / "run", {"native": Writes([2e6] * 6, growth=1e6, size=9), "arro3": Writes([1e6] * 6)}
+    )
+    assert "Less memory" not in text(run)
+    assert "Smaller file" not in text(run)
+
+
+def test_every_number_of_rows_has_its_verdict_and_no_two_settings_are_pooled(tmp_path):
+    def cells(*numbers):
+        return [
+            Writes(
+                [number * 1e6] * 6, cell={"rows": rows, "codec": codec, "level": None, "chunk_rows": chunk}
+            )
+            for number, (rows, codec, chunk) in zip(
+                numbers, itertools.product((1000, 2000), ("snappy", "lz4"), (100, 200)), strict=True
+            )
+        ]
+
+    run = make_run(
+        tmp_path / "run", {"native": cells(1, 2, 3, 4, 5, 6, 7, 8), "arro3": cells(2, 1, 1, 1, 1, 1, 1, 1)}
+    )
+    found = conclude(run)
+    assert len(found) == len(run.settings) == 4
+    assert len({each.title for each in found}) == 4
+    for each in found:
+        assert [re.match(r"At ([\d,]+) rows", line)[1] for line in each.lines if line.startswith("At")] == [
+            "2,000",
+            "1,000",
+        ]
+    by_title = {each.title: each.lines for each in found}
+    (snappy,) = [
+        lines for title, lines in by_title.items() if "snappy" in title and "100 rows a batch" in title
+    ]
+    assert snappy[0].startswith("At 2,000 rows native wins: 5.00 times")
+    assert snappy[1].startswith("At 1,000 rows arro3 wins: 2.00 times")
+
+
+def test_wrong_output_names_its_writers_marks_their_rows_and_takes_them_out(tmp_path):
+    content = "ab" * 32
+    run = make_run(
+        tmp_path / "run",
+        {
+            "arro3": Writes([3e6] * 3, content=content),
+            "native": Writes([2e6] * 3),
+            "polars": Writes([1e6] * 3),
+        },
+        [wrong(content, 400_000, "pyarrow"), wrong(content, 400_000, "duckdb")],
+    )
+    (found,) = wrong_outputs(run)
+    assert str(found) == (
+        "arro3 (table, 400,000 rows), read by pyarrow and duckdb: "
+        "column 'a' is int64 [abababababababab.parquet]"
+    )
+    table = ranking_table(run, ranking(run))
+    assert [(row[0].text, row[-1].text) for row in table.rows] == [
+        ("native", "ok"),
+        ("polars", "ok"),
+        ("arro3", "wrong output"),
+    ]
+    assert not any(entry.best for entry in table.rows[-1])
+    assert "native wins each of 3 blocks" in text(run)
+    assert "Left out: arro3 (wrong output)." in text(run)
+    report = write_report(run, []).read_text()
+    assert "Wrong output of arro3 (table, 400,000 rows)" in report
+    assert "None" not in report
+    assert status_of(run) == 0
+
+
+def test_a_failure_has_its_reason_below_the_table_and_whole_in_the_report(tmp_path):
+    said = "column appears more than once; names must be unique\nhint: " + "rename it " * 40
+    error = {"kind": "library_error", "type": "DuplicateError", "message": said}
+    run = make_run(tmp_path / "run", {"native": Writes([1e6] * 3), "polars": Writes([None] * 3, error=error)})
+    (table,) = short_tables(run)
+    assert table.rows[-1][-1].text == "library error"
+    (note,) = table.notes
+    assert note == (
+        "polars, 400,000 rows: library error: DuplicateError: "
+        "column appears more than once; names must be unique"
+    )
+    assert "rename it rename it" in write_report(run, []).read_text()
+
+
+@pytest.mark.parametrize(
+    ("writes", "words"),
+    [
+        (Writes([None], outcome="oom_killed"), "killed at the memory limit of 2,276 MB in phase write"),
+        (Writes([None], outcome="timeout"), "not done when its time was up in phase write"),
+    ],
+)
+def test_a_failure_without_an_exception_has_a_reason_too(tmp_path, writes, words):
+    run = make_run(tmp_path / "run", {"native": Writes([1e6]), "polars": writes})
+    assert words in short_tables(run)[0].notes[0]
+
+
+@pytest.mark.parametrize(
+    ("backends", "status"),
+    [
+        ({"native": Writes([1e6]), "polars": Writes([None])}, 0),
+        ({"native": Writes([1e6]), "polars": Writes([None], outcome="segfault")}, 0),
+        ({"native": Writes([None], outcome="oom_killed"), "polars": Writes([1e6])}, 0),
+        ({"native": Writes([None], outcome="memory_error"), "polars": Writes([1e6])}, 0),
+        ({"native": Writes([1e6, None]), "polars": Writes([1e6, 1e6])}, 1),
+        ({"native-16mb": Writes([None], outcome="timeout"), "polars": Writes([1e6])}, 1),
+        ({"native": Writes([1e6], content="cd" * 32), "polars": Writes([1e6])}, 1),
+        ({"polars": Writes([None])}, 1),
+        ({"polars": Writes([1e6], content="cd" * 32)}, 1),
+        ({"polars": Writes([1e6], content="cd" * 32), "arro3": Writes([1e6])}, 0),
+    ],
+)
+def test_a_peers_failure_is_not_ours(tmp_path, backends, status):
+    run = make_run(tmp_path / "run", backends, [wrong("cd" * 32, 400_000)])
+    assert status_of(run) == status
+
+
+def test_a_writer_that_fails_at_times_is_no_winner(tmp_path):
+    run = make_run(tmp_path / "run", {"arro3": Writes([9e6, 9e6, None]), "native": Writes([1e6] * 3)})
+    assert "native alone ended well" in text(run)
+    assert "arro3 (ok x2, library error x1)" in text(run)
+
+
+def test_nothing_but_zeros_is_ever_marked(tmp_path):
+    tiny = {"rows": 1}
+    run = make_run(
+        tmp_path / "run",
+        {
+            "native": Writes([500.0] * 3, growth=0, size=900, cell=tiny),
+            "arro3": Writes([400.0] * 3, growth=10, size=900, cell=tiny),
+        },
+    )
+    report = write_report(run, []).read_text()
+    assert not re.search(r"\*\*[0., ]*\*\*", report)
+    assert "1 row" in report
+    assert "1 rows" not in report
+
+
+@given(
+    st.lists(st.floats(min_value=1, max_value=9.99e7), min_size=1, max_size=5),
+    st.sampled_from(["oom_killed", "library_error", "memory_error"]),
+)
+def test_the_ranking_fits_a_terminal_of_80_columns(tmp_path_factory, values, outcome):
+    spread = [value * factor for value, factor in zip(values, itertools.cycle((1, 0.2, 5)), strict=False)]
+    run = make_run(
+        tmp_path_factory.mktemp("runs") / "run",
+        {
+            "pyarrow-streaming-tuned": Writes(spread, growth=1.23e9, size=999_990_000),
+            "native": Writes([*values[1:], None], outcome=outcome),
+        },
+    )
+    parts = terminal_tables(short_tables(run)[0], 80)
+    assert len(parts) == 1
+    assert len(parts[0].columns) == 6
+
+
+def test_the_ranking_is_by_speed(tmp_path):
+    run = make_run(
+        tmp_path / "run",
+        {name: Writes([speed] * 2) for name, speed in [("polars", 1e6), ("duckdb", 3e6), ("arro3", 2e6)]},
+    )
+    table = ranking_table(run, ranking(run))
+    assert [row[0].text for row in table.rows] == ["duckdb", "arro3", "polars"]
+    assert [row[2].text for row in table.rows] == ["1.00", "0.67", "0.33"]
+    assert [row[1].text for row in table.rows] == [
+        "3.00M [3.00, 3.00]",
+        "2.00M [2.00, 2.00]",
+        "1.00M [1.00, 1.00]",
+    ]

@@ -1,0 +1,28 @@
+"""Records say what happened, not where."""
+
+from __future__ import annotations
+
+import platform
+
+import pytest
+
+from spillway.harness.redaction import scrub
+
+
+@pytest.mark.parametrize(
+    ("text", "scrubbed"),
+    [
+        ("cannot open /srv/data/in/file.parquet: gone", "cannot open file.parquet: gone"),
+        ('File "/opt/lib-1.0/x.py", line 3', 'File "x.py", line 3'),
+        ("reading file:///srv/runs/outputs/0a1b.parquet.", "reading 0a1b.parquet."),
+        ("reading file:/srv/runs/outputs/0a1b.parquet.", "reading 0a1b.parquet."),
+        ("3/4 of 12 MB/s, see https://example.org/a/b", "3/4 of 12 MB/s, see https://example.org/a/b"),
+        ("a plain sentence", "a plain sentence"),
+    ],
+)
+def test_paths_are_cut_to_their_last_part(text, scrubbed):
+    assert scrub(text) == scrubbed
+
+
+def test_the_hosts_name_is_left_out():
+    assert platform.node() not in scrub(f"connection to {platform.node()} refused")
