@@ -33,7 +33,7 @@ impl Batch {
         }
     }
 
-    /// Whether a transaction of this weight still fits.
+    /// Returns true if the member fits into the batch by its actions and bytes. An empty batch takes any member.
     pub(crate) fn has_room_for(&self, member: &Prepared) -> bool {
         self.members.is_empty()
             || (self.actions + member.transaction.actions.len() <= MAX_ACTIONS

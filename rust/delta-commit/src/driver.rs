@@ -47,7 +47,7 @@ pub struct Committer {
     desks: PerProcess<Desk>,
 }
 
-/// How long a caller waits.
+/// The limit of a caller's wait: a deadline, and a callback that may end the wait earlier.
 pub struct Patience<'a> {
     deadline: Instant,
     go_on: Option<&'a mut dyn FnMut() -> bool>,
@@ -76,7 +76,7 @@ impl<'a> Patience<'a> {
         }
     }
 
-    /// What is left of it; none when it is over.
+    /// Returns the time that is left; none when the wait is over.
     #[must_use]
     pub fn left(&mut self) -> Option<Duration> {
         let now = Instant::now();
@@ -90,7 +90,7 @@ impl<'a> Patience<'a> {
         (!self.lost && !left.is_zero()).then_some(left)
     }
 
-    /// When to look up from waiting.
+    /// Returns the moment at which a waiting thread must next check the limit.
     #[must_use]
     pub fn next_look(&self) -> Instant {
         match self.go_on {
@@ -111,7 +111,7 @@ struct State {
     led: bool,
 }
 
-/// Where a thread waits for its verdict, or to lead.
+/// The slot in which a thread waits for its verdict, or for its turn to lead.
 #[derive(Default)]
 struct Slot {
     news: Mutex<News>,
@@ -196,7 +196,7 @@ impl Committer {
         (state.machine.tip(), state.machine.world().clone())
     }
 
-    /// How this process has fared in the races for versions so far: no I/O.
+    /// Counts of the races for versions that this process took part in so far. Does no I/O.
     #[must_use]
     pub fn races(&self) -> Races {
         self.desk().lock().machine.races()
@@ -323,7 +323,7 @@ impl Drop for Answer<'_> {
     }
 }
 
-/// What is known of an effect whose answer never came.
+/// Makes the event of an effect whose answer never came.
 fn lost(effect: &Effect, error: StoreError) -> Event {
     match effect {
         Effect::PutVersion(..) => Event::Put(PutOutcome::Unknown(error)),

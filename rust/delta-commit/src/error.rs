@@ -1,4 +1,4 @@
-//! What can go wrong, by what the caller can do about it.
+//! Errors, each kind defined by what the caller can do about it.
 
 use crate::conflict::Conflict;
 use crate::log::StoreError;
@@ -7,7 +7,7 @@ use crate::settle::Token;
 /// A result of this crate.
 pub type Result<T, E = CommitError> = std::result::Result<T, E>;
 
-/// Why a transaction did not commit.
+/// The reason why a transaction did not commit.
 ///
 /// After every kind but [`CommitError::Unknown`] it is certain that nothing of the transaction is in the table, now or
 /// later, and its data files may be deleted.
@@ -22,9 +22,9 @@ pub enum CommitError {
          outcome(token)", token.id, token.first, token.last
     )]
     Unknown {
-        /// What `outcome` needs to know.
+        /// The token to ask `outcome` with.
         token: Box<Token>,
-        /// Why it is not known.
+        /// The reason why the outcome is not known.
         reason: String,
     },
     /// The deadline passed before the transaction was tried.

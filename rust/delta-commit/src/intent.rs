@@ -16,7 +16,7 @@ use crate::log::Version;
 use crate::path;
 use crate::transaction::{MemberId, Transaction};
 
-/// How many versions an intent may land in.
+/// The number of versions that an intent may land in.
 pub const WINDOW: Version = 32;
 
 /// Helpers leave older intents: milliseconds by the store's clock.
@@ -27,7 +27,7 @@ const MAX_BODY: usize = 16 << 20;
 
 const FORMAT: u32 = 1;
 
-/// What every member's carrier must know alike.
+/// Facts about the table on which the writer of an intent and its carrier must agree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct World {
@@ -78,7 +78,7 @@ impl Prepared {
         })
     }
 
-    /// Whether a batch can hold it beside nothing else; larger ones are never announced.
+    /// Returns true if it fits into a batch of its own. Larger transactions are never announced.
     pub(crate) fn fits_a_batch(&self) -> bool {
         self.transaction.actions.len() <= MAX_ACTIONS && self.lines.len() <= MAX_BYTES
     }
@@ -199,7 +199,7 @@ fn decode_member(line: &str) -> Result<Prepared> {
     }
 }
 
-/// What a carrier checks of an action as it would of its own.
+/// Checks an action of another process as strictly as one of this process.
 pub(crate) fn check_carried(action: &Action) -> Result<()> {
     let Action::Add(add) = action else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What the committer asks of a store, and what it hears back.
+//! The interface between the committer and a store: effects out, events in.
 //!
 //! The committer itself does no I/O: it emits one [`Effect`] at a time and is told one [`Event`]. [`perform`] joins it
 //! to a [`LogStore`]; the simulator joins the same committer to a store that fails.
@@ -28,14 +28,14 @@ pub fn version_of_file(name: &str) -> Option<Version> {
 /// `EMFILE` and `ENFILE`, which have these numbers on every Unix, and no kind of their own in the standard library.
 const TOO_MANY_OPEN_FILES: [i32; 2] = [24, 23];
 
-/// What follows from a failure of the store.
+/// The consequence of a store's failure for the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreErrorKind {
     /// It may work later. It may also have worked now: an answer was lost.
     Transient,
     /// It did not work and will not.
     Permanent,
-    /// What was asked for is not there.
+    /// The requested object does not exist.
     NotFound,
 }
 
@@ -43,9 +43,9 @@ pub enum StoreErrorKind {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct StoreError {
-    /// What was tried, on what, and what came of it.
+    /// The operation, its object and its failure.
     pub message: String,
-    /// What follows.
+    /// The consequence for the caller.
     pub kind: StoreErrorKind,
     /// The operating system's number of the error, where it has one.
     pub errno: Option<i32>,
@@ -61,7 +61,7 @@ impl StoreError {
         }
     }
 
-    /// What the operating system said about `what`.
+    /// Wraps an error of the operating system; `what` names its object.
     pub fn io(what: impl std::fmt::Display, error: &io::Error) -> Self {
         let kind = match error.kind() {
             io::ErrorKind::NotFound => StoreErrorKind::NotFound,
@@ -87,7 +87,7 @@ impl StoreError {
     }
 }
 
-/// What became of an attempt to create a version.
+/// The outcome of an attempt to create a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PutOutcome {
     /// It was created, by this attempt.
@@ -103,7 +103,7 @@ pub enum PutOutcome {
 pub struct IntentEntry {
     /// Its name, without a directory.
     pub name: String,
-    /// When it was written, by the store's clock: milliseconds since the epoch.
+    /// The intent's time of creation by the store's clock: milliseconds since the epoch.
     pub created: i64,
 }
 
@@ -112,11 +112,11 @@ pub struct IntentEntry {
 pub struct Listing {
     /// The store's clock at the listing: milliseconds since the epoch.
     pub now: i64,
-    /// What is there.
+    /// The intents that are there.
     pub entries: Vec<IntentEntry>,
 }
 
-/// What a store must do.
+/// The operations that a store must implement.
 ///
 /// Safety rests on [`put_version`](Self::put_version) alone: of all attempts at one version, at most one may ever win,
 /// and it appears whole. Listings may be late.
@@ -207,7 +207,7 @@ pub trait LogStore: Send + Sync {
     fn sync_log(&self, first: Version, last: Version) -> Result<(), StoreError>;
 }
 
-/// What the committer wants done next.
+/// An operation that the committer asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// [`LogStore::find_tip`]
@@ -234,7 +234,7 @@ pub enum Effect {
     Pause(u64),
 }
 
-/// What came of an effect.
+/// The result of an effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// Of [`Effect::FindTip`].
@@ -277,7 +277,7 @@ pub fn perform(store: &dyn LogStore, effect: &Effect) -> Event {
     result.unwrap_or_else(Event::Failed)
 }
 
-/// What a clock of this machine shows when an event is told.
+/// The readings of this machine's clocks when an event arrives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Time {
     /// Milliseconds that only rise.

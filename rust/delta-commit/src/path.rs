@@ -10,10 +10,10 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_enco
 use crate::actions::partition_value;
 use crate::error::{CommitError, Result};
 
-/// What Hive's readers take for a null partition value in a directory name.
+/// The directory name that stands for a null partition value, as Hive writes it.
 pub const NULL_DIRECTORY: &str = "__HIVE_DEFAULT_PARTITION__";
 
-/// What a URI's path cannot hold as it is.
+/// Characters that are percent-encoded in a URI's path.
 const IN_LOG: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')

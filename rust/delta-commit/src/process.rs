@@ -1,4 +1,4 @@
-//! What belongs to one process, and is made anew after a fork.
+//! State of one process, which a forked child makes anew.
 
 use std::sync::OnceLock;
 

@@ -1,6 +1,6 @@
 //! The committer's rules, each of which a test may switch off to see that it is needed.
 
-/// Which rules hold. All do, but in the simulator's mutants.
+/// The rules in force. Only the simulator's mutants switch any off.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "one switch a mechanism")]
@@ -9,9 +9,9 @@ pub struct Rules {
     pub r1_window: bool,
     /// Old intents are left alone; a doubt is settled by deletion and the version after the tip read after it.
     pub r2_no_zombies: bool,
-    /// What was deleted to settle a doubt does not come back after a crash.
+    /// An intent that was deleted to settle a doubt does not come back after a crash.
     pub r2_withdrawn_for_good: bool,
-    /// What was announced or tried is never given up as certainly not committed.
+    /// A transaction that was announced or tried is never given up as certainly not committed.
     pub r3_no_lone_abort: bool,
     /// Members land once: by id and by path, in a batch and against the log.
     pub r4_no_doubles: bool,

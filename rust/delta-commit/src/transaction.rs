@@ -11,7 +11,7 @@ use crate::error::{CommitError, Result};
 use crate::log::Version;
 use crate::predicate::Predicate;
 
-/// What tells one transaction from every other, for ever: found in the log, it says that the transaction is there.
+/// The unique id of a transaction. An id in the log proves that its transaction is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MemberId(Uuid);
 
@@ -45,7 +45,7 @@ impl FromStr for MemberId {
     }
 }
 
-/// What concurrent transactions may not do to each other.
+/// The isolation level between concurrent transactions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Isolation {
     /// As if all transactions had run one by one in the log's order.
@@ -69,28 +69,28 @@ impl Isolation {
     }
 }
 
-/// What a transaction read at its read version.
+/// The part of the table that a transaction read at its read version.
 #[derive(Debug, Clone, Default)]
 pub struct ReadSet {
-    /// Whether it read everything.
+    /// True if it read everything.
     pub whole_table: bool,
-    /// Which rows it looked for: it read the union.
+    /// Predicates of the rows that it looked for: it read their union.
     pub predicates: Vec<Predicate>,
-    /// Which files it read, as in `add.path`.
+    /// Paths of the files that it read, as in `add.path`.
     pub files: BTreeSet<String>,
-    /// Whose progress it read.
+    /// Applications whose transaction version it read.
     pub app_ids: BTreeSet<String>,
 }
 
 impl ReadSet {
-    /// Whether the transaction depends on files.
+    /// Returns true if the transaction depends on files.
     #[must_use]
     pub fn depends_on_files(&self) -> bool {
         self.whole_table || !self.predicates.is_empty() || !self.files.is_empty()
     }
 }
 
-/// What is done, in the words of the history.
+/// The operation, as the table's history records it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation {
     /// Spark's name of it: `WRITE`, `DELETE`, `OPTIMIZE`.
@@ -99,7 +99,7 @@ pub struct Operation {
     pub parameters: BTreeMap<String, String>,
     /// Its counts, string to string.
     pub metrics: BTreeMap<String, String>,
-    /// Whether operations of this kind change rows, even if this one changed none.
+    /// True if operations of this kind change rows, even if this one changed none.
     pub changes_data: bool,
     /// A note from the user.
     pub user_metadata: Option<String>,
@@ -128,18 +128,18 @@ impl Operation {
     }
 }
 
-/// What is to become one version, or a part of one.
+/// A transaction: the content of one version, or of a part of one.
 #[derive(Debug, Clone)]
 pub struct Transaction {
     /// Its id.
     pub id: MemberId,
     /// The version it was made from; [`crate::log::BEFORE_FIRST`] for a table that does not exist.
     pub read_version: Version,
-    /// What it read there.
+    /// The part of the table that it read at that version.
     pub reads: ReadSet,
-    /// What it writes. `commitInfo` is the committer's.
+    /// The actions that it writes. The committer adds `commitInfo`.
     pub actions: Vec<Action>,
-    /// What is done.
+    /// The operation, for the history.
     pub operation: Operation,
     /// The table's isolation level.
     pub isolation: Isolation,
@@ -162,7 +162,8 @@ impl Transaction {
         }
     }
 
-    /// Whether it adds files, reads none, and changes nothing else but its own application's progress.
+    /// Returns true if it adds files, reads none, and changes nothing else but its own application's transaction
+    /// version.
     #[must_use]
     pub fn is_blind_append(&self) -> bool {
         !self.actions.is_empty()
@@ -200,7 +201,7 @@ impl Transaction {
         }
     }
 
-    /// Whether it writes nothing and need not leave a trace in the log.
+    /// Returns true if it writes nothing and may be left out of the log.
     #[must_use]
     pub fn is_skippable(&self) -> bool {
         self.actions.is_empty() && self.effective_isolation() != Isolation::WriteSerializable

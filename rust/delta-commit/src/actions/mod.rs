@@ -25,9 +25,9 @@ use crate::error::{CommitError, Result};
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Action {
-    /// Where a commit came from.
+    /// The provenance of the commit.
     CommitInfo(CommitInfo),
-    /// Who may read and write the table.
+    /// The versions and features that readers and writers of the table must implement.
     Protocol(Protocol),
     /// Schema, partitioning and properties.
     #[serde(rename = "metaData")]
@@ -38,7 +38,7 @@ pub enum Action {
     Remove(Remove),
     /// A change data file.
     Cdc(Cdc),
-    /// How far an application has come.
+    /// The last transaction version of an application.
     Txn(Txn),
     /// The configuration of a named domain.
     DomainMetadata(DomainMetadata),

@@ -8,7 +8,7 @@ use crate::log::{Time, Version};
 use crate::settle::{Stage, Token};
 use crate::transaction::MemberId;
 
-/// Where a transaction may be, or come to be, without its process knowing.
+/// Versions and intents in which a transaction may be, or may yet appear, unseen by its process.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Claim {
     /// An attempt whose outcome was not seen.
@@ -22,7 +22,7 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    /// Whether it is certain that it is in no version after the ones that were read up to `tip`.
+    /// Returns true if no version after `tip` can hold the transaction. Versions up to `tip` have been read.
     pub(super) fn is_clear(&self, tip: Version) -> bool {
         self.attempted.is_none_or(|at| at <= tip) && self.window.is_none_or(|(_, last)| last <= tip)
     }
@@ -65,19 +65,19 @@ pub(super) struct Member {
     pub(super) prepared: Prepared,
     /// Every version up to here was read since, and neither holds it nor conflicts with it.
     pub(super) checked: Version,
-    /// Whether its data files survive a crash.
+    /// True if its data files survive a crash.
     pub(super) synced: bool,
-    /// How often they could not be tried.
+    /// The number of times that its data files could not be synced.
     pub(super) sync_failures: u32,
-    /// When they may be tried again: milliseconds of the monotonic clock.
+    /// The time from which syncing them may be tried again: milliseconds of the monotonic clock.
     pub(super) put_off_until: u64,
     /// Races that it lost.
     pub(super) lost: u32,
     /// In how many listings its intent was missing.
     pub(super) unseen: u32,
-    /// Whether the intent that is in the store is about to be too old, or is not seen there.
+    /// True if the intent in the store is about to be too old, or is not seen there.
     pub(super) must_announce: bool,
-    /// When it was announced, by the store's clock.
+    /// The time of its announcement by the store's clock.
     pub(super) announced: Option<i64>,
     pub(super) claim: Claim,
 }
@@ -102,7 +102,7 @@ impl Member {
         self.prepared.id()
     }
 
-    /// Whether it need not wait before its data files are tried again.
+    /// Returns true if the pause before the next sync of its data files is over.
     pub(super) fn is_ready(&self, now: Time) -> bool {
         self.put_off_until <= now.monotonic
     }
@@ -115,7 +115,7 @@ pub(super) struct Settlement {
     pub(super) claim: Claim,
     pub(super) checked: Version,
     pub(super) stage: Stage,
-    /// Why a transaction of this process cannot commit; none when a caller asked with a token.
+    /// The reason why a transaction of this process cannot commit; none when a caller asked with a token.
     pub(super) reason: Option<CommitError>,
 }
 

@@ -41,7 +41,7 @@ fn back_off(failures: u32) -> u64 {
 const UNSEEN_PAUSE: u64 = 5;
 const MAX_UNSEEN_PAUSE: u64 = 1_000;
 
-/// What is known of a table when its committer is made.
+/// The state of a table when its committer is made.
 #[derive(Debug, Clone)]
 pub struct Start {
     /// A version that was read whole; [`crate::log::BEFORE_FIRST`] for a table to be created.
@@ -56,7 +56,7 @@ pub struct Start {
     pub known: Option<(Protocol, Metadata)>,
 }
 
-/// What became of a question.
+/// The answer to a submission.
 #[derive(Debug, Clone)]
 pub enum Verdict {
     /// A transaction committed in this version, or did not.
@@ -65,7 +65,7 @@ pub enum Verdict {
     Settled(Outcome),
 }
 
-/// How a committer has fared in the races for versions so far.
+/// Counts of the races for versions that a committer took part in so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Races {
     /// Versions that it tried to write.
@@ -100,14 +100,14 @@ impl Submission {
     }
 }
 
-/// Which members a round is for.
+/// The kind of members that a round is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Turn {
     Blind,
     Other,
 }
 
-/// What was asked and not yet answered.
+/// The effect that was given out and not yet completed.
 #[derive(Debug)]
 enum Asked {
     Tip,
@@ -156,16 +156,16 @@ pub struct Machine {
     failures: u32,
     /// An attempt whose outcome is not known.
     unseen_attempt: Option<Version>,
-    /// How many there were in a row at that version.
+    /// The number of such attempts in a row at that version.
     unseen_attempts: u32,
     pause: Option<u64>,
-    /// R8: why this process can neither acknowledge nor build upon the log any more.
+    /// R8: the reason why this process can neither acknowledge nor build upon the log any more.
     undurable: Option<StoreError>,
-    /// Whether the version before an attempt was not there, and was looked for since.
+    /// True if the version before an attempt was missing once already. The second time is final.
     unfounded: bool,
     outdated: bool,
     asked: Option<Asked>,
-    /// When it was asked: an answer is as old as its question.
+    /// The time at which the effect was given out: an answer is as old as its question.
     asked_at: Time,
     verdicts: Vec<(MemberId, Verdict)>,
     races: Races,
@@ -218,19 +218,20 @@ impl Machine {
         self.view.tip
     }
 
-    /// How the races for versions went so far.
+    /// Counts of the races for versions so far.
     #[must_use]
     pub fn races(&self) -> Races {
         self.races
     }
 
-    /// Which table that version is of.
+    /// The table, metadata and protocol at the last version that was read.
     #[must_use]
     pub fn world(&self) -> &World {
         &self.view.world
     }
 
-    /// Whether the log was cleaned up past what this process has read, so that the table must be opened again.
+    /// Returns true if log cleanup has passed the last version that this process has read. The table must be opened
+    /// again.
     #[must_use]
     pub fn is_outdated(&self) -> bool {
         self.outdated
@@ -255,13 +256,13 @@ impl Machine {
         std::mem::take(&mut self.verdicts)
     }
 
-    /// Whether an effect was given out and not yet completed.
+    /// Returns true if an effect was given out and not yet completed.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         self.asked.is_some()
     }
 
-    /// What must be done next; none when there is nothing to do, or an effect is still under way.
+    /// Returns the next effect; none when there is nothing to do, or when an effect is still under way.
     pub fn next(&mut self, now: Time) -> Option<Effect> {
         if self.asked.is_some() {
             return None;

@@ -20,7 +20,7 @@ const MAX_UNSEEN: u32 = 2;
 /// Whoever comes while all others are put off waits no longer than that: milliseconds.
 const MAX_DATA_PAUSE: u64 = 50;
 
-/// Where members without an announcement stand among those with one.
+/// The sort key of members without an announcement: after all that have one.
 const YOUNGEST: i64 = i64::MAX;
 
 type Step = (Asked, Effect);
@@ -63,7 +63,7 @@ impl Machine {
         self.waiting_blind = left;
     }
 
-    /// Whose turn it is: of blind appends and another transaction, both in flight, whoever did not have the last. None
+    /// Chooses the next kind of members. Blind appends and another transaction take turns when both are in flight. None
     /// when all are put off.
     pub(super) fn choose_turn(&self) -> Option<Turn> {
         let is_ready = |member: &Member| member.is_ready(self.now);
@@ -399,7 +399,7 @@ impl Machine {
                 .any(|winner| winner.members.contains(&member.id()))
     }
 
-    /// Whether nothing since its announcement is in the member's way; its owner has checked what was before.
+    /// Checks the member against the versions since its announcement. Its owner has checked those before.
     fn may_land(&self, member: &Prepared, first: Version) -> bool {
         if !self.rules.r1_window {
             return true;
@@ -419,7 +419,7 @@ impl Machine {
     }
 }
 
-/// What came of a member's data files.
+/// The state of a member's data files.
 enum DataSync {
     Done,
     /// One was not tried.
@@ -429,7 +429,7 @@ enum DataSync {
 }
 
 impl DataSync {
-    /// What `results` say of so many files.
+    /// Sums up the results of `count` files.
     fn of(results: &[Result<(), StoreError>], count: usize) -> Self {
         let errors = || results.iter().filter_map(|result| result.as_ref().err());
         if let Some(error) = errors().find(|error| error.kind != StoreErrorKind::Transient) {

@@ -133,7 +133,8 @@ impl Machine {
         }
     }
 
-    /// Whether live members are in intents that must go: they are announced elsewhere first, to keep their place.
+    /// Marks live members whose intents are about to be deleted, and returns true if any must be announced. They are
+    /// announced in another intent first, to keep their place.
     fn must_replace(&mut self, names: &[String]) -> bool {
         let mut found = false;
         for member in &mut self.bundle {

@@ -1,4 +1,4 @@
-//! How a member's time in the machine ends.
+//! The verdicts on members: found in the log, in conflict with it, or in doubt.
 
 use super::member::{Member, Settlement};
 use super::{Asked, Machine, Turn, Verdict};
@@ -8,7 +8,7 @@ use crate::log::{Effect, Version};
 use crate::settle::{Outcome, Stage};
 use crate::transaction::MemberId;
 
-/// What the log says of a member.
+/// The state of a member, as the log shows it.
 enum Finding {
     Landed(Version),
     Refused(CommitError),

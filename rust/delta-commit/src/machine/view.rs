@@ -1,4 +1,4 @@
-//! What this process knows of the log.
+//! The part of the log that this process has read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,9 +20,9 @@ const IN_COMMIT_TIMESTAMPS: &str = "delta.enableInCommitTimestamps";
 #[derive(Debug)]
 pub(super) struct View {
     pub(super) tip: Version,
-    /// Whether the version after the tip was looked for since the last attempt, and was not there.
+    /// True if the version after the tip was looked for since the last attempt, and did not exist.
     pub(super) fresh: bool,
-    /// When the tip was last seen to be in the log.
+    /// The last time at which the tip was seen in the log.
     confirmed: Option<u64>,
     /// The newest version that a listing showed.
     listed: Version,

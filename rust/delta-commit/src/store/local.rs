@@ -298,7 +298,7 @@ impl LogStore for LocalLogStore {
     }
 }
 
-/// Whether a rename that failed so may have been done.
+/// Returns true if the rename may have taken effect in spite of its error.
 fn is_uncertain(error: &io::Error) -> bool {
     let kind = StoreError::io("", error).kind;
     kind == StoreErrorKind::Transient || error.raw_os_error() == Some(EIO)

@@ -25,12 +25,13 @@ const FOR_A_HELPER: usize = 4;
 
 const STACK_BYTES: usize = 256 << 10;
 
-/// What could not be synced.
+/// Files and folders whose sync has failed.
 static FAILED: PerProcess<Mutex<HashMap<Identity, StoreError>>> = PerProcess::new();
 
 static POOL: PerProcess<Pool> = PerProcess::new();
 
-/// What tells a file from one that later has its inode: device, inode, and when it was made, where that is known.
+/// The identity of a file: device, inode and, where known, time of creation. The last tells it from a later file with
+/// the same inode.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Identity(u64, u64, Option<SystemTime>);
 
