@@ -1,4 +1,4 @@
-//! What the committer asks of a store.
+//! The log of a table on an object store, as the committer reads and writes it.
 
 use std::sync::Arc;
 

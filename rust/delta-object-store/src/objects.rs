@@ -1,4 +1,4 @@
-//! Where a table's objects are.
+//! The objects of a table below a prefix of an object store.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

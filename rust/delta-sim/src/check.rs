@@ -1,4 +1,4 @@
-//! What must be true of a table, whatever happened.
+//! The promises of the committer, checked against the log after every schedule.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -27,7 +27,7 @@ const TEN_MINUTES: i64 = 10 * 60 * 1_000;
 /// Steps after which a process that has not come to rest, with all faults gone, is said to be blocked.
 const PATIENCE: usize = 100_000;
 
-/// What a schedule went through, to see that it went through anything.
+/// Counts of the events of a schedule, which prove that it exercised the machine.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Coverage {
     /// Versions in the log.
@@ -80,7 +80,7 @@ impl std::ops::AddAssign for Coverage {
     }
 }
 
-/// What an effect is waiting for.
+/// The state of an effect that is under way.
 #[derive(Debug)]
 enum Flight {
     /// To be applied.

@@ -10,7 +10,7 @@ use delta_commit::{MemberId, Version};
 
 use crate::rng::Rng;
 
-/// Which of a thousand operations go wrong, and in which way.
+/// The faults of the store, each by its odds out of a thousand operations.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Faults {
     /// The answer is lost; the operation was done, was not, or will be.
@@ -19,9 +19,9 @@ pub(crate) struct Faults {
     pub(crate) phantom: usize,
     /// A listing shows what was there a while ago.
     pub(crate) stale: usize,
-    /// Whether an operation whose answer was lost may still be done later.
+    /// True if an operation whose answer was lost may still be done later.
     pub(crate) late: bool,
-    /// Whether what is not synced is lost in a power cut.
+    /// True if a power cut loses everything that is not synced.
     pub(crate) volatile: bool,
     /// The operation was not done, and the store says so: it is to be tried again, or in vain.
     pub(crate) refused: usize,
@@ -76,13 +76,13 @@ pub(crate) struct Store {
     pub(crate) history: BTreeMap<Version, Vec<u8>>,
     /// Data files and versions that never reached the disk.
     pub(crate) doomed: usize,
-    /// What must never happen, and did.
+    /// The first event that a store must never see.
     pub(crate) violation: Option<String>,
 }
 
 const REMEMBERED: usize = 6;
 
-/// When the simulation begins: milliseconds since the epoch.
+/// The start of the simulation: milliseconds since the epoch.
 const BIRTH: i64 = 1_700_000_000_000;
 
 impl Store {
@@ -111,12 +111,12 @@ impl Store {
         self.data.remove(path);
     }
 
-    /// Whether a data file is there, and can be read after its bytes left the memory.
+    /// Returns true if a data file exists and can still be read from disk.
     pub(crate) fn has_data(&self, path: &str) -> bool {
         self.data.get(path).is_some_and(|data| *data != Data::Doomed)
     }
 
-    /// Whether a version never reached the disk.
+    /// Returns true if the sync of some version failed for good.
     pub(crate) fn has_doomed_version(&self) -> bool {
         self.log.values().any(|stored| stored.doomed.is_some())
     }
@@ -341,7 +341,7 @@ impl Store {
         !self.late.is_empty()
     }
 
-    /// What was not synced is gone, or is not, one by one: directory entries too.
+    /// Cuts the power. Each file and directory entry that was not synced may be lost, independently of the others.
     pub(crate) fn cut_power(&mut self, rng: &mut Rng) {
         let lost: Vec<Version> = self
             .log

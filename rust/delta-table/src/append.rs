@@ -25,15 +25,16 @@ use crate::table::{Shared, Table};
 /// Bytes of a data file, unless the table or the caller says otherwise.
 const FILE_BYTES: i64 = 1 << 30;
 
-/// How rows become a part of the table.
+/// The options of an append.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AppendOptions {
-    /// Whether columns that the table lacks are added to it.
+    /// True if columns that the table lacks are added to it.
     pub merge_schema: bool,
-    /// Which application this is, and how far it has come: rows that it says it wrote before are not written again.
+    /// The application's id and its transaction version. Rows of a version that the table already has are not written
+    /// again.
     pub progress: Option<(String, i64)>,
-    /// Rows that give way to these: those for which all conditions hold. The conditions name partition columns alone;
-    /// none at all means every row.
+    /// Conditions on partition columns alone. The append replaces the rows that satisfy all of them; with an empty list
+    /// it replaces every row.
     pub replace: Option<Vec<Condition>>,
     /// A note for the history.
     pub user_metadata: Option<String>,
@@ -41,7 +42,7 @@ pub struct AppendOptions {
     pub max_file_bytes: Option<i64>,
     /// Rows of a file.
     pub max_file_rows: Option<i64>,
-    /// Whether appends of this process that commit at the same time share files, and a transaction.
+    /// True if appends of this process that commit at the same time share files and a transaction.
     pub coalesce: bool,
 }
 
@@ -84,7 +85,7 @@ impl Open {
     }
 }
 
-/// Whether a column of files can be the table's as it is: files are not written again.
+/// Returns true if the table can take the files' column as it is. Files are not written again.
 fn holds_as_written(head: &Snapshot, column: &Column) -> bool {
     head.schema
         .column(&column.name)
@@ -393,13 +394,14 @@ impl Append {
         })
     }
 
-    /// Whether it takes no more rows.
+    /// Returns true if it takes no more rows.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         !matches!(self.state, State::Writing)
     }
 
-    /// Whether the application wrote these rows before, so that they are not written again.
+    /// Returns true if the table already has these rows by their application's transaction version. They are not
+    /// written again.
     #[must_use]
     pub fn is_repeated(&self) -> bool {
         self.is_repeated
@@ -634,8 +636,8 @@ impl Append {
     }
 }
 
-/// Whether rows that were written for a table are rows of what became of it, and their files have the statistics that it
-/// needs.
+/// Returns true if files written for `before` are valid in `after`: the same table, protocol, schema and clustering.
+/// Clustering columns decide which statistics a file must have.
 fn is_same_but_for_properties(before: &Snapshot, after: &Snapshot) -> Result<bool> {
     let (old, new) = (&before.metadata, &after.metadata);
     Ok(before.protocol == after.protocol
@@ -676,7 +678,7 @@ fn replace(
     Ok(())
 }
 
-/// What the history says of rows that were written.
+/// Adds parameters and counts of the written files to the operation, for the history.
 fn describe(operation: &mut Operation, head: &Snapshot, written: &Written) {
     let columns = serde_json::Value::from(head.metadata.partition_columns.clone());
     operation

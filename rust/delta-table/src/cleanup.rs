@@ -1,7 +1,7 @@
-//! Which files of the log nobody needs any more.
+//! The cleanup of the log: removes files of versions that are past the table's retention.
 //!
-//! What stays is the newest checkpoint before the cut-off and everything after it, so that each version after the
-//! cut-off can still be read.
+//! The newest checkpoint before the cut-off and everything after it are kept, so that each version after the cut-off
+//! can still be read.
 
 use std::collections::BTreeMap;
 

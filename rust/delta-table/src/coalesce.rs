@@ -22,16 +22,17 @@ use crate::kept::{Kept, joined};
 use crate::snapshot::Snapshot;
 use crate::table::{Shared, lock};
 
-/// How long a doubt is asked about for those who stay: after a minute nobody carries an announcement any more.
+/// The longest time for which a commit in doubt is queried while callers wait. After a minute nobody carries an
+/// announcement any more.
 const SETTLING: Duration = Duration::from_secs(90);
 
-/// Between two such questions.
+/// The pause between two queries.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Longer than any commit takes: those who wait have deadlines of their own.
 const LONG: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What appends must have in common to share files.
+/// The properties that appends must have in common to share files.
 pub(crate) struct Terms {
     pub head: Arc<Snapshot>,
     pub read_version: Version,
@@ -77,7 +78,7 @@ impl Terms {
 struct Member {
     terms: Terms,
     rows: Kept,
-    /// Whether it shares with nobody: somebody it was with could not be written.
+    /// True if it must be written by itself, because a member of its last bundle could not be written.
     is_alone: AtomicBool,
     stage: Mutex<Stage>,
     bell: Condvar,
@@ -144,7 +145,7 @@ impl Member {
     }
 }
 
-/// Where appends to a table meet.
+/// The queue of a table's coalescing appends.
 #[derive(Default)]
 pub(crate) struct Pool(Mutex<Queue>);
 
@@ -252,17 +253,17 @@ impl Pool {
 }
 
 thread_local! {
-    /// Whether what this thread does for others is of no more use to them.
+    /// The test that says if the appends that this thread works for have all stopped waiting.
     static ABANDONED: RefCell<Option<Box<dyn Fn() -> bool>>> = const { RefCell::new(None) };
 }
 
-/// Whether the calling thread works for appends that wait no longer: requests to a store should end.
+/// Returns true if the calling thread works for appends that no longer wait, so that requests to a store should end.
 #[must_use]
 pub fn is_abandoned() -> bool {
     ABANDONED.with_borrow(|asked| asked.as_ref().is_some_and(|asked| asked()))
 }
 
-/// Whether the calling thread is one that writes files which appends share.
+/// Returns true if the calling thread writes files for several appends.
 #[must_use]
 pub fn is_serving() -> bool {
     ABANDONED.with_borrow(Option::is_some)
@@ -273,11 +274,11 @@ struct Bundle<'a> {
     shared: &'a Arc<Shared>,
     /// Those without an answer.
     members: Vec<Arc<Member>>,
-    /// Whether their transaction may be in the table.
+    /// True if their transaction may be in the table.
     is_tried: Cell<bool>,
 }
 
-/// What an attempt leaves to be done.
+/// The next step after an attempt.
 enum Next {
     /// Nothing of these rows is in the table: once more, for those without an answer.
     Again,
@@ -425,7 +426,7 @@ impl Drop for Bundle<'_> {
     }
 }
 
-/// Why appends that share files cannot have an option.
+/// Refuses options that appends with shared files cannot have.
 pub(crate) fn check(options: &AppendOptions) -> Result<()> {
     if !options.coalesce {
         return Ok(());

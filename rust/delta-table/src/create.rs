@@ -20,7 +20,7 @@ use crate::schema::TableSchema;
 use crate::snapshot::Snapshot;
 use crate::table::Table;
 
-/// What becomes of a table that is there already.
+/// The behaviour when the table exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CreateMode {
     /// It is an error.
@@ -31,10 +31,10 @@ pub enum CreateMode {
     Overwrite,
 }
 
-/// What a table is to be.
+/// The options of a new table.
 #[derive(Debug, Clone, Default)]
 pub struct CreateOptions {
-    /// Columns whose values every file has one of, in their order.
+    /// The partition columns, in their order. All rows of a file have the same value in each.
     pub partition_by: Vec<String>,
     /// Table properties.
     pub properties: BTreeMap<String, String>,

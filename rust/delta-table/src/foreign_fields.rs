@@ -18,7 +18,7 @@ const MOST: usize = 1_000;
 #[derive(Default)]
 pub(crate) struct ForeignFields(BTreeMap<&'static str, BTreeMap<String, Form>>);
 
-/// What the values of a field have in common.
+/// The common type of a field's values.
 enum Form {
     /// No value was met.
     Nothing,
@@ -135,7 +135,7 @@ impl Form {
         }
     }
 
-    /// How many columns it takes.
+    /// The number of columns that it takes.
     fn columns(&self) -> usize {
         match self {
             Self::List(element) => element.columns(),

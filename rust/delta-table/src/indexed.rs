@@ -45,13 +45,13 @@ impl Indexed {
         Ok(Self(chosen.collect()))
     }
 
-    /// Whether the leaf column of this number, in the order of [`TableSchema::leaves`], is one of them.
+    /// Returns true if the leaf column of this number, in the order of [`TableSchema::leaves`], is one of them.
     pub fn has(&self, leaf: usize) -> bool {
         self.0.get(leaf).copied().unwrap_or(false)
     }
 }
 
-/// Whether a column is the one of this name, or lies in it. Names of columns do not differ in case alone.
+/// Returns true if `path` is the column of this name or lies below it. Names of columns do not differ in case alone.
 fn begins(path: &[&str], name: &[String]) -> bool {
     name.len() <= path.len()
         && name

@@ -16,13 +16,13 @@ use crate::error::{Result, TableError};
 use crate::place::Place;
 use crate::snapshot::{Replay, Snapshot};
 
-/// Where the log is, in a table.
+/// The log's folder in a table.
 pub(crate) const FOLDER: &str = "_delta_log";
 
-/// Where a hint at the newest checkpoint is.
+/// The file that names the newest checkpoint.
 pub(crate) const HINT: &str = "_last_checkpoint";
 
-/// Where our checkpoints' hints keep the last version that changed metadata or protocol.
+/// The tag of our hints that keeps the last version that changed metadata or protocol.
 pub(crate) const CHANGED_IN: &str = "spillway.changedIn";
 
 /// `_delta_log`.
@@ -43,7 +43,7 @@ pub(crate) struct LogFiles {
     pub files: Vec<LogFile>,
 }
 
-/// What a listing shows.
+/// The result of a listing.
 #[derive(Debug, Default)]
 pub(crate) struct LogListing {
     /// The newest version; [`BEFORE_FIRST`] without any.
@@ -102,7 +102,7 @@ fn checkpoint_of_file(name: &str) -> Option<(Version, Option<(u32, u32)>)> {
 }
 
 impl LogDir {
-    /// What there is; with a version, what there is from it on is enough.
+    /// Lists the log. With a version, older files may be left out.
     pub fn list(&self, from: Option<Version>) -> Result<LogListing> {
         let mut listing = LogListing {
             tip: BEFORE_FIRST,
@@ -126,7 +126,7 @@ impl LogDir {
         Ok(listing)
     }
 
-    /// What there is and how old it is; none where the store does not tell.
+    /// Lists the files of the log and their ages; none where the store does not tell times.
     pub fn files(&self) -> Result<Option<LogFiles>> {
         let Some(ages) = self.0.ages(FOLDER)? else {
             return Ok(None);
@@ -181,12 +181,12 @@ impl LogDir {
         Ok(Witness { version, mark })
     }
 
-    /// Whether the version of a witness is there, and no other one in its place.
+    /// Returns true if the witness's version is unchanged: there, and not replaced by another one.
     pub fn confirms(&self, witness: &Witness) -> Result<bool> {
         Ok(witness.mark.is_some() && self.witness(witness.version)?.mark == witness.mark)
     }
 
-    /// What there is to put a version together from: without old versions, where a hint says that they are not needed.
+    /// Lists the files from which a version can be read. A hint at a checkpoint leaves older versions out.
     fn list_for(&self, target: Version, hint: Option<&Value>) -> Result<LogListing> {
         if let Some(hinted) = hint.and_then(version_of_hint).filter(|hinted| *hinted <= target) {
             let listing = self.list(Some(hinted))?;
@@ -287,7 +287,8 @@ fn version_of_hint(hint: &Value) -> Option<Version> {
     hint.get("version").and_then(Value::as_i64)
 }
 
-/// What our own hint says of a checkpoint. Without it, processes that begin at one checkpoint agree on its version.
+/// Reads from our own hint the last version that changed metadata or protocol. Without the hint it is the checkpoint's
+/// version, so that processes that start from one checkpoint agree.
 fn changed_in(checkpoint: Version, hint: Option<&Value>) -> Version {
     hint.filter(|hint| version_of_hint(hint) == Some(checkpoint))
         .and_then(|hint| hint.get("tags")?.get(CHANGED_IN)?.as_str()?.parse().ok())

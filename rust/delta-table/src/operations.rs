@@ -51,10 +51,10 @@ pub struct Condition {
     pub values: Vec<Scalar>,
 }
 
-/// What a transaction read.
+/// The part of the table that a transaction read.
 #[derive(Debug, Clone, Default)]
 pub struct Read {
-    /// At which version; without one, at the last that the handle showed its caller.
+    /// The version that was read. The default is the last version that the handle returned to its caller.
     pub version: Option<Version>,
     /// Everything.
     pub whole_table: bool,
@@ -524,7 +524,7 @@ fn check_adds(adds: &[Add], snapshot: &Snapshot) -> Result<()> {
     Ok(())
 }
 
-/// Whether a file says of a column how many of its values are null.
+/// Returns true if the file's statistics have a count of nulls for the column.
 fn has_statistics(add: &Add, column: &[String]) -> bool {
     let Some(stats) = add
         .stats

@@ -40,8 +40,8 @@ pub(crate) struct Forms {
 }
 
 impl Forms {
-    /// What a table asks for. Without a word of structs it gets them where it wants no text, as from Spark: statistics
-    /// must be somewhere.
+    /// The forms that the table's properties ask for. Where they do not mention structs, structs are written exactly
+    /// when text is not, as Spark does: statistics must be somewhere.
     pub fn of(snapshot: &Snapshot) -> Self {
         let property = |name| {
             snapshot
@@ -233,7 +233,7 @@ impl Parsed {
     }
 }
 
-/// Which rows have something: the nulls of these flags.
+/// The validity of rows, as the nulls of an array.
 fn there<T>(rows: &[Option<T>]) -> BooleanArray {
     rows.iter().map(|row| row.is_some().then_some(true)).collect()
 }
@@ -324,12 +324,12 @@ fn stats_field<'a>(
     Some(Field::new(&column.name, data_type?, true))
 }
 
-/// Whether the protocol has bounds of a type.
+/// Returns true if the protocol defines bounds for a type.
 fn has_bounds(kind: &Kind) -> bool {
     is_plain(kind) && *kind != Kind::Primitive(Primitive::Boolean)
 }
 
-/// Whether other writers may have bounds of it.
+/// Returns true if other writers may write bounds for a type.
 fn is_plain(kind: &Kind) -> bool {
     match kind {
         Kind::Primitive(primitive) => *primitive != Primitive::Binary,

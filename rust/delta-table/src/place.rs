@@ -1,4 +1,4 @@
-//! Where a table is: a folder of this machine, or what somebody else makes of [`Place`].
+//! The storage of a table: a local folder, or another implementation of [`Place`].
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -29,24 +29,24 @@ const MOST_NAME: usize = 255;
 /// Files of a folder, and when they were written: milliseconds since the epoch.
 #[derive(Debug, Clone)]
 pub struct Ages {
-    /// What the clock that dates the files shows now.
+    /// The time now, by the clock that dates the files.
     pub now: i64,
     /// Names and times.
     pub files: Vec<(String, i64)>,
 }
 
-/// Where a table is. Names are relative to the table, with `/` between their parts.
+/// The storage of a table. Names are relative to the table, with `/` between their parts.
 pub trait Place: Send + Sync {
     /// The table's path or URL, for people.
     fn root(&self) -> &Path;
 
-    /// What tells the table from all others, and from itself in the hands of somebody with other rights.
+    /// A key that differs between tables, and between users of one table with other rights.
     fn key(&self) -> OsString;
 
-    /// What the committer works on.
+    /// The store that the committer works on.
     fn log_store(&self) -> Arc<dyn LogStore>;
 
-    /// Makes what must be there before the first file of a table is written.
+    /// Makes the folders that must exist before the first file of a table is written.
     ///
     /// # Errors
     /// When it cannot be made.
@@ -64,19 +64,20 @@ pub trait Place: Send + Sync {
     /// When it cannot be read.
     fn read(&self, name: &str) -> Result<Option<Bytes>>;
 
-    /// Whether a file is there.
+    /// Checks if a file exists.
     ///
     /// # Errors
     /// When that cannot be told.
     fn has(&self, name: &str) -> Result<bool>;
 
-    /// What is another one once the file was replaced, or made anew; none when it is not there.
+    /// A mark that changes when the file is replaced or made anew; none when it does not exist.
     ///
     /// # Errors
     /// When that cannot be told.
     fn mark(&self, name: &str) -> Result<Option<String>>;
 
-    /// For how long a mark is believed where asking again would cost the caller more than a system call.
+    /// The time for which a mark may be trusted without another look. Zero where a look costs no more than a system
+    /// call.
     fn believes_marks_for(&self) -> Duration;
 
     /// A file that appears whole, in the place of one that is there, and survives a crash.
@@ -97,10 +98,10 @@ pub trait Place: Send + Sync {
     /// When it cannot be listed.
     fn ages(&self, folder: &str) -> Result<Option<Ages>>;
 
-    /// Whether data files can lie in such a folder.
+    /// Returns true if data files can lie in this folder.
     fn takes(&self, folder: &Path) -> bool;
 
-    /// Whether a data file that is complete survives a crash, so that the committer need not see to it.
+    /// Returns true if a complete data file survives a crash without the committer's sync.
     fn keeps(&self) -> bool;
 
     /// Removes files in about this order, as far as that can be done; returns how many went.

@@ -12,7 +12,7 @@ use crate::schema::TableSchema;
 
 /// Makes batches of one schema rows of the table.
 pub(crate) struct Shape {
-    /// What files are written with: the table's columns that the rows have, in the table's order.
+    /// The schema of the files: the table's columns that the rows have, in the table's order.
     schema: SchemaRef,
 }
 
@@ -63,7 +63,7 @@ impl Shape {
     }
 }
 
-/// Whether the writer takes values of this type where `target` is declared, and writes the same file.
+/// Returns true if the writer takes this type where `target` is declared, and writes the same file.
 fn is_same(data_type: &DataType, target: &DataType) -> bool {
     match data_type {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => *target == DataType::Utf8,
@@ -98,7 +98,7 @@ fn convert(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
     Ok(converted)
 }
 
-/// What values of a type may have that those of a table lose.
+/// The precision that values of a type may have and a table's type cannot keep.
 fn finer(data_type: &DataType) -> Option<&'static str> {
     match data_type {
         DataType::Timestamp(TimeUnit::Nanosecond, _) => {

@@ -22,7 +22,7 @@ pub struct Column {
     pub name: String,
     /// Its type.
     pub kind: Kind,
-    /// Whether it may be null.
+    /// True if it may be null.
     pub nullable: bool,
     /// Notes of any JSON.
     pub metadata: Map<String, Value>,
@@ -123,7 +123,7 @@ impl Primitive {
 }
 
 impl Kind {
-    /// Whether values of `other` can be stored as this one, none of them changed.
+    /// Returns true if every value of `other` can be stored as this type unchanged.
     fn holds(&self, other: &Self) -> bool {
         use Primitive::{Byte, Double, Float, Integer, Long, Short};
         match (self, other) {
@@ -166,7 +166,7 @@ impl Kind {
         }
     }
 
-    /// Whether a timestamp without time zone is in it.
+    /// Returns true if it contains a timestamp without time zone.
     fn has_ntz(&self) -> bool {
         match self {
             Self::Primitive(primitive) => *primitive == Primitive::TimestampNtz,
@@ -438,7 +438,7 @@ impl TableSchema {
         Arc::new(Schema::new(fields(&self.columns)))
     }
 
-    /// Whether the protocol must name timestamps without time zone.
+    /// Returns true if the protocol must name timestamps without time zone.
     #[must_use]
     pub fn has_ntz(&self) -> bool {
         self.columns.iter().any(|column| column.kind.has_ntz())

@@ -15,9 +15,9 @@ use crate::schema::{Column, TableSchema};
 /// A table at one version.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    /// Which.
+    /// The version.
     pub version: Version,
-    /// Who may read and write the table.
+    /// The versions and features that readers and writers of the table must implement.
     pub protocol: Protocol,
     /// Schema, partitioning and properties.
     pub metadata: Arc<Metadata>,
@@ -31,20 +31,20 @@ pub struct Snapshot {
     pub in_commit_timestamp: Option<i64>,
 }
 
-/// What versions add up to.
+/// The state that the actions of all versions add up to.
 #[derive(Debug, Clone, Default)]
 pub struct Contents {
     /// Files in the table, by path and deletion vector.
     pub files: BTreeMap<String, Arc<Add>>,
     /// Files that left it.
     pub tombstones: BTreeMap<String, Arc<Remove>>,
-    /// How far applications have come.
+    /// The last transaction version of each application.
     pub progress: BTreeMap<String, Txn>,
     /// Configured domains.
     pub domains: BTreeMap<String, DomainMetadata>,
 }
 
-/// What tells one entry of a file from another.
+/// The key of a file's entry: its path and its deletion vector.
 fn key(path: &str, vector: Option<&DeletionVector>) -> String {
     vector.map_or_else(
         || path.to_owned(),
@@ -166,7 +166,7 @@ fn ordered(mut actions: Vec<Action>) -> Vec<Action> {
     actions
 }
 
-/// What computes or checks values of a column.
+/// Metadata keys of columns whose values a writer must compute or check.
 const COMPUTED: [&str; 3] = [
     "delta.generationExpression",
     "delta.identity.start",
@@ -215,7 +215,7 @@ impl Snapshot {
         self.contents.files.values()
     }
 
-    /// How far an application has come.
+    /// The last transaction version of an application.
     #[must_use]
     pub fn progress(&self, app_id: &str) -> Option<i64> {
         self.contents.progress.get(app_id).map(|txn| txn.version)
@@ -227,7 +227,7 @@ impl Snapshot {
         self.metadata.configuration.get(name).map(String::as_str)
     }
 
-    /// What concurrent transactions may not do to each other here.
+    /// The table's isolation level.
     ///
     /// # Errors
     /// When the property names no level.
@@ -280,7 +280,7 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Whether the table's rows are clustered by columns.
+    /// Returns true if the table's rows are clustered by columns.
     pub(crate) fn is_clustered(&self) -> bool {
         self.protocol
             .writer_features
@@ -336,7 +336,7 @@ impl Snapshot {
 /// The feature of tables whose rows are clustered by columns.
 const CLUSTERING: &str = "clustering";
 
-/// Where such a table says by which.
+/// The domain that names the clustering columns.
 const CLUSTERING_DOMAIN: &str = "delta.clustering";
 
 /// The columns in the configuration of the domain: each a list of names from the top, or one name.

@@ -1,4 +1,4 @@
-//! What `add.stats` says of a file, taken from its footer.
+//! The statistics of `add.stats`, taken from a file's footer.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -75,7 +75,7 @@ impl Nans {
     }
 }
 
-/// What is known of a leaf column.
+/// The statistics of a leaf column.
 #[derive(Default)]
 struct Leaf {
     nulls: Option<u64>,
@@ -179,7 +179,7 @@ pub(crate) fn field(into: &mut String, name: &str, json: Option<String>) {
     }
 }
 
-/// What the row groups say of one column together.
+/// Merges the statistics that the row groups have of one column.
 fn leaf(footer: &ParquetMetaData, path: &[&str], kind: &Kind, has_nan: bool) -> Leaf {
     let descriptor = footer.file_metadata().schema_descr();
     let Some(index) = (0..descriptor.num_columns()).find(|index| {

@@ -39,23 +39,23 @@ pub struct Table {
     seen: AtomicI64,
 }
 
-/// What all handles of a process on one table share.
+/// The state of a table that all handles in one process share.
 pub(crate) struct Shared {
     pub(crate) place: Arc<dyn Place>,
     pub(crate) log: LogDir,
-    /// Where appends meet that share files.
+    /// The queue of appends that share files.
     pub(crate) pool: Pool,
     committer: Committer,
     snapshot: Mutex<Arc<Snapshot>>,
-    /// When the newest reading of the log began. One thread reads for all that wait.
+    /// The start of the newest reading of the log. One thread reads for all that wait.
     read: Mutex<Option<Instant>>,
-    /// What another table in this place does not have.
+    /// A mark of this table's log that another table at the same place would not have.
     witness: Witness,
-    /// When the witness was looked at.
+    /// The time of the last check of the witness.
     confirmed: Mutex<Instant>,
     /// The newest version of which a checkpoint is made, or being made.
     checkpointed: AtomicI64,
-    /// Whether the log was cleaned up under it, so that it must be opened anew.
+    /// True if log cleanup has passed this version, so that the table must be opened anew.
     outdated: AtomicBool,
 }
 
@@ -154,8 +154,8 @@ impl Shared {
         Arc::clone(&lock(&self.snapshot))
     }
 
-    /// Whether the version that the table is known by is gone or another one: the log was cleaned up, or it is another
-    /// table's. A store is not asked each time.
+    /// Returns true if the known version is gone or replaced: the log was cleaned up, or another table is here. Object
+    /// stores are not asked each time.
     fn is_doubtful(&self) -> Result<bool> {
         let before = {
             let mut confirmed = lock(&self.confirmed);
@@ -303,7 +303,7 @@ impl Shared {
         done.map_err(|error| self.or_replaced(error.into()))
     }
 
-    /// What an error comes from: where something is missing, it may be the whole table.
+    /// Replaces an error about something missing, if the cause is that the whole table was replaced.
     pub fn or_replaced(&self, error: TableError) -> TableError {
         if !error.is_of_missing() {
             return error;
@@ -414,7 +414,7 @@ impl Table {
         self.shared()?.outcome(token, patience)
     }
 
-    /// How this process has fared in the races for versions of the table since it was opened first.
+    /// Counts of this process' races for versions since the table was first opened.
     ///
     /// # Errors
     /// When the table cannot be opened again.
@@ -422,7 +422,7 @@ impl Table {
         Ok(self.shared()?.committer.races())
     }
 
-    /// What `commitInfo` says of each version, the newest first.
+    /// The `commitInfo` of each version, the newest first.
     ///
     /// # Errors
     /// When the log cannot be read.
@@ -440,7 +440,8 @@ impl Table {
         Ok(history)
     }
 
-    /// Whether a checkpoint should be made now that this version is there. Of all threads that ask, one hears yes.
+    /// Returns true if a checkpoint should be made now that this version is there. Of all threads that ask, one gets
+    /// true.
     ///
     /// # Errors
     /// When the table cannot be opened again.
