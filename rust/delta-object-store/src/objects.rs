@@ -19,7 +19,8 @@ use crate::log::{ObjectLog, error};
 
 pub(crate) const LOG: &str = "_delta_log";
 
-/// For how long a commit does without one more request: a table that is made anew under a writer is noticed then.
+/// The time for which a commit trusts a mark and saves a request. A table that is made anew under a writer is noticed
+/// after it.
 const MARK_LASTS: Duration = Duration::from_secs(10);
 
 /// Bytes that the folder of a data file may have: keys have 1,024, and a table's own prefix and a name go with it.

@@ -214,7 +214,7 @@ impl DataWriter {
         Ok(open.spread.write(batch, plan, go_on)?)
     }
 
-    /// On what terms the rows share files with others'; none when they change the table.
+    /// The terms on which the rows can share files with other appends; none when they change the table's schema.
     fn terms(&self, read_version: Version) -> Option<Terms> {
         let open = self.open.as_ref().filter(|open| !open.changes_schema)?;
         Some(Terms {

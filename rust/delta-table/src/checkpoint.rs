@@ -30,7 +30,7 @@ use crate::snapshot::Snapshot;
 /// Actions that are turned over together: what is known of each costs memory.
 const BATCH_ROWS: usize = 8_192;
 
-/// For how long a removed file is remembered unless the table says otherwise.
+/// The time for which tombstones are kept, unless the table's properties say otherwise.
 const TOMBSTONE_DAYS: i64 = 7;
 
 const COLUMNS: [&str; 7] = [

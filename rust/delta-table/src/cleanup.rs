@@ -14,7 +14,7 @@ use crate::snapshot::Snapshot;
 
 const DAY: i64 = 86_400_000;
 
-/// For how long versions are kept unless the table says otherwise.
+/// The time for which versions are kept, unless the table's properties say otherwise.
 const RETENTION: i64 = 30 * DAY;
 
 /// Younger files stay whatever the table says: who read the tip a while ago goes on from there without a listing.
@@ -43,7 +43,7 @@ pub(crate) fn clean_up(log: &LogDir, snapshot: &Snapshot) -> Result<usize> {
     Ok(log.remove(&expired))
 }
 
-/// For how long files are kept: milliseconds; none when they are kept for ever.
+/// The time for which files of the log are kept, in milliseconds; none when they are kept for ever.
 fn retention(snapshot: &Snapshot) -> Option<i64> {
     let enabled = snapshot.property("delta.enableExpiredLogCleanup");
     if enabled.is_some_and(|text| !text.eq_ignore_ascii_case("true")) {

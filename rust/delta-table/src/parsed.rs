@@ -30,7 +30,7 @@ pub(crate) const PARTITION_VALUES: &str = "partitionValues_parsed";
 const LOWER: &str = "minValues";
 const UPPER: &str = "maxValues";
 
-/// In which columns a checkpoint has statistics.
+/// The columns in which a checkpoint has statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Forms {
     /// As text.

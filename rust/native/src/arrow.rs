@@ -17,10 +17,10 @@ use pyo3::types::PyCapsule;
 use crate::c_data::{self, Stream};
 use crate::errors::{Failure, ours};
 
-/// What an object gave, before anything of it was looked at.
+/// An Arrow object from Python, imported and not yet checked.
 pub(crate) struct Source {
     given: Given,
-    /// Whether the object is one of polars.
+    /// True if it is an object of polars.
     of_polars: bool,
 }
 

@@ -157,7 +157,7 @@ fn unreadable(error: ArrowError) -> Failure {
     }
 }
 
-/// What breaks the rules of the interface.
+/// An error about a producer that breaks the rules of the interface.
 fn broken(what: &str) -> Failure {
     Failure::Producer(format!("it breaks the rules of the Arrow C interface: {what}"))
 }
@@ -206,7 +206,7 @@ impl<'a> Metadata<'a> {
     }
 }
 
-/// Whether any metadata has to be carried as text that it is not.
+/// Returns true if any metadata is bytes that must be carried as text.
 fn has_bytes(schema: &FFI_ArrowSchema) -> Result<bool, Failure> {
     let carried =
         |(key, value): &(&[u8], &[u8])| !(metadata_text::is_plain(key) && metadata_text::is_plain(value));
@@ -237,7 +237,7 @@ fn with_text(schema: &FFI_ArrowSchema) -> Result<FFI_ArrowSchema, Failure> {
     unsafe { copy.with_metadata(pairs) }.map_err(unreadable)
 }
 
-/// Why a schema cannot be read, if that is for a type that arrow-rs does not know.
+/// Returns the reason why a schema cannot be read, if that is a type that arrow-rs does not know.
 fn unknown_type(schema: &FFI_ArrowSchema, path: &str) -> Option<String> {
     let is_struct = schema.format() == "+s";
     let inner = schema.children().chain(schema.dictionary()).find_map(|level| {
@@ -268,7 +268,7 @@ fn unknown_type(schema: &FFI_ArrowSchema, path: &str) -> Option<String> {
     })
 }
 
-/// Whether the type is null, or anything in it is.
+/// Returns true if the type is null, or contains null.
 fn has_nulls(data_type: &DataType) -> bool {
     match data_type {
         DataType::Null => true,
@@ -435,7 +435,7 @@ impl CArray {
     }
 }
 
-/// What an array owns that stands for another one.
+/// The parts of an array that stands in for another one.
 struct Shadow {
     children: Box<[*mut CArray]>,
     dictionary: *mut CArray,

@@ -8,7 +8,7 @@ use parquet_writer::WriteError;
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 
-/// Why a call failed, before there is a GIL to say so.
+/// The error of a call, made without the GIL and turned into an exception later.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The writer's own error.
@@ -107,7 +107,7 @@ pub(crate) fn os_error(py: Python<'_>, path: Option<std::path::PathBuf>, source:
     }
 }
 
-/// Why pages could not wait in a temporary file, with a number that says which `OSError` it is.
+/// An `OSError` about spilled pages that could not be written. Its number chooses the subclass.
 fn spill_error(directory: std::path::PathBuf, source: &io::Error) -> PyErr {
     let errno = source.raw_os_error().or_else(|| errno_of(source.kind()));
     let message = format!(
@@ -119,7 +119,7 @@ fn spill_error(directory: std::path::PathBuf, source: &io::Error) -> PyErr {
     }
 }
 
-/// What an object store said: more than the words for its number.
+/// An `OSError` with an object store's own message, which says more than the text for its number.
 fn refused(path: Option<std::path::PathBuf>, kind: io::ErrorKind, refusal: &Refusal) -> PyErr {
     let message = refusal.to_string();
     match (errno_of(kind), path) {

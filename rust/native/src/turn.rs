@@ -13,9 +13,9 @@ use pyo3::prelude::*;
 
 use crate::errors::Failure;
 
-/// What the turns are about.
+/// A writer that threads use in turns.
 pub(crate) trait Takes: Send {
-    /// Whether it takes no more batches.
+    /// Returns true if it takes no more batches.
     fn is_closed(&self) -> bool;
 
     /// Gives up what it writes.
@@ -51,7 +51,7 @@ impl<T: Takes> Turns<T> {
         }
     }
 
-    /// Whether the writer takes no more batches, without waiting for a turn.
+    /// Returns true if the writer takes no more batches. Does not wait for a turn.
     pub fn closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
@@ -120,7 +120,7 @@ pub(crate) fn detached<T: Send>(
 }
 
 thread_local! {
-    /// What a signal's handler raised while this thread waited for somebody who has no use for it.
+    /// An exception of a signal handler, raised while this thread waited in code that cannot return it.
     static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
 }
 
@@ -138,7 +138,7 @@ pub(crate) fn is_raised() -> bool {
     RAISED.with_borrow(Option::is_some)
 }
 
-/// What a handler raised, once.
+/// Takes the exception of a signal handler out, if there is one.
 pub(crate) fn take_raised() -> Option<PyErr> {
     RAISED.take()
 }

@@ -191,7 +191,7 @@ pub(crate) fn check_options(py: Python<'_>, options: Options<'_>) -> PyResult<()
     options.validated(py).map(|_| ())
 }
 
-/// Where bytes go, before anything was opened.
+/// The destination of a file's bytes, not yet opened.
 enum Place {
     Path(PathBuf),
     Url(String, HashMap<String, String>),
@@ -340,7 +340,7 @@ impl Writer {
         self.file.closed()
     }
 
-    /// What was written, as a dict; `None` before the file is complete.
+    /// The result of the complete file, as a dict; `None` before.
     #[getter]
     fn result<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let result = detached(py, || self.file.take(|file| Ok(file.result().cloned())))?;
@@ -349,7 +349,7 @@ impl Writer {
 }
 
 impl Writer {
-    /// What is kept between calls with rows.
+    /// The state that is kept between calls with rows.
     pub(crate) fn rows(&self) -> &RowState {
         &self.rows
     }

@@ -29,7 +29,7 @@ const REMOVAL_TIME: Duration = Duration::from_secs(10);
 /// Requests under way at once, of those that belong together.
 const MOST_FLYING: usize = 32;
 
-/// Which folder of which store, as a URL and its options say. No client is made of it yet.
+/// A folder of an object store, as a URL and options name it. No client is made of it yet.
 #[derive(Clone)]
 pub struct Location(Address);
 
@@ -50,24 +50,25 @@ impl Location {
         &self.0.shown
     }
 
-    /// What tells it from every other folder, and from the same one with other rights. It holds secrets: keep it.
+    /// A key that differs between folders, and between users of one folder with other rights. It holds secrets: do not
+    /// show it.
     #[must_use]
     pub fn key(&self) -> String {
         self.0.key()
     }
 }
 
-/// Why a store did not do what it was asked for.
+/// The failure of a request to a store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
-    /// What the store said, with the object's URL and without secrets.
+    /// The store's message, with the object's URL and without secrets.
     pub message: String,
-    /// What follows.
+    /// The consequence for the caller.
     pub kind: FailureKind,
 }
 
-/// What follows from a failure.
+/// The consequence of a failure for the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureKind {
     /// The bucket is not there.
@@ -80,7 +81,7 @@ pub enum FailureKind {
     Lost,
 }
 
-/// What became of an attempt to create an object.
+/// The outcome of an attempt to create an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Created {
     /// This attempt created it.
@@ -96,7 +97,7 @@ pub enum Created {
 pub struct Found {
     /// Its path in the folder that was listed.
     pub name: String,
-    /// When it was written, by the store's clock: milliseconds since the epoch.
+    /// The object's time of writing by the store's clock: milliseconds since the epoch.
     pub modified: i64,
 }
 
@@ -183,7 +184,7 @@ impl Folder {
         }
     }
 
-    /// Which of the objects are there.
+    /// Checks for each of the objects if it exists.
     ///
     /// # Errors
     /// When the store refuses, or does not answer.
@@ -196,7 +197,7 @@ impl Folder {
         Ok(self.head(relative).await?.is_some())
     }
 
-    /// What is another one once the object was replaced, or made anew; none when it is not there.
+    /// A mark that changes when the object is replaced or made anew; none when it does not exist.
     ///
     /// # Errors
     /// When the store refuses, or does not answer.

@@ -1,4 +1,4 @@
-//! How large the parts of an upload are.
+//! The sizes of an upload's parts.
 
 /// Bytes of the first parts. S3 accepts 5 MiB and up.
 const FIRST_BYTES: usize = 8 << 20;

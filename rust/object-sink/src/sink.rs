@@ -27,7 +27,7 @@ const FAREWELL: Duration = Duration::from_secs(10);
 /// Called during every wait; its error ends the wait.
 pub type Attend = Box<dyn Fn() -> io::Result<()> + Send>;
 
-/// Why a store did not take an object. Its kind is that of the [`io::Error`] around it.
+/// The refusal of an object by a store. Its kind is that of the [`io::Error`] around it.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {

@@ -1,4 +1,4 @@
-//! What a URL and its options say.
+//! Object URLs and their options, parsed and checked.
 
 use std::fmt;
 use std::sync::Arc;
@@ -82,7 +82,7 @@ impl Target {
     }
 }
 
-/// What a URL and its options say: which store, how to reach it, and where in it. No client is made of it yet.
+/// A parsed URL with its options: the store, the way to reach it, and the path in it. No client is made of it yet.
 #[derive(Clone)]
 pub(crate) struct Address {
     pub path: Path,
@@ -128,7 +128,7 @@ impl Address {
         })
     }
 
-    /// What tells it from every other place, and from the same place with other rights. It holds secrets.
+    /// A key that differs between locations, and between users of one location with other rights. It holds secrets.
     pub fn key(&self) -> String {
         format!("{}\0{:?}\0{:?}", self.shown, self.settings, self.retry)
     }

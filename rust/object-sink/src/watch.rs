@@ -1,4 +1,4 @@
-//! What answers say beside their bodies: the store's clock, and the status of the answer to a request.
+//! The HTTP layer below the clients: it records the store's clock and the status of each answer.
 
 use std::cell::Cell;
 use std::sync::Arc;

@@ -14,7 +14,7 @@ use arrow_schema::{DataType, TimeUnit};
 use chrono::{NaiveDateTime, Timelike};
 use parquet_writer::WriteError;
 
-/// What stands for null, and for the empty string, which no folder can be named after.
+/// The directory value for null, and for the empty string, which no folder can be named after.
 const NOTHING: &str = "__HIVE_DEFAULT_PARTITION__";
 
 /// `column=value`, escaped.
@@ -41,7 +41,7 @@ fn escape(text: &str, name: &mut String) {
     }
 }
 
-/// Whether values of this type can name a folder and be read back from it.
+/// Returns true if values of this type can name a folder and be read back from it.
 pub(crate) fn can_name(data_type: &DataType) -> bool {
     data_type.is_integer()
         || data_type.is_decimal()

@@ -9,7 +9,7 @@ pub const DEFAULT_MAX_OPEN_FILES: i64 = 64;
 /// The names of files: zero-padded, so that their order is that of their rows.
 pub const DEFAULT_TEMPLATE: &str = "part-{i:05d}.parquet";
 
-/// What becomes of files that are in the folder already.
+/// The treatment of files that are in the folder already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existing {
     /// There must be none.

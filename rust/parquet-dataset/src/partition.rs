@@ -129,7 +129,7 @@ impl Partitioner {
         Ok(shares(runs, &numbers))
     }
 
-    /// What of the batch is stored in the files of a share's partition; nothing is copied where the rows are together.
+    /// Selects the rows and columns of a share that its partition's files store. Rows that lie together are not copied.
     ///
     /// # Errors
     /// When an array cannot be taken apart.

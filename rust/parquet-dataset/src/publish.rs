@@ -20,13 +20,13 @@ use crate::template::{SUFFIX, Template};
 /// A file that is finished.
 #[derive(Debug)]
 pub(crate) struct Staged<'a> {
-    /// Where it waits.
+    /// The path of the staged file.
     pub from: &'a Path,
     /// Its folder below the dataset's own.
     pub folder: &'a Path,
 }
 
-/// What publishing needs to know of the dataset.
+/// The facts about the dataset that publishing needs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Target<'a> {
     pub root: &'a Path,
@@ -95,7 +95,7 @@ enum Move {
     SetAside { from: PathBuf, to: PathBuf },
 }
 
-/// What was done so far, so that it can be undone.
+/// The moves made so far, so that they can be undone.
 #[derive(Default)]
 struct Moves {
     done: Vec<Move>,

@@ -1,8 +1,7 @@
-//! When a file is full.
+//! The size limit of a file: decides after each step of rows if the file is full.
 //!
-//! A file is looked at between steps of its rows. How long a step is follows from what is in the file, never from how
-//! the rows were cut into batches. Pages that are not finished count as they are before compression, so that a file is
-//! closed too early rather than too late.
+//! The length of a step follows from the content of the file, never from how the rows were cut into batches. Unfinished
+//! pages count at their size before compression, so that a file is closed too early rather than too late.
 
 use parquet_writer::Size;
 
@@ -14,9 +13,9 @@ const FIRST_ROWS: u64 = 2048;
 const MOST_STEP_ROWS: u64 = 64 << 10;
 /// Value bytes that end a step early.
 const STEP_BYTES: u64 = 4 << 20;
-/// What the footer holds of a column chunk: its metadata and statistics.
+/// Bytes of the footer per column chunk: its metadata and statistics.
 const CHUNK_FOOTER_BYTES: u64 = 512;
-/// What the page indexes hold of a page, with bounds of up to 64 bytes each, and with those of a number.
+/// Bytes of the page indexes per page: with text bounds of up to 64 bytes each, and with bounds that are numbers.
 const TEXT_PAGE_BYTES: u64 = 160;
 const NUMBER_PAGE_BYTES: u64 = 40;
 /// Rows of a page at most.
@@ -39,7 +38,7 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// How heavy a row of these is, for a thousand of what one of `all` is; a thousand at least.
+    /// The average weight of these rows relative to that of `all`, in thousandths; a thousand at least.
     fn heavier_than(self, all: Self) -> u64 {
         let ours = u128::from(self.weight) * u128::from(all.count) * 1000;
         let theirs = u128::from(all.weight) * u128::from(self.count);

@@ -13,7 +13,7 @@ use crate::part::Part;
 use crate::partition::{Partition, Partitioner, Share, WINDOW_ROWS};
 use crate::rolling::Rolling;
 
-/// Where files are written.
+/// The factory of the dataset's files.
 pub trait Places: Send {
     /// A new file for a partition, whose Hive folder this is: a path to know it by, and where its bytes go.
     ///
@@ -25,13 +25,13 @@ pub trait Places: Send {
 /// A file that is complete.
 #[derive(Debug, Clone)]
 pub struct SpreadFile {
-    /// What [`Places::open`] gave.
+    /// The path that [`Places::open`] returned.
     pub path: PathBuf,
     /// The Hive folder of its partition.
     pub folder: PathBuf,
     /// Partition columns and their values as text, before anything is escaped; `None` is null.
     pub partition: Vec<(String, Option<String>)>,
-    /// What its writer tells.
+    /// The result of its writer.
     pub result: WriteResult,
 }
 
@@ -45,7 +45,7 @@ struct Finished {
     result: WriteResult,
 }
 
-/// What follows from schema and options before anything is written.
+/// The plan that follows from schema and options before anything is written.
 pub struct Prepared {
     options: DatasetOptions,
     writer_options: WriterOptions,
@@ -124,18 +124,18 @@ impl<P: Places> Spread<P> {
         self.places
     }
 
-    /// Where the files are.
+    /// The factory of the files.
     pub fn places_mut(&mut self) -> &mut P {
         &mut self.places
     }
 
-    /// Whether no file was opened.
+    /// Returns true if no file was opened.
     #[must_use]
     pub fn is_untouched(&self) -> bool {
         self.opened == 0
     }
 
-    /// Whether there are partition columns.
+    /// Returns true if there are partition columns.
     #[must_use]
     pub fn is_partitioned(&self) -> bool {
         !self.prepared.options.partition_by.is_empty()
@@ -308,5 +308,5 @@ impl<P: Places> Spread<P> {
     }
 }
 
-/// Where every row of a batch goes.
+/// The partition of every row of a batch.
 pub struct SpreadPlan(Plan);

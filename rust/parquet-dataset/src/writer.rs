@@ -66,13 +66,13 @@ impl DatasetWriter {
         Arc::clone(&self.written)
     }
 
-    /// Whether the writer takes no more batches.
+    /// Returns true if the writer takes no more batches.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         matches!(self.state, State::Closed(_) | State::Failed(_))
     }
 
-    /// What was written, once the writer is closed.
+    /// The result of the dataset, once the writer is closed.
     #[must_use]
     pub fn result(&self) -> Option<&DatasetResult> {
         match &self.state {

@@ -1,4 +1,4 @@
-//! What each encoder costs per value, beside the `parquet` crate's where that can be reached.
+//! The cost of each encoder per value, beside the `parquet` crate's where that can be reached.
 //!
 //! `cargo bench -p parquet-encode`; divan's column of items per second is values per second. `theirs_*` are the others.
 

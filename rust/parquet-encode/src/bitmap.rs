@@ -25,13 +25,13 @@ impl<'a> Bitmap<'a> {
         })
     }
 
-    /// How many bits there are.
+    /// The number of bits.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are no bits.
+    /// Returns true if there are no bits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -70,13 +70,13 @@ impl<'a> Bitmap<'a> {
         self.bytes[at / 8] >> (at % 8) & 1 == 1
     }
 
-    /// How many bits are set.
+    /// The number of set bits.
     #[must_use]
     pub fn count_ones(&self) -> usize {
         count_ones(self)
     }
 
-    /// How many 64-bit words cover the bits.
+    /// The number of 64-bit words that cover the bits.
     #[inline]
     pub(crate) fn word_count(&self) -> usize {
         self.len.div_ceil(64)

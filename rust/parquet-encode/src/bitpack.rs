@@ -8,7 +8,7 @@
 
 use crate::cpu::dispatch;
 
-/// How many values a kernel packs at once.
+/// The number of values that a kernel packs at once.
 pub const BLOCK: usize = 32;
 
 /// The bits that `value` needs.

@@ -176,7 +176,7 @@ impl BloomFilter {
         insert_all(self, hashes);
     }
 
-    /// Whether the value of this hash may have been put in.
+    /// Returns true if the value of this hash may have been put in.
     #[must_use]
     pub fn may_hold_hash(&self, hash: u64) -> bool {
         let block = self.blocks[self.block_of(hash)];

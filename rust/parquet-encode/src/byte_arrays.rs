@@ -1,4 +1,4 @@
-//! Where byte arrays come from: Arrow's offsets or views, places left over when nulls are skipped, or plain slices.
+//! Sources of byte arrays: Arrow's offsets or views, the values left over when nulls are skipped, or plain slices.
 //!
 //! None of these sources has nulls; `compact` makes a source without them.
 
@@ -62,13 +62,13 @@ fn short_head(value: &[u8]) -> u128 {
 ///
 /// Implementations panic where a row or the place that it names does not exist.
 pub trait ByteArrays {
-    /// How many values there are.
+    /// The number of values.
     fn len(&self) -> usize;
 
     /// The bytes of a value.
     fn value(&self, row: usize) -> &[u8];
 
-    /// Whether there are no values.
+    /// Returns true if there are no values.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -117,7 +117,7 @@ pub trait ByteArrays {
 /// Arrow's `Binary`, `Utf8` and their large forms: one offset more than there are values.
 #[derive(Clone, Copy, Debug)]
 pub struct Offsets<'a, O> {
-    /// Where each value starts in `data`, and where the last ends; they need not start at 0.
+    /// The start of each value in `data`, and the end of the last. The first need not be 0.
     pub offsets: &'a [O],
     /// The bytes.
     pub data: &'a [u8],
@@ -199,7 +199,7 @@ pub struct Spans<'a> {
     pub spans: &'a [Span],
     /// The buffer.
     pub data: &'a [u8],
-    /// Whether each span starts where the one before it ends.
+    /// True if each span starts where the one before it ends.
     pub joined: bool,
 }
 
@@ -297,7 +297,7 @@ pub struct FixedSize<'a> {
     pub data: &'a [u8],
     /// The size of each.
     pub width: usize,
-    /// How many there are, which the data cannot tell when the width is 0.
+    /// The number of values, which cannot be computed from the data when the width is 0.
     pub count: usize,
 }
 
@@ -347,7 +347,7 @@ pub struct Rows<'a, V: ?Sized> {
     pub values: &'a V,
     /// Its first row.
     pub start: usize,
-    /// How many rows.
+    /// The number of rows.
     pub count: usize,
 }
 

@@ -4,7 +4,7 @@
 //! AVX2 and BMI enabled, so that the compiler vectorises it for both, and picks one at run time. Both give the same
 //! bytes; the tests run each encoder both ways.
 
-/// Whether this machine has the features that the wide variants are compiled with.
+/// Returns true if this machine has the features that the wide variants are compiled with.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub(crate) fn wide() -> bool {

@@ -212,7 +212,7 @@ impl<T: Delta> DeltaEncoder<T> {
         self.pending.extend_from_slice(rest);
     }
 
-    /// How many values the page has.
+    /// The number of values in the page.
     #[must_use]
     pub fn count(&self) -> usize {
         self.count

@@ -6,7 +6,7 @@ use crate::byte_arrays::{ByteArrays, Head, gather, head_of};
 use crate::cpu::dispatch;
 use crate::delta;
 
-/// What the encoders need while they run, kept by the caller from page to page.
+/// The buffers of the encoders, which the caller keeps from page to page.
 #[derive(Debug, Default)]
 pub struct LengthScratch {
     lengths: Vec<i32>,
@@ -40,7 +40,7 @@ pub fn encode_delta_length<V: ByteArrays>(values: &V, scratch: &mut LengthScratc
     }
 }
 
-/// How many bytes two values have in common at their start.
+/// Returns the length of the longest common prefix of two values, in bytes.
 #[inline(always)]
 fn common_prefix((left, left_head): (&[u8], Head), (right, right_head): (&[u8], Head)) -> usize {
     let shortest = left.len().min(right.len());

@@ -8,7 +8,7 @@ use crate::cpu::dispatch;
 use crate::rle::{self, Symbol};
 use crate::sink::with_length_prefix;
 
-/// Whether levels carry their size.
+/// The form of a page's levels: with or without their size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LevelForm {
     /// Data page V1: four bytes of size, then the runs.

@@ -85,7 +85,7 @@ dispatch! {
     pub fn encode_byte_arrays<V: ByteArrays>(values: &V, out: &mut Vec<u8>) = byte_arrays_kernel;
 }
 
-/// What [`encode_byte_arrays`] appends.
+/// The number of bytes that [`encode_byte_arrays`] appends.
 pub fn byte_arrays_size<V: ByteArrays>(values: &V) -> usize {
     values.total_bytes() + 4 * values.len()
 }

@@ -1,4 +1,4 @@
-//! What can be told of many values at once, before they are encoded.
+//! Checks of many values at once, before they are encoded.
 
 use std::ops::BitOr;
 
@@ -37,7 +37,7 @@ fn ascend_kernel<T: Offset>(offsets: &[T]) -> bool {
 }
 
 dispatch! {
-    /// Whether no offset is negative, or below the one before it.
+    /// Returns true if no offset is negative or less than the one before it.
     #[must_use]
     pub fn ascend<T: Offset>(offsets: &[T]) -> bool = ascend_kernel;
 }
@@ -48,7 +48,7 @@ fn is_ascii_kernel(text: &[u8]) -> bool {
 }
 
 dispatch! {
-    /// Whether all bytes are ASCII; there is no early answer to it.
+    /// Returns true if all bytes are ASCII. Reads all of them in any case.
     #[must_use]
     pub fn is_ascii(text: &[u8]) -> bool = is_ascii_kernel;
 }

@@ -264,11 +264,11 @@ impl<V: ByteArrays> ByteArrays for Picked<'_, V> {
 pub struct Bound<'a> {
     /// The bytes.
     pub bytes: Cow<'a, [u8]>,
-    /// Whether it is the value itself: `is_min_value_exact`, `is_max_value_exact`.
+    /// True if it is the value itself: `is_min_value_exact`, `is_max_value_exact`.
     pub exact: bool,
 }
 
-/// What a byte array holds, which decides where it may be cut.
+/// The kind of a byte array's content, which decides where it may be cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Characters: a bound is cut between them. What is not valid UTF-8 is treated as bytes.

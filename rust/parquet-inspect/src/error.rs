@@ -1,8 +1,8 @@
-//! Why a file could not be inspected.
+//! Errors of an inspection.
 
 use std::io;
 
-/// Why a file could not be inspected. The messages leave the path to the caller.
+/// The reason why a file could not be inspected. The caller adds the path to the message.
 #[derive(Debug, thiserror::Error)]
 pub enum InspectError {
     /// The operating system refused.

@@ -1,11 +1,11 @@
-//! What stored values mean: the logical type of a column, or the converted type in files that have no other.
+//! The meaning of stored values: a column's logical type, or its converted type in files that have no other.
 
 use std::fmt;
 
 use parquet::basic::{ConvertedType, LogicalType, TimeUnit};
 use parquet::schema::types::ColumnDescriptor;
 
-/// What the stored values of a column mean.
+/// The meaning of a column's stored values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Meaning {
     /// The schema says nothing more than the physical type.

@@ -9,7 +9,7 @@ use crate::extremes::{Value, extremes};
 use crate::mixing::{NULL, ROW, fold, mix};
 use crate::types::type_name;
 
-/// What is known of one column. Two columns hold the same values, up to order, when these are equal.
+/// The digest of one column. Two columns hold the same values, up to order, when these are equal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ColumnDigest {
     /// Name in the schema.
@@ -37,7 +37,7 @@ pub struct Digest {
     pub(crate) sequence_sum: u128,
 }
 
-/// Where the rows of a batch stand in their table.
+/// The positions of a batch's rows in their table.
 #[derive(Clone, Copy, Debug)]
 pub enum Positions<'a> {
     /// Row after row from this 0-based position.

@@ -4,12 +4,12 @@ use twox_hash::XxHash3_64;
 
 /// The cell of every null.
 pub(crate) const NULL: u64 = 0x9d1b_3c5e_7f02_46a9;
-/// Where the fold over a row's cells begins.
+/// The start of the fold over a row's cells.
 pub(crate) const ROW: u64 = 0x6a09_e667_f3bc_c909;
 
 const FOLD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What kind of value a cell holds, so that equal bits of different kinds differ.
+/// The kind of a cell's value, mixed in so that equal bits of different kinds differ.
 #[derive(Clone, Copy)]
 #[repr(u64)]
 pub(crate) enum Tag {

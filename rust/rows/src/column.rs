@@ -55,7 +55,7 @@ impl Column {
         self.len
     }
 
-    /// Whether there are no cells.
+    /// Returns true if there are no cells.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0

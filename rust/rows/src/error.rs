@@ -1,10 +1,10 @@
-//! What is wrong with a cell, and with a row.
+//! Errors of cells and of rows.
 
 use std::fmt::Write as _;
 
 use arrow_schema::DataType;
 
-/// Why a cell does not fit its column, and where in the row it is.
+/// The reason why a cell does not fit its column, and the cell's path in the row.
 #[derive(Debug)]
 pub struct Misfit(Box<Details>);
 
@@ -57,7 +57,7 @@ impl Misfit {
         self
     }
 
-    /// Whether the row may fit into an empty batch.
+    /// Returns true if the row may fit into an empty batch.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.0.full
@@ -79,7 +79,7 @@ impl Misfit {
         self
     }
 
-    /// Where it happened, from the row inwards.
+    /// The path of the cell, from the row inwards.
     pub(crate) fn steps(&self) -> impl Iterator<Item = &Step> {
         self.0.steps.iter().rev()
     }
@@ -90,7 +90,7 @@ impl Misfit {
         &self.0.message
     }
 
-    /// Where it happened, as in `tags[3].name`; empty for the row itself.
+    /// The path of the cell, as in `tags[3].name`; empty for the row itself.
     #[must_use]
     pub fn path(&self) -> String {
         let mut path = String::new();
@@ -118,9 +118,9 @@ pub struct RowError {
     pub row: u64,
     /// The line it is on, from 1, over everything that was read; none for rows that are not text.
     pub line: Option<u64>,
-    /// Where in the row, as in `tags[3].name`; empty for the row itself.
+    /// The path of the cell, as in `tags[3].name`; empty for the row itself.
     pub field: String,
-    /// What is wrong with it.
+    /// The reason why it was refused.
     pub message: String,
 }
 

@@ -6,7 +6,8 @@ use foldhash::fast::RandomState;
 
 use crate::ndjson::scan::is_special;
 
-/// How many places ahead a key is looked for before it is looked up: rows leave out what is null.
+/// The number of places ahead in which a key is searched before it is looked up. Rows often leave out keys with null
+/// values.
 const PLACES_AHEAD: usize = 6;
 
 /// The keys of a row, in the order in which they came last.
@@ -59,7 +60,7 @@ impl Slot {
         &self.name
     }
 
-    /// Whether this is the key; without a call for names of usual lengths.
+    /// Returns true if this is the key. Compares names of usual lengths without a call.
     #[inline]
     #[must_use]
     pub fn is(&self, name: &str) -> bool {

@@ -124,7 +124,7 @@ macro_rules! integers {
 }
 
 impl Values {
-    /// What a cell should be, in words.
+    /// The kind of value that a cell should have, in words.
     #[must_use]
     pub fn expects(&self) -> &'static str {
         match self {

@@ -14,7 +14,7 @@ const MOST_BYTES: usize = 32 << 20;
 /// Bytes are counted once in so many rows.
 const ROWS_BETWEEN_LOOKS: usize = 64;
 
-/// What becomes of a key that the schema does not have.
+/// The treatment of a key that the schema does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extra {
     /// The row is refused.
@@ -28,7 +28,7 @@ pub enum Extra {
 pub struct Fields {
     /// One column for each field, in the schema's order.
     pub columns: Vec<Column>,
-    /// Which key leads to which column.
+    /// The keys and the columns that they lead to.
     pub keys: Keys,
 }
 
@@ -140,7 +140,7 @@ impl Rows {
         self.roll_back();
     }
 
-    /// Whether there are enough rows, or bytes, for a batch.
+    /// Returns true if there are enough rows or bytes for a batch.
     #[inline]
     #[must_use]
     pub fn is_full(&self) -> bool {

@@ -12,7 +12,7 @@ pub struct Instant {
     pub seconds: i64,
     /// Nanoseconds after them.
     pub nanos: u32,
-    /// Whether the text said how far from UTC it is.
+    /// True if the text gave an offset from UTC.
     pub zoned: bool,
 }
 

@@ -52,7 +52,7 @@ pub enum Values {
     Date64(Vec<i64>),
     Time32(TimeUnit, Vec<i32>),
     Time64(TimeUnit, Vec<i64>),
-    /// Whether the column has a zone, and ticks since 1970.
+    /// The unit, true if the column has a zone, and ticks since 1970.
     Timestamp(TimeUnit, bool, Vec<i64>),
     Duration(TimeUnit, Vec<i64>),
     /// Precision and scale.

@@ -20,7 +20,7 @@ pub struct CommitInfo {
     /// The operation, by Spark's name: `WRITE`, `DELETE`, `CREATE TABLE`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
-    /// With what settings. String to string.
+    /// The operation's settings. String to string.
     pub operation_parameters: BTreeMap<String, String>,
     /// The version that the transaction read.
     #[serde(skip_serializing_if = "Option::is_none")]

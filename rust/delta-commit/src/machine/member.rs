@@ -73,7 +73,7 @@ pub(super) struct Member {
     pub(super) put_off_until: u64,
     /// Races that it lost.
     pub(super) lost: u32,
-    /// In how many listings its intent was missing.
+    /// The number of listings in which its intent was missing.
     pub(super) unseen: u32,
     /// True if the intent in the store is about to be too old, or is not seen there.
     pub(super) must_announce: bool,

@@ -22,7 +22,8 @@ fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
     main.eq(threading.call_method0("get_ident")?)
 }
 
-/// What the calling thread does while it uploads: thousands of others would only take the GIL from each other.
+/// The check that the calling thread runs during an upload. Only the main thread looks for signals: thousands of others
+/// would only take the GIL from each other.
 pub(crate) fn attention() -> Attend {
     if is_main_here() {
         Box::new(attend)
@@ -31,7 +32,8 @@ pub(crate) fn attention() -> Attend {
     }
 }
 
-/// Whether the calling thread is Python's main thread: one that is no thread of Python's must not wait for the GIL.
+/// Returns true if the calling thread is Python's main thread. Threads that serve shared appends are not Python's, and
+/// must not wait for the GIL.
 fn is_main_here() -> bool {
     !delta_table::is_serving() && !matches!(Python::attach(is_main_thread), Ok(false))
 }
@@ -44,7 +46,7 @@ fn unless_abandoned() -> io::Result<()> {
 }
 
 thread_local! {
-    /// Until when the calling thread's requests may take.
+    /// The deadline of the calling thread's requests.
     static DEADLINE: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
@@ -57,7 +59,8 @@ impl Drop for Limited {
     }
 }
 
-/// What the calling thread does while a store does not answer. What a handler raised is kept for who asked.
+/// The check that the calling thread runs while a store does not answer. An exception of a signal handler is kept for
+/// the caller.
 pub(crate) fn watch() -> Attend {
     let is_main = is_main_here();
     Box::new(move || {
@@ -75,7 +78,7 @@ pub(crate) fn watch() -> Attend {
     })
 }
 
-/// Who waits, and for how long.
+/// A waiting caller: its thread and its deadline.
 #[derive(Clone, Copy)]
 pub(crate) struct Caller {
     /// Other threads need not take the GIL to look for signals.

@@ -201,7 +201,7 @@ impl DeltaTable {
         self.table.root().as_os_str().to_os_string()
     }
 
-    /// What the newest version says of the table itself.
+    /// The protocol, metadata and properties of the newest version, as a dict.
     fn state<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let snapshot = detached(py, || Ok(self.table.snapshot()?))?;
         let state = PyDict::new(py);
@@ -243,7 +243,7 @@ impl DeltaTable {
             .collect())
     }
 
-    /// How far an application has come.
+    /// The last transaction version of an application.
     fn progress(&self, py: Python<'_>, app_id: &str) -> PyResult<Option<i64>> {
         let snapshot = detached(py, || Ok(self.table.snapshot()?))?;
         Ok(snapshot.progress(app_id))
@@ -335,7 +335,7 @@ impl DeltaTable {
         })
     }
 
-    /// What became of a commit in doubt: a word, and the version where there is one.
+    /// The outcome of a commit in doubt: a word, and the version where there is one.
     fn outcome(
         &self,
         py: Python<'_>,
@@ -356,13 +356,13 @@ impl DeltaTable {
         })
     }
 
-    /// How this process fared in races for versions: attempts, won, and the most that one transaction lost.
+    /// Counts of this process' races for versions: attempts, won, and the most that one transaction lost.
     fn races(&self, py: Python<'_>) -> PyResult<(u64, u64, u32)> {
         let races = detached(py, || Ok(self.table.races()?))?;
         Ok((races.attempts, races.won, races.most_lost))
     }
 
-    /// Whether a checkpoint should be made; of all threads that ask, one hears yes.
+    /// Returns true if a checkpoint should be made. Of all threads that ask, one gets true.
     fn is_checkpoint_due(&self, py: Python<'_>, version: i64) -> PyResult<bool> {
         detached(py, || Ok(self.table.is_checkpoint_due(version)?))
     }
@@ -515,7 +515,7 @@ impl DeltaAppend {
         self.append.closed()
     }
 
-    /// Whether the application wrote these rows before.
+    /// Returns true if the table already has these rows by their application's transaction version.
     #[getter]
     fn is_repeated(&self, py: Python<'_>) -> PyResult<bool> {
         detached(py, || self.append.take(|append| Ok(append.is_repeated())))

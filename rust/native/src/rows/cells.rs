@@ -21,7 +21,7 @@ const SECONDS_PER_DAY: i128 = 86_400;
 /// 1970-01-01, by the day's number of `datetime`.
 const EPOCH_ORDINAL: i32 = 719_163;
 
-/// Why a cell was not appended.
+/// The reason why a cell was not appended.
 pub(crate) enum Fault {
     Misfit(Misfit),
     /// An exception that is nobody's answer to a bad value, such as an interrupt.
@@ -597,7 +597,7 @@ enum Found {
     Decimal(String),
 }
 
-/// Whether a value is of a class that is not asked for another value in turn.
+/// Returns true if the value's class is a plain one, which is not asked for another value in turn.
 fn is_plain(value: &Bound<'_, PyAny>) -> bool {
     value.is_instance_of::<PyInt>()
         || value.is_instance_of::<PyFloat>()

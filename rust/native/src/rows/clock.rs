@@ -80,7 +80,7 @@ impl Clock {
     }
 }
 
-/// What a datetime's clock shows, and its zone if it has one.
+/// Reads a datetime's clock, and its zone if it has one.
 #[inline]
 fn read(datetime: *mut ffi::PyObject) -> (Instant, *mut ffi::PyObject) {
     let start = datetime.cast::<u8>().cast_const();
@@ -106,7 +106,7 @@ fn read(datetime: *mut ffi::PyObject) -> (Instant, *mut ffi::PyObject) {
     )
 }
 
-/// Whether known datetimes read back.
+/// Checks the memory layout by reading back known datetimes.
 pub(crate) fn matches_layout(class: &Bound<'_, PyAny>, utc: &Bound<'_, PyAny>) -> PyResult<bool> {
     let size: usize = class.getattr("__basicsize__")?.extract()?;
     if size != SIZE || size_of::<usize>() != 8 {

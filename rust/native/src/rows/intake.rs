@@ -1,4 +1,4 @@
-//! What becomes of batches and of bad rows.
+//! The intake of rows: writes their batches and handles bad rows by `on_error`.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::writer::Writer;
 
 const BETWEEN_SIGNALS: Duration = Duration::from_millis(50);
 
-/// How a call with rows was asked for.
+/// The options of a call with rows.
 pub(crate) struct Rules {
     on_error: OnError,
     pub extra: Extra,
@@ -52,7 +52,7 @@ impl Rules {
         Ok(Self { on_error, extra })
     }
 
-    /// Whether a bad row keeps every row of the call out.
+    /// Returns true if one bad row keeps every row of the call out.
     pub fn is_all_or_nothing(&self) -> bool {
         matches!(self.on_error, OnError::Raise)
     }

@@ -16,7 +16,7 @@ use crate::writer::Writer;
 const SAMPLE_BYTES: usize = 1 << 20;
 const READ_BYTES: usize = 1 << 20;
 
-/// Where NDJSON comes from.
+/// A source of NDJSON.
 pub(crate) enum Source {
     Chunk(PyBackedBytes),
     /// An object with `read(size)`.

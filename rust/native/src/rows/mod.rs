@@ -31,7 +31,7 @@ const _: () = assert!(rows::MOST_VALUE_BYTES as u64 == parquet_writer::MOST_ROW_
 /// Rows that a schema is inferred from.
 const SAMPLE_ROWS: usize = 1000;
 
-/// What a writer keeps from one call with rows to the next. A call has it to itself from its beginning to its end.
+/// The state that a writer keeps between calls with rows. Each call has it exclusively from beginning to end.
 #[derive(Default)]
 pub(crate) struct RowState {
     kept: Mutex<Kept>,

@@ -5,12 +5,12 @@ use super::{BATCH, LEAST_SLOTS, Limits, MOST_PROBES, Table, hash, rank};
 use crate::byte_arrays::{ByteArrays, Head, head_of};
 use crate::cpu::dispatch;
 
-/// What is kept of a value beside the page.
+/// The facts about a value that are kept beside the page.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     head: u128,
     len: u32,
-    /// Where the value starts in the page.
+    /// The start of the value in the page.
     start: u32,
     tag: u32,
 }
@@ -76,13 +76,13 @@ impl ByteDictionary {
         self.limits
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len() - 1
     }
 
-    /// Whether there are no entries.
+    /// Returns true if there are no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -240,20 +240,21 @@ fn tag_of(head: Head, value: &[u8]) -> u32 {
     }
 }
 
-/// Whether an entry has this head and length; that makes it the value, if the value is no longer than its head.
+/// Compares an entry's head and length. If they are equal and the value is no longer than its head, the values are
+/// equal.
 #[inline(always)]
 fn has_head(entry: &Entry, head: Head) -> bool {
     u128::from(entry.len ^ head.len) | (entry.head ^ head.bytes) == 0
 }
 
-/// Whether an entry is the value with this head.
+/// Returns true if an entry equals the value with this head.
 #[inline(always)]
 fn holds(entries: &[Entry], page: &[u8], entry: u32, head: Head, value: &[u8]) -> bool {
     let entry = &entries[entry as usize];
     has_head(entry, head) && (head.len <= 16 || same_tail(entry.bytes(page), value))
 }
 
-/// Whether two values of one length above 16 are equal behind their first 16 bytes.
+/// Returns true if two values of one length above 16 are equal behind their first 16 bytes.
 #[inline(always)]
 fn same_tail(left: &[u8], right: &[u8]) -> bool {
     // Ends overlap the steps before them, so that no length has a remainder of its own.

@@ -24,7 +24,7 @@ key!(i8 i16 i32 i64 u8 u16 u32 u64);
 /// The index of no value.
 const UNMAPPED: u32 = u32::MAX;
 
-/// Which index each value of an input dictionary has in the dictionary being written.
+/// A map from the values of an input dictionary to their indices in the dictionary that is written.
 #[derive(Debug, Default)]
 pub struct KeyMap {
     indices: Vec<u32>,

@@ -42,7 +42,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// What a page header can tell, and an index of 31 bits.
+    /// The limits of the format: numbers of a page header, and indices of 31 bits.
     const FORMAT: Self = Self {
         entries: i32::MAX as usize,
         bytes: i32::MAX as usize,

@@ -15,7 +15,7 @@ pub(super) fn by_frequency(indices: &[u32], entries: usize) -> Vec<u32> {
     order
 }
 
-/// Where each entry went: the inverse of an order.
+/// The new place of each entry: the inverse of an order.
 pub(super) fn places(order: &[u32]) -> Vec<u32> {
     let mut places = vec![0; order.len()];
     for (place, index) in (0..).zip(order) {

@@ -23,9 +23,9 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Lines are parsed in blocks of about so many bytes, between which the visitor is asked.
 const BLOCK_BYTES: usize = 256 << 10;
 
-/// Who is told of batches and bad rows.
+/// The receiver of batches and bad rows.
 pub trait Visitor {
-    /// Why reading ends early.
+    /// The error that ends reading early.
     type Error: From<ArrowError>;
 
     /// Takes the rows that make a batch.
@@ -47,14 +47,14 @@ pub trait Visitor {
     fn go_on(&mut self) -> Result<(), Self::Error>;
 }
 
-/// What is known between two chunks.
+/// The state between two chunks.
 #[derive(Debug, Default, Clone)]
 pub struct Ndjson {
     /// The start of a line whose end has not come.
     tail: Vec<u8>,
     /// Lines that are behind.
     lines: u64,
-    /// Whether anything was read, so that a byte order mark would be none.
+    /// True if anything was read, so that a byte order mark is no longer accepted.
     begun: bool,
 }
 
@@ -69,7 +69,7 @@ struct Pass<'a, V> {
 }
 
 impl Ndjson {
-    /// Whether a line was begun and not ended.
+    /// Returns true if a line was begun and not ended.
     #[must_use]
     pub fn is_mid_line(&self) -> bool {
         !self.tail.is_empty()

@@ -1,6 +1,6 @@
 //! Finding the end of a JSON string, sixteen bytes at a time.
 
-/// Whether a byte ends a plain run of a JSON string: its quote, an escape, or a control character.
+/// Returns true if a byte ends a plain run of a JSON string: its quote, an escape, or a control character.
 #[inline]
 pub(crate) fn is_special(byte: u8) -> bool {
     byte == b'"' || byte == b'\\' || byte < 0x20
