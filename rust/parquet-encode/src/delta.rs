@@ -218,7 +218,7 @@ impl<T: Delta> DeltaEncoder<T> {
         self.count
     }
 
-    /// About how large the page is so far, never less than it is.
+    /// An upper bound of the page's size so far, close to it.
     #[must_use]
     pub fn encoded_size_hint(&self) -> usize {
         self.body.len() + size_bound::<T>(self.pending.len())

@@ -82,7 +82,7 @@ impl Batch {
         self.rows
     }
 
-    /// What the columns are.
+    /// The schema of the columns.
     #[must_use]
     pub fn schema(&self) -> &SchemaRef {
         &self.schema

@@ -1,8 +1,8 @@
-//! How `memory_limit` is shared out.
+//! The shares of `memory_limit` that the parts of a writer get.
 //!
-//! Everything here is fixed by options and schema, never by what happens to be in memory: where pages end and
-//! dictionaries stop must not depend on how rows were cut into batches. Only where finished pages wait depends on the
-//! moment, and that changes no byte of the file.
+//! Every share follows from options and schema, never from the content of memory. The ends of pages and of dictionaries
+//! must not depend on how rows were cut into batches. Only the choice between memory and disk for finished pages
+//! depends on the moment, and that changes no byte of the file.
 
 use parquet_encode::dictionary::Limits;
 
@@ -16,7 +16,8 @@ const LEAST_PAGE: usize = 4 << 10;
 const PAGE_SHARE: usize = 4;
 /// A value is held as it came, in its page, compressed, and as a bound: a row of a column may take an eighth.
 pub(crate) const VALUE_SHARE: u64 = 8;
-/// What a file needs besides its columns: the buffer in front of the operating system and the page that is compressed.
+/// Bytes that a file needs besides its columns: the buffer in front of the operating system and the page that is
+/// compressed.
 const BASE: usize = 256 << 10;
 /// Finished pages that wait in memory when there is no limit.
 const RESIDENT_BYTES: usize = 8 << 20;
@@ -25,7 +26,7 @@ const SMALLEST_SPILLED: usize = 4 << 10;
 /// Rows, or slots, that are looked at together: what is left of them without nulls fits a cache.
 const PIECE_ROWS: usize = 2048;
 
-/// What the parts of a writer may hold.
+/// The limits of a writer's parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Budget {
     /// Rows of a page.
@@ -95,7 +96,7 @@ const PRESERVED_SHARE: u64 = 4;
 /// Bytes that a value of such a dictionary is assumed to take, where memory has a limit.
 const PRESERVED_VALUE: usize = 16;
 
-/// Where the dictionary of one leaf column stops.
+/// The limits of the dictionary of one leaf column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Room {
     /// Entries.
@@ -128,7 +129,7 @@ impl Room {
         Self::within(memory / 2 / leaves.max(1), PRESERVED_VALUE)
     }
 
-    /// What goes into `memory` bytes, where an entry takes so many bytes of the page.
+    /// The limits for `memory` bytes, where an entry takes `entry_bytes` of the page.
     pub fn within(memory: usize, entry_bytes: usize) -> Self {
         // Entries lie in vectors that double, and are hashed into a table that is never a third full.
         let entry = 106 + 2 * entry_bytes;

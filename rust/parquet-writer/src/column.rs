@@ -94,7 +94,7 @@ pub(crate) trait FieldEncoder: Send {
 
 /// A finished column chunk.
 pub(crate) struct EncodedChunk {
-    /// What the footer will say of it; offsets count from its first byte.
+    /// Its metadata and indexes for the footer. Offsets count from the chunk's first byte.
     pub close: ColumnCloseResult,
     /// Its pages, dictionary first.
     pub pages: ChunkPages,

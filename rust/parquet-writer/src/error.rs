@@ -1,4 +1,4 @@
-//! What can go wrong, by what the caller can do about it.
+//! Errors, each kind defined by what the caller can do about it.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use parquet::errors::ParquetError;
 /// A result of this crate.
 pub type Result<T, E = WriteError> = std::result::Result<T, E>;
 
-/// Why a write did not happen.
+/// The reason why a write failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// An option has a value that is not accepted; the message lists what is.
@@ -32,16 +32,16 @@ pub enum WriteError {
     Io {
         /// The file it was about, where there is one.
         path: Option<PathBuf>,
-        /// What it said.
+        /// The system's own error.
         #[source]
         source: io::Error,
     },
     /// The operating system refused the temporary file of pages that memory does not hold.
     #[error("{}: {source}, while pages that do not fit memory were put into a temporary file there", directory.display())]
     Spill {
-        /// Where the file is.
+        /// The directory of the temporary file.
         directory: PathBuf,
-        /// What it said.
+        /// The system's own error.
         #[source]
         source: io::Error,
     },

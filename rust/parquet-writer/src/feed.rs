@@ -25,7 +25,7 @@ const UNITS_PER_CHECK: usize = 8;
 /// A unit that fewer rows have filled may be much larger than others: the last row counts whole.
 const FEW_ROWS: usize = 16;
 
-/// Where units and row groups end.
+/// The limits that end units and row groups.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pace {
     /// Rows of a row group.
@@ -48,15 +48,17 @@ impl Pace {
         }
     }
 
-    /// Whether the row group's size is looked at after a unit that so many rows have filled, or else a few units would
-    /// overrun it by much: in wide tables units fill with usual rows, and a look at all columns takes its time.
+    /// Returns true if the row group's size must be checked after a unit of `rows` rows that was ended by its bytes.
+    /// That is so if the unit has few rows, or if the units between two regular checks could overrun the limit by much.
+    /// All other units do without: in wide tables every unit is ended by its bytes, and a check of all columns takes
+    /// time.
     fn checks_after(self, rows: usize) -> bool {
         let units_between = UNITS_PER_CHECK as u64 * self.unit_bytes;
         rows < FEW_ROWS || self.row_group_bytes / 4 < units_between
     }
 }
 
-/// Where the next row comes in its row group.
+/// The position of the next row in its row group.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Position {
     /// Rows before it.
@@ -65,7 +67,7 @@ pub(crate) struct Position {
     pub units: usize,
     /// Rows of its unit before it.
     unit_rows: usize,
-    /// What those weigh.
+    /// The weight of those rows.
     unit_weight: u64,
 }
 
@@ -97,9 +99,9 @@ pub(crate) struct Run {
     /// In layouts that encoders accept.
     pub columns: Vec<ArrayRef>,
     pub rows: usize,
-    /// Where the row group stands after them.
+    /// The position in the row group after them.
     pub after: Position,
-    /// Whether the row group's size is due for a check then.
+    /// True if the row group's size is due for a check then.
     pub check: bool,
 }
 

@@ -46,7 +46,7 @@ impl Progress {
     }
 }
 
-/// How large a file is before it is complete.
+/// The size of a file that is not complete.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Size {
     /// Bytes handed to the sink: the row groups that are closed.
@@ -99,7 +99,7 @@ impl FileWriter {
         Arc::clone(&self.progress)
     }
 
-    /// How large the file is by now; nothing before the schema is known or after the file is complete.
+    /// The size of the file so far; nothing before the schema is known or after the file is complete.
     #[must_use]
     pub fn size(&self) -> Size {
         match &self.state {
@@ -108,13 +108,13 @@ impl FileWriter {
         }
     }
 
-    /// Whether the writer takes no more batches.
+    /// Returns true if the writer takes no more batches.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         matches!(self.state, State::Closed(_) | State::Failed(_))
     }
 
-    /// What was written, once the writer is closed.
+    /// The result of the file, once the writer is closed.
     #[must_use]
     pub fn result(&self) -> Option<&WriteResult> {
         match &self.state {
@@ -314,7 +314,7 @@ fn check_sizes(batch: &Batch, options: &WriterOptions) -> Result<()> {
     Ok(())
 }
 
-/// What follows from schema and options before anything is written.
+/// The plan that follows from schema and options before anything is written.
 struct Prepared {
     schema: FileSchema,
     /// The options with their limits shared out among the columns.
@@ -346,7 +346,8 @@ impl Prepared {
     }
 }
 
-/// Where pages spill. With a limit they must spill somewhere: where the system keeps temporary files, if need be.
+/// The directory for spilled pages. With a memory limit there must be one: if need be, the system's directory for
+/// temporary files.
 fn spill_directory(sink: &dyn Sink, options: &WriterOptions) -> Option<PathBuf> {
     let beside = sink.spill_directory();
     match options.memory_limit {

@@ -116,7 +116,7 @@ fn check(name: &str, column: &ArrayRef) -> Result<()> {
     }
 }
 
-/// Whether all slots are what they should be, those of nulls included.
+/// Returns true if all slots are valid, those under nulls included.
 fn is_sound(array: &ArrayRef) -> bool {
     match array.data_type() {
         DataType::Struct(_) => array.as_struct().columns().iter().all(is_sound),
@@ -159,7 +159,7 @@ fn elements(lists: &ArrayRef, count: usize) -> Option<Range<usize>> {
     }
 }
 
-/// What offsets span, if they ascend and stay within so many bytes or elements.
+/// The range that offsets span, if they ascend and stay within `count` bytes or elements.
 fn ascending<T: OffsetSizeTrait + Offset>(offsets: &[T], count: usize) -> Option<Range<usize>> {
     let (first, last) = (offsets.first()?.to_usize()?, offsets.last()?.to_usize()?);
     (last <= count && ascend(offsets)).then_some(first..last)
@@ -184,7 +184,8 @@ fn keys_are_sound(keys: &dyn Array, count: usize) -> bool {
     )
 }
 
-/// Whether the values of a dictionary are; of more values than keys, those that are named.
+/// Returns true if the values of a dictionary are valid. Where there are more values than keys, only the referenced
+/// ones are checked.
 fn values_are_sound(keys: &dyn Array, values: &ArrayRef) -> bool {
     match Bytes::of(values) {
         Some(bytes) if values.len() > keys.len() => downcast_integer_array!(
@@ -215,7 +216,7 @@ fn runs_are_sound<T: RunEndIndexType>(array: &ArrayRef) -> bool {
             && is_sound(runs.values()))
 }
 
-/// What is wrong, and the path to where it is, if a slot has it that counts: one that `live` does not hide.
+/// Finds the first fault in a slot that is neither null nor hidden by `live`, and returns its path and description.
 fn fault(path: &str, array: &ArrayRef, live: Option<&NullBuffer>) -> Option<(String, String)> {
     let at = |what: String| Some((path.to_owned(), what));
     let live = NullBuffer::union(array.nulls(), live);
@@ -279,7 +280,7 @@ fn key_at(keys: &dyn Array, slot: usize) -> usize {
     )
 }
 
-/// Whether the elements of a list are among so many.
+/// Returns true if the elements of a list are among the first `count`.
 fn has_elements(lists: &ArrayRef, slot: usize, count: usize) -> bool {
     fn between<T: OffsetSizeTrait + Offset>(offsets: &[T], slot: usize, count: usize) -> bool {
         ascending(&offsets[slot..slot + 2], count).is_some()

@@ -14,12 +14,12 @@ use parquet::file::properties::WriterProperties;
 
 use crate::error::{Result, WriteError};
 
-/// What no metadata begins with but that of this module.
+/// The prefix of text that carries bytes. Other metadata does not begin with it.
 const MARK: &str = "\0bytes\0";
-/// What stands before a message: a mark of four bytes and its length.
+/// The length of the prefix of an IPC message: a mark of four bytes and the message's length.
 const PREFIX: usize = 8;
 
-/// Whether metadata needs no carrying: it is text, and not taken for what is carried.
+/// Returns true if metadata is text as it is, and does not begin like text that carries bytes.
 #[must_use]
 pub fn is_plain(metadata: &[u8]) -> bool {
     std::str::from_utf8(metadata).is_ok_and(|text| !text.starts_with(MARK))
@@ -43,7 +43,7 @@ fn bytes(text: &str) -> Option<Vec<u8>> {
     carried.map(|byte| u8::try_from(byte).ok()).collect()
 }
 
-/// Whether text carries bytes.
+/// Returns true if text carries bytes.
 pub(crate) fn is_carried(text: &str) -> bool {
     bytes(text).is_some()
 }

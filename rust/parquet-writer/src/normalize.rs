@@ -50,7 +50,7 @@ pub(crate) fn with_stored_times(columns: &[ArrayRef], schema: &FileSchema) -> Re
     columns.iter().enumerate().map(convert).collect()
 }
 
-/// Whether encoders made for `target` take arrays of `actual` as they are.
+/// Returns true if encoders made for `target` take arrays of `actual` as they are.
 fn acceptable(actual: &DataType, target: &DataType) -> bool {
     use DataType::{
         Binary, BinaryView, FixedSizeList, LargeBinary, LargeList, LargeUtf8, List, Map, Struct, Utf8,

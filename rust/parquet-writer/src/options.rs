@@ -54,7 +54,7 @@ impl Codec {
     }
 }
 
-/// Which readers the file is for.
+/// The readers that the file is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compatibility {
     /// Every encoding that Spark, pyarrow, polars, `DuckDB` and arrow-rs read.
@@ -63,7 +63,7 @@ pub enum Compatibility {
     V1,
 }
 
-/// What becomes of timestamps.
+/// The treatment of timestamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Timestamps {
     /// Every unit stays, but for seconds, which Parquet does not have: they become milliseconds.
@@ -74,7 +74,7 @@ pub enum Timestamps {
     Int96,
 }
 
-/// What is done about the order that `sorting_columns` declare.
+/// The treatment of rows that break the order of `sorting_columns`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SortingMode {
     /// Rows that break it are refused.
@@ -88,9 +88,9 @@ pub enum SortingMode {
 pub struct SortKey {
     /// Its name.
     pub column: String,
-    /// Whether the greatest value comes first.
+    /// True if the greatest value comes first.
     pub descending: bool,
-    /// Whether nulls come before all values.
+    /// True if nulls come before all values.
     pub nulls_first: bool,
 }
 
@@ -105,7 +105,7 @@ pub struct SortInput {
     pub nulls: String,
 }
 
-/// Where the dictionary encoding may be chosen.
+/// The columns that may have a dictionary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DictionaryRule {
     /// In every column, or in none.
@@ -151,11 +151,11 @@ pub enum ByColumn<T> {
     Columns(Vec<(Vec<String>, T)>),
 }
 
-/// Which encodings columns get, by the names of encodings.
+/// The encodings of columns, by the names of encodings.
 pub type EncodingRule<N = String> = ByColumn<N>;
-/// Which codecs columns get: `"zstd"`, or `"zstd(3)"` with a level.
+/// The codecs of columns: `"zstd"`, or `"zstd(3)"` with a level.
 pub type CompressionRule<C = String> = ByColumn<C>;
-/// Which columns get a bloom filter, and how often it may be wrong.
+/// The columns with a bloom filter, and the false positive rate of each.
 pub type BloomRule = ByColumn<Option<f64>>;
 
 /// An amount of memory as a caller gives it.
@@ -167,7 +167,7 @@ pub enum Amount {
     Text(String),
 }
 
-/// How often a bloom filter holds a value that was not put in, unless the caller says.
+/// The default false positive rate of a bloom filter.
 pub const DEFAULT_FPP: f64 = 0.01;
 
 /// Options as a caller gives them: names and plain integers.
@@ -187,13 +187,13 @@ pub struct OptionInput {
     pub memory_limit: Option<Amount>,
     /// Threads that encode columns, the caller's among them.
     pub threads: i64,
-    /// Where the dictionary encoding may be chosen.
+    /// The columns that may have a dictionary.
     pub dictionary: DictionaryRule,
-    /// Which encodings columns get.
+    /// The encodings of columns.
     pub encoding: EncodingRule,
-    /// Which columns get a bloom filter.
+    /// The columns with a bloom filter.
     pub bloom_filter: BloomRule,
-    /// Whether pages carry a CRC-32 of their bytes.
+    /// True if pages carry a CRC-32 of their bytes.
     pub page_checksums: bool,
     /// `modern` or `v1`.
     pub compatibility: String,
@@ -203,7 +203,7 @@ pub struct OptionInput {
     pub sorting_columns: Vec<SortInput>,
     /// `verify` or `sort`.
     pub sorting: String,
-    /// Whether the file and its directory are synced before the file appears.
+    /// True if the file and its directory are synced before the file appears.
     pub durable: bool,
     /// Key-value metadata of the file.
     pub metadata: Vec<(String, String)>,
@@ -342,7 +342,7 @@ impl WriterOptions {
         self.page_bytes
     }
 
-    /// Whether the file is synced before it appears.
+    /// Returns true if the file is synced before it appears.
     #[must_use]
     pub fn durable(&self) -> bool {
         self.durable

@@ -35,10 +35,10 @@ const BYTES_BEFORE_FINDER: usize = 256 << 10;
 /// Bytes of a dictionary page for which a finder is chosen.
 const DICTIONARY_BYTES_FOR_FINDER: usize = 64 << 10;
 
-/// What the chunks of one writer share.
+/// The settings and the page store that all chunks of one writer share.
 #[derive(Debug)]
 pub(crate) struct Pages {
-    /// Where finished pages are kept.
+    /// The store of finished pages.
     pub shelf: Shelf,
     /// The codec of each leaf column.
     codecs: Vec<Compression>,
@@ -109,7 +109,7 @@ struct Chunk {
     finished: u64,
     /// Bytes of data pages before compression.
     uncompressed: usize,
-    /// How repeats are looked for in further data pages, once that was tried.
+    /// The match parameters of further data pages, once they were chosen by trial.
     finder: Option<Finder>,
 }
 
@@ -141,8 +141,8 @@ impl ChunkPages {
         )
     }
 
-    /// What its data pages and its dictionary page weigh: the bytes that `press` makes of them, which must be in memory,
-    /// and a share of those that it reads.
+    /// Weighs its data pages and its dictionary page. A weight is the compressed size plus a share of the size before
+    /// compression. The pages must be in memory.
     pub fn weight(&self, press: &mut Press) -> Result<(usize, usize)> {
         let chunk = lock(&self.state);
         let mut weight = |page: &Page| -> Result<usize> {
@@ -201,7 +201,7 @@ impl ChunkPages {
         self.pages.checksums.then(|| crc32fast::hash(pressed))
     }
 
-    /// Whether the codec gives frequent bytes short codes.
+    /// Returns true if the codec gives frequent bytes short codes.
     pub fn counts_symbols(&self) -> bool {
         use Compression::{BROTLI, GZIP, ZSTD};
         matches!(self.codec(), ZSTD(_) | GZIP(_) | BROTLI(_))
@@ -238,7 +238,7 @@ impl ChunkPages {
         })
     }
 
-    /// How repeats are looked for in a page. A chunk's data pages have it chosen once, by one of the first.
+    /// Chooses the match parameters of a page. For the data pages of a chunk they are chosen once, by one of the first.
     fn finder(&self, content: Content<'_>, body: &[u8], press: &mut Press) -> Result<Finder> {
         if let Content::Dictionary { .. } = content {
             return if body.len() < DICTIONARY_BYTES_FOR_FINDER {

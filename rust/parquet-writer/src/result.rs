@@ -1,4 +1,4 @@
-//! What was written.
+//! The result of a file.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parquet::basic::Encoding;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
 
-/// What a closed writer tells.
+/// The result of a closed writer.
 #[derive(Debug, Clone)]
 pub struct WriteResult {
     /// Rows in the file.

@@ -62,7 +62,7 @@ impl RowGroup {
         }
     }
 
-    /// Where its next row comes.
+    /// The position of its next row.
     pub fn position(&self) -> Position {
         self.position
     }

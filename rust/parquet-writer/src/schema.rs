@@ -1,4 +1,4 @@
-//! What a schema becomes in the file, and which batches fit it.
+//! The file's form of an Arrow schema, and the check of batches against it.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(crate) struct FileSchema {
     pub carried: SchemaRef,
     /// The leaves that readers get back as dictionaries, and whether those are ordered.
     pub dictionaries: Vec<Option<bool>>,
-    /// Which columns are written as INT96.
+    /// The columns that are written as INT96.
     pub int96: Vec<bool>,
     /// As Parquet has it.
     pub parquet: SchemaDescriptor,
@@ -204,7 +204,8 @@ fn check_depth(parquet: &SchemaDescriptor) -> Result<()> {
     }
 }
 
-/// Whether two types hold the same values: string, binary and list layouts, dictionaries and runs make no difference.
+/// Returns true if two types hold the same values. String, binary and list layouts, dictionaries and runs make no
+/// difference.
 pub(crate) fn same_type(left: &DataType, right: &DataType) -> bool {
     use DataType::{
         Binary, BinaryView, FixedSizeList, LargeBinary, LargeList, LargeListView, LargeUtf8, List, ListView,

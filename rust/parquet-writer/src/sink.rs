@@ -1,4 +1,4 @@
-//! Where a file's bytes go, and how the file appears.
+//! Sinks: destinations of a file's bytes, which make the file appear when it is complete.
 
 mod atomic;
 mod stream;
@@ -27,7 +27,7 @@ pub trait Sink: Write + Send {
         None
     }
 
-    /// Where pages may spill that do not fit memory.
+    /// The directory for pages that memory does not hold.
     fn spill_directory(&self) -> Option<PathBuf> {
         None
     }
@@ -85,7 +85,7 @@ impl Output {
         self.end = Some(Vec::new());
     }
 
-    /// What was held back.
+    /// The bytes that were held back.
     pub fn end_mut(&mut self) -> &mut [u8] {
         self.end.as_deref_mut().unwrap_or_default()
     }

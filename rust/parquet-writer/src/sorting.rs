@@ -64,12 +64,12 @@ impl Sorting {
         }))
     }
 
-    /// What every row group says of its order.
+    /// The sorting columns that every row group declares.
     pub fn columns(&self) -> &[SortingColumn] {
         &self.columns
     }
 
-    /// Whether rows are put into order here.
+    /// Returns true if the writer sorts the rows.
     pub fn sorts(&self) -> bool {
         self.mode == SortingMode::Sort
     }

@@ -1,4 +1,4 @@
-//! How many bytes of values each row brings, whatever layout they came in.
+//! The weight of rows: the bytes of their values, whatever the layout.
 //!
 //! Units are cut by these figures, so they must not depend on the layout: slots under nulls weigh nothing, and a string
 //! weighs its bytes in every form.
@@ -71,7 +71,7 @@ impl Weights {
         weighed.into_iter().find(|(_, weight)| *weight > limit)
     }
 
-    /// How many of the rows from `start` to `end` come before `budget` is used up, and whether it was.
+    /// The number of rows from `start` to `end` before `budget` is used up, and true if it was.
     ///
     /// The row that uses it up is counted in.
     #[must_use]

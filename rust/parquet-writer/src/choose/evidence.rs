@@ -17,17 +17,17 @@ const FEWEST_VALUES: usize = 64;
 const SMALLEST_DELTA_PAGE: usize = 16 << 10;
 /// Rows of the sample by which direct encodings are compared: which compresses better shows soon.
 const DIRECT_ROWS: usize = 512;
-/// What looking a value up costs, in bytes of a file; see `BYTES_WORTH_ONE` of the pages.
+/// The cost of looking a value up, in bytes of a file; see `BYTES_WORTH_ONE` of the pages.
 const LOOK_UP: f64 = 0.1;
 const PLAIN_ONLY: &[Encoding] = &[Encoding::PLAIN];
 /// Rows that a dictionary is assumed to serve as long as no row group was closed.
 const ASSUMED_ROWS: usize = 262_144;
-/// How much the bytes of a value may change from one row group to the next before its column is sampled again.
+/// The relative change of the bytes per value between row groups above which a column is sampled again.
 const DRIFT: f64 = 0.3;
 
 /// Chooses encodings, and remembers them from one row group to the next.
 pub(crate) struct Chooser {
-    /// Which leaf columns may have a dictionary.
+    /// Leaf columns that may have a dictionary.
     allowed: Vec<bool>,
     leaves: Vec<Leaf>,
     rows: usize,
@@ -36,17 +36,17 @@ pub(crate) struct Chooser {
 #[derive(Debug, Clone, Copy)]
 struct Leaf {
     choice: Choice,
-    /// Whether the caller made the choice.
+    /// True if the caller made the choice.
     named: bool,
-    /// Whether it need not be sampled again.
+    /// True if it need not be sampled again.
     settled: bool,
     /// Compressed bytes of a value in the row group before.
     value_bytes: Option<f64>,
-    /// What its dictionary took in the sample.
+    /// The size of its dictionary in the sample.
     need: Need,
 }
 
-/// What the dictionary of a sample took.
+/// The size of a sample's dictionary.
 #[derive(Debug, Clone, Copy, Default)]
 struct Need {
     entries: usize,
@@ -54,7 +54,8 @@ struct Need {
 }
 
 impl Need {
-    /// What the whole sample shows, or would show if entries went on coming as they did in its half.
+    /// The size in the whole sample. Without one it is twice that of the half, as if new entries went on at the same
+    /// rate.
     fn of(sample: Option<&Sample>, half: Option<&Sample>) -> Self {
         let need = |sample: &Sample, share| Self {
             entries: sample.distinct * share,
@@ -257,7 +258,7 @@ fn first(sample: &[ArrayRef], rows: usize) -> Vec<ArrayRef> {
         .collect()
 }
 
-/// Whether half a sample says too little.
+/// Returns true if half a sample has too few values to judge by.
 fn few_values(half: &Sample) -> bool {
     half.values < FEWEST_VALUES
 }
@@ -328,7 +329,7 @@ fn candidates(kind: Type) -> &'static [Encoding] {
     }
 }
 
-/// Whether a dictionary is not plainly the best already.
+/// Returns true unless a dictionary is plainly the best already.
 fn is_open(kind: Type, with_dictionary: Option<&Sample>) -> bool {
     let Some(sample) = with_dictionary else {
         return kind != Type::BOOLEAN;
@@ -342,7 +343,7 @@ fn is_open(kind: Type, with_dictionary: Option<&Sample>) -> bool {
     sample.values >= FEWEST_VALUES && (sample.distinct == 0 || sample.distinct * repeats > sample.values)
 }
 
-/// Whether a dictionary costs less than coding directly, over the values that it serves before it grows too large.
+/// Returns true if a dictionary costs less than direct encoding, over the values that it serves before it is full.
 #[expect(clippy::cast_precision_loss, reason = "an estimate")]
 fn pays(
     with: &Sample,
@@ -370,7 +371,7 @@ fn pays(
     index_bytes + page_bytes + LOOK_UP < direct_weight
 }
 
-/// How the number of different values grows with the number of values.
+/// The growth of the number of different values with the number of values.
 enum Growth {
     /// Equally likely values: it ends at their population.
     Uniform { population: f64 },
@@ -415,7 +416,7 @@ impl Growth {
         }
     }
 
-    /// After how many values there are that many different ones.
+    /// Returns the number of values after which there are `distinct` different ones.
     fn values_for(&self, distinct: f64) -> f64 {
         match self {
             Self::Uniform { population } if distinct >= *population => f64::INFINITY,

@@ -29,7 +29,7 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// Whether it has a dictionary with fewer entries than there are values.
+    /// Returns true if it has a dictionary with fewer entries than there are values.
     pub fn repeats(&self) -> bool {
         (1..self.values).contains(&self.distinct)
     }
@@ -61,7 +61,7 @@ impl<'a> Scale<'a> {
         })
     }
 
-    /// What a sample's data pages and its dictionary page weigh.
+    /// Weighs a sample's data pages and its dictionary page.
     pub fn weigh(&self, sample: &Sample) -> Result<(usize, usize)> {
         let codec = self.codecs[sample.leaf];
         Press::with(codec, |press| sample.pages.weight(press))
@@ -127,7 +127,7 @@ fn sample(leaf: usize, EncodedChunk { close, pages, .. }: EncodedChunk) -> Sampl
     }
 }
 
-/// Whether a dictionary was given up half-way.
+/// Returns true if a dictionary was given up half-way.
 pub(super) fn fell_back(chunk: &ColumnChunkMetaData) -> bool {
     let dictionary = |encoding| matches!(encoding, Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY);
     chunk.dictionary_page_offset().is_some()

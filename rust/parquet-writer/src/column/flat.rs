@@ -59,11 +59,11 @@ pub(super) struct FlatEncoder {
     scratch: Scratch,
     pages: ChunkPages,
     account: Account,
-    /// What indices of up to 8 and of up to 16 bits take, once a page of them was tried.
+    /// The bit widths of indices of up to 8 and of up to 16 bits, each chosen by trial on one page.
     index_widths: [Option<u8>; 2],
 }
 
-/// How much there is in a page or in a chunk.
+/// Counts of a page or of a chunk.
 #[derive(Debug, Clone, Copy, Default)]
 struct Count {
     rows: usize,
@@ -73,7 +73,7 @@ struct Count {
     nulls: usize,
 }
 
-/// What the footer and the indexes will say.
+/// Facts about a chunk for the footer and the indexes.
 struct Account {
     count: Count,
     histograms: Option<Histograms>,
@@ -119,7 +119,7 @@ impl FlatEncoder {
         }
     }
 
-    /// Whether validity bits are all the levels that there are.
+    /// Returns true if validity bits are all the levels that there are.
     pub fn has_bits_for_levels(&self) -> bool {
         self.levels.are_bits()
     }
@@ -195,7 +195,7 @@ impl FlatEncoder {
         Ok(())
     }
 
-    /// How many rows the page takes of those that are looked at together; one at least when it is empty.
+    /// The number of rows from `start` that the page takes in one piece; at least one when it is empty.
     fn room(&self, run: &Run<'_>, start: usize) -> usize {
         let rows = run
             .rows_together(start, self.budget.piece_rows)
@@ -221,8 +221,8 @@ impl FlatEncoder {
             .saturating_sub(self.levels.most_bytes(self.page_bytes))
     }
 
-    /// How many of `rows` rows are in the page with all their values, of which it has `taken`, and how many values that
-    /// are; it forgets those of the row behind them, since no row may span pages.
+    /// Cuts the page back to whole rows, since no row may span pages. Of `rows` rows it has `taken` values. Returns the
+    /// number of rows that are complete and the number of their values; those of the row behind them are dropped.
     fn keep_whole_rows(&mut self, run: &Run<'_>, start: usize, rows: usize, taken: usize) -> (usize, usize) {
         let piece = run.piece(start, rows);
         let rows = run.rows_before(start, rows, piece.start + piece.rows_with(taken));

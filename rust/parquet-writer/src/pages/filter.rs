@@ -14,10 +14,10 @@ use crate::error::Result;
 /// Hashes that are kept as they are: 128 KiB of them.
 const MOST_HASHES: usize = 16 << 10;
 
-/// What a filter is made for.
+/// The plan of a bloom filter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct FilterPlan {
-    /// How often it may hold a value that was not put in.
+    /// The false positive rate.
     pub fpp: f64,
     /// Values that may come; a filter for more than them is left out.
     pub values: usize,

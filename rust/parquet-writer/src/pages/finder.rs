@@ -1,8 +1,8 @@
-//! How ZSTD looks for repeats in the pages of a column.
+//! The match parameters of ZSTD for the pages of a column.
 //!
-//! A level of ZSTD is a set of parameters that suits files of all kinds. Columns are not of all kinds: numbers repeat in
-//! shorter pieces, text in longer ones. So at level 1 the parameters are chosen by column, by what they make of a piece
-//! of a page. Every reader reads what any of them make.
+//! A level of ZSTD is a set of parameters for files of all kinds. Columns are of one kind each: numbers repeat in
+//! shorter pieces, text in longer ones. At level 1 the parameters are therefore chosen by column, by the compressed
+//! size of a piece of a page. Every reader reads the output of any of them.
 
 use zstd::zstd_safe::{CParameter, Strategy};
 
@@ -42,7 +42,7 @@ impl Finder {
         }
     }
 
-    /// What must be saved of `bytes` before this is worth its time, with a margin for what a sample does not show.
+    /// The least saving out of `bytes` that is worth the time, with a margin for the error of a sample.
     fn least_gain(self, bytes: usize) -> usize {
         match self {
             Self::Level | Self::Longer => 0,

@@ -1,4 +1,4 @@
-//! Where finished pages wait for their chunk: memory first, then one temporary file.
+//! The store of finished pages: memory first, then one temporary file.
 
 use std::fs::File;
 use std::io;

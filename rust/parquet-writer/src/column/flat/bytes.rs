@@ -25,7 +25,7 @@ use crate::error::Result;
 /// Bytes of a bound in statistics and indexes; longer values are cut.
 const BOUND_BYTES: usize = 64;
 
-/// What the bytes of a column are, which says how they are ordered.
+/// The meaning of a column's bytes, which decides their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meaning {
     Text,
@@ -205,7 +205,7 @@ impl Bytes {
     }
 }
 
-/// How the values of a page lie before it is finished.
+/// The layout of a page's values before it is finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// Each behind its length.
@@ -282,7 +282,7 @@ fn widen(
     }
 }
 
-/// How many rows go into `room` bytes, each value with its length; nulls take nothing.
+/// The number of rows that go into `room` bytes, each value with its length. Nulls take nothing.
 fn rows_within(lengths: impl Iterator<Item = Option<usize>>, room: usize) -> usize {
     let mut used = 0;
     lengths
@@ -293,7 +293,7 @@ fn rows_within(lengths: impl Iterator<Item = Option<usize>>, room: usize) -> usi
         .count()
 }
 
-/// How many rows of a piece have values that go into `room` bytes.
+/// The number of rows of a piece whose values go into `room` bytes.
 fn piece_within(values: &Values<'_>, piece: Piece<'_>, room: usize) -> usize {
     match values {
         // What lies under nulls is counted in: if even that fits, everything does.

@@ -6,7 +6,7 @@ use parquet_encode::rle;
 /// Values of an Arrow dictionary above which mapping all of them for a run costs more than looking its keys up.
 const MAPPED_VALUES: usize = 8192;
 
-/// What all dictionaries can do.
+/// The operations that dictionaries of all types share.
 pub(super) trait Dictionary: Send {
     fn len(&self) -> usize;
     /// The body of its page.
@@ -44,11 +44,11 @@ dictionary!(T: Word => NumberDictionary<T>);
 pub(super) struct Indexed<D> {
     pub dictionary: D,
     pub indices: Vec<u32>,
-    /// Which index each value of the run's Arrow dictionary has.
+    /// The index of each value of the run's Arrow dictionary.
     pub keys: KeyMap,
-    /// Whether `keys` is in use.
+    /// True if `keys` is in use.
     pub mapped: bool,
-    /// Whether pages still get indices.
+    /// True while pages get indices.
     active: bool,
     /// Entries of the dictionary when the page began.
     entries_before: usize,
@@ -91,7 +91,7 @@ impl<D: Dictionary> Indexed<D> {
         self.entries_before = self.dictionary.len();
     }
 
-    /// How many more indices go into a page of `page` bytes.
+    /// The number of further indices that go into a page of `page` bytes.
     pub fn room(&self, page: usize) -> usize {
         index_capacity(self.entries_before, page).saturating_sub(self.indices.len())
     }
@@ -168,8 +168,8 @@ fn most_bits(bits: usize) -> usize {
     }
 }
 
-/// How many indices of a dictionary that has `entries` when a page begins go into `page` bytes: each may bring a new
-/// entry.
+/// The number of indices that go into `page` bytes, for a dictionary with `entries` at the beginning of the page. Each
+/// index may bring a new entry.
 pub(super) fn index_capacity(entries: usize, page: usize) -> usize {
     // Behind the width and between the headers of runs.
     let room = page.saturating_sub(8 + page / 32) * 8;

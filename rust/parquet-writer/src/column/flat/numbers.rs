@@ -15,7 +15,7 @@ use super::ranges::Ranges;
 use super::source::Values;
 use crate::error::{Result, WriteError};
 
-/// How the integers of a column are ordered.
+/// The order of a column's integers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     Signed,

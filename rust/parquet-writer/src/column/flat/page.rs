@@ -1,4 +1,4 @@
-//! What the values of a page can do, whatever their type.
+//! The interface of a page's values, whatever their type.
 
 use arrow_array::ArrayRef;
 use parquet::basic::BoundaryOrder;
@@ -10,11 +10,11 @@ use super::preserved::Preserved;
 use super::source::Values;
 use crate::error::Result;
 
-/// What is known of the values of a page.
+/// Facts about the values of a page.
 pub(super) struct PageFacts {
     /// Bounds as the column index has them; `None` without values, or when none of them has an order.
     pub bounds: Option<(Vec<u8>, Vec<u8>)>,
-    /// Whether there are bounds wherever there are values.
+    /// True if there are bounds wherever there are values.
     pub ordered: bool,
     /// `SizeStatistics`: bytes of byte arrays, their lengths left out; `None` for other types.
     pub value_bytes: Option<u64>,
@@ -39,7 +39,7 @@ pub(super) trait PageValues: Send {
     /// A run of rows begins.
     fn begin(&mut self, run: &Values<'_>);
 
-    /// How many of the rows of `piece` the page takes until its values fill `page` bytes.
+    /// The number of rows of `piece` that the page takes until its values fill `page` bytes.
     fn fitting(&self, run: &Values<'_>, piece: Piece<'_>, page: usize) -> usize;
 
     /// Adds the valid values of a piece and says how many; fewer than there are when the dictionary is full.
@@ -69,7 +69,7 @@ pub(super) trait PageValues: Send {
     /// Statistics of all pages.
     fn statistics(&self, nulls: u64) -> Statistics;
 
-    /// How the bounds of the pages are ordered.
+    /// The order of the pages' bounds.
     fn boundary_order(&self) -> BoundaryOrder;
 
     /// At least what the values of the page that is not finished will take before compression.

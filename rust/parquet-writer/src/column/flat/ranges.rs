@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use parquet::basic::BoundaryOrder;
 
-/// What is known of the values of a chunk so far.
+/// The bounds of a chunk's values so far, and the order of its pages.
 #[derive(Debug)]
 pub(super) struct Ranges<B> {
     compare: fn(&B, &B) -> Ordering,

@@ -27,7 +27,7 @@ pub(in crate::column) struct RunLevels<'a> {
     pub repetition: Option<&'a Repetition>,
 }
 
-/// What lists make of rows.
+/// The repetition levels of rows with lists, and the entries and slots of each row.
 #[derive(Debug)]
 pub(in crate::column) struct Repetition {
     /// The repetition level of each entry.
@@ -70,7 +70,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// How many rows from `start` on are looked at together, with `most` slots; one at least.
+    /// The number of rows from `start` that are processed together, with at most `most` slots; at least one.
     pub fn rows_together(&self, start: usize, most: usize) -> usize {
         let rows = (self.rows - start).min(most);
         let Some(repetition) = self.repetition() else {
@@ -80,7 +80,7 @@ impl<'a> Run<'a> {
         self.rows_before(start, rows, slots).max(1)
     }
 
-    /// How many of `rows` rows have all their slots before `slot`.
+    /// The number of the first `rows` rows that have all their slots before `slot`.
     pub fn rows_before(&self, start: usize, rows: usize, slot: usize) -> usize {
         match self.repetition() {
             None => rows.min(slot - start),
@@ -90,7 +90,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// How many of `rows` rows have no more than `count` entries.
+    /// The number of the first `rows` rows that together have no more than `count` entries.
     pub fn rows_with_entries(&self, start: usize, rows: usize, count: usize) -> usize {
         self.repetition().map_or(rows.min(count), |repetition| {
             let last = repetition.entries[start].saturating_add(count);

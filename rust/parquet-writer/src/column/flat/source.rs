@@ -91,7 +91,7 @@ impl Scratch {
     }
 }
 
-/// Whether columns of this type, in its encoded form, have one leaf and no levels but those of nulls.
+/// Returns true if columns of this type, in its encoded form, have one leaf and no levels but those of nulls.
 pub(crate) fn is_flat(data_type: &DataType) -> bool {
     use DataType::{
         Binary, BinaryView, Boolean, Date32, Date64, Decimal32, Decimal64, Decimal128, Decimal256, Duration,

@@ -10,7 +10,7 @@ use arrow_buffer::NullBuffer;
 use crate::column::flat::{Repetition, RunLevels};
 use crate::error::{Result, WriteError};
 
-/// Where the slots of an array stand among the rows of a run.
+/// The levels of an array's slots, and their positions among the rows of a run.
 pub(super) struct Place<'a> {
     pub rows: usize,
     repetition: Option<&'a Repetition>,
@@ -18,7 +18,7 @@ pub(super) struct Place<'a> {
     definition: Option<Cow<'a, [u8]>>,
     /// The definition level of valid slots.
     level: u8,
-    /// Which slots have no null struct around them; `None` when all are so.
+    /// Slots without a null struct around them; `None` when all are such.
     valid: Option<NullBuffer>,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct Place<'a> {
 pub(super) struct Elements {
     repetition: Repetition,
     definition: Option<Vec<u8>>,
-    /// Where they are in the child array: what null lists have there is left out.
+    /// Ranges of the child array. Elements of null lists are left out.
     pub ranges: Vec<Range<usize>>,
 }
 
@@ -53,7 +53,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// How many slots there are.
+    /// The number of slots.
     pub fn slots(&self) -> usize {
         self.repetition
             .map_or(self.rows, |all| all.slots.last().copied().unwrap_or(0))
@@ -189,7 +189,7 @@ struct Making {
     /// Entries so far.
     at: usize,
     slots: usize,
-    /// Whether some entry has no element.
+    /// True if some entry has no element.
     gaps: bool,
 }
 
