@@ -1,4 +1,4 @@
-"""What the commands that measure have in common: lists as options, tables, and how they end."""
+"""Shared parts of the commands that measure: lists as options, tables, and exit codes."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def _total_encodings(column: ColumnTotals) -> str:
 
 
 def _total_extras(column: ColumnTotals) -> str:
-    """What its chunks come with; a number where not all of them do."""
+    """The indexes and dictionaries of its chunks, with a number where not all of them have one."""
     extras = {"dict": column.dictionary_chunks, **_indexes(column), "bloom": column.bloom_filters}
     shown = [
         name if count == column.chunks else f"{name} ({count} of {column.chunks})"
@@ -278,7 +278,7 @@ def _print_table(
     """Print a table, or one for each group of its columns where all of them are wider than the console.
 
     Args:
-        console: Where.
+        console: The console to print to.
         title: Of all its columns; the name of a group stands behind it.
         keys: Columns that say what a line is of, and are repeated in each group.
         groups: The other columns by the name of their group.

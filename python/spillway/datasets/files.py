@@ -63,7 +63,7 @@ class RowStream(NamedTuple):
         name: For messages.
         schema: Of all batches.
         batches: Record batches of whatever size the file gives.
-        rows: How many rows there are; None if only reading to the end can tell.
+        rows: The number of rows; None if only reading to the end can tell.
     """
 
     name: str
@@ -105,7 +105,7 @@ def open_rows(
 
     Args:
         path: The file.
-        text: What a text file does not say of itself.
+        text: Properties that a text file does not state itself.
         schema: Types for the columns of a text file that it names, where inferred ones would not do.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What is in a table after a race: its log, action by action, and its rows as two engines read them."""
+"""The check of a table after a race: its log, action by action, and its rows as two engines read them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Append = tuple[int, int]
 
 @dataclass
 class Verdict:
-    """What was found.
+    """The result of a check.
 
     Attributes:
         versions: Versions after the one that made the table.
@@ -38,7 +38,7 @@ class Verdict:
         doubled: Appends of which rows are there more than once.
         unacknowledged: Appends that are in the table, of which no writer heard.
         rows: Rows that each reader found.
-        problems: What is wrong, in words.
+        problems: Faults of the table, in words.
     """
 
     versions: int = 0

@@ -37,7 +37,7 @@ class Crew:
     race is gone, since it holds one end of a pipe.
 
     Args:
-        jobs: What each worker is to do.
+        jobs: The job of each worker.
     """
 
     def __init__(self, jobs: Sequence[dict[str, Any]]) -> None:
@@ -79,7 +79,7 @@ class Crew:
         return begun
 
     def messages(self, deadline: float) -> Iterator[dict[str, Any] | None]:
-        """What the workers say, None every now and then; until all are gone or the deadline has passed."""
+        """Messages of the workers, with None every now and then; ends when all are gone or time is up."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._results, selectors.EVENT_READ)
             while (left := deadline - time.monotonic()) > 0:
@@ -106,7 +106,7 @@ class Crew:
         return self.problem()
 
     def problem(self) -> str | None:
-        """What went wrong with a process that has ended; None as long as nothing did."""
+        """The failure of a process that has ended; None as long as there is none."""
         codes = [process.poll() for process in self._processes]
         if not any(codes):
             return None

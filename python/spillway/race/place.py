@@ -1,4 +1,4 @@
-"""Where a table lies, and its files as the race itself reads and writes them: on a disk, or on S3."""
+"""The place of a table, and its files as the race itself reads and writes them: on a disk, or on S3."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class Place:
 
     Attributes:
         uri: A path or an ``s3://`` URL, without a slash at its end.
-        storage_options: How to get there, by the names of delta-rs; the environment's ``AWS_*`` beside it.
+        storage_options: Endpoint and credentials, by the names of delta-rs; the environment's ``AWS_*``
+            beside them.
     """
 
     uri: str
@@ -47,7 +48,7 @@ class Place:
 
     @property
     def is_local(self) -> bool:
-        """Whether it is a folder on this machine."""
+        """True if it is a folder on this machine."""
         return "://" not in self.uri
 
     def below(self, name: str) -> Place:
@@ -64,7 +65,7 @@ class Place:
 
     @property
     def keywords(self) -> dict[str, Any]:
-        """What libraries that take ``storage_options`` are given."""
+        """The keyword arguments for libraries that take ``storage_options``."""
         return {} if self.is_local else {"storage_options": self.storage_options}
 
     def as_dict(self) -> dict[str, Any]:

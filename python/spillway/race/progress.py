@@ -61,7 +61,7 @@ class Progress(LiveLine):
 
 
 def result_line(record: dict[str, Any]) -> str:
-    """What came of a race, in one line."""
+    """The result of a race, in one line."""
     parts = [record["outcome"], f"{record['acknowledged']:,} of {_expected(record):,} acknowledged"]
     if record["appends_per_second"] is not None:
         parts.append(f"{record['appends_per_second']:,.1f} appends/s in {record['seconds']:,.2f} s")

@@ -37,6 +37,6 @@ _NOTE = (
 
 
 def published_table() -> Table:
-    """What was known before."""
+    """Figures that were published before."""
     rows = [[Entry(text) for text in row] for row in _ROWS]
     return Table("Published and earlier figures, for comparison", _HEADER, rows, [_NOTE])

@@ -36,7 +36,7 @@ def partition(cell: Cell, writer: int) -> str:
 
 
 def message(writer: int, number: int, row: int) -> str:
-    """What a row says."""
+    """The message of a row."""
     return f"writer {writer} says {row} in append {number}"
 
 

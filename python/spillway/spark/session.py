@@ -61,7 +61,8 @@ def local_session(
         app_name: The name of the application.
         cores: Threads of the local master, and so Python workers.
         memory: The JVM's heap, as Spark spells sizes.
-        delta: Whether it knows Delta tables. The first such session on a machine downloads 9 MB of jars.
+        delta: True if it can read and write Delta tables. The first such session on a machine downloads 9 MB
+            of jars.
         say: Told in one line what is being waited for; by default the log is.
 
     Raises:

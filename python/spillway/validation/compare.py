@@ -1,4 +1,4 @@
-"""From what a reader saw to a mismatch: digests first, then row by row where they differ."""
+"""The comparison of a reader's rows with the source: digests first, then row by row where they differ."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["Finding", "check", "describe", "first_differing", "lossy", "schema_d
 
 @dataclass(frozen=True)
 class Finding:
-    """What a reader found wrong with a file, or None, and how long it took."""
+    """A reader's mismatch on a file, or None, and the time that it took."""
 
     mismatch: Mismatch | None
     seconds: float
@@ -203,5 +203,5 @@ def _text(value: pa.Scalar) -> str:  # type: ignore[type-arg]  # generic in the 
 
 
 def _holds_times(kind: pa.DataType) -> bool:
-    """Whether nanoseconds may lie inside, which Python's own types cannot show."""
+    """Return True if the type may hold nanoseconds, which Python's own types cannot show."""
     return pt.is_temporal(kind) or any(_holds_times(kind.field(i).type) for i in range(kind.num_fields))

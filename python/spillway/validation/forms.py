@@ -67,7 +67,7 @@ class LossyValueError(Exception):
 
 @dataclass(frozen=True)
 class Plan:
-    """How a reader's batches become batches of the source's normal schema."""
+    """The steps that turn a reader's batches into batches of the source's normal schema."""
 
     schema: pa.Schema
     casts: tuple[bool, ...]
@@ -92,7 +92,7 @@ def normal_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def plan_source(schema: pa.Schema) -> Plan:
-    """How the source's own batches come to their normal form."""
+    """Plan the steps that turn the source's own batches into their normal form."""
     normal = normal_schema(schema)
     return Plan(normal, tuple(_changes_value(field.type) for field in schema))
 
@@ -178,7 +178,7 @@ def _children(kind: pa.DataType) -> list[pa.DataType]:
 
 
 def _changes_value(kind: pa.DataType) -> bool:
-    """Whether the normal form of this type, or of one inside it, counts in another unit."""
+    """Return True if the normal form of this type, or of one inside it, counts in another unit."""
     coarse = pt.is_date64(kind) or kind == pa.time32("s") or (pt.is_timestamp(kind) and kind.unit == "s")
     return coarse or any(_changes_value(child) for child in _children(kind))
 

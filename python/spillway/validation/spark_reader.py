@@ -44,7 +44,7 @@ class SparkReader:
 
     Args:
         session: A running session.
-        vectorized: Which of the two readers.
+        vectorized: True for the vectorized reader, false for the other.
         schemas: Schemas inferred so far; they depend on the file alone, so both readers share them.
     """
 
@@ -201,7 +201,7 @@ def _is_narrow(truth: Truth) -> bool:
 
 
 def _said(error: BaseException) -> str:
-    """What a Java failure says, without its stack trace."""
+    """The message of a Java failure, without its stack trace."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith("Caused by:")]
     told = [line for line in lines if not line.startswith(("at ", "Caused by:", "JVM stacktrace", "..."))]

@@ -1,4 +1,4 @@
-"""What runs on Spark's Python workers: partial digests, and the search for the first differing row.
+"""Functions for Spark's Python workers: partial digests, and the search for the first differing row.
 
 Each task takes record batches whose last two columns are the file's number and the row's place in its file,
 and yields a record batch of a few bytes. No row of the data leaves the worker, but the first that differs.

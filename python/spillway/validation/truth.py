@@ -43,10 +43,10 @@ def empty_digest(schema: pa.Schema) -> Digest:
 
 
 class Truth:
-    """What a reader is held against; everything is read once, when it is first asked for.
+    """The source's rows, which readers are compared with. Everything is read once, when it is first needed.
 
     Args:
-        source: Where the rows are.
+        source: The file that holds the rows, and their number.
         without: Columns that do not count, because a reader is excused from them.
     """
 

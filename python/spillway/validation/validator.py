@@ -231,7 +231,7 @@ class Validator:
         )
 
     def _on_reference_file(self, read: _Read, source: Source, without: frozenset[str]) -> Mismatch | None:
-        """What the reader finds wrong with pyarrow's file of the source, if pyarrow can write one."""
+        """The reader's mismatch on pyarrow's file of the source, if pyarrow can write one."""
         if source not in self._references:
             path = self._scratch / f"{next(self._numbers):06}.parquet"
             self._references[source] = path if write_reference(self._truth(source), path) else None
@@ -256,6 +256,6 @@ class Validator:
 
 
 def _rename(mismatch: Mismatch, content: _Content) -> Mismatch:
-    """What readers say of the link is true of the file."""
+    """Name the file in a message in place of the link that readers were given."""
     message = mismatch.message.replace(str(content.link), str(content.file))
     return replace(mismatch, message=message.replace(content.link.name, content.file.name))

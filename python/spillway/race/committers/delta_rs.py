@@ -87,6 +87,6 @@ class _RetryingWriter(_Writer):
 
 
 def _is_lost_race(error: Exception) -> bool:
-    """Whether another writer was in the way; anything else is not cured by trying again."""
+    """Return True if another writer was in the way. No other error is cured by trying again."""
     words = ("commit", "transaction", "version", "conflict", "exceeded")
     return isinstance(error, CommitFailedError) or any(word in str(error).lower() for word in words)
