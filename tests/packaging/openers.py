@@ -11,7 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-INTERROGATIVE = re.compile(r"(What|Where|How|Which|Whether|Who|Whom|Whose|When|Why)\b")
+PREPOSITION = "About|After|At|Before|By|For|From|In|Of|On|Since|To|Under|Until|With"
+INTERROGATIVE = re.compile(
+    rf"(({PREPOSITION}) )?(what|where|how|which|whether|who|whom|whose|when|why)\b", re.IGNORECASE
+)
 RUST = re.compile(r"\s*(///|//!)(?!/)\s*(.*)")
 
 
