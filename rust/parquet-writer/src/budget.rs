@@ -10,20 +10,22 @@ use crate::choose::{DICTIONARY_BYTES, PAGE_ROWS};
 use crate::error::{Result, WriteError};
 use crate::feed;
 
-/// Bytes of a page that are always granted.
+/// The least bytes of a page, however small the limit.
 const LEAST_PAGE: usize = 4 << 10;
-/// Of the memory for one column, a page may take a fourth: its values and what they become take up to twice as much.
+/// The divisor of a column's share of the memory limit that gives the size of a page. Values and their encoded form
+/// take up to twice the size of the page.
 const PAGE_SHARE: usize = 4;
-/// A value is held as it came, in its page, compressed, and as a bound: a row of a column may take an eighth.
+/// The divisor of the memory limit that limits a column's values in one row. A value is held up to four times: as it
+/// came, in its page, compressed, and as a bound.
 pub(crate) const VALUE_SHARE: u64 = 8;
 /// Bytes that a file needs besides its columns: the buffer in front of the operating system and the page that is
 /// compressed.
 const BASE: usize = 256 << 10;
-/// Finished pages that wait in memory when there is no limit.
+/// Bytes of finished pages that are kept in memory when there is no limit.
 const RESIDENT_BYTES: usize = 8 << 20;
 /// Pages below this are kept in memory when there is no limit.
 const SMALLEST_SPILLED: usize = 4 << 10;
-/// Rows, or slots, that are looked at together: what is left of them without nulls fits a cache.
+/// Rows, or slots, that are processed together. Their values, with nulls skipped, fit a cache.
 const PIECE_ROWS: usize = 2048;
 
 /// The limits of a writer's parts.
@@ -31,7 +33,7 @@ const PIECE_ROWS: usize = 2048;
 pub(crate) struct Budget {
     /// Rows of a page.
     pub page_rows: usize,
-    /// Rows of a column that are looked at together.
+    /// Rows of a column that are processed together.
     pub piece_rows: usize,
     /// Rows of a row group's first unit, which is the sample that encodings are chosen from.
     pub sample_rows: usize,
@@ -39,9 +41,9 @@ pub(crate) struct Budget {
     pub unit_bytes: u64,
     /// Finished pages that wait in memory.
     pub resident: usize,
-    /// Pages below this wait in memory even when more do.
+    /// Pages below this size stay in memory even when it is full.
     pub smallest_spilled: usize,
-    /// Memory of all dictionaries of a row group; `None` when each may grow as large as one is worth it.
+    /// Memory of all dictionaries of a row group; `None` when each may grow as long as it pays.
     pub dictionaries: Option<usize>,
     /// Memory of all bloom filters of a row group; `None` for as much as they need.
     pub bloom_filters: Option<usize>,
@@ -63,7 +65,7 @@ impl Budget {
         value_bytes: None,
     };
 
-    /// The parts of `limit` for a file of so many leaf columns, and the bytes of a page.
+    /// Divides `limit` among the columns of a file, and returns the bytes of a page beside the shares.
     ///
     /// # Errors
     /// [`WriteError::Option`] says the least limit that would do.
@@ -91,7 +93,7 @@ impl Budget {
     }
 }
 
-/// Of the bytes of a row group, what the dictionaries that columns came with may take.
+/// The divisor of a row group's bytes that limits preserved dictionaries.
 const PRESERVED_SHARE: u64 = 4;
 /// Bytes that a value of such a dictionary is assumed to take, where memory has a limit.
 const PRESERVED_VALUE: usize = 16;
@@ -115,7 +117,7 @@ impl Room {
         window: 1 << 16,
     };
 
-    /// The room of each of `columns` dictionaries that are kept as they came, in row groups of so many bytes.
+    /// The limits of each of `columns` preserved dictionaries, in row groups of so many bytes.
     pub fn preserved(row_group_bytes: u64, columns: usize) -> Self {
         let bytes = row_group_bytes / PRESERVED_SHARE / columns.max(1) as u64;
         Self {
@@ -124,7 +126,8 @@ impl Room {
         }
     }
 
-    /// The same where dictionaries share `memory` bytes: what every one of `leaves` columns gets of them in any case.
+    /// The limits of each of `leaves` preserved dictionaries that share `memory` bytes: the part of them that each gets
+    /// in any case.
     pub fn preserved_within(memory: usize, leaves: usize) -> Self {
         Self::within(memory / 2 / leaves.max(1), PRESERVED_VALUE)
     }

@@ -17,10 +17,10 @@ use crate::schema::FileSchema;
 
 pub(crate) use evidence::Chooser;
 
-/// Bytes of a dictionary above which a column chunk goes on without it: twice what other writers allow, since a column
-/// was chosen for it by what it saves.
+/// Bytes of a dictionary above which a column chunk goes on without it. This is twice the limit of other writers, since
+/// columns get dictionaries here only where they save bytes.
 pub(crate) const DICTIONARY_BYTES: usize = 2 << 20;
-/// Rows of a page at most: what a reader that looks for one row has to decode.
+/// The most rows of a page: a reader that looks for one row has to decode them all.
 pub(crate) const PAGE_ROWS: usize = 20_000;
 
 /// The choice for one leaf column.
@@ -35,7 +35,7 @@ pub(crate) struct Choice {
 }
 
 impl Choice {
-    /// With a dictionary as large as it is worth it.
+    /// A choice with a dictionary as large as it pays.
     pub const fn new(dictionary: bool, encoding: Encoding) -> Self {
         Self {
             dictionary,
@@ -161,7 +161,7 @@ fn named_choice(
     )))
 }
 
-/// `Encodings.md`: which types each encoding is for.
+/// Checks that an encoding is defined for the type, after `Encodings.md`.
 fn suits(kind: Type, choice: Choice) -> bool {
     if choice.dictionary {
         return kind != Type::BOOLEAN;

@@ -13,9 +13,10 @@ use crate::schema::FileSchema;
 
 /// Fewer values than this say nothing.
 const FEWEST_VALUES: usize = 64;
-/// Bytes of a page below which the blocks of deltas are too coarse to cut it by.
+/// Bytes of a page below which the headers of delta blocks outweigh their savings.
 const SMALLEST_DELTA_PAGE: usize = 16 << 10;
-/// Rows of the sample by which direct encodings are compared: which compresses better shows soon.
+/// Rows of the sample that direct encodings are compared on. A small sample is enough: which one compresses better
+/// shows soon.
 const DIRECT_ROWS: usize = 512;
 /// The cost of looking a value up, in bytes of a file; see `BYTES_WORTH_ONE` of the pages.
 const LOOK_UP: f64 = 0.1;
@@ -68,7 +69,7 @@ impl Need {
             .unwrap_or_default()
     }
 
-    /// The bytes that its memory is measured by.
+    /// The share of memory that it asks for, in bytes.
     fn weight(self) -> usize {
         self.entries * 64 + self.bytes
     }
@@ -116,8 +117,8 @@ impl Chooser {
         }
     }
 
-    /// The choices for a row group that begins with `sample`. A leaf whose dictionary is kept as it came, which
-    /// `preserved` says with its values and bytes, needs none.
+    /// Chooses the encodings of a row group that begins with `sample`. A leaf with a preserved dictionary needs no
+    /// choice; `preserved` holds the number and the bytes of its values.
     pub fn choose(
         &mut self,
         sample: &[ArrayRef],
@@ -142,7 +143,7 @@ impl Chooser {
         Ok(choices)
     }
 
-    /// Shares memory out among the dictionaries: half of it equally, half by what their samples took.
+    /// Divides memory among the dictionaries: half of it equally, half by their size in the samples.
     fn share(&self, memory: usize, choices: &mut [Choice]) {
         let with_dictionary = || self.leaves.iter().filter(|leaf| leaf.choice.dictionary);
         let count = with_dictionary().count().max(1);
@@ -153,7 +154,7 @@ impl Chooser {
         }
     }
 
-    /// Learns from a closed row group; what turned out otherwise than it was sampled is sampled again.
+    /// Learns from a closed row group. Columns whose values differ from their sample are sampled again.
     pub fn learn(&mut self, row_group: &RowGroupMetaData) {
         self.rows = usize::try_from(row_group.num_rows()).unwrap_or(0).max(1);
         for (leaf, chunk) in self.leaves.iter_mut().zip(row_group.columns()) {
@@ -237,7 +238,7 @@ impl Chooser {
     }
 }
 
-/// Samples with a dictionary of the leaves that are wanted.
+/// Samples, with a dictionary, the leaves that are wanted.
 fn with_dictionaries(
     scale: &Scale<'_>,
     rows: &[ArrayRef],
@@ -263,7 +264,8 @@ fn few_values(half: &Sample) -> bool {
     half.values < FEWEST_VALUES
 }
 
-/// Weighs the best encoding again where a dictionary competes, in as many rows as that had: only there repeats show.
+/// Weighs the best direct encoding again where a dictionary competes, in as many rows as the dictionary had. Repeats
+/// that a codec finds only show in that many rows.
 fn weigh_against(
     dictionaries: &[Option<Sample>],
     best: &mut [Option<Lightest>],
@@ -319,8 +321,8 @@ fn lightest(scale: &Scale<'_>, rows: &[ArrayRef], trials: &[&[Encoding]]) -> Res
     Ok(best)
 }
 
-/// Encodings to try without a dictionary. All of them are read by every reader that the defaults are for; of
-/// `BYTE_STREAM_SPLIT` that is not true: Spark's vectorized reader refuses it.
+/// Encodings to try without a dictionary: those that every supported reader reads. Spark's vectorized reader refuses
+/// `BYTE_STREAM_SPLIT`.
 fn candidates(kind: Type) -> &'static [Encoding] {
     match kind {
         Type::INT32 | Type::INT64 => &[Encoding::PLAIN, Encoding::DELTA_BINARY_PACKED],
@@ -373,9 +375,9 @@ fn pays(
 
 /// The growth of the number of different values with the number of values.
 enum Growth {
-    /// Equally likely values: it ends at their population.
+    /// Equally likely values: the number ends at their population.
     Uniform { population: f64 },
-    /// Skewed or clustered ones: a power of the number of values, after Heaps.
+    /// Skewed or clustered values: the number is a power of the number of values, after Heaps.
     Power {
         sampled: f64,
         distinct: f64,

@@ -1,4 +1,4 @@
-//! Samples of leaf columns in a given encoding, and what they weigh.
+//! Samples of leaf columns in a given encoding, and their weights.
 
 use std::sync::Arc;
 
@@ -35,12 +35,12 @@ impl Sample {
     }
 }
 
-/// Encodes samples and weighs what comes out.
+/// Encodes samples and weighs the results.
 pub(super) struct Scale<'a> {
     schema: &'a FileSchema,
     options: &'a WriterOptions,
     pages: Arc<Pages>,
-    /// The codec that stands in for that of each leaf.
+    /// The codec of each leaf for samples, which stands in for the real one.
     codecs: Vec<Compression>,
 }
 

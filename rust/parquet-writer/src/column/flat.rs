@@ -242,7 +242,7 @@ impl FlatEncoder {
         }
     }
 
-    /// The bits that the page's indices are given at least.
+    /// Chooses the least width of the page's indices in bits: whole bytes where those compress better, else 0.
     fn index_width(&mut self) -> Result<u8> {
         let class = match self.values.index_width() {
             Some(4..=7) => 0,
@@ -322,7 +322,7 @@ fn page_values(column: &ColumnDescriptor, choice: Choice) -> Box<dyn PageValues>
     }
 }
 
-/// The bytes of a value, where all have as many.
+/// The bytes of a value, where all values have the same length.
 fn width(column: &ColumnDescriptor) -> usize {
     match column.physical_type() {
         Type::INT96 => int96::WIDTH,
@@ -405,7 +405,7 @@ impl Account {
         }
     }
 
-    /// Says if all data pages name entries of the dictionary.
+    /// Returns true if all data pages hold indices of the dictionary.
     fn has_indices_only(&self) -> bool {
         let mut encodings = self.encodings.iter();
         encodings.all(|(encoding, _)| *encoding == Encoding::RLE_DICTIONARY)
@@ -557,7 +557,7 @@ pub(super) fn nulls(run: &ArrayRef) -> Option<NullBuffer> {
     run.nulls().filter(|nulls| nulls.null_count() > 0).cloned()
 }
 
-/// The run with its dictionary, unless that holds nulls, nothing, or booleans, which get no dictionary.
+/// The run, with its dictionary unless that is empty, has nulls, or holds booleans, which get no dictionary.
 pub(super) fn plain_values(run: &ArrayRef) -> Result<ArrayRef> {
     let Some(dictionary) = run.as_any_dictionary_opt() else {
         return Ok(Arc::clone(run));

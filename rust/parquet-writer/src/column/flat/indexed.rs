@@ -78,7 +78,7 @@ impl<D: Dictionary> Indexed<D> {
         self.active.then_some(self)
     }
 
-    /// A run begins whose Arrow dictionary has `values` values.
+    /// Begins a run whose Arrow dictionary has `values` values.
     pub fn map_keys(&mut self, values: usize) {
         self.mapped = values <= MAPPED_VALUES;
         if self.mapped {
@@ -86,7 +86,7 @@ impl<D: Dictionary> Indexed<D> {
         }
     }
 
-    /// Entries were added that no index of the page names.
+    /// Notes that entries were added which no index of the page refers to.
     pub fn entries_added(&mut self) {
         self.entries_before = self.dictionary.len();
     }
@@ -117,7 +117,7 @@ impl<D: Dictionary> Indexed<D> {
         rle::index_width(self.dictionary.len())
     }
 
-    /// Appends the page's indices, in `width` bits at least; `false` when there is no entry to name.
+    /// Appends the page's indices, in `width` bits at least; returns `false` when there is no entry to refer to.
     pub fn encode(&self, width: u8, out: &mut Vec<u8>) -> bool {
         let some = self.dictionary.len() > 0;
         if some {
@@ -126,7 +126,7 @@ impl<D: Dictionary> Indexed<D> {
         some
     }
 
-    /// The dictionary, and the entries that the page names, ascending.
+    /// The dictionary, and the entries that the page refers to, ascending.
     pub fn used(&mut self) -> (&D, &[u32]) {
         (
             &self.dictionary,
@@ -146,7 +146,7 @@ impl<D: Dictionary> Indexed<D> {
         (entries > 0).then(|| (self.dictionary.page(), entries))
     }
 
-    /// At least what the page's indices will take.
+    /// An upper bound of the bytes of the page's indices.
     pub fn pending_bytes(&self) -> usize {
         (self.indices.len() * most_bits(self.width().into())).div_ceil(8)
     }
@@ -159,7 +159,7 @@ impl<D: Dictionary> Indexed<D> {
     }
 }
 
-/// The bits that indices may be given when they need `bits`: some are given whole bytes.
+/// The most bits of an index for a dictionary that needs `bits`: some widths are rounded up to whole bytes.
 fn most_bits(bits: usize) -> usize {
     match bits {
         4..=8 => 8,

@@ -10,7 +10,7 @@ use super::run::Run;
 
 /// Collects the levels of one page after the other.
 ///
-/// An entry is what has levels: a value, or the null or empty list that stands in place of values.
+/// An entry is anything that has levels: a value, or the null or empty list in its place.
 #[derive(Debug)]
 pub(super) struct PageLevels {
     max_definition: u8,
@@ -107,7 +107,7 @@ impl PageLevels {
         }
     }
 
-    /// Appends the levels of a page as version 1 has them: behind their length, those of repetition first.
+    /// Appends the levels of a page in the form of version 1: each behind its length, repetition levels first.
     pub fn encode(&self, entries: usize, nulls: usize, out: &mut Vec<u8>) {
         if !self.are_bits() {
             encode_levels(&self.repetition, self.max_repetition.into(), LevelForm::V1, out);

@@ -25,13 +25,13 @@ pub(super) trait PageValues: Send {
     /// Begins with the values of dictionaries that rows come with.
     fn adopt(&mut self, _: Preserved) {}
 
-    /// Adds the values of a dictionary that rows come with. Nothing is done, and the answer is `false`, when indices of so
-    /// many entries would make the page larger than `page` bytes.
+    /// Adds the values of a dictionary that rows come with. Adds none and returns `false` if indices of so many entries
+    /// would make the page larger than `page` bytes.
     fn preserve(&mut self, _: &ArrayRef, _page: usize) -> bool {
         true
     }
 
-    /// The dictionary that began with those of its rows, when nothing is left to be encoded.
+    /// The preserved dictionary, once nothing is left to be encoded.
     fn into_preserved(self: Box<Self>) -> Option<Preserved> {
         None
     }
@@ -42,10 +42,11 @@ pub(super) trait PageValues: Send {
     /// The number of rows of `piece` that the page takes until its values fill `page` bytes.
     fn fitting(&self, run: &Values<'_>, piece: Piece<'_>, page: usize) -> usize;
 
-    /// Adds the valid values of a piece and says how many; fewer than there are when the dictionary is full.
+    /// Adds the valid values of a piece and returns how many. They are fewer than there are when the dictionary is
+    /// full.
     fn append(&mut self, run: &Values<'_>, piece: Piece<'_>) -> Result<usize>;
 
-    /// Forgets the last values of the page, which keeps their entries in the dictionary.
+    /// Drops the last values of the page; their entries stay in the dictionary.
     fn drop_last(&mut self, count: usize);
 
     /// Gives the most frequent of the values so far the smallest indices. Only the first page may have values.
@@ -72,7 +73,7 @@ pub(super) trait PageValues: Send {
     /// The order of the pages' bounds.
     fn boundary_order(&self) -> BoundaryOrder;
 
-    /// At least what the values of the page that is not finished will take before compression.
+    /// An upper bound of the bytes of the unfinished page's values before compression.
     fn pending_bytes(&self) -> usize;
 
     /// The memory that is held, used or not.

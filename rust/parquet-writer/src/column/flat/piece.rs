@@ -13,7 +13,7 @@ pub(super) struct Piece<'a> {
     pub validity: Option<Bitmap<'a>>,
 }
 
-/// Buffers for what is left when nulls are skipped; reused from piece to piece.
+/// Buffers for the values that are left when nulls are skipped; reused from piece to piece.
 #[derive(Debug, Default)]
 pub(super) struct Skipped {
     spans: Vec<Span>,

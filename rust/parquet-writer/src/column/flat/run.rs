@@ -7,12 +7,12 @@ use arrow_buffer::NullBuffer;
 use super::piece::Piece;
 use super::source::{self, Values};
 
-/// A run of rows. A slot is a place in the leaf's array: of a row, or of an element of a list.
+/// A run of rows. A slot is a position in the leaf's array: a row's, or that of a list's element.
 pub(super) struct Run<'a> {
     /// `None` when no slot is valid.
     pub values: Option<&'a Values<'a>>,
     pub nulls: Option<&'a NullBuffer>,
-    /// `None` when the slots are the rows and nulls are all there is to say.
+    /// `None` when slots are rows and validity is the only level.
     pub levels: Option<RunLevels<'a>>,
     pub rows: usize,
 }
@@ -34,11 +34,11 @@ pub(in crate::column) struct Repetition {
     pub levels: Vec<u8>,
     /// The highest of them.
     pub depth: u8,
-    /// The first entry of each row, and behind those of the last.
+    /// The first entry of each row, and at the end the number of entries.
     pub entries: Vec<usize>,
-    /// The first slot of each row, and behind those of the last.
+    /// The first slot of each row, and at the end the number of slots.
     pub slots: Vec<usize>,
-    /// The definition level from which on an entry has a slot.
+    /// The least definition level of an entry that has a slot.
     pub element: u8,
 }
 
