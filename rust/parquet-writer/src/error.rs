@@ -30,7 +30,7 @@ pub enum WriteError {
     /// The operating system, or the object written to, refused.
     #[error("{}", io_message(path.as_ref(), source))]
     Io {
-        /// The file it was about, where there is one.
+        /// The path of the file, where there is one.
         path: Option<PathBuf>,
         /// The system's own error.
         #[source]
@@ -68,7 +68,7 @@ impl WriteError {
 }
 
 impl From<io::Error> for WriteError {
-    /// An error of this crate may have gone through a reader, which knows no other than these.
+    /// Unwraps an error of this crate that has passed through a reader, which only knows errors of this type.
     fn from(source: io::Error) -> Self {
         source
             .downcast()
@@ -77,7 +77,7 @@ impl From<io::Error> for WriteError {
 }
 
 impl From<ParquetError> for WriteError {
-    /// The crate wraps a sink's error; what the sink said is taken out again.
+    /// Unwraps the sink's own error.
     fn from(error: ParquetError) -> Self {
         match error {
             ParquetError::External(inner) => match inner.downcast::<io::Error>() {

@@ -1,8 +1,8 @@
-//! Rows on their way to the encoders, with marks at fixed positions of their row group.
+//! The feed: rows on their way to the encoders, cut at fixed positions of their row group.
 //!
-//! A unit ends after a fixed number of rows, or with the row that fills its bytes. The size of a row group is looked at
-//! after every few units, so nothing depends on how the rows were chunked. Rows are slices of their batch. Only the first unit of a row group, which is
-//! the sample that encodings are chosen from, is gathered until it is whole.
+//! A unit ends after a fixed number of rows, or with the row that fills its bytes. The size of a row group is checked
+//! after every few units. So nothing depends on how the rows were cut into batches. Rows are slices of their batch;
+//! only the first unit of a row group, the sample that encodings are chosen from, is copied together until it is whole.
 
 use arrow_array::{Array, ArrayRef, make_array};
 use arrow_data::transform::MutableArrayData;
@@ -22,7 +22,7 @@ pub(crate) const SAMPLE_ROWS: usize = 2048;
 pub(crate) const UNIT_BYTES: u64 = 4 << 20;
 /// Units between two checks of a row group's size.
 const UNITS_PER_CHECK: usize = 8;
-/// A unit that fewer rows have filled may be much larger than others: the last row counts whole.
+/// Rows below which a unit may be much larger than others, since its last row counts whole.
 const FEW_ROWS: usize = 16;
 
 /// The limits that end units and row groups.
@@ -105,7 +105,7 @@ pub(crate) struct Run {
     pub check: bool,
 }
 
-/// Rows that do not make a row group's first unit yet, in copies of their own.
+/// Rows that are not yet enough for a row group's first unit, copied.
 #[derive(Debug, Default)]
 pub(crate) struct Carry {
     parts: Vec<Vec<ArrayRef>>,
@@ -141,7 +141,7 @@ impl<'a> Feed<'a> {
         self.next == self.rows
     }
 
-    /// The next rows, or `None` when the batch is used up; rows that wait for a first unit are in `carry` then.
+    /// Returns the next rows, or `None` when the batch is used up. Rows that wait for a first unit are in `carry` then.
     pub fn next(&mut self, position: Position, carry: &mut Carry) -> Result<Option<Run>> {
         if self.is_empty() {
             return Ok(None);
@@ -172,7 +172,7 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// The rows from here to the next check of the row group's size, as far as the batch has them; without columns.
+    /// The rows from here to the next check of the row group's size, or to the end of the batch; without columns.
     fn until_check(&self, mut at: Position) -> Run {
         let (mut start, mut check) = (self.next, false);
         while start < self.rows && at.rows < self.pace.row_group_rows && !check {
@@ -232,7 +232,7 @@ impl<'a> Feed<'a> {
 }
 
 impl Run {
-    /// The first unit of a row group; it may be all there is.
+    /// A first unit of a row group, which may be all of the row group.
     fn of_one_unit(columns: Vec<ArrayRef>, rows: usize, check: bool) -> Self {
         let mut after = Position {
             rows,

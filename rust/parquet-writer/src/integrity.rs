@@ -1,11 +1,11 @@
-//! Arrays that break the rules of their layout, found before anything relies on them.
+//! Integrity checks: find arrays that break the rules of their layout before anything relies on them.
 //!
-//! Over the C Data Interface arrays come unchecked: a key may name no value, a view lead out of its buffer, text be no
-//! text. Flat text and bytes are looked at run by run, when they are in the cache anyhow. All others are looked at when
-//! they come in, so that a bad batch leaves the writer as it was.
+//! Arrays come unchecked over the C Data Interface: a key may have no value, a view may lead out of its buffer, text
+//! may not be UTF-8. Flat text and bytes are checked run by run, when they are in the cache anyhow. All other arrays
+//! are checked when they come in, so that a bad batch leaves the writer as it was.
 //!
-//! The first look has no regard to nulls, and finds nothing as a rule. Where it does, the second one looks at the slots
-//! that count: those of nulls, and those below nulls, may hold anything.
+//! The first check ignores validity, and as a rule finds nothing. If it does, the second check looks at valid slots
+//! only: slots that are null, or below a null, may hold anything.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub(crate) fn check_layout(schema: &Schema, columns: &[ArrayRef]) -> Result<()> 
         .try_for_each(|(field, column)| check(field.name(), column))
 }
 
-/// Checks rows of a column that are about to be encoded, if they are flat text or bytes.
+/// Checks rows of a column that are about to be encoded, if the column is flat text or bytes.
 ///
 /// # Errors
 /// As [`check_layout`].
@@ -54,7 +54,8 @@ pub(crate) fn check_run(name: &str, rows: &ArrayRef) -> Result<()> {
     }
 }
 
-/// The array with nothing where nulls hide a view that leads nowhere: kernels follow those too.
+/// Replaces views outside of their buffer by empty ones. Only slots under nulls can have them, but kernels follow those
+/// too.
 ///
 /// # Errors
 /// None for arrays that were checked.
@@ -141,7 +142,7 @@ fn is_sound(array: &ArrayRef) -> bool {
     }
 }
 
-/// The elements that lists use of so many; `None` where a list has elements that are not there.
+/// The range of elements that lists use, out of `count`; `None` where a list refers to elements that do not exist.
 fn elements(lists: &ArrayRef, count: usize) -> Option<Range<usize>> {
     match lists.data_type() {
         DataType::List(_) => ascending(lists.as_list::<i32>().value_offsets(), count),

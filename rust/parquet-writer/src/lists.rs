@@ -1,4 +1,4 @@
-//! Lists of every layout, maps among them, by what their elements are.
+//! Lists of every layout, including maps, accessed through their elements.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub(crate) fn reached(lists: &ArrayRef, elements: usize, live: Option<&NullBuffe
     NullBuffer::new(reached.finish())
 }
 
-/// The slots of each row in what the elements lie in.
+/// The slots of each row in the array of elements.
 pub(crate) fn spans(array: &ArrayRef) -> Vec<(usize, usize)> {
     fn pairs<T: arrow_array::OffsetSizeTrait>(offsets: &[T]) -> Vec<(usize, usize)> {
         offsets

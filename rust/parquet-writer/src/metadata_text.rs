@@ -1,8 +1,8 @@
 //! Metadata that is not UTF-8, carried as text.
 //!
-//! The metadata of Arrow's schemas is bytes by the C Data Interface, and text in arrow-rs. Bytes that are not UTF-8 travel
-//! as text behind a mark, a character per byte. The stored Arrow schema holds the bytes again, as pyarrow's does. The
-//! footer's key-value pairs leave them out: readers of Rust refuse a file whose footer is not UTF-8.
+//! The metadata of Arrow's schemas is bytes by the C Data Interface, and text in arrow-rs. Bytes that are not UTF-8 are
+//! carried as text with a prefix, one character per byte. The stored Arrow schema holds the bytes again, as pyarrow's
+//! does. The footer's key-value pairs leave them out: readers written in Rust refuse a file whose footer is not UTF-8.
 
 use arrow_ipc::{Field, KeyValue as Pair, root_as_message};
 use arrow_schema::Schema;
@@ -102,7 +102,8 @@ fn find_carried(message: &[u8]) -> Option<Vec<(usize, String)>> {
     )
 }
 
-/// Puts the bytes that `text` carries to where it begins: a length stands before them, and a zero behind.
+/// Writes the bytes that `text` carries in place of the text at `start`: a length stands before them, and a zero
+/// behind.
 fn put_back(message: &mut [u8], start: usize, text: &str) -> Option<()> {
     let bytes = bytes(text)?;
     let length = u32::try_from(bytes.len()).ok()?;

@@ -9,7 +9,7 @@ use crate::error::{Result, WriteError};
 pub const DEFAULT_ROW_GROUP_ROWS: i64 = 1_048_576;
 /// Encoded and compressed bytes of a row group.
 pub const DEFAULT_ROW_GROUP_BYTES: i64 = 128 << 20;
-/// Bytes of a page before compression: ZSTD level 1 loses a quarter of its ratio one byte above.
+/// Bytes of a page before compression. One byte more, and ZSTD level 1 loses a quarter of its ratio.
 pub const DEFAULT_PAGE_BYTES: i64 = 256 << 10;
 
 const MAX_ROW_GROUP_ROWS: i64 = i32::MAX as i64;
@@ -66,7 +66,7 @@ pub enum Compatibility {
 /// The treatment of timestamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Timestamps {
-    /// Every unit stays, but for seconds, which Parquet does not have: they become milliseconds.
+    /// Every unit stays, except seconds, which Parquet does not have: they become milliseconds.
     Keep,
     /// Every unit becomes microseconds, which is what Spark and Delta Lake read.
     Us,
@@ -117,7 +117,7 @@ pub enum DictionaryRule {
 /// An encoding of values, by the name a caller gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NamedEncoding {
-    /// Chosen by what a sample of the column costs.
+    /// Chosen by the compressed size of a sample of the column.
     Auto,
     /// A dictionary, and PLAIN behind it when it is full.
     Dictionary,
@@ -142,7 +142,7 @@ impl NamedEncoding {
     ];
 }
 
-/// Something said of all columns, or of some.
+/// One value for all columns, or one for each of some.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ByColumn<T> {
     /// The same for every column.
@@ -173,7 +173,7 @@ pub const DEFAULT_FPP: f64 = 0.01;
 /// Options as a caller gives them: names and plain integers.
 #[derive(Debug, Clone)]
 pub struct OptionInput {
-    /// A codec's name in lower case, which may carry its level.
+    /// The name of a codec in lower case, which may carry a level.
     pub compression: CompressionRule,
     /// The level of the one codec; `None` for its default.
     pub compression_level: Option<i64>,
@@ -239,7 +239,7 @@ pub struct WriterOptions {
     pub(crate) compression: CompressionRule<Compression>,
     pub(crate) row_group_rows: usize,
     pub(crate) row_group_bytes: u64,
-    /// Bytes of a file at most, as far as that is known.
+    /// The most bytes of a file, as far as that is known.
     pub(crate) file_bytes: u64,
     pub(crate) page_bytes: usize,
     pub(crate) memory_limit: Option<usize>,
@@ -303,7 +303,7 @@ impl WriterOptions {
         })
     }
 
-    /// The options for a file of so many leaf columns: a limit of memory is shared out among them.
+    /// The options for a file of so many leaf columns, with the memory limit divided among them.
     ///
     /// # Errors
     /// [`WriteError::Option`] says the least limit that would do.
@@ -319,7 +319,7 @@ impl WriterOptions {
         })
     }
 
-    /// The same options for files that are to have no more than so many bytes.
+    /// The same options for files of at most so many bytes.
     #[must_use]
     pub fn for_files_of(self, bytes: u64) -> Self {
         Self {
@@ -328,7 +328,7 @@ impl WriterOptions {
         }
     }
 
-    /// The room of each of `columns` dictionaries that are kept as they came, in a file of `leaves` leaf columns.
+    /// The limits of each of `columns` preserved dictionaries, in a file of `leaves` leaf columns.
     pub(crate) fn room_to_preserve(&self, columns: usize, leaves: usize) -> Room {
         match self.budget.dictionaries {
             None => Room::preserved(self.row_group_bytes.min(self.file_bytes), columns),
@@ -425,7 +425,7 @@ fn compression(rule: CompressionRule, level: Option<i64>) -> Result<CompressionR
     })
 }
 
-/// A codec by its name, behind which a level may stand in brackets.
+/// Parses a codec by its name, which a level in brackets may follow.
 fn named_codec(text: &str, level: Option<i64>) -> Result<Compression> {
     let (name, own) = match text.strip_suffix(')').and_then(|text| text.split_once('(')) {
         Some((name, own)) => (name, own.parse::<i64>().ok()),

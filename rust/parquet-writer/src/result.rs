@@ -17,9 +17,9 @@ pub struct WriteResult {
     pub row_groups: usize,
     /// One entry for each leaf column, in file order.
     pub columns: Vec<ColumnResult>,
-    /// The most memory the writer held at once, by its own account.
+    /// The most memory that the writer held at once, by its own count.
     pub peak_tracked_bytes: u64,
-    /// The footer, for who keeps account of files and their statistics elsewhere.
+    /// The footer, for callers that keep statistics of files elsewhere.
     pub metadata: Arc<ParquetMetaData>,
 }
 

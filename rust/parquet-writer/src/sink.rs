@@ -11,7 +11,7 @@ pub use stream::Stream;
 
 use crate::error::{Result, WriteError};
 
-/// Takes bytes in order and makes them a file at the end.
+/// A destination that takes bytes in order and makes a file of them at the end.
 pub trait Sink: Write + Send {
     /// Makes the file appear. Nothing is written after it.
     ///
@@ -33,7 +33,7 @@ pub trait Sink: Write + Send {
     }
 }
 
-/// Opens `path` for a new file: a temporary sibling for a regular file, the thing itself for a pipe or a device.
+/// Opens `path` for a new file: a temporary sibling for a regular file, a pipe or a device itself.
 ///
 /// # Errors
 /// [`WriteError::Io`] with the path when it cannot be written.
@@ -57,7 +57,7 @@ pub fn create(path: &Path, durable: bool) -> Result<Box<dyn Sink>> {
     }
 }
 
-/// A sink that remembers the process it belongs to and can be told to write no more.
+/// A sink that is bound to its process and can be told to write no more.
 pub(crate) struct Output {
     sink: Box<dyn Sink>,
     process: u32,
@@ -98,7 +98,7 @@ impl Output {
         self.sink.commit()
     }
 
-    /// Removes what was written; buffers that are flushed after it go nowhere.
+    /// Removes what was written. Buffers that are flushed later are dropped.
     pub fn discard(&mut self) {
         if !self.done {
             self.done = true;
@@ -123,7 +123,7 @@ impl Write for Output {
         }
     }
 
-    /// Nothing: the crate flushes to hand on its own buffer; the sink flushes when it commits.
+    /// Does nothing: the crate calls it to hand on its own buffer, and the sink flushes when it commits.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

@@ -45,7 +45,7 @@ impl Weights {
         Self { columns, fixed }
     }
 
-    /// At least the weight of the rows from `start` to `end`, in a few operations.
+    /// An upper bound of the weight of the rows from `start` to `end`, in a few operations.
     fn at_most(&self, start: usize, end: usize) -> u64 {
         let columns: u64 = self.columns.iter().map(|column| column.at_most(start, end)).sum();
         columns + self.fixed * (end - start) as u64
@@ -143,7 +143,7 @@ fn offsets<T: OffsetSizeTrait>(array: &ArrayRef) -> &[T] {
     }
 }
 
-/// The weights of all rows before each; `None` for a type whose values have one small size.
+/// The sums of weights before each row; `None` for a type whose values have one small size.
 fn sums(array: &ArrayRef) -> Option<Vec<u64>> {
     let nulls = array.nulls();
     let valid = |row: usize| nulls.is_none_or(|nulls| nulls.is_valid(row));
