@@ -10,7 +10,7 @@ use crate::log::Version;
 use crate::transaction::{Isolation, Transaction};
 use crate::winner::Winner;
 
-/// The domain in which row tracking keeps its high-water mark: writers merge it, they do not fight over it.
+/// The domain in which row tracking keeps its high-water mark. Writers merge it, so it causes no conflict.
 const ROW_TRACKING_DOMAIN: &str = "delta.rowTracking";
 
 /// The kind of a conflict.
@@ -103,7 +103,8 @@ fn concurrent_domain(transaction: &Transaction, winner: &Winner) -> Option<Confl
     })
 }
 
-/// Progress that was read, and progress that is written: R1 lets no two of one application be in flight together.
+/// Finds a conflict in applications whose transaction version was read or is written. R1 lets no two transactions of
+/// one application be in flight together.
 fn concurrent_progress(transaction: &Transaction, winner: &Winner) -> Option<ConflictKind> {
     let read = transaction.reads.app_ids.iter().map(String::as_str);
     read.chain(transaction.written_app_ids())

@@ -13,7 +13,7 @@ pub type Result<T, E = CommitError> = std::result::Result<T, E>;
 /// later, and its data files may be deleted.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum CommitError {
-    /// A transaction that won is in the way; read the table again and decide anew.
+    /// A conflict with a transaction that committed first: read the table again and redo the transaction.
     #[error("{0}")]
     Conflict(#[from] Box<Conflict>),
     /// Nobody can say yet whether it committed: keep its data files, and ask [`outcome`](crate::Committer::outcome).
@@ -41,10 +41,10 @@ pub enum CommitError {
         /// The version that holds it, when it is in the log.
         version: Option<i64>,
     },
-    /// The log has moved on so far that what came between is gone.
+    /// The log was cleaned up past this version, and the versions in between are gone.
     #[error("the log of the table was cleaned up past version {0}: open the table again")]
     LogTruncated(i64),
-    /// Bytes of the log, or of an action, are not what the protocol asks for.
+    /// Bytes of the log, or of an action, do not follow the protocol.
     #[error("{0}")]
     Malformed(String),
     /// A schema that Delta cannot hold.

@@ -18,7 +18,7 @@ pub enum Literal {
     Boolean(bool),
     /// Any of the integer types.
     Long(i64),
-    /// Single precision, whatever the precision of what it is compared with.
+    /// Single precision, whatever the precision of the other side.
     Float(f32),
     /// Double precision.
     Double(f64),
@@ -72,7 +72,7 @@ impl Term {
     }
 }
 
-/// Conditions that all hold for every row read; no condition at all reads every row.
+/// Conditions that all hold for every row that was read. Without conditions, every row was read.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Predicate(pub Vec<Term>);
 

@@ -1,4 +1,4 @@
-//! The committer's rules, each of which a test may switch off to see that it is needed.
+//! The committer's rules. A test may switch off each of them to show that it is needed.
 
 /// The rules in force. Only the simulator's mutants switch any off.
 #[doc(hidden)]
@@ -17,11 +17,12 @@ pub struct Rules {
     pub r4_no_doubles: bool,
     /// A version holds blind appends only, or exactly one other transaction.
     pub r5_alone_or_blind: bool,
-    /// Intents are carried only by those who know the same table, metadata and protocol.
+    /// Intents are carried only by processes that know the same table, metadata and protocol.
     pub r6_same_world: bool,
     /// The intents are listed anew before every attempt.
     pub r7_always_list: bool,
-    /// Data before intent before log, and nothing is built upon or acknowledged before it survives a crash.
+    /// Data survives a crash before the intent, and the intent before the log. No version is built upon or acknowledged
+    /// before it survives a crash.
     pub r8_durable_first: bool,
     /// A data file whose sync failed is never synced again.
     pub r8_data_once: bool,

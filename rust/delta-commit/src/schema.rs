@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::error::{CommitError, Result};
 
-/// Characters that no column name may hold, as Parquet readers before column mapping could not take them.
+/// Characters that no column name may hold. Parquet readers before column mapping could not take them.
 const REFUSED_IN_NAMES: &str = " ,;{}()\n\t=";
 
 const PRIMITIVES: [&str; 13] = [

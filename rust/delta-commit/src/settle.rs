@@ -7,7 +7,7 @@ use crate::log::Version;
 
 /// The facts needed to find out if a transaction in doubt is in the table.
 ///
-/// It outlives its process: keep it as [`to_text`](Self::to_text).
+/// A token outlives its process: keep it as [`to_text`](Self::to_text).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Token {
@@ -47,13 +47,13 @@ impl Token {
 /// The outcome of a transaction in doubt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is in this version, which survives a crash.
+    /// The transaction is in this version, which survives a crash.
     Committed(Version),
-    /// It is not in the table and never will be: its data files may be deleted.
+    /// The transaction is not in the table and never will be: its data files may be deleted.
     Rejected,
-    /// It cannot be said yet: ask again later.
+    /// The outcome is not known yet: ask again later.
     Pending,
-    /// It cannot be said any more: the log that would tell was cleaned up.
+    /// The outcome cannot be known any more: the log that would show it was cleaned up.
     Unknowable,
 }
 

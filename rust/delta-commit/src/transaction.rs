@@ -1,4 +1,4 @@
-//! A transaction as it is handed to the committer: what it read, and what it wants to write.
+//! A transaction for the committer: the part of the table that it read, and its actions.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
@@ -51,9 +51,10 @@ pub enum Isolation {
     /// As if all transactions had run one by one in the log's order.
     #[default]
     Serializable,
-    /// As if the writing ones had; a blind append may come to lie before what it did not see.
+    /// As if all writing transactions had run so. A blind append may be ordered before versions that it did not read.
     WriteSerializable,
-    /// Only what both write is checked. Never chosen, only fallen back to by transactions that change no rows.
+    /// Only overlapping writes are checked. No table chooses this level; transactions that change no rows fall back to
+    /// it.
     SnapshotIsolation,
 }
 
@@ -133,7 +134,7 @@ impl Operation {
 pub struct Transaction {
     /// Its id.
     pub id: MemberId,
-    /// The version it was made from; [`crate::log::BEFORE_FIRST`] for a table that does not exist.
+    /// The version that it was made from; [`crate::log::BEFORE_FIRST`] for a table that does not exist.
     pub read_version: Version,
     /// The part of the table that it read at that version.
     pub reads: ReadSet,
@@ -174,7 +175,8 @@ impl Transaction {
                 .all(|action| matches!(action, Action::Add(_) | Action::Txn(_)))
     }
 
-    /// The level that its conflicts are checked under: one that changes no rows can be moved before what it missed.
+    /// The level that its conflicts are checked under. A transaction that changes no rows can be ordered before the
+    /// versions that it missed.
     #[must_use]
     pub fn effective_isolation(&self) -> Isolation {
         let data_changed = self.actions.iter().any(|action| match action {
@@ -223,7 +225,7 @@ impl Transaction {
         })
     }
 
-    /// Refuses what no version may hold: two actions where there may be one, or a `commitInfo` of its own.
+    /// Refuses actions that no version may hold: two of a kind that must be single, or a `commitInfo` of its own.
     ///
     /// # Errors
     /// [`CommitError::Invalid`] names what is there twice.

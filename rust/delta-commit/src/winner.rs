@@ -1,4 +1,4 @@
-//! A version of the log, as far as later transactions must look at it.
+//! A summary of a version, as far as later transactions are checked against it.
 
 use std::collections::{BTreeSet, HashSet};
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 /// The provenance of a commit.
 ///
-/// Any writer may put any JSON here, so reading never fails: a field of another type than ours is left out.
+/// Any writer may put any JSON here, so reading never fails: fields of another type than expected are left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CommitInfo {
@@ -25,7 +25,7 @@ pub struct CommitInfo {
     /// The version that the transaction read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_version: Option<i64>,
-    /// The isolation level it was checked under.
+    /// The isolation level that it was checked under.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub isolation_level: Option<String>,
     /// True if the transaction only added files and read nothing.
@@ -37,7 +37,7 @@ pub struct CommitInfo {
     /// A note from the user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user_metadata: Option<String>,
-    /// Notes; the ids of a combined commit's members are here.
+    /// Notes. They hold the ids of a combined commit's members.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
     /// The software that wrote the commit.
@@ -74,7 +74,7 @@ impl CommitInfo {
     }
 }
 
-/// A map of strings; other writers put numbers and booleans there, which become their JSON text.
+/// A map of strings. Other writers put numbers and booleans there, which become their JSON text.
 fn strings(fields: &Map<String, Value>, name: &str) -> BTreeMap<String, String> {
     let Some(Value::Object(map)) = fields.get(name) else {
         return BTreeMap::new();

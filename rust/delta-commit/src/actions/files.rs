@@ -86,7 +86,7 @@ pub struct Remove {
 }
 
 impl Remove {
-    /// The removal of what `add` brought, with everything that a reader of tombstones can use.
+    /// The removal of a file that `add` added, with everything that readers of tombstones can use.
     ///
     /// `now` is in milliseconds since the epoch.
     #[must_use]
@@ -200,7 +200,7 @@ pub enum VectorFile {
 /// Characters of a UUID in Z85.
 const ENCODED_ID: usize = 20;
 
-/// The UUID that stands in Z85, the variant of base 85 of RFC 32 of `ZeroMQ`.
+/// Decodes a UUID from Z85, the variant of base 85 of RFC 32 of `ZeroMQ`.
 fn decoded_id(text: &str) -> Option<Uuid> {
     const DIGITS: &str =
         "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#";

@@ -1,8 +1,8 @@
-//! The actions of the Delta log, as they are written and as others write them.
+//! The actions of the Delta log, as this and other writers write them.
 //!
-//! One action is one JSON object of one key on one line. Actions that are not known here are left out when reading: the
-//! protocol promises that they are never needed to read a table correctly. Fields that are not known are kept, so that
-//! checkpoints have them too; but for those of `commitInfo` and `cdc`, which no checkpoint holds.
+//! One action is one JSON object with one key, on one line. Unknown actions are left out when reading: the protocol
+//! promises that they are never needed to read a table correctly. Unknown fields are kept, so that checkpoints have
+//! them too. The exceptions are fields of `commitInfo` and `cdc`, which no checkpoint holds.
 
 mod commit_info;
 mod files;

@@ -1,4 +1,4 @@
-//! Partition values: strings, or null; and an empty string is null.
+//! Partition values: strings or null. An empty string is null.
 
 use std::collections::BTreeMap;
 

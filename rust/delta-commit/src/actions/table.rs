@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::UnknownFields;
 use crate::error::{CommitError, Result};
 
-/// Features that may be written beside: see "What is written, exactly" in the design.
+/// Writer features of tables that this crate may write to: see "What is written, exactly" in the design.
 const WRITABLE_FEATURES: [&str; 10] = [
     "appendOnly",
     "invariants",
@@ -53,7 +53,7 @@ impl Default for Protocol {
 }
 
 impl Protocol {
-    /// Refuses a table that asks of its writers what is not built.
+    /// Refuses a table that requires writer features which are not implemented.
     ///
     /// # Errors
     /// [`CommitError::Unsupported`], with the version or the features by name.

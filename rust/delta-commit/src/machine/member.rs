@@ -13,11 +13,11 @@ use crate::transaction::MemberId;
 pub(super) struct Claim {
     /// An attempt whose outcome was not seen.
     pub(super) attempted: Option<Version>,
-    /// First and last version of its intents' windows.
+    /// The first and the last version of its intents' windows.
     pub(super) window: Option<(Version, Version)>,
     /// Names of its intents.
     pub(super) names: Vec<String>,
-    /// Those of them whose announcement may still be on its way.
+    /// The names among them whose announcement may still arrive.
     pub(super) doubtful: BTreeSet<String>,
 }
 
@@ -34,7 +34,7 @@ impl Claim {
         self.names.push(name);
     }
 
-    /// The announcement under this name certainly did not happen.
+    /// Removes an announcement that certainly did not happen.
     pub(super) fn withdraw(&mut self, name: &str) {
         self.doubtful.remove(name);
         self.names.retain(|other| other != name);
@@ -63,7 +63,8 @@ impl Claim {
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) prepared: Prepared,
-    /// Every version up to here was read since, and neither holds it nor conflicts with it.
+    /// The last version that it was checked against. No version between its read version and this one holds it or
+    /// conflicts with it.
     pub(super) checked: Version,
     /// True if its data files survive a crash.
     pub(super) synced: bool,
