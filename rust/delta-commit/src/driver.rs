@@ -140,6 +140,10 @@ impl Committer {
     /// Commits a transaction, and returns its version once that survives a crash.
     ///
     /// Blocks until then, or until the deadline. A call of the store is not cut short.
+    ///
+    /// # Errors
+    /// [`CommitError::Unknown`] when the deadline passed while it may already be in the table. After every other error
+    /// it certainly is not and will not be.
     pub fn commit(&self, transaction: Transaction, deadline: Instant) -> Result<Version> {
         self.commit_while(transaction, &mut Patience::until(deadline))
     }
@@ -166,6 +170,9 @@ impl Committer {
     /// Settles a doubt: finds out if the transaction of a [`CommitError::Unknown`] is in the table.
     ///
     /// Where another thread commits or settles the same transaction, that one comes first.
+    ///
+    /// # Errors
+    /// [`CommitError::Invalid`] or [`CommitError::Malformed`] when the token is not one of this table's.
     pub fn outcome(&self, token: &Token, patience: &mut Patience<'_>) -> Result<Outcome> {
         let id = token.id.parse()?;
         loop {
