@@ -1,4 +1,4 @@
-//! Those who want to commit: what they ask for, what they were told, and what they do about it.
+//! Clients: their transactions, the answers that they got, and their reactions.
 
 use delta_commit::actions::{Action, Add, Metadata, Remove, Txn, UnknownFields};
 use delta_commit::predicate::Predicate;

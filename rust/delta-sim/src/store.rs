@@ -23,7 +23,7 @@ pub(crate) struct Faults {
     pub(crate) late: bool,
     /// True if a power cut loses everything that is not synced.
     pub(crate) volatile: bool,
-    /// The operation was not done, and the store says so: it is to be tried again, or in vain.
+    /// The operation was not done, and the store says so. The error is transient or permanent.
     pub(crate) refused: usize,
     /// A data file, or the log, cannot be synced now.
     pub(crate) busy: usize,
@@ -38,7 +38,8 @@ struct Stored {
     body: Vec<u8>,
     durable: bool,
     created: i64,
-    /// Its bytes never reached the disk: who was told so. An error of a sync is told once.
+    /// Processes that were told that its bytes never reached the disk; none if they did. An error of a sync is told
+    /// once.
     doomed: Option<BTreeSet<MemberId>>,
 }
 
@@ -51,7 +52,7 @@ enum Data {
     Doomed,
 }
 
-/// A write on its way that nobody waits for any more.
+/// A write that may still arrive, although no process waits for it.
 #[derive(Debug)]
 enum Late {
     Version(Version, Vec<u8>),
@@ -72,7 +73,7 @@ pub(crate) struct Store {
     past_intents: Vec<Vec<IntentEntry>>,
     past_tips: Vec<Version>,
     late: Vec<Late>,
-    /// Every version that ever was and was not lost to a power cut, whether cleaned up or not.
+    /// Every version that ever existed and was not lost to a power cut, even if it was cleaned up.
     pub(crate) history: BTreeMap<Version, Vec<u8>>,
     /// Data files and versions that never reached the disk.
     pub(crate) doomed: usize,
@@ -121,7 +122,7 @@ impl Store {
         self.log.values().any(|stored| stored.doomed.is_some())
     }
 
-    /// Does a process' effect, or not, and answers, truly or not.
+    /// Applies a process' effect, or does not, and gives a true or a false answer.
     pub(crate) fn apply(&mut self, process: MemberId, effect: &Effect, rng: &mut Rng) -> Event {
         if rng.permille(self.faults.lost) {
             return self.apply_unheard(effect, rng);
@@ -287,7 +288,7 @@ impl Store {
         }
     }
 
-    /// Each process hears once of an error, as one does that had the file open.
+    /// Syncs versions. Each process gets an error once, like a descriptor that was open when it happened.
     fn sync_log(&mut self, process: MemberId, first: Version, last: Version, rng: &mut Rng) -> Event {
         let mut is_told = false;
         for (_, stored) in self.log.range_mut(first..=last) {
@@ -324,7 +325,7 @@ impl Store {
         self.violation.get_or_insert(what);
     }
 
-    /// Lets one write that nobody waits for arrive, or vanish.
+    /// Lets one write that no process waits for arrive, or vanish.
     pub(crate) fn arrive(&mut self, rng: &mut Rng) {
         if self.late.is_empty() {
             return;

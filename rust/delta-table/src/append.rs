@@ -1,4 +1,4 @@
-//! An append: files first, one commit at the end.
+//! An append: it writes files first, and commits them once at the end.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ pub struct AppendOptions {
     pub coalesce: bool,
 }
 
-/// Files that a writer left behind for one commit.
+/// The files of a finished writer, for one commit.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
     pub adds: Vec<Add>,
@@ -59,7 +59,7 @@ pub(crate) struct DataWriter {
     shared: Arc<Shared>,
     options: AppendOptions,
     writer_options: WriterOptions,
-    /// The table as it was when the first rows came: what they are held against.
+    /// The table when the first rows came, which rows are checked against.
     head: Arc<Snapshot>,
     open: Option<Open>,
 }
@@ -75,7 +75,7 @@ struct Open {
 }
 
 impl Open {
-    /// The columns that the files have, and those of the partitioning.
+    /// The columns of the files, and the partition columns.
     fn written(&self) -> TableSchema {
         let written = |name: &str| self.shape.schema().column_with_name(name).is_some();
         let columns = self.schema.columns.iter();
@@ -110,7 +110,7 @@ impl DataWriter {
         })
     }
 
-    /// Checks that rows of a schema can be written; the first ones say which columns the files have.
+    /// Checks that rows of a schema can be written. The first schema fixes the columns of the files.
     pub fn accept(&mut self, schema: &SchemaRef) -> Result<()> {
         if self.open.is_none() {
             self.open = Some(self.start(schema)?);
@@ -147,7 +147,7 @@ impl DataWriter {
         })
     }
 
-    /// The error of rows that do not fit, with what an overwrite of all rows could do instead.
+    /// Adds to the error of rows that do not fit, for an overwrite of all rows, how to change the table's schema.
     fn advised(&self, error: TableError) -> TableError {
         match error {
             TableError::Commit(CommitError::Schema(message))
@@ -162,7 +162,7 @@ impl DataWriter {
         }
     }
 
-    /// Writes a batch; puts it into `kept` instead, while there is room.
+    /// Writes a batch, or puts it into `kept` while there is room.
     pub fn write(
         &mut self,
         batch: &Batch,
@@ -241,7 +241,7 @@ impl DataWriter {
         Ok(written)
     }
 
-    /// Schema and metadata that the table must get with these rows.
+    /// The actions that change the table's schema and metadata to hold these rows.
     pub fn new_metadata(&self) -> Result<Vec<Action>> {
         match &self.open {
             Some(open) if open.changes_schema => metadata_actions(&self.head, &open.schema),
@@ -250,7 +250,7 @@ impl DataWriter {
     }
 }
 
-/// The table's schema with rows of `given` in it, and whether that is another one than before.
+/// The table's schema with rows of `given` in it; true if it differs from the present one.
 fn target_schema(head: &Snapshot, given: &TableSchema, merge: bool) -> Result<(Arc<TableSchema>, bool)> {
     if merge && let Some(merged) = head.schema.merged(given)? {
         merged.check_rows(given)?;
@@ -297,7 +297,7 @@ fn add_of(file: &SpreadFile, open: &Open, head: &Snapshot) -> Result<Add> {
     })
 }
 
-/// Values as the log writes them: those of folders, but for moments, which every reader must take for UTC.
+/// Partition values in the log's form: those of folders, except timestamps, which every reader must take for UTC.
 fn partition_values(values: &[(String, Option<String>)], schema: &TableSchema) -> PartitionValues {
     values
         .iter()
@@ -320,25 +320,25 @@ fn utc(text: &str) -> String {
     format!("{whole}.{fraction:0<6}Z")
 }
 
-/// An append that is under way. Dropped before its commit, nothing of it stays.
+/// An append that is under way. If it is dropped before its commit, its files are removed.
 pub struct Append {
     shared: Arc<Shared>,
     read_version: Version,
     writer: DataWriter,
-    /// Rows that are to share files with others'; none when these have files of their own.
+    /// Rows that are to share files with other appends; none when the append has files of its own.
     kept: Option<Kept>,
-    /// The application wrote these rows before.
+    /// True if the table already has these rows.
     is_repeated: bool,
     state: State,
-    /// The files were handed to the committer, which did not say that they are in no version.
+    /// True if the committer got the files and did not say that they are in no version.
     in_doubt: bool,
-    /// A forked child only inherits it: the files are its parent's.
+    /// The process that the append belongs to. A forked child inherits the append, but the files are its parent's.
     process: u32,
 }
 
 enum State {
     Writing,
-    /// The files are complete; a commit of theirs may be in doubt.
+    /// The files are complete, and their commit may be in doubt.
     Written(Written),
     Committed(Version),
     Closed(&'static str),
@@ -463,13 +463,13 @@ impl Append {
         done.map_err(|error| self.shared.or_replaced(error))
     }
 
-    /// Completes the files, and makes them a part of the table.
+    /// Completes the files and commits them.
     ///
-    /// Returns the version that holds them, which survives a crash; without rows, the version that was read.
+    /// Returns their version, which survives a crash; without rows, the version that was read.
     ///
     /// # Errors
-    /// [`CommitError::Unknown`] when nobody can say yet whether they are in the table: their files stay. After every
-    /// other error they certainly are not, and their files are gone.
+    /// [`CommitError::Unknown`] when it is not known yet if they are in the table: their files stay. After every other
+    /// error they certainly are not, and their files are gone.
     pub fn commit(
         &mut self,
         patience: &mut Patience<'_>,
@@ -478,7 +478,7 @@ impl Append {
         self.commit_noted(patience, go_on, &|| {})
     }
 
-    /// The same, which says when the files are complete, and may be in the table from then on.
+    /// Commits likewise, and calls back when the files are complete and may be in the table from then on.
     pub(crate) fn commit_noted(
         &mut self,
         patience: &mut Patience<'_>,
@@ -542,10 +542,10 @@ impl Append {
         }
     }
 
-    /// Takes the table as it is now for the one that these rows were written for, if they can be rows of it as they are.
+    /// Rebases the append on the table's present state, if the rows fit it as they were written.
     ///
-    /// Whoever merges schemas asked for whatever schema is there: two may add the same column at once. Others go on when
-    /// only properties changed.
+    /// An append that merges schemas accepts any present schema, since two appends may add the same column at once.
+    /// Other appends go on only if nothing but properties changed.
     fn rebase(&mut self) -> Result<bool> {
         // What is replaced was chosen in the version that was read.
         if self.writer.options.replace.is_some() {
@@ -617,7 +617,7 @@ impl Append {
         Ok(transaction)
     }
 
-    /// Gives the append up: nothing of it stays.
+    /// Aborts the append and removes its files.
     pub fn abort(&mut self) {
         // Files that are open go with their writers, before those that are complete.
         let files = self.writer.open.take().map(|open| open.spread.into_places());
@@ -652,7 +652,7 @@ impl Drop for Append {
     }
 }
 
-/// Makes an append the replacement of what conditions choose.
+/// Turns an append into the replacement of the rows that the conditions choose.
 fn replace(
     transaction: &mut Transaction,
     conditions: &[Condition],

@@ -17,10 +17,11 @@ const DAY: i64 = 86_400_000;
 /// The time for which versions are kept, unless the table's properties say otherwise.
 const RETENTION: i64 = 30 * DAY;
 
-/// Younger files stay whatever the table says: who read the tip a while ago goes on from there without a listing.
+/// The age below which files stay, whatever the table's properties say. A process that read the tip a while ago goes on
+/// from there without a listing.
 const YOUNGEST: i64 = 3_600_000;
 
-/// Removes what is older than the table keeps it, and returns how many files that were.
+/// Removes files past the table's retention, and returns their number.
 ///
 /// # Errors
 /// When the folder cannot be read.

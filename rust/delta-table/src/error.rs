@@ -25,22 +25,22 @@ pub enum TableError {
     /// There is a table already.
     #[error("{0}: there is a Delta table already: open it, or create with mode=\"overwrite\"")]
     Exists(PathBuf),
-    /// Another table is where the one that was opened was.
+    /// Another table has taken the place of the one that was opened.
     #[error(
         "{0}: the table that was opened is no longer there: it was deleted or moved, and another one may be in its \
          place: open it again"
     )]
     Replaced(PathBuf),
-    /// A version is not, or no longer, to be had.
+    /// A version does not exist, or no longer.
     #[error("{0}")]
     NoSuchVersion(String),
-    /// The log, or a checkpoint, is not what the protocol asks for.
+    /// The log, or a checkpoint, does not follow the protocol.
     #[error("{0}")]
     Malformed(String),
     /// The table only takes appends.
     #[error("the table has delta.appendOnly=true, so {0} is refused: its rows are added and never removed")]
     AppendOnly(&'static str),
-    /// The caller asked for what is not accepted.
+    /// An option or argument of the caller is not accepted.
     #[error("{0}")]
     Option(String),
 }

@@ -1,4 +1,4 @@
-//! The folder of the log: which versions and checkpoints there are, and how a table is read from them.
+//! The log's folder: lists versions and checkpoints, and reads a table from them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ pub(crate) struct LogFile {
     name: String,
 }
 
-/// All versions and all parts of checkpoints, and the time by the clock that dates them.
+/// All versions and all parts of checkpoints, and the time now by the clock that dates them.
 pub(crate) struct LogFiles {
     pub now: i64,
     pub files: Vec<LogFile>,
@@ -50,12 +50,12 @@ pub(crate) struct LogListing {
     pub tip: Version,
     /// Parts of checkpoints: part number, number of parts, file name.
     checkpoints: BTreeMap<Version, Vec<(u32, u32, String)>>,
-    /// The newest checkpoint of the second form, which is not built.
+    /// The newest V2 checkpoint, a form that is not implemented.
     newest_v2: Option<Version>,
 }
 
 impl LogListing {
-    /// The files of the newest checkpoint that is whole and not after `at_most`.
+    /// The files of the newest complete checkpoint at or before `at_most`.
     pub fn checkpoint(&self, at_most: Version) -> Option<(Version, Vec<&str>)> {
         self.checkpoints
             .range(..=at_most)
@@ -76,11 +76,11 @@ pub(crate) struct Loaded {
     pub snapshot: Snapshot,
     /// The checkpoint that it was read from.
     pub checkpoint: Option<Version>,
-    /// A version that it holds, which was there before anything of it was read.
+    /// A version of the snapshot that existed before any of it was read.
     pub witness: Witness,
 }
 
-/// A version by whose file a table is told from another one in its place.
+/// A version whose file identifies the table: another table in its place has another file.
 pub(crate) struct Witness {
     version: Version,
     /// None when the version had no file of its own.
@@ -151,7 +151,7 @@ impl LogDir {
         self.0.remove(&names)
     }
 
-    /// A file of the log, as other parts of this crate and messages name it.
+    /// The name of a file of the log, relative to the table, for other parts of this crate and messages.
     fn named(name: &str) -> String {
         format!("{FOLDER}/{name}")
     }
@@ -171,7 +171,7 @@ impl LogDir {
         self.0.read(&Self::named(name))
     }
 
-    /// A file that appears whole, in the place of the one that is there.
+    /// Opens a file that replaces the existing one, and appears whole.
     pub fn replace(&self, name: &str) -> Result<Box<dyn Sink>> {
         self.0.replace(&Self::named(name))
     }
@@ -197,7 +197,7 @@ impl LogDir {
         self.list(None)
     }
 
-    /// The table at `at`, or at its newest version.
+    /// Reads the table at version `at`, or at its newest version.
     pub fn load(&self, at: Option<Version>) -> Result<Loaded> {
         let target = at.unwrap_or(Version::MAX);
         let hint = self.hint()?;
@@ -269,7 +269,8 @@ impl LogDir {
         ))
     }
 
-    /// `_last_checkpoint`; it is a hint, so what cannot be read counts as absent, unless the store does not answer.
+    /// Reads `_last_checkpoint`. It is only a hint: if it cannot be parsed it counts as absent. A failing store is an
+    /// error.
     fn hint(&self) -> Result<Option<Value>> {
         match self.file(HINT) {
             Err(TableError::Commit(CommitError::Store(error))) if error.kind == StoreErrorKind::Transient => {

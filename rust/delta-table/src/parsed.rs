@@ -1,7 +1,7 @@
-//! Statistics and partition values as a checkpoint may hold them: in columns of their own types.
+//! Statistics and partition values in checkpoint columns of their own types.
 //!
-//! `add.stats_parsed` says what the text in `add.stats` says, `add.partitionValues_parsed` what the texts in
-//! `add.partitionValues` say. A table's properties choose which of the two statistics have.
+//! `add.stats_parsed` repeats the text in `add.stats`, and `add.partitionValues_parsed` the texts in
+//! `add.partitionValues`. A table's properties choose the form of the statistics.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -161,7 +161,7 @@ impl Parsed {
         fields
     }
 
-    /// The columns' values for some rows, of which not all are files.
+    /// The columns' values for some rows, not all of which are files.
     ///
     /// # Errors
     /// When a partition value is none of its column's type.
@@ -257,7 +257,8 @@ fn typed(texts: &StringArray, kind: &Kind) -> Result<ArrayRef, ArrowError> {
     }
 }
 
-/// The types that texts become before those of a table: the name of a zone would ask for a table of names.
+/// The types that texts are parsed to first: with offsets for time zones, since names of zones would need a table of
+/// names.
 fn by_offset(fields: &Fields) -> Fields {
     let fields = fields.iter().map(|field| {
         let data_type = match field.data_type() {
@@ -270,7 +271,8 @@ fn by_offset(fields: &Fields) -> Fields {
     fields.collect()
 }
 
-/// The types of a table's statistics: of the columns that it wants them of, and of those that files have them of.
+/// The types of a table's statistics: those of the columns that its properties choose, and of columns that files have
+/// statistics for.
 fn stats_schema(snapshot: &Snapshot) -> Result<Schema> {
     let indexed = Indexed::of(snapshot, &snapshot.schema)?;
     let met = Met::of(snapshot);
@@ -299,10 +301,10 @@ fn stats_schema(snapshot: &Snapshot) -> Result<Schema> {
     Ok(Schema::new(fields))
 }
 
-/// The type that a leaf column has, by its number, path and type; none where it is left out.
+/// A function from a leaf column's number, path and type to the type that it gets; none where it is left out.
 type Wanted<'a> = &'a dyn Fn(usize, &[&str], &Kind) -> Option<DataType>;
 
-/// A column with those of its leaves that are wanted; none without any.
+/// A column with the leaves that are wanted; none without any.
 fn stats_field<'a>(
     column: &'a Column,
     path: &mut Vec<&'a str>,
@@ -338,7 +340,7 @@ fn is_plain(kind: &Kind) -> bool {
     }
 }
 
-/// Columns of which files have statistics, whatever the table says by now.
+/// Columns that some file has statistics for, whatever the table's properties say.
 #[derive(Default)]
 struct Met {
     nulls: BTreeSet<Vec<String>>,

@@ -19,11 +19,11 @@ use uuid::Uuid;
 use crate::checkpoint::{millis, now};
 use crate::error::{Result, TableError};
 
-/// Bytes gathered before a file is opened, and for each call after that: a small append opens its file once, when all
-/// of it is there.
+/// Bytes that are gathered before a file is opened, and for each later call. A small append opens its file once, when
+/// all of it is there.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Bytes that a name in a folder may have on the file systems in use.
+/// The most bytes of a file name on the file systems in use.
 const MOST_NAME: usize = 255;
 
 /// Files of a folder, and when they were written: milliseconds since the epoch.
@@ -80,13 +80,13 @@ pub trait Place: Send + Sync {
     /// call.
     fn believes_marks_for(&self) -> Duration;
 
-    /// A file that appears whole, in the place of one that is there, and survives a crash.
+    /// Opens a file that replaces the existing one, appears whole, and survives a crash.
     ///
     /// # Errors
     /// When it cannot be opened.
     fn replace(&self, name: &str) -> Result<Box<dyn Sink>>;
 
-    /// A new data file, under its final name: nobody looks at it before the log names it.
+    /// Opens a new data file under its final name. No reader looks at it before the log names it.
     ///
     /// # Errors
     /// When it cannot be opened.
@@ -104,7 +104,7 @@ pub trait Place: Send + Sync {
     /// Returns true if a complete data file survives a crash without the committer's sync.
     fn keeps(&self) -> bool;
 
-    /// Removes files in about this order, as far as that can be done; returns how many went.
+    /// Removes files, roughly in this order, as far as that can be done. Returns the number of removed files.
     fn remove(&self, names: &[String]) -> usize;
 }
 
@@ -112,7 +112,7 @@ pub trait Place: Send + Sync {
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    /// The folder itself, so that all its names mean one table.
+    /// Resolves the folder's path, so that all its names mean one table.
     pub fn new(root: &Path) -> Result<Self> {
         match fs::canonicalize(root) {
             Ok(path) => Ok(Self(path)),
@@ -251,7 +251,7 @@ impl DataFiles {
         }
     }
 
-    /// Removes all files: those of a transaction that certainly is not in the table and never will be.
+    /// Removes all files of a transaction that certainly is not in the table and never will be.
     pub fn remove(&self) {
         let names = self.files.iter().filter_map(|file| file.to_str());
         let names: Vec<String> = names.map(str::to_owned).collect();
@@ -274,7 +274,7 @@ impl Places for DataFiles {
     }
 }
 
-/// Makes the folders of a data file in the table's, which is there unless the table was deleted or moved.
+/// Makes the folders of a data file below the table's own, which exists unless the table was deleted or moved.
 fn make_folders(root: &Path, folder: &Path) -> io::Result<()> {
     let mut path = root.to_path_buf();
     for part in folder {
@@ -351,7 +351,7 @@ impl Write for DataFile {
 }
 
 impl Sink for DataFile {
-    /// The committer makes it survive a crash, together with those of other appends.
+    /// Closes the file. The committer makes it survive a crash, together with those of other appends.
     fn commit(&mut self) -> io::Result<()> {
         self.write_out()?;
         self.file = None;

@@ -1,4 +1,4 @@
-//! A table at one version: what the log says when its versions are read in order.
+//! A snapshot: the state of a table at one version, from its log read in order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub struct Snapshot {
     pub metadata: Arc<Metadata>,
     /// The schema of `metadata`, parsed.
     pub schema: Arc<TableSchema>,
-    /// Its files and all else that versions add up to.
+    /// Its files and the rest of the state that versions add up to.
     pub contents: Contents,
     /// The last version that changed metadata or protocol.
     pub changed_in: Version,
@@ -79,7 +79,7 @@ impl Contents {
     }
 }
 
-/// Versions that are being read, from a checkpoint or from the first on.
+/// The replay of versions, from a checkpoint or from the first version on.
 #[derive(Debug)]
 pub(crate) struct Replay {
     version: Version,
@@ -102,7 +102,7 @@ impl Replay {
         }
     }
 
-    /// Takes in the actions of a checkpoint, or a part of it.
+    /// Adds the actions of a checkpoint, or of a part of it.
     pub fn checkpoint(&mut self, version: Version, changed_in: Version, actions: Vec<Action>) {
         self.commit(version, actions);
         self.changed_in = changed_in;
@@ -136,7 +136,7 @@ impl Replay {
         self.version
     }
 
-    /// The table at the last version that was taken in.
+    /// The table at the last version that was replayed.
     ///
     /// # Errors
     /// When no version held a protocol or metadata, or they ask for what is not built.
@@ -160,7 +160,7 @@ impl Replay {
     }
 }
 
-/// Removals first: a version that replaces a file under its own path means the new entry.
+/// Orders removals first. A version that replaces a file under its own path keeps the new entry.
 fn ordered(mut actions: Vec<Action>) -> Vec<Action> {
     actions.sort_by_key(|action| !matches!(action, Action::Remove(_)));
     actions
@@ -250,7 +250,7 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Refuses a table that asks of its writers what is not built.
+    /// Refuses a table whose writer features are not implemented.
     pub(crate) fn check_writable(&self) -> Result<()> {
         self.protocol.check_writable()?;
         let features = self.protocol.writer_features.iter().flatten();
@@ -289,7 +289,7 @@ impl Snapshot {
             .any(|feature| feature == CLUSTERING)
     }
 
-    /// Refuses what would leave a clustered table with another schema, or without its clustering.
+    /// Refuses operations that would change a clustered table's schema, or lose its clustering.
     pub(crate) fn check_not_clustered(&self, what: &'static str) -> Result<()> {
         if self.is_clustered() {
             return Err(TableError::unsupported(format!(
@@ -300,7 +300,7 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Refuses what a change data feed would tell wrongly.
+    /// Refuses operations that a change data feed would report wrongly.
     pub(crate) fn check_rewritable(&self) -> Result<()> {
         if self.metadata.is_enabled("delta.enableChangeDataFeed") {
             return Err(TableError::unsupported(
@@ -353,7 +353,7 @@ fn clustering_columns(configuration: &str) -> Option<Vec<Vec<String>>> {
         .collect()
 }
 
-/// The first column, however deep, whose values are computed or checked, and by what.
+/// The first column at any depth whose values are computed or checked, and the metadata key that asks for it.
 fn computed(columns: &[Column]) -> Option<(&Column, &'static str)> {
     columns.iter().find_map(|column| {
         let rule = COMPUTED.iter().find(|rule| column.metadata.contains_key(**rule));
@@ -362,7 +362,7 @@ fn computed(columns: &[Column]) -> Option<(&Column, &'static str)> {
     })
 }
 
-/// Refuses a table that asks of its readers what is not built.
+/// Refuses a table whose reader features are not implemented.
 fn check_readable(protocol: &Protocol, metadata: &Metadata) -> Result<()> {
     // Column mapping is one of them where nothing is mapped.
     const READABLE: [&str; 5] = [

@@ -22,13 +22,13 @@ use crate::log_dir::{Loaded, LogDir, Witness};
 use crate::place::{Folder, Place};
 use crate::snapshot::Snapshot;
 
-/// Versions between two checkpoints, unless the table says otherwise.
+/// The number of versions between two checkpoints, unless the table's properties say otherwise.
 const CHECKPOINT_INTERVAL: i64 = 10;
 
-/// Versions that are read before the table is looked at again.
+/// The number of versions that are read before the table's identity is checked again.
 const READ_AT_ONCE: usize = 64;
 
-/// The open tables of this process, by what tells them apart: threads that write to one table must meet at one committer.
+/// The open tables of this process by their keys. Threads that write to one table must share one committer.
 static OPEN: PerProcess<Mutex<HashMap<OsString, Weak<Shared>>>> = PerProcess::new();
 
 /// A table that is open. Any thread may use it, and so may forked children.
@@ -53,7 +53,7 @@ pub(crate) struct Shared {
     witness: Witness,
     /// The time of the last check of the witness.
     confirmed: Mutex<Instant>,
-    /// The newest version of which a checkpoint is made, or being made.
+    /// The newest version of which a checkpoint was made, or is being made.
     checkpointed: AtomicI64,
     /// True if log cleanup has passed this version, so that the table must be opened anew.
     outdated: AtomicBool,
@@ -86,7 +86,7 @@ fn newest_checkpoint(log: &LogDir) -> Result<Option<Version>> {
 }
 
 impl Shared {
-    /// The table in a place, opened once for the whole process.
+    /// Opens the table in a place once for the whole process.
     fn open(place: &Arc<dyn Place>) -> Result<Arc<Self>> {
         let open = OPEN.get_or_init(Mutex::default);
         let key = place.key();
@@ -149,7 +149,7 @@ impl Shared {
         })
     }
 
-    /// The newest version that this process has read: no I/O.
+    /// The newest version that this process has read. Does no I/O.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         Arc::clone(&lock(&self.snapshot))
     }
@@ -186,7 +186,7 @@ impl Shared {
         TableError::Replaced(self.place.root().to_path_buf())
     }
 
-    /// Refuses the table that is there now, unless it is the one that was there.
+    /// Refuses another table in the place of the one that was opened.
     fn check_same(&self, found: &Metadata) -> Result<()> {
         if found.id == self.snapshot().metadata.id {
             return Ok(());
@@ -194,8 +194,8 @@ impl Shared {
         Err(self.replaced())
     }
 
-    /// Refuses a table whose versions are not those that the committer knows: it knows them by their numbers, which
-    /// another table has too.
+    /// Refuses a table whose versions are not those that the committer knows. The committer knows versions by number,
+    /// and another table has the same numbers.
     fn check_committer(&self) -> Result<()> {
         if self.is_doubtful()? {
             return self.check_log();
@@ -233,7 +233,7 @@ impl Shared {
         Ok(self.snapshot())
     }
 
-    /// Reads the versions that came since, and leaves the snapshot to others meanwhile.
+    /// Reads the versions that were added since. Other threads may use the snapshot meanwhile.
     fn read_on(&self) -> Result<()> {
         loop {
             let newest = self.snapshot().version;
@@ -252,7 +252,7 @@ impl Shared {
         }
     }
 
-    /// The actions of the versions after `newest`, of so many at once.
+    /// The actions of the versions after `newest`, at most [`READ_AT_ONCE`] of them.
     fn read_after(&self, newest: Version) -> Result<Vec<Vec<Action>>> {
         let mut come = Vec::new();
         for version in (newest + 1..).take(READ_AT_ONCE) {
@@ -264,7 +264,7 @@ impl Shared {
         Ok(come)
     }
 
-    /// Versions were cleaned up, or the table is gone, or another one is there.
+    /// Reads the whole table again: versions were cleaned up, or the table is gone or replaced.
     fn read_anew(&self) -> Result<()> {
         let found = self.log.load(None)?.snapshot;
         self.check_same(&found.metadata)?;
@@ -272,7 +272,7 @@ impl Shared {
         Ok(())
     }
 
-    /// A snapshot whose protocol and metadata are the newest known, and the newest version that they hold for.
+    /// A snapshot with the newest known protocol and metadata, and the newest version that they are valid for.
     pub fn head(&self) -> Result<(Arc<Snapshot>, Version)> {
         let (tip, world) = self.committer.known();
         let snapshot = self.snapshot();
@@ -379,7 +379,7 @@ impl Table {
         self.shared()?.refresh()
     }
 
-    /// The same, for a caller who decides by it what to commit: see [`Read`](crate::Read).
+    /// The table at its newest version, for a caller that bases a commit on it: see [`Read`](crate::Read).
     ///
     /// # Errors
     /// As [`snapshot`](Self::snapshot).
@@ -406,7 +406,7 @@ impl Table {
         Ok(self.shared()?.log.load(Some(version))?.snapshot)
     }
 
-    /// Settles the doubt that a token stands for.
+    /// Settles the doubt of a token.
     ///
     /// # Errors
     /// When the token is not one of this table's.
@@ -472,7 +472,8 @@ impl Table {
         Ok(version / interval > newest.unwrap_or(0) / interval)
     }
 
-    /// Writes a checkpoint of the newest version, unless there is one of it or a later one; returns which there is.
+    /// Writes a checkpoint of the newest version, unless there is one of it or of a later one. Returns the version that
+    /// has one.
     ///
     /// # Errors
     /// [`CommitError::Unsupported`] when the table asks its writers for what is not built, which may be about
@@ -491,7 +492,7 @@ impl Table {
         Ok(snapshot.version)
     }
 
-    /// Removes versions that are older than the table keeps them, and that nothing needs; returns how many files went.
+    /// Removes versions that are past the table's retention and not needed. Returns the number of removed files.
     ///
     /// # Errors
     /// [`CommitError::Unsupported`] when the table asks its writers for what is not built, which may be about what is
@@ -504,7 +505,7 @@ impl Table {
     }
 }
 
-/// The raw `commitInfo` of a commit: any writer may put anything into it.
+/// The unparsed `commitInfo` of a commit, into which any writer may put anything.
 fn commit_info(body: &[u8]) -> Value {
     body.split(|byte| *byte == b'\n')
         .filter_map(|line| serde_json::from_slice::<Value>(line).ok())
