@@ -1,4 +1,4 @@
-//! One writer, many threads: each waits for its turn.
+//! Turns: threads that use one writer wait for each other.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -83,7 +83,7 @@ impl<T: Takes> Turns<T> {
         })
     }
 
-    /// Gives the writer's work up. In a forked child there is nothing to give up: it is its parent's.
+    /// Aborts the writer. In a forked child it does nothing: the writer is its parent's.
     pub fn abort(&self, py: Python<'_>) -> PyResult<()> {
         if self.process != std::process::id() {
             return Ok(());
@@ -124,7 +124,7 @@ thread_local! {
     static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
 }
 
-/// Runs handlers of signals, and keeps what one raises.
+/// Runs signal handlers, and keeps the exception of one that raises.
 pub(crate) fn note_signals() {
     if is_raised() {
         return;
@@ -149,7 +149,7 @@ pub(crate) fn thread_mark() -> usize {
     MARK.with(|mark| std::ptr::from_ref(mark) as usize)
 }
 
-/// Ends the wait for a store with what a signal handler raised.
+/// Ends the wait for a store with the exception of a signal handler.
 pub(crate) fn attend() -> io::Result<()> {
     Python::attach(|py| py.check_signals().map_err(io::Error::other))
 }
@@ -158,7 +158,7 @@ pub(crate) fn check_signals() -> Result<(), Failure> {
     Python::attach(|py| Ok(py.check_signals()?))
 }
 
-/// Runs `work` with a check for signals; what a handler raised is the error then.
+/// Runs `work` with a check for signals. A handler's exception is the error then.
 pub(crate) fn interruptible(
     work: impl FnOnce(&mut dyn FnMut() -> bool) -> Result<(), WriteError>,
 ) -> Result<(), Failure> {

@@ -1,6 +1,6 @@
 //! Messages without secrets.
 
-/// Characters of a server's answer that are worth showing.
+/// The most characters of a server's answer that are shown.
 const MOST: usize = 600;
 /// The replacement for a secret.
 const MARK: &str = "…";
@@ -30,7 +30,7 @@ impl Secrets {
         Self(values)
     }
 
-    /// `message` on one line, without secrets and without the queries of URLs, which hold signatures.
+    /// Puts `message` on one line, without secrets and without the queries of URLs, which hold signatures.
     pub fn scrub(&self, message: &str) -> String {
         let mut clean = without_queries(message);
         for value in &self.0 {

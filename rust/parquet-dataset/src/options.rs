@@ -4,9 +4,9 @@ use parquet_writer::WriteError;
 
 use crate::template::Template;
 
-/// Files open at once: each holds a row group in memory.
+/// The number of files that may be open at once. Each holds a row group in memory.
 pub const DEFAULT_MAX_OPEN_FILES: i64 = 64;
-/// The names of files: zero-padded, so that their order is that of their rows.
+/// The template for names of files. Numbers are zero-padded, so that the order of names is that of rows.
 pub const DEFAULT_TEMPLATE: &str = "part-{i:05d}.parquet";
 
 /// The treatment of files that are in the folder already.
@@ -16,7 +16,7 @@ pub enum Existing {
     Error,
     /// They stay; new files get the next free numbers.
     Append,
-    /// Every Parquet file in the folder gives way.
+    /// Every Parquet file in the folder is removed.
     Overwrite,
 }
 

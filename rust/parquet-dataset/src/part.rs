@@ -1,4 +1,4 @@
-//! One file being written: its rows, and when it is full.
+//! One file that is being written, until it is full.
 
 use std::path::PathBuf;
 
@@ -47,7 +47,7 @@ impl Part {
         part
     }
 
-    /// Writes rows of `batch` from `start` on until it is used up or the file is full; returns how many.
+    /// Writes rows of `batch` from `start` on, until the batch is used up or the file is full. Returns their number.
     ///
     /// # Errors
     /// As [`FileWriter::write`].
@@ -107,7 +107,7 @@ impl Part {
         rows
     }
 
-    /// Looks at the file's size and decides on the next step.
+    /// Checks the file's size and decides on the next step.
     fn look(&mut self) {
         let last = Rows {
             count: self.rows.count - self.seen.count,

@@ -5,9 +5,9 @@
 
 use parquet_writer::Size;
 
-/// Rows of the shortest step, and of a row group's units.
+/// The number of rows in the shortest step, and in a row group's units.
 const STEP_ROWS: u64 = 1024;
-/// Rows that encodings are chosen from: nothing is known of a file's size before them.
+/// The number of rows that encodings are chosen from. The size of a file is unknown before them.
 const FIRST_ROWS: u64 = 2048;
 /// Rows of the longest step.
 const MOST_STEP_ROWS: u64 = 64 << 10;
@@ -21,7 +21,7 @@ const NUMBER_PAGE_BYTES: u64 = 40;
 /// Rows of a page at most.
 const PAGE_ROWS: u64 = 20_000;
 
-/// The rows that may be written before the file is looked at again.
+/// The rows that may be written before the next check of the file's size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Step {
     pub rows: u64,
@@ -33,7 +33,7 @@ pub(crate) struct Step {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Rows {
     pub count: u64,
-    /// Bytes of their values of changing length.
+    /// Bytes of their variable-length values.
     pub weight: u64,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Rolling {
 }
 
 impl Rolling {
-    /// The next step of a file of these rows, of which `last` came in the last step; `None` when it is full.
+    /// The next step of a file with these rows, of which `last` came in the last step; `None` when the file is full.
     pub fn next(&self, size: Size, rows: Rows, last: Rows) -> Option<Step> {
         let Some(limit) = self.max_bytes else {
             return Some(Step {
@@ -83,7 +83,7 @@ impl Rolling {
         })
     }
 
-    /// At least what the footer and the page indexes will be.
+    /// An upper bound of the bytes of the footer and the page indexes.
     fn footer(&self, row_groups: u64, rows: Rows) -> u64 {
         // Pages are closed at three quarters of their size.
         let page = (self.page_bytes * 3 / 4).max(1);

@@ -1,4 +1,4 @@
-//! Batches spread over the files of their partitions, wherever those files are.
+//! Writes batches to the files of their partitions, wherever those files are.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::rolling::Rolling;
 
 /// The factory of the dataset's files.
 pub trait Places: Send {
-    /// A new file for a partition, whose Hive folder this is: a path to know it by, and where its bytes go.
+    /// Opens a new file for the partition with this Hive folder. Returns its path and its sink.
     ///
     /// # Errors
     /// [`WriteError::Io`] when it cannot be made.
@@ -35,7 +35,7 @@ pub struct SpreadFile {
     pub result: WriteResult,
 }
 
-/// The shares of a batch, window by window, and where each window starts.
+/// The shares of a batch, window by window, each with the window's first row.
 type Plan = Vec<(usize, Vec<Share>)>;
 
 struct Finished {
@@ -82,7 +82,7 @@ impl Prepared {
     }
 }
 
-/// Writes batches of one schema into files, one open file a partition.
+/// Writes batches of one schema into files, with one open file per partition.
 pub struct Spread<P> {
     // Before the places that their files are in: fields are dropped in this order.
     open: HashMap<usize, Part>,
@@ -96,7 +96,7 @@ pub struct Spread<P> {
 }
 
 impl<P: Places> Spread<P> {
-    /// Nothing is opened before there are rows.
+    /// Makes a writer. It opens no file before there are rows.
     #[must_use]
     pub fn new(prepared: Prepared, places: P) -> Self {
         Self {
@@ -110,14 +110,14 @@ impl<P: Places> Spread<P> {
         }
     }
 
-    /// Bytes of all files so far; pages of open row groups are not among them.
+    /// Bytes of all files so far, without the pages of open row groups.
     #[must_use]
     pub fn written(&self) -> u64 {
         let open = self.open.values().map(|part| part.writer.size().written);
         self.finished_bytes + open.sum::<u64>()
     }
 
-    /// Gives up the files that are open, and hands back where the others are.
+    /// Discards the open files, and returns the factory that has the others.
     #[must_use]
     pub fn into_places(self) -> P {
         drop(self.open);
@@ -162,7 +162,8 @@ impl<P: Places> Spread<P> {
         Ok(())
     }
 
-    /// Says where every row goes, before any is written: a value that cannot name a folder refuses the whole batch.
+    /// Plans the partition of every row before any is written, so that a value that cannot name a folder refuses the
+    /// whole batch.
     ///
     /// # Errors
     /// [`WriteError::Schema`] as [`check`](Self::check).
@@ -200,7 +201,8 @@ impl<P: Places> Spread<P> {
         Ok(())
     }
 
-    /// Opens the file of the only partition there is without partition columns, so that no rows make a file too.
+    /// Opens the file of the single partition that a dataset without partition columns has, so that there is a file
+    /// even without rows.
     ///
     /// # Errors
     /// As [`Self::write`].
@@ -209,7 +211,8 @@ impl<P: Places> Spread<P> {
         self.part(whole, go_on).map(drop)
     }
 
-    /// Completes all files: those of the partition met first come first, and of one partition those of earlier rows.
+    /// Completes all files. Returns them by partition in the order in which partitions were met, and then in the order
+    /// of their rows.
     ///
     /// # Errors
     /// As [`FileWriter::close`].
@@ -262,7 +265,8 @@ impl<P: Places> Spread<P> {
         Ok(())
     }
 
-    /// The open file of a partition. When it has to be opened and too many are, the one unused for longest is closed.
+    /// The open file of a partition. If it must be opened and too many are open, the one unused for the longest time is
+    /// closed.
     fn part(&mut self, partition: usize, go_on: &mut dyn FnMut() -> bool) -> Result<&mut Part, WriteError> {
         if !self.open.contains_key(&partition) && self.open.len() >= self.prepared.options.max_open_files {
             let oldest = self.open.iter().min_by_key(|(_, part)| part.used);

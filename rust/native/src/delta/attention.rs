@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use crate::errors::Failure;
 use crate::turn::{attend, check_signals, is_raised, note_signals, take_raised};
 
-/// Longer than any program runs, and no overflow.
+/// Seconds: longer than any program runs, and too few to overflow.
 const FOREVER: f64 = 1e8;
 
 /// Python runs signal handlers in its main thread alone.
@@ -50,7 +50,7 @@ thread_local! {
     static DEADLINE: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// Sets the deadline back to what it was, after a panic too.
+/// Restores the former deadline, also after a panic.
 struct Limited(Option<Instant>);
 
 impl Drop for Limited {
@@ -81,7 +81,7 @@ pub(crate) fn watch() -> Attend {
 /// A waiting caller: its thread and its deadline.
 #[derive(Clone, Copy)]
 pub(crate) struct Caller {
-    /// Other threads need not take the GIL to look for signals.
+    /// True on the main thread. Other threads need not take the GIL to look for signals.
     is_main: bool,
     deadline: Instant,
 }
@@ -102,7 +102,7 @@ impl Caller {
         })
     }
 
-    /// Runs a wait, which a signal can end: what its handler raised comes first, what became of the work is its cause.
+    /// Runs a wait that a signal can end. The handler's exception is raised, with the outcome of the work as its cause.
     pub fn wait<T>(
         self,
         work: impl FnOnce(&mut Patience<'_>, &mut dyn FnMut() -> bool) -> Result<T, TableError>,
@@ -131,7 +131,7 @@ impl Caller {
         }
     }
 
-    /// Runs a commit. When it is done although a signal's handler raised, the exception says so.
+    /// Runs a commit. If it succeeds although a signal handler raised, the exception carries the version.
     pub fn commit(
         self,
         work: impl FnOnce(&mut Patience<'_>, &mut dyn FnMut() -> bool) -> Result<Version, TableError>,
@@ -163,7 +163,7 @@ impl Caller {
     }
 }
 
-/// The exception with the version that was committed all the same.
+/// Adds the committed version to the exception of a signal handler.
 fn noted(raised: PyErr, version: Version) -> PyErr {
     Python::attach(|py| {
         let note = format!("the commit was done before: it is in version {version}");

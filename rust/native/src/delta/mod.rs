@@ -30,7 +30,7 @@ pub(crate) mod errors;
 
 use attention::{Caller, attention, watch};
 
-/// Conditions as Python gives them: each a column, an operator and values.
+/// Conditions from Python: each is a column, an operator and values.
 struct Conditions(Vec<Condition>);
 
 impl<'py> FromPyObject<'_, 'py> for Conditions {
@@ -84,7 +84,7 @@ impl DeltaSchema {
     }
 }
 
-/// Rows of which the schema was asked before they are written.
+/// Rows whose schema is read before they are written.
 #[pyclass(module = "spillway._native", frozen)]
 pub(crate) struct RowSource {
     schema: SchemaRef,
@@ -222,7 +222,7 @@ impl DeltaTable {
         detached(py, || Ok(self.table.look()?.version))
     }
 
-    /// The files of a version, as dicts; of the newest without a number.
+    /// The files of a version, by default the newest, as dicts.
     fn files<'py>(&self, py: Python<'py>, version: Option<i64>) -> PyResult<Bound<'py, PyList>> {
         let snapshot = detached(py, move || {
             Ok(match version {
@@ -303,7 +303,7 @@ impl DeltaTable {
         })
     }
 
-    /// Commits files that the caller wrote and removals.
+    /// Commits files that the caller wrote, and removals.
     #[expect(clippy::too_many_arguments, reason = "Python names them")]
     fn commit(
         &self,
@@ -372,7 +372,7 @@ impl DeltaTable {
         detached(py, || Ok(self.table.checkpoint()?))
     }
 
-    /// Removes versions that are older than the table keeps them; gives the number of files.
+    /// Removes versions that are past the table's retention; returns the number of files.
     fn clean_up_log(&self, py: Python<'_>) -> PyResult<usize> {
         detached(py, || Ok(self.table.clean_up_log()?))
     }
@@ -429,7 +429,7 @@ fn file_dict<'py>(py: Python<'py>, add: &Add) -> PyResult<Bound<'py, PyDict>> {
     Ok(file)
 }
 
-/// A value of Python; dates and times come as their ISO text, which has their type.
+/// Converts a Python value. Dates and times come as ISO text with their type.
 fn scalar(value: &Bound<'_, PyAny>) -> PyResult<Scalar> {
     if value.is_none() {
         return Ok(Scalar::Null);
@@ -461,7 +461,7 @@ pub(crate) struct DeltaAppend {
 }
 
 impl Drop for DeltaAppend {
-    /// Removes what was written without the GIL: a store takes its time.
+    /// Removes written files without the GIL, since a store takes its time.
     fn drop(&mut self) {
         if !self.append.closed() {
             let _ = Python::try_attach(|py| self.append.abort(py));
@@ -490,7 +490,7 @@ impl DeltaAppend {
         })
     }
 
-    /// Completes the files and commits them; gives the version.
+    /// Completes the files and commits them; returns the version.
     fn commit(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<i64> {
         let caller = Caller::of(py, timeout)?;
         detached(py, move || {

@@ -1,4 +1,4 @@
-//! The classes that cells are of, found once.
+//! The Python classes of cells, looked up once.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
