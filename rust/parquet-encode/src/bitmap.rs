@@ -13,7 +13,7 @@ pub struct Bitmap<'a> {
 }
 
 impl<'a> Bitmap<'a> {
-    /// The `len` bits that start at bit `offset` of `bytes`; `None` if `bytes` does not reach so far.
+    /// The `len` bits that start at bit `offset` of `bytes`; `None` if `bytes` is too short.
     #[must_use]
     pub fn new(bytes: &'a [u8], offset: usize, len: usize) -> Option<Self> {
         let end = offset.checked_add(len)?.div_ceil(8);
@@ -128,7 +128,7 @@ impl<'a> Bitmap<'a> {
     }
 }
 
-/// The first `N` bytes of a slice that is known to be that long.
+/// The first `N` bytes of a slice that has at least that many.
 #[inline(always)]
 pub(crate) fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
     let mut array = [0; N];

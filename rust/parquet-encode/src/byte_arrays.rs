@@ -33,7 +33,7 @@ fn masked(low: u64, high: u64, len: usize) -> u128 {
     u128::from(low & mask[0]) | u128::from(high & mask[1]) << 64
 }
 
-/// The head of the value of `len` bytes with which `window` starts. What lies behind the value may be read, never used.
+/// The head of the value of `len` bytes at the start of `window`. Bytes behind the value are masked out.
 #[inline(always)]
 pub(crate) fn head_of(window: &[u8], len: usize) -> Head {
     let bytes = if let Some(bytes) = window.first_chunk::<16>() {
@@ -60,7 +60,7 @@ fn short_head(value: &[u8]) -> u128 {
 
 /// A column of byte arrays without nulls, each shorter than 4 GiB.
 ///
-/// Implementations panic where a row or the place that it names does not exist.
+/// Implementations panic if a row, or the place that it refers to, does not exist.
 pub trait ByteArrays {
     /// The number of values.
     fn len(&self) -> usize;
@@ -100,7 +100,7 @@ pub trait ByteArrays {
         out.extend((0..self.len()).map(|row| self.value_len(row) as i32));
     }
 
-    /// The bytes of rows `start..end`, if they lie one behind the other.
+    /// The bytes of rows `start..end`, if they are contiguous.
     fn joined(&self, _start: usize, _end: usize) -> Option<&[u8]> {
         None
     }
@@ -239,7 +239,8 @@ impl ByteArrays for Spans<'_> {
 /// Arrow's `BinaryView` and `Utf8View`.
 #[derive(Clone, Copy, Debug)]
 pub struct Views<'a> {
-    /// Length in the lowest 32 bits; then up to 12 bytes of the value, or 4 bytes of it, a buffer and an offset.
+    /// Arrow's views: the length in the lowest 32 bits, then up to 12 bytes of the value, or 4 bytes of it, a buffer
+    /// and an offset.
     pub views: &'a [u128],
     /// The buffers that long values lie in.
     pub buffers: &'a [&'a [u8]],
@@ -327,7 +328,7 @@ impl ByteArrays for FixedSize<'_> {
     }
 }
 
-/// Values that lie anywhere, each on its own.
+/// Values in separate allocations.
 impl<B: AsRef<[u8]>> ByteArrays for Vec<B> {
     #[inline(always)]
     fn len(&self) -> usize {
@@ -382,10 +383,10 @@ impl<V: ByteArrays + ?Sized> ByteArrays for Rows<'_, V> {
     }
 }
 
-/// Appends the values, `total` bytes, each behind what `before` makes of its length.
+/// Appends the values, `total` bytes in all, each behind the prefix that `before` makes from its length.
 ///
-/// Values that fit into a head are written as 16 bytes, of which the next value overwrites those that are too many: that
-/// costs less than a copy of a length that no branch can foresee.
+/// Values that fit into a head are written as 16 bytes, and the next value overwrites those that are too many. This
+/// costs less than a copy whose length no branch can predict.
 #[inline(always)]
 pub(crate) fn gather<V: ByteArrays + ?Sized, const N: usize>(
     values: &V,

@@ -1,6 +1,7 @@
-//! Byte arrays as packed lengths and joined bytes, with or without what each shares with the one before.
+//! Byte arrays as packed lengths and joined bytes, with or without prefix compression.
 //!
-//! `Encodings.md`, "Delta-length byte array (`DELTA_LENGTH_BYTE_ARRAY` = 6)" and "Delta Strings (`DELTA_BYTE_ARRAY` = 7)".
+//! `Encodings.md`, "Delta-length byte array (`DELTA_LENGTH_BYTE_ARRAY` = 6)" and "Delta Strings (`DELTA_BYTE_ARRAY` =
+//! 7)".
 
 use crate::byte_arrays::{ByteArrays, Head, gather, head_of};
 use crate::cpu::dispatch;
@@ -21,7 +22,7 @@ impl LengthScratch {
     }
 }
 
-/// At most this many bytes are appended for `count` values of `bytes` bytes together, by either encoder.
+/// An upper bound of the bytes that either encoder appends for `count` values of `bytes` bytes together.
 #[must_use]
 pub fn size_bound(count: usize, bytes: usize) -> usize {
     bytes + 2 * delta::size_bound::<i32>(count)
@@ -86,7 +87,7 @@ dispatch! {
     fn measure<V: ByteArrays>(values: &V, prefixes: &mut Vec<i32>, suffixes: &mut Vec<i32>) = measure_kernel;
 }
 
-/// The values without their shared starts.
+/// The values without their common prefixes.
 struct Suffixes<'a, V> {
     values: &'a V,
     prefixes: &'a [i32],

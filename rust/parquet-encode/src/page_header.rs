@@ -15,7 +15,7 @@ pub enum Encoding {
     DeltaBinaryPacked = 5,
     /// Packed lengths, joined bytes.
     DeltaLengthByteArray = 6,
-    /// Packed lengths of shared starts, then the rest.
+    /// Packed lengths of common prefixes, then the rest.
     DeltaByteArray = 7,
     /// Indices into the dictionary.
     RleDictionary = 8,
@@ -23,7 +23,7 @@ pub enum Encoding {
     ByteStreamSplit = 9,
 }
 
-/// A number that the header has no place for.
+/// The error of a number that does not fit the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} of a page is {number}; the format ends at 2147483647")]
 pub struct TooLarge {
@@ -38,9 +38,9 @@ pub struct TooLarge {
 pub struct PageStatistics<'a> {
     /// The number of nulls.
     pub null_count: Option<u64>,
-    /// Not greater than any, PLAIN without a length; and whether it is one of them.
+    /// A lower bound of the values, PLAIN without a length, and true if it is one of them.
     pub min: Option<(&'a [u8], bool)>,
-    /// Not less than any, PLAIN without a length; and whether it is one of them.
+    /// An upper bound of the values, PLAIN without a length, and true if it is one of them.
     pub max: Option<(&'a [u8], bool)>,
 }
 
@@ -49,7 +49,7 @@ pub struct PageStatistics<'a> {
 pub enum Content<'a> {
     /// Data page V1; its levels are always runs.
     Data {
-        /// Values, nulls among them; for nested columns, levels.
+        /// The number of values, nulls included; for nested columns, the number of levels.
         values: usize,
         /// Their encoding.
         encoding: Encoding,
@@ -58,11 +58,11 @@ pub enum Content<'a> {
     },
     /// Data page V2.
     DataV2 {
-        /// Values, nulls among them; for nested columns, levels.
+        /// The number of values, nulls included; for nested columns, the number of levels.
         values: usize,
         /// The number of nulls.
         nulls: usize,
-        /// Rows; a page starts and ends with whole ones.
+        /// The number of rows. A page starts and ends with whole rows.
         rows: usize,
         /// The encoding of the values.
         encoding: Encoding,

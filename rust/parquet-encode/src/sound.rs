@@ -4,7 +4,7 @@ use std::ops::BitOr;
 
 use crate::cpu::dispatch;
 
-/// An integer that says where a value begins.
+/// An integer that is the offset of a value.
 pub trait Offset: Copy + Default + Ord + BitOr<Output = Self> {
     /// The difference, which wraps around.
     #[must_use]
@@ -25,8 +25,8 @@ impl Offset for i64 {
     }
 }
 
-/// Collects the signs of offsets and of their differences, without a branch. Of two that are not negative the difference
-/// does not wrap.
+/// Combines the signs of offsets and of their differences without a branch. The difference of two offsets that are not
+/// negative does not wrap.
 #[inline(always)]
 fn ascend_kernel<T: Offset>(offsets: &[T]) -> bool {
     let pairs = offsets.iter().zip(offsets.get(1..).unwrap_or_default());

@@ -8,7 +8,7 @@ use parquet::schema::types::ColumnDescriptor;
 /// The meaning of a column's stored values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Meaning {
-    /// The schema says nothing more than the physical type.
+    /// The physical type, without a logical one.
     Plain,
     /// Text in UTF-8: a string, an enum, JSON.
     Text(&'static str),
@@ -125,7 +125,7 @@ impl Meaning {
         }
     }
 
-    /// The name for people; none if the physical type says it all.
+    /// The name for people; none if the physical type is all there is.
     pub(crate) fn name(&self) -> Option<String> {
         (*self != Self::Plain).then(|| self.to_string())
     }

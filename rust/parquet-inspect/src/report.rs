@@ -1,4 +1,4 @@
-//! The report: what is in a file, as plain values. Sizes are in bytes.
+//! The report on a file, as plain values. Sizes are in bytes.
 
 /// A Parquet file.
 #[derive(Debug, Clone, PartialEq)]
@@ -83,9 +83,9 @@ pub struct ColumnChunkReport {
     pub nulls: Option<u64>,
     /// Distinct values, if the statistics tell.
     pub distinct: Option<u64>,
-    /// Smallest value, written as its logical type has it.
+    /// The smallest value, written by its logical type.
     pub min: Option<String>,
-    /// Largest value, written as its logical type has it.
+    /// The largest value, written by its logical type.
     pub max: Option<String>,
     /// True if `min` occurs, rather than being a lower bound.
     pub min_exact: bool,

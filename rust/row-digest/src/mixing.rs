@@ -33,7 +33,7 @@ pub(crate) const fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Adds one cell to a running hash; order matters, and for a given hash different cells never collide.
+/// Adds one cell to a running hash. Order matters, and for a given hash different cells never collide.
 #[inline]
 pub(crate) const fn fold(hash: u64, cell: u64) -> u64 {
     (hash ^ cell).wrapping_mul(FOLD).rotate_left(31)
@@ -51,7 +51,7 @@ pub(crate) fn bytes(tag: Tag, value: &[u8]) -> u64 {
     XxHash3_64::oneshot_with_seed(tag as u64, value)
 }
 
-/// The bits of a float with every NaN made the same one.
+/// The bits of a float, with one form for all NaN.
 #[inline]
 pub(crate) fn float_bits(value: f64) -> u64 {
     if value.is_nan() {

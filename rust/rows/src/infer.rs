@@ -29,7 +29,7 @@ pub enum Guess {
         zoned: bool,
     },
     Duration,
-    /// The most digits before the point, and behind it.
+    /// The most digits before the point, and the most behind it.
     Decimal {
         whole: u8,
         scale: u8,
@@ -39,14 +39,14 @@ pub enum Guess {
     Struct(Shape),
 }
 
-/// The fields of rows, or of structs in them, in the order in which they came first.
+/// The fields of rows, or of structs in them, in the order of their first appearance.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Shape {
     fields: Vec<(String, Guess)>,
     places: HashMap<String, usize>,
 }
 
-/// Two values of one field that no type holds.
+/// A conflict: two values of one field that no type holds.
 #[derive(Debug)]
 pub struct Conflict {
     /// The path of the field in the row, from the inside out.
@@ -183,7 +183,7 @@ impl fmt::Display for Guess {
 }
 
 impl Shape {
-    /// Adds what a row has under `name`.
+    /// Adds a value under `name`.
     ///
     /// # Errors
     /// When no type holds it and what was there before.
@@ -240,7 +240,7 @@ impl Shape {
             .map(|(_, guess)| guess)
     }
 
-    /// The schema of rows of this shape. Every field is nullable; one that was always null is text.
+    /// The schema of rows of this shape. Every field is nullable; a field that was always null is text.
     #[must_use]
     pub fn schema(&self) -> Schema {
         Schema::new(self.arrow_fields())

@@ -1,6 +1,6 @@
-//! Entries in the order of how often they occur: a codec then finds small numbers more often than large ones.
+//! The order of entries by frequency. A codec then meets small numbers more often than large ones.
 
-/// The places of all entries when the most frequent of `indices` comes first; equally frequent ones stay in order.
+/// The order of entries with the most frequent of `indices` first. Equally frequent ones stay in order.
 ///
 /// # Panics
 ///

@@ -13,7 +13,7 @@ pub(super) fn decode(body: &[u8], width: u8, count: usize) -> Vec<u32> {
     values.into_iter().map(i32::cast_unsigned).collect()
 }
 
-/// Walks the runs and checks what the specification says of each; returns how many values they hold.
+/// Checks each run against the specification, and returns the number of values in all runs.
 pub(super) fn check_runs(body: &[u8], width: u8) -> usize {
     let (mut at, mut held) = (0, 0);
     while at < body.len() {
