@@ -249,7 +249,7 @@ def _chunk_extras(chunk: ColumnChunkReport) -> str:
 
 
 def _bound(value: str | None, *, exact: bool) -> str:
-    """A bound; one that does not itself occur is marked."""
+    """A bound, marked if it does not occur as a value."""
     if value is None:
         return ""
     return value if exact else f"{value} (bound)"
@@ -300,7 +300,7 @@ def _print_table(
 
 
 def _width(console: Console, table: Table) -> int:
-    """As wide as it is with nothing folded."""
+    """The width with nothing folded."""
     from rich.measure import Measurement
 
     return Measurement.get(console, console.options.update(max_width=1 << 20), table).maximum
@@ -329,7 +329,7 @@ def _table(title: str, columns: Sequence[_Column], sections: Collection[int]) ->
 
 
 def _plain(values: Iterable[str]) -> list[Text]:
-    """Plain text: what comes from a file is no markup, and has no control characters."""
+    """Plain text: text from a file may contain markup and control characters."""
     from rich.text import Text
 
     return [

@@ -1,4 +1,4 @@
-"""Rows made ready for a writer: one uncompressed Arrow IPC file, which can be mapped into memory."""
+"""Prepared rows: one uncompressed Arrow IPC file, which can be mapped into memory."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def _generated(name: str, seed: int, rows: int) -> Iterator[RowStream]:
 
 
 def _find(target: Path, name: str, fingerprint: str) -> PreparedInput | None:
-    """The prepared file, if it is there and whole; a machine that lost power may have left a damaged one."""
+    """The prepared file, if it exists and is complete. A power cut may have left a damaged one."""
     if not target.exists():
         return None
     try:
@@ -206,7 +206,7 @@ def _refuse_too_few(name: str, available: int | None, wanted: int | None) -> Non
 
 @contextmanager
 def _complete_or_absent(target: Path) -> Iterator[pa.NativeFile]:
-    """A file that takes its name when the block ends well, and vanishes otherwise."""
+    """A file that gets its name when the block ends well, and is removed otherwise."""
     target.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.stem}-", suffix=".part")
     os.close(descriptor)

@@ -1,4 +1,4 @@
-"""`Append`: rows on their way into a table."""
+"""Appends to a table."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Append(WithBlock):
         return version
 
     def abort(self) -> None:
-        """Give the rows up: nothing of them stays."""
+        """Discard the rows and their files."""
         self._aborted = True
         self._native.abort()
 

@@ -228,7 +228,7 @@ def _outcome(
 
 
 def _measures(cell: Cell, heard: _Heard, limit: float | None) -> dict[str, Any]:
-    """The figures of a race; those who still waited at its limit count as having waited until then."""
+    """The figures of a race. Writers that still waited at its limit count as having waited until then."""
     unsettled = 0 if limit is None else cell.expected - heard.settled
     count = len(heard.acknowledged)
     seconds = limit if limit is not None else (heard.ended - heard.begun if count else None)

@@ -95,19 +95,19 @@ class Files(ABC):
 
     @abstractmethod
     def remove(self) -> None:
-        """Remove all of them."""
+        """Remove all files."""
 
 
 class Draft(ABC):
-    """Bytes that become a file once, however many names are tried; the end of its block tidies up."""
+    """Bytes that become a file once, whatever name succeeds. The end of its block tidies up."""
 
     @abstractmethod
     def put_new(self, name: str) -> bool:
-        """Become this file, and survive a crash, unless there is one already: then False."""
+        """Create this file so that it survives a crash; return False if it exists."""
 
     @abstractmethod
     def discard(self) -> None:
-        """Remove what is of no more use."""
+        """Remove temporary files."""
 
     def __enter__(self) -> Self:
         return self
@@ -244,7 +244,7 @@ class _S3Draft(Draft):
         return self._files.put_new(name, self._body)
 
     def discard(self) -> None:
-        """A request leaves nothing."""
+        """Do nothing: a request leaves no temporary file."""
 
 
 @cache

@@ -1,4 +1,4 @@
-"""From options to cells: which races are run, decided and checked before any begins."""
+"""The plan of a run: options become cells, checked before any race begins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures that others published, and earlier ones of our own: to stand beside a run, never as part of it."""
+"""Published figures of others, and earlier ones of our own, for comparison beside a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run from its cells to its folder: race, check, keep what was measured."""
+"""One run from its cells to its folder: hold each race, check its table, keep the results."""
 
 from __future__ import annotations
 
@@ -118,13 +118,13 @@ def hold_races(  # noqa: PLR0913 - options, by keyword only
 
 
 def _remove_if_empty(folder: Path) -> None:
-    """Tables that were found wrong stay in it."""
+    """Remove the folder if it is empty. Tables with faults are kept in it."""
     with suppress(OSError):
         folder.rmdir()
 
 
 def _run_all(race: Race, folder: Path, cells: Sequence[Cell], options: Options, progress: Progress) -> bool:
-    """Run them in their order; whether it was interrupted."""
+    """Run all cells in their order; return True if the run was interrupted."""
     slots = list(schedule(cells, blocks=options.samples, seed=options.seed))
     progress.racing(slots)
     try:

@@ -1,4 +1,4 @@
-"""A run of races as it lies on disk, summed up cell by cell. Nothing here knows of a live run."""
+"""A run of races, read from disk and summed up by cell. This module is independent of live runs."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class CellSummary(CellOfRun[Setting]):
         return max((value for race in self.races if (value := metric(race)) is not None), default=None)
 
     def wait(self, percent: int) -> float | None:
-        """The wait that so many of a hundred writers do not exceed."""
+        """The wait that so many out of a hundred writers do not exceed."""
         return self.median(lambda race: race["wait_seconds"] and race["wait_seconds"][percent])
 
 

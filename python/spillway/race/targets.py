@@ -1,4 +1,4 @@
-"""The acceptance races, and how far a run meets what is asked of them."""
+"""The acceptance races, and the comparison of a run with their targets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_LOST = 2
 
 @dataclass(frozen=True)
 class Target:
-    """Something that is asked of the combining committer.
+    """A target for the combining committer.
 
     Attributes:
         what: The race, for people.

@@ -38,7 +38,7 @@ _ERROR_SHOWN = 400
 
 
 def check(reader: Reader, path: Path, truth: Truth) -> Mismatch | None:
-    """Read ``path`` with ``reader`` and say how it differs from the source, or None."""
+    """Read ``path`` with ``reader`` and return the difference from the source, or None."""
     try:
         with reader.open(path) as (schema, batches):
             counted = pa.schema([field for field in schema if field.name not in truth.without])
@@ -137,7 +137,7 @@ def schema_differs(error: SchemaDiffersError) -> Mismatch:
 
 
 def lossy(error: LossyValueError, row: int, truth: Truth) -> Mismatch:
-    """The mismatch of a value that the source's type cannot hold."""
+    """The mismatch of a value that the source's type cannot represent."""
     source = truth.row(row)
     want = "no row" if source is None else _show(source.column(error.column)[0])
     have = f"{_show(error.value)}, which {error.target} cannot hold"
@@ -146,7 +146,7 @@ def lossy(error: LossyValueError, row: int, truth: Truth) -> Mismatch:
 
 
 def unreadable(said: str) -> Mismatch:
-    """The mismatch of a file that a reader refuses, in its own words."""
+    """The mismatch of a file that a reader refuses, with the reader's message."""
     return Mismatch(
         "unreadable", None, None, None, None, "cannot be read: " + " ".join(said.split())[:_ERROR_SHOWN]
     )

@@ -1,4 +1,4 @@
-"""pyarrow's own file of a source, against which a failing reader may prove that the fault is its own."""
+"""Excuses: a failing reader is excused if it fails alike on pyarrow's own file of the source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Normal forms: what each logical type is called here, and which types readers may give for it.
+"""Normal forms: one name for each logical type, and the types that readers may return for it.
 
 The source's schema and a reader's are both brought to a normal form, which drops what Parquet or Arrow layout
 decides and keeps what the data means:
@@ -50,7 +50,7 @@ _UNSIGNED_IN_SPARK: Mapping[pa.DataType, pa.DataType] = {
 
 
 class SchemaDiffersError(Exception):
-    """A reader's columns are not the source's; ``column``, ``expected`` and ``actual`` say where."""
+    """A reader's columns differ from the source's; ``column``, ``expected`` and ``actual`` say in what."""
 
     def __init__(self, message: str, column: str | None, expected: str, actual: str) -> None:
         super().__init__(message)
@@ -98,7 +98,7 @@ def plan_source(schema: pa.Schema) -> Plan:
 
 
 def plan_reader(expected: pa.Schema, actual: pa.Schema, *, engine: str) -> Plan:
-    """Hold a reader's schema against the source's normal schema.
+    """Compare a reader's schema with the source's normal schema.
 
     Args:
         expected: The source's normal schema.

@@ -16,7 +16,7 @@ pub enum CommitError {
     /// A conflict with a transaction that committed first: read the table again and redo the transaction.
     #[error("{0}")]
     Conflict(#[from] Box<Conflict>),
-    /// Nobody can say yet whether it committed: keep its data files, and ask [`outcome`](crate::Committer::outcome).
+    /// The outcome is not known yet: keep the data files, and ask [`outcome`](crate::Committer::outcome).
     #[error(
         "the commit of {} is in doubt ({reason}): it may be in version {} to {}; keep its data files and ask \
          outcome(token)", token.id, token.first, token.last

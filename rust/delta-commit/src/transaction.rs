@@ -16,7 +16,7 @@ use crate::predicate::Predicate;
 pub struct MemberId(Uuid);
 
 impl MemberId {
-    /// An id that nobody else has.
+    /// A random, unique id.
     #[must_use]
     pub fn random() -> Self {
         Self(Uuid::new_v4())

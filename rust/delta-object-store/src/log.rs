@@ -190,7 +190,7 @@ impl LogStore for ObjectLog {
         told.collect()
     }
 
-    /// Whoever saw an object may build on it.
+    /// Does nothing: an object that was seen survives a crash.
     fn sync_log(&self, _first: Version, _last: Version) -> Result<(), StoreError> {
         Ok(())
     }

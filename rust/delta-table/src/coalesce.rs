@@ -22,7 +22,7 @@ use crate::kept::{Kept, joined};
 use crate::snapshot::Snapshot;
 use crate::table::{Shared, lock};
 
-/// The longest time for which a commit in doubt is queried while callers wait. After a minute nobody carries an
+/// The longest time for which a commit in doubt is queried while callers wait. After a minute no process carries an
 /// announcement any more.
 const SETTLING: Duration = Duration::from_secs(90);
 

@@ -73,7 +73,7 @@ pub struct Failure {
 pub enum FailureKind {
     /// The bucket is not there.
     Missing,
-    /// Whoever asked may not.
+    /// The credentials do not allow it.
     Denied,
     /// It was not done and will not be.
     Refused,

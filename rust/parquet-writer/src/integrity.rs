@@ -442,7 +442,7 @@ mod tests {
 
     const VALUES: i32 = 8;
 
-    /// An array of parts that nobody looked at.
+    /// An array of parts that were not checked.
     fn unchecked(builder: ArrayDataBuilder) -> ArrayData {
         // SAFETY: none; what is tested is that a fault is found before anything relies on there being none.
         #[expect(unsafe_code, reason = "arrays that break the rules cannot be made otherwise")]

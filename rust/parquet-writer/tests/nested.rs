@@ -57,7 +57,7 @@ impl Draws {
             .then(|| (0..len).map(|_| valid(self)).collect::<NullBuffer>())
     }
 
-    /// Offsets of lists that start behind some slots nobody reaches; null lists have elements like others.
+    /// Offsets of lists that start behind some unused slots. Null lists have elements like others.
     fn offsets(&mut self, len: usize) -> Vec<i32> {
         let mut at = i32::try_from(self.below(3)).unwrap();
         let mut offsets = vec![at];

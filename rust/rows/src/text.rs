@@ -226,7 +226,7 @@ impl<O: OffsetSizeTrait> Text<O> {
 mod tests {
     use super::*;
 
-    /// Zeros that nobody writes take no memory.
+    /// Zeros that are never written take no memory.
     #[test]
     fn values_that_no_page_holds_are_refused_before_they_are_copied() {
         let mut zeros = vec![0; MOST_VALUE_BYTES + 1];

@@ -1,4 +1,4 @@
-"""`spillway.delta` as it comes."""
+"""The committers of `spillway.delta`."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ impl Job {
         }
     }
 
-    /// Syncs until every path is somebody's.
+    /// Syncs paths until every one is done or taken by another thread.
     fn work(&self) {
         while let Some((at, path)) = self.take() {
             let result = catch_unwind(AssertUnwindSafe(|| sync(path)))
@@ -178,7 +178,7 @@ impl Pool {
         }
     }
 
-    /// Nobody need come any more.
+    /// Takes the job out of the queue: it needs no further threads.
     fn forget(&self, job: &Arc<Job>) {
         lock(&self.queue).jobs.retain(|other| !Arc::ptr_eq(other, job));
     }
