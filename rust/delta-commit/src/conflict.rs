@@ -1,4 +1,4 @@
-//! The conflict check: decides if a transaction may commit after a version that it did not read.
+//! The conflict check: decides whether a transaction may commit after a version that it did not read.
 //!
 //! The order of the checks is delta-spark's, so that the same pair of transactions gets the same error;
 //! `tests/matrix.rs` holds it to that. The check differs in three points. It is finer in one: added files are matched

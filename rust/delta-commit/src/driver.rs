@@ -17,7 +17,7 @@ use crate::process::PerProcess;
 use crate::settle::{Outcome, Token};
 use crate::transaction::{MemberId, Transaction};
 
-/// The time between two checks if the caller still waits.
+/// The time between two checks whether the caller still waits.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The committer of one table, shared by all threads of a process.
@@ -167,7 +167,7 @@ impl Committer {
         }
     }
 
-    /// Settles a doubt: finds out if the transaction of a [`CommitError::Unknown`] is in the table.
+    /// Settles a doubt: finds out whether the transaction of a [`CommitError::Unknown`] is in the table.
     ///
     /// Where another thread commits or settles the same transaction, that one comes first.
     ///

@@ -1,7 +1,7 @@
 //! Intents: announced bundles of transactions, which other processes may commit together with their own.
 //!
 //! An intent has one JSON object per line: first the header, then one line per member. It lies outside of `_delta_log`.
-//! Its name begins with its first version, so that a listing shows if its window is closed.
+//! Its name begins with its first version, so that a listing shows whether its window is closed.
 
 use std::fmt::Write;
 use std::sync::Arc;

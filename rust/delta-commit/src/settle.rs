@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{CommitError, Result};
 use crate::log::Version;
 
-/// The facts needed to find out if a transaction in doubt is in the table.
+/// The facts needed to find out whether a transaction in doubt is in the table.
 ///
 /// A token outlives its process: keep it as [`to_text`](Self::to_text).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -37,7 +37,7 @@ pub(crate) fn error(failure: Failure) -> StoreError {
     }
 }
 
-/// Makes an error permanent: without a bucket, nothing was written and nothing will be.
+/// Turns a missing bucket into a permanent error: nothing was written and nothing will be.
 fn certain(failure: Failure) -> StoreError {
     certain_error(error(failure))
 }

@@ -468,8 +468,8 @@ impl Append {
     /// Returns their version, which survives a crash; without rows, the version that was read.
     ///
     /// # Errors
-    /// [`CommitError::Unknown`] when it is not known yet if they are in the table: their files stay. After every other
-    /// error they certainly are not, and their files are gone.
+    /// [`CommitError::Unknown`] when it is not known yet whether they are in the table: their files stay. After every
+    /// other error they certainly are not, and their files are gone.
     pub fn commit(
         &mut self,
         patience: &mut Patience<'_>,

@@ -254,7 +254,7 @@ impl Pool {
 }
 
 thread_local! {
-    /// The test that says if the appends that this thread works for have all stopped waiting.
+    /// The test that says whether the appends that this thread works for have all stopped waiting.
     static ABANDONED: RefCell<Option<Box<dyn Fn() -> bool>>> = const { RefCell::new(None) };
 }
 

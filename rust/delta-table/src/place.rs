@@ -64,7 +64,7 @@ pub trait Place: Send + Sync {
     /// When it cannot be read.
     fn read(&self, name: &str) -> Result<Option<Bytes>>;
 
-    /// Checks if a file exists.
+    /// Checks whether a file exists.
     ///
     /// # Errors
     /// When that cannot be told.

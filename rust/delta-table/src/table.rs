@@ -55,7 +55,7 @@ pub(crate) struct Shared {
     confirmed: Mutex<Instant>,
     /// The newest version of which a checkpoint was made, or is being made.
     checkpointed: AtomicI64,
-    /// True if log cleanup has passed this version, so that the table must be opened anew.
+    /// True if the log was cleaned up past the known version, so that the table must be opened anew.
     outdated: AtomicBool,
 }
 

@@ -184,7 +184,7 @@ impl Folder {
         }
     }
 
-    /// Checks for each of the objects if it exists.
+    /// Checks for each of the objects whether it exists.
     ///
     /// # Errors
     /// When the store refuses, or does not answer.

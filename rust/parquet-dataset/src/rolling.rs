@@ -1,4 +1,4 @@
-//! The size limit of a file: decides after each step of rows if the file is full.
+//! The size limit of a file: decides after each step of rows whether the file is full.
 //!
 //! The length of a step follows from the content of the file, never from how the rows were cut into batches. Unfinished
 //! pages count at their size before compression, so that a file is closed too early rather than too late.

@@ -136,7 +136,7 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// Says if the batch is used up.
+    /// Returns true if the batch is used up.
     pub fn is_empty(&self) -> bool {
         self.next == self.rows
     }

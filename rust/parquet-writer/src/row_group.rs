@@ -18,7 +18,7 @@ use crate::sink::Output;
 /// Time between two calls of the caller's check.
 const CHECK_EVERY: Duration = Duration::from_millis(50);
 
-/// Asks the caller now and then if a write should go on.
+/// Asks the caller now and then whether a write should go on.
 pub(crate) struct Patience<'a> {
     go_on: &'a mut dyn FnMut() -> bool,
     asked: Instant,

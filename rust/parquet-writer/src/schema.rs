@@ -462,7 +462,7 @@ fn with_required_keys(entries: FieldRef) -> FieldRef {
     Arc::new(Field::clone(&entries).with_data_type(DataType::Struct(fields)))
 }
 
-/// Runs written out as one value a row.
+/// Runs written out as one value per row.
 pub(crate) fn expand_runs(array: &ArrayRef) -> Result<ArrayRef> {
     match array.data_type() {
         DataType::RunEndEncoded(_, values) => Ok(arrow_cast::cast(array, values.data_type())?),

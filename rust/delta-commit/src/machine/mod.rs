@@ -1,7 +1,7 @@
 //! The combining committer: a machine without I/O.
 //!
-//! It holds facts (the tip and if it was just read, the intents listed since, the versions that survive a crash) and
-//! the transactions of its callers. [`Machine::next`] returns the next effect that an attempt needs, and
+//! It holds facts (the tip and whether it was just read, the intents listed since, the versions that survive a crash)
+//! and the transactions of its callers. [`Machine::next`] returns the next effect that an attempt needs, and
 //! [`Machine::complete`] takes its result. The facts alone determine the order. An answer that is lost, late or false
 //! only leaves a fact missing, and the same effect is emitted again.
 //!

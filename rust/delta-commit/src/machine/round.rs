@@ -237,7 +237,7 @@ impl Machine {
         Some((Asked::Body(version), Effect::ReadVersion(version)))
     }
 
-    /// Checks R1 and R6: if the next version may hold the intent's members at all.
+    /// Checks R1 and R6: whether the next version may hold the intent's members at all.
     fn is_open(&self, intent: &Intent) -> bool {
         let next = self.view.tip + 1;
         let window = !self.rules.r1_window || (intent.first <= next && next <= intent.last());
@@ -391,7 +391,7 @@ impl Machine {
         helped
     }
 
-    /// Checks R4: if a version that was read holds the member.
+    /// Checks R4: whether a version that was read holds the member.
     fn has_landed(&self, member: &Prepared, first: Version) -> bool {
         self.rules.r4_no_doubles
             && (first.max(0)..=self.view.tip)

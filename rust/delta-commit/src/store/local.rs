@@ -306,7 +306,7 @@ fn is_uncertain(error: &io::Error) -> bool {
     kind == StoreErrorKind::Transient || error.raw_os_error() == Some(EIO)
 }
 
-/// Makes an error permanent: on a local disk, a refusal means that nothing was done.
+/// Turns a missing file or folder into a permanent error: on a local disk it means that nothing was done.
 fn certain(error: StoreError) -> StoreError {
     let kind = match error.kind {
         StoreErrorKind::NotFound => StoreErrorKind::Permanent,
