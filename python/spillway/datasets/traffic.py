@@ -46,7 +46,7 @@ _ERROR = zipf(len(vocabulary.STACK_TRACES))
 
 
 class Traffic:
-    """The entities of consecutive rows; every property is one value a row.
+    """The entities of consecutive rows; every property has one value per row.
 
     Args:
         seed: The dataset's seed.
@@ -59,7 +59,7 @@ class Traffic:
         self.row: Words = np.arange(first_row, first_row + rows, dtype=np.uint64)
 
     def draw(self, name: str, by: Entity = "row") -> Words:
-        """Words of the stream `name`, one a row, the same for all rows of one entity."""
+        """Words of the stream `name`, one per row, the same for all rows of one entity."""
         return self.hashed(name, getattr(self, by))
 
     def hashed(self, name: str, numbers: Words) -> Words:
