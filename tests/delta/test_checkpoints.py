@@ -66,7 +66,7 @@ def of_delta_rs(folder: Path, data: pa.Table = PARTITIONED, **properties: str) -
 
 
 def statistics(folder: Path) -> dict[str, Any]:
-    """What delta-rs knows of each file."""
+    """The statistics of each file, as delta-rs reads them."""
     adds = pa.table(deltalake.DeltaTable(folder).get_add_actions(flatten=True))
     names = [name for name in adds.column_names if name.startswith(("num_records", "null_", "min", "max"))]
     return {row["path"]: {name: row[name] for name in names} for row in adds.to_pylist()}

@@ -1,4 +1,4 @@
-"""`Append`: rows on their way into a table."""
+"""Appends to a table."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class Append(WithBlock):
     Attributes:
         version: The version of the table that holds the rows, once they are committed; also when `commit`
             raised what a signal's handler raised, and was done before.
-        token: What `Table.outcome` needs, after a commit that is in doubt; appends that share files share it.
+        token: The token to ask `Table.outcome` with, after a commit that is in doubt. Appends that share
+            files share it.
     """
 
     def __init__(self, native: _native.DeltaAppend, table: _native.DeltaTable, timeout: float | None) -> None:
@@ -45,12 +46,12 @@ class Append(WithBlock):
 
     @property
     def closed(self) -> bool:
-        """Whether it takes no more rows."""
+        """True if it takes no more rows."""
         return self._native.closed
 
     @property
     def repeated(self) -> bool:
-        """Whether the application says that it wrote these rows before: then they are not written again."""
+        """True if the table already has these rows, by `app_id` and `app_version`. They are not rewritten."""
         return self._native.is_repeated
 
     def write(self, data: ArrowStream | ArrowArray) -> None:
@@ -105,7 +106,7 @@ class Append(WithBlock):
         return version
 
     def abort(self) -> None:
-        """Give the rows up: nothing of them stays."""
+        """Discard the rows and their files."""
         self._aborted = True
         self._native.abort()
 

@@ -1,4 +1,4 @@
-//! Every encoder against the decoders of the `parquet` crate, in its wide and its portable variant.
+//! Tests of every encoder with the decoders of the `parquet` crate, in its wide and its portable variant.
 
 #![allow(
     clippy::float_cmp,
