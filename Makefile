@@ -99,7 +99,7 @@ LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --no-emit-in
 
 setup: .build/module
 
-# MinIO is a server that tests talk to; it is never shipped.
+# MinIO is a server that tests talk to; it is never shipped. To optimise it takes longer than tests could save by it.
 MINIO := v0.0.0-20260212201848-7aac2a2c5b7c
 
 setup-tests: .build/minio-$(MINIO)
@@ -137,5 +137,5 @@ clean: ## Remove what was built (not the runs)
 
 .build/minio-$(MINIO): .build/environment
 	@PYTHON='$(PYTHON)' requirements/prerequisites.sh tests
-	GOBIN='$(CURDIR)/.build' go install github.com/minio/minio@$(MINIO)
+	GOBIN='$(CURDIR)/.build' go install -gcflags='all=-N -l' -ldflags='-s -w' github.com/minio/minio@$(MINIO)
 	@touch $@

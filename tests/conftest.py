@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # Tests load the module with its debug assertions, and look at no speed.
 os.environ["SPILLWAY_ALLOW_CHECKED_BUILD"] = "1"
+# A JVM of a test lives for seconds: its second compiler takes up to half of the time, and returns none of it.
+os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1"
 
 # Deadlines are off: these machines are noisy, and a slow example is not a wrong one.
 for name, number in EXAMPLES.items():

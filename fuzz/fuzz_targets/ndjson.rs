@@ -207,8 +207,9 @@ fn is_number(found: i64, value: &Value) -> bool {
         .map_or_else(|| value.as_f64() == Some(found as f64), |wanted| wanted == found)
 }
 
-/// Where no column asks for a value, a row is what is an object in JSON: no more than what `serde_json` takes when it
-/// looks at no value, and no less than what it takes when it keeps them all.
+/// Checks rows for a schema without columns: a row is refused only if it is no object in JSON. At most the rows are
+/// accepted that `serde_json` takes when it looks at no value, and at least those that it takes when it keeps all
+/// values.
 fn reads_what_is_json(text: &[u8]) {
     let read = read(&[text], &Schema::empty(), Extra::Ignore);
     let mut refused = read.refused.iter().map(|(_, line)| trimmed(line)).peekable();

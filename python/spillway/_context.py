@@ -1,4 +1,4 @@
-"""What the end of a ``with`` block does to a writer."""
+"""The base class of writers that end with a ``with`` block."""
 
 from __future__ import annotations
 

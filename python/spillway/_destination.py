@@ -1,4 +1,4 @@
-"""Where a file goes: a path, a URL, a file object, or a path on a file system of pyarrow or fsspec."""
+"""Destinations of files: a path, a URL, a file object, or a path on a file system of pyarrow or fsspec."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OBJECT_STORES = ("s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss")
 
 @runtime_checkable
 class ArrowFileSystem(Protocol):
-    """What is used of a ``pyarrow.fs.FileSystem``."""
+    """The methods of a ``pyarrow.fs.FileSystem`` that are called."""
 
     def open_output_stream(self, path: str, /, *, compression: str | None) -> Any:
         """Open a file for writing."""
@@ -34,7 +34,7 @@ class ArrowFileSystem(Protocol):
 
 @runtime_checkable
 class FsspecFileSystem(Protocol):
-    """What is used of an ``fsspec.AbstractFileSystem``."""
+    """The methods of an ``fsspec.AbstractFileSystem`` that are called."""
 
     def open(self, path: str, mode: str, /, **options: Any) -> Any:
         """Open a file."""
@@ -142,7 +142,7 @@ def local_path(rest: str) -> str:
     """Return the path that a ``file://`` URL names.
 
     Args:
-        rest: What is behind ``file://``.
+        rest: The part of the URL behind ``file://``.
 
     Raises:
         OptionError: It names another machine.
@@ -170,7 +170,7 @@ def open_on(filesystem: object, path: str) -> Destination:
 
     Raises:
         TypeError: `filesystem` is neither.
-        OSError: What the file system says.
+        OSError: The file system refuses.
     """
     if isinstance(filesystem, ArrowFileSystem):
         return _on_arrow(filesystem, path)
@@ -223,7 +223,7 @@ def _open_uncommitted(filesystem: FsspecFileSystem, path: str) -> Any:
 
 
 def _can_be_held(file: Any) -> bool:
-    """Whether the file appears at its own `commit`, and not before."""
+    """Return True if the file appears at its own `commit`, and not before."""
     commit = getattr(file, "commit", None)
     # The base class has a `commit` that does nothing.
     own = getattr(commit, "__module__", "fsspec.spec") != "fsspec.spec"

@@ -44,7 +44,7 @@ class DatasetKeywords(WriterKeywords, total=False):
 
 @dataclass(frozen=True)
 class DatasetOptions:
-    """How rows are spread over files. Every field is a keyword argument of `DatasetWriter`.
+    """Options of a dataset. Every field is a keyword argument of `DatasetWriter`.
 
     Args:
         partition_by: A column, or several from the outermost in, whose values name folders as Hive and Spark
@@ -97,9 +97,9 @@ class DatasetFile:
     """One file of a finished dataset.
 
     Args:
-        path: Where it is, absolute.
+        path: Its absolute path.
         partition: The partition columns and their values as text, not escaped; ``None`` is null.
-        result: What was written to it.
+        result: The result of its writer.
     """
 
     path: Path
@@ -181,12 +181,12 @@ class DatasetWriter(WithBlock):
 
     @property
     def dataset_options(self) -> DatasetOptions:
-        """How rows are spread over files."""
+        """The options of the dataset."""
         return self._dataset_options
 
     @property
     def closed(self) -> bool:
-        """Whether the writer takes no more batches."""
+        """True if the writer takes no more batches."""
         return self._writer.closed
 
     @property
@@ -196,7 +196,7 @@ class DatasetWriter(WithBlock):
 
     @property
     def result(self) -> DatasetResult:
-        """What was written, once the writer is closed.
+        """The files of the dataset, once the writer is closed.
 
         Raises:
             ClosedError: The writer was aborted, so there are no files.

@@ -1,4 +1,4 @@
-"""What is in a Parquet file: row groups, column chunks, encodings, sizes, statistics and indexes.
+"""Reports on Parquet files: row groups, column chunks, encodings, sizes, statistics and indexes.
 
 Only the footer and the page indexes are read, so a file of any size is reported at once. Sizes are in bytes.
 """
@@ -29,12 +29,12 @@ __all__ = [
 
 @dataclass(frozen=True)
 class PageEncoding:
-    """How many pages of one type have one encoding.
+    """The number of pages of one type with one encoding.
 
     Attributes:
         page_type: Type of the pages, as the Parquet format names it: ``DATA_PAGE``, ``DICTIONARY_PAGE`` …
         encoding: Encoding of their values: ``PLAIN``, ``RLE_DICTIONARY`` …
-        pages: How many there are.
+        pages: The number of such pages.
     """
 
     page_type: str
@@ -48,8 +48,8 @@ class SortingColumn:
 
     Attributes:
         path: Dotted path of the column.
-        descending: Whether the largest value comes first.
-        nulls_first: Whether nulls come before all values.
+        descending: True if the largest value comes first.
+        nulls_first: True if nulls come before all values.
     """
 
     path: str
@@ -64,7 +64,8 @@ class ColumnChunkReport:
     Attributes:
         path: Dotted path of the column.
         physical_type: Type of the stored values: ``INT64``, ``BYTE_ARRAY`` …
-        logical_type: What they mean: ``string``, ``timestamp(us, utc)`` …; None if the schema adds nothing.
+        logical_type: The meaning of the values: ``string``, ``timestamp(us, utc)`` …; None if the schema adds
+            nothing.
         codec: Compression codec, as the format names it: ``ZSTD``, ``SNAPPY``, ``UNCOMPRESSED`` …
         encodings: All encodings in the chunk, those of levels included.
         encoding_stats: Pages by type and encoding; None if the writer did not record them.
@@ -73,15 +74,15 @@ class ColumnChunkReport:
         distinct: Distinct values; None if the statistics do not tell, as with most writers.
         min: Smallest value as text, long ones cut; None if there is none.
         max: Largest value as text, long ones cut; None if there is none.
-        min_exact: Whether `min` occurs in the chunk, rather than being a lower bound.
-        max_exact: Whether `max` occurs in the chunk, rather than being an upper bound.
+        min_exact: True if `min` occurs in the chunk, rather than being a lower bound.
+        max_exact: True if `max` occurs in the chunk, rather than being an upper bound.
         compressed_bytes: Pages and their headers as they are stored.
         uncompressed_bytes: Pages and their headers before compression.
-        dictionary_page: Whether there is a dictionary page.
+        dictionary_page: True if there is a dictionary page.
         data_pages: Data pages; None if neither the offset index nor the encoding statistics tell.
-        column_index: Whether there is a column index.
-        offset_index: Whether there is an offset index.
-        bloom_filter: Whether there is a bloom filter.
+        column_index: True if there is a column index.
+        offset_index: True if there is an offset index.
+        bloom_filter: True if there is a bloom filter.
         bloom_filter_bytes: Its size; None if there is none or the writer did not record it.
     """
 
@@ -116,7 +117,7 @@ class RowGroupReport:
         rows: Rows in it.
         compressed_bytes: Its pages as they are stored.
         uncompressed_bytes: Its pages before compression.
-        sorting_columns: What its rows are said to be sorted by, the leading column first.
+        sorting_columns: The columns that its rows are declared to be sorted by, the leading column first.
         columns: Its column chunks, in the schema's order.
     """
 
@@ -132,10 +133,10 @@ class FileReport:
     """A Parquet file.
 
     Attributes:
-        path: Where it is.
+        path: The file's path.
         bytes: Size of the whole file.
         footer_bytes: Size of the footer, its length and the closing magic included.
-        created_by: What the writer called itself; None if it did not.
+        created_by: The writer's name for itself; None if it gave none.
         version: Version of the format that the footer states.
         rows: Rows in all row groups.
         schema: The schema in the notation of the Parquet specification.

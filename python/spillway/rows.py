@@ -1,4 +1,4 @@
-"""What `ParquetWriter.write_rows` and `ParquetWriter.write_ndjson` take."""
+"""Input types of `ParquetWriter.write_rows` and `ParquetWriter.write_ndjson`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Extra: TypeAlias = Literal["error", "ignore"]
 
 
 class ReadableFile(Protocol):
-    """What `ParquetWriter.write_ndjson` needs of a file object."""
+    """The methods that `ParquetWriter.write_ndjson` needs of a file object."""
 
     def read(self, size: int, /) -> bytes:
         """Return up to `size` bytes; none at the end."""

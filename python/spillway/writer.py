@@ -83,7 +83,7 @@ class ArrowSchema(Protocol):
 
 
 class BinaryFile(Protocol):
-    """What a writer needs of a file object."""
+    """The methods that a writer needs of a file object."""
 
     def write(self, data: bytes, /) -> int | None:
         """Take bytes; say how many, or nothing for all."""
@@ -113,7 +113,7 @@ class WriterKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class WriterOptions:
-    """How a Parquet file is written. Every field is a keyword argument of `ParquetWriter`.
+    """Options of a Parquet file. Every field is a keyword argument of `ParquetWriter`.
 
     Args:
         compression: The codec of the pages, by Parquet's own name in lower case. ``"lz4"`` is ``LZ4_RAW``. A
@@ -312,7 +312,7 @@ class ParquetWriter(WithBlock):
 
     @property
     def closed(self) -> bool:
-        """Whether the writer takes no more batches."""
+        """True if the writer takes no more batches."""
         return self._writer.closed
 
     @property
@@ -322,7 +322,7 @@ class ParquetWriter(WithBlock):
 
     @property
     def result(self) -> WriteResult:
-        """What was written, once the writer is closed.
+        """The size and row groups of the file, once the writer is closed.
 
         Raises:
             ClosedError: The writer was aborted, so there is no file.

@@ -29,7 +29,7 @@ class Writer:
         return Sink(self, path, schema)
 
     def effect(self, _sink):
-        """What the planted effect is; the warm-up has none."""
+        """The planted effect; the warm-up has none."""
 
     def wants(self, data):
         return data

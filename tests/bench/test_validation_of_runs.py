@@ -1,4 +1,4 @@
-"""What samples wrote is read back once all timing is over, and a wrong value fails the run."""
+"""Outputs of samples are read back once all timing is over, and a wrong value fails the run."""
 
 from __future__ import annotations
 

@@ -421,7 +421,7 @@ COMMAND = f"{HEED}; import typer; from spillway.cli.bench import bench; typer.ru
 
 
 def interrupted(arguments, signals, *, when):
-    """What a bench printed that got `signals` as soon as `when` held, and its process, which is over."""
+    """Sends `signals` to a bench as soon as `when` holds; returns its output and the ended process."""
     with subprocess.Popen(
         [sys.executable, "-c", COMMAND, *arguments],
         stdout=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""What tests of tables share: other engines as readers."""
+"""Fixtures for tests of tables: other engines as readers."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import spillway.delta
+from spillway.delta.append import wait_for_checkpoints
 from spillway.errors import VersionNotFoundError
 
 from .conftest import read_deltalake
@@ -21,13 +21,6 @@ DAYS = 86_400
 
 def number(value: int) -> pa.Table:
     return pa.table({"id": [value]})
-
-
-def join_checkpoints() -> None:
-    for thread in threading.enumerate():
-        # A signal may have come between the making of one and its start.
-        if thread.name == "spillway-checkpoint" and thread.ident is not None:
-            thread.join()
 
 
 def grow(folder: Path, versions: int, **properties: str) -> spillway.delta.Table:
@@ -42,7 +35,7 @@ def grow(folder: Path, versions: int, **properties: str) -> spillway.delta.Table
 def append(table: spillway.delta.Table, value: int) -> None:
     with table.append() as append:
         append.write(number(value))
-    join_checkpoints()
+    wait_for_checkpoints()
 
 
 def age(table: spillway.delta.Table, versions: range, days: float) -> None:

@@ -40,7 +40,7 @@ def table(tmp_path: Path) -> spillway.delta.Table:
 
 
 def together(count: int, commit: Callable[[int], Any]) -> list[Any]:
-    """What threads that start at once return or raise."""
+    """Runs `commit` in threads that start at once, and returns their results and exceptions."""
     found: list[Any] = [None] * count
     start = threading.Barrier(count)
 

@@ -1,4 +1,4 @@
-"""What is damaged, forbidden or in the way is named, and nothing is written."""
+"""Damaged, forbidden and obstructing files are named in the error, and nothing is written."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import deltalake
 import pytest
 
 import spillway.delta
-from spillway.errors import CommitUnknown, CorruptLogError, TableNotFoundError
+from spillway.errors import CommitUnknown, CorruptLogError, TableNotFoundError, VersionNotFoundError
 
 from .programs import SCHEMA, batch
 from .test_many import appended, check_log
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ROUNDS = 12
 THREADS = 8
 # What an append may hear while the table goes: files go one by one, and a version that came may go with it.
-MEANWHILE = (TableNotFoundError, FileNotFoundError, CorruptLogError, CommitUnknown)
+MEANWHILE = (TableNotFoundError, FileNotFoundError, VersionNotFoundError, CorruptLogError, CommitUnknown)
 ENDS_WITHIN_SECONDS = 60
 
 

@@ -245,7 +245,7 @@ def test_ctrl_c_ends_a_wait(table: spillway.delta.Table) -> None:
 
 
 class Rang(Exception):  # noqa: N818 - a bell is no error
-    """What the handler of an alarm raises."""
+    """The exception of an alarm's handler."""
 
 
 def test_a_signal_hides_no_version(table: spillway.delta.Table) -> None:

@@ -23,6 +23,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 import spillway.delta
+from spillway.delta.append import wait_for_checkpoints
 from spillway.errors import (
     CommitTimeoutError,
     DeltaError,
@@ -36,7 +37,6 @@ from ..counts import count
 from ..stores.server import SECRET, Instead, Late, free_port, ministack
 from .conftest import rows
 from .programs import SCHEMA, batch
-from .test_cleanup import join_checkpoints
 from .test_many import PROGRAMS
 from .test_values import EVERY_TYPE, PARTITION_VALUES, partitioned
 
@@ -216,7 +216,7 @@ def test_old_versions_leave_the_log_by_the_clock_of_the_store(
     table = spillway.delta.open(bucket.url("table"), storage_options=through(proxy, bucket))
     for number in range(15):
         append(table, "a", number)
-        join_checkpoints()
+        wait_for_checkpoints()
     assert [key for key in all_keys(bucket) if "checkpoint.parquet" in key][-1].endswith(
         f"{10:020}.checkpoint.parquet"
     )

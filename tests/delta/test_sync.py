@@ -50,7 +50,7 @@ class Machine:
         }
 
     def run(self, name: str, *arguments: str, fails: str = "", slow: str = "") -> Any:
-        """What a program says, on a disk that fails once, where a path matches a pattern."""
+        """The output of a program, on a disk that fails once where a path matches a pattern."""
         if fails:
             self._fails.write_text(fails)
         environment = {**self._environment, **({"SYNC_SLOW": slow} if slow else {})}

@@ -1,4 +1,4 @@
-"""What a table is after each thing that can be done to it, as other engines see it."""
+"""The state of a table after each operation, as other engines see it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the faults have in common: a folder with an old file that must survive."""
+"""The fixture of all faults: a folder with an old file that must survive."""
 
 from __future__ import annotations
 

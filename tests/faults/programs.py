@@ -64,7 +64,7 @@ def with_mount(folder: Path, commands: str) -> list[str]:
 
 
 def _namespace() -> list[str]:
-    """How this machine lets us mount privately: as root, in a user namespace, or (empty) not at all."""
+    """The command that lets us mount privately here: as root, in a user namespace, or (empty) none."""
     for flags in ("-m", "-rm"):
         tried = ["unshare", flags]
         try:

@@ -1,4 +1,4 @@
-"""Where a file goes: paths of every sort, pipes, devices, file objects that misbehave, and several
+"""Destinations of files: paths of every sort, pipes, devices, file objects that misbehave, and several
 writers at once.
 """
 
@@ -284,7 +284,7 @@ def test_a_file_object_is_written_from_where_it_stands_and_left_open() -> None:
 
 
 def test_a_file_object_may_look_at_the_writer_while_it_is_written_to() -> None:
-    """What `write` is handed stays what it was, and calling back neither deadlocks nor corrupts."""
+    """Bytes handed to `write` stay as they were, and calling back neither deadlocks nor corrupts."""
     found = run(
         """
         import io, json

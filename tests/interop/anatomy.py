@@ -144,7 +144,7 @@ class Anatomy:
         return [element for element in self.schema[1:] if 5 not in element]
 
     def check(self) -> None:
-        """What the format demands of every file.
+        """Checks the rules of the format that hold for every file.
 
         Raises:
             AssertionError: The file breaks a rule that some strict reader relies on.

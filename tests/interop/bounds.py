@@ -41,7 +41,7 @@ def check_bounds(anatomy: Anatomy, table: pa.Table) -> int:
 
 
 def orderable(data_type: pa.DataType) -> bool:
-    """Whether Parquet defines an order for this type, so that statistics of it mean something."""
+    """Returns True if Parquet defines an order for this type, so that statistics of it mean something."""
     return (
         not pa.types.is_nested(data_type)
         and not pa.types.is_null(data_type)
@@ -51,7 +51,7 @@ def orderable(data_type: pa.DataType) -> bool:
 
 @dataclass(frozen=True)
 class _Column:
-    """What bounds are decoded by, and the name that errors give."""
+    """The types that a column's bounds are decoded by, and its name in errors."""
 
     data_type: pa.DataType
     physical: int
@@ -62,7 +62,7 @@ class _Column:
 
     @property
     def is_variable(self) -> bool:
-        """Whether bounds may be cut short."""
+        """True if bounds may be cut short."""
         types, data_type = pa.types, self.data_type
         fixed = (
             types.is_primitive(data_type)

@@ -47,7 +47,7 @@ _SECONDS_SAFE = 9_000_000_000_000  # seconds that still fit int64 as microsecond
 
 @dataclass(frozen=True)
 class Look:
-    """How the values of one column look."""
+    """The kinds of nulls and values in one column."""
 
     nulls: Nulls
     values: Values

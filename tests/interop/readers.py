@@ -37,7 +37,7 @@ class EngineProcess:
         self._process: subprocess.Popen[str] | None = None
 
     def read(self, engine: str, path: Path) -> pa.Table:
-        """What the engine returns for the file.
+        """Returns the table that the engine reads from the file.
 
         Raises:
             Refused: The engine raised, panicked or died.
@@ -78,7 +78,7 @@ class EngineProcess:
 
 @dataclass(frozen=True)
 class Truth:
-    """What a file has to hold: names, types and normal values, column by column."""
+    """The expected content of a file: names, types and normal values, column by column."""
 
     names: tuple[str, ...]
     types: tuple[pa.DataType, ...]
@@ -98,7 +98,7 @@ class Truth:
         )
 
     def problem(self, process: EngineProcess, engine: str, path: Path) -> str | None:
-        """Where what the engine reads first differs, or None."""
+        """The first difference in the engine's table, or None."""
         try:
             return self.difference(process.read(engine, path))
         except (Refused, normal.Unlike) as error:
@@ -182,8 +182,9 @@ class Checker:
 
 
 def hides_indices(problem: str, column: pa.Table) -> bool:
-    """Whether pyarrow gave slots under nulls an index into a dictionary without entries. Its own files have
-    entries there, since it writes those that no row names too; a file that holds none may have none.
+    """Returns True if pyarrow gave slots under nulls an index into a dictionary without entries. Its own
+    files have entries there, since it also writes those that no row refers to; a file without such entries
+    may have none.
     """
     data_type = column.schema.types[0]
     hides = (

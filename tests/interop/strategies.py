@@ -264,7 +264,7 @@ def options(draw: st.DrawFn, schema: pa.Schema, *, split: bool = True) -> dict[s
 
 
 def option_choices(schema: pa.Schema, *, split: bool) -> dict[str, st.SearchStrategy[Any]]:
-    """What each option may be; `codec` stands for the compression and its level."""
+    """Strategies for each option; `codec` stands for the compression and its level."""
     flat = [field.name for field in schema if not pa.types.is_nested(field.type)]
     by_column = (
         st.dictionaries(st.sampled_from([(name,) for name in flat]), st.booleans()) if flat else st.just({})

@@ -1,4 +1,4 @@
-"""What the bytes of every file have to be like, whatever the rows and options."""
+"""Rules that the bytes of every file keep, whatever the rows and options."""
 
 from __future__ import annotations
 

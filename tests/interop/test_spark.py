@@ -98,7 +98,7 @@ def read_folder(spark: SparkSession, folder: Path, reader: str) -> dict[str, pa.
 
 
 def compare(spark: SparkSession, folder: Path, truths: dict[str, Truth]) -> str | None:
-    """Where one of the readers first differs from the truth, or what it fails with."""
+    """The first difference between a reader and the truth, or the reader's error."""
     try:
         return difference(spark, folder, truths)
     except (PySparkException, Py4JError) as error:

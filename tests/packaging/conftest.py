@@ -48,7 +48,7 @@ class Environment:
         )
 
     def evaluate(self, code: str) -> str:
-        """What a Python program prints.
+        """The output of a Python program.
 
         Raises:
             AssertionError: It failed.

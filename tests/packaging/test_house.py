@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 
 from .conftest import ROOT, TOOLS
+from .openers import openers
 
 CANONICAL = "registry+https://github.com/rust-lang/crates.io-index"
+MOST_INTERROGATIVE_OPENERS = 0.05
 
 
 def output(*command: str | Path, **environment: str) -> str:
@@ -112,6 +114,38 @@ def test_no_tracked_file_names_a_place_on_this_machine() -> None:
         data = path.read_bytes()
         found += [(path.name, text) for text in private if text.encode() in data]
     assert not found
+
+
+def test_doc_comments_open_with_a_noun_or_a_verb() -> None:
+    sources = [path for path in tracked() if path.relative_to(ROOT).parts[0] in {"rust", "python"}]
+    found = openers(path for path in sources if path.is_file())
+    refused = [opener for opener in found if opener.interrogative]
+    listed = "\n".join(f"{opener.path.relative_to(ROOT)}:{opener.line}: {opener.text}" for opener in refused)
+    assert len(found) > 1000
+    assert len(refused) <= MOST_INTERROGATIVE_OPENERS * len(found), listed
+
+
+def test_openers_are_found_in_rust_and_in_python(tmp_path: Path) -> None:
+    rust, python = tmp_path / "lib.rs", tmp_path / "module.py"
+    rust.write_text(
+        "//! Where pages wait.\n\n// Why not\n/// A page.\n/// What is in it.\nstruct Page {\n"
+        "    /// Whether it is full.\n    full: bool,\n}\n//// When\n"
+    )
+    python.write_text(
+        'x = 1\n\n\nclass Page:\n    """Who reads it."""\n\n'
+        '    def full(self):\n        """\n        Returns how full."""\n\n'
+        '    def bare(self):\n        return "What"\n\n'
+        '    async def wait(self):\n        """In which order."""\n'
+    )
+    found = openers([rust, python, tmp_path / "data.json"])
+    assert [(opener.path, opener.line, opener.text, opener.interrogative) for opener in found] == [
+        (rust, 1, "Where pages wait.", True),
+        (rust, 4, "A page.", False),
+        (rust, 7, "Whether it is full.", True),
+        (python, 5, "Who reads it.", True),
+        (python, 8, "Returns how full.", False),
+        (python, 15, "In which order.", True),
+    ]
 
 
 @pytest.mark.parametrize("name", ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"])

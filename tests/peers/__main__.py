@@ -27,14 +27,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Outcome(TypedDict):
-    """What became of a test."""
+    """The outcome of a test."""
 
     outcome: str
     says: str
 
 
 class Reason(TypedDict):
-    """Why tests fail, and words that each of them fails with."""
+    """A reason why tests fail, and words that each of them fails with."""
 
     why: str
     says: str
@@ -76,7 +76,7 @@ def outcomes(writer: str) -> dict[str, Outcome]:
 def compare(
     before: dict[str, Outcome], after: dict[str, Outcome], reasons: list[Reason]
 ) -> tuple[Counter[str], list[str]]:
-    """How many tests came out how, and what is not as the list has it."""
+    """Counts of outcomes, and differences from the list."""
     listed = {test: reason for reason in reasons for test in reason["tests"]}
     counts: Counter[str] = Counter()
     wrong = [f"{test} is on the list, and no test" for test in listed if test not in before]

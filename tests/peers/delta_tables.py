@@ -53,7 +53,7 @@ KERNEL = "0.10.0"
 
 
 class Reason(TypedDict):
-    """Why tables are refused, and words that each refusal holds."""
+    """A reason why tables are refused, and words that each refusal holds."""
 
     why: str
     says: str
@@ -62,7 +62,7 @@ class Reason(TypedDict):
 
 @dataclass(frozen=True)
 class Seen:
-    """What an engine says of a table."""
+    """A table as an engine reads it."""
 
     version: int
     files: dict[str, tuple[int, int | None, dict[str, Any]]]
@@ -134,7 +134,7 @@ def typed(text: str | None, kind: pa.DataType) -> Any:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a table, in a word and in detail."""
+    """The verdict on a table, in a word and in detail."""
 
     word: str
     detail: str = ""

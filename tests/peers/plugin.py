@@ -14,7 +14,7 @@ OUTCOMES, WRITER = "SPILLWAY_PEERS_OUTCOMES", "SPILLWAY_PEERS_WRITER"
 
 
 class Notes:
-    """What became of each test, and the words it failed with."""
+    """The outcome of each test, and the words it failed with."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -56,7 +56,7 @@ class Copying:
 
 
 class Writer:
-    """What `pyarrow.parquet.ParquetWriter` asks of the class below it."""
+    """The interface that `pyarrow.parquet.ParquetWriter` expects of the class below it."""
 
     def __init__(self, where: Any, schema: pa.Schema, **options: Any) -> None:
         if not isinstance(schema, pa.Schema) or not (isinstance(where, str) or hasattr(where, "write")):
@@ -107,7 +107,7 @@ def leaves(schema: pa.Schema) -> list[str]:
 
 
 def by_leaf(value: Any, schema: pa.Schema, default: Any) -> dict[str, Any]:
-    """What pyarrow says of columns by their paths, for each leaf."""
+    """The value of a pyarrow option for each leaf, from a mapping by paths or one value for all."""
     return {path: value.get(path, default) if isinstance(value, dict) else value for path in leaves(schema)}
 
 

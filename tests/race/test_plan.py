@@ -1,4 +1,4 @@
-"""Which races are run."""
+"""The choice of the races that are run."""
 
 from __future__ import annotations
 

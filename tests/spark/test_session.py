@@ -147,7 +147,7 @@ def test_a_stopped_session_leaves_no_jvm() -> None:
 
 
 def _starting(program: psutil.Process) -> list[psutil.Process]:
-    """What becomes the JVM, and nothing that only asks for Java's version."""
+    """The process that becomes the JVM, and none that only asks for Java's version."""
     found = []
     for each in program.children():
         with contextlib.suppress(psutil.NoSuchProcess):  # which a zombie is too

@@ -177,7 +177,7 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Request:
-    """What the proxy saw."""
+    """A request that the proxy saw."""
 
     method: str
     path: str
@@ -200,7 +200,7 @@ class Request:
 
     @property
     def is_version(self) -> bool:
-        """Whether it would create a version of a table."""
+        """True if it would create a version of a table."""
         return self.method == "PUT" and "/_delta_log/" in self.path and self.path.endswith(".json")
 
 

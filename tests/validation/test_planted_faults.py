@@ -163,7 +163,7 @@ def to_table(rows: Rows) -> pa.Table:
 
 
 def first_difference(good: Rows, bad: Rows) -> tuple[int, str, tuple[Any, Any] | None]:
-    """What the validator should find, found by comparing Python objects."""
+    """The difference that the validator should find, found by comparing Python objects."""
     for index, (want, have) in enumerate(zip(good, bad, strict=False)):
         for column in SCHEMA.names:
             if repr(want[column]) != repr(have[column]):

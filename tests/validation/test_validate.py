@@ -1,4 +1,4 @@
-"""What the validator promises besides finding faults."""
+"""Promises of the validator besides finding faults."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def child(array: CArray) -> CArray:
 
 
 def descendant(array: CArray, *path: int) -> CArray:
-    """What is reached by the numbers of children, from the root on."""
+    """The array that the numbers of children lead to, from the root on."""
     for place in path:
         array = CArray.from_address(array.children[place])
     return array

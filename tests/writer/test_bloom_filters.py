@@ -42,7 +42,7 @@ def write(table: pa.Table, path: Path, **options: Any) -> None:
 
 
 def probe(path: Path, column: str, value: str) -> list[bool]:
-    """Whether the filter of each row group excludes a value, as DuckDB computes it."""
+    """For each row group, True if its filter excludes a value, as DuckDB computes it."""
     with duckdb.connect() as connection:
         probed = connection.sql(f"from parquet_bloom_probe('{path}', '{column}', {value})")
         return [row[0] for row in probed.select("bloom_filter_excludes").fetchall()]

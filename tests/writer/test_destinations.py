@@ -1,4 +1,4 @@
-"""When a file appears. What destinations do under faults is in tests/faults."""
+"""The moment at which a file appears. Destinations under faults are in tests/faults."""
 
 from __future__ import annotations
 

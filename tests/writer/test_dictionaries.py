@@ -50,7 +50,7 @@ def is_ordered(file: pq.ParquetFile) -> bool:
 
 
 def dictionary_of(file: pq.ParquetFile, row_group: int = 0) -> list[str]:
-    """What readers make categories of."""
+    """The dictionary that readers make categories of."""
     column: Any = file.read_row_group(row_group).column("a").combine_chunks()
     words: list[str] = column.dictionary.to_pylist()
     return words
@@ -317,7 +317,7 @@ def test_datasets_keep_dictionaries_in_every_file(tmp_path: Path) -> None:
 
 
 def test_small_files_are_not_filled_by_unused_values(tmp_path: Path) -> None:
-    """Of what a file may have, dictionaries get no more than their share."""
+    """Dictionaries get no more than their share of what a file may have."""
     words = [f"word {number:020}" for number in range(5000)]
     table = pa.table({"a": pa.DictionaryArray.from_arrays(pa.array([7] * 4000, pa.int16()), pa.array(words))})
     spillway.write_dataset(table, tmp_path / "d", max_file_bytes=20_000)

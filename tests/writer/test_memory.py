@@ -1,4 +1,4 @@
-"""What ``memory_limit`` promises, measured in fresh processes as the kernel sees it."""
+"""The promise of ``memory_limit``, measured in fresh processes as the kernel sees it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each option does, as strict readers see it."""
+"""The effect of each option, as strict readers see it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which batches fit a writer, and what a refused one leaves behind."""
+"""Batches that fit a writer, and the state that a refused one leaves behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands that measure have in common: lists as options, tables, and how they end."""
+"""Shared parts of the commands that measure: lists as options, tables, and exit codes."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ INTERRUPTED = 130
 
 
 def listed(text: str) -> list[str]:
-    """The parts between commas."""
+    """Split a list at its commas."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def whole_numbers(option: str, text: str) -> tuple[int, ...]:
-    """Numbers between commas.
+    """Parse a list of whole numbers.
 
     Raises:
         OptionError: A part is none; the message names `option`.
@@ -52,7 +52,7 @@ def whole_numbers(option: str, text: str) -> tuple[int, ...]:
 def print_tables(
     console: Console, tables: Iterable[Table], legend: Iterable[str], warnings: Iterable[str]
 ) -> None:
-    """The tables of a run, how to read them, and what a reader has to know before believing them."""
+    """Print the tables of a run, the way to read them, and the caveats."""
     from spillway.harness.report.table import terminal_tables
 
     for table in tables:
@@ -78,7 +78,7 @@ def interrupt(number: int, _frame: FrameType | None) -> NoReturn:
 
 
 def _unheard(_number: int, _frame: FrameType | None) -> None:
-    """Do nothing. To ignore the signal instead would have processes that are started ignore it too."""
+    """Do nothing. Ignoring the signal instead would be inherited by the processes that are started."""
 
 
 @contextmanager
@@ -96,13 +96,13 @@ def termination_as_interrupt() -> Iterator[Callable[[], None]]:
 
 
 def reason(error: Exception) -> str:
-    """The text of an error, without the number that the operating system gives it."""
+    """The message of an error, without the operating system's number."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
     return str(error)
 
 
 def fail(command: str, message: str) -> NoReturn:
-    """Say why a command cannot do what was asked, and end."""
+    """Print the reason why a command cannot go on, and exit."""
     typer.secho(f"spillway {command}: {message}", err=True, fg=typer.colors.RED)
     raise typer.Exit(2)

@@ -27,7 +27,7 @@ def complete_codec(incomplete: str) -> list[str]:
 
 
 def complete_dataset(incomplete: str) -> list[str]:
-    """Names of datasets; how wide ``wide:`` is, nobody can guess."""
+    """Names of datasets. The width of ``wide:`` is left to the user."""
     from spillway.datasets import names
 
     return _last_part(incomplete, (*names(), "lineitem", "wide:"))

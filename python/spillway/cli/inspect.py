@@ -156,7 +156,7 @@ def _total_encodings(column: ColumnTotals) -> str:
 
 
 def _total_extras(column: ColumnTotals) -> str:
-    """What its chunks come with; a number where not all of them do."""
+    """The indexes and dictionaries of its chunks, with a number where not all of them have one."""
     extras = {"dict": column.dictionary_chunks, **_indexes(column), "bloom": column.bloom_filters}
     shown = [
         name if count == column.chunks else f"{name} ({count} of {column.chunks})"
@@ -249,7 +249,7 @@ def _chunk_extras(chunk: ColumnChunkReport) -> str:
 
 
 def _bound(value: str | None, *, exact: bool) -> str:
-    """A bound; one that does not itself occur is marked."""
+    """A bound, marked if it does not occur as a value."""
     if value is None:
         return ""
     return value if exact else f"{value} (bound)"
@@ -278,7 +278,7 @@ def _print_table(
     """Print a table, or one for each group of its columns where all of them are wider than the console.
 
     Args:
-        console: Where.
+        console: The console to print to.
         title: Of all its columns; the name of a group stands behind it.
         keys: Columns that say what a line is of, and are repeated in each group.
         groups: The other columns by the name of their group.
@@ -300,7 +300,7 @@ def _print_table(
 
 
 def _width(console: Console, table: Table) -> int:
-    """As wide as it is with nothing folded."""
+    """The width with nothing folded."""
     from rich.measure import Measurement
 
     return Measurement.get(console, console.options.update(max_width=1 << 20), table).maximum
@@ -329,7 +329,7 @@ def _table(title: str, columns: Sequence[_Column], sections: Collection[int]) ->
 
 
 def _plain(values: Iterable[str]) -> list[Text]:
-    """Plain text: what comes from a file is no markup, and has no control characters."""
+    """Plain text: text from a file may contain markup and control characters."""
     from rich.text import Text
 
     return [

@@ -1,4 +1,4 @@
-"""``spillway validate``: read Parquet files back with other engines and hold them against their source."""
+"""``spillway validate``: read Parquet files back with other engines and compare them with their source."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _run(files: list[Path], against: FileSource, rows: int | None, engines: list
 
 
 def _source(against: FileSource, rows: int | None, progress: Callable[[int, int], None]) -> Source:
-    """The source as one file that can be read again and again; Parquet and Arrow IPC are so already."""
+    """The source as one file that can be read repeatedly. Parquet and Arrow IPC files already can."""
     from spillway.datasets import find_files, prepare
     from spillway.validation import Source
 

@@ -1,4 +1,4 @@
-"""The few Arrow operations the generators need, on numpy's indices and with types that hold."""
+"""Arrow operations for the generators, on numpy's indices and with strict types."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def taken(values: AnyArray, index: Integers) -> AnyArray:
 
 
 def nulled(values: AnyArray, present: Booleans) -> AnyArray:
-    """`values` with null where not `present`, and no bytes left behind by what was there."""
+    """`values` with null where not `present`, without the bytes of the values that became null."""
     positions: Any = pa.array(np.arange(len(values), dtype=np.int32), mask=~present)
     return values.take(positions)
 

@@ -1,4 +1,4 @@
-"""Rows made ready for a writer: one uncompressed Arrow IPC file, which can be mapped into memory."""
+"""Prepared rows: one uncompressed Arrow IPC file, which can be mapped into memory."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class PreparedInput:
 
     Attributes:
         path: An uncompressed Arrow IPC file.
-        rows: How many rows it holds.
+        rows: The number of rows.
         schema: Its Arrow schema.
         arrow_bytes: Size of all its Arrow buffers, each counted once.
         source: The dataset's name, or that of the user's file, folder or glob without what is above it.
@@ -79,7 +79,7 @@ def prepare(  # noqa: PLR0913  # options, by keyword only
         source: A dataset's name, or else a file, a folder or a glob of Parquet, Arrow IPC, CSV or NDJSON
             files; a `FileSource` is never a dataset's name.
         seed: Of a generated dataset; the rows of a file and of ``lineitem`` are what they are.
-        rows: How many rows, from the first; None takes all of a file.
+        rows: The number of rows, from the first; None takes all of a file.
         at_most: With no `rows`, the first of a file that has more.
         chunk_rows: Rows of each record batch; the last one may be shorter.
         cache: Folder to keep the file in, made if it is missing; None means `default_cache`.
@@ -112,7 +112,7 @@ def prepare(  # noqa: PLR0913  # options, by keyword only
 
 @dataclass(frozen=True)
 class _Origin:
-    """Where rows come from: a name for people, an identity for the cache, and a way to open them."""
+    """A source of rows: a name for people, an identity for the cache, and a way to open them."""
 
     name: str
     identity: tuple[object, ...]
@@ -121,7 +121,7 @@ class _Origin:
 
 
 def is_dataset(name: str) -> bool:
-    """Whether rows are made, or fetched, under this name."""
+    """Return True if rows are made, or fetched, under this name."""
     return name == LINEITEM or name in generate.names() or wide_columns(name) is not None
 
 
@@ -152,7 +152,7 @@ def _generated(name: str, seed: int, rows: int) -> Iterator[RowStream]:
 
 
 def _find(target: Path, name: str, fingerprint: str) -> PreparedInput | None:
-    """The prepared file, if it is there and whole; a machine that lost power may have left a damaged one."""
+    """The prepared file, if it exists and is complete. A power cut may have left a damaged one."""
     if not target.exists():
         return None
     try:
@@ -206,7 +206,7 @@ def _refuse_too_few(name: str, available: int | None, wanted: int | None) -> Non
 
 @contextmanager
 def _complete_or_absent(target: Path) -> Iterator[pa.NativeFile]:
-    """A file that takes its name when the block ends well, and vanishes otherwise."""
+    """A file that gets its name when the block ends well, and is removed otherwise."""
     target.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.stem}-", suffix=".part")
     os.close(descriptor)

@@ -1,4 +1,4 @@
-"""How a column gets its values: a specification, and generators that tables of columns are made of.
+"""Generators of columns: a column's specification, and the functions that make its values.
 
 A generator takes the `Traffic` behind a chunk's rows and the column's name, which is that of its random
 stream too. So a column never changes because another one came or went.
@@ -102,7 +102,7 @@ class Column:
 
 
 def computed(function: Callable[[Traffic], NDArray[Any]]) -> Generator:
-    """What `function` says of the rows."""
+    """The values that `function` computes from the rows."""
     return lambda traffic, _name: pa.array(function(traffic))
 
 

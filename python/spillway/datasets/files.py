@@ -63,7 +63,7 @@ class RowStream(NamedTuple):
         name: For messages.
         schema: Of all batches.
         batches: Record batches of whatever size the file gives.
-        rows: How many rows there are; None if only reading to the end can tell.
+        rows: The number of rows; None if only reading to the end can tell.
     """
 
     name: str
@@ -89,7 +89,7 @@ class Format(NamedTuple):
 
     @property
     def is_text(self) -> bool:
-        """It is CSV or NDJSON."""
+        """True for CSV and NDJSON."""
         return self.kind in {"csv", "ndjson"}
 
 
@@ -105,7 +105,7 @@ def open_rows(
 
     Args:
         path: The file.
-        text: What a text file does not say of itself.
+        text: Properties that a text file does not state itself.
         schema: Types for the columns of a text file that it names, where inferred ones would not do.
 
     Raises:
@@ -176,7 +176,7 @@ def _kind(path: Path, suffix: str, head: bytes) -> str:
 
 
 def _check_text(path: Path, form: Format, text: TextOptions) -> None:
-    """Refuse what is seen at the beginning: text in another form, and options that are not for this file."""
+    """Refuse text in another form, judged by its beginning, and options that are not for this file."""
     if text.delimiter is not None and form.kind != "csv":
         raise OptionError(f"--delimiter is for CSV; {path} is {TITLES[form.kind]}")
     if not form.is_text:
@@ -206,7 +206,7 @@ TITLES = {
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Turn what Arrow says of a file's content into an error that names the file."""
+    """Turn an error of Arrow about a file's content into one that names the file."""
     try:
         yield
     except (
@@ -229,7 +229,7 @@ def _explained_batches(path: Path, batches: Iterator[pa.RecordBatch]) -> Iterato
 
 
 class _Opened(NamedTuple):
-    """A file that is open, and all that is known of it."""
+    """An open file and its properties."""
 
     file: BufferedReader
     path: Path

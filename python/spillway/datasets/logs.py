@@ -50,7 +50,7 @@ def _event_time(traffic: Traffic) -> NDArray[np.int64]:
 
 
 def _ingest_time(traffic: Traffic) -> NDArray[np.int64]:
-    """When the line's delivery arrived: the same for all of its lines, and after all of them were logged."""
+    """The arrival of the line's delivery: one time for all of its lines, after all of them were logged."""
     delivery = traffic.row // _ROWS_PER_DELIVERY + 1
     latency = below(traffic.hashed("ingested_at", delivery), 20_000) + 5_000
     return (delivery * (_ROWS_PER_DELIVERY * _US_PER_ROW) + latency).astype(np.int64) + _START_US
@@ -89,7 +89,7 @@ def _http_path(traffic: Traffic, name: str) -> AnyArray:
 
 
 def _parent_span_id(traffic: Traffic, _name: str) -> AnyArray:
-    """What the span above has as its span_id."""
+    """The span_id of the parent span."""
     return identifier(16, lambda t: t.parent_span)(traffic, "span_id")
 
 

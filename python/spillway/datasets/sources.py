@@ -43,7 +43,7 @@ class FileSource:
 
     Attributes:
         path: A file, a folder or a glob, as it was typed.
-        text: What text files do not say of themselves.
+        text: Properties that text files do not state themselves.
     """
 
     path: str

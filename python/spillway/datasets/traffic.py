@@ -1,4 +1,4 @@
-"""What happened behind the rows: the requests, spans, pods, users and events that many columns tell of.
+"""Events behind the rows: the requests, spans, pods, users and errors that many columns refer to.
 
 Rows are log lines of a shop's services. Lines of one request share its trace, its path and its user; lines of
 one span share a pod; a pod has one service, host and region. Columns that agree with each other in real logs
@@ -46,12 +46,12 @@ _ERROR = zipf(len(vocabulary.STACK_TRACES))
 
 
 class Traffic:
-    """The entities of consecutive rows; every property is one value a row.
+    """The entities of consecutive rows; every property has one value per row.
 
     Args:
         seed: The dataset's seed.
         first_row: The number of the first row within the dataset.
-        rows: How many rows.
+        rows: The number of rows.
     """
 
     def __init__(self, seed: int, first_row: int, rows: int) -> None:
@@ -59,7 +59,7 @@ class Traffic:
         self.row: Words = np.arange(first_row, first_row + rows, dtype=np.uint64)
 
     def draw(self, name: str, by: Entity = "row") -> Words:
-        """Words of the stream `name`, one a row, the same for all rows of one entity."""
+        """Words of the stream `name`, one per row, the same for all rows of one entity."""
         return self.hashed(name, getattr(self, by))
 
     def hashed(self, name: str, numbers: Words) -> Words:
@@ -88,12 +88,12 @@ class Traffic:
 
     @cached_property
     def traced(self) -> Booleans:
-        """Whether the line belongs to a request; the others come from background work."""
+        """True if the line belongs to a request; the others come from background work."""
         return happens(self.draw("traffic.traced", "request"), _TRACED_SHARE)
 
     @cached_property
     def child(self) -> Booleans:
-        """Whether the line belongs to a request and its span is not the root."""
+        """True if the line belongs to a request and its span is not the root."""
         return self.traced & (self.span_within_request > 0)
 
     @cached_property
@@ -125,7 +125,7 @@ class Traffic:
 
     @cached_property
     def failed(self) -> Booleans:
-        """Whether the line reports an error."""
+        """True if the line reports an error."""
         return vocabulary.FAILURE_OF_EVENT[self.event]
 
     @cached_property

@@ -138,7 +138,7 @@ THREADS = texts(
 
 
 class Slot(NamedTuple):
-    """What a placeholder of a text is filled with: a number below `bound`, or a word if `bound` is 0."""
+    """The value for a placeholder of a text: a number below `bound`, or a word if `bound` is 0."""
 
     bound: int
 

@@ -1,8 +1,11 @@
-"""`Append`: rows on their way into a table."""
+"""Appends to a table."""
 
 from __future__ import annotations
 
+import _thread
+import atexit
 import logging
+import os
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -30,7 +33,8 @@ class Append(WithBlock):
     Attributes:
         version: The version of the table that holds the rows, once they are committed; also when `commit`
             raised what a signal's handler raised, and was done before.
-        token: What `Table.outcome` needs, after a commit that is in doubt; appends that share files share it.
+        token: The token to ask `Table.outcome` with, after a commit that is in doubt. Appends that share
+            files share it.
     """
 
     def __init__(self, native: _native.DeltaAppend, table: _native.DeltaTable, timeout: float | None) -> None:
@@ -42,12 +46,12 @@ class Append(WithBlock):
 
     @property
     def closed(self) -> bool:
-        """Whether it takes no more rows."""
+        """True if it takes no more rows."""
         return self._native.closed
 
     @property
     def repeated(self) -> bool:
-        """Whether the application says that it wrote these rows before: then they are not written again."""
+        """True if the table already has these rows, by `app_id` and `app_version`. They are not rewritten."""
         return self._native.is_repeated
 
     def write(self, data: ArrowStream | ArrowArray) -> None:
@@ -102,7 +106,7 @@ class Append(WithBlock):
         return version
 
     def abort(self) -> None:
-        """Give the rows up: nothing of them stays."""
+        """Discard the rows and their files."""
         self._aborted = True
         self._native.abort()
 
@@ -122,11 +126,39 @@ def checkpoint_when_due(table: _native.DeltaTable, version: int) -> None:
     except (SpillwayError, OSError):  # the version is committed, and the next one asks again
         _log.exception("nobody could say whether %s needs a checkpoint after version %d", table.root, version)
         return
-    thread = threading.Thread(target=_checkpoint, args=(table,), name="spillway-checkpoint")
+    ended = threading.Event()
     try:
-        thread.start()
+        _running.add(ended)
+        # Not by `threading.Thread`: its `start` is many bytecodes, and where the handler of a signal raises
+        # between them, the thread that was started ends with an error of its own.
+        _thread.start_new_thread(_run, (table, ended))
     except RuntimeError as error:  # no more threads, or the interpreter is ending
+        _running.discard(ended)
         _log.warning("no checkpoint after version %d: %s", version, error)
+    except BaseException:
+        _running.discard(ended)
+        raise
+
+
+# The checkpoints that are being written, each by a thread.
+_running: set[threading.Event] = set()
+# A child made by a fork has none of its parent's threads.
+os.register_at_fork(after_in_child=_running.clear)
+
+
+@atexit.register
+def wait_for_checkpoints() -> None:
+    """Wait until no checkpoint is being written."""
+    for ended in tuple(_running):
+        ended.wait()
+
+
+def _run(table: _native.DeltaTable, ended: threading.Event) -> None:
+    try:
+        _checkpoint(table)
+    finally:
+        _running.discard(ended)
+        ended.set()
 
 
 def _checkpoint(table: _native.DeltaTable) -> None:

@@ -78,7 +78,7 @@ class AddFile:
         partition_values: Its value, as text, in each partition column; None and ``""`` are null.
         modification_time: Milliseconds since the epoch; now, without it.
         stats: Statistics as the Delta protocol has them, in "Per-file Statistics".
-        data_change: Whether the table's rows change by it; False for a file that only rewrites others.
+        data_change: True if the file changes the table's rows; False for a file that only rewrites others.
     """
 
     path: str
@@ -92,7 +92,7 @@ class AddFile:
 
 @dataclass(frozen=True)
 class Read:
-    """What a transaction read, so that it cannot miss what others did to it.
+    """The part of a table that a transaction read. Later changes to that part by others are conflicts.
 
     Args:
         version: The version that was read. Without it, the one that `Table.version` or `Table.files` gave
@@ -111,12 +111,12 @@ class Read:
 
 @dataclass(frozen=True)
 class Commit:
-    """What the history says of a version.
+    """A version, as the table's history records it.
 
     Args:
-        version: Which.
-        timestamp: When, in milliseconds since the epoch, by the writer's clock.
-        operation: What was done: ``WRITE``, ``DELETE``, ``CREATE TABLE``.
+        version: The version's number.
+        timestamp: Milliseconds since the epoch, by the writer's clock.
+        operation: Spark's name of the operation: ``WRITE``, ``DELETE``, ``CREATE TABLE``.
         info: Everything that the writer said, as the log has it.
     """
 
@@ -128,7 +128,7 @@ class Commit:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a commit that was in doubt.
+    """The outcome of a commit that was in doubt.
 
     Args:
         status: ``"committed"``; ``"rejected"``, when it is not in the table and never will be; ``"pending"``,
@@ -142,7 +142,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Races:
-    """How a process fared in the races for versions of a table. All its threads race as one.
+    """Counts of a process' races for versions of a table. All its threads race as one.
 
     Args:
         attempts: Versions that it tried to write; one holds the appends of many threads.
@@ -248,18 +248,18 @@ class Table:
         """Begin an append: a context manager that takes rows, and commits them when its block ends well.
 
         Args:
-            app_id: Which application appends; with `app_version` it makes the append idempotent: one whose
-                version the table has reached is not written again.
-            app_version: How far the application has come with these rows.
+            app_id: The application's id. With `app_version` it makes the append idempotent: rows are not
+                written again if the table has reached that version.
+            app_version: The application's own version of these rows.
             schema_mode: ``"merge"`` adds columns that the table lacks.
             timeout: Seconds that the commit may take; None waits for ever.
             user_metadata: A note for the history.
             max_file_bytes: Bytes that a data file has at most (1 GiB).
             max_file_rows: Rows of a data file.
-            coalesce: Whether appends of this process that commit at the same time share data files, one a
-                partition, and an entry of the history. For many small appends: rows are kept in memory until
-                the commit, which writes them; an append of more than 4 MiB has files of its own. Not with
-                `app_id`.
+            coalesce: True lets appends of this process that commit at the same time share data files, one per
+                partition, and an entry of the history. It is for many small appends: rows are kept in memory
+                until the commit, which writes them; an append of more than 4 MiB has files of its own. Not
+                with `app_id`.
             **options: The fields of `WriterOptions`, for the files.
 
         Raises:
@@ -342,9 +342,9 @@ class Table:
         Args:
             adds: Files to become part of the table.
             removes: Files to leave it, as `TableFile.path` has them.
-            read: What the caller read to decide; without it, nothing. Who read or removes something hears of
-                every conflict with a version after the one that was read.
-            operation: What was done, for the history.
+            read: The part of the table that the caller read to decide; nothing by default. A transaction that
+                read or removes something fails on every conflict with a version after the one that was read.
+            operation: The name of the operation, for the history.
             user_metadata: A note for the history.
             timeout: Seconds that it may take; None waits for ever.
 
@@ -473,7 +473,7 @@ def create(  # noqa: PLR0913 - what a table is
         properties: Table properties, such as ``{"delta.appendOnly": "true"}``.
         name: A name for people.
         description: A description for people.
-        mode: What becomes of a table that is there: ``"error"`` refuses, ``"ignore"`` opens it as it is,
+        mode: The treatment of a table that exists: ``"error"`` refuses, ``"ignore"`` opens it as it is,
             ``"overwrite"`` gives it this schema, these properties and no rows, as one more version.
         timeout: Seconds that it may take; None waits for ever.
         storage_options: Settings and credentials of the object store, by the names that delta-rs has for
@@ -545,8 +545,8 @@ def write(  # noqa: PLR0913 - all in one call
         mode: ``"append"`` adds the rows; ``"overwrite"`` puts them in the place of all rows, or of those that
             `predicate` chooses; ``"error"`` and ``"ignore"`` are for a table that is not there yet.
         partition_by: As `create`, for a table that is made.
-        predicate: Which rows are overwritten: conditions on partition columns, which the new rows must meet,
-            such as ``[("day", "=", "2026-11-20")]``.
+        predicate: The rows that are overwritten: conditions on partition columns, which the new rows must
+            meet, such as ``[("day", "=", "2026-11-20")]``.
         schema_mode: ``"merge"`` adds columns that the table lacks.
         properties: As `create`, for a table that is made.
         timeout: Seconds that it may take; None waits for ever.
@@ -613,7 +613,7 @@ def _there(table: Table, mode: str) -> int:
 def _place(
     uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None
 ) -> tuple[str, dict[str, str] | None]:
-    """Where a table is: a path, or the URL of an object store with its options."""
+    """Resolve a table's location: a path, or the URL of an object store with its options."""
     text = os.fsdecode(os.fspath(uri))
     scheme, separator, rest = text.partition("://")
     if separator and scheme.lower() in OBJECT_STORES:

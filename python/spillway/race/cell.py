@@ -39,7 +39,7 @@ _QUANTILES = tuple(range(101))
 
 @dataclass
 class _Heard:
-    """What the writers of a race have said."""
+    """Messages of a race's writers, added up."""
 
     begun: float = 0.0
     ended: float = 0.0
@@ -55,7 +55,7 @@ class _Heard:
     errors: Counter[str] = field(default_factory=Counter)
 
     def waiting(self, cell: Cell, until: float) -> list[float]:
-        """How long each writer that is not done has been at its append."""
+        """The time that each writer has spent in its current append, without writers that are done."""
         return [
             until - self.since.get(writer, self.begun)
             for writer in range(cell.writers)
@@ -92,15 +92,15 @@ class _Heard:
 
 @dataclass(frozen=True)
 class Race:
-    """What all races of a run share.
+    """Settings that all races of a run share.
 
     Attributes:
         run_id: The run's name.
-        place: Where tables are made.
+        place: The folder or bucket for tables.
         scratch: A folder on the disk that tables are on, or None.
         time_limit: Seconds after which a race is stopped.
-        keep: Whether tables stay.
-        progress: Where to say how far it is.
+        keep: True if tables are kept.
+        progress: The line that shows the run's progress.
     """
 
     run_id: str
@@ -168,7 +168,7 @@ class Race:
             raise SpillwayError(f"{cell.committer} cannot make a table: {problem}")
 
     def _race(self, cell: Cell, place: Place) -> tuple[_Heard, str | None, bool]:
-        """What was heard, what went wrong with a process, and whether the time was up."""
+        """Run the writers; return their messages, the problem of a process, and True if time ran out."""
         heard = _Heard()
         jobs = [self._job("write", cell, place, process=process) for process in range(cell.processes)]
         patience = (
@@ -227,7 +227,7 @@ def _outcome(
 
 
 def _measures(cell: Cell, heard: _Heard, limit: float | None) -> Measures:
-    """The figures of a race; those who still waited at its limit count as having waited until then."""
+    """The figures of a race. Writers that still waited at its limit count as having waited until then."""
     unsettled = 0 if limit is None else cell.expected - heard.settled
     count = len(heard.acknowledged)
     seconds = limit if limit is not None else (heard.ended - heard.begun if count else None)

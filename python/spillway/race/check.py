@@ -1,4 +1,4 @@
-"""What is in a table after a race: its log, action by action, and its rows as two engines read them."""
+"""The check of a table after a race: its log, action by action, and its rows as two engines read them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Append = tuple[int, int]
 
 @dataclass
 class Verdict:
-    """What was found.
+    """The result of a check.
 
     Attributes:
         versions: Versions after the one that made the table.
@@ -38,7 +38,7 @@ class Verdict:
         doubled: Appends of which rows are there more than once.
         unacknowledged: Appends that are in the table, of which no writer heard.
         rows: Rows that each reader found.
-        problems: What is wrong, in words.
+        problems: Faults of the table, in words.
     """
 
     versions: int = 0
@@ -55,7 +55,7 @@ class Verdict:
 
 
 def check(place: Place, cell: Cell, acknowledged: Sequence[Append]) -> Verdict:
-    """Look at a table when nobody writes to it any more."""
+    """Check a table to which nothing is written any more."""
     verdict = Verdict()
     files = place.files()
     paths = _check_log(files, verdict)
@@ -95,7 +95,7 @@ def check(place: Place, cell: Cell, acknowledged: Sequence[Append]) -> Verdict:
 
 
 def _check_log(files: Files, verdict: Verdict) -> list[str]:
-    """The table's data files, after a look at every version; what is wrong with it goes to the verdict."""
+    """The table's data files, after a check of every version. Faults go to the verdict."""
     names = files.names()
     versions = sorted(
         int(stem)
@@ -128,7 +128,7 @@ def _check_log(files: Files, verdict: Verdict) -> list[str]:
 
 
 def _read_by_delta_rs(place: Place, _paths: list[str], version: int) -> pa.Table:
-    """All of it by delta-rs: its own reading of the log, its own reading of the files."""
+    """All rows by delta-rs, which reads the log and the files itself."""
     import deltalake
     import pyarrow as pa
 
@@ -138,7 +138,7 @@ def _read_by_delta_rs(place: Place, _paths: list[str], version: int) -> pa.Table
 
 
 def _read_by_polars(place: Place, paths: list[str], _version: int) -> pa.Table:
-    """The files that the log names, as it was read here, by polars."""
+    """All rows by polars, from the files that the log names."""
     import polars as pl
     import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""Which races are beyond this machine, and why."""
+"""Races that are beyond this machine, with the reasons."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_PROCESSES = 512
 
 
 def reason_to_skip(cell: Cell) -> str | None:
-    """Why a race is not run here; None where it is."""
+    """The reason why a race is not run here; None where it is."""
     absent = committers.missing(cell.committer)
     if absent is not None:
         return absent

@@ -1,4 +1,4 @@
-"""Where a table lies, and its files as the race itself reads and writes them: on a disk, or on S3."""
+"""The place of a table, and its files as the race itself reads and writes them: on a disk, or on S3."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class Place:
 
     Attributes:
         uri: A path or an ``s3://`` URL, without a slash at its end.
-        storage_options: How to get there, by the names of delta-rs; the environment's ``AWS_*`` beside it.
+        storage_options: Endpoint and credentials, by the names of delta-rs; the environment's ``AWS_*``
+            beside them.
     """
 
     uri: str
@@ -47,7 +48,7 @@ class Place:
 
     @property
     def is_local(self) -> bool:
-        """Whether it is a folder on this machine."""
+        """True if it is a folder on this machine."""
         return "://" not in self.uri
 
     def below(self, name: str) -> Place:
@@ -64,7 +65,7 @@ class Place:
 
     @property
     def keywords(self) -> dict[str, Any]:
-        """What libraries that take ``storage_options`` are given."""
+        """The keyword arguments for libraries that take ``storage_options``."""
         return {} if self.is_local else {"storage_options": self.storage_options}
 
     def as_dict(self) -> dict[str, Any]:
@@ -94,19 +95,19 @@ class Files(ABC):
 
     @abstractmethod
     def remove(self) -> None:
-        """Remove all of them."""
+        """Remove all files."""
 
 
 class Draft(ABC):
-    """Bytes that become a file once, however many names are tried; the end of its block tidies up."""
+    """Bytes that become a file once, whatever name succeeds. The end of its block tidies up."""
 
     @abstractmethod
     def put_new(self, name: str) -> bool:
-        """Become this file, and survive a crash, unless there is one already: then False."""
+        """Create this file so that it survives a crash; return False if it exists."""
 
     @abstractmethod
     def discard(self) -> None:
-        """Remove what is of no more use."""
+        """Remove temporary files."""
 
     def __enter__(self) -> Self:
         return self
@@ -243,7 +244,7 @@ class _S3Draft(Draft):
         return self._files.put_new(name, self._body)
 
     def discard(self) -> None:
-        """A request leaves nothing."""
+        """Do nothing: a request leaves no temporary file."""
 
 
 @cache

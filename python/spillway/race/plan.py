@@ -1,4 +1,4 @@
-"""From options to cells: which races are run, decided and checked before any begins."""
+"""The plan of a run: options become cells, checked before any race begins."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Cell:
 
     @property
     def merges(self) -> bool:
-        """Whether each append merges the schemas."""
+        """True if each append merges the schemas."""
         return self.workload == "merge"
 
     @property
@@ -73,7 +73,7 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What one run measures; `Cell` says what the fields mean.
+    """Options of a run; `Cell` explains the fields that are not listed here.
 
     Attributes:
         spread: "threads", "processes" (one for each writer) or "processes:N".

@@ -1,4 +1,4 @@
-"""The progress of a run: the race that is on, the appends that are acknowledged, and their rate."""
+"""The progress of a run: the race, the number of acknowledged appends, and their rate."""
 
 from __future__ import annotations
 
@@ -37,32 +37,32 @@ class Progress(ProgressLine):
         self._of = len(slots)
 
     def begins(self, slot: Slot[Cell]) -> None:
-        """Processes start, and open the table."""
+        """Note that processes start and open the table."""
         self._title = f"[{self._done + 1}/{self._of}] {slot.cell.words}"
         self._begin(f"{self._title}: getting ready", total=None)
 
     def started(self) -> None:
-        """All writers are let go."""
+        """Note that all writers were started."""
         self._begin(self._title, total=None)
 
     def acknowledged(self, count: int, seconds: float) -> None:
-        """So many appends were acknowledged by now."""
+        """Update the number of acknowledged appends."""
         speed = f"{count / seconds:,.0f}/s" if seconds > 0 else ""
         self._update(completed=count, count=f"{count:,} acknowledged, {speed}")
 
     def checking(self, slot: Slot[Cell]) -> None:
-        """The table is looked at."""
+        """Note that the table is being checked."""
         self._update(description=f"{self._title}: checking", total=slot.cell.expected)
 
     def ended(self, slot: Slot[Cell], record: RaceRecord) -> None:
-        """A race is over."""
+        """Note that a race is over."""
         self._done += 1
         self._end()
         self.say(f"{slot.cell.words}: {result_line(record)}")
 
 
 def result_line(record: RaceRecord) -> str:
-    """What came of a race, in one line."""
+    """The result of a race, in one line."""
     parts = [record["outcome"], f"{record['acknowledged']:,} of {_expected(record):,} acknowledged"]
     if record["appends_per_second"] is not None:
         parts.append(f"{record['appends_per_second']:,.1f} appends/s in {record['seconds']:,.2f} s")

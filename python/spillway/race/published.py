@@ -1,4 +1,4 @@
-"""Figures that others published, and earlier ones of our own: to stand beside a run, never as part of it."""
+"""Published figures of others, and earlier ones of our own, for comparison beside a run."""
 
 from __future__ import annotations
 
@@ -37,6 +37,6 @@ _NOTE = (
 
 
 def published_table() -> Table:
-    """What was known before."""
+    """Figures that were published before."""
     rows = [[Entry(text) for text in row] for row in _ROWS]
     return Table("Published and earlier figures, for comparison", _HEADER, rows, [_NOTE])

@@ -1,4 +1,4 @@
-"""A run of races in words and tables: ``report.md`` in its folder."""
+"""The report on a run of races: ``report.md`` in its folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run from its cells to its folder: race, check, keep what was measured."""
+"""One run from its cells to its folder: hold each race, check its table, keep the results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["Finished", "hold_races"]
 
 @dataclass(frozen=True)
 class Finished:
-    """How a run ended.
+    """The result of a run.
 
     Attributes:
         folder: The run's folder.
@@ -57,14 +57,14 @@ def hold_races(  # noqa: PLR0913 - options, by keyword only
     Ctrl-C ends the run early: races that were over by then stay and are reported.
 
     Args:
-        cells: What to run.
-        options: How.
-        store: Where tables are made: a folder, an ``s3://`` URL, or None for the run's own folder.
-        storage_options: How to get to S3.
+        cells: The cells to run.
+        options: The options of the run.
+        store: The folder for tables, an ``s3://`` URL, or None for the run's own folder.
+        storage_options: Endpoint and credentials for S3.
         out: Folder of all runs, on a disk.
-        keep_tables: Whether tables stay when they were checked.
-        targets: Whether the report says how far the targets are met.
-        progress: Where to say how far it is.
+        keep_tables: True if tables are kept after their check.
+        targets: True if the report compares the figures with the targets.
+        progress: The line that shows the run's progress.
 
     Raises:
         OptionError: Nothing can be run here; the message says what to do.
@@ -118,13 +118,13 @@ def hold_races(  # noqa: PLR0913 - options, by keyword only
 
 
 def _remove_if_empty(folder: Path) -> None:
-    """Tables that were found wrong stay in it."""
+    """Remove the folder if it is empty. Tables with faults are kept in it."""
     with suppress(OSError):
         folder.rmdir()
 
 
 def _run_all(race: Race, folder: Path, cells: Sequence[Cell], options: Options, progress: Progress) -> bool:
-    """Run them in their order; whether it was interrupted."""
+    """Run all cells in their order; return True if the run was interrupted."""
     slots = list(schedule(cells, blocks=options.samples, seed=options.seed))
     progress.racing(slots)
     try:

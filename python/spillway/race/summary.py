@@ -1,4 +1,4 @@
-"""A run of races as it lies on disk, summed up cell by cell. Nothing here knows of a run that goes on."""
+"""A run of races, read from disk and summed up by cell. This module is independent of runs that go on."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["CellSummary", "RunSummary", "Setting", "read_run"]
 
 @dataclass(frozen=True)
 class Setting:
-    """What the cells of one table have in common: all but the committer and the number of writers."""
+    """The setting that the cells of one table share: all but the committer and the number of writers."""
 
     workload: str
     rows: int
@@ -71,7 +71,7 @@ class CellSummary(CellOfRun[Setting]):
 
     @property
     def outcome(self) -> str:
-        """How its races ended."""
+        """The outcomes of its races."""
         return outcomes(self.races)
 
     def estimate(self, metric: Callable[[dict[str, Any]], float | None]) -> Estimate | None:
@@ -93,7 +93,7 @@ class CellSummary(CellOfRun[Setting]):
         return max((value for race in self.races if (value := metric(race)) is not None), default=None)
 
     def wait(self, percent: int) -> float | None:
-        """The wait that so many of a hundred writers do not exceed."""
+        """The wait that so many out of a hundred writers do not exceed."""
         return self.median(lambda race: race["wait_seconds"] and race["wait_seconds"][percent])
 
 
@@ -105,7 +105,7 @@ class RunSummary(RunOfCells[CellSummary, Setting]):
         return next((each for each in self.cells if each.cell == cell), None)
 
     def wrong(self) -> list[str]:
-        """What is wrong with tables, in words."""
+        """Problems of tables, in words."""
         return [
             f"{each.cell.words}: {problem}"
             for each in self.cells
@@ -114,7 +114,7 @@ class RunSummary(RunOfCells[CellSummary, Setting]):
         ]
 
     def warnings(self) -> list[str]:
-        """What a reader has to know before believing the figures."""
+        """Caveats that a reader has to know before believing the figures."""
         races = [race for each in self.cells for race in each.races]
         seconds = sum(race["process_seconds"] for race in races)
         warnings = noise_warnings(self.environment["load_before"], [race["host"] for race in races], seconds)

@@ -157,7 +157,7 @@ def detail_table(run: RunSummary, setting: Setting) -> Table:
 
 
 def _errors(cells: Sequence[CellSummary]) -> list[str]:
-    """What writers were told that did not get an acknowledgement, and what processes died of."""
+    """Errors of appends that were not acknowledged, and of processes that died."""
     notes = []
     for each in cells:
         for race in each.races:

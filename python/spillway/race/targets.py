@@ -1,4 +1,4 @@
-"""The acceptance races, and how far a run meets what is asked of them."""
+"""The acceptance races, and the comparison of a run with their targets."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _MOST_LOST = 2
 
 @dataclass(frozen=True)
 class Target:
-    """A demand on the committer of `spillway.delta`.
+    """A target for the committer of `spillway.delta`.
 
     Attributes:
         what: The race, for people.
-        asked: What is asked, for people.
+        asked: The target, for people.
         cell: The race.
         bound: The number that is asked for.
         measure: The number that was measured, and for people what it is; the number is to be `bound` at most.
@@ -126,7 +126,7 @@ def target_cells(store: str) -> list[Cell]:
 
 
 def targets_table(run: RunSummary) -> Table:
-    """How far each target is met."""
+    """The measured figure beside each target."""
     rows = [_line(run, target) for target in _on(run.environment["store"])]
     notes = [
         "Times are of one machine: on a slower or a busy one a target may be missed that is met elsewhere."
@@ -145,7 +145,7 @@ def _line(run: RunSummary, target: Target) -> list[Entry]:
 
 
 def _judge(run: RunSummary, target: Target) -> tuple[str, bool | None]:
-    """What was measured, in words, and whether the target is met; None if that cannot be said."""
+    """The measured figure in words, and True if the target is met; None if that cannot be told."""
     own = run.find(target.cell)
     if own is None:
         return "not run", None

@@ -69,7 +69,7 @@ class _Race:
         self.say(process=process, tally=None if tally is None else tally._asdict())
 
     def _warm_up(self, committer: Committer, place: Place) -> None:
-        """Append once to a table of this process' own: a library's first call is not what is raced for."""
+        """Append once to a table of this process' own: a library's first call is not measured."""
         committer.create(place, self._cell)
         committer.writer(place, self._cell).append(rows(self._cell, 0, 0))
         place.files().remove()
@@ -92,7 +92,7 @@ class _Race:
 
 
 def _end_with(parent: int) -> None:
-    """End this process as soon as nobody holds the other end of a pipe."""
+    """End this process as soon as the other end of a pipe is closed."""
     watch = select.poll()
     watch.register(parent, 0)
     watch.poll()

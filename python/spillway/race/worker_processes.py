@@ -1,4 +1,4 @@
-"""The processes of one race: started, told to go, listened to, and all dead at the end."""
+"""The processes of one race, from their start to their end."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _TICK_SECONDS = 0.25
 
 
 class WorkerProcesses:
-    """Worker processes, as a context manager: none of them is left when its block has ended.
+    """Worker processes, as a context manager: none of them runs after its block.
 
     Each is in a session of its own, so that a Ctrl-C reaches the race alone; and each ends by itself when the
     race is gone, since it holds one end of a pipe.
 
     Args:
-        jobs: What each worker is to do.
+        jobs: The job of each worker.
     """
 
     def __init__(self, jobs: Sequence[dict[str, Any]]) -> None:
@@ -72,14 +72,14 @@ class WorkerProcesses:
         self._end()
 
     def go(self) -> float:
-        """Let all begin; the monotonic time of it."""
+        """Start all writers; return the monotonic time of that."""
         begun = time.monotonic()
         with suppress(BrokenPipeError):  # all are dead: the end says so
             os.write(self._go, b"g" * len(self._processes))
         return begun
 
     def messages(self, deadline: float) -> Iterator[dict[str, Any] | None]:
-        """What the workers say, None every now and then; until all are gone or the deadline has passed."""
+        """Messages of the workers, with None every now and then; ends when all are gone or time is up."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._results, selectors.EVENT_READ)
             while (left := deadline - time.monotonic()) > 0:
@@ -92,13 +92,13 @@ class WorkerProcesses:
                 yield from self._lines.of(chunk)
 
     def stop(self) -> Iterator[dict[str, Any]]:
-        """Kill all, and give what they had said before."""
+        """Kill all processes, and return the messages that they had sent."""
         self._kill()
         while chunk := os.read(self._results, _PIPE_BYTES):
             yield from self._lines.of(chunk)
 
     def wait(self) -> str | None:
-        """Wait a while for all to end by themselves; what went wrong with one that did not end well."""
+        """Wait until all end by themselves; return the failure of one that did not end well."""
         deadline = time.monotonic() + _EXIT_SECONDS
         for process in self._processes:
             with suppress(subprocess.TimeoutExpired):
@@ -106,7 +106,7 @@ class WorkerProcesses:
         return self.problem()
 
     def problem(self) -> str | None:
-        """What went wrong with a process that has ended; None as long as nothing did."""
+        """The failure of a process that has ended; None as long as there is none."""
         codes = [process.poll() for process in self._processes]
         if not any(codes):
             return None

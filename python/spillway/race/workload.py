@@ -1,4 +1,4 @@
-"""The rows of a race: each says which append it is of, so that none can be lost or doubled unseen."""
+"""The rows of a race. Each names its append, so that a lost or doubled one is noticed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def partition(cell: Cell, writer: int) -> str:
 
 
 def message(writer: int, number: int, row: int) -> str:
-    """What a row says."""
+    """The message of a row."""
     return f"writer {writer} says {row} in append {number}"
 
 

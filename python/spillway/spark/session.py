@@ -61,7 +61,8 @@ def local_session(
         app_name: The name of the application.
         cores: Threads of the local master, and so Python workers.
         memory: The JVM's heap, as Spark spells sizes.
-        delta: Whether it knows Delta tables. The first such session on a machine downloads 9 MB of jars.
+        delta: True if it can read and write Delta tables. The first such session on a machine downloads 9 MB
+            of jars.
         say: Told in one line what is being waited for; by default the log is.
 
     Raises:
@@ -185,7 +186,7 @@ def _start_context(settings: dict[str, str], java: Path) -> Any:  # PySpark ship
 
 @contextlib.contextmanager
 def _signal_handler_kept() -> Iterator[None]:
-    """PySpark replaces the handler of Ctrl-C for good; here it stays the program's own."""
+    """Keep the program's own handler of Ctrl-C, which PySpark would replace for good."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -198,7 +199,7 @@ def _signal_handler_kept() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _interrupts_put_off() -> Iterator[list[int]]:
-    """Collect requests to end while the JVM starts: one that nobody knows of yet, nobody could end."""
+    """Collect requests to end while the JVM starts: until its process is known, it could not be ended."""
     put_off: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield put_off

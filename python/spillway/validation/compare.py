@@ -1,4 +1,4 @@
-"""From what a reader saw to a mismatch: digests first, then row by row where they differ."""
+"""The comparison of a reader's rows with the source: digests first, then row by row where they differ."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["Finding", "check", "describe", "first_differing", "lossy", "schema_d
 
 @dataclass(frozen=True)
 class Finding:
-    """What a reader found wrong with a file, or None, and how long it took."""
+    """A reader's mismatch on a file, or None, and the time that it took."""
 
     mismatch: Mismatch | None
     seconds: float
@@ -38,7 +38,7 @@ _ERROR_SHOWN = 400
 
 
 def check(reader: Reader, path: Path, source_rows: SourceRows) -> Mismatch | None:
-    """Read ``path`` with ``reader`` and say how it differs from the source, or None."""
+    """Read ``path`` with ``reader`` and return the difference from the source, or None."""
     try:
         with reader.open(path) as (schema, batches):
             counted = pa.schema([field for field in schema if field.name not in source_rows.without])
@@ -139,7 +139,7 @@ def schema_differs(error: SchemaDiffersError) -> Mismatch:
 
 
 def lossy(error: LossyValueError, row: int, source_rows: SourceRows) -> Mismatch:
-    """The mismatch of a value that the source's type cannot hold."""
+    """The mismatch of a value that the source's type cannot represent."""
     source = source_rows.row(row)
     want = "no row" if source is None else _show(source.column(error.column)[0])
     have = f"{_show(error.value)}, which {error.target} cannot hold"
@@ -148,7 +148,7 @@ def lossy(error: LossyValueError, row: int, source_rows: SourceRows) -> Mismatch
 
 
 def unreadable(said: str) -> Mismatch:
-    """The mismatch of a file that a reader refuses, in its own words."""
+    """The mismatch of a file that a reader refuses, with the reader's message."""
     return Mismatch(
         "unreadable", None, None, None, None, "cannot be read: " + " ".join(said.split())[:_ERROR_SHOWN]
     )
@@ -205,5 +205,5 @@ def _text(value: pa.Scalar) -> str:  # type: ignore[type-arg]  # generic in the 
 
 
 def _holds_times(kind: pa.DataType) -> bool:
-    """Whether nanoseconds may lie inside, which Python's own types cannot show."""
+    """Return True if the type may hold nanoseconds, which Python's own types cannot show."""
     return pt.is_temporal(kind) or any(_holds_times(kind.field(i).type) for i in range(kind.num_fields))

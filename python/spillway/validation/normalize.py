@@ -1,4 +1,4 @@
-"""Normal forms: what each logical type is called here, and which types readers may give for it.
+"""Normal forms: one name for each logical type, and the types that readers may return for it.
 
 The source's schema and a reader's are both brought to a normal form, which drops what Parquet or Arrow layout
 decides and keeps what the data means:
@@ -50,7 +50,7 @@ _UNSIGNED_IN_SPARK: Mapping[pa.DataType, pa.DataType] = {
 
 
 class SchemaDiffersError(Exception):
-    """A reader's columns are not the source's; ``column``, ``expected`` and ``actual`` say where."""
+    """A reader's columns differ from the source's; ``column``, ``expected`` and ``actual`` say in what."""
 
     def __init__(self, message: str, column: str | None, expected: str, actual: str) -> None:
         super().__init__(message)
@@ -67,7 +67,7 @@ class LossyValueError(Exception):
 
 @dataclass(frozen=True)
 class Plan:
-    """How a reader's batches become batches of the source's normal schema."""
+    """The steps that turn a reader's batches into batches of the source's normal schema."""
 
     schema: pa.Schema
     casts: tuple[bool, ...]
@@ -92,13 +92,13 @@ def normal_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def plan_source(schema: pa.Schema) -> Plan:
-    """How the source's own batches come to their normal form."""
+    """Plan the steps that turn the source's own batches into their normal form."""
     normal = normal_schema(schema)
     return Plan(normal, tuple(_changes_value(field.type) for field in schema))
 
 
 def plan_reader(expected: pa.Schema, actual: pa.Schema, *, engine: str) -> Plan:
-    """Hold a reader's schema against the source's normal schema.
+    """Compare a reader's schema with the source's normal schema.
 
     Args:
         expected: The source's normal schema.
@@ -178,7 +178,7 @@ def _children(kind: pa.DataType) -> list[pa.DataType]:
 
 
 def _changes_value(kind: pa.DataType) -> bool:
-    """Whether the normal form of this type, or of one inside it, counts in another unit."""
+    """Return True if the normal form of this type, or of one inside it, counts in another unit."""
     coarse = pt.is_date64(kind) or kind == pa.time32("s") or (pt.is_timestamp(kind) and kind.unit == "s")
     return coarse or any(_changes_value(child) for child in _children(kind))
 

@@ -28,7 +28,7 @@ class Reader:
     Attributes:
         name: The engine's name.
         open: From a path to the schema as the engine sees it and its batches, in file order.
-        errors: What the engine raises on a file that it cannot read.
+        errors: The exceptions that the engine raises on a file that it cannot read.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""pyarrow's own file of a source, against which a failing reader may prove that the fault is its own."""
+"""Excuses: a failing reader is excused if it fails alike on pyarrow's own file of the source."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def write_reference(source_rows: SourceRows, path: Path) -> bool:
 
 
 def excuses(found: Mismatch, on_reference: Mismatch | None) -> bool:
-    """Whether a reader's failure on pyarrow's file explains its failure on another one.
+    """Return True if a reader's failure on pyarrow's file explains its failure on another one.
 
     It has to fail there in the same way and on the same column: a reader that knows no nanoseconds is not
     excused from values swapped elsewhere.

@@ -43,10 +43,10 @@ def empty_digest(schema: pa.Schema) -> Digest:
 
 
 class SourceRows:
-    """What a reader is held against; everything is read once, when it is first asked for.
+    """The source's rows, which readers are compared with. Everything is read once, when it is first needed.
 
     Args:
-        source: Where the rows are.
+        source: The file that holds the rows, and their number.
         without: Columns that do not count, because a reader is excused from them.
     """
 
@@ -83,7 +83,7 @@ class SourceRows:
 
     @cached_property
     def row_bytes(self) -> float:
-        """Bytes of an Arrow row, averaged over the batch where they are most."""
+        """The average bytes of an Arrow row, in the batch with the largest average."""
         sizes = (batch.nbytes / batch.num_rows for batch in self.raw_batches() if batch.num_rows)
         return max(sizes, default=0.0)
 
@@ -113,7 +113,7 @@ class SourceRows:
                         return
 
     def keep(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The columns that count, of a batch whose columns have the source's names."""
+        """The compared columns of a batch whose columns have the source's names."""
         if not self.without:
             return batch
         # By place: two columns may share a name.

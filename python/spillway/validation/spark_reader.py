@@ -1,4 +1,4 @@
-"""Validation by Spark: many files a job, partial digests on its workers, merged here."""
+"""Validation by Spark: many files per job, partial digests on its workers, merged here."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SparkReader:
 
     Args:
         session: A running session.
-        vectorized: Which of the two readers.
+        vectorized: True for the vectorized reader, false for the other.
         schemas: Schemas inferred so far; they depend on the file alone, so both readers share them.
     """
 
@@ -60,7 +60,7 @@ class SparkReader:
     def check(
         self, jobs: Mapping[Path, SourceRows], *, done: Callable[[int], None] | None = None
     ) -> dict[Path, Finding]:
-        """Read every file of ``jobs`` and say how it differs from its source, and the seconds that took.
+        """Read every file of ``jobs``; return the differences from its source and the seconds that it took.
 
         The files' names have to be numbers, as in ``000017.parquet``: by them rows tell where they come from.
 
@@ -110,7 +110,7 @@ class SparkReader:
         return _Planned(path, source_rows, schema, plan_reader(source_rows.plan.schema, seen, engine="spark"))
 
     def _check_together(self, group: Sequence[_Planned]) -> dict[Path, Finding]:
-        """Read files of one schema in one job, and what differs in a second."""
+        """Read files of one schema in one job, and those that differ in a second."""
         started = time.perf_counter()
         try:
             mismatches = self._mismatches(group)
@@ -175,7 +175,7 @@ class SparkReader:
 
 @dataclass(frozen=True)
 class _Planned:
-    """A file whose schema holds, and how its rows come to their normal form."""
+    """A file with a matching schema, and the steps to the normal form of its rows."""
 
     path: Path
     source_rows: SourceRows
@@ -201,7 +201,7 @@ def _is_narrow(source_rows: SourceRows) -> bool:
 
 
 def _said(error: BaseException) -> str:
-    """What a Java failure says, without its stack trace."""
+    """The message of a Java failure, without its stack trace."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith("Caused by:")]
     told = [line for line in lines if not line.startswith(("at ", "Caused by:", "JVM stacktrace", "..."))]

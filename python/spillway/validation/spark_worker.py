@@ -1,4 +1,4 @@
-"""What runs on Spark's Python workers: partial digests, and the search for the first differing row.
+"""Functions for Spark's Python workers: partial digests, and the search for the first differing row.
 
 Each task takes record batches whose last two columns are the file's number and the row's place in its file,
 and yields a record batch of a few bytes. No row of the data leaves the worker, but the first that differs.
@@ -113,7 +113,7 @@ def _earlier_or_lossy(
     places: pa.Array,  # type: ignore[type-arg]  # generic in the stubs only
     refused: int,
 ) -> tuple[int, bool, bytes]:
-    """A difference in the rows before the one whose cast was refused, or else that one."""
+    """A difference in the rows before the one whose cast was refused, or else that row."""
     before = _first_in_batch(plan, expected, rows.slice(0, refused), places.slice(0, refused))
     if before is not None:
         return before
@@ -134,7 +134,7 @@ def _row_bytes(batch: pa.RecordBatch, index: int) -> bytes:
 
 
 def _split_by_file(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch, Any]]:
-    """The runs of rows of one file; a task that reads several files gives them one after the other."""
+    """The runs of rows of one file. A task that reads several files yields them one after the other."""
     files, places = batch.column(batch.num_columns - 2).to_numpy(), batch.column(batch.num_columns - 1)
     data = batch.select(list(range(batch.num_columns - 2)))
     borders = [0, *(np.flatnonzero(np.diff(files)) + 1).tolist(), len(files)]

@@ -1,4 +1,4 @@
-"""Every file against its source by every reader, each distinct content once, in one Spark session."""
+"""The validator: every file is compared with its source by every reader, in one Spark session."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def validate(
     *,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> list[Verdict]:
-    """Read every file with every engine and hold what it sees against the source.
+    """Read every file with every engine and compare it with the source.
 
     Args:
         files: Parquet files that should all hold the source's rows in its order.
@@ -58,7 +58,7 @@ def validate(
 
 @dataclass(frozen=True)
 class _Content:
-    """One content to be read: a link to a file that has it, under a name without surprises."""
+    """One content to be read: a link, under a plain name, to a file that has it."""
 
     link: Path
     file: Path
@@ -75,7 +75,7 @@ class _Read:
 
 @dataclass
 class _Work:
-    """The distinct contents, and which of them each job asks for."""
+    """The distinct contents, and those that each job needs."""
 
     contents: dict[tuple[str, Source], _Content] = field(default_factory=dict)
     jobs: list[tuple[Path, tuple[str, Source]]] = field(default_factory=list)
@@ -168,7 +168,7 @@ class Validator:
         return self._source_rows[source, without]
 
     def _link(self, file: Path) -> Path:
-        """The file under a number: globs, hidden names and odd characters mean nothing to any reader then."""
+        """Link the file under a number: its own path may have globs, hidden names or odd characters."""
         link = self._scratch / f"{next(self._numbers):06}.parquet"
         link.symlink_to(file.resolve())
         return link
@@ -204,7 +204,7 @@ class Validator:
             self._judge(read, key, content, findings[content.link])
 
     def _judge(self, read: _Read, key: tuple[str, Source], content: _Content, first: Finding) -> None:
-        """Keep the verdict, after a reader that failed had the chance to fail alike on pyarrow's file.
+        """Keep the verdict. A reader that failed is tried on pyarrow's file first.
 
         It is excused from a column only: the others are read again and have to hold.
         """
@@ -231,7 +231,7 @@ class Validator:
         )
 
     def _on_reference_file(self, read: _Read, source: Source, without: frozenset[str]) -> Mismatch | None:
-        """What the reader finds wrong with pyarrow's file of the source, if pyarrow can write one."""
+        """The reader's mismatch on pyarrow's file of the source, if pyarrow can write one."""
         if source not in self._references:
             path = self._scratch / f"{next(self._numbers):06}.parquet"
             self._references[source] = path if write_reference(self._rows_of(source), path) else None
@@ -256,6 +256,6 @@ class Validator:
 
 
 def _rename(mismatch: Mismatch, content: _Content) -> Mismatch:
-    """What readers say of the link is true of the file."""
+    """Name the file in a message in place of the link that readers were given."""
     message = mismatch.message.replace(str(content.link), str(content.file))
     return replace(mismatch, message=message.replace(content.link.name, content.file.name))

@@ -1,4 +1,4 @@
-"""What validation says of a file: a verdict per reader, and what is wrong."""
+"""Verdicts of a validation: one per reader, with the mismatch where there is one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """How what a reader saw differs from the source.
+    """A difference between a reader's rows and the source.
 
     Attributes:
         kind: ``unreadable``: the reader failed. ``schema``: names, order or logical types differ.
@@ -67,7 +67,7 @@ class Verdict:
         ok: The reader saw the source's rows, in their order.
         excused: It did not, but only in columns in which it fails alike on pyarrow's file of the same table:
             the reader's limit, not the file's fault. An excused verdict is never ``ok``.
-        mismatch: What is wrong, unless ``ok``.
+        mismatch: The difference from the source, unless ``ok``.
         seconds: Time it took; a share of the whole where files were read together.
     """
 
@@ -80,7 +80,7 @@ class Verdict:
 
     @property
     def failed(self) -> bool:
-        """Whether the file is at fault: neither good nor excused."""
+        """True if the file is at fault: neither good nor excused."""
         return not (self.ok or self.excused)
 
     def as_json(self) -> dict[str, Any]:

@@ -88,7 +88,7 @@ fn create(table: &Path) -> Outcome<()> {
     Ok(())
 }
 
-/// How long all appends of this process took, and the longest of them.
+/// Appends from all threads and returns the total time and that of the slowest append.
 fn append_all(
     table: &Path,
     threads: usize,

@@ -1,4 +1,4 @@
-//! One attempt at one version: who is in it, and its bytes.
+//! A batch: the members of one attempt at one version, and its bytes.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -9,10 +9,10 @@ use crate::log::{Time, Version};
 use crate::transaction::Operation;
 use crate::winner::{MEMBERS_TAG, Winner};
 
-/// Most actions of a batch, unless one transaction alone has more.
+/// The most actions of a batch, except for a single transaction that has more.
 pub const MAX_ACTIONS: usize = 5_000;
 
-/// Most bytes of a batch, unless one transaction alone has more.
+/// The most bytes of a batch, except for a single transaction that has more.
 pub const MAX_BYTES: usize = 4 << 20;
 
 /// Members of one version, none twice.
@@ -33,7 +33,7 @@ impl Batch {
         }
     }
 
-    /// Whether a transaction of this weight still fits.
+    /// Returns true if the member fits into the batch by its actions and bytes. An empty batch takes any member.
     pub(crate) fn has_room_for(&self, member: &Prepared) -> bool {
         self.members.is_empty()
             || (self.actions + member.transaction.actions.len() <= MAX_ACTIONS
@@ -89,7 +89,7 @@ impl Batch {
         }
     }
 
-    /// The members' notes, each once, a line each: a combined version has room for one text.
+    /// The members' notes, each once, one per line: a combined version has a single field for them.
     fn user_metadata(&self) -> Option<String> {
         let mut notes: Vec<&str> = Vec::new();
         for member in &self.members {
@@ -114,7 +114,7 @@ impl Batch {
             .collect()
     }
 
-    /// The body of the version, and what it will be to later transactions.
+    /// Makes the version's body, and its summary for the check of later transactions.
     pub(crate) fn seal(
         &self,
         version: Version,

@@ -1,18 +1,19 @@
-//! Whether a transaction may still commit after a version that it did not see.
+//! The conflict check: decides whether a transaction may commit after a version that it did not read.
 //!
-//! The order of the checks is delta-spark's, so that the same pair of transactions gets the same error, which
-//! `tests/matrix.rs` holds it to. Finer than there: added files are matched by their statistics too. Coarser: any change
-//! of the protocol is a conflict, and row tracking's own resolutions are not made.
+//! The order of the checks is delta-spark's, so that the same pair of transactions gets the same error;
+//! `tests/matrix.rs` holds it to that. The check differs in three points. It is finer in one: added files are matched
+//! by their statistics too. It is coarser in two: any change of the protocol is a conflict, and row tracking's own
+//! resolutions are not made.
 
 use crate::actions::{Action, Add};
 use crate::log::Version;
 use crate::transaction::{Isolation, Transaction};
 use crate::winner::Winner;
 
-/// The domain in which row tracking keeps its high-water mark: writers merge it, they do not fight over it.
+/// The domain in which row tracking keeps its high-water mark. Writers merge it, so it causes no conflict.
 const ROW_TRACKING_DOMAIN: &str = "delta.rowTracking";
 
-/// What stands in the way.
+/// The kind of a conflict.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConflictKind {
     /// The protocol changed.
@@ -48,13 +49,13 @@ pub enum ConflictKind {
     "{kind} by version {version} ({operation}) after version {read_version} was read: read the table again and redo the transaction"
 )]
 pub struct Conflict {
-    /// What stands in the way.
+    /// The kind of the conflict.
     pub kind: ConflictKind,
     /// The winner's version.
     pub version: Version,
     /// The winner's operation.
     pub operation: String,
-    /// What the loser had read.
+    /// The version that the losing transaction had read.
     pub read_version: Version,
 }
 
@@ -102,7 +103,8 @@ fn concurrent_domain(transaction: &Transaction, winner: &Winner) -> Option<Confl
     })
 }
 
-/// Progress that was read, and progress that is written: R1 lets no two of one application be in flight together.
+/// Finds a conflict in applications whose transaction version was read or is written. R1 lets no two transactions of
+/// one application be in flight together.
 fn concurrent_progress(transaction: &Transaction, winner: &Winner) -> Option<ConflictKind> {
     let read = transaction.reads.app_ids.iter().map(String::as_str);
     read.chain(transaction.written_app_ids())

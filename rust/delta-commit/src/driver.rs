@@ -1,8 +1,8 @@
-//! The machine on real threads: whoever comes first leads, and commits for all who came meanwhile.
+//! The driver: group commit on real threads. The first thread to come leads, and commits for all that come meanwhile.
 //!
-//! The leader does the I/O with the desk unlocked, so that others can hand in. Having its own verdict it hands the lead
-//! on, so nobody works for others for longer than a version or two. The machine keeps its place between two leaders:
-//! when one's deadline passes in the middle of a round, the next goes on from there.
+//! The leader does I/O without holding the lock, so that others can add their transactions. Once it has its own verdict
+//! it passes the lead on, so no thread works for others for longer than a version or two. The machine keeps its state
+//! between two leaders: when one's deadline passes in the middle of a round, the next goes on from there.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ use crate::process::PerProcess;
 use crate::settle::{Outcome, Token};
 use crate::transaction::{MemberId, Transaction};
 
-/// Between two looks at whether the caller still waits.
+/// The time between two checks whether the caller still waits.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The committer of one table, shared by all threads of a process.
@@ -47,7 +47,7 @@ pub struct Committer {
     desks: PerProcess<Desk>,
 }
 
-/// How long a caller waits.
+/// The limit of a caller's wait: a deadline, and a callback that may end the wait earlier.
 pub struct Patience<'a> {
     deadline: Instant,
     go_on: Option<&'a mut dyn FnMut() -> bool>,
@@ -67,7 +67,7 @@ impl<'a> Patience<'a> {
         }
     }
 
-    /// Until a moment, or until `go_on` says no: it is asked some twenty times a second.
+    /// Until a moment, or until `go_on` returns false. It is called some twenty times a second.
     #[must_use]
     pub fn while_asked(deadline: Instant, go_on: &'a mut dyn FnMut() -> bool) -> Self {
         Self {
@@ -76,7 +76,7 @@ impl<'a> Patience<'a> {
         }
     }
 
-    /// What is left of it; none when it is over.
+    /// Returns the time that is left; none when the wait is over.
     #[must_use]
     pub fn left(&mut self) -> Option<Duration> {
         let now = Instant::now();
@@ -90,7 +90,7 @@ impl<'a> Patience<'a> {
         (!self.lost && !left.is_zero()).then_some(left)
     }
 
-    /// When to look up from waiting.
+    /// Returns the moment at which a waiting thread must next check the limit.
     #[must_use]
     pub fn next_look(&self) -> Instant {
         match self.go_on {
@@ -111,7 +111,7 @@ struct State {
     led: bool,
 }
 
-/// Where a thread waits for its verdict, or to lead.
+/// The slot in which a thread waits for its verdict, or for its turn to lead.
 #[derive(Default)]
 struct Slot {
     news: Mutex<News>,
@@ -137,9 +137,9 @@ impl Committer {
         }
     }
 
-    /// Commits a transaction, and returns the version that holds it once that survives a crash.
+    /// Commits a transaction, and returns its version once that survives a crash.
     ///
-    /// Blocks until then, or until the deadline; a call of the store is not cut short.
+    /// Blocks until then, or until the deadline. A call of the store is not cut short.
     ///
     /// # Errors
     /// [`CommitError::Unknown`] when the deadline passed while it may already be in the table. After every other error
@@ -148,7 +148,7 @@ impl Committer {
         self.commit_while(transaction, &mut Patience::until(deadline))
     }
 
-    /// The same, for a caller who may lose patience before the deadline.
+    /// Commits like [`commit`](Self::commit), for a caller that may stop waiting before the deadline.
     ///
     /// # Errors
     /// As [`commit`](Self::commit).
@@ -167,7 +167,7 @@ impl Committer {
         }
     }
 
-    /// Settles a doubt: whether the transaction of a [`CommitError::Unknown`] is in the table.
+    /// Settles a doubt: finds out whether the transaction of a [`CommitError::Unknown`] is in the table.
     ///
     /// Where another thread commits or settles the same transaction, that one comes first.
     ///
@@ -189,20 +189,20 @@ impl Committer {
         }
     }
 
-    /// The newest version that this process has seen, and what table it is of: no I/O.
+    /// The newest version that this process has seen, and the table's identity there. Does no I/O.
     #[must_use]
     pub fn known(&self) -> (Version, World) {
         let state = self.desk().lock();
         (state.machine.tip(), state.machine.world().clone())
     }
 
-    /// How this process has fared in the races for versions so far: no I/O.
+    /// Counts of the races for versions that this process took part in so far. Does no I/O.
     #[must_use]
     pub fn races(&self) -> Races {
         self.desk().lock().machine.races()
     }
 
-    /// The verdict on what is handed in; none when another thread waits for one on the same transaction.
+    /// Waits for the verdict on a transaction that is submitted; none when another thread already waits for it.
     fn ask(
         &self,
         id: MemberId,
@@ -244,7 +244,7 @@ impl Committer {
             .get_or_init(|| Desk::new(Machine::new(MemberId::random(), self.start.clone())))
     }
 
-    /// Does the machine's work until the own verdict is there.
+    /// Runs the machine until the verdict on this thread's transaction is there.
     fn lead(&self, desk: &Desk, id: MemberId, slot: &Slot, patience: &mut Patience<'_>) -> Verdict {
         let _lead = Lead { desk, id };
         loop {
@@ -274,7 +274,7 @@ impl Committer {
         }
     }
 
-    /// Withdraws what is of no more use, while nobody waits.
+    /// Deletes intents that are of no more use, while no thread waits.
     fn tidy(&self, desk: &Desk) {
         loop {
             let mut state = desk.lock();
@@ -305,7 +305,7 @@ impl Committer {
     }
 }
 
-/// Tells the machine what came of an effect, even when the store panicked.
+/// Completes the effect in the machine, even when the store panicked.
 struct Answer<'a> {
     desk: &'a Desk,
     effect: &'a Effect,
@@ -323,7 +323,7 @@ impl Drop for Answer<'_> {
     }
 }
 
-/// What is known of an effect whose answer never came.
+/// Makes the event of an effect whose answer never came.
 fn lost(effect: &Effect, error: StoreError) -> Event {
     match effect {
         Effect::PutVersion(..) => Event::Put(PutOutcome::Unknown(error)),
@@ -331,7 +331,7 @@ fn lost(effect: &Effect, error: StoreError) -> Event {
     }
 }
 
-/// The lead, which goes to somebody who waits, or to nobody, when it is dropped.
+/// The lead. When it is dropped, it passes to a waiting thread, or to none.
 struct Lead<'a> {
     desk: &'a Desk,
     id: MemberId,
@@ -406,7 +406,7 @@ impl Slot {
         std::mem::take(&mut *lock(&self.news))
     }
 
-    /// The news, or none when the deadline passed without any.
+    /// Waits for news, or returns none at the deadline.
     fn wait(&self, deadline: Instant) -> News {
         let mut news = lock(&self.news);
         while matches!(*news, News::None) {
@@ -424,7 +424,8 @@ impl Slot {
     }
 }
 
-/// A thread that panicked left whole values behind: nothing is changed in parts under these locks.
+/// Locks a mutex, poisoned or not. No value is changed in parts under these locks, so a thread that panicked left whole
+/// values.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

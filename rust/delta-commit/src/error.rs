@@ -1,4 +1,4 @@
-//! What can go wrong, by what the caller can do about it.
+//! Errors, each kind defined by what the caller can do about it.
 
 use crate::conflict::Conflict;
 use crate::log::StoreError;
@@ -7,24 +7,24 @@ use crate::settle::Token;
 /// A result of this crate.
 pub type Result<T, E = CommitError> = std::result::Result<T, E>;
 
-/// Why a transaction did not commit.
+/// The reason why a transaction did not commit.
 ///
 /// After every kind but [`CommitError::Unknown`] it is certain that nothing of the transaction is in the table, now or
 /// later, and its data files may be deleted.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum CommitError {
-    /// A transaction that won is in the way; read the table again and decide anew.
+    /// A conflict with a transaction that committed first: read the table again and redo the transaction.
     #[error("{0}")]
     Conflict(#[from] Box<Conflict>),
-    /// Nobody can say yet whether it committed: keep its data files, and ask [`outcome`](crate::Committer::outcome).
+    /// The outcome is not known yet: keep the data files, and ask [`outcome`](crate::Committer::outcome).
     #[error(
         "the commit of {} is in doubt ({reason}): it may be in version {} to {}; keep its data files and ask \
          outcome(token)", token.id, token.first, token.last
     )]
     Unknown {
-        /// What `outcome` needs to know.
+        /// The token to ask `outcome` with.
         token: Box<Token>,
-        /// Why it is not known.
+        /// The reason why the outcome is not known.
         reason: String,
     },
     /// The deadline passed before the transaction was tried.
@@ -41,10 +41,10 @@ pub enum CommitError {
         /// The version that holds it, when it is in the log.
         version: Option<i64>,
     },
-    /// The log has moved on so far that what came between is gone.
+    /// The log was cleaned up past this version, and the versions in between are gone.
     #[error("the log of the table was cleaned up past version {0}: open the table again")]
     LogTruncated(i64),
-    /// Bytes of the log, or of an action, are not what the protocol asks for.
+    /// Bytes of the log, or of an action, do not follow the protocol.
     #[error("{0}")]
     Malformed(String),
     /// A schema that Delta cannot hold.

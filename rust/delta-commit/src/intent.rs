@@ -1,7 +1,7 @@
-//! Announced bundles: what one process asks all others to carry along.
+//! Intents: announced bundles of transactions, which other processes may commit together with their own.
 //!
-//! One JSON object a line: first the header, then one line a member. It lies outside `_delta_log`, under a name that
-//! begins with its first version, so that a closed window shows in a listing.
+//! An intent has one JSON object per line: first the header, then one line per member. It lies outside of `_delta_log`.
+//! Its name begins with its first version, so that a listing shows whether its window is closed.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use crate::log::Version;
 use crate::path;
 use crate::transaction::{MemberId, Transaction};
 
-/// How many versions an intent may land in.
+/// The number of versions that an intent may land in.
 pub const WINDOW: Version = 32;
 
-/// Helpers leave older intents: milliseconds by the store's clock.
+/// The age in milliseconds, by the store's clock, above which helpers leave an intent alone.
 pub const MAX_AGE: i64 = 60_000;
 
-/// Bodies beyond this many bytes are not read as intents: nobody who follows the rules writes one.
+/// Bytes above which a body is not read as an intent. No committer that follows the rules writes such a body.
 const MAX_BODY: usize = 16 << 20;
 
 const FORMAT: u32 = 1;
 
-/// What every member's carrier must know alike.
+/// Facts about the table on which the writer of an intent and its carrier must agree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct World {
@@ -78,7 +78,7 @@ impl Prepared {
         })
     }
 
-    /// Whether a batch can hold it beside nothing else; larger ones are never announced.
+    /// Returns true if it fits into a batch of its own. Larger transactions are never announced.
     pub(crate) fn fits_a_batch(&self) -> bool {
         self.transaction.actions.len() <= MAX_ACTIONS && self.lines.len() <= MAX_BYTES
     }
@@ -125,7 +125,7 @@ impl Intent {
         Ok(text.into_bytes())
     }
 
-    /// An intent as it was announced, if all of it is what this committer would have let its own callers write.
+    /// Decodes an intent, if this committer would have accepted every part of it from its own callers.
     ///
     /// # Errors
     /// [`CommitError::Malformed`] or [`CommitError::Invalid`]: it is left alone.
@@ -153,17 +153,17 @@ impl Intent {
     }
 }
 
-/// The last version that an intent with this first one may land in.
+/// The last version that an intent with this first version may land in.
 pub(crate) const fn last_of(first: Version) -> Version {
     first + WINDOW - 1
 }
 
-/// The name of an intent: unique as long as `process` is and `count` rises.
+/// The name of an intent. It is unique if `process` is unique and `count` rises.
 pub(crate) fn name(first: Version, process: MemberId, count: u64) -> String {
     format!("{first:020}-{process}-{count}.json")
 }
 
-/// The first version that an intent of this name may land in; none when it is not a name of ours.
+/// The first version that an intent of this name may land in; none when the name is not an intent's.
 pub(crate) fn first_of_name(name: &str) -> Option<Version> {
     let (digits, _) = name.strip_suffix(".json")?.split_once('-')?;
     let ours = digits.len() == 20 && digits.bytes().all(|b| b.is_ascii_digit());
@@ -199,7 +199,7 @@ fn decode_member(line: &str) -> Result<Prepared> {
     }
 }
 
-/// What a carrier checks of an action as it would of its own.
+/// Checks an action of another process as strictly as one of this process.
 pub(crate) fn check_carried(action: &Action) -> Result<()> {
     let Action::Add(add) = action else {
         return Ok(());

@@ -1,12 +1,13 @@
 //! The commit layer of Delta tables, for many writers.
 //!
-//! A [`Transaction`] goes to the [`Committer`] of its table. Inside a process the first thread to come leads: it drains
-//! what the others handed in and writes one version for all of them. Between processes, a bundle that lost a race is
-//! announced beside the log, and whoever attempts the next version carries it along. So nobody loses more than two
-//! races to committers that follow the rules, however many there are.
+//! A [`Transaction`] goes to the [`Committer`] of its table. Inside a process commits are grouped: the first thread to
+//! come leads, collects the transactions of the others, and writes one version for all of them. Between processes, a
+//! bundle that lost a race is announced beside the log, and the next process to attempt a version carries it along. So
+//! no transaction loses more than two races to committers that follow the rules, however many there are.
 //!
-//! [`actions`] is what the log holds, [`conflict`] decides who may follow whom, [`machine`] is the committer without
-//! I/O, [`log`] is what it asks of a store, [`store`] has the stores, and [`driver`] runs the machine on real threads.
+//! [`actions`] are the content of the log. [`conflict`] decides which transactions may follow which. [`machine`] is the
+//! committer without I/O. [`log`] is its interface to a store, and [`store`] has the stores. [`driver`] runs the
+//! machine on real threads.
 
 pub mod actions;
 pub mod batch;

@@ -1,14 +1,14 @@
-//! What the committer asks of a store, and what it hears back.
+//! The interface between the committer and a store: effects out, events in.
 //!
-//! The committer itself does no I/O: it emits one [`Effect`] at a time and is told one [`Event`]. [`perform`] joins it
-//! to a [`LogStore`]; the simulator joins the same committer to a store that fails.
+//! The committer itself does no I/O. It emits one [`Effect`] at a time and takes one [`Event`] for it. [`perform`]
+//! connects it to a [`LogStore`]; the simulator connects the same committer to a store that fails.
 
 use std::io;
 
 /// A version of the table: the number of a commit.
 pub type Version = i64;
 
-/// The version before the first: of a table that does not exist.
+/// The version before the first one, which stands for a table that does not exist.
 pub const BEFORE_FIRST: Version = -1;
 
 /// The name of a version's file in `_delta_log`.
@@ -25,17 +25,17 @@ pub fn version_of_file(name: &str) -> Option<Version> {
     if commit { digits.parse().ok() } else { None }
 }
 
-/// `EMFILE` and `ENFILE`, which have these numbers on every Unix, and no kind of their own in the standard library.
+/// `EMFILE` and `ENFILE`. They have these numbers on every Unix, but no kind of their own in the standard library.
 const TOO_MANY_OPEN_FILES: [i32; 2] = [24, 23];
 
-/// What follows from a failure of the store.
+/// The consequence of a store's failure for the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreErrorKind {
-    /// It may work later. It may also have worked now: an answer was lost.
+    /// The operation may succeed later. It may also have succeeded now, with its answer lost.
     Transient,
     /// It did not work and will not.
     Permanent,
-    /// What was asked for is not there.
+    /// The requested object does not exist.
     NotFound,
 }
 
@@ -43,9 +43,9 @@ pub enum StoreErrorKind {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct StoreError {
-    /// What was tried, on what, and what came of it.
+    /// The operation, its object and its failure.
     pub message: String,
-    /// What follows.
+    /// The consequence for the caller.
     pub kind: StoreErrorKind,
     /// The operating system's number of the error, where it has one.
     pub errno: Option<i32>,
@@ -61,7 +61,7 @@ impl StoreError {
         }
     }
 
-    /// What the operating system said about `what`.
+    /// Wraps an error of the operating system; `what` names its object.
     pub fn io(what: impl std::fmt::Display, error: &io::Error) -> Self {
         let kind = match error.kind() {
             io::ErrorKind::NotFound => StoreErrorKind::NotFound,
@@ -87,14 +87,14 @@ impl StoreError {
     }
 }
 
-/// What became of an attempt to create a version.
+/// The outcome of an attempt to create a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PutOutcome {
     /// It was created, by this attempt.
     Won,
-    /// It is said to exist: by another, or by an earlier sending of this very attempt.
+    /// The version is said to exist, written by another process or by an earlier sending of this very attempt.
     Exists,
-    /// The answer was lost: it may exist, now or in a while, by this attempt or another.
+    /// The answer was lost. The version may exist now or in a while, written by this attempt or another.
     Unknown(StoreError),
 }
 
@@ -103,7 +103,7 @@ pub enum PutOutcome {
 pub struct IntentEntry {
     /// Its name, without a directory.
     pub name: String,
-    /// When it was written, by the store's clock: milliseconds since the epoch.
+    /// The intent's time of creation by the store's clock: milliseconds since the epoch.
     pub created: i64,
 }
 
@@ -112,11 +112,11 @@ pub struct IntentEntry {
 pub struct Listing {
     /// The store's clock at the listing: milliseconds since the epoch.
     pub now: i64,
-    /// What is there.
+    /// The intents that are there.
     pub entries: Vec<IntentEntry>,
 }
 
-/// What a store must do.
+/// The operations that a store must implement.
 ///
 /// Safety rests on [`put_version`](Self::put_version) alone: of all attempts at one version, at most one may ever win,
 /// and it appears whole. Listings may be late.
@@ -152,7 +152,7 @@ pub trait LogStore: Send + Sync {
     /// When the store does not answer.
     fn read_intent(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError>;
 
-    /// The same of several: a body for each that is there, with its name.
+    /// Reads several announced bundles: the name and the body of each that exists.
     ///
     /// # Errors
     /// When the store does not answer.
@@ -176,7 +176,7 @@ pub trait LogStore: Send + Sync {
     /// When it is not certain that it is gone.
     fn delete_intent(&self, name: &str) -> Result<(), StoreError>;
 
-    /// The same of several.
+    /// Removes several announced bundles.
     ///
     /// # Errors
     /// When it is not certain that all are gone.
@@ -184,7 +184,7 @@ pub trait LogStore: Send + Sync {
         names.iter().try_for_each(|name| self.delete_intent(name))
     }
 
-    /// The same of several, which do not come back after a crash either.
+    /// Removes several announced bundles so that they do not come back after a crash either.
     ///
     /// # Errors
     /// When it is not certain that all are gone, and will be.
@@ -207,7 +207,7 @@ pub trait LogStore: Send + Sync {
     fn sync_log(&self, first: Version, last: Version) -> Result<(), StoreError>;
 }
 
-/// What the committer wants done next.
+/// An operation that the committer asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// [`LogStore::find_tip`]
@@ -234,7 +234,7 @@ pub enum Effect {
     Pause(u64),
 }
 
-/// What came of an effect.
+/// The result of an effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// Of [`Effect::FindTip`].
@@ -247,7 +247,7 @@ pub enum Event {
     Listing(Listing),
     /// Of [`Effect::ReadIntents`]: a body for each name that was there.
     Intents(Vec<(String, Vec<u8>)>),
-    /// Of [`Effect::SyncData`]: what came of each path, in their order.
+    /// Of [`Effect::SyncData`]: the result of each path, in their order.
     Synced(Vec<Result<(), StoreError>>),
     /// Of every other effect.
     Done,
@@ -277,7 +277,7 @@ pub fn perform(store: &dyn LogStore, effect: &Effect) -> Event {
     result.unwrap_or_else(Event::Failed)
 }
 
-/// What a clock of this machine shows when an event is told.
+/// The readings of this machine's clocks when an event arrives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Time {
     /// Milliseconds that only rise.

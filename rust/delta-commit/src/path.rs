@@ -1,7 +1,7 @@
-//! Paths of data files: Hive's escapes in directory names, and URL-encoding of the whole in the log.
+//! Paths of data files: Hive's escapes in directory names, and URL-encoding of the whole path in the log.
 //!
-//! The two are not the same, and the second goes over the first: the value `a:b` is the directory `c=a%3Ab`, which is
-//! `c=a%253Ab` in `add.path`.
+//! Both are applied, the second over the first: the value `a:b` is the directory `c=a%3Ab`, which is `c=a%253Ab` in
+//! `add.path`.
 
 use std::fmt::Write;
 
@@ -10,10 +10,10 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_enco
 use crate::actions::partition_value;
 use crate::error::{CommitError, Result};
 
-/// What Hive's readers take for a null partition value in a directory name.
+/// The directory name that stands for a null partition value, as Hive writes it.
 pub const NULL_DIRECTORY: &str = "__HIVE_DEFAULT_PARTITION__";
 
-/// What a URI's path cannot hold as it is.
+/// Characters that are percent-encoded in a URI's path.
 const IN_LOG: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -80,7 +80,7 @@ pub fn encode(path: &str) -> String {
     utf8_percent_encode(path, IN_LOG).to_string()
 }
 
-/// The path relative to the table's root that `add.path` means.
+/// Decodes `add.path` to a path relative to the table's root.
 ///
 /// # Errors
 /// [`CommitError::Malformed`] when it is not UTF-8 once decoded, is absolute, or leaves the table.

@@ -1,7 +1,8 @@
-//! What a transaction read, and whether a file holds rows it should have seen.
+//! Predicates: the rows that a transaction read, matched against the files of other transactions.
 //!
-//! For conflicts every answer is either "certainly not" or "perhaps": what cannot be compared counts as a match. What
-//! chooses files to be removed asks [`Predicate::partition_matches`], which says when it does not know.
+//! For conflicts every answer is either "certainly not" or "perhaps": values that cannot be compared count as a match.
+//! The choice of files to remove goes by [`Predicate::partition_matches`], whose answer is none when it cannot be
+//! known.
 
 use std::cmp::Ordering;
 
@@ -17,7 +18,7 @@ pub enum Literal {
     Boolean(bool),
     /// Any of the integer types.
     Long(i64),
-    /// Single precision, whatever the precision of what it is compared with.
+    /// Single precision, whatever the precision of the other side.
     Float(f32),
     /// Double precision.
     Double(f64),
@@ -29,7 +30,7 @@ pub enum Literal {
     Timestamp(i64),
 }
 
-/// How a column's value is compared.
+/// A comparison of a column's value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Comparison {
     /// Equal.
@@ -57,7 +58,7 @@ pub enum Comparison {
 pub struct Term {
     /// The column's path from the top: one name for a top-level column.
     pub column: Vec<String>,
-    /// What is asked of it.
+    /// The comparison that its value must satisfy.
     pub comparison: Comparison,
 }
 
@@ -71,12 +72,12 @@ impl Term {
     }
 }
 
-/// Conditions that all hold for every row read; no condition at all reads every row.
+/// Conditions that all hold for every row that was read. Without conditions, every row was read.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Predicate(pub Vec<Term>);
 
 impl Predicate {
-    /// Whether the file may hold a row for which all conditions hold.
+    /// Returns true unless the file certainly holds no row that satisfies all conditions.
     #[must_use]
     pub fn may_match(&self, file: &Add) -> bool {
         let mut stats = None;
@@ -91,7 +92,7 @@ impl Predicate {
         })
     }
 
-    /// Whether the conditions hold for every row of the file, by its partition values alone, or for none.
+    /// Returns true if the conditions hold for every row of the file by its partition values alone, false if for none.
     ///
     /// None when a value cannot be compared, or a column is no partition column.
     #[must_use]
@@ -112,7 +113,7 @@ impl Predicate {
     }
 }
 
-/// Whether a partition's value satisfies a comparison.
+/// Compares a partition value; none when it cannot be compared.
 fn partition_matches(value: Option<&str>, comparison: &Comparison) -> Option<bool> {
     use Comparison::{Equal, Greater, GreaterOrEqual, In, IsNotNull, IsNull, Less, LessOrEqual, NotEqual};
     let Some(value) = value else {
@@ -145,9 +146,9 @@ fn partition_may_match(value: Option<&str>, comparison: &Comparison) -> bool {
     range_may_match(comparison, ordered, ordered).unwrap_or(*comparison == Comparison::IsNotNull)
 }
 
-/// Whether values between two bounds may satisfy a comparison; none for questions about nulls.
+/// Returns true if a value between two bounds may satisfy a comparison; none for questions about nulls.
 ///
-/// `lower` and `upper` say how the bound stands to a literal: none when that is not known.
+/// `lower` and `upper` order a bound against a literal; they return none when the order is not known.
 fn range_may_match(
     comparison: &Comparison,
     lower: impl Fn(&Literal) -> Option<Ordering>,
@@ -170,9 +171,10 @@ fn range_may_match(
     })
 }
 
-/// How NaNs stand to numbers in Spark, and in most databases: equal to each other, and above all else.
+/// Orders NaNs as Spark and most databases do: equal to each other, and above all numbers.
 ///
-/// Conflicts do not ask it: other engines order them in other ways, and what is not known there counts as a match.
+/// The conflict check does not use it. Other engines order NaNs differently, and an unknown order counts as a match
+/// there.
 fn order_nans(value: &str, literal: &Literal) -> Option<Ordering> {
     let literal_is_nan = match literal {
         Literal::Float(other) => other.is_nan(),
@@ -187,7 +189,7 @@ fn order_nans(value: &str, literal: &Literal) -> Option<Ordering> {
     }
 }
 
-/// How a partition value stands to a literal.
+/// Orders a partition value against a literal.
 fn order_text(value: &str, literal: &Literal) -> Option<Ordering> {
     match literal {
         Literal::Boolean(other) => match value {
@@ -253,7 +255,7 @@ impl Stats {
     }
 }
 
-/// How a bound stands to a literal; `slack` is what a timestamp may have lost by being cut to milliseconds.
+/// Orders a bound against a literal. `slack` is the most that a timestamp may have lost by truncation to milliseconds.
 fn order_bound(bound: &Value, literal: &Literal, slack: i64) -> Option<Ordering> {
     match literal {
         Literal::Boolean(other) => bound.as_bool().map(|v| v.cmp(other)),

@@ -1,9 +1,9 @@
-//! What belongs to one process, and is made anew after a fork.
+//! State of one process, which a forked child makes anew.
 
 use std::sync::OnceLock;
 
-/// One value for each process that uses it: a forked child makes its own, and never looks at its parent's, a lock of
-/// which may have been held by a thread that the child does not have.
+/// One value per process that uses it. A forked child makes its own and never touches its parent's: a thread that the
+/// child does not have may have held a lock of it.
 pub struct PerProcess<T> {
     here: OnceLock<(u32, T)>,
     next: OnceLock<Box<Self>>,

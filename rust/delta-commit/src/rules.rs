@@ -1,6 +1,6 @@
-//! The committer's rules, each of which a test may switch off to see that it is needed.
+//! The committer's rules. A test may switch off each of them to show that it is needed.
 
-/// Which rules hold. All do, but in the simulator's mutants.
+/// The rules in force. Only the simulator's mutants switch any off.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "one switch a mechanism")]
@@ -9,19 +9,20 @@ pub struct Rules {
     pub r1_window: bool,
     /// Old intents are left alone; a doubt is settled by deletion and the version after the tip read after it.
     pub r2_no_zombies: bool,
-    /// What was deleted to settle a doubt does not come back after a crash.
+    /// An intent that was deleted to settle a doubt does not come back after a crash.
     pub r2_withdrawn_for_good: bool,
-    /// What was announced or tried is never given up as certainly not committed.
+    /// A transaction that was announced or tried is never given up as certainly not committed.
     pub r3_no_lone_abort: bool,
     /// Members land once: by id and by path, in a batch and against the log.
     pub r4_no_doubles: bool,
     /// A version holds blind appends only, or exactly one other transaction.
     pub r5_alone_or_blind: bool,
-    /// Intents are carried only by those who know the same table, metadata and protocol.
+    /// Intents are carried only by processes that know the same table, metadata and protocol.
     pub r6_same_world: bool,
     /// The intents are listed anew before every attempt.
     pub r7_always_list: bool,
-    /// Data before intent before log, and nothing is built upon or acknowledged before it survives a crash.
+    /// Data survives a crash before the intent, and the intent before the log. No version is built upon or acknowledged
+    /// before it survives a crash.
     pub r8_durable_first: bool,
     /// A data file whose sync failed is never synced again.
     pub r8_data_once: bool,

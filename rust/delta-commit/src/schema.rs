@@ -1,4 +1,4 @@
-//! What a schema of the Delta log may hold: names and types.
+//! The checks of a Delta schema: names and types.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::error::{CommitError, Result};
 
-/// Characters that no column name may hold, as Parquet readers before column mapping could not take them.
+/// Characters that no column name may hold. Parquet readers before column mapping could not take them.
 const REFUSED_IN_NAMES: &str = " ,;{}()\n\t=";
 
 const PRIMITIVES: [&str; 13] = [
@@ -25,12 +25,12 @@ const PRIMITIVES: [&str; 13] = [
     "decimal",
 ];
 
-/// What was learnt of a schema by checking it.
+/// The facts that the check of a schema gathers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SchemaFacts {
     /// Names of the top-level columns, in order.
     pub columns: Vec<String>,
-    /// Whether a column, however deep, is a timestamp without time zone, which the protocol must name.
+    /// True if a column at any depth is a timestamp without time zone, which the protocol must name.
     pub has_timestamp_ntz: bool,
 }
 

@@ -1,13 +1,13 @@
-//! How a doubt about a commit ends.
+//! Tokens and outcomes: the means to settle a doubt about a commit.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{CommitError, Result};
 use crate::log::Version;
 
-/// What must be known to find out whether a transaction in doubt is in the table.
+/// The facts needed to find out whether a transaction in doubt is in the table.
 ///
-/// It outlives its process: keep it as [`to_text`](Self::to_text).
+/// A token outlives its process: keep it as [`to_text`](Self::to_text).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Token {
@@ -19,9 +19,9 @@ pub struct Token {
     pub first: Version,
     /// The last version that may hold it.
     pub last: Version,
-    /// Under which names it was announced.
+    /// The names of its intents.
     pub intents: Vec<String>,
-    /// Whether an announcement may still be on its way, so that deleting it settles nothing.
+    /// True if an announcement may still arrive, so that its deletion settles nothing.
     pub announcement_in_doubt: bool,
 }
 
@@ -44,20 +44,20 @@ impl Token {
     }
 }
 
-/// What became of a transaction in doubt.
+/// The outcome of a transaction in doubt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is in this version, which survives a crash.
+    /// The transaction is in this version, which survives a crash.
     Committed(Version),
-    /// It is not in the table and never will be: its data files may be deleted.
+    /// The transaction is not in the table and never will be: its data files may be deleted.
     Rejected,
-    /// It cannot be said yet: ask again later.
+    /// The outcome is not known yet: ask again later.
     Pending,
-    /// It cannot be said any more: the log that would tell was cleaned up.
+    /// The outcome cannot be known any more: the log that would show it was cleaned up.
     Unknowable,
 }
 
-/// Where a settlement stands.
+/// The next step of a settlement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// The intents must be deleted.

@@ -34,7 +34,7 @@ pub(crate) fn parse_timestamp(text: &str) -> Option<i64> {
     Some((parse_date(date)? * SECONDS_PER_DAY + day_seconds) * MICROS_PER_SECOND + micros)
 }
 
-/// The time of day, and the seconds its zone is ahead of UTC.
+/// Splits off the offset: the time of day, and the seconds that its zone is ahead of UTC.
 fn split_offset(text: &str) -> Option<(&str, i64)> {
     if let Some(clock) = text.strip_suffix('Z') {
         return Some((clock, 0));

@@ -1,4 +1,4 @@
-//! A transaction as it is handed to the committer: what it read, and what it wants to write.
+//! A transaction for the committer: the part of the table that it read, and its actions.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
@@ -11,12 +11,12 @@ use crate::error::{CommitError, Result};
 use crate::log::Version;
 use crate::predicate::Predicate;
 
-/// What tells one transaction from every other, for ever: found in the log, it says that the transaction is there.
+/// The unique id of a transaction. An id in the log proves that its transaction is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MemberId(Uuid);
 
 impl MemberId {
-    /// An id that nobody else has.
+    /// A random, unique id.
     #[must_use]
     pub fn random() -> Self {
         Self(Uuid::new_v4())
@@ -45,15 +45,16 @@ impl FromStr for MemberId {
     }
 }
 
-/// What concurrent transactions may not do to each other.
+/// The isolation level between concurrent transactions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Isolation {
     /// As if all transactions had run one by one in the log's order.
     #[default]
     Serializable,
-    /// As if the writing ones had; a blind append may come to lie before what it did not see.
+    /// As if all writing transactions had run so. A blind append may be ordered before versions that it did not read.
     WriteSerializable,
-    /// Only what both write is checked. Never chosen, only fallen back to by transactions that change no rows.
+    /// Only overlapping writes are checked. No table chooses this level; transactions that change no rows fall back to
+    /// it.
     SnapshotIsolation,
 }
 
@@ -69,28 +70,28 @@ impl Isolation {
     }
 }
 
-/// What a transaction read at its read version.
+/// The part of the table that a transaction read at its read version.
 #[derive(Debug, Clone, Default)]
 pub struct ReadSet {
-    /// Whether it read everything.
+    /// True if it read everything.
     pub whole_table: bool,
-    /// Which rows it looked for: it read the union.
+    /// Predicates of the rows that it looked for: it read their union.
     pub predicates: Vec<Predicate>,
-    /// Which files it read, as in `add.path`.
+    /// Paths of the files that it read, as in `add.path`.
     pub files: BTreeSet<String>,
-    /// Whose progress it read.
+    /// Applications whose transaction version it read.
     pub app_ids: BTreeSet<String>,
 }
 
 impl ReadSet {
-    /// Whether the transaction depends on files.
+    /// Returns true if the transaction depends on files.
     #[must_use]
     pub fn depends_on_files(&self) -> bool {
         self.whole_table || !self.predicates.is_empty() || !self.files.is_empty()
     }
 }
 
-/// What is done, in the words of the history.
+/// The operation, as the table's history records it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation {
     /// Spark's name of it: `WRITE`, `DELETE`, `OPTIMIZE`.
@@ -99,7 +100,7 @@ pub struct Operation {
     pub parameters: BTreeMap<String, String>,
     /// Its counts, string to string.
     pub metrics: BTreeMap<String, String>,
-    /// Whether operations of this kind change rows, even if this one changed none.
+    /// True if operations of this kind change rows, even if this one changed none.
     pub changes_data: bool,
     /// A note from the user.
     pub user_metadata: Option<String>,
@@ -128,18 +129,18 @@ impl Operation {
     }
 }
 
-/// What is to become one version, or a part of one.
+/// A transaction: the content of one version, or of a part of one.
 #[derive(Debug, Clone)]
 pub struct Transaction {
     /// Its id.
     pub id: MemberId,
-    /// The version it was made from; [`crate::log::BEFORE_FIRST`] for a table that does not exist.
+    /// The version that it was made from; [`crate::log::BEFORE_FIRST`] for a table that does not exist.
     pub read_version: Version,
-    /// What it read there.
+    /// The part of the table that it read at that version.
     pub reads: ReadSet,
-    /// What it writes. `commitInfo` is the committer's.
+    /// The actions that it writes. The committer adds `commitInfo`.
     pub actions: Vec<Action>,
-    /// What is done.
+    /// The operation, for the history.
     pub operation: Operation,
     /// The table's isolation level.
     pub isolation: Isolation,
@@ -162,7 +163,8 @@ impl Transaction {
         }
     }
 
-    /// Whether it adds files, reads none, and changes nothing else but its own application's progress.
+    /// Returns true if it adds files, reads none, and changes nothing else but its own application's transaction
+    /// version.
     #[must_use]
     pub fn is_blind_append(&self) -> bool {
         !self.actions.is_empty()
@@ -173,7 +175,8 @@ impl Transaction {
                 .all(|action| matches!(action, Action::Add(_) | Action::Txn(_)))
     }
 
-    /// The level that its conflicts are checked under: one that changes no rows can be moved before what it missed.
+    /// The level that its conflicts are checked under. A transaction that changes no rows can be ordered before the
+    /// versions that it missed.
     #[must_use]
     pub fn effective_isolation(&self) -> Isolation {
         let data_changed = self.actions.iter().any(|action| match action {
@@ -200,7 +203,7 @@ impl Transaction {
         }
     }
 
-    /// Whether it writes nothing and need not leave a trace in the log.
+    /// Returns true if it writes nothing and may be left out of the log.
     #[must_use]
     pub fn is_skippable(&self) -> bool {
         self.actions.is_empty() && self.effective_isolation() != Isolation::WriteSerializable
@@ -222,7 +225,7 @@ impl Transaction {
         })
     }
 
-    /// Refuses what no version may hold: two actions where there may be one, or a `commitInfo` of its own.
+    /// Refuses actions that no version may hold: two of a kind that must be single, or a `commitInfo` of its own.
     ///
     /// # Errors
     /// [`CommitError::Invalid`] names what is there twice.

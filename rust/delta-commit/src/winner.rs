@@ -1,4 +1,4 @@
-//! A version of the log, as far as later transactions must look at it.
+//! A summary of a version, as far as later transactions are checked against it.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -7,15 +7,15 @@ use crate::error::Result;
 use crate::log::Version;
 use crate::transaction::MemberId;
 
-/// Where a version's `commitInfo` holds the ids of its members, in `tags`: separated by commas.
+/// The tag of `commitInfo` that holds the ids of a version's members, separated by commas.
 pub const MEMBERS_TAG: &str = "spillway.members";
 
 /// A version that is in the log.
 #[derive(Debug, Clone, Default)]
 pub struct Winner {
-    /// Which.
+    /// The version.
     pub version: Version,
-    /// Where it came from, if it says so.
+    /// Its provenance, if it has a `commitInfo`.
     pub commit_info: Option<CommitInfo>,
     /// Ids of the transactions in it, if a committer of ours wrote it.
     pub members: HashSet<MemberId>,
@@ -36,7 +36,7 @@ pub struct Winner {
 }
 
 impl Winner {
-    /// What the body of a commit says.
+    /// Parses the body of a commit.
     ///
     /// # Errors
     /// [`crate::CommitError::Malformed`] when it is not a commit.
@@ -84,7 +84,7 @@ impl Winner {
         winner
     }
 
-    /// Whether it says of itself that it only added files and read nothing.
+    /// Returns true if its `commitInfo` says that it only added files and read nothing.
     #[must_use]
     pub fn is_blind_append(&self) -> bool {
         self.commit_info
@@ -93,7 +93,7 @@ impl Winner {
             .unwrap_or(false)
     }
 
-    /// Whether it changes what every writer must know of the table.
+    /// Returns true if it changes the protocol or the metadata.
     #[must_use]
     pub fn changes_world(&self) -> bool {
         self.protocol.is_some() || self.metadata.is_some()

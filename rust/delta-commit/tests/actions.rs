@@ -48,7 +48,7 @@ fn deletion_vector() -> impl Strategy<Value = DeletionVector> {
         })
 }
 
-/// Fields of writers who know more; a null is none.
+/// Fields of writers that know more. A null counts as absent.
 fn unknown() -> impl Strategy<Value = UnknownFields> {
     let value = prop_oneof![
         any::<String>().prop_map(Value::from),

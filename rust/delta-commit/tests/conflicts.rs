@@ -1,4 +1,4 @@
-//! Which pairs of transactions may both commit, and what the loser is told.
+//! Pairs of concurrent transactions: those that may both commit, and the errors of the others.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -165,7 +165,7 @@ fn loser(pair: &Pair) -> Transaction {
     transaction(&pair.loser, "loser", &pair.loser_day, &pair.isolation)
 }
 
-/// How the pair ends here, in the table's words.
+/// Returns the outcome of the pair here, in the words of the matrix.
 fn ours(pair: &Pair) -> String {
     let winner = transaction(&pair.winner, "winner", &pair.winner_day, &pair.isolation);
     match check(&loser(pair), &landed(winner)) {

@@ -1,4 +1,4 @@
-//! Which schemas a table may have.
+//! Schemas that a table may have, and schemas that are refused.
 
 use delta_commit::schema::{check_name, check_partitioning, check_schema};
 

@@ -344,7 +344,7 @@ fn a_missing_data_file_fails_its_own_transaction_only() {
     assert!(missing.unwrap_err().to_string().contains("missing.parquet"));
 }
 
-/// What came of appends of two files each that all wait for one bundle, and how often each file was synced.
+/// Appends two files per member, all in one bundle, and returns the results and the number of syncs of each file.
 fn synced_together(
     members: usize,
     sync: impl Fn(&str) -> Result<(), StoreError> + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! What the committer asks of a store.
+//! The log of a table on an object store, as the committer reads and writes it.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::objects::{Clients, LOG};
 
 const INTENTS: &str = "_spillway/intents";
 
-/// The operating system's numbers for what a store can say: they choose the exception in Python.
+/// The operating system's numbers for a store's failures, which choose the exception in Python.
 const ENOENT: i32 = 2;
 const EIO: i32 = 5;
 const EACCES: i32 = 13;
@@ -22,7 +22,7 @@ const EACCES: i32 = 13;
 /// The log of a table under a prefix of a bucket.
 pub(crate) struct ObjectLog(pub Arc<Clients>);
 
-/// A store's failure in the committer's words.
+/// Converts a store's failure to the committer's error.
 pub(crate) fn error(failure: Failure) -> StoreError {
     let (kind, errno) = match failure.kind {
         FailureKind::Missing => (StoreErrorKind::NotFound, ENOENT),
@@ -37,7 +37,7 @@ pub(crate) fn error(failure: Failure) -> StoreError {
     }
 }
 
-/// Without a bucket, nothing was written and nothing will be.
+/// Turns a missing bucket into a permanent error: nothing was written and nothing will be.
 fn certain(failure: Failure) -> StoreError {
     certain_error(error(failure))
 }
@@ -66,14 +66,14 @@ impl ObjectLog {
         Ok(bodies.pop().flatten())
     }
 
-    /// The version of the newest checkpoint, as a hint has it: the log of a table that is never cleaned up is long.
+    /// The version of the newest checkpoint, taken from the hint. A log that is never cleaned up is too long to list.
     fn hinted(&self) -> Result<Option<Version>, StoreError> {
         let hint = self.read(format!("{LOG}/_last_checkpoint"))?;
         let hint = hint.and_then(|text| serde_json::from_slice::<Value>(&text).ok());
         Ok(hint.and_then(|hint| hint.get("version")?.as_i64()))
     }
 
-    /// The newest version, where there is one from `first` on.
+    /// The newest version from `first` on, if there is one.
     fn newest(&self, first: Option<Version>) -> Result<Option<Version>, StoreError> {
         // The bare number comes before all names that begin with it.
         let after = first.map(|first| format!("{first:020}"));
@@ -99,9 +99,9 @@ impl LogStore for ObjectLog {
         self.read(version_name(version))
     }
 
-    /// "Exists" is not held against the version here: the committer reads it and looks for its own members, since the
-    /// store may say so of an object that is not there (a conflict of two creations that both fail), and a proxy may
-    /// have sent the request twice.
+    /// Creates the version. "Exists" is not final here: the committer reads the version and looks for its own members.
+    /// The store may answer so for an object that does not exist (when two creations conflict and both fail), and a
+    /// proxy may have sent the request twice.
     fn put_version(&self, version: Version, body: &[u8]) -> Result<PutOutcome, StoreError> {
         self.0.require_conditional_put().map_err(certain_error)?;
         let created = self.0.folder()?.create(&version_name(version), body);
@@ -160,7 +160,7 @@ impl LogStore for ObjectLog {
         self.0.folder()?.delete(&objects).map_err(error)
     }
 
-    /// An object that is there is kept; only files that somebody else wrote are asked for.
+    /// Checks files of other writers. An object that exists survives a crash.
     fn sync_data(&self, paths: &[String]) -> Vec<Result<(), StoreError>> {
         let names: Vec<_> = paths.iter().map(|path| path::decode_inside(path)).collect();
         let inside: Vec<String> = names.iter().flatten().cloned().collect();
@@ -190,7 +190,7 @@ impl LogStore for ObjectLog {
         told.collect()
     }
 
-    /// Whoever saw an object may build on it.
+    /// Does nothing: an object that was seen survives a crash.
     fn sync_log(&self, _first: Version, _last: Version) -> Result<(), StoreError> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Where a table's objects are.
+//! The objects of a table below a prefix of an object store.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -19,21 +19,24 @@ use crate::log::{ObjectLog, error};
 
 pub(crate) const LOG: &str = "_delta_log";
 
-/// For how long a commit does without one more request: a table that is made anew under a writer is noticed then.
+/// The time for which a commit trusts a mark and saves a request. A table that is made anew under a writer is noticed
+/// after it.
 const MARK_LASTS: Duration = Duration::from_secs(10);
 
-/// Bytes that the folder of a data file may have: keys have 1,024, and a table's own prefix and a name go with it.
+/// The most bytes of a data file's folder. Keys may have 1,024, and the table's prefix and the file's name take a part
+/// of them.
 const MOST_FOLDER: usize = 512;
 
-/// Bytes of a part of it, as stores that keep objects in files, and those who copy a table to a disk, want it.
+/// The most bytes of a part of the path. Stores that keep objects in files, and copies of a table on a disk, allow no
+/// more.
 const MOST_NAME: usize = 255;
 
-/// The clients of a folder: those of a forked child are its own.
+/// The clients of a folder. A forked child makes its own.
 pub(crate) struct Clients {
     location: Location,
     folder: PerProcess<Result<Folder, String>>,
     attend: fn() -> Attend,
-    /// The store has shown that it creates an object once.
+    /// True once the store has shown that it creates an object only once.
     creates_once: AtomicBool,
 }
 
@@ -54,8 +57,9 @@ impl Clients {
         self.location.url()
     }
 
-    /// A store that replaces what it was asked to create would lose commits, and says so to nobody: it is tried before
-    /// the first one. What fails otherwise says nothing of that, and is tried again the next time.
+    /// Tests before the first commit that the store does not replace an object that it should create. Such a store
+    /// would lose commits without an error. Any other failure of the test proves nothing, and the next commit tests
+    /// again.
     pub fn require_conditional_put(&self) -> Result<(), StoreError> {
         if self.creates_once.load(Ordering::Acquire) {
             return Ok(());

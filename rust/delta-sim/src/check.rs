@@ -1,4 +1,4 @@
-//! What must be true of a table, whatever happened.
+//! The promises of the committer, checked against the log after every schedule.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,7 +9,8 @@ use delta_commit::{MemberId, Version};
 use crate::client::{Client, Told};
 use crate::store::Store;
 
-/// Races that a member may lose after its announcement: to one who listed before it, and to one who carried it.
+/// The most races that a member may lose after its announcement: one to a process that listed before it, and one to a
+/// process that carried it.
 const MOST_LOST_RACES: u32 = 2;
 
 /// The first promise that is broken.
@@ -101,7 +102,7 @@ fn told_the_truth(winners: &[Winner], clients: &BTreeMap<MemberId, Client>) -> O
         })
 }
 
-/// Nobody may have followed a version that is in its way: the conflict rules are the oracle.
+/// Checks that no member followed a version that conflicts with it. The conflict rules are the oracle.
 fn serial(winners: &[Winner], clients: &BTreeMap<MemberId, Client>) -> Option<String> {
     for winner in winners {
         for client in winner.members.iter().filter_map(|id| clients.get(id)) {

@@ -1,4 +1,4 @@
-//! Those who want to commit: what they ask for, what they were told, and what they do about it.
+//! Clients: their transactions, the answers that they got, and their reactions.
 
 use delta_commit::actions::{Action, Add, Metadata, Remove, Txn, UnknownFields};
 use delta_commit::predicate::Predicate;
@@ -7,7 +7,7 @@ use delta_commit::{MemberId, Operation, Token, Transaction, Version};
 
 use crate::rng::Rng;
 
-/// What a client was told of its transaction.
+/// The last answer that a client got on its transaction.
 #[derive(Debug, Clone)]
 pub(crate) enum Told {
     /// Nothing yet.
@@ -37,7 +37,7 @@ pub(crate) struct Client {
 
 const APPLICATIONS: usize = 3;
 
-/// What the next client wants, knowing the table at `read_version`.
+/// Makes the next client's transaction for the table at `read_version`.
 pub(crate) fn transaction(
     rng: &mut Rng,
     number: u128,

@@ -1,7 +1,7 @@
 //! A simulator of many processes that commit to one table over a store that fails.
 //!
-//! It drives the committer that ships: [`delta_commit::Machine`] does no I/O, so every effect passes through here, is
-//! applied at one moment and answered at another, and both moments, like all failures, follow from a seed.
+//! It drives the real committer. [`delta_commit::Machine`] does no I/O, so every effect passes through here. It is
+//! applied at one moment and answered at another; both moments and all failures follow from a seed.
 
 mod check;
 mod client;
@@ -24,10 +24,10 @@ use store::{Faults, Store};
 
 const TEN_MINUTES: i64 = 10 * 60 * 1_000;
 
-/// Steps after which a process that has not come to rest, with all faults gone, is said to be blocked.
+/// Steps, with all faults gone, after which a process that still works counts as blocked.
 const PATIENCE: usize = 100_000;
 
-/// What a schedule went through, to see that it went through anything.
+/// Counts of the events of a schedule, which prove that it exercised the machine.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Coverage {
     /// Versions in the log.
@@ -80,7 +80,7 @@ impl std::ops::AddAssign for Coverage {
     }
 }
 
-/// What an effect is waiting for.
+/// The state of an effect that is under way.
 #[derive(Debug)]
 enum Flight {
     /// To be applied.
@@ -185,7 +185,8 @@ impl Simulation {
         self.numbers
     }
 
-    /// A new process that opens the table at its tip: it has read no bodies before that, as from a checkpoint.
+    /// Starts a process that opens the table at its tip. It has read no versions before that, as after reading a
+    /// checkpoint.
     fn open(&mut self) -> Process {
         let version = self.store.tip();
         let changed_in = self
@@ -299,7 +300,7 @@ impl Simulation {
         }
     }
 
-    /// The log was cleaned up past a process, so it opens the table anew.
+    /// Opens the table again for a process that the log cleanup has passed.
     fn open_again(&mut self, at: usize) {
         self.deliver(at);
         let waiting = self.with(|told| matches!(told, Told::Nothing));
@@ -313,7 +314,7 @@ impl Simulation {
         self.processes[at] = self.open();
     }
 
-    /// R7's bound counts races lost after the announcement, to bundles of blind appends.
+    /// Counts the races that R7 bounds: those lost after the announcement, to bundles of blind appends.
     fn count_races(&mut self, at: usize, effect: &Effect, event: &Event) {
         match (effect, event) {
             (Effect::PutIntent(_, body), Event::Done) => {
@@ -394,7 +395,7 @@ impl Simulation {
         found.map(|(id, _)| *id).collect()
     }
 
-    /// A process, this one or another, is asked about a commit in doubt.
+    /// Asks a process, this one or another, about a commit in doubt.
     fn ask_about_a_doubt(&mut self, at: usize) {
         let doubts = self.with(|told| matches!(told, Told::Doubt(_)));
         if doubts.is_empty() {
@@ -409,7 +410,7 @@ impl Simulation {
         }
     }
 
-    /// The process dies between two operations, and another takes its place.
+    /// Kills the process between two operations, and starts another in its place.
     fn kill(&mut self, at: usize) {
         self.coverage.crashes += 1;
         for client in self.clients.values_mut() {
@@ -432,7 +433,7 @@ impl Simulation {
         }
     }
 
-    /// Intents grow old; and when nothing is on its way, so much time may pass that the log is cleaned up.
+    /// Lets intents grow old. When nothing is under way, enough time may pass for the log to be cleaned up.
     fn let_time_pass(&mut self) {
         let writing = self.processes.iter().any(|process| {
             let effect = match &process.flight {
@@ -454,7 +455,7 @@ impl Simulation {
         }
     }
 
-    /// With all faults gone, everybody must get a verdict, whoever died.
+    /// Checks that every client gets a verdict once all faults are gone, whichever processes died.
     fn come_to_rest(&mut self) -> Result<(), String> {
         while self.store.has_late() {
             self.store.arrive(&mut self.rng);

@@ -1,4 +1,4 @@
-//! Chance that repeats itself: `SplitMix64`.
+//! A repeatable random number generator: `SplitMix64`.
 
 /// A stream of numbers that depends on its seed alone.
 #[derive(Debug, Clone)]

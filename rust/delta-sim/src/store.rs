@@ -10,7 +10,7 @@ use delta_commit::{MemberId, Version};
 
 use crate::rng::Rng;
 
-/// Which of a thousand operations go wrong, and in which way.
+/// The faults of the store, each by its odds out of a thousand operations.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Faults {
     /// The answer is lost; the operation was done, was not, or will be.
@@ -19,11 +19,11 @@ pub(crate) struct Faults {
     pub(crate) phantom: usize,
     /// A listing shows what was there a while ago.
     pub(crate) stale: usize,
-    /// Whether an operation whose answer was lost may still be done later.
+    /// True if an operation whose answer was lost may still be done later.
     pub(crate) late: bool,
-    /// Whether what is not synced is lost in a power cut.
+    /// True if a power cut loses everything that is not synced.
     pub(crate) volatile: bool,
-    /// The operation was not done, and the store says so: it is to be tried again, or in vain.
+    /// The operation was not done, and the store says so. The error is transient or permanent.
     pub(crate) refused: usize,
     /// A data file, or the log, cannot be synced now.
     pub(crate) busy: usize,
@@ -38,7 +38,8 @@ struct Stored {
     body: Vec<u8>,
     durable: bool,
     created: i64,
-    /// Its bytes never reached the disk: who was told so. An error of a sync is told once.
+    /// Processes that were told that its bytes never reached the disk; none if they did. An error of a sync is told
+    /// once.
     doomed: Option<BTreeSet<MemberId>>,
 }
 
@@ -51,7 +52,7 @@ enum Data {
     Doomed,
 }
 
-/// A write on its way that nobody waits for any more.
+/// A write that may still arrive, although no process waits for it.
 #[derive(Debug)]
 enum Late {
     Version(Version, Vec<u8>),
@@ -72,17 +73,17 @@ pub(crate) struct Store {
     past_intents: Vec<Vec<IntentEntry>>,
     past_tips: Vec<Version>,
     late: Vec<Late>,
-    /// Every version that ever was and was not lost to a power cut, whether cleaned up or not.
+    /// Every version that ever existed and was not lost to a power cut, even if it was cleaned up.
     pub(crate) history: BTreeMap<Version, Vec<u8>>,
     /// Data files and versions that never reached the disk.
     pub(crate) doomed: usize,
-    /// What must never happen, and did.
+    /// The first event that a store must never see.
     pub(crate) violation: Option<String>,
 }
 
 const REMEMBERED: usize = 6;
 
-/// When the simulation begins: milliseconds since the epoch.
+/// The start of the simulation: milliseconds since the epoch.
 const BIRTH: i64 = 1_700_000_000_000;
 
 impl Store {
@@ -111,17 +112,17 @@ impl Store {
         self.data.remove(path);
     }
 
-    /// Whether a data file is there, and can be read after its bytes left the memory.
+    /// Returns true if a data file exists and can still be read from disk.
     pub(crate) fn has_data(&self, path: &str) -> bool {
         self.data.get(path).is_some_and(|data| *data != Data::Doomed)
     }
 
-    /// Whether a version never reached the disk.
+    /// Returns true if the sync of some version failed for good.
     pub(crate) fn has_doomed_version(&self) -> bool {
         self.log.values().any(|stored| stored.doomed.is_some())
     }
 
-    /// Does a process' effect, or not, and answers, truly or not.
+    /// Applies a process' effect, or does not, and gives a true or a false answer.
     pub(crate) fn apply(&mut self, process: MemberId, effect: &Effect, rng: &mut Rng) -> Event {
         if rng.permille(self.faults.lost) {
             return self.apply_unheard(effect, rng);
@@ -287,7 +288,7 @@ impl Store {
         }
     }
 
-    /// Each process hears once of an error, as one does that had the file open.
+    /// Syncs versions. Each process gets an error once, like a descriptor that was open when it happened.
     fn sync_log(&mut self, process: MemberId, first: Version, last: Version, rng: &mut Rng) -> Event {
         let mut is_told = false;
         for (_, stored) in self.log.range_mut(first..=last) {
@@ -324,7 +325,7 @@ impl Store {
         self.violation.get_or_insert(what);
     }
 
-    /// Lets one write that nobody waits for arrive, or vanish.
+    /// Lets one write that no process waits for arrive, or vanish.
     pub(crate) fn arrive(&mut self, rng: &mut Rng) {
         if self.late.is_empty() {
             return;
@@ -341,7 +342,7 @@ impl Store {
         !self.late.is_empty()
     }
 
-    /// What was not synced is gone, or is not, one by one: directory entries too.
+    /// Cuts the power. Each file and directory entry that was not synced may be lost, independently of the others.
     pub(crate) fn cut_power(&mut self, rng: &mut Rng) {
         let lost: Vec<Version> = self
             .log

@@ -45,7 +45,7 @@ fn a_schedule_repeats_itself() {
     }
 }
 
-/// Whether a seed's schedule breaks this promise.
+/// Returns true if a seed's schedule breaks this promise.
 fn some_seed_breaks(promise: &str, mutant: Rules) -> bool {
     (0..MUTANT_SEEDS).any(|seed| run(seed, mutant).is_err_and(|broken| broken.contains(promise)))
 }

@@ -1,4 +1,4 @@
-//! An append: files first, one commit at the end.
+//! An append: it writes files first, and commits them once at the end.
 
 use std::sync::Arc;
 
@@ -25,15 +25,16 @@ use crate::table::{Shared, Table};
 /// Bytes of a data file, unless the table or the caller says otherwise.
 const FILE_BYTES: i64 = 1 << 30;
 
-/// How rows become a part of the table.
+/// The options of an append.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AppendOptions {
-    /// Whether columns that the table lacks are added to it.
+    /// True if columns that the table lacks are added to it.
     pub merge_schema: bool,
-    /// Which application this is, and how far it has come: rows that it says it wrote before are not written again.
+    /// The application's id and its transaction version. Rows of a version that the table already has are not written
+    /// again.
     pub progress: Option<(String, i64)>,
-    /// Rows that give way to these: those for which all conditions hold. The conditions name partition columns alone;
-    /// none at all means every row.
+    /// Conditions on partition columns alone. The append replaces the rows that satisfy all of them; with an empty list
+    /// it replaces every row.
     pub replace: Option<Vec<Condition>>,
     /// A note for the history.
     pub user_metadata: Option<String>,
@@ -41,11 +42,11 @@ pub struct AppendOptions {
     pub max_file_bytes: Option<i64>,
     /// Rows of a file.
     pub max_file_rows: Option<i64>,
-    /// Whether appends of this process that commit at the same time share files, and a transaction.
+    /// True if appends of this process that commit at the same time share files and a transaction.
     pub coalesce: bool,
 }
 
-/// Files that a writer left behind for one commit.
+/// The files of a finished writer, for one commit.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
     pub adds: Vec<Add>,
@@ -58,7 +59,7 @@ pub(crate) struct DataWriter {
     shared: Arc<Shared>,
     options: AppendOptions,
     writer_options: WriterOptions,
-    /// The table as it was when the first rows came: what they are held against.
+    /// The table when the first rows came, which rows are checked against.
     head: Arc<Snapshot>,
     open: Option<Open>,
 }
@@ -74,7 +75,7 @@ struct Open {
 }
 
 impl Open {
-    /// The columns that the files have, and those of the partitioning.
+    /// The columns of the files, and the partition columns.
     fn written(&self) -> TableSchema {
         let written = |name: &str| self.shape.schema().column_with_name(name).is_some();
         let columns = self.schema.columns.iter();
@@ -84,7 +85,7 @@ impl Open {
     }
 }
 
-/// Whether a column of files can be the table's as it is: files are not written again.
+/// Returns true if the table can take the files' column as it is. Files are not written again.
 fn holds_as_written(head: &Snapshot, column: &Column) -> bool {
     head.schema
         .column(&column.name)
@@ -109,7 +110,7 @@ impl DataWriter {
         })
     }
 
-    /// Checks that rows of a schema can be written; the first ones say which columns the files have.
+    /// Checks that rows of a schema can be written. The first schema fixes the columns of the files.
     pub fn accept(&mut self, schema: &SchemaRef) -> Result<()> {
         if self.open.is_none() {
             self.open = Some(self.start(schema)?);
@@ -146,7 +147,7 @@ impl DataWriter {
         })
     }
 
-    /// The error of rows that do not fit, with what an overwrite of all rows could do instead.
+    /// Adds to the error of rows that do not fit, for an overwrite of all rows, how to change the table's schema.
     fn advised(&self, error: TableError) -> TableError {
         match error {
             TableError::Commit(CommitError::Schema(message))
@@ -161,7 +162,7 @@ impl DataWriter {
         }
     }
 
-    /// Writes a batch; puts it into `kept` instead, while there is room.
+    /// Writes a batch, or puts it into `kept` while there is room.
     pub fn write(
         &mut self,
         batch: &Batch,
@@ -213,7 +214,7 @@ impl DataWriter {
         Ok(open.spread.write(batch, plan, go_on)?)
     }
 
-    /// On what terms the rows share files with others'; none when they change the table.
+    /// The terms on which the rows can share files with other appends; none when they change the table's schema.
     fn terms(&self, read_version: Version) -> Option<Terms> {
         let open = self.open.as_ref().filter(|open| !open.changes_schema)?;
         Some(Terms {
@@ -240,7 +241,7 @@ impl DataWriter {
         Ok(written)
     }
 
-    /// Schema and metadata that the table must get with these rows.
+    /// The actions that change the table's schema and metadata to hold these rows.
     pub fn new_metadata(&self) -> Result<Vec<Action>> {
         match &self.open {
             Some(open) if open.changes_schema => metadata_actions(&self.head, &open.schema),
@@ -249,7 +250,7 @@ impl DataWriter {
     }
 }
 
-/// The table's schema with rows of `given` in it, and whether that is another one than before.
+/// The table's schema with rows of `given` in it; true if it differs from the present one.
 fn target_schema(head: &Snapshot, given: &TableSchema, merge: bool) -> Result<(Arc<TableSchema>, bool)> {
     if merge && let Some(merged) = head.schema.merged(given)? {
         merged.check_rows(given)?;
@@ -296,7 +297,7 @@ fn add_of(file: &SpreadFile, open: &Open, head: &Snapshot) -> Result<Add> {
     })
 }
 
-/// Values as the log writes them: those of folders, but for moments, which every reader must take for UTC.
+/// Partition values in the log's form: those of folders, except timestamps, which every reader must take for UTC.
 fn partition_values(values: &[(String, Option<String>)], schema: &TableSchema) -> PartitionValues {
     values
         .iter()
@@ -319,25 +320,25 @@ fn utc(text: &str) -> String {
     format!("{whole}.{fraction:0<6}Z")
 }
 
-/// An append that is under way. Dropped before its commit, nothing of it stays.
+/// An append that is under way. If it is dropped before its commit, its files are removed.
 pub struct Append {
     shared: Arc<Shared>,
     read_version: Version,
     writer: DataWriter,
-    /// Rows that are to share files with others'; none when these have files of their own.
+    /// Rows that are to share files with other appends; none when the append has files of its own.
     kept: Option<Kept>,
-    /// The application wrote these rows before.
+    /// True if the table already has these rows.
     is_repeated: bool,
     state: State,
-    /// The files were handed to the committer, which did not say that they are in no version.
+    /// True if the committer got the files and did not say that they are in no version.
     in_doubt: bool,
-    /// A forked child only inherits it: the files are its parent's.
+    /// The process that the append belongs to. A forked child inherits the append, but the files are its parent's.
     process: u32,
 }
 
 enum State {
     Writing,
-    /// The files are complete; a commit of theirs may be in doubt.
+    /// The files are complete, and their commit may be in doubt.
     Written(Written),
     Committed(Version),
     Closed(&'static str),
@@ -393,13 +394,14 @@ impl Append {
         })
     }
 
-    /// Whether it takes no more rows.
+    /// Returns true if it takes no more rows.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         !matches!(self.state, State::Writing)
     }
 
-    /// Whether the application wrote these rows before, so that they are not written again.
+    /// Returns true if the table already has these rows by their application's transaction version. They are not
+    /// written again.
     #[must_use]
     pub fn is_repeated(&self) -> bool {
         self.is_repeated
@@ -461,12 +463,12 @@ impl Append {
         done.map_err(|error| self.shared.or_replaced(error))
     }
 
-    /// Completes the files, and makes them a part of the table.
+    /// Completes the files and commits them.
     ///
-    /// Returns the version that holds them, which survives a crash; without rows, the version that was read.
+    /// Returns their version, which survives a crash; without rows, the version that was read.
     ///
     /// # Errors
-    /// [`CommitError::Unknown`] when nobody can say yet whether they are in the table: their files stay. After every
+    /// [`CommitError::Unknown`] when it is not known yet whether they are in the table: their files stay. After every
     /// other error they certainly are not, and their files are gone.
     pub fn commit(
         &mut self,
@@ -476,7 +478,7 @@ impl Append {
         self.commit_noted(patience, go_on, &|| {})
     }
 
-    /// The same, which says when the files are complete, and may be in the table from then on.
+    /// Commits likewise, and calls back when the files are complete and may be in the table from then on.
     pub(crate) fn commit_noted(
         &mut self,
         patience: &mut Patience<'_>,
@@ -540,10 +542,10 @@ impl Append {
         }
     }
 
-    /// Takes the table as it is now for the one that these rows were written for, if they can be rows of it as they are.
+    /// Rebases the append on the table's present state, if the rows fit it as they were written.
     ///
-    /// Whoever merges schemas asked for whatever schema is there: two may add the same column at once. Others go on when
-    /// only properties changed.
+    /// An append that merges schemas accepts any present schema, since two appends may add the same column at once.
+    /// Other appends go on only if nothing but properties changed.
     fn rebase(&mut self) -> Result<bool> {
         // What is replaced was chosen in the version that was read.
         if self.writer.options.replace.is_some() {
@@ -615,7 +617,7 @@ impl Append {
         Ok(transaction)
     }
 
-    /// Gives the append up: nothing of it stays.
+    /// Aborts the append and removes its files.
     pub fn abort(&mut self) {
         // Files that are open go with their writers, before those that are complete.
         let files = self.writer.open.take().map(|open| open.spread.into_places());
@@ -634,8 +636,8 @@ impl Append {
     }
 }
 
-/// Whether rows that were written for a table are rows of what became of it, and their files have the statistics that it
-/// needs.
+/// Returns true if files written for `before` are valid in `after`: the same table, protocol, schema and clustering.
+/// Clustering columns decide which statistics a file must have.
 fn is_same_but_for_properties(before: &Snapshot, after: &Snapshot) -> Result<bool> {
     let (old, new) = (&before.metadata, &after.metadata);
     Ok(before.protocol == after.protocol
@@ -650,7 +652,7 @@ impl Drop for Append {
     }
 }
 
-/// Makes an append the replacement of what conditions choose.
+/// Turns an append into the replacement of the rows that the conditions choose.
 fn replace(
     transaction: &mut Transaction,
     conditions: &[Condition],
@@ -676,7 +678,7 @@ fn replace(
     Ok(())
 }
 
-/// What the history says of rows that were written.
+/// Adds parameters and counts of the written files to the operation, for the history.
 fn describe(operation: &mut Operation, head: &Snapshot, written: &Written) {
     let columns = serde_json::Value::from(head.metadata.partition_columns.clone());
     operation

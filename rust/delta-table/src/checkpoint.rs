@@ -1,4 +1,4 @@
-//! Checkpoints: one Parquet file that stands for all versions up to its own.
+//! Checkpoints: Parquet files that replace all versions up to their own.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -27,10 +27,10 @@ use crate::log_dir::{CHANGED_IN, HINT, LogDir};
 use crate::parsed::{Forms, PARTITION_VALUES, Parsed, STATS, stats_texts};
 use crate::snapshot::Snapshot;
 
-/// Actions that are turned over together: what is known of each costs memory.
+/// Actions that are converted together. Their intermediate form costs memory.
 const BATCH_ROWS: usize = 8_192;
 
-/// For how long a removed file is remembered unless the table says otherwise.
+/// The time for which tombstones are kept, unless the table's properties say otherwise.
 const TOMBSTONE_DAYS: i64 = 7;
 
 const COLUMNS: [&str; 7] = [
@@ -48,7 +48,8 @@ const ADD: &str = "add";
 /// The column of statistics as text.
 const JSON_STATS: &str = "stats";
 
-/// The actions of a checkpoint of the second form are in files beside it. The column alone is in others too.
+/// The column that names files with the actions of a V2 checkpoint. Other checkpoints may have the column, but no
+/// values in it.
 const SIDECAR: &str = "sidecar";
 
 /// The name of a version's checkpoint.
@@ -56,9 +57,9 @@ pub(crate) fn file_name(version: Version) -> String {
     format!("{version:020}.checkpoint.parquet")
 }
 
-/// The actions of a checkpoint's file.
+/// Reads the actions of a checkpoint's file.
 ///
-/// Rows go through their JSON form, which is what actions are read from everywhere else.
+/// Rows are converted to JSON and parsed like the actions of commits.
 pub(crate) fn read(log: &LogDir, name: &str) -> Result<Vec<Action>> {
     let malformed = |what: String| TableError::Malformed(format!("{}: {what}", log.shown(name).display()));
     let Some(file) = log.file(name)? else {
@@ -110,7 +111,8 @@ fn reader(file: &Bytes, wanted: impl Fn(&[&str]) -> bool) -> Result<ParquetRecor
     built.build().map_err(text)
 }
 
-/// The fields, but timestamps in 96 bits in microseconds: so Spark writes them, and nanoseconds cannot be of all years.
+/// The fields, with timestamps in 96 bits read as microseconds. Spark writes them so, and nanoseconds cannot hold all
+/// years.
 fn with_micros(fields: &Fields, parquet: &SchemaDescriptor, leaf: &mut usize) -> Fields {
     let fields = fields.iter().map(|field| {
         let micros = |inner: &Arc<Field>, leaf: &mut usize| {
@@ -139,7 +141,7 @@ fn lacks_statistics(action: &Action) -> bool {
     matches!(action, Action::Add(add) if add.stats.is_none())
 }
 
-/// Gives files without statistics as text those that the checkpoint has of them as structs, if it has any.
+/// Fills in statistics as text, for files that the checkpoint has only structs of statistics for.
 fn add_statistics(file: &Bytes, actions: &mut [Action]) -> Result<(), String> {
     let reader = reader(file, |parts| {
         matches!(parts, ["add", "path"]) || matches!(parts, ["add", name, ..] if *name == STATS)
@@ -174,7 +176,7 @@ fn add_statistics(file: &Bytes, actions: &mut [Action]) -> Result<(), String> {
     Ok(())
 }
 
-/// A batch as lines of JSON. Nulls are written, as a partition value may be one.
+/// A batch as lines of JSON. Nulls are written, because a partition value may be null.
 fn rows(batch: &RecordBatch) -> Result<Vec<u8>, ArrowError> {
     let mut writer = WriterBuilder::new()
         .with_explicit_nulls(true)
@@ -199,7 +201,7 @@ fn action(row: &[u8]) -> Result<Option<Action>> {
     }
 }
 
-/// Writes the checkpoint of a table's version, and the hint at it.
+/// Writes the checkpoint of a table's version, and the hint that names it.
 ///
 /// # Errors
 /// When the log's folder cannot be written; readers find the older checkpoint then.
@@ -212,7 +214,7 @@ pub(crate) fn write(log: &LogDir, snapshot: &Snapshot) -> Result<()> {
     hint(log, snapshot, actions.len(), bytes)
 }
 
-/// Everything that later readers need, and nothing else.
+/// The actions that later readers need.
 fn actions(snapshot: &Snapshot) -> Vec<Action> {
     let contents = &snapshot.contents;
     let oldest = now() - tombstone_millis(snapshot);
@@ -251,7 +253,7 @@ fn tombstone_millis(snapshot: &Snapshot) -> i64 {
         .unwrap_or(TOMBSTONE_DAYS * DAY)
 }
 
-/// The milliseconds of `interval 1 week`; none for what is not such.
+/// The milliseconds of a text such as `interval 1 week`; none for other texts.
 pub(crate) fn interval_millis(text: &str) -> Option<i64> {
     let mut words = text.split_whitespace();
     let mut first = words.next()?;
@@ -277,9 +279,9 @@ pub(crate) fn interval_millis(text: &str) -> Option<i64> {
 
 /// The columns of a checkpoint.
 struct Layout {
-    /// Those that are an action's JSON in columns.
+    /// The columns that hold an action's JSON.
     plain: SchemaRef,
-    /// Those that say some of it in their own types.
+    /// The columns that repeat statistics and partition values in types of their own.
     parsed: Option<Parsed>,
     /// Both.
     whole: SchemaRef,
@@ -369,7 +371,7 @@ fn plain_batch(schema: &SchemaRef, actions: &[Action]) -> Result<Option<RecordBa
     decoder.flush()
 }
 
-/// Points at the checkpoint, unless there is a newer one by now.
+/// Writes the hint that names the checkpoint, unless there is a newer one by now.
 fn hint(log: &LogDir, snapshot: &Snapshot, actions: usize, bytes: u64) -> Result<()> {
     let newest = log
         .list(Some(snapshot.version))?
@@ -449,7 +451,7 @@ fn vector(unknown: Vec<Field>) -> Field {
     group("deletionVector", fields)
 }
 
-/// The columns of actions as JSON has them, and those of other writers.
+/// The columns of known actions, and those of fields that only other writers know.
 fn schema(forms: Forms, foreign: &ForeignFields) -> SchemaRef {
     let add = vec![
         text("path"),

@@ -1,7 +1,7 @@
-//! Which files of the log nobody needs any more.
+//! The cleanup of the log: removes files of versions that are past the table's retention.
 //!
-//! What stays is the newest checkpoint before the cut-off and everything after it, so that each version after the
-//! cut-off can still be read.
+//! The newest checkpoint before the cut-off and everything after it are kept, so that each version after the cut-off
+//! can still be read.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +14,14 @@ use crate::snapshot::Snapshot;
 
 const DAY: i64 = 86_400_000;
 
-/// For how long versions are kept unless the table says otherwise.
+/// The time for which versions are kept, unless the table's properties say otherwise.
 const RETENTION: i64 = 30 * DAY;
 
-/// Younger files stay whatever the table says: who read the tip a while ago goes on from there without a listing.
+/// The age below which files stay, whatever the table's properties say. A process that read the tip a while ago goes on
+/// from there without a listing.
 const YOUNGEST: i64 = 3_600_000;
 
-/// Removes what is older than the table keeps it, and returns how many files that were.
+/// Removes files past the table's retention, and returns their number.
 ///
 /// # Errors
 /// When the folder cannot be read.
@@ -43,7 +44,7 @@ pub(crate) fn clean_up(log: &LogDir, snapshot: &Snapshot) -> Result<usize> {
     Ok(log.remove(&expired))
 }
 
-/// For how long files are kept: milliseconds; none when they are kept for ever.
+/// The time for which files of the log are kept, in milliseconds; none when they are kept for ever.
 fn retention(snapshot: &Snapshot) -> Option<i64> {
     let enabled = snapshot.property("delta.enableExpiredLogCleanup");
     if enabled.is_some_and(|text| !text.eq_ignore_ascii_case("true")) {

@@ -1,9 +1,9 @@
-//! Appends that share files: whose commits meet in a process are written together, one file a partition.
+//! Coalescing appends: commits that meet in one process share files and a transaction, one file per partition.
 //!
-//! Each append keeps its rows, and hands them in when it commits. A thread of the table takes all that have come
-//! meanwhile, writes their files and commits them as one transaction. An append that loses patience leaves: before its
-//! rows are taken, at once; afterwards the thread drops the shared files and writes them again without its rows, or,
-//! when the commit was tried already, says that it is in doubt and settles the doubt for those who stay.
+//! Each append keeps its rows until its commit and queues them then. A thread of the table takes all queued rows,
+//! writes their files and commits them as one transaction. An append whose caller stops waiting leaves. Before its rows
+//! are taken, it leaves at once. Afterwards the thread drops the shared files and writes them again without its rows;
+//! or, when the commit was tried already, it reports the append in doubt and settles the doubt for the others.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,16 +22,17 @@ use crate::kept::{Kept, joined};
 use crate::snapshot::Snapshot;
 use crate::table::{Shared, lock};
 
-/// How long a doubt is asked about for those who stay: after a minute nobody carries an announcement any more.
+/// The longest time for which a commit in doubt is queried while callers wait. After a minute no process carries an
+/// announcement any more.
 const SETTLING: Duration = Duration::from_secs(90);
 
-/// Between two such questions.
+/// The pause between two queries.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Longer than any commit takes: those who wait have deadlines of their own.
+/// Longer than any commit takes. Waiting callers have deadlines of their own.
 const LONG: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What appends must have in common to share files.
+/// The properties that appends must have in common to share files.
 pub(crate) struct Terms {
     pub head: Arc<Snapshot>,
     pub read_version: Version,
@@ -77,7 +78,7 @@ impl Terms {
 struct Member {
     terms: Terms,
     rows: Kept,
-    /// Whether it shares with nobody: somebody it was with could not be written.
+    /// True if it must be written by itself, because a member of its last bundle could not be written.
     is_alone: AtomicBool,
     stage: Mutex<Stage>,
     bell: Condvar,
@@ -117,7 +118,7 @@ impl Member {
         !matches!(*lock(&self.stage), Stage::Waiting | Stage::Leaving)
     }
 
-    /// The answer; none when the deadline passed before it came.
+    /// Waits for the result; none when the deadline passes before it.
     fn wait(&self, deadline: Option<Instant>) -> Option<Result<Version>> {
         let mut stage = lock(&self.stage);
         loop {
@@ -144,7 +145,7 @@ impl Member {
     }
 }
 
-/// Where appends to a table meet.
+/// The queue of a table's coalescing appends.
 #[derive(Default)]
 pub(crate) struct Pool(Mutex<Queue>);
 
@@ -154,8 +155,8 @@ struct Queue {
     is_served: bool,
 }
 
-/// Commits kept rows together with those of all who come meanwhile. Gives them back where no thread can be had that
-/// would: they get files of their own.
+/// Commits kept rows together with those of other appends that come meanwhile. Returns the rows if no thread can be
+/// started for that; the append then writes files of its own.
 pub(crate) fn commit(
     shared: &Arc<Shared>,
     terms: Terms,
@@ -176,7 +177,7 @@ pub(crate) fn commit(
     }
 }
 
-/// Queues an append, and starts the thread that serves the queue, if none does.
+/// Queues an append, and starts a thread for the queue if there is none.
 fn hand_in(shared: &Arc<Shared>, terms: Terms, kept: Kept) -> Result<Arc<Member>, Kept> {
     let mut queue = lock(&shared.pool.0);
     if !queue.is_served {
@@ -235,7 +236,8 @@ fn serve(shared: &Arc<Shared>) {
 }
 
 impl Pool {
-    /// The first who waits, and all who can share files with it; none when nobody does, and the thread ends.
+    /// Takes the first waiting append and all that can share files with it. None when the queue is empty; the thread
+    /// ends then.
     fn next(&self) -> Option<Vec<Arc<Member>>> {
         let mut queue = lock(&self.0);
         let waiting = std::mem::take(&mut queue.waiting);
@@ -252,17 +254,17 @@ impl Pool {
 }
 
 thread_local! {
-    /// Whether what this thread does for others is of no more use to them.
+    /// The test that says whether the appends that this thread works for have all stopped waiting.
     static ABANDONED: RefCell<Option<Box<dyn Fn() -> bool>>> = const { RefCell::new(None) };
 }
 
-/// Whether the calling thread works for appends that wait no longer: requests to a store should end.
+/// Returns true if the calling thread works for appends that no longer wait, so that requests to a store should end.
 #[must_use]
 pub fn is_abandoned() -> bool {
     ABANDONED.with_borrow(|asked| asked.as_ref().is_some_and(|asked| asked()))
 }
 
-/// Whether the calling thread is one that writes files which appends share.
+/// Returns true if the calling thread writes files for several appends.
 #[must_use]
 pub fn is_serving() -> bool {
     ABANDONED.with_borrow(Option::is_some)
@@ -273,15 +275,15 @@ struct Bundle<'a> {
     shared: &'a Arc<Shared>,
     /// Those without an answer.
     members: Vec<Arc<Member>>,
-    /// Whether their transaction may be in the table.
+    /// True if their transaction may be in the table.
     is_tried: Cell<bool>,
 }
 
-/// What an attempt leaves to be done.
+/// The next step after an attempt.
 enum Next {
-    /// Nothing of these rows is in the table: once more, for those without an answer.
+    /// No row is in the table. The members without an answer must be tried again.
     Again,
-    /// One of them is in the way of the others.
+    /// One member makes the others fail.
     Alone(TableError),
     /// All have their answer.
     Nothing,
@@ -302,7 +304,7 @@ impl Bundle<'_> {
         }
     }
 
-    /// Puts all back into the queue, before those who wait there, each to be written alone.
+    /// Puts all members back at the head of the queue, each to be written alone.
     fn separate(&mut self) {
         self.part_with(|| CommitError::DeadlinePassed);
         let mut queue = lock(&self.shared.pool.0);
@@ -346,7 +348,7 @@ impl Bundle<'_> {
         }
     }
 
-    /// Nothing of these rows is in the table: an error of the commit is that of all.
+    /// Handles an error after which no row is in the table. An error of the commit is every member's.
     fn refused(&self, error: TableError) -> Next {
         match error {
             TableError::Commit(error) => self.all(|| Err(error.clone().into())),
@@ -362,7 +364,7 @@ impl Bundle<'_> {
         Next::Nothing
     }
 
-    /// Lets those go who would not wait, of whom nothing is in the table; none when all would.
+    /// Answers the members that no longer wait; none of their rows are in the table. Returns none when all still wait.
     fn without_leaving(&self) -> Option<Next> {
         self.part_with(|| CommitError::DeadlinePassed)
             .then_some(Next::Again)
@@ -381,7 +383,7 @@ impl Bundle<'_> {
         some
     }
 
-    /// Tells those who leave that nobody knows yet, and finds out for the others.
+    /// Answers the members that no longer wait with the doubt, and settles it for the others.
     fn settle(&self, token: &Token, reason: &str) -> Next {
         let unknown = || CommitError::Unknown {
             token: Box::new(token.clone()),
@@ -425,7 +427,7 @@ impl Drop for Bundle<'_> {
     }
 }
 
-/// Why appends that share files cannot have an option.
+/// Refuses options that appends with shared files cannot have.
 pub(crate) fn check(options: &AppendOptions) -> Result<()> {
     if !options.coalesce {
         return Ok(());

@@ -20,7 +20,7 @@ use crate::schema::TableSchema;
 use crate::snapshot::Snapshot;
 use crate::table::Table;
 
-/// What becomes of a table that is there already.
+/// The behaviour when the table exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CreateMode {
     /// It is an error.
@@ -31,10 +31,10 @@ pub enum CreateMode {
     Overwrite,
 }
 
-/// What a table is to be.
+/// The options of a new table.
 #[derive(Debug, Clone, Default)]
 pub struct CreateOptions {
-    /// Columns whose values every file has one of, in their order.
+    /// The partition columns, in their order. All rows of a file have the same value in each.
     pub partition_by: Vec<String>,
     /// Table properties.
     pub properties: BTreeMap<String, String>,
@@ -44,14 +44,14 @@ pub struct CreateOptions {
     pub description: Option<String>,
 }
 
-/// Properties that ask for a feature: the property, the feature, and whether its readers must know it.
+/// Properties that require a feature: the property, the feature, and true if readers must know it.
 const FEATURES: [(&str, &str, bool); 3] = [
     (IN_COMMIT_TIMESTAMPS, "inCommitTimestamp", false),
     ("delta.enableChangeDataFeed", "changeDataFeed", false),
     ("delta.enableDeletionVectors", "deletionVectors", true),
 ];
 
-/// Beginnings of properties that ask for what is not built, or that are the protocol's business.
+/// Prefixes of properties that are not implemented, or that the protocol reserves.
 const REFUSED: [&str; 15] = [
     "delta.checkpointPolicy",
     "delta.columnMapping.",
@@ -72,7 +72,7 @@ const REFUSED: [&str; 15] = [
 
 const IN_COMMIT_TIMESTAMPS: &str = "delta.enableInCommitTimestamps";
 
-/// The protocol with one more feature; none when it has it.
+/// The protocol with one more feature; none when it already has it.
 ///
 /// # Errors
 /// When it is of a version that has no named features and is not the oldest.
@@ -115,7 +115,7 @@ fn is_refused(property: &str) -> bool {
     })
 }
 
-/// The features that a table needs, and whether its readers must know them.
+/// The features that a table needs, each with true if its readers must know it.
 fn features(
     schema: &TableSchema,
     properties: &BTreeMap<String, String>,
@@ -141,7 +141,7 @@ fn features(
     Ok(wanted)
 }
 
-/// The protocol with these features too: what readers and writers had to know of older versions, they still do.
+/// The protocol with these features too. Features that its older version implies are kept.
 fn with_features(protocol: &Protocol, features: &[(&str, bool)]) -> Result<Protocol> {
     let mut protocol = protocol.clone();
     for (feature, reader) in features {
@@ -184,7 +184,7 @@ fn operation(name: &str, metadata: &Metadata) -> Operation {
 }
 
 impl Table {
-    /// Makes a table in a folder, which is made too, with all that it lies in.
+    /// Creates a table in a folder, which is made together with its parents.
     ///
     /// # Errors
     /// [`TableError::Exists`] when there is one and the mode is [`CreateMode::Error`]; [`CommitError::Schema`] when a
@@ -199,7 +199,7 @@ impl Table {
         Self::create_at(Arc::new(Folder::new(root)?), schema, options, mode, patience)
     }
 
-    /// The same wherever it is to be.
+    /// Creates a table in any storage.
     ///
     /// # Errors
     /// As [`create`](Self::create).
@@ -274,7 +274,7 @@ impl Table {
     }
 }
 
-/// Refuses to begin with in-commit timestamps in the middle of a table: its history would need two clocks.
+/// Refuses to enable in-commit timestamps on an existing table, whose history would then mix two clocks.
 pub(crate) fn check_in_commit_timestamps(before: &Snapshot, after: &Metadata) -> Result<()> {
     if after.is_enabled(IN_COMMIT_TIMESTAMPS) && !before.metadata.is_enabled(IN_COMMIT_TIMESTAMPS) {
         return Err(TableError::unsupported(format!(

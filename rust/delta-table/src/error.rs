@@ -1,4 +1,4 @@
-//! What can go wrong with a table, by what the caller can do about it.
+//! Errors of a table, each kind defined by what the caller can do about it.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use parquet_writer::WriteError;
 /// A result of this crate.
 pub type Result<T, E = TableError> = std::result::Result<T, E>;
 
-/// Why something was not done.
+/// The reason why an operation on a table failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
     /// The commit layer's own error.
@@ -25,33 +25,33 @@ pub enum TableError {
     /// There is a table already.
     #[error("{0}: there is a Delta table already: open it, or create with mode=\"overwrite\"")]
     Exists(PathBuf),
-    /// Another table is where the one that was opened was.
+    /// Another table has taken the place of the one that was opened.
     #[error(
         "{0}: the table that was opened is no longer there: it was deleted or moved, and another one may be in its \
          place: open it again"
     )]
     Replaced(PathBuf),
-    /// A version is not, or no longer, to be had.
+    /// A version does not exist, or no longer.
     #[error("{0}")]
     NoSuchVersion(String),
-    /// The log, or a checkpoint, is not what the protocol asks for.
+    /// The log, or a checkpoint, does not follow the protocol.
     #[error("{0}")]
     Malformed(String),
     /// The table only takes appends.
     #[error("the table has delta.appendOnly=true, so {0} is refused: its rows are added and never removed")]
     AppendOnly(&'static str),
-    /// The caller asked for what is not accepted.
+    /// An option or argument of the caller is not accepted.
     #[error("{0}")]
     Option(String),
 }
 
 impl TableError {
-    /// What the operating system said about `what`.
+    /// Wraps an error of the operating system; `what` names its object.
     pub(crate) fn io(what: impl std::fmt::Display, error: &std::io::Error) -> Self {
         Self::from(StoreError::io(what, error))
     }
 
-    /// Whether something that should be there is not.
+    /// Returns true if the error says that a file of the table is missing.
     pub(crate) fn is_of_missing(&self) -> bool {
         match self {
             Self::Commit(CommitError::LogTruncated(_)) => true,
@@ -66,7 +66,7 @@ impl TableError {
         Self::Commit(CommitError::Schema(message.into()))
     }
 
-    /// What is not built.
+    /// An error about a feature that is not implemented.
     pub(crate) fn unsupported(message: impl Into<String>) -> Self {
         Self::Commit(CommitError::Unsupported(message.into()))
     }

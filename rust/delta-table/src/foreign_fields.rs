@@ -1,7 +1,7 @@
 //! Columns of a checkpoint for fields that only other writers know.
 //!
-//! The protocol lets a writer leave them out. But a table may be written for years by software that knows them, and by
-//! this one beside it: what that software keeps in its fields would be gone with the next checkpoint.
+//! The protocol lets a writer leave them out. But a table may have been written for years by software that knows them,
+//! and go on being written by it. Without these columns, the next checkpoint would lose the values of those fields.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use serde_json::Value;
 
 use crate::error::{Result, TableError};
 
-/// Columns that a checkpoint gets at most. Fields named after values would make a column of each.
+/// The most columns that a checkpoint gets. Fields named after values would make a column of each value.
 const MOST: usize = 1_000;
 
 /// The fields of all actions, by the group of the checkpoint that they belong to.
 #[derive(Default)]
 pub(crate) struct ForeignFields(BTreeMap<&'static str, BTreeMap<String, Form>>);
 
-/// What the values of a field have in common.
+/// The common type of a field's values.
 enum Form {
     /// No value was met.
     Nothing,
@@ -30,7 +30,7 @@ enum Form {
     Group(BTreeMap<String, Form>),
 }
 
-/// Values that no column can hold together.
+/// An error: values that no column can hold together.
 struct Unlike;
 
 impl ForeignFields {
@@ -135,7 +135,7 @@ impl Form {
         }
     }
 
-    /// How many columns it takes.
+    /// The number of columns that it takes.
     fn columns(&self) -> usize {
         match self {
             Self::List(element) => element.columns(),
@@ -144,7 +144,7 @@ impl Form {
         }
     }
 
-    /// The column's type; none when no value says which.
+    /// The column's type; none when there is no value to tell it by.
     fn arrow(&self) -> Option<DataType> {
         Some(match self {
             Self::Nothing => return None,

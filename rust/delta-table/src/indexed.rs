@@ -1,19 +1,19 @@
-//! The columns that files have statistics of.
+//! The columns that files have statistics for.
 
 use crate::error::{Result, TableError};
 use crate::schema::TableSchema;
 use crate::snapshot::Snapshot;
 
-/// Leaf columns that have statistics unless the table says otherwise.
+/// The number of leaf columns that have statistics, unless the table's properties say otherwise.
 const FIRST_COLUMNS: i64 = 32;
 
 const NUMBER: &str = "delta.dataSkippingNumIndexedCols";
 const NAMES: &str = "delta.dataSkippingStatsColumns";
 
-/// The leaf columns that files have statistics of.
+/// The leaf columns that files have statistics for.
 ///
-/// Those that the table names in `delta.dataSkippingStatsColumns`, or else as many of the first as
-/// `delta.dataSkippingNumIndexedCols` says; and in any case those that it is clustered by, which the protocol asks for.
+/// These are the columns of `delta.dataSkippingStatsColumns`, or else the first ones, as many as
+/// `delta.dataSkippingNumIndexedCols` says. Clustering columns are always among them, as the protocol requires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Indexed(Vec<bool>);
 
@@ -45,13 +45,13 @@ impl Indexed {
         Ok(Self(chosen.collect()))
     }
 
-    /// Whether the leaf column of this number, in the order of [`TableSchema::leaves`], is one of them.
+    /// Returns true if the leaf column of this number, in the order of [`TableSchema::leaves`], is one of them.
     pub fn has(&self, leaf: usize) -> bool {
         self.0.get(leaf).copied().unwrap_or(false)
     }
 }
 
-/// Whether a column is the one of this name, or lies in it. Names of columns do not differ in case alone.
+/// Returns true if `path` is the column of this name or lies below it. Names of columns do not differ in case alone.
 fn begins(path: &[&str], name: &[String]) -> bool {
     name.len() <= path.len()
         && name
@@ -60,7 +60,7 @@ fn begins(path: &[&str], name: &[String]) -> bool {
             .all(|(name, part)| name == part || name.to_lowercase() == part.to_lowercase())
 }
 
-/// The paths in a list such as ``a, b.c, `d.e` ``; none when it is no such list.
+/// Parses a list of paths such as ``a, b.c, `d.e` ``; none when the text is no such list.
 fn parse(text: &str) -> Option<Vec<Vec<String>>> {
     let mut names = Vec::new();
     let mut rest = text.trim();
@@ -87,7 +87,7 @@ fn parse(text: &str) -> Option<Vec<Vec<String>>> {
     Some(names)
 }
 
-/// One part of a name, quoted or not, and what comes after it.
+/// Splits off one part of a name, quoted or not.
 fn part_of_name(text: &str) -> Option<(String, &str)> {
     let Some(mut quoted) = text.strip_prefix('`') else {
         let end = text.find(['.', ',']).unwrap_or(text.len());

@@ -1,4 +1,4 @@
-//! Rows that an append keeps until its commit, copied so that their owner may change them.
+//! Rows that an append keeps until its commit, copied so that their owner may change the originals.
 
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ use parquet_writer::{Batch, WriteError};
 
 use crate::error::{Result, TableError};
 
-/// Bytes of rows that an append keeps. With more it writes files of its own: sharing is for those too small for one.
+/// The most bytes of rows that an append keeps. With more it writes files of its own: only small appends gain by
+/// sharing.
 const KEPT_BYTES: usize = 4 << 20;
 
 /// Rows that it keeps.
@@ -27,8 +28,8 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Copies the rows of a batch, whose owner may change or free it once it is written; gives false when they are too
-    /// many to be kept.
+    /// Copies the rows of a batch, whose owner may change or free it afterwards. Returns false when they are too many
+    /// to be kept.
     pub fn keep(&mut self, batch: &Batch, schema: &SchemaRef) -> Result<bool> {
         let room = KEPT_BYTES - self.bytes;
         if self.rows + batch.rows() > KEPT_ROWS || batch.columns().iter().map(at_most).sum::<usize>() > room {
@@ -60,7 +61,8 @@ impl Kept {
     }
 }
 
-/// The rows of several appends as few batches: each partition is met once in most of them, and its file stays open.
+/// Joins the rows of several appends into few batches. Most batches then meet each partition once, and its file stays
+/// open.
 pub(crate) fn joined<'a>(all: impl Iterator<Item = &'a Kept>) -> Result<Vec<Batch>> {
     let mut groups: Vec<Vec<&Batch>> = Vec::new();
     let mut bytes = usize::MAX;
@@ -77,7 +79,7 @@ pub(crate) fn joined<'a>(all: impl Iterator<Item = &'a Kept>) -> Result<Vec<Batc
     groups.iter().filter_map(|group| one_of(group)).collect()
 }
 
-/// One batch of the rows of batches alike.
+/// Joins batches of one schema.
 fn one_of(batches: &[&Batch]) -> Option<Result<Batch>> {
     let schema = batches.first()?.schema();
     let columns = (0..schema.fields().len()).map(|index| {
@@ -96,8 +98,8 @@ fn one_of(batches: &[&Batch]) -> Option<Result<Batch>> {
     )
 }
 
-/// Bytes that a copy of a column takes at most, as far as that can be told without one; none of nested columns, whose
-/// slices do not say what of their elements is theirs.
+/// An upper bound of the bytes of a column's copy, as far as it is known without copying. It is zero for nested
+/// columns: a slice does not tell which elements are its own.
 fn at_most(column: &ArrayRef) -> usize {
     match column.data_type() {
         DataType::Dictionary(_, _) => {
@@ -126,8 +128,8 @@ fn longest(values: &ArrayRef) -> usize {
     }
 }
 
-/// Bytes of all values: their lengths are the first four bytes of their views (Arrow columnar format, "Variable-size
-/// Binary View Layout").
+/// The bytes of all values. Their lengths are the first four bytes of their views (Arrow columnar format,
+/// "Variable-size Binary View Layout").
 fn lengths(views: &[u128]) -> usize {
     views
         .iter()
@@ -141,7 +143,7 @@ fn bytes_of(column: &ArrayRef) -> usize {
     sliced.unwrap_or_else(|_| column.get_array_memory_size())
 }
 
-/// The values in memory of their own, and of a type without dictionaries or views, which would be shared.
+/// A copy of the values, in a type without dictionaries or views, which would share memory.
 fn copied(column: &ArrayRef, target: &DataType) -> Result<ArrayRef> {
     let column = cast(column, target).map_err(WriteError::from)?;
     let data = column.to_data();

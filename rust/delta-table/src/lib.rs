@@ -1,8 +1,8 @@
 //! Delta tables: writer and committer together.
 //!
-//! [`Table::open`] reads a table's log ([`snapshot`], by way of checkpoints), [`Table::append`] writes Parquet files
-//! and hands one transaction to the committer that all threads of the process share. The log is replayed here, with the
-//! action types that commits are made of: one reader of the log is one understanding of it.
+//! [`Table::open`] reads a table's log ([`snapshot`], by way of checkpoints). [`Table::append`] writes Parquet files
+//! and commits one transaction through the committer that all threads of the process share. The log is read with the
+//! action types that commits are written with, so that reading and writing cannot disagree.
 
 mod append;
 mod checkpoint;

@@ -1,4 +1,4 @@
-//! The folder of the log: which versions and checkpoints there are, and how a table is read from them.
+//! The log's folder: lists versions and checkpoints, and reads a table from them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,13 +16,13 @@ use crate::error::{Result, TableError};
 use crate::place::Place;
 use crate::snapshot::{Replay, Snapshot};
 
-/// Where the log is, in a table.
+/// The log's folder in a table.
 pub(crate) const FOLDER: &str = "_delta_log";
 
-/// Where a hint at the newest checkpoint is.
+/// The file that names the newest checkpoint.
 pub(crate) const HINT: &str = "_last_checkpoint";
 
-/// Where our checkpoints' hints keep the last version that changed metadata or protocol.
+/// The tag of our hints that keeps the last version that changed metadata or protocol.
 pub(crate) const CHANGED_IN: &str = "spillway.changedIn";
 
 /// `_delta_log`.
@@ -37,25 +37,25 @@ pub(crate) struct LogFile {
     name: String,
 }
 
-/// All versions and all parts of checkpoints, and the time by the clock that dates them.
+/// All versions and all parts of checkpoints, and the time now by the clock that dates them.
 pub(crate) struct LogFiles {
     pub now: i64,
     pub files: Vec<LogFile>,
 }
 
-/// What a listing shows.
+/// The result of a listing.
 #[derive(Debug, Default)]
 pub(crate) struct LogListing {
     /// The newest version; [`BEFORE_FIRST`] without any.
     pub tip: Version,
     /// Parts of checkpoints: part number, number of parts, file name.
     checkpoints: BTreeMap<Version, Vec<(u32, u32, String)>>,
-    /// The newest checkpoint of the second form, which is not built.
+    /// The newest V2 checkpoint, a form that is not implemented.
     newest_v2: Option<Version>,
 }
 
 impl LogListing {
-    /// The files of the newest checkpoint that is whole and not after `at_most`.
+    /// The files of the newest complete checkpoint at or before `at_most`.
     pub fn checkpoint(&self, at_most: Version) -> Option<(Version, Vec<&str>)> {
         self.checkpoints
             .range(..=at_most)
@@ -76,11 +76,11 @@ pub(crate) struct Loaded {
     pub snapshot: Snapshot,
     /// The checkpoint that it was read from.
     pub checkpoint: Option<Version>,
-    /// A version that it holds, which was there before anything of it was read.
+    /// A version of the snapshot that existed before any of it was read.
     pub witness: Witness,
 }
 
-/// A version by whose file a table is told from another one in its place.
+/// A version whose file identifies the table: another table in its place has another file.
 pub(crate) struct Witness {
     version: Version,
     /// None when the version had no file of its own.
@@ -102,7 +102,7 @@ fn checkpoint_of_file(name: &str) -> Option<(Version, Option<(u32, u32)>)> {
 }
 
 impl LogDir {
-    /// What there is; with a version, what there is from it on is enough.
+    /// Lists the log. With a version, older files may be left out.
     pub fn list(&self, from: Option<Version>) -> Result<LogListing> {
         let mut listing = LogListing {
             tip: BEFORE_FIRST,
@@ -126,7 +126,7 @@ impl LogDir {
         Ok(listing)
     }
 
-    /// What there is and how old it is; none where the store does not tell.
+    /// Lists the files of the log and their ages; none where the store does not tell times.
     pub fn files(&self) -> Result<Option<LogFiles>> {
         let Some(ages) = self.0.ages(FOLDER)? else {
             return Ok(None);
@@ -151,7 +151,7 @@ impl LogDir {
         self.0.remove(&names)
     }
 
-    /// A file of the log, as other parts of this crate and messages name it.
+    /// The name of a file of the log, relative to the table, for other parts of this crate and messages.
     fn named(name: &str) -> String {
         format!("{FOLDER}/{name}")
     }
@@ -171,7 +171,7 @@ impl LogDir {
         self.0.read(&Self::named(name))
     }
 
-    /// A file that appears whole, in the place of the one that is there.
+    /// Opens a file that replaces the existing one, and appears whole.
     pub fn replace(&self, name: &str) -> Result<Box<dyn Sink>> {
         self.0.replace(&Self::named(name))
     }
@@ -181,12 +181,12 @@ impl LogDir {
         Ok(Witness { version, mark })
     }
 
-    /// Whether the version of a witness is there, and no other one in its place.
+    /// Returns true if the witness's version is unchanged: there, and not replaced by another one.
     pub fn confirms(&self, witness: &Witness) -> Result<bool> {
         Ok(witness.mark.is_some() && self.witness(witness.version)?.mark == witness.mark)
     }
 
-    /// What there is to put a version together from: without old versions, where a hint says that they are not needed.
+    /// Lists the files from which a version can be read. A hint at a checkpoint leaves older versions out.
     fn list_for(&self, target: Version, hint: Option<&Value>) -> Result<LogListing> {
         if let Some(hinted) = hint.and_then(version_of_hint).filter(|hinted| *hinted <= target) {
             let listing = self.list(Some(hinted))?;
@@ -197,7 +197,7 @@ impl LogDir {
         self.list(None)
     }
 
-    /// The table at `at`, or at its newest version.
+    /// Reads the table at version `at`, or at its newest version.
     pub fn load(&self, at: Option<Version>) -> Result<Loaded> {
         let target = at.unwrap_or(Version::MAX);
         let hint = self.hint()?;
@@ -269,7 +269,8 @@ impl LogDir {
         ))
     }
 
-    /// `_last_checkpoint`; it is a hint, so what cannot be read counts as absent, unless the store does not answer.
+    /// Reads `_last_checkpoint`. It is only a hint: if it cannot be parsed it counts as absent. A failing store is an
+    /// error.
     fn hint(&self) -> Result<Option<Value>> {
         match self.file(HINT) {
             Err(TableError::Commit(CommitError::Store(error))) if error.kind == StoreErrorKind::Transient => {
@@ -287,7 +288,8 @@ fn version_of_hint(hint: &Value) -> Option<Version> {
     hint.get("version").and_then(Value::as_i64)
 }
 
-/// What our own hint says of a checkpoint. Without it, processes that begin at one checkpoint agree on its version.
+/// Reads from our own hint the last version that changed metadata or protocol. Without the hint it is the checkpoint's
+/// version, so that processes that start from one checkpoint agree.
 fn changed_in(checkpoint: Version, hint: Option<&Value>) -> Version {
     hint.filter(|hint| version_of_hint(hint) == Some(checkpoint))
         .and_then(|hint| hint.get("tags")?.get(CHANGED_IN)?.as_str()?.parse().ok())

@@ -1,4 +1,4 @@
-//! Transactions that remove files: deletions, truncation, restoring, and commits of the caller's own.
+//! Transactions that remove files: deletion, truncation, restore, and commits of the caller's own.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -51,10 +51,10 @@ pub struct Condition {
     pub values: Vec<Scalar>,
 }
 
-/// What a transaction read.
+/// The part of the table that a transaction read.
 #[derive(Debug, Clone, Default)]
 pub struct Read {
-    /// At which version; without one, at the last that the handle showed its caller.
+    /// The version that was read. The default is the last version that the handle returned to its caller.
     pub version: Option<Version>,
     /// Everything.
     pub whole_table: bool,
@@ -110,7 +110,7 @@ impl Condition {
     }
 }
 
-/// A value as one of the column's type; none for null, which an empty text is too.
+/// Converts a value to the column's type; none for null, and for an empty text, which is null too.
 fn literal(value: &Scalar, kind: &Kind, column: &str) -> Result<Option<Literal>> {
     use Primitive::{
         Boolean, Byte, Date, Double, Float, Integer, Long, Short, String, Timestamp, TimestampNtz,
@@ -161,7 +161,7 @@ fn micros(text: &str) -> Option<i64> {
     Some(clock.and_utc().timestamp_micros())
 }
 
-/// Conditions that whole files can answer: they name partition columns alone.
+/// Builds a predicate that whole files can answer: its conditions name partition columns alone.
 pub(crate) fn partition_predicate(conditions: &[Condition], snapshot: &Snapshot) -> Result<Predicate> {
     let columns = &snapshot.metadata.partition_columns;
     let terms = conditions.iter().map(|condition| {
@@ -246,7 +246,7 @@ fn incomparable(add: &Add) -> TableError {
     ))
 }
 
-/// The removals of files that were read by a predicate.
+/// Adds the removals of files, and the predicate that they were read by.
 pub(crate) fn remove_chosen(transaction: &mut Transaction, predicate: Predicate, files: &[Arc<Add>]) {
     transaction
         .reads
@@ -266,7 +266,7 @@ fn begin(snapshot: &Snapshot, operation: Operation) -> Result<Transaction> {
 }
 
 impl Table {
-    /// Removes all rows for which the conditions hold, which name partition columns alone.
+    /// Removes all rows for which the conditions hold. They may name partition columns alone.
     ///
     /// # Errors
     /// [`TableError::Option`] when whole files cannot answer the conditions; a conflict when a concurrent transaction
@@ -318,7 +318,7 @@ impl Table {
         self.shared()?.commit(transaction, patience)
     }
 
-    /// Makes the table what it was at an older version, as a new one.
+    /// Restores the state of an older version, as a new version.
     ///
     /// # Errors
     /// [`TableError::NoSuchVersion`] when the version, a data file of it or a deletion vector is gone.
@@ -386,9 +386,9 @@ impl Table {
         })
     }
 
-    /// Commits what the caller did itself: files that it wrote, and files that it wants to leave.
+    /// Commits files that the caller wrote, and removals of files, as one transaction.
     ///
-    /// Whoever read or removes something is held against every version after [`Read::version`].
+    /// A transaction that read or removes something is checked against every version after [`Read::version`].
     ///
     /// # Errors
     /// [`TableError::Option`] when a removed file is not in the table; [`TableError::NoSuchVersion`] when the version
@@ -441,7 +441,8 @@ impl Table {
         Ok(version)
     }
 
-    /// The files with these paths. What is gone by now, but was there when it was read, is for the committer to judge.
+    /// The files with these paths. Files that are gone by now, but existed when they were read, are left to the
+    /// committer's check.
     fn files_at(&self, newest: &Snapshot, read: Version, paths: &[String]) -> Result<Vec<Arc<Add>>> {
         let missing = match find(newest, paths) {
             Err(missing) if read < newest.version => missing,
@@ -452,7 +453,7 @@ impl Table {
     }
 }
 
-/// The path relative to a table's root of what is at an absolute path, or a URL, in it.
+/// Converts an absolute path, or a URL, to a path relative to the table's root.
 fn inside(root: &Path, at: &str) -> Option<String> {
     let path = at.strip_prefix("file:").map(|path| path.trim_start_matches('/'));
     let path = path.map_or_else(|| at.to_owned(), |path| format!("/{path}"));
@@ -492,8 +493,8 @@ fn restoring(
     actions
 }
 
-/// Every file has a value, be it null, in each partition column, and in no other; and statistics of those columns that
-/// the table is clustered by.
+/// Checks that every file has a value or null in each partition column and in no other, and statistics of the
+/// clustering columns.
 fn check_adds(adds: &[Add], snapshot: &Snapshot) -> Result<()> {
     let clustering = snapshot.clustering()?;
     let wanted: BTreeSet<&str> = snapshot
@@ -524,7 +525,7 @@ fn check_adds(adds: &[Add], snapshot: &Snapshot) -> Result<()> {
     Ok(())
 }
 
-/// Whether a file says of a column how many of its values are null.
+/// Returns true if the file's statistics have a count of nulls for the column.
 fn has_statistics(add: &Add, column: &[String]) -> bool {
     let Some(stats) = add
         .stats
@@ -541,7 +542,7 @@ fn has_statistics(add: &Add, column: &[String]) -> bool {
     nulls.is_some_and(Value::is_i64) && stats.get("numRecords").is_some_and(Value::is_i64)
 }
 
-/// The files of a snapshot with these paths, or a path that it does not have.
+/// The files of a snapshot with these paths; the error is a path that it does not have.
 fn find(snapshot: &Snapshot, paths: &[String]) -> Result<Vec<Arc<Add>>, String> {
     let wanted: BTreeSet<&str> = paths.iter().map(String::as_str).collect();
     let there: Vec<Arc<Add>> = snapshot

@@ -1,7 +1,7 @@
-//! Statistics and partition values as a checkpoint may hold them: in columns of their own types.
+//! Statistics and partition values in checkpoint columns of their own types.
 //!
-//! `add.stats_parsed` says what the text in `add.stats` says, `add.partitionValues_parsed` what the texts in
-//! `add.partitionValues` say. A table's properties choose which of the two statistics have.
+//! `add.stats_parsed` repeats the text in `add.stats`, and `add.partitionValues_parsed` the texts in
+//! `add.partitionValues`. A table's properties choose the form of the statistics.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(crate) const PARTITION_VALUES: &str = "partitionValues_parsed";
 const LOWER: &str = "minValues";
 const UPPER: &str = "maxValues";
 
-/// In which columns a checkpoint has statistics.
+/// The columns in which a checkpoint has statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Forms {
     /// As text.
@@ -40,8 +40,8 @@ pub(crate) struct Forms {
 }
 
 impl Forms {
-    /// What a table asks for. Without a word of structs it gets them where it wants no text, as from Spark: statistics
-    /// must be somewhere.
+    /// The forms that the table's properties ask for. Where they do not mention structs, structs are written exactly
+    /// when text is not, as Spark does: statistics must be somewhere.
     pub fn of(snapshot: &Snapshot) -> Self {
         let property = |name| {
             snapshot
@@ -161,7 +161,7 @@ impl Parsed {
         fields
     }
 
-    /// The columns' values for some rows, of which not all are files.
+    /// The columns' values for some rows, not all of which are files.
     ///
     /// # Errors
     /// When a partition value is none of its column's type.
@@ -233,7 +233,7 @@ impl Parsed {
     }
 }
 
-/// Which rows have something: the nulls of these flags.
+/// The validity of rows, as the nulls of an array.
 fn there<T>(rows: &[Option<T>]) -> BooleanArray {
     rows.iter().map(|row| row.is_some().then_some(true)).collect()
 }
@@ -257,7 +257,8 @@ fn typed(texts: &StringArray, kind: &Kind) -> Result<ArrayRef, ArrowError> {
     }
 }
 
-/// The types that texts become before those of a table: the name of a zone would ask for a table of names.
+/// The types that texts are parsed to first: with offsets for time zones, since names of zones would need a table of
+/// names.
 fn by_offset(fields: &Fields) -> Fields {
     let fields = fields.iter().map(|field| {
         let data_type = match field.data_type() {
@@ -270,7 +271,8 @@ fn by_offset(fields: &Fields) -> Fields {
     fields.collect()
 }
 
-/// The types of a table's statistics: of the columns that it wants them of, and of those that files have them of.
+/// The types of a table's statistics: those of the columns that its properties choose, and of columns that files have
+/// statistics for.
 fn stats_schema(snapshot: &Snapshot) -> Result<Schema> {
     let indexed = Indexed::of(snapshot, &snapshot.schema)?;
     let met = Met::of(snapshot);
@@ -299,10 +301,10 @@ fn stats_schema(snapshot: &Snapshot) -> Result<Schema> {
     Ok(Schema::new(fields))
 }
 
-/// The type that a leaf column has, by its number, path and type; none where it is left out.
+/// A function from a leaf column's number, path and type to the type that it gets; none where it is left out.
 type Wanted<'a> = &'a dyn Fn(usize, &[&str], &Kind) -> Option<DataType>;
 
-/// A column with those of its leaves that are wanted; none without any.
+/// A column with the leaves that are wanted; none without any.
 fn stats_field<'a>(
     column: &'a Column,
     path: &mut Vec<&'a str>,
@@ -324,12 +326,12 @@ fn stats_field<'a>(
     Some(Field::new(&column.name, data_type?, true))
 }
 
-/// Whether the protocol has bounds of a type.
+/// Returns true if the protocol defines bounds for a type.
 fn has_bounds(kind: &Kind) -> bool {
     is_plain(kind) && *kind != Kind::Primitive(Primitive::Boolean)
 }
 
-/// Whether other writers may have bounds of it.
+/// Returns true if other writers may write bounds for a type.
 fn is_plain(kind: &Kind) -> bool {
     match kind {
         Kind::Primitive(primitive) => *primitive != Primitive::Binary,
@@ -338,7 +340,7 @@ fn is_plain(kind: &Kind) -> bool {
     }
 }
 
-/// Columns of which files have statistics, whatever the table says by now.
+/// Columns that some file has statistics for, whatever the table's properties say.
 #[derive(Default)]
 struct Met {
     nulls: BTreeSet<Vec<String>>,

@@ -1,4 +1,4 @@
-//! Where a table is: a folder of this machine, or what somebody else makes of [`Place`].
+//! The storage of a table: a local folder, or another implementation of [`Place`].
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -19,34 +19,34 @@ use uuid::Uuid;
 use crate::checkpoint::{millis, now};
 use crate::error::{Result, TableError};
 
-/// Bytes gathered before a file is opened, and for each call after that: a small append opens its file once, when all
-/// of it is there.
+/// Bytes that are gathered before a file is opened, and for each later call. A small append opens its file once, when
+/// all of it is there.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Bytes that a name in a folder may have on the file systems in use.
+/// The most bytes of a file name on the file systems in use.
 const MOST_NAME: usize = 255;
 
 /// Files of a folder, and when they were written: milliseconds since the epoch.
 #[derive(Debug, Clone)]
 pub struct Ages {
-    /// What the clock that dates the files shows now.
+    /// The time now, by the clock that dates the files.
     pub now: i64,
     /// Names and times.
     pub files: Vec<(String, i64)>,
 }
 
-/// Where a table is. Names are relative to the table, with `/` between their parts.
+/// The storage of a table. Names are relative to the table, with `/` between their parts.
 pub trait Place: Send + Sync {
     /// The table's path or URL, for people.
     fn root(&self) -> &Path;
 
-    /// What tells the table from all others, and from itself in the hands of somebody with other rights.
+    /// A key that differs between tables, and between users of one table with other rights.
     fn key(&self) -> OsString;
 
-    /// What the committer works on.
+    /// The store that the committer works on.
     fn log_store(&self) -> Arc<dyn LogStore>;
 
-    /// Makes what must be there before the first file of a table is written.
+    /// Makes the folders that must exist before the first file of a table is written.
     ///
     /// # Errors
     /// When it cannot be made.
@@ -64,28 +64,29 @@ pub trait Place: Send + Sync {
     /// When it cannot be read.
     fn read(&self, name: &str) -> Result<Option<Bytes>>;
 
-    /// Whether a file is there.
+    /// Checks whether a file exists.
     ///
     /// # Errors
     /// When that cannot be told.
     fn has(&self, name: &str) -> Result<bool>;
 
-    /// What is another one once the file was replaced, or made anew; none when it is not there.
+    /// A mark that changes when the file is replaced or made anew; none when it does not exist.
     ///
     /// # Errors
     /// When that cannot be told.
     fn mark(&self, name: &str) -> Result<Option<String>>;
 
-    /// For how long a mark is believed where asking again would cost the caller more than a system call.
+    /// The time for which a mark may be trusted without another look. Zero where a look costs no more than a system
+    /// call.
     fn believes_marks_for(&self) -> Duration;
 
-    /// A file that appears whole, in the place of one that is there, and survives a crash.
+    /// Opens a file that replaces the existing one, appears whole, and survives a crash.
     ///
     /// # Errors
     /// When it cannot be opened.
     fn replace(&self, name: &str) -> Result<Box<dyn Sink>>;
 
-    /// A new data file, under its final name: nobody looks at it before the log names it.
+    /// Opens a new data file under its final name. No reader looks at it before the log names it.
     ///
     /// # Errors
     /// When it cannot be opened.
@@ -97,13 +98,13 @@ pub trait Place: Send + Sync {
     /// When it cannot be listed.
     fn ages(&self, folder: &str) -> Result<Option<Ages>>;
 
-    /// Whether data files can lie in such a folder.
+    /// Returns true if data files can lie in this folder.
     fn takes(&self, folder: &Path) -> bool;
 
-    /// Whether a data file that is complete survives a crash, so that the committer need not see to it.
+    /// Returns true if a complete data file survives a crash without the committer's sync.
     fn keeps(&self) -> bool;
 
-    /// Removes files in about this order, as far as that can be done; returns how many went.
+    /// Removes files, roughly in this order, as far as that can be done. Returns the number of removed files.
     fn remove(&self, names: &[String]) -> usize;
 }
 
@@ -111,7 +112,7 @@ pub trait Place: Send + Sync {
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    /// The folder itself, so that all its names mean one table.
+    /// Resolves the folder's path, so that all its names mean one table.
     pub fn new(root: &Path) -> Result<Self> {
         match fs::canonicalize(root) {
             Ok(path) => Ok(Self(path)),
@@ -250,7 +251,7 @@ impl DataFiles {
         }
     }
 
-    /// Removes all files: those of a transaction that certainly is not in the table and never will be.
+    /// Removes all files of a transaction that certainly is not in the table and never will be.
     pub fn remove(&self) {
         let names = self.files.iter().filter_map(|file| file.to_str());
         let names: Vec<String> = names.map(str::to_owned).collect();
@@ -273,7 +274,7 @@ impl Places for DataFiles {
     }
 }
 
-/// Makes the folders of a data file in the table's, which is there unless the table was deleted or moved.
+/// Makes the folders of a data file below the table's own, which exists unless the table was deleted or moved.
 fn make_folders(root: &Path, folder: &Path) -> io::Result<()> {
     let mut path = root.to_path_buf();
     for part in folder {
@@ -350,7 +351,7 @@ impl Write for DataFile {
 }
 
 impl Sink for DataFile {
-    /// The committer makes it survive a crash, together with those of other appends.
+    /// Closes the file. The committer makes it survive a crash, together with those of other appends.
     fn commit(&mut self) -> io::Result<()> {
         self.write_out()?;
         self.file = None;

@@ -1,4 +1,4 @@
-//! Rows as they come, made into rows of the table.
+//! The conversion of given rows to rows of the table.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use parquet_writer::Batch;
 use crate::error::{Result, TableError};
 use crate::schema::TableSchema;
 
-/// Makes batches of one schema rows of the table.
+/// A conversion of batches of one schema to rows of the table.
 pub(crate) struct Shape {
-    /// What files are written with: the table's columns that the rows have, in the table's order.
+    /// The schema of the files: the table's columns that the rows have, in the table's order.
     schema: SchemaRef,
 }
 
 impl Shape {
-    /// For rows of `given` in a table of `table`, which must hold them.
+    /// The conversion of rows of `given` for a table of `table`, which must be able to hold them.
     pub fn new(table: &TableSchema, given: &TableSchema) -> Self {
         let columns = table
             .columns
@@ -33,7 +33,7 @@ impl Shape {
         &self.schema
     }
 
-    /// The batch with this shape's columns, order and types.
+    /// Converts the batch to this shape's columns, order and types.
     ///
     /// # Errors
     /// [`delta_commit::CommitError::Schema`] when it has other columns, or a value does not fit.
@@ -63,7 +63,7 @@ impl Shape {
     }
 }
 
-/// Whether the writer takes values of this type where `target` is declared, and writes the same file.
+/// Returns true if the writer takes this type where `target` is declared, and writes the same file.
 fn is_same(data_type: &DataType, target: &DataType) -> bool {
     match data_type {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => *target == DataType::Utf8,
@@ -98,7 +98,7 @@ fn convert(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
     Ok(converted)
 }
 
-/// What values of a type may have that those of a table lose.
+/// The precision that values of a type may have and a table's type cannot keep.
 fn finer(data_type: &DataType) -> Option<&'static str> {
     match data_type {
         DataType::Timestamp(TimeUnit::Nanosecond, _) => {

@@ -11,7 +11,7 @@ use crate::error::{Result, TableError};
 /// The schema of a table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TableSchema {
-    /// The columns in their order, those of the partitioning among them.
+    /// The columns in their order, partition columns included.
     pub columns: Vec<Column>,
 }
 
@@ -22,13 +22,13 @@ pub struct Column {
     pub name: String,
     /// Its type.
     pub kind: Kind,
-    /// Whether it may be null.
+    /// True if it may be null.
     pub nullable: bool,
     /// Notes of any JSON.
     pub metadata: Map<String, Value>,
 }
 
-/// A column that is no struct, however deep it is in structs.
+/// A column that is no struct, at any depth of structs.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Leaf<'a> {
     /// Names from the top.
@@ -77,7 +77,7 @@ pub enum Primitive {
     Date,
     /// Microseconds, a moment.
     Timestamp,
-    /// Microseconds, of a clock whose place is not known.
+    /// Microseconds of a clock in an unknown time zone.
     TimestampNtz,
 }
 
@@ -123,7 +123,7 @@ impl Primitive {
 }
 
 impl Kind {
-    /// Whether values of `other` can be stored as this one, none of them changed.
+    /// Returns true if every value of `other` can be stored as this type unchanged.
     fn holds(&self, other: &Self) -> bool {
         use Primitive::{Byte, Double, Float, Integer, Long, Short};
         match (self, other) {
@@ -156,7 +156,7 @@ impl Kind {
         }
     }
 
-    /// The structs in it, none of which is in another one.
+    /// The structs in it, without those inside other structs.
     pub(crate) fn structs(&self) -> Vec<&[Column]> {
         match self {
             Self::Primitive(_) | Self::Decimal(..) => Vec::new(),
@@ -166,7 +166,7 @@ impl Kind {
         }
     }
 
-    /// Whether a timestamp without time zone is in it.
+    /// Returns true if it contains a timestamp without time zone.
     fn has_ntz(&self) -> bool {
         match self {
             Self::Primitive(primitive) => *primitive == Primitive::TimestampNtz,
@@ -177,7 +177,7 @@ impl Kind {
         }
     }
 
-    /// The Arrow type that files of a table are written with.
+    /// The Arrow type in the table's files.
     #[must_use]
     pub fn arrow(&self) -> DataType {
         match self {
@@ -200,7 +200,7 @@ impl Kind {
         }
     }
 
-    /// The type that values of an Arrow type get.
+    /// The type for values of an Arrow type.
     fn of(data_type: &DataType, at: &str) -> Result<Self> {
         Ok(match data_type {
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Self::Primitive(Primitive::String),
@@ -388,7 +388,7 @@ fn columns_from_json(value: &Value) -> Option<Vec<Column>> {
 }
 
 impl Column {
-    /// The Arrow field that files of a table are written with.
+    /// The Arrow field in the table's files.
     #[must_use]
     pub fn arrow(&self) -> Field {
         Field::new(&self.name, self.kind.arrow(), self.nullable)
@@ -396,7 +396,7 @@ impl Column {
 }
 
 impl TableSchema {
-    /// The schema that rows of an Arrow schema get.
+    /// The table schema for rows of an Arrow schema.
     ///
     /// # Errors
     /// [`delta_commit::CommitError::Schema`] names the column that a table cannot hold.
@@ -438,13 +438,13 @@ impl TableSchema {
         Arc::new(Schema::new(fields(&self.columns)))
     }
 
-    /// Whether the protocol must name timestamps without time zone.
+    /// Returns true if the protocol must name timestamps without time zone.
     #[must_use]
     pub fn has_ntz(&self) -> bool {
         self.columns.iter().any(|column| column.kind.has_ntz())
     }
 
-    /// All leaf columns but those of some top columns, in their order.
+    /// All leaf columns, except those of some top-level columns, in their order.
     pub(crate) fn leaves(&self, but: &[String]) -> Vec<Leaf<'_>> {
         fn below<'a>(columns: &'a [Column], path: &mut Vec<&'a str>, leaves: &mut Vec<Leaf<'a>>) {
             for column in columns {
@@ -472,7 +472,8 @@ impl TableSchema {
         self.columns.iter().find(|column| column.name == name)
     }
 
-    /// Checks that rows of `other` can be stored: every column known, its type held, and none missing that must be.
+    /// Checks that rows of `other` can be stored: every column is known, its values fit, and no required column is
+    /// missing.
     ///
     /// # Errors
     /// [`delta_commit::CommitError::Schema`] names the first column that does not fit, and what would.

@@ -1,4 +1,4 @@
-//! A table at one version: what the log says when its versions are read in order.
+//! A snapshot: the state of a table at one version, from its log read in order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,15 +15,15 @@ use crate::schema::{Column, TableSchema};
 /// A table at one version.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    /// Which.
+    /// The version.
     pub version: Version,
-    /// Who may read and write the table.
+    /// The versions and features that readers and writers of the table must implement.
     pub protocol: Protocol,
     /// Schema, partitioning and properties.
     pub metadata: Arc<Metadata>,
     /// The schema of `metadata`, parsed.
     pub schema: Arc<TableSchema>,
-    /// Its files and all else that versions add up to.
+    /// Its files and the rest of the state that versions add up to.
     pub contents: Contents,
     /// The last version that changed metadata or protocol.
     pub changed_in: Version,
@@ -31,20 +31,20 @@ pub struct Snapshot {
     pub in_commit_timestamp: Option<i64>,
 }
 
-/// What versions add up to.
+/// The state that the actions of all versions add up to.
 #[derive(Debug, Clone, Default)]
 pub struct Contents {
     /// Files in the table, by path and deletion vector.
     pub files: BTreeMap<String, Arc<Add>>,
     /// Files that left it.
     pub tombstones: BTreeMap<String, Arc<Remove>>,
-    /// How far applications have come.
+    /// The last transaction version of each application.
     pub progress: BTreeMap<String, Txn>,
     /// Configured domains.
     pub domains: BTreeMap<String, DomainMetadata>,
 }
 
-/// What tells one entry of a file from another.
+/// The key of a file's entry: its path and its deletion vector.
 fn key(path: &str, vector: Option<&DeletionVector>) -> String {
     vector.map_or_else(
         || path.to_owned(),
@@ -79,7 +79,7 @@ impl Contents {
     }
 }
 
-/// Versions that are being read, from a checkpoint or from the first on.
+/// The replay of versions, from a checkpoint or from the first version on.
 #[derive(Debug)]
 pub(crate) struct Replay {
     version: Version,
@@ -102,7 +102,7 @@ impl Replay {
         }
     }
 
-    /// Takes in the actions of a checkpoint, or a part of it.
+    /// Adds the actions of a checkpoint, or of a part of it.
     pub fn checkpoint(&mut self, version: Version, changed_in: Version, actions: Vec<Action>) {
         self.commit(version, actions);
         self.changed_in = changed_in;
@@ -136,7 +136,7 @@ impl Replay {
         self.version
     }
 
-    /// The table at the last version that was taken in.
+    /// The table at the last version that was replayed.
     ///
     /// # Errors
     /// When no version held a protocol or metadata, or they ask for what is not built.
@@ -160,13 +160,13 @@ impl Replay {
     }
 }
 
-/// Removals first: a version that replaces a file under its own path means the new entry.
+/// Orders removals first. A version that replaces a file under its own path keeps the new entry.
 fn ordered(mut actions: Vec<Action>) -> Vec<Action> {
     actions.sort_by_key(|action| !matches!(action, Action::Remove(_)));
     actions
 }
 
-/// What computes or checks values of a column.
+/// Metadata keys of columns whose values a writer must compute or check.
 const COMPUTED: [&str; 3] = [
     "delta.generationExpression",
     "delta.identity.start",
@@ -215,7 +215,7 @@ impl Snapshot {
         self.contents.files.values()
     }
 
-    /// How far an application has come.
+    /// The last transaction version of an application.
     #[must_use]
     pub fn progress(&self, app_id: &str) -> Option<i64> {
         self.contents.progress.get(app_id).map(|txn| txn.version)
@@ -227,7 +227,7 @@ impl Snapshot {
         self.metadata.configuration.get(name).map(String::as_str)
     }
 
-    /// What concurrent transactions may not do to each other here.
+    /// The table's isolation level.
     ///
     /// # Errors
     /// When the property names no level.
@@ -250,7 +250,7 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Refuses a table that asks of its writers what is not built.
+    /// Refuses a table whose writer features are not implemented.
     pub(crate) fn check_writable(&self) -> Result<()> {
         self.protocol.check_writable()?;
         let features = self.protocol.writer_features.iter().flatten();
@@ -280,7 +280,7 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Whether the table's rows are clustered by columns.
+    /// Returns true if the table's rows are clustered by columns.
     pub(crate) fn is_clustered(&self) -> bool {
         self.protocol
             .writer_features
@@ -289,7 +289,7 @@ impl Snapshot {
             .any(|feature| feature == CLUSTERING)
     }
 
-    /// Refuses what would leave a clustered table with another schema, or without its clustering.
+    /// Refuses operations that would change a clustered table's schema, or lose its clustering.
     pub(crate) fn check_not_clustered(&self, what: &'static str) -> Result<()> {
         if self.is_clustered() {
             return Err(TableError::unsupported(format!(
@@ -300,7 +300,7 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Refuses what a change data feed would tell wrongly.
+    /// Refuses operations that a change data feed would report wrongly.
     pub(crate) fn check_rewritable(&self) -> Result<()> {
         if self.metadata.is_enabled("delta.enableChangeDataFeed") {
             return Err(TableError::unsupported(
@@ -336,7 +336,7 @@ impl Snapshot {
 /// The feature of tables whose rows are clustered by columns.
 const CLUSTERING: &str = "clustering";
 
-/// Where such a table says by which.
+/// The domain that names the clustering columns.
 const CLUSTERING_DOMAIN: &str = "delta.clustering";
 
 /// The columns in the configuration of the domain: each a list of names from the top, or one name.
@@ -353,7 +353,7 @@ fn clustering_columns(configuration: &str) -> Option<Vec<Vec<String>>> {
         .collect()
 }
 
-/// The first column, however deep, whose values are computed or checked, and by what.
+/// The first column at any depth whose values are computed or checked, and the metadata key that asks for it.
 fn computed(columns: &[Column]) -> Option<(&Column, &'static str)> {
     columns.iter().find_map(|column| {
         let rule = COMPUTED.iter().find(|rule| column.metadata.contains_key(**rule));
@@ -362,7 +362,7 @@ fn computed(columns: &[Column]) -> Option<(&Column, &'static str)> {
     })
 }
 
-/// Refuses a table that asks of its readers what is not built.
+/// Refuses a table whose reader features are not implemented.
 fn check_readable(protocol: &Protocol, metadata: &Metadata) -> Result<()> {
     // Column mapping is one of them where nothing is mapped.
     const READABLE: [&str; 5] = [

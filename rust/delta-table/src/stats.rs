@@ -1,4 +1,4 @@
-//! What `add.stats` says of a file, taken from its footer.
+//! The statistics of `add.stats`, taken from a file's footer.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -22,7 +22,7 @@ const TEXT_CHARS: usize = 32;
 /// Days from 0001-01-01 to the epoch.
 const EPOCH_FROM_CE: i32 = 719_163;
 
-/// A bound, as far as it must be compared with those of other row groups.
+/// A bound, in a form that can be compared with those of other row groups.
 #[derive(Debug, Clone, PartialEq, PartialOrd)]
 enum Bound {
     Whole(i128),
@@ -30,7 +30,7 @@ enum Bound {
     Text(Vec<u8>),
 }
 
-/// Columns in which a NaN may be: the footer does not tell.
+/// Columns that may hold a NaN, which the footer does not tell.
 #[derive(Debug, Default)]
 pub(crate) struct Nans(BTreeSet<Vec<String>>);
 
@@ -75,7 +75,7 @@ impl Nans {
     }
 }
 
-/// What is known of a leaf column.
+/// The statistics of a leaf column.
 #[derive(Default)]
 struct Leaf {
     nulls: Option<u64>,
@@ -179,7 +179,7 @@ pub(crate) fn field(into: &mut String, name: &str, json: Option<String>) {
     }
 }
 
-/// What the row groups say of one column together.
+/// Merges the statistics that the row groups have of one column.
 fn leaf(footer: &ParquetMetaData, path: &[&str], kind: &Kind, has_nan: bool) -> Leaf {
     let descriptor = footer.file_metadata().schema_descr();
     let Some(index) = (0..descriptor.num_columns()).find(|index| {
@@ -240,7 +240,7 @@ fn only_nulls(chunk: &ColumnChunkMetaData) -> bool {
     nulls.is_some_and(|nulls| i64::try_from(nulls).is_ok_and(|nulls| nulls == chunk.num_values()))
 }
 
-/// The least value, and the greatest unless it is not known.
+/// The least value, and the greatest one where it is known.
 fn bounds(statistics: &Statistics, kind: &Kind, has_nan: bool) -> Option<(Bound, Option<Bound>)> {
     if matches!(kind, Kind::Primitive(Primitive::Boolean | Primitive::Binary)) {
         return None;
@@ -310,7 +310,7 @@ fn real_json(number: f64) -> Option<String> {
     number.is_finite().then(|| Value::from(number).to_string())
 }
 
-/// A text of few characters that is no less than this one.
+/// A shortened text that is no less than this one.
 fn raised(text: &str) -> Option<String> {
     let mut kept: Vec<char> = text.chars().take(TEXT_CHARS).collect();
     if text.chars().nth(TEXT_CHARS).is_none() {
@@ -333,7 +333,8 @@ fn next_char(character: char) -> Option<char> {
     }
 }
 
-/// `to_millis` cuts microseconds to the milliseconds that readers of statistics expect, down or up.
+/// A number as JSON. `to_millis` rounds microseconds, down or up, to the milliseconds that readers of statistics
+/// expect.
 fn whole_json(number: i128, kind: &Kind, to_millis: fn(i128, i128) -> i128) -> Option<String> {
     match kind {
         Kind::Decimal(_, scale) => Some(decimal(number, u32::try_from(*scale).ok()?)),
@@ -344,7 +345,7 @@ fn whole_json(number: i128, kind: &Kind, to_millis: fn(i128, i128) -> i128) -> O
     }
 }
 
-/// Digits with a point, never through a double.
+/// Decimal digits with a point, computed without a double.
 pub(crate) fn decimal(unscaled: i128, scale: u32) -> String {
     if scale == 0 {
         return unscaled.to_string();

@@ -22,13 +22,13 @@ use crate::log_dir::{Loaded, LogDir, Witness};
 use crate::place::{Folder, Place};
 use crate::snapshot::Snapshot;
 
-/// Versions between two checkpoints, unless the table says otherwise.
+/// The number of versions between two checkpoints, unless the table's properties say otherwise.
 const CHECKPOINT_INTERVAL: i64 = 10;
 
-/// Versions that are read before the table is looked at again.
+/// The number of versions that are read before the table's identity is checked again.
 const READ_AT_ONCE: usize = 64;
 
-/// The open tables of this process, by what tells them apart: threads that write to one table must meet at one committer.
+/// The open tables of this process by their keys. Threads that write to one table must share one committer.
 static OPEN: PerProcess<Mutex<HashMap<OsString, Weak<Shared>>>> = PerProcess::new();
 
 /// A table that is open. Any thread may use it, and so may forked children.
@@ -39,23 +39,23 @@ pub struct Table {
     seen: AtomicI64,
 }
 
-/// What all handles of a process on one table share.
+/// The state of a table that all handles in one process share.
 pub(crate) struct Shared {
     pub(crate) place: Arc<dyn Place>,
     pub(crate) log: LogDir,
-    /// Where appends meet that share files.
+    /// The queue of appends that share files.
     pub(crate) pool: Pool,
     committer: Committer,
     snapshot: Mutex<Arc<Snapshot>>,
-    /// When the newest reading of the log began. One thread reads for all that wait.
+    /// The start of the newest reading of the log. One thread reads for all that wait.
     read: Mutex<Option<Instant>>,
-    /// What another table in this place does not have.
+    /// A mark of this table's log that another table at the same place would not have.
     witness: Witness,
-    /// When the witness was looked at.
+    /// The time of the last check of the witness.
     confirmed: Mutex<Instant>,
-    /// The newest version of which a checkpoint is made, or being made.
+    /// The newest version of which a checkpoint was made, or is being made.
     checkpointed: AtomicI64,
-    /// Whether the log was cleaned up under it, so that it must be opened anew.
+    /// True if the log was cleaned up past the known version, so that the table must be opened anew.
     outdated: AtomicBool,
 }
 
@@ -86,7 +86,7 @@ fn newest_checkpoint(log: &LogDir) -> Result<Option<Version>> {
 }
 
 impl Shared {
-    /// The table in a place, opened once for the whole process.
+    /// Opens the table in a place once for the whole process.
     fn open(place: &Arc<dyn Place>) -> Result<Arc<Self>> {
         let open = OPEN.get_or_init(Mutex::default);
         let key = place.key();
@@ -149,13 +149,13 @@ impl Shared {
         })
     }
 
-    /// The newest version that this process has read: no I/O.
+    /// The newest version that this process has read. Does no I/O.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         Arc::clone(&lock(&self.snapshot))
     }
 
-    /// Whether the version that the table is known by is gone or another one: the log was cleaned up, or it is another
-    /// table's. A store is not asked each time.
+    /// Returns true if the known version is gone or replaced: the log was cleaned up, or another table is here. Object
+    /// stores are not asked each time.
     fn is_doubtful(&self) -> Result<bool> {
         let before = {
             let mut confirmed = lock(&self.confirmed);
@@ -186,7 +186,7 @@ impl Shared {
         TableError::Replaced(self.place.root().to_path_buf())
     }
 
-    /// Refuses the table that is there now, unless it is the one that was there.
+    /// Refuses another table in the place of the one that was opened.
     fn check_same(&self, found: &Metadata) -> Result<()> {
         if found.id == self.snapshot().metadata.id {
             return Ok(());
@@ -194,8 +194,8 @@ impl Shared {
         Err(self.replaced())
     }
 
-    /// Refuses a table whose versions are not those that the committer knows: it knows them by their numbers, which
-    /// another table has too.
+    /// Refuses a table whose versions are not those that the committer knows. The committer knows versions by number,
+    /// and another table has the same numbers.
     fn check_committer(&self) -> Result<()> {
         if self.is_doubtful()? {
             return self.check_log();
@@ -233,7 +233,7 @@ impl Shared {
         Ok(self.snapshot())
     }
 
-    /// Reads the versions that came since, and leaves the snapshot to others meanwhile.
+    /// Reads the versions that were added since. Other threads may use the snapshot meanwhile.
     fn read_on(&self) -> Result<()> {
         loop {
             let newest = self.snapshot().version;
@@ -252,7 +252,7 @@ impl Shared {
         }
     }
 
-    /// The actions of the versions after `newest`, of so many at once.
+    /// The actions of the versions after `newest`, at most [`READ_AT_ONCE`] of them.
     fn read_after(&self, newest: Version) -> Result<Vec<Vec<Action>>> {
         let mut come = Vec::new();
         for version in (newest + 1..).take(READ_AT_ONCE) {
@@ -264,7 +264,7 @@ impl Shared {
         Ok(come)
     }
 
-    /// Versions were cleaned up, or the table is gone, or another one is there.
+    /// Reads the whole table again: versions were cleaned up, or the table is gone or replaced.
     fn read_anew(&self) -> Result<()> {
         let found = self.log.load(None)?.snapshot;
         self.check_same(&found.metadata)?;
@@ -272,7 +272,7 @@ impl Shared {
         Ok(())
     }
 
-    /// A snapshot whose protocol and metadata are the newest known, and the newest version that they hold for.
+    /// A snapshot with the newest known protocol and metadata, and the newest version that they are valid for.
     pub fn head(&self) -> Result<(Arc<Snapshot>, Version)> {
         let (tip, world) = self.committer.known();
         let snapshot = self.snapshot();
@@ -303,7 +303,7 @@ impl Shared {
         done.map_err(|error| self.or_replaced(error.into()))
     }
 
-    /// What an error comes from: where something is missing, it may be the whole table.
+    /// Replaces an error about something missing, if the cause is that the whole table was replaced.
     pub fn or_replaced(&self, error: TableError) -> TableError {
         if !error.is_of_missing() {
             return error;
@@ -379,7 +379,7 @@ impl Table {
         self.shared()?.refresh()
     }
 
-    /// The same, for a caller who decides by it what to commit: see [`Read`](crate::Read).
+    /// The table at its newest version, for a caller that bases a commit on it: see [`Read`](crate::Read).
     ///
     /// # Errors
     /// As [`snapshot`](Self::snapshot).
@@ -406,7 +406,7 @@ impl Table {
         Ok(self.shared()?.log.load(Some(version))?.snapshot)
     }
 
-    /// Settles the doubt that a token stands for.
+    /// Settles the doubt of a token.
     ///
     /// # Errors
     /// When the token is not one of this table's.
@@ -414,7 +414,7 @@ impl Table {
         self.shared()?.outcome(token, patience)
     }
 
-    /// How this process has fared in the races for versions of the table since it was opened first.
+    /// Counts of this process' races for versions since the table was first opened.
     ///
     /// # Errors
     /// When the table cannot be opened again.
@@ -422,7 +422,7 @@ impl Table {
         Ok(self.shared()?.committer.races())
     }
 
-    /// What `commitInfo` says of each version, the newest first.
+    /// The `commitInfo` of each version, the newest first.
     ///
     /// # Errors
     /// When the log cannot be read.
@@ -440,7 +440,8 @@ impl Table {
         Ok(history)
     }
 
-    /// Whether a checkpoint should be made now that this version is there. Of all threads that ask, one hears yes.
+    /// Returns true if a checkpoint should be made now that this version is there. Of all threads that ask, one gets
+    /// true.
     ///
     /// # Errors
     /// When the table cannot be opened again.
@@ -471,7 +472,8 @@ impl Table {
         Ok(version / interval > newest.unwrap_or(0) / interval)
     }
 
-    /// Writes a checkpoint of the newest version, unless there is one of it or a later one; returns which there is.
+    /// Writes a checkpoint of the newest version, unless there is one of it or of a later one. Returns the version that
+    /// has one.
     ///
     /// # Errors
     /// [`CommitError::Unsupported`] when the table asks its writers for what is not built, which may be about
@@ -490,7 +492,7 @@ impl Table {
         Ok(snapshot.version)
     }
 
-    /// Removes versions that are older than the table keeps them, and that nothing needs; returns how many files went.
+    /// Removes versions that are past the table's retention and not needed. Returns the number of removed files.
     ///
     /// # Errors
     /// [`CommitError::Unsupported`] when the table asks its writers for what is not built, which may be about what is
@@ -503,7 +505,7 @@ impl Table {
     }
 }
 
-/// The raw `commitInfo` of a commit: any writer may put anything into it.
+/// The unparsed `commitInfo` of a commit, into which any writer may put anything.
 fn commit_info(body: &[u8]) -> Value {
     body.split(|byte| *byte == b'\n')
         .filter_map(|line| serde_json::from_slice::<Value>(line).ok())

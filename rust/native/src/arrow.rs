@@ -1,6 +1,6 @@
-//! Batches and schemas out of `PyCapsule`s.
+//! Import of batches and schemas from `PyCapsule`s.
 //!
-//! Calls into the producer may take the GIL, so none of them is made with it held, nor with a writer locked.
+//! Calls into the producer may take the GIL, so none of them is made while this thread holds the GIL or locks a writer.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use pyo3::types::PyCapsule;
 use crate::c_data::{self, Stream};
 use crate::errors::{Failure, ours};
 
-/// What an object gave, before anything of it was looked at.
+/// An Arrow object from Python, imported and not yet checked.
 pub(crate) struct Source {
     given: Given,
-    /// Whether the object is one of polars.
+    /// True if it is an object of polars.
     of_polars: bool,
 }
 
@@ -84,8 +84,8 @@ impl Given {
     }
 }
 
-/// Refuses columns of Python objects: polars exports their addresses, as bytes of a fixed size, which it has no other
-/// columns of.
+/// Refuses columns of Python objects. polars exports their addresses as bytes of a fixed size, a type that it has no
+/// other columns of.
 fn refuse_objects(schema: &Schema) -> Result<(), Failure> {
     let is_objects = |field: &&Arc<Field>| matches!(field.data_type(), DataType::FixedSizeBinary(_));
     match schema.fields().iter().find(is_objects) {
@@ -128,7 +128,7 @@ impl Batches {
     }
 }
 
-/// Runs what a malformed producer can bring to panic.
+/// Runs work in which a malformed producer can cause a panic, and turns a panic into an error.
 fn guarded<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         Err(Failure::Producer(

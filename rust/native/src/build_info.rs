@@ -1,9 +1,9 @@
-//! What this build is, so that a bench can refuse the wrong one.
+//! Facts about this build, so that a bench can refuse the wrong one.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// What the compiled module was built from and how.
+/// The version, build profile, target and dependencies of the compiled module.
 #[pyfunction]
 pub(crate) fn build_info(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let versions = PyDict::new(py);

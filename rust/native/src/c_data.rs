@@ -1,7 +1,7 @@
-//! The Arrow C Data Interface, as lenient as its producers need it and as strict as its consumer does.
+//! The Arrow C Data Interface: accepts what producers export, and checks what consumers rely on.
 //!
-//! arrow-rs imports what they export, but for metadata that is not UTF-8 and null arrays that have a buffer. It refuses a
-//! type that it does not know without a word about the column, and trusts what it is told of lengths.
+//! arrow-rs imports almost everything that producers export. The exceptions are metadata that is not UTF-8 and null
+//! arrays with a buffer. It refuses an unknown type without naming the column, and trusts lengths without a check.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::marker::PhantomData;
@@ -59,7 +59,7 @@ struct CArray {
 const _: () = assert!(size_of::<CSchema>() == size_of::<FFI_ArrowSchema>());
 const _: () = assert!(size_of::<CArray>() == size_of::<FFI_ArrowArray>());
 
-/// A schema as a field: that of a table is a struct of its columns.
+/// Converts a schema to a field. That of a table is a struct of its columns.
 pub(crate) fn field(schema: &FFI_ArrowSchema) -> Result<Field, Failure> {
     let imported = if has_bytes(schema)? {
         Field::try_from(&with_text(schema)?)
@@ -157,12 +157,12 @@ fn unreadable(error: ArrowError) -> Failure {
     }
 }
 
-/// What breaks the rules of the interface.
+/// An error about a producer that breaks the rules of the interface.
 fn broken(what: &str) -> Failure {
     Failure::Producer(format!("it breaks the rules of the Arrow C interface: {what}"))
 }
 
-/// The metadata of one level of a schema, as it is read.
+/// The metadata of one level of a schema, read step by step.
 struct Metadata<'a> {
     at: *const u8,
     schema: PhantomData<&'a FFI_ArrowSchema>,
@@ -206,7 +206,7 @@ impl<'a> Metadata<'a> {
     }
 }
 
-/// Whether any metadata has to be carried as text that it is not.
+/// Returns true if any metadata is bytes that must be carried as text.
 fn has_bytes(schema: &FFI_ArrowSchema) -> Result<bool, Failure> {
     let carried =
         |(key, value): &(&[u8], &[u8])| !(metadata_text::is_plain(key) && metadata_text::is_plain(value));
@@ -237,7 +237,7 @@ fn with_text(schema: &FFI_ArrowSchema) -> Result<FFI_ArrowSchema, Failure> {
     unsafe { copy.with_metadata(pairs) }.map_err(unreadable)
 }
 
-/// Why a schema cannot be read, if that is for a type that arrow-rs does not know.
+/// Returns the reason why a schema cannot be read, if that is a type that arrow-rs does not know.
 fn unknown_type(schema: &FFI_ArrowSchema, path: &str) -> Option<String> {
     let is_struct = schema.format() == "+s";
     let inner = schema.children().chain(schema.dictionary()).find_map(|level| {
@@ -268,7 +268,7 @@ fn unknown_type(schema: &FFI_ArrowSchema, path: &str) -> Option<String> {
     })
 }
 
-/// Whether the type is null, or anything in it is.
+/// Returns true if the type is null, or contains null.
 fn has_nulls(data_type: &DataType) -> bool {
     match data_type {
         DataType::Null => true,
@@ -304,7 +304,7 @@ impl CArray {
         }
     }
 
-    /// The array that a pointer of this one leads to.
+    /// The array that a pointer in this one leads to.
     #[expect(clippy::unused_self, reason = "it lives as long as this one")]
     fn at(&self, pointer: *mut Self) -> Option<&Self> {
         // SAFETY: the pointer is one of this array's, which are null or lead to arrays that live as long as it does.
@@ -331,7 +331,7 @@ impl CArray {
         pointers.iter().map(|pointer| self.at(*pointer)).collect()
     }
 
-    /// The first and the last offset of an array of values of many lengths, if it has values.
+    /// The first and the last offset of an array with offsets, if it has values.
     fn ends<T: Into<i64>>(&self) -> Option<(i64, i64)> {
         let first = usize::try_from(self.offset).ok()?;
         let last = first.checked_add(usize::try_from(self.length).ok()?)?;
@@ -348,7 +348,7 @@ impl CArray {
     }
 }
 
-/// A rule that an array breaks, and the path to it, from the inside out.
+/// A broken rule, and the path to the array that breaks it, from the inside out.
 struct Broken {
     path: Vec<String>,
     what: String,
@@ -365,7 +365,7 @@ impl From<Broken> for Failure {
 }
 
 impl CArray {
-    /// Checks what can be told without a look at values: lengths, numbers of buffers and children, ends of offsets.
+    /// Checks everything that needs no look at values: lengths, numbers of buffers and children, ends of offsets.
     fn check(&self, data_type: &DataType) -> Result<(), Broken> {
         let refuse = |what: String| {
             Err(Broken {
@@ -421,7 +421,7 @@ impl CArray {
         }
     }
 
-    /// The bytes or elements that offsets ask for; `None` where they are negative or end before they begin.
+    /// The number of bytes or elements that offsets span; `None` where they are negative or end before they begin.
     fn elements(&self, data_type: &DataType) -> Option<i64> {
         let ends = match data_type {
             DataType::Utf8 | DataType::Binary | DataType::List(_) | DataType::Map(_, _) => self.ends::<i32>(),
@@ -435,7 +435,7 @@ impl CArray {
     }
 }
 
-/// What an array owns that stands for another one.
+/// The parts of an array that stands in for another one.
 struct Shadow {
     children: Box<[*mut CArray]>,
     dictionary: *mut CArray,
@@ -444,8 +444,8 @@ struct Shadow {
 }
 
 impl Shadow {
-    /// An array that is `array` but for its nulls, which have no buffers. By the interface nulls have none, and arrow-rs
-    /// refuses those of others; polars gives them one.
+    /// Makes an array that differs from `array` only in its null arrays: those have no buffers. The interface allows
+    /// them none, and arrow-rs refuses others; polars gives them one.
     fn of(array: FFI_ArrowArray, data_type: &DataType) -> FFI_ArrowArray {
         let root = *CArray::of(&array);
         let mut shadow = Self::over(&root, data_type, Some(array));
@@ -484,7 +484,7 @@ impl Shadow {
     }
 }
 
-/// Releases an array that stands for another one, and that one with it.
+/// Releases an array that stands in for another one, together with that one.
 ///
 /// # Safety
 /// As the C Data Interface has it: called once, with an array that `Shadow::over` made.

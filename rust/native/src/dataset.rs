@@ -54,7 +54,7 @@ impl Takes for parquet_dataset::DatasetWriter {
     }
 }
 
-/// A folder of files being written; any thread may use it, one at a time gets its turn.
+/// A folder of files that is being written. Any thread may use it, one at a time.
 #[pyclass(module = "spillway._native", frozen)]
 pub(crate) struct DatasetWriter {
     dataset: Turns<parquet_dataset::DatasetWriter>,

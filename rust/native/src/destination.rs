@@ -1,4 +1,4 @@
-//! A `spillway._destination.Destination` as a sink: Python code that lets a file appear or takes it back.
+//! A `spillway._destination.Destination` as a sink: Python code makes the file appear or removes it.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 
 use crate::file_object::FileObject;
 
-/// The file, and the object that decides what becomes of it.
+/// The file, and the object that completes or discards it.
 pub(crate) struct Destination {
     file: FileObject,
     object: Py<PyAny>,
@@ -16,7 +16,7 @@ pub(crate) struct Destination {
 }
 
 impl Destination {
-    /// `None` for an object of another class: that of a user may have methods of the same names.
+    /// Takes a `Destination`; `None` for an object of another class, even one with methods of the same names.
     pub fn of(object: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
         let class = object
             .py()

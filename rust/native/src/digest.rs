@@ -74,7 +74,7 @@ impl Digest {
 
 /// The digest of an Arrow stream whose rows begin at `first_row` of their table.
 ///
-/// With `positions`, the int64 column of that name says where each row stands, and is no part of the digest.
+/// With `positions`, the int64 column of that name holds the position of each row. The column itself is not digested.
 #[pyfunction]
 #[pyo3(signature = (data, *, first_row = 0, positions = None))]
 pub(crate) fn digest(data: &Bound<'_, PyAny>, first_row: u64, positions: Option<&str>) -> PyResult<Digest> {

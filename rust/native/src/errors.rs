@@ -8,7 +8,7 @@ use parquet_writer::WriteError;
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 
-/// Why a call failed, before there is a GIL to say so.
+/// The error of a call, made without the GIL and turned into an exception later.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The writer's own error.
@@ -17,9 +17,9 @@ pub(crate) enum Failure {
     Table(TableError),
     /// An exception that is ready.
     Python(PyErr),
-    /// The object that batches came from reported an error, or breaks the rules.
+    /// The producer of the batches reported an error, or breaks the rules.
     Producer(String),
-    /// A panic in the middle of a call, in its words.
+    /// A panic in the middle of a call, with its message.
     Panic(String),
 }
 
@@ -87,7 +87,8 @@ pub(crate) fn ours(py: Python<'_>, class: &str, message: &str) -> PyErr {
     made.map_or_else(|error| error, PyErr::from_value)
 }
 
-/// `OSError`, or the subclass that its `errno` selects; an exception of a file object comes back as it was.
+/// Makes an `OSError`, or the subclass that its `errno` selects. An exception of a file object is raised again as it
+/// was.
 pub(crate) fn os_error(py: Python<'_>, path: Option<std::path::PathBuf>, source: io::Error) -> PyErr {
     if let Some(refusal) = source.get_ref().and_then(|inner| inner.downcast_ref::<Refusal>()) {
         return refused(path, source.kind(), refusal);
@@ -107,7 +108,7 @@ pub(crate) fn os_error(py: Python<'_>, path: Option<std::path::PathBuf>, source:
     }
 }
 
-/// Why pages could not wait in a temporary file, with a number that says which `OSError` it is.
+/// An `OSError` about spilled pages that could not be written. Its number chooses the subclass.
 fn spill_error(directory: std::path::PathBuf, source: &io::Error) -> PyErr {
     let errno = source.raw_os_error().or_else(|| errno_of(source.kind()));
     let message = format!(
@@ -119,7 +120,7 @@ fn spill_error(directory: std::path::PathBuf, source: &io::Error) -> PyErr {
     }
 }
 
-/// What an object store said: more than the words for its number.
+/// An `OSError` with an object store's own message, which says more than the text for its number.
 fn refused(path: Option<std::path::PathBuf>, kind: io::ErrorKind, refusal: &Refusal) -> PyErr {
     let message = refusal.to_string();
     match (errno_of(kind), path) {
@@ -131,7 +132,7 @@ fn refused(path: Option<std::path::PathBuf>, kind: io::ErrorKind, refusal: &Refu
     }
 }
 
-/// The number behind a kind, for errors that a library wrapped.
+/// The error number of a kind, for errors that a library wrapped.
 fn errno_of(kind: io::ErrorKind) -> Option<i32> {
     Some(match kind {
         io::ErrorKind::NotFound => 2,

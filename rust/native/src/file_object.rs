@@ -1,11 +1,11 @@
-//! A Python object with `write()` as a place for bytes.
+//! A Python object with `write()` as a destination of bytes.
 
 use std::io::{self, Write};
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-/// Takes the GIL for each call and for nothing else.
+/// A file object. It takes the GIL for each call and for nothing else.
 pub(crate) struct FileObject(Py<PyAny>);
 
 impl FileObject {

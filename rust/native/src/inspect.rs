@@ -1,4 +1,4 @@
-//! What a Parquet file holds, for `spillway.inspection`: reports as dicts.
+//! Reports on the content of a Parquet file, as dicts: for `spillway.inspection`.
 
 use std::path::PathBuf;
 

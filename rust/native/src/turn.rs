@@ -1,4 +1,4 @@
-//! One writer, many threads: each waits for its turn.
+//! Turns: threads that use one writer wait for each other.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -13,9 +13,9 @@ use pyo3::prelude::*;
 
 use crate::errors::Failure;
 
-/// What the turns are about.
+/// A writer that threads use in turns.
 pub(crate) trait Takes: Send {
-    /// Whether it takes no more batches.
+    /// Returns true if it takes no more batches.
     fn is_closed(&self) -> bool;
 
     /// Gives up what it writes.
@@ -51,7 +51,7 @@ impl<T: Takes> Turns<T> {
         }
     }
 
-    /// Whether the writer takes no more batches, without waiting for a turn.
+    /// Returns true if the writer takes no more batches. Does not wait for a turn.
     pub fn closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
@@ -83,7 +83,7 @@ impl<T: Takes> Turns<T> {
         })
     }
 
-    /// Gives the writer's work up. In a forked child there is nothing to give up: it is its parent's.
+    /// Aborts the writer. In a forked child it does nothing: the writer is its parent's.
     pub fn abort(&self, py: Python<'_>) -> PyResult<()> {
         if self.process != std::process::id() {
             return Ok(());
@@ -120,11 +120,11 @@ pub(crate) fn detached<T: Send>(
 }
 
 thread_local! {
-    /// What a signal's handler raised while this thread waited for somebody who has no use for it.
+    /// An exception of a signal handler, raised while this thread waited in code that cannot return it.
     static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
 }
 
-/// Runs handlers of signals, and keeps what one raises.
+/// Runs signal handlers, and keeps the exception of one that raises.
 pub(crate) fn note_signals() {
     if is_raised() {
         return;
@@ -138,7 +138,7 @@ pub(crate) fn is_raised() -> bool {
     RAISED.with_borrow(Option::is_some)
 }
 
-/// What a handler raised, once.
+/// Takes the exception of a signal handler out, if there is one.
 pub(crate) fn take_raised() -> Option<PyErr> {
     RAISED.take()
 }
@@ -149,7 +149,7 @@ pub(crate) fn thread_mark() -> usize {
     MARK.with(|mark| std::ptr::from_ref(mark) as usize)
 }
 
-/// Ends the wait for a store with what a signal handler raised.
+/// Ends the wait for a store with the exception of a signal handler.
 pub(crate) fn attend() -> io::Result<()> {
     Python::attach(|py| py.check_signals().map_err(io::Error::other))
 }
@@ -158,7 +158,7 @@ pub(crate) fn check_signals() -> Result<(), Failure> {
     Python::attach(|py| Ok(py.check_signals()?))
 }
 
-/// Runs `work` with a check for signals; what a handler raised is the error then.
+/// Runs `work` with a check for signals. A handler's exception is the error then.
 pub(crate) fn interruptible(
     work: impl FnOnce(&mut dyn FnMut() -> bool) -> Result<(), WriteError>,
 ) -> Result<(), Failure> {

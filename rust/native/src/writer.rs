@@ -122,7 +122,7 @@ fn amount(value: &Bound<'_, PyAny>) -> PyResult<Amount> {
     Ok(Amount::Bytes(bytes?))
 }
 
-/// All columns or none, some by their paths, or some with how often their filters may be wrong.
+/// Parses a bloom filter option: all columns or none, a list of paths, or a mapping from paths to false positive rates.
 fn bloom_rule(value: &Bound<'_, PyAny>) -> PyResult<BloomRule> {
     let wrong = "bloom_filter must be True, False, a list of column paths or a mapping from them to a share of wrong answers";
     if let Ok(all) = value.extract::<bool>() {
@@ -142,7 +142,7 @@ fn bloom_rule(value: &Bound<'_, PyAny>) -> PyResult<BloomRule> {
     Ok(ByColumn::Columns(columns.collect::<PyResult<_>>()?))
 }
 
-/// A name, or a tuple of a name, a direction and the place of nulls, as far as it goes.
+/// Parses a name, or a tuple of a name and optionally a direction and the place of nulls.
 fn sort_key(key: &Bound<'_, PyAny>) -> PyResult<SortInput> {
     let wrong = || {
         PyTypeError::new_err(
@@ -191,7 +191,7 @@ pub(crate) fn check_options(py: Python<'_>, options: Options<'_>) -> PyResult<()
     options.validated(py).map(|_| ())
 }
 
-/// Where bytes go, before anything was opened.
+/// The destination of a file's bytes, not yet opened.
 enum Place {
     Path(PathBuf),
     Url(String, HashMap<String, String>),
@@ -200,7 +200,7 @@ enum Place {
 }
 
 impl Place {
-    /// A string is a URL when it comes with storage options, be they empty.
+    /// Parses a destination. A string is a URL when storage options are given, even empty ones.
     fn of(destination: Bound<'_, PyAny>, storage_options: Option<HashMap<String, String>>) -> PyResult<Self> {
         if destination.is_instance_of::<PyString>() {
             return Ok(match storage_options {
@@ -227,7 +227,7 @@ impl Place {
     }
 }
 
-/// A file being written; any thread may use it, one at a time gets its turn.
+/// A file that is being written. Any thread may use it, one at a time.
 #[pyclass(module = "spillway._native", frozen)]
 pub(crate) struct Writer {
     file: Turns<FileWriter>,
@@ -276,7 +276,7 @@ impl Writer {
         })
     }
 
-    /// Writes dicts; gives the number of rows that were written.
+    /// Writes dicts; returns the number of rows that were written.
     fn write_rows(
         &self,
         data: &Bound<'_, PyAny>,
@@ -289,7 +289,7 @@ impl Writer {
         detached(py, || rows::write_rows(self, &data, &rules))
     }
 
-    /// Writes a chunk or a file of NDJSON; gives the number of rows that were written.
+    /// Writes a chunk or a file of NDJSON; returns the number of rows that were written.
     fn write_ndjson(
         &self,
         source: &Bound<'_, PyAny>,
@@ -340,7 +340,7 @@ impl Writer {
         self.file.closed()
     }
 
-    /// What was written, as a dict; `None` before the file is complete.
+    /// The result of the complete file, as a dict; `None` before.
     #[getter]
     fn result<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let result = detached(py, || self.file.take(|file| Ok(file.result().cloned())))?;
@@ -349,7 +349,7 @@ impl Writer {
 }
 
 impl Writer {
-    /// What is kept between calls with rows.
+    /// The state that is kept between calls with rows.
     pub(crate) fn rows(&self) -> &RowState {
         &self.rows
     }

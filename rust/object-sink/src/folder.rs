@@ -1,4 +1,4 @@
-//! Many objects under one prefix: read, listed, created, replaced and deleted, each by its path in the folder.
+//! A prefix of an object store: its objects are read, listed, created, replaced and deleted by their relative paths.
 
 use std::cell::Cell;
 use std::io;
@@ -19,17 +19,17 @@ use crate::sink::{ATTEND_EVERY, Attend, with_cause};
 use crate::target::{Address, REQUEST_TIME, Target};
 use crate::watch::{Clock, Watcher, with_status};
 
-/// Time that an attempt to create an object may take, before its outcome counts as unknown: enough for the 4 MB of the
-/// largest commit at one megabit a second.
+/// The time after which the outcome of a creation counts as unknown. It is enough for the 4 MB of the largest commit at
+/// one megabit per second.
 const CREATE_TIME: &str = "40s";
 
 /// Time that cleaning up may take.
 const REMOVAL_TIME: Duration = Duration::from_secs(10);
 
-/// Requests under way at once, of those that belong together.
+/// The most requests of one operation at a time.
 const MOST_FLYING: usize = 32;
 
-/// Which folder of which store, as a URL and its options say. No client is made of it yet.
+/// A folder of an object store, as a URL and options name it. No client is made of it yet.
 #[derive(Clone)]
 pub struct Location(Address);
 
@@ -50,42 +50,43 @@ impl Location {
         &self.0.shown
     }
 
-    /// What tells it from every other folder, and from the same one with other rights. It holds secrets: keep it.
+    /// A key that differs between folders, and between users of one folder with other rights. It holds secrets: do not
+    /// show it.
     #[must_use]
     pub fn key(&self) -> String {
         self.0.key()
     }
 }
 
-/// Why a store did not do what it was asked for.
+/// The failure of a request to a store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
-    /// What the store said, with the object's URL and without secrets.
+    /// The store's message, with the object's URL and without secrets.
     pub message: String,
-    /// What follows.
+    /// The consequence for the caller.
     pub kind: FailureKind,
 }
 
-/// What follows from a failure.
+/// The consequence of a failure for the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureKind {
     /// The bucket is not there.
     Missing,
-    /// Whoever asked may not.
+    /// The credentials do not allow it.
     Denied,
     /// It was not done and will not be.
     Refused,
-    /// The answer was lost, or promises nothing: it may have been done.
+    /// The answer was lost, or proves nothing: the request may have been carried out.
     Lost,
 }
 
-/// What became of an attempt to create an object.
+/// The outcome of an attempt to create an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Created {
     /// This attempt created it.
     Won,
-    /// The store says that it is there, or that somebody is creating it now.
+    /// The store says that it exists, or that another request is creating it now.
     Exists,
     /// It may be there, now or in a while.
     Unknown(Failure),
@@ -96,15 +97,15 @@ pub enum Created {
 pub struct Found {
     /// Its path in the folder that was listed.
     pub name: String,
-    /// When it was written, by the store's clock: milliseconds since the epoch.
+    /// The object's time of writing by the store's clock: milliseconds since the epoch.
     pub modified: i64,
 }
 
 /// A folder of an object store, with clients that belong to this process.
 pub struct Folder {
-    /// Sends a request again when its answer was lost.
+    /// A client that repeats a request when its answer was lost.
     store: Arc<dyn ObjectStore>,
-    /// Sends each request once: a creation that is sent again may find what it created itself.
+    /// A client that sends each request once. A repeated creation may find the object that it created itself.
     once: Arc<dyn ObjectStore>,
     path: Path,
     url: String,
@@ -115,7 +116,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Makes the clients; no request is sent. What `attend` gives is called while an answer does not come, and its
+    /// Makes the clients; no request is sent. The function that `attend` returns is called during every wait, and its
     /// error ends the wait.
     ///
     /// # Errors
@@ -150,7 +151,7 @@ impl Folder {
         self.clock.now()
     }
 
-    /// One object of the folder, to be uploaded by a sink.
+    /// The target for uploading one object of the folder.
     ///
     /// # Errors
     /// When no object can have this path.
@@ -164,7 +165,7 @@ impl Folder {
         })
     }
 
-    /// The objects' bodies, none for one that is not there.
+    /// The bodies of objects, none for those that do not exist.
     ///
     /// # Errors
     /// When the store refuses, or does not answer.
@@ -183,7 +184,7 @@ impl Folder {
         }
     }
 
-    /// Which of the objects are there.
+    /// Checks for each of the objects whether it exists.
     ///
     /// # Errors
     /// When the store refuses, or does not answer.
@@ -196,7 +197,7 @@ impl Folder {
         Ok(self.head(relative).await?.is_some())
     }
 
-    /// What is another one once the object was replaced, or made anew; none when it is not there.
+    /// A mark that changes when the object is replaced or made anew; none when it does not exist.
     ///
     /// # Errors
     /// When the store refuses, or does not answer.
@@ -217,7 +218,7 @@ impl Folder {
         }
     }
 
-    /// The objects under `folder`, those after `after` alone, in no order.
+    /// Lists the objects under `folder` that come after `after`, in no order.
     ///
     /// # Errors
     /// When the store refuses, or does not answer.
@@ -269,7 +270,7 @@ impl Folder {
         }
     }
 
-    /// Writes an object, whatever is there.
+    /// Writes an object, and replaces an existing one.
     ///
     /// # Errors
     /// When it is not certain that it is written.
@@ -291,7 +292,7 @@ impl Folder {
         self.wait(stream::iter(requests).buffered(MOST_FLYING).try_collect())?
     }
 
-    /// Deletes objects in about this order, as far as that can be done; returns how many are gone.
+    /// Deletes objects, roughly in this order, as far as that can be done; returns the number of deleted ones.
     #[must_use]
     pub fn remove(&self, relative: &[String]) -> usize {
         let requests = relative.iter().map(|relative| self.removed(relative));
@@ -313,7 +314,7 @@ impl Folder {
         }
     }
 
-    /// Waits for a request, with an eye on the caller.
+    /// Waits for a request, and calls `attend` meanwhile.
     fn wait<T>(&self, request: impl Future<Output = T>) -> Result<T, Failure> {
         let mut request = pin!(request);
         let mut attend = None;
@@ -333,7 +334,7 @@ impl Folder {
         }
     }
 
-    /// An object's key: what the path says, letter by letter.
+    /// An object's key, which is the path unchanged.
     fn path_of(&self, relative: &str) -> Result<Path, Failure> {
         let whole = if self.path.is_root() {
             relative.to_owned()

@@ -1,9 +1,9 @@
-//! A Parquet file as an object of S3, Google Cloud Storage or Azure.
+//! Uploads of Parquet files as objects of S3, Google Cloud Storage or Azure.
 //!
-//! [`Target`] reads a URL and its options, [`ObjectSink`] uploads in parts while the file is written and completes the
-//! upload at its end: before that, no reader sees anything. [`Folder`] is for what consists of many objects, some of
-//! which may only be created and never replaced; [`watch`] notes what answers say beside their bodies. [`scrub`] keeps secrets out of messages, and [`runtime`]
-//! drives the requests.
+//! [`Target`] parses a URL and its options. [`ObjectSink`] uploads in parts while the file is written, and completes
+//! the upload at its end; before that, readers see nothing. [`Folder`] is for data that consists of many objects, some
+//! of which may be created but never replaced. [`watch`] records the clock and the status in answers. [`scrub`] keeps
+//! secrets out of messages. [`runtime`] runs the requests.
 
 mod folder;
 mod parts;

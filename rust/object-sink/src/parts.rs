@@ -1,10 +1,11 @@
-//! How large the parts of an upload are.
+//! The sizes of an upload's parts.
 
-/// Bytes of the first parts. S3 accepts 5 MiB and up.
+/// The size of the first parts in bytes. S3 accepts 5 MiB and more.
 const FIRST_BYTES: usize = 8 << 20;
-/// Parts of one size: after each thousand the next are twice as large.
+/// The number of parts of one size. After each thousand, parts are twice as large.
 const SAME_SIZE: usize = 1000;
-/// Stores take ten thousand parts; nine doublings of a thousand parts each are past the 5 TiB of S3.
+/// The most doublings. Stores take ten thousand parts, and nine doublings of a thousand parts each exceed the 5 TiB of
+/// S3.
 const MOST_DOUBLINGS: usize = 9;
 
 /// The size of the part with this number, counted from 0.

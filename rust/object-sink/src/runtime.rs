@@ -1,4 +1,4 @@
-//! The threads that drive requests: few, made when the first is needed, and made anew after a fork.
+//! The threads that run requests: few, started when the first is needed, and started anew after a fork.
 
 use std::io;
 use std::sync::{Mutex, PoisonError, mpsc};
@@ -8,16 +8,16 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 static RUNTIME: Mutex<Option<(u32, Runtime)>> = Mutex::new(None);
 
-/// Two parts are under way at once, and requests wait rather than compute.
+/// The number of threads. Two parts are under way at once, and requests wait rather than compute.
 const THREADS: usize = 2;
 
-/// Chooses who computes for TLS, without which no client can be made.
+/// Chooses the cryptography for TLS, without which no client can be made.
 pub(crate) fn choose_cryptography() {
     // Whoever links this crate may have chosen already; then that stays.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
-/// Fails where so many threads cannot be had: the runtime would panic, or wait for ever for those that it got.
+/// Fails if so many threads cannot be started. The runtime would panic, or wait for ever for the ones it got.
 fn check_threads() -> io::Result<()> {
     let (keep, done) = mpsc::channel::<()>();
     let done = Mutex::new(done);

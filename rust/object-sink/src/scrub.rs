@@ -1,12 +1,12 @@
 //! Messages without secrets.
 
-/// Characters of a server's answer that are worth showing.
+/// The most characters of a server's answer that are shown.
 const MOST: usize = 600;
-/// What stands for what was taken out.
+/// The replacement for a secret.
 const MARK: &str = "…";
-/// What the names of secret options hold.
+/// Words in the names of options whose values are secret.
 const SECRET: [&str; 6] = ["secret", "token", "key", "sas", "password", "credential"];
-/// Bytes of the shortest secret: what is shorter would be found in any message.
+/// The length of the shortest secret, in bytes. Shorter values could occur in any message by chance.
 const LEAST: usize = 4;
 
 /// Values that must not be shown.
@@ -30,7 +30,7 @@ impl Secrets {
         Self(values)
     }
 
-    /// `message` on one line, without secrets and without the queries of URLs, which hold signatures.
+    /// Puts `message` on one line, without secrets and without the queries of URLs, which hold signatures.
     pub fn scrub(&self, message: &str) -> String {
         let mut clean = without_queries(message);
         for value in &self.0 {

@@ -19,15 +19,15 @@ use crate::{parts, runtime};
 
 /// Parts under way at once.
 const MOST_FLYING: usize = 2;
-/// Time between two looks at what the caller wants.
+/// The time between two calls of the caller's check.
 pub(crate) const ATTEND_EVERY: Duration = Duration::from_millis(50);
 /// Time that giving up may take.
 const FAREWELL: Duration = Duration::from_secs(10);
 
-/// Called during every wait; its error ends the wait.
+/// A check that is called during every wait. Its error ends the wait.
 pub type Attend = Box<dyn Fn() -> io::Result<()> + Send>;
 
-/// Why a store did not take an object. Its kind is that of the [`io::Error`] around it.
+/// The refusal of an object by a store. Its kind is that of the [`io::Error`] around it.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
@@ -69,7 +69,7 @@ impl ObjectSink {
         })
     }
 
-    /// Waits for a request, with an eye on the caller.
+    /// Waits for a request, and calls `attend` meanwhile.
     fn wait<T>(&self, request: impl Future<Output = object_store::Result<T>>) -> io::Result<T> {
         let mut request = pin!(request);
         loop {
@@ -116,7 +116,7 @@ impl ObjectSink {
         }
     }
 
-    /// Sends the buffer as the next part, once fewer than the most are under way.
+    /// Sends the buffer as the next part, after waiting until another part may be under way.
     fn send(&mut self) -> io::Result<()> {
         if self.upload.is_none() {
             self.begin()?;
@@ -171,7 +171,7 @@ impl ObjectSink {
     }
 }
 
-/// The error's text, and that of its deepest cause, which says what the network did.
+/// The error's text with that of its deepest cause, the error of the network.
 pub(crate) fn with_cause(error: &object_store::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -216,7 +216,7 @@ impl Sink for ObjectSink {
         uploaded
     }
 
-    /// Tells the store to forget the parts. What it does not hear, its own rules for old uploads clear away.
+    /// Aborts the upload. If the store does not get the request, its own rules for old uploads remove the parts.
     fn discard(&mut self) {
         if self.done || self.process != std::process::id() {
             return;

@@ -1,4 +1,4 @@
-//! What a URL and its options say.
+//! Object URLs and their options, parsed and checked.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use url::Url;
 
 use crate::scrub::Secrets;
 
-/// Time that one request may take: enough for a part of 8 MiB at one megabit a second.
+/// The time limit of one request: enough for a part of 8 MiB at one megabit per second.
 pub(crate) const REQUEST_TIME: &str = "70s";
-/// Time in which a request is tried again, and how often.
+/// The limits for repeating a request: a time, and a number.
 const RETRY_TIME: Duration = Duration::from_secs(60);
 const RETRIES: usize = 5;
 
-/// Options of delta-rs that say nothing about an upload.
+/// Options of delta-rs that do not concern uploads.
 const FOR_TABLES_ONLY: [&str; 9] = [
     "allow_unsafe_rename",
     "aws_s3_allow_unsafe_rename",
@@ -82,7 +82,7 @@ impl Target {
     }
 }
 
-/// What a URL and its options say: which store, how to reach it, and where in it. No client is made of it yet.
+/// A parsed URL with its options: the store, the way to reach it, and the path in it. No client is made of it yet.
 #[derive(Clone)]
 pub(crate) struct Address {
     pub path: Path,
@@ -128,12 +128,12 @@ impl Address {
         })
     }
 
-    /// What tells it from every other place, and from the same place with other rights. It holds secrets.
+    /// A key that differs between locations, and between users of one location with other rights. It holds secrets.
     pub fn key(&self) -> String {
         format!("{}\0{:?}\0{:?}", self.shown, self.settings, self.retry)
     }
 
-    /// A client, whose requests may take so long each.
+    /// Makes a client whose requests have this time limit.
     pub fn connect(
         &self,
         retry: RetryConfig,
@@ -153,7 +153,7 @@ fn environment() -> impl Iterator<Item = (String, String)> {
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
-/// The URL without what may be secret in it.
+/// The URL without parts that may be secret.
 fn shown(url: &str) -> String {
     let plain = url.split(['?', '#']).next().unwrap_or(url);
     match plain.split_once("://") {
@@ -200,7 +200,7 @@ fn parsed(url: &str, shown: &str) -> Result<(Url, ObjectStoreScheme, Path), Writ
     Ok((url, scheme, path))
 }
 
-/// A caller's options, sorted by what they are about.
+/// A caller's options, sorted by their subject.
 struct Given {
     settings: Vec<(String, String)>,
     retry: RetryConfig,
@@ -284,7 +284,7 @@ fn examples(scheme: &ObjectStoreScheme) -> &'static str {
     }
 }
 
-/// The store, with the settings in their order: the last of a name counts.
+/// Makes the store with the settings in their order. The last one of a name counts.
 fn store(
     scheme: &ObjectStoreScheme,
     url: &Url,

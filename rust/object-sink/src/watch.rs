@@ -1,4 +1,4 @@
-//! What answers say beside their bodies: the store's clock, and the status of the answer to a request.
+//! The HTTP layer below the clients: it records the store's clock and the status of each answer.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ tokio::task_local! {
     static STATUS: Cell<u16>;
 }
 
-/// Runs a request, and says with which status it was answered last, if it was.
+/// Runs a request, and returns the status of its last answer, if there was one.
 pub(crate) async fn with_status<T>(request: impl Future<Output = T>) -> (T, Option<u16>) {
     STATUS
         .scope(Cell::new(0), async {
@@ -27,7 +27,7 @@ pub(crate) async fn with_status<T>(request: impl Future<Output = T>) -> (T, Opti
         .await
 }
 
-/// The store's clock, as its newest answer had it.
+/// The store's clock at its newest answer.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Clock(Arc<AtomicI64>);
 

@@ -14,7 +14,7 @@ use arrow_schema::{DataType, TimeUnit};
 use chrono::{NaiveDateTime, Timelike};
 use parquet_writer::WriteError;
 
-/// What stands for null, and for the empty string, which no folder can be named after.
+/// The directory value for null, and for the empty string, which no folder can be named after.
 const NOTHING: &str = "__HIVE_DEFAULT_PARTITION__";
 
 /// `column=value`, escaped.
@@ -29,7 +29,7 @@ pub(crate) fn folder(column: &str, value: Option<&str>) -> String {
     name
 }
 
-/// Percent-escapes what Spark escapes, and so what every reader of Hive folders puts back.
+/// Percent-escapes the characters that Spark escapes, which every reader of Hive folders restores.
 fn escape(text: &str, name: &mut String) {
     for letter in text.chars() {
         if letter.is_ascii_control() || "\"#%'*/:=?\\{[]^".contains(letter) {
@@ -41,7 +41,7 @@ fn escape(text: &str, name: &mut String) {
     }
 }
 
-/// Whether values of this type can name a folder and be read back from it.
+/// Returns true if values of this type can name a folder and be read back from it.
 pub(crate) fn can_name(data_type: &DataType) -> bool {
     data_type.is_integer()
         || data_type.is_decimal()
@@ -87,7 +87,7 @@ pub(crate) fn text(array: &ArrayRef, row: usize) -> Result<Option<String>, Write
     Ok(Some(text))
 }
 
-/// The fewest digits that mean a number, as Java writes them and every reader takes them: `0.1`, `1.0E10`, `NaN`,
+/// The shortest decimal form of a number, in Java's notation, which every reader accepts: `0.1`, `1.0E10`, `NaN`,
 /// `-Infinity`.
 fn real(number: f64, plain: &str, scientific: &str) -> String {
     if number.is_nan() {
@@ -101,7 +101,8 @@ fn real(number: f64, plain: &str, scientific: &str) -> String {
     format!("{digits}{point}E{exponent}")
 }
 
-/// `2026-01-31 12:30:00.5`: zeros at the end left out as Spark does, and `Z` behind what has a time zone.
+/// A timestamp such as `2026-01-31 12:30:00.5`: without zeros at the end, as Spark writes it, and with `Z` if it has a
+/// time zone.
 fn timestamp(array: &ArrayRef, row: usize, unit: TimeUnit, zoned: bool) -> Result<String, WriteError> {
     fn at<T: ArrowTimestampType>(array: &ArrayRef, row: usize) -> Option<NaiveDateTime> {
         as_datetime::<T>(array.as_primitive::<T>().value(row))

@@ -4,19 +4,19 @@ use parquet_writer::WriteError;
 
 use crate::template::Template;
 
-/// Files open at once: each holds a row group in memory.
+/// The number of files that may be open at once. Each holds a row group in memory.
 pub const DEFAULT_MAX_OPEN_FILES: i64 = 64;
-/// The names of files: zero-padded, so that their order is that of their rows.
+/// The template for names of files. Numbers are zero-padded, so that the order of names is that of rows.
 pub const DEFAULT_TEMPLATE: &str = "part-{i:05d}.parquet";
 
-/// What becomes of files that are in the folder already.
+/// The treatment of files that are in the folder already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existing {
     /// There must be none.
     Error,
     /// They stay; new files get the next free numbers.
     Append,
-    /// Every Parquet file in the folder gives way.
+    /// Every Parquet file in the folder is removed.
     Overwrite,
 }
 

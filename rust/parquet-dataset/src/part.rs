@@ -1,4 +1,4 @@
-//! One file being written: its rows, and when it is full.
+//! One file that is being written, until it is full.
 
 use std::path::PathBuf;
 
@@ -10,13 +10,13 @@ use crate::rolling::{Rolling, Rows, Step};
 pub(crate) struct Part {
     pub writer: FileWriter,
     pub path: PathBuf,
-    /// When it was opened, among all files.
+    /// The number of files that were opened before it.
     pub order: usize,
-    /// When it last got rows, for the choice of the file that is closed for another.
+    /// The count of writes at its last rows, for the choice of the file that is closed for another.
     pub used: u64,
-    /// What it has got; weights are counted where bytes are limited.
+    /// Rows that it has got. Weights are counted only where bytes are limited.
     rows: Rows,
-    /// What it had got when its size was last looked at.
+    /// Rows that it had got at the last look at its size.
     seen: Rows,
     max_rows: u64,
     rolling: Rolling,
@@ -47,7 +47,7 @@ impl Part {
         part
     }
 
-    /// Writes rows of `batch` from `start` on until it is used up or the file is full; returns how many.
+    /// Writes rows of `batch` from `start` on, until the batch is used up or the file is full. Returns their number.
     ///
     /// # Errors
     /// As [`FileWriter::write`].
@@ -92,7 +92,7 @@ impl Part {
         Ok(self.writer.result().cloned())
     }
 
-    /// How many rows from `start` to `end` the step has room for.
+    /// Returns the number of rows from `start` to `end` that the step has room for.
     fn within_step(&mut self, weights: Option<&Weights>, start: usize, end: usize) -> usize {
         let Some(weights) = weights else {
             return end - start;
@@ -107,7 +107,7 @@ impl Part {
         rows
     }
 
-    /// Looks at the file's size and decides on the next step.
+    /// Checks the file's size and decides on the next step.
     fn look(&mut self) {
         let last = Rows {
             count: self.rows.count - self.seen.count,

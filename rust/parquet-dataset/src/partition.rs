@@ -1,4 +1,4 @@
-//! A batch split by the values of its partition columns.
+//! Partitioning: splits batches by the values of their partition columns.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use parquet_writer::{Batch, WriteError};
 
 use crate::hive;
 
-/// Rows looked at together: what is known of each costs memory.
+/// The number of rows that are split together. State per row costs memory.
 pub(crate) const WINDOW_ROWS: usize = 1 << 18;
 
 /// One combination of values of the partition columns.
@@ -22,7 +22,7 @@ pub(crate) const WINDOW_ROWS: usize = 1 << 18;
 pub(crate) struct Partition {
     /// The folder below the dataset's own.
     pub folder: PathBuf,
-    /// Columns and values, as the result tells them.
+    /// Columns and values, in the form that the result has.
     pub values: Vec<(String, Option<String>)>,
 }
 
@@ -40,7 +40,7 @@ enum Selection {
     Picked(Vec<u32>),
 }
 
-/// Knows which columns are which, and every partition that was met.
+/// The partition columns of a schema, and every partition met so far.
 pub(crate) struct Partitioner {
     keys: Vec<Key>,
     rest: Vec<usize>,
@@ -48,7 +48,7 @@ pub(crate) struct Partitioner {
     stored: SchemaRef,
     converter: Option<RowConverter>,
     numbers: HashMap<Box<[u8]>, usize>,
-    /// Values that differ may share a folder: null and the empty string do.
+    /// The partition of each folder. Different values may share a folder: null and the empty string do.
     folders: HashMap<PathBuf, usize>,
     partitions: Vec<Partition>,
 }
@@ -56,7 +56,7 @@ pub(crate) struct Partitioner {
 struct Key {
     name: String,
     column: usize,
-    /// One form for all layouts of a type, so that equal values have equal bytes.
+    /// One layout for all layouts of a type, so that equal values have equal bytes.
     data_type: DataType,
 }
 
@@ -104,7 +104,7 @@ impl Partitioner {
         &self.partitions[number]
     }
 
-    /// The shares of a batch, in the order in which their first rows come.
+    /// Splits a batch into shares, in the order of their first rows.
     ///
     /// # Errors
     /// [`WriteError::Schema`] when a value cannot name a folder; then no partition was noted.
@@ -129,7 +129,7 @@ impl Partitioner {
         Ok(shares(runs, &numbers))
     }
 
-    /// What of the batch is stored in the files of a share's partition; nothing is copied where the rows are together.
+    /// Selects the rows and columns of a share that its partition's files store. Rows that lie together are not copied.
     ///
     /// # Errors
     /// When an array cannot be taken apart.
@@ -148,7 +148,7 @@ impl Partitioner {
         }
     }
 
-    /// The number of the only partition there is without partition columns.
+    /// The number of the single partition that a dataset without partition columns has.
     pub fn whole(&mut self) -> Result<usize, WriteError> {
         self.number(&[], &[], 0)
     }
@@ -166,7 +166,7 @@ impl Partitioner {
         Batch::new(schema, columns, rows)
     }
 
-    /// The number of the partition with this key, whose values stand in `columns` at `row`.
+    /// The number of the partition with this key. `columns` hold its values at `row`.
     fn number(&mut self, key: &[u8], columns: &[ArrayRef], row: usize) -> Result<usize, WriteError> {
         if let Some(number) = self.numbers.get(key) {
             return Ok(*number);
@@ -215,7 +215,7 @@ fn key(schema: &Schema, name: &str) -> Result<Key, WriteError> {
     )))
 }
 
-/// The form in which values of a type are compared.
+/// The layout in which values of a type are compared.
 fn comparable(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Dictionary(_, values) => comparable(values),
@@ -241,7 +241,7 @@ fn runs(rows: &Rows) -> Vec<Range<usize>> {
     runs
 }
 
-/// Runs of one partition gathered, in the order of their first rows.
+/// Groups runs of rows by partition, in the order of their first rows.
 fn shares(runs: Vec<Range<usize>>, numbers: &[usize]) -> Vec<Share> {
     let mut places: HashMap<usize, usize> = HashMap::new();
     let mut shares: Vec<Share> = Vec::new();

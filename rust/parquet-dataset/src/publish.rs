@@ -1,9 +1,9 @@
-//! Staged files moved to where readers look, all of them or none.
+//! Publishing: moves staged files to their names, all of them or none.
 //!
-//! A failure half-way is undone. A process that is killed half-way leaves what it had moved: a folder of files has no
-//! one name to switch. The window is that of a few renames, because everything slow was done before. Files that replace
-//! others come first, under names that are free, and those others go last: readers see all of the old rows or all of the
-//! new ones at every moment, and both for an instant.
+//! A failure half-way is undone. A process that is killed half-way leaves the files that it has moved: a folder of
+//! files has no single name to switch. The window is that of a few renames, because everything slow was done before.
+//! When files replace others, the new ones are moved first, to free names, and the old ones are removed last. So
+//! readers see all of the old rows or all of the new ones at every moment, and both for an instant.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
@@ -20,13 +20,13 @@ use crate::template::{SUFFIX, Template};
 /// A file that is finished.
 #[derive(Debug)]
 pub(crate) struct Staged<'a> {
-    /// Where it waits.
+    /// The path of the staged file.
     pub from: &'a Path,
     /// Its folder below the dataset's own.
     pub folder: &'a Path,
 }
 
-/// What publishing needs to know of the dataset.
+/// The facts about the dataset that publishing needs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Target<'a> {
     pub root: &'a Path,
@@ -35,7 +35,7 @@ pub(crate) struct Target<'a> {
     pub durable: bool,
 }
 
-/// Refuses a folder that this dataset must not go into.
+/// Refuses a folder that the dataset must not be written to.
 ///
 /// # Errors
 /// [`WriteError::Io`] when there is something in it and `existing` is `error`; [`WriteError::Option`] for a Delta
@@ -62,7 +62,7 @@ pub(crate) fn check_folder(target: Target<'_>) -> Result<(), WriteError> {
     Ok(())
 }
 
-/// Moves all files to their names and returns those, in the order of `files`.
+/// Moves all files to their names, and returns those in the order of `files`.
 ///
 /// # Errors
 /// [`WriteError::Io`] with the path it was about; everything is as it was before then.
@@ -95,7 +95,7 @@ enum Move {
     SetAside { from: PathBuf, to: PathBuf },
 }
 
-/// What was done so far, so that it can be undone.
+/// The moves made so far, so that they can be undone.
 #[derive(Default)]
 struct Moves {
     done: Vec<Move>,
@@ -218,7 +218,8 @@ impl Moves {
         folders.into_iter().rev().collect()
     }
 
-    /// Takes everything back, the last first. What cannot be taken back stays: there is nobody else to tell.
+    /// Undoes all moves, the last one first. Moves that cannot be undone stay, since there is nobody else to report
+    /// them to.
     fn undo(&mut self) {
         while let Some(done) = self.done.pop() {
             let _ = match done {
@@ -243,7 +244,7 @@ fn next_number(folder: &Path, template: &Template) -> Result<u64, WriteError> {
     Ok(next)
 }
 
-/// Every data file below `root`: readers skip what begins with a dot or an underscore, and so does this.
+/// Every data file below `root`. Like readers, this skips names that begin with a dot or an underscore.
 fn data_files(root: &Path) -> Result<Vec<PathBuf>, WriteError> {
     let mut files = Vec::new();
     let mut folders = vec![root.to_path_buf()];

@@ -1,23 +1,23 @@
-//! What was written.
+//! The results of a dataset and of its files.
 
 use std::path::PathBuf;
 
 use parquet_writer::WriteResult;
 
-/// What a closed dataset writer tells.
+/// The result of a closed dataset writer.
 #[derive(Debug, Clone, Default)]
 pub struct DatasetResult {
-    /// The files: those of the partition met first come first, and of one partition those of earlier rows.
+    /// The files, by partition in the order in which partitions were met, and then in the order of their rows.
     pub files: Vec<FileResult>,
 }
 
 /// One file of a dataset.
 #[derive(Debug, Clone)]
 pub struct FileResult {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
     /// Partition columns and their values as text, before anything is escaped; `None` is null.
     pub partition: Vec<(String, Option<String>)>,
-    /// What its writer tells.
+    /// The result of its writer.
     pub file: WriteResult,
 }

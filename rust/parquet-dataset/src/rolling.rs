@@ -1,28 +1,27 @@
-//! When a file is full.
+//! The size limit of a file: decides after each step of rows whether the file is full.
 //!
-//! A file is looked at between steps of its rows. How long a step is follows from what is in the file, never from how
-//! the rows were cut into batches. Pages that are not finished count as they are before compression, so that a file is
-//! closed too early rather than too late.
+//! The length of a step follows from the content of the file, never from how the rows were cut into batches. Unfinished
+//! pages count at their size before compression, so that a file is closed too early rather than too late.
 
 use parquet_writer::Size;
 
-/// Rows of the shortest step, and of a row group's units.
+/// The number of rows in the shortest step, and in a row group's units.
 const STEP_ROWS: u64 = 1024;
-/// Rows that encodings are chosen from: nothing is known of a file's size before them.
+/// The number of rows that encodings are chosen from. The size of a file is unknown before them.
 const FIRST_ROWS: u64 = 2048;
 /// Rows of the longest step.
 const MOST_STEP_ROWS: u64 = 64 << 10;
 /// Value bytes that end a step early.
 const STEP_BYTES: u64 = 4 << 20;
-/// What the footer holds of a column chunk: its metadata and statistics.
+/// Bytes of the footer per column chunk: its metadata and statistics.
 const CHUNK_FOOTER_BYTES: u64 = 512;
-/// What the page indexes hold of a page, with bounds of up to 64 bytes each, and with those of a number.
+/// Bytes of the page indexes per page: with text bounds of up to 64 bytes each, and with bounds that are numbers.
 const TEXT_PAGE_BYTES: u64 = 160;
 const NUMBER_PAGE_BYTES: u64 = 40;
 /// Rows of a page at most.
 const PAGE_ROWS: u64 = 20_000;
 
-/// The rows that may be written before the file is looked at again.
+/// The rows that may be written before the next check of the file's size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Step {
     pub rows: u64,
@@ -34,12 +33,12 @@ pub(crate) struct Step {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Rows {
     pub count: u64,
-    /// Bytes of their values of changing length.
+    /// Bytes of their variable-length values.
     pub weight: u64,
 }
 
 impl Rows {
-    /// How heavy a row of these is, for a thousand of what one of `all` is; a thousand at least.
+    /// The average weight of these rows relative to that of `all`, in thousandths; a thousand at least.
     fn heavier_than(self, all: Self) -> u64 {
         let ours = u128::from(self.weight) * u128::from(all.count) * 1000;
         let theirs = u128::from(all.weight) * u128::from(self.count);
@@ -57,7 +56,7 @@ pub(crate) struct Rolling {
 }
 
 impl Rolling {
-    /// The next step of a file of these rows, of which `last` came in the last step; `None` when it is full.
+    /// The next step of a file with these rows, of which `last` came in the last step; `None` when the file is full.
     pub fn next(&self, size: Size, rows: Rows, last: Rows) -> Option<Step> {
         let Some(limit) = self.max_bytes else {
             return Some(Step {
@@ -84,7 +83,7 @@ impl Rolling {
         })
     }
 
-    /// At least what the footer and the page indexes will be.
+    /// An upper bound of the bytes of the footer and the page indexes.
     fn footer(&self, row_groups: u64, rows: Rows) -> u64 {
         // Pages are closed at three quarters of their size.
         let page = (self.page_bytes * 3 / 4).max(1);

@@ -1,4 +1,4 @@
-//! Batches spread over the files of their partitions, wherever those files are.
+//! Writes batches to the files of their partitions, wherever those files are.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,9 +13,9 @@ use crate::part::Part;
 use crate::partition::{Partition, Partitioner, Share, WINDOW_ROWS};
 use crate::rolling::Rolling;
 
-/// Where files are written.
+/// The factory of the dataset's files.
 pub trait Places: Send {
-    /// A new file for a partition, whose Hive folder this is: a path to know it by, and where its bytes go.
+    /// Opens a new file for the partition with this Hive folder. Returns its path and its sink.
     ///
     /// # Errors
     /// [`WriteError::Io`] when it cannot be made.
@@ -25,17 +25,17 @@ pub trait Places: Send {
 /// A file that is complete.
 #[derive(Debug, Clone)]
 pub struct SpreadFile {
-    /// What [`Places::open`] gave.
+    /// The path that [`Places::open`] returned.
     pub path: PathBuf,
     /// The Hive folder of its partition.
     pub folder: PathBuf,
     /// Partition columns and their values as text, before anything is escaped; `None` is null.
     pub partition: Vec<(String, Option<String>)>,
-    /// What its writer tells.
+    /// The result of its writer.
     pub result: WriteResult,
 }
 
-/// The shares of a batch, window by window, and where each window starts.
+/// The shares of a batch, window by window, each with the window's first row.
 type Plan = Vec<(usize, Vec<Share>)>;
 
 struct Finished {
@@ -45,7 +45,7 @@ struct Finished {
     result: WriteResult,
 }
 
-/// What follows from schema and options before anything is written.
+/// The plan that follows from schema and options before anything is written.
 pub struct Prepared {
     options: DatasetOptions,
     writer_options: WriterOptions,
@@ -82,7 +82,7 @@ impl Prepared {
     }
 }
 
-/// Writes batches of one schema into files, one open file a partition.
+/// Writes batches of one schema into files, with one open file per partition.
 pub struct Spread<P> {
     // Before the places that their files are in: fields are dropped in this order.
     open: HashMap<usize, Part>,
@@ -96,7 +96,7 @@ pub struct Spread<P> {
 }
 
 impl<P: Places> Spread<P> {
-    /// Nothing is opened before there are rows.
+    /// Makes a writer. It opens no file before there are rows.
     #[must_use]
     pub fn new(prepared: Prepared, places: P) -> Self {
         Self {
@@ -110,32 +110,32 @@ impl<P: Places> Spread<P> {
         }
     }
 
-    /// Bytes of all files so far; pages of open row groups are not among them.
+    /// Bytes of all files so far, without the pages of open row groups.
     #[must_use]
     pub fn written(&self) -> u64 {
         let open = self.open.values().map(|part| part.writer.size().written);
         self.finished_bytes + open.sum::<u64>()
     }
 
-    /// Gives up the files that are open, and hands back where the others are.
+    /// Discards the open files, and returns the factory that has the others.
     #[must_use]
     pub fn into_places(self) -> P {
         drop(self.open);
         self.places
     }
 
-    /// Where the files are.
+    /// The factory of the files.
     pub fn places_mut(&mut self) -> &mut P {
         &mut self.places
     }
 
-    /// Whether no file was opened.
+    /// Returns true if no file was opened.
     #[must_use]
     pub fn is_untouched(&self) -> bool {
         self.opened == 0
     }
 
-    /// Whether there are partition columns.
+    /// Returns true if there are partition columns.
     #[must_use]
     pub fn is_partitioned(&self) -> bool {
         !self.prepared.options.partition_by.is_empty()
@@ -162,7 +162,8 @@ impl<P: Places> Spread<P> {
         Ok(())
     }
 
-    /// Says where every row goes, before any is written: a value that cannot name a folder refuses the whole batch.
+    /// Plans the partition of every row before any is written, so that a value that cannot name a folder refuses the
+    /// whole batch.
     ///
     /// # Errors
     /// [`WriteError::Schema`] as [`check`](Self::check).
@@ -200,7 +201,8 @@ impl<P: Places> Spread<P> {
         Ok(())
     }
 
-    /// Opens the file of the only partition there is without partition columns, so that no rows make a file too.
+    /// Opens the file of the single partition that a dataset without partition columns has, so that there is a file
+    /// even without rows.
     ///
     /// # Errors
     /// As [`Self::write`].
@@ -209,7 +211,8 @@ impl<P: Places> Spread<P> {
         self.part(whole, go_on).map(drop)
     }
 
-    /// Completes all files: those of the partition met first come first, and of one partition those of earlier rows.
+    /// Completes all files. Returns them by partition in the order in which partitions were met, and then in the order
+    /// of their rows.
     ///
     /// # Errors
     /// As [`FileWriter::close`].
@@ -262,7 +265,8 @@ impl<P: Places> Spread<P> {
         Ok(())
     }
 
-    /// The open file of a partition. When it has to be opened and too many are, the one unused for longest is closed.
+    /// The open file of a partition. If it must be opened and too many are open, the one unused for the longest time is
+    /// closed.
     fn part(&mut self, partition: usize, go_on: &mut dyn FnMut() -> bool) -> Result<&mut Part, WriteError> {
         if !self.open.contains_key(&partition) && self.open.len() >= self.prepared.options.max_open_files {
             let oldest = self.open.iter().min_by_key(|(_, part)| part.used);
@@ -308,5 +312,5 @@ impl<P: Places> Spread<P> {
     }
 }
 
-/// Where every row of a batch goes.
+/// The partition of every row of a batch.
 pub struct SpreadPlan(Plan);

@@ -1,4 +1,4 @@
-//! Finished files out of sight: a hidden folder inside the dataset's own, so that a rename publishes them.
+//! Staging: keeps finished files in a hidden folder inside the dataset's own, so that a rename publishes them.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -10,17 +10,17 @@ use tempfile::TempDir;
 /// Bytes gathered for one call of the operating system.
 const BUFFER_BYTES: usize = 128 << 10;
 
-/// The hidden folder. Dropped, it and all that is in it are gone.
+/// The hidden folder. Dropping it removes it with all its files.
 pub(crate) struct Staging {
     hidden: Option<TempDir>,
-    /// The dataset's folder, if it was made for this writer.
+    /// The dataset's folder, if this writer made it.
     made: Option<PathBuf>,
     files: u64,
     process: u32,
 }
 
 impl Staging {
-    /// Makes `folder`, where it is missing, and the hidden one in it.
+    /// Makes `folder` if it is missing, and the hidden folder in it.
     ///
     /// # Errors
     /// What the operating system says; nothing is left then.
@@ -44,7 +44,7 @@ impl Staging {
         Ok(staging)
     }
 
-    /// A path for one more file; readers that look into hidden folders do not take it for data.
+    /// A path for one more file. Even readers that look into hidden folders do not take its name for data.
     ///
     /// # Errors
     /// When the folder is gone.
@@ -87,7 +87,7 @@ impl Drop for Staging {
 pub(crate) struct StagedFile {
     file: Option<BufWriter<File>>,
     staged: PathBuf,
-    /// The folder where it will be, for messages.
+    /// The folder that it will be moved to, for messages.
     folder: PathBuf,
     durable: bool,
     process: u32,

@@ -1,6 +1,6 @@
 //! The names of a folder's files.
 
-/// What a template ends with: readers and `existing="overwrite"` know data files by it.
+/// The suffix of every template. Readers and `existing="overwrite"` know data files by it.
 pub(crate) const SUFFIX: &str = ".parquet";
 
 /// Digits that a number can be padded to.
@@ -56,7 +56,7 @@ impl Template {
         format!("{prefix}{number:0width$}{suffix}")
     }
 
-    /// The number in a name that this template may have given.
+    /// The number in a file name, if the name may come from this template.
     pub fn number(&self, name: &str) -> Option<u64> {
         let digits = name.strip_prefix(&self.prefix)?.strip_suffix(&self.suffix)?;
         let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -64,7 +64,7 @@ impl Template {
     }
 }
 
-/// The width in `i`, `i:5`, `i:05` or `i:05d`.
+/// Parses the width in `i`, `i:5`, `i:05` or `i:05d`.
 fn width(field: &str) -> Option<usize> {
     let Some(format) = field.strip_prefix("i:") else {
         return (field == "i").then_some(0);

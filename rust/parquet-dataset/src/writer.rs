@@ -1,4 +1,4 @@
-//! The writer: batches in, a folder of files out.
+//! The dataset writer: takes batches and writes a folder of files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,7 +32,8 @@ enum State {
 }
 
 impl DatasetWriter {
-    /// A writer into the folder `root`, which is made if only it is missing; without a schema the first batch gives it.
+    /// A writer into the folder `root`, which is created if its parent exists. Without a schema, the first batch
+    /// defines it.
     ///
     /// # Errors
     /// [`WriteError::Option`] when an option does not fit the schema or the folder, [`WriteError::Schema`] when the
@@ -66,13 +67,13 @@ impl DatasetWriter {
         Arc::clone(&self.written)
     }
 
-    /// Whether the writer takes no more batches.
+    /// Returns true if the writer takes no more batches.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         matches!(self.state, State::Closed(_) | State::Failed(_))
     }
 
-    /// What was written, once the writer is closed.
+    /// The result of the dataset, once the writer is closed.
     #[must_use]
     pub fn result(&self) -> Option<&DatasetResult> {
         match &self.state {
@@ -93,7 +94,8 @@ impl DatasetWriter {
         }
     }
 
-    /// Writes a batch. `go_on` is called now and then; when it says no, the write ends in [`WriteError::Interrupted`].
+    /// Writes a batch. `go_on` is called now and then; when it returns false, the write ends in
+    /// [`WriteError::Interrupted`].
     ///
     /// # Errors
     /// [`WriteError::Schema`] when the batch does not fit: nothing of it was written and the writer can go on. After
@@ -137,7 +139,7 @@ impl DatasetWriter {
         }
     }
 
-    /// Gives the dataset up: nothing of it stays.
+    /// Aborts the dataset and removes its files.
     pub fn abort(&mut self) {
         if !matches!(self.state, State::Closed(_)) {
             self.state = State::Closed(None);
@@ -178,7 +180,7 @@ impl DatasetWriter {
         }
     }
 
-    /// Gives the dataset up when a call failed half-way.
+    /// Aborts the dataset when a call failed half-way.
     fn settle(&mut self, outcome: Result<(), WriteError>) -> Result<(), WriteError> {
         if let Err(error) = &outcome {
             self.state = State::Failed(error.to_string());
@@ -196,7 +198,7 @@ fn target<'a>(root: &'a Path, options: &'a DatasetOptions, writer: &WriterOption
     }
 }
 
-/// Files out of sight until all are complete.
+/// Files that readers do not see until all are complete.
 struct Hidden {
     staging: Staging,
     root: PathBuf,

@@ -13,7 +13,7 @@ pub struct Bitmap<'a> {
 }
 
 impl<'a> Bitmap<'a> {
-    /// The `len` bits that start at bit `offset` of `bytes`; `None` if `bytes` does not reach so far.
+    /// The `len` bits that start at bit `offset` of `bytes`; `None` if `bytes` is too short.
     #[must_use]
     pub fn new(bytes: &'a [u8], offset: usize, len: usize) -> Option<Self> {
         let end = offset.checked_add(len)?.div_ceil(8);
@@ -25,13 +25,13 @@ impl<'a> Bitmap<'a> {
         })
     }
 
-    /// How many bits there are.
+    /// The number of bits.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are no bits.
+    /// Returns true if there are no bits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -70,13 +70,13 @@ impl<'a> Bitmap<'a> {
         self.bytes[at / 8] >> (at % 8) & 1 == 1
     }
 
-    /// How many bits are set.
+    /// The number of set bits.
     #[must_use]
     pub fn count_ones(&self) -> usize {
         count_ones(self)
     }
 
-    /// How many 64-bit words cover the bits.
+    /// The number of 64-bit words that cover the bits.
     #[inline]
     pub(crate) fn word_count(&self) -> usize {
         self.len.div_ceil(64)
@@ -128,7 +128,7 @@ impl<'a> Bitmap<'a> {
     }
 }
 
-/// The first `N` bytes of a slice that is known to be that long.
+/// The first `N` bytes of a slice that has at least that many.
 #[inline(always)]
 pub(crate) fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
     let mut array = [0; N];

@@ -1,14 +1,14 @@
-//! Packing integers to a fixed number of bits each, least significant bit first.
+//! Bit-packing: integers of a fixed number of bits each, least significant bit first.
 //!
-//! `Encodings.md`, "Run Length Encoding / Bit-Packing Hybrid (RLE = 3)", the bit-packed run; the same order is used by
-//! the miniblocks of "Delta Encoding (`DELTA_BINARY_PACKED` = 5)".
+//! `Encodings.md`, "Run Length Encoding / Bit-Packing Hybrid (RLE = 3)", the bit-packed run. The miniblocks of "Delta
+//! Encoding (`DELTA_BINARY_PACKED` = 5)" have the same order.
 //!
 //! Blocks of 32 values take `4 * width` bytes, so each block starts at a byte and every shift in it is a constant: one
 //! straight-line kernel per width.
 
 use crate::cpu::dispatch;
 
-/// How many values a kernel packs at once.
+/// The number of values that a kernel packs at once.
 pub const BLOCK: usize = 32;
 
 /// The bits that `value` needs.

@@ -25,16 +25,16 @@ const SALT: [u32; 8] = [
 /// Bytes of a block.
 const BLOCK_BYTES: usize = 32;
 
-/// The largest filter. Readers refuse more.
+/// The most bytes of a filter. Readers refuse more.
 const MOST_BYTES: usize = 128 << 20;
 
-/// A set that may hold more than was put in.
+/// A bloom filter: a set that may also hold values that were not put in.
 #[derive(Clone, Debug)]
 pub struct BloomFilter {
     blocks: Vec<[u32; 8]>,
 }
 
-/// Bytes of the filter that, with `distinct` values in it, wrongly holds another with probability `fpp`.
+/// The bytes of a filter that holds `distinct` values with the false positive rate `fpp`.
 #[must_use]
 #[expect(
     clippy::cast_precision_loss,
@@ -54,7 +54,7 @@ pub fn hash_bytes(value: &[u8]) -> u64 {
     XxHash64::oneshot(0, value)
 }
 
-/// The hash of an integer, a float or a fixed-size array. Small integers are widened to 32 bits before.
+/// The hash of an integer, a float or a fixed-size array. Integers of fewer than 32 bits are widened first.
 #[inline(always)]
 pub fn hash_fixed<T: Fixed>(value: T) -> u64 {
     let bytes = as_bytes(std::slice::from_ref(&value));
@@ -85,7 +85,8 @@ pub fn hash_fixed<T: Fixed>(value: T) -> u64 {
     }
 }
 
-/// The primes of XXH64, whose short inputs need no more than one step: several times faster than the general way.
+/// The primes of XXH64. Short inputs need only one step of it, which is several times faster than the general
+/// algorithm.
 const PRIMES: [u64; 5] = [
     0x9e37_79b1_85eb_ca87,
     0xc2b2_ae3d_27d4_eb4f,
@@ -152,7 +153,7 @@ impl BloomFilter {
         self.blocks.capacity() * BLOCK_BYTES
     }
 
-    /// Puts integers, floats or fixed-size arrays in; small integers are widened to 32 bits before.
+    /// Puts in integers, floats or fixed-size arrays. Integers of fewer than 32 bits are widened first.
     pub fn insert_fixed<T: Fixed>(&mut self, values: &[T]) {
         insert_fixed(self, values);
     }
@@ -176,7 +177,7 @@ impl BloomFilter {
         insert_all(self, hashes);
     }
 
-    /// Whether the value of this hash may have been put in.
+    /// Returns true if the value of this hash may have been put in.
     #[must_use]
     pub fn may_hold_hash(&self, hash: u64) -> bool {
         let block = self.blocks[self.block_of(hash)];
@@ -188,8 +189,8 @@ impl BloomFilter {
         (((hash >> 32) * self.blocks.len() as u64) >> 32) as usize
     }
 
-    /// Halves the filter until another halving would make it wrong more often than `fpp`: for filters that were made
-    /// for more values than came.
+    /// Halves the filter as long as its false positive rate stays within `fpp`, for filters that were made for more
+    /// values than came.
     pub fn shrink(&mut self, distinct: usize, fpp: f64) {
         let wanted = size_for(distinct, fpp) / BLOCK_BYTES;
         while self.blocks.len() > wanted {

@@ -1,4 +1,4 @@
-//! Where byte arrays come from: Arrow's offsets or views, places left over when nulls are skipped, or plain slices.
+//! Sources of byte arrays: Arrow's offsets or views, the values left over when nulls are skipped, or plain slices.
 //!
 //! None of these sources has nulls; `compact` makes a source without them.
 
@@ -33,7 +33,7 @@ fn masked(low: u64, high: u64, len: usize) -> u128 {
     u128::from(low & mask[0]) | u128::from(high & mask[1]) << 64
 }
 
-/// The head of the value of `len` bytes with which `window` starts. What lies behind the value may be read, never used.
+/// The head of the value of `len` bytes at the start of `window`. Bytes behind the value are masked out.
 #[inline(always)]
 pub(crate) fn head_of(window: &[u8], len: usize) -> Head {
     let bytes = if let Some(bytes) = window.first_chunk::<16>() {
@@ -60,15 +60,15 @@ fn short_head(value: &[u8]) -> u128 {
 
 /// A column of byte arrays without nulls, each shorter than 4 GiB.
 ///
-/// Implementations panic where a row or the place that it names does not exist.
+/// Implementations panic if a row, or the place that it refers to, does not exist.
 pub trait ByteArrays {
-    /// How many values there are.
+    /// The number of values.
     fn len(&self) -> usize;
 
     /// The bytes of a value.
     fn value(&self, row: usize) -> &[u8];
 
-    /// Whether there are no values.
+    /// Returns true if there are no values.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -100,7 +100,7 @@ pub trait ByteArrays {
         out.extend((0..self.len()).map(|row| self.value_len(row) as i32));
     }
 
-    /// The bytes of rows `start..end`, if they lie one behind the other.
+    /// The bytes of rows `start..end`, if they are contiguous.
     fn joined(&self, _start: usize, _end: usize) -> Option<&[u8]> {
         None
     }
@@ -117,7 +117,7 @@ pub trait ByteArrays {
 /// Arrow's `Binary`, `Utf8` and their large forms: one offset more than there are values.
 #[derive(Clone, Copy, Debug)]
 pub struct Offsets<'a, O> {
-    /// Where each value starts in `data`, and where the last ends; they need not start at 0.
+    /// The start of each value in `data`, and the end of the last. The first need not be 0.
     pub offsets: &'a [O],
     /// The bytes.
     pub data: &'a [u8],
@@ -199,7 +199,7 @@ pub struct Spans<'a> {
     pub spans: &'a [Span],
     /// The buffer.
     pub data: &'a [u8],
-    /// Whether each span starts where the one before it ends.
+    /// True if each span starts where the one before it ends.
     pub joined: bool,
 }
 
@@ -239,7 +239,8 @@ impl ByteArrays for Spans<'_> {
 /// Arrow's `BinaryView` and `Utf8View`.
 #[derive(Clone, Copy, Debug)]
 pub struct Views<'a> {
-    /// Length in the lowest 32 bits; then up to 12 bytes of the value, or 4 bytes of it, a buffer and an offset.
+    /// Arrow's views: the length in the lowest 32 bits, then up to 12 bytes of the value, or 4 bytes of it, a buffer
+    /// and an offset.
     pub views: &'a [u128],
     /// The buffers that long values lie in.
     pub buffers: &'a [&'a [u8]],
@@ -297,7 +298,7 @@ pub struct FixedSize<'a> {
     pub data: &'a [u8],
     /// The size of each.
     pub width: usize,
-    /// How many there are, which the data cannot tell when the width is 0.
+    /// The number of values, which cannot be computed from the data when the width is 0.
     pub count: usize,
 }
 
@@ -327,7 +328,7 @@ impl ByteArrays for FixedSize<'_> {
     }
 }
 
-/// Values that lie anywhere, each on its own.
+/// Values in separate allocations.
 impl<B: AsRef<[u8]>> ByteArrays for Vec<B> {
     #[inline(always)]
     fn len(&self) -> usize {
@@ -347,7 +348,7 @@ pub struct Rows<'a, V: ?Sized> {
     pub values: &'a V,
     /// Its first row.
     pub start: usize,
-    /// How many rows.
+    /// The number of rows.
     pub count: usize,
 }
 
@@ -382,10 +383,10 @@ impl<V: ByteArrays + ?Sized> ByteArrays for Rows<'_, V> {
     }
 }
 
-/// Appends the values, `total` bytes, each behind what `before` makes of its length.
+/// Appends the values, `total` bytes in all, each behind the prefix that `before` makes from its length.
 ///
-/// Values that fit into a head are written as 16 bytes, of which the next value overwrites those that are too many: that
-/// costs less than a copy of a length that no branch can foresee.
+/// Values that fit into a head are written as 16 bytes, and the next value overwrites those that are too many. This
+/// costs less than a copy whose length no branch can predict.
 #[inline(always)]
 pub(crate) fn gather<V: ByteArrays + ?Sized, const N: usize>(
     values: &V,

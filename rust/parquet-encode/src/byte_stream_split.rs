@@ -1,11 +1,12 @@
-//! `BYTE_STREAM_SPLIT`: first bytes together, then second bytes, and so on.
+//! `BYTE_STREAM_SPLIT`: the first bytes of all values, then all second bytes, and so on.
 //!
-//! `Encodings.md`, "Byte Stream Split (`BYTE_STREAM_SPLIT` = 9)". The size is that of PLAIN; what it buys is compression.
+//! `Encodings.md`, "Byte Stream Split (`BYTE_STREAM_SPLIT` = 9)". The size is that of PLAIN; the gain is in
+//! compression.
 
 use crate::cpu::dispatch;
 use crate::sink::grow;
 
-/// Values that are split together, so that what is read lies in the nearest cache for each of its bytes.
+/// The number of values that are split together. They stay in the nearest cache while each of their bytes is read.
 const TOGETHER: usize = 256;
 
 /// Splits values of `SIZE` bytes that are made of words of `W` bytes.
@@ -69,8 +70,8 @@ fn encode_kernel(data: &[u8], width: usize, out: &mut Vec<u8>) {
 }
 
 dispatch! {
-    /// Appends the streams of the values that lie in `data`, each of `width` bytes. For integers and floats `data` is
-    /// [`as_bytes`](crate::fixed::as_bytes) of them.
+    /// Appends the streams of the values in `data`, each of `width` bytes. For integers and floats, `data` is their
+    /// [`as_bytes`](crate::fixed::as_bytes).
     ///
     /// # Panics
     ///

@@ -1,4 +1,4 @@
-//! Leaving out the slots under nulls: Parquet stores no value for them.
+//! Compaction: leaves out the slots under nulls, for which Parquet stores no value.
 
 use crate::bitmap::Bitmap;
 use crate::byte_arrays::Span;
@@ -9,11 +9,12 @@ use crate::fixed::Fixed;
 enum Piece {
     /// All of these are valid.
     All(std::ops::Range<usize>),
-    /// Of the slots from here on, those are valid whose bits are set.
+    /// Some slots from here on: those whose bits are set are valid.
     Some(usize, u64),
 }
 
-/// Walks the bitmap in words of 64 slots, joining those that are all valid and skipping those that are all null.
+/// The pieces of a bitmap, in words of 64 slots. Words that are all valid are joined, and words that are all null are
+/// skipped.
 struct Pieces<'a> {
     validity: &'a Bitmap<'a>,
     word: usize,
@@ -42,7 +43,7 @@ impl Iterator for Pieces<'_> {
     }
 }
 
-/// Below this many valid slots of 64, finding each costs less than passing all.
+/// The number of valid slots out of 64 below which finding each costs less than passing all.
 const FEW: u32 = 12;
 
 #[inline(always)]
@@ -115,9 +116,9 @@ pub fn compact_bits(values: &Bitmap<'_>, validity: &Bitmap<'_>, out: &mut Vec<u8
     }
 }
 
-/// Appends where the valid byte arrays lie; what null slots cover is skipped.
+/// Appends the spans of the valid byte arrays. Bytes under null slots are skipped.
 ///
-/// Returns the bytes from the first to the last if nothing lies between them.
+/// Returns the bytes from the first to the last span if the spans are contiguous.
 ///
 /// # Panics
 ///

@@ -1,10 +1,11 @@
-//! One kernel, compiled twice: for the baseline of the target and for what most of its machines can do.
+//! Kernels that are compiled twice: for the baseline of the target, and for the features that most of its machines
+//! have.
 //!
-//! A kernel is an `#[inline(always)]` function in plain Rust; [`dispatch!`] inlines it into a second function with
-//! AVX2 and BMI enabled, so that the compiler vectorises it for both, and picks one at run time. Both give the same
-//! bytes; the tests run each encoder both ways.
+//! A kernel is an `#[inline(always)]` function in plain Rust. [`dispatch!`] inlines it into a second function with AVX2
+//! and BMI enabled, so that the compiler vectorises it for both, and picks one at run time. Both give the same bytes;
+//! the tests run each encoder both ways.
 
-/// Whether this machine has the features that the wide variants are compiled with.
+/// Returns true if this machine has the features that the wide variants are compiled with.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub(crate) fn wide() -> bool {

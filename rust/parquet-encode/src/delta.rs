@@ -27,7 +27,7 @@ mod sealed {
         fn wide(self) -> i64;
         /// The difference as an unsigned number.
         fn bits(self) -> u64;
-        /// Packs differences that are unsigned numbers by now.
+        /// Packs differences that are already unsigned.
         fn pack(values: &[Self; super::MINIBLOCK], width: u8, out: &mut [u8]);
     }
 }
@@ -88,7 +88,7 @@ fn pack_i64(values: &[i64; MINIBLOCK], width: u8, out: &mut [u8]) {
     }
 }
 
-/// At most this many bytes are appended by [`encode`] for `count` values.
+/// An upper bound of the bytes that [`encode`] appends for `count` values.
 #[must_use]
 pub fn size_bound<T: Delta>(count: usize) -> usize {
     2 * LONGEST_VARINT + 4 + count.div_ceil(BLOCK) * T::BLOCK_BOUND
@@ -164,11 +164,11 @@ dispatch! {
     fn blocks<T: Delta>(previous: T, values: &[T], out: &mut Vec<u8>) = blocks_kernel;
 }
 
-/// Collects a page over several calls. The bytes are those of [`encode`] for all its values at once.
+/// Collects a page over several calls. Its bytes are those of [`encode`] for all values at once.
 #[derive(Debug, Default)]
 pub struct DeltaEncoder<T> {
     first: Option<T>,
-    /// The last value that is in `body`, or the first.
+    /// The last value in `body`, or the first value.
     previous: T,
     /// Less than a block that follows it.
     pending: Vec<T>,
@@ -212,13 +212,13 @@ impl<T: Delta> DeltaEncoder<T> {
         self.pending.extend_from_slice(rest);
     }
 
-    /// How many values the page has.
+    /// The number of values in the page.
     #[must_use]
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// About how large the page is so far, never less than it is.
+    /// An upper bound of the page's size so far, close to it.
     #[must_use]
     pub fn encoded_size_hint(&self) -> usize {
         self.body.len() + size_bound::<T>(self.pending.len())
@@ -230,7 +230,7 @@ impl<T: Delta> DeltaEncoder<T> {
         self.body.capacity() + self.pending.capacity() * size_of::<T>()
     }
 
-    /// Appends the page and starts the next; keeps the memory.
+    /// Appends the page and starts the next one, in the same memory.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         header(self.count, self.first, out);
         out.extend_from_slice(&self.body);

@@ -1,12 +1,13 @@
-//! Byte arrays as packed lengths and joined bytes, with or without what each shares with the one before.
+//! Byte arrays as packed lengths and joined bytes, with or without prefix compression.
 //!
-//! `Encodings.md`, "Delta-length byte array (`DELTA_LENGTH_BYTE_ARRAY` = 6)" and "Delta Strings (`DELTA_BYTE_ARRAY` = 7)".
+//! `Encodings.md`, "Delta-length byte array (`DELTA_LENGTH_BYTE_ARRAY` = 6)" and "Delta Strings (`DELTA_BYTE_ARRAY` =
+//! 7)".
 
 use crate::byte_arrays::{ByteArrays, Head, gather, head_of};
 use crate::cpu::dispatch;
 use crate::delta;
 
-/// What the encoders need while they run, kept by the caller from page to page.
+/// The buffers of the encoders, which the caller keeps from page to page.
 #[derive(Debug, Default)]
 pub struct LengthScratch {
     lengths: Vec<i32>,
@@ -21,7 +22,7 @@ impl LengthScratch {
     }
 }
 
-/// At most this many bytes are appended for `count` values of `bytes` bytes together, by either encoder.
+/// An upper bound of the bytes that either encoder appends for `count` values of `bytes` bytes together.
 #[must_use]
 pub fn size_bound(count: usize, bytes: usize) -> usize {
     bytes + 2 * delta::size_bound::<i32>(count)
@@ -40,7 +41,7 @@ pub fn encode_delta_length<V: ByteArrays>(values: &V, scratch: &mut LengthScratc
     }
 }
 
-/// How many bytes two values have in common at their start.
+/// Returns the length of the longest common prefix of two values, in bytes.
 #[inline(always)]
 fn common_prefix((left, left_head): (&[u8], Head), (right, right_head): (&[u8], Head)) -> usize {
     let shortest = left.len().min(right.len());
@@ -86,7 +87,7 @@ dispatch! {
     fn measure<V: ByteArrays>(values: &V, prefixes: &mut Vec<i32>, suffixes: &mut Vec<i32>) = measure_kernel;
 }
 
-/// The values without their shared starts.
+/// The values without their common prefixes.
 struct Suffixes<'a, V> {
     values: &'a V,
     prefixes: &'a [i32],

@@ -1,14 +1,14 @@
 //! Definition and repetition levels.
 //!
 //! `README.md` of the format, "Nested Encoding" and "Data Pages"; `Encodings.md`, "Run Length Encoding / Bit-Packing
-//! Hybrid (RLE = 3)". V1 pages put the size of the levels before them, V2 pages keep it in the header.
+//! Hybrid (RLE = 3)". In V1 pages the size of the levels comes before them; V2 pages have it in the header.
 
 use crate::bitmap::Bitmap;
 use crate::cpu::dispatch;
 use crate::rle::{self, Symbol};
 use crate::sink::with_length_prefix;
 
-/// Whether levels carry their size.
+/// The form of a page's levels: with or without their size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LevelForm {
     /// Data page V1: four bytes of size, then the runs.
@@ -17,8 +17,8 @@ pub enum LevelForm {
     V2,
 }
 
-/// Equal words of 64 levels that are worth a run of their own. Less would save a few bytes that compress to nothing,
-/// and cost the reader a switch.
+/// The number of equal words of 64 levels that is worth a run of its own. A shorter run would save a few bytes that
+/// compress to nothing, and cost the reader a switch.
 const RUN_WORDS: usize = 2;
 
 /// Appends levels from 0 to `max_level`. Nothing is appended when there is only one level.
@@ -33,7 +33,7 @@ pub fn encode_levels<T: Symbol>(levels: &[T], max_level: u32, form: LevelForm, o
     }
 }
 
-/// Appends `count` times the level `level`: a column without nulls, or of nothing else.
+/// Appends the level `level`, `count` times: for a column without nulls, or with nothing else.
 pub fn encode_constant_levels(level: u32, count: usize, max_level: u32, form: LevelForm, out: &mut Vec<u8>) {
     if max_level == 0 {
         return;

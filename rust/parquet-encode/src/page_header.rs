@@ -4,7 +4,7 @@
 
 use crate::thrift::Struct;
 
-/// How values are encoded: `Encoding` of `parquet.thrift`.
+/// The encoding of values: `Encoding` of `parquet.thrift`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Encoding {
     /// As they are.
@@ -15,7 +15,7 @@ pub enum Encoding {
     DeltaBinaryPacked = 5,
     /// Packed lengths, joined bytes.
     DeltaLengthByteArray = 6,
-    /// Packed lengths of shared starts, then the rest.
+    /// Packed lengths of common prefixes, then the rest.
     DeltaByteArray = 7,
     /// Indices into the dictionary.
     RleDictionary = 8,
@@ -23,11 +23,11 @@ pub enum Encoding {
     ByteStreamSplit = 9,
 }
 
-/// A number that the header has no place for.
+/// The error of a number that does not fit the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} of a page is {number}; the format ends at 2147483647")]
 pub struct TooLarge {
-    /// What the number is.
+    /// The name of the number.
     pub what: &'static str,
     /// The number.
     pub number: usize,
@@ -36,50 +36,50 @@ pub struct TooLarge {
 /// Statistics of the values of a page.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PageStatistics<'a> {
-    /// How many are null.
+    /// The number of nulls.
     pub null_count: Option<u64>,
-    /// Not greater than any, PLAIN without a length; and whether it is one of them.
+    /// A lower bound of the values, PLAIN without a length, and true if it is one of them.
     pub min: Option<(&'a [u8], bool)>,
-    /// Not less than any, PLAIN without a length; and whether it is one of them.
+    /// An upper bound of the values, PLAIN without a length, and true if it is one of them.
     pub max: Option<(&'a [u8], bool)>,
 }
 
-/// What is in a page.
+/// The kind of a page and the fields of its header.
 #[derive(Clone, Copy, Debug)]
 pub enum Content<'a> {
     /// Data page V1; its levels are always runs.
     Data {
-        /// Values, nulls among them; for nested columns, levels.
+        /// The number of values, nulls included; for nested columns, the number of levels.
         values: usize,
-        /// How they are encoded.
+        /// Their encoding.
         encoding: Encoding,
-        /// What is known of them.
+        /// Their statistics.
         statistics: Option<PageStatistics<'a>>,
     },
     /// Data page V2.
     DataV2 {
-        /// Values, nulls among them; for nested columns, levels.
+        /// The number of values, nulls included; for nested columns, the number of levels.
         values: usize,
-        /// How many of them are null.
+        /// The number of nulls.
         nulls: usize,
-        /// Rows; a page starts and ends with whole ones.
+        /// The number of rows. A page starts and ends with whole rows.
         rows: usize,
-        /// How values are encoded.
+        /// The encoding of the values.
         encoding: Encoding,
         /// Bytes of definition levels, before the values and never compressed.
         definition_levels_size: usize,
         /// Bytes of repetition levels, before the definition levels and never compressed.
         repetition_levels_size: usize,
-        /// Whether the values are compressed.
+        /// True if the values are compressed.
         compressed: bool,
-        /// What is known of the values.
+        /// Statistics of the values.
         statistics: Option<PageStatistics<'a>>,
     },
     /// Dictionary page, PLAIN.
     Dictionary {
         /// Its entries.
         entries: usize,
-        /// Whether they ascend.
+        /// True if they ascend.
         sorted: bool,
     },
 }
@@ -93,7 +93,7 @@ pub struct PageHeader<'a> {
     pub compressed_size: usize,
     /// CRC-32 (the polynomial of gzip) of the page as it is in the file.
     pub crc: Option<u32>,
-    /// What is in the page.
+    /// The kind of the page and its own fields.
     pub content: Content<'a>,
 }
 

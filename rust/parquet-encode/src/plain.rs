@@ -1,4 +1,4 @@
-//! PLAIN: values as they are.
+//! PLAIN: unencoded values.
 //!
 //! `Encodings.md`, "Plain (`PLAIN` = 0)".
 
@@ -15,7 +15,7 @@ pub fn encode_fixed<T: Fixed>(values: &[T], out: &mut Vec<u8>) {
     out.extend_from_slice(as_bytes(values));
 }
 
-/// Appends integers of 8 or 16 bits as the 32-bit ones that Parquet knows.
+/// Appends integers of 8 or 16 bits, widened to the 32 bits that Parquet has.
 pub fn encode_widened<T: Copy + Into<i32>>(values: &[T], out: &mut Vec<u8>) {
     let start = grow(out, values.len() * 4);
     for (bytes, value) in out[start..].chunks_exact_mut(4).zip(values) {
@@ -85,7 +85,7 @@ dispatch! {
     pub fn encode_byte_arrays<V: ByteArrays>(values: &V, out: &mut Vec<u8>) = byte_arrays_kernel;
 }
 
-/// What [`encode_byte_arrays`] appends.
+/// The number of bytes that [`encode_byte_arrays`] appends.
 pub fn byte_arrays_size<V: ByteArrays>(values: &V) -> usize {
     values.total_bytes() + 4 * values.len()
 }

@@ -8,17 +8,18 @@ use crate::bitpack::{pack_u32_kernel, packed_size, width_of};
 use crate::cpu::dispatch;
 use crate::sink::{grow, varint, with_length_prefix};
 
-/// Values that are bit-packed under one header. The cap keeps what is scanned in the cache until it is packed.
+/// The most values that are bit-packed under one header. The limit keeps the scanned values in the cache until they are
+/// packed.
 const LITERAL_VALUES: usize = 4096;
 
-/// Longest run under one header: readers keep the count in 31 bits.
+/// The longest run under one header. Readers keep the count in 31 bits.
 const RUN_VALUES: usize = 1 << 30;
 
 /// An unsigned integer that can be a level or an index.
 pub trait Symbol:
     Copy + Eq + Into<u32> + std::ops::BitXor<Output = Self> + std::ops::BitOr<Output = Self> + Default
 {
-    /// The values as 32-bit ones; `wide` is as long as they are, and may be used.
+    /// The values as 32-bit ones. `wide` has their length, and may be used as a buffer.
     fn widen<'a>(values: &'a [Self], wide: &'a mut [u32]) -> &'a [u32];
 }
 
@@ -50,14 +51,14 @@ pub fn bit_width(max: u32) -> u8 {
     width_of(u64::from(max))
 }
 
-/// The least number of equal values, a multiple of 8, that is shorter as a run of its own: a run costs a header and a
-/// value, and the bit-packed run after it costs a header too.
+/// The least number of equal values, a multiple of 8, that takes fewer bytes as a run of its own. Such a run costs a
+/// header and a value, and the bit-packed run after it costs another header.
 fn least_run(width: u8) -> usize {
     let width = usize::from(width.max(1));
     8 * (width.div_ceil(8) + 4).div_ceil(width)
 }
 
-/// At most this many bytes are appended by [`encode`] for `count` values.
+/// An upper bound of the bytes that [`encode`] appends for `count` values.
 #[must_use]
 pub fn size_bound(count: usize, width: u8) -> usize {
     packed_size(count, width) + 3 * count.div_ceil(LITERAL_VALUES) + count.div_ceil(8) + 8
@@ -106,7 +107,7 @@ fn all_equal<T: Symbol>(values: &[T]) -> bool {
         == T::default()
 }
 
-/// The end of the run of `value` that reaches `from`.
+/// The end of the run of `value` that extends at least to `from`.
 #[inline(always)]
 fn run_end<T: Symbol>(values: &[T], mut from: usize, value: T) -> usize {
     while let Some(group) = values.get(from..from + 32) {
@@ -162,8 +163,8 @@ pub fn encode_indices(indices: &[u32], entries: usize, out: &mut Vec<u8>) {
     encode_indices_in(indices, index_width(entries), out);
 }
 
-/// As [`encode_indices`], in a width of the caller's that is wide enough: a codec that counts bytes sees the indices as
-/// they are when each fills a byte or two.
+/// Appends indices like [`encode_indices`], in a width that the caller chooses and that is wide enough. Indices that
+/// fill whole bytes let a codec with entropy coding see them one by one.
 pub fn encode_indices_in(indices: &[u32], width: u8, out: &mut Vec<u8>) {
     out.push(width);
     encode(indices, width, out);

@@ -1,8 +1,8 @@
 //! Appending to a caller's buffer.
 
-/// Makes room for `bound` more bytes, zeroed; returns where it starts. The caller truncates to what it used.
+/// Appends `bound` zeroed bytes and returns their start. The caller truncates to the bytes that it used.
 ///
-/// No closure fills it: a closure is compiled for the baseline even where its caller is a wide variant.
+/// No closure fills them: a closure is compiled for the baseline even where its caller is a wide variant.
 #[inline(always)]
 pub(crate) fn grow(out: &mut Vec<u8>, bound: usize) -> usize {
     let start = out.len();
@@ -26,7 +26,7 @@ pub(crate) fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }
 
-/// Appends what `body` appends, behind its length as four little-endian bytes.
+/// Appends the output of `body`, behind its length as four little-endian bytes.
 pub(crate) fn with_length_prefix(out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
     let at = out.len();
     out.extend_from_slice(&[0; 4]);

@@ -1,10 +1,10 @@
-//! What can be told of many values at once, before they are encoded.
+//! Checks of many values at once, before they are encoded.
 
 use std::ops::BitOr;
 
 use crate::cpu::dispatch;
 
-/// An integer that says where a value begins.
+/// An integer that is the offset of a value.
 pub trait Offset: Copy + Default + Ord + BitOr<Output = Self> {
     /// The difference, which wraps around.
     #[must_use]
@@ -25,8 +25,8 @@ impl Offset for i64 {
     }
 }
 
-/// Collects the signs of offsets and of their differences, without a branch. Of two that are not negative the difference
-/// does not wrap.
+/// Combines the signs of offsets and of their differences without a branch. The difference of two offsets that are not
+/// negative does not wrap.
 #[inline(always)]
 fn ascend_kernel<T: Offset>(offsets: &[T]) -> bool {
     let pairs = offsets.iter().zip(offsets.get(1..).unwrap_or_default());
@@ -37,7 +37,7 @@ fn ascend_kernel<T: Offset>(offsets: &[T]) -> bool {
 }
 
 dispatch! {
-    /// Whether no offset is negative, or below the one before it.
+    /// Returns true if no offset is negative or less than the one before it.
     #[must_use]
     pub fn ascend<T: Offset>(offsets: &[T]) -> bool = ascend_kernel;
 }
@@ -48,7 +48,7 @@ fn is_ascii_kernel(text: &[u8]) -> bool {
 }
 
 dispatch! {
-    /// Whether all bytes are ASCII; there is no early answer to it.
+    /// Returns true if all bytes are ASCII. Reads all of them in any case.
     #[must_use]
     pub fn is_ascii(text: &[u8]) -> bool = is_ascii_kernel;
 }

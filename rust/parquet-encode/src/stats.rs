@@ -1,7 +1,7 @@
-//! Least and greatest values, and bounds that are short enough to keep.
+//! Least and greatest values, and bounds that are short enough to be stored.
 //!
-//! `parquet.thrift`, `Statistics` and `ColumnOrder`: `TYPE_ORDER`, the order of each type. Nulls are not among the values
-//! given here. `None` means that there is nothing to tell, so that no statistics may be written.
+//! `parquet.thrift`, `Statistics` and `ColumnOrder`: `TYPE_ORDER`, the order of each type. The values given here
+//! contain no nulls. `None` means that no statistics may be written.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -20,7 +20,7 @@ pub struct MinMax<T> {
     pub max: T,
 }
 
-/// Widens the range of a page to a chunk's.
+/// Merges two ranges.
 pub fn merge<T: Ord + Copy>(left: Option<MinMax<T>>, right: Option<MinMax<T>>) -> Option<MinMax<T>> {
     match (left, right) {
         (Some(left), Some(right)) => Some(MinMax {
@@ -35,8 +35,8 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A signed or unsigned integer. The type says the order: unsigned columns are given as unsigned values, though Parquet
-/// stores them in signed types.
+/// A signed or unsigned integer. The type defines the order: unsigned columns are given as unsigned values, though
+/// Parquet stores them in signed types.
 pub trait Integer: Ord + Copy + sealed::Sealed {}
 macro_rules! integer {
     ($($ty:ty)+) => {$(
@@ -74,7 +74,8 @@ fn digits_kernel(values: &[i128]) -> u128 {
 }
 
 dispatch! {
-    /// The bits that differ from the sign in any of the values: no value is as far from zero as the power of two above.
+    /// The bits in which any of the values differs from its sign. The magnitude of every value is below the next power
+    /// of two.
     pub fn digits(values: &[i128]) -> u128 = digits_kernel;
 }
 
@@ -102,7 +103,7 @@ macro_rules! float {
 }
 float!(f32 f64);
 
-/// Values that are compared side by side: four registers of f64 for each end.
+/// The number of values that are compared side by side: four registers of f64 for each end.
 const LANES: usize = 16;
 
 #[inline(always)]
@@ -134,7 +135,7 @@ fn floats_kernel<T: Float>(values: &[T]) -> Option<MinMax<T>> {
 }
 
 dispatch! {
-    /// The range of floats. NaN is left out; a zero at an end gets the sign that keeps both zeros inside.
+    /// The range of floats. NaN is left out, and a zero at an end gets the sign that includes both zeros.
     ///
     /// `parquet.thrift`, `ColumnOrder`, the rules for FLOAT and DOUBLE.
     pub fn floats<T: Float>(values: &[T]) -> Option<MinMax<T>> = floats_kernel;
@@ -172,8 +173,8 @@ pub fn bools(values: &Bitmap<'_>) -> Option<MinMax<bool>> {
     })
 }
 
-/// The rows with the least and the greatest value, in an order that agrees with that of unsigned bytes, where heads
-/// differ, after their first byte was changed by `flip`.
+/// The rows with the least and the greatest value, ordered by unsigned bytes after `flip` was applied to the first
+/// byte.
 #[inline(always)]
 fn extreme_rows<V: ByteArrays + ?Sized>(values: &V, flip: u8) -> Option<(usize, usize)> {
     if values.is_empty() {
@@ -236,7 +237,7 @@ pub fn compare_decimals(left: &[u8], right: &[u8]) -> Ordering {
     flipped(left).cmp(&flipped(right)).then_with(|| left.cmp(right))
 }
 
-/// Another dictionary entry or row per index: the used entries of a page as a source of their own.
+/// Rows or dictionary entries picked by index: the used entries of a page as a source of their own.
 #[derive(Clone, Copy, Debug)]
 pub struct Picked<'a, V> {
     /// The source.
@@ -259,16 +260,16 @@ impl<V: ByteArrays> ByteArrays for Picked<'_, V> {
     }
 }
 
-/// A bound of some values, which may be none of them.
+/// A bound of some values, not necessarily one of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bound<'a> {
     /// The bytes.
     pub bytes: Cow<'a, [u8]>,
-    /// Whether it is the value itself: `is_min_value_exact`, `is_max_value_exact`.
+    /// True if it is the value itself: `is_min_value_exact`, `is_max_value_exact`.
     pub exact: bool,
 }
 
-/// What a byte array holds, which decides where it may be cut.
+/// The kind of a byte array's content, which decides where it may be cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Characters: a bound is cut between them. What is not valid UTF-8 is treated as bytes.
@@ -277,7 +278,7 @@ pub enum Content {
     Binary,
 }
 
-/// The value, or its first bytes if it is longer than `limit`: not greater than the value.
+/// The value, or its first bytes if it is longer than `limit`. The result is not greater than the value.
 #[must_use]
 pub fn lower_bound(value: &[u8], limit: usize, content: Content) -> Bound<'_> {
     if value.len() <= limit {
@@ -296,9 +297,9 @@ pub fn lower_bound(value: &[u8], limit: usize, content: Content) -> Bound<'_> {
     }
 }
 
-/// The value, or something at most `limit` bytes long that is greater than everything that starts like it.
+/// The value, or at most `limit` bytes that are greater than every value with the same prefix.
 ///
-/// `None` if there is no such thing: then the greatest value must be kept whole, or not at all.
+/// `None` if there are no such bytes. The greatest value must then be stored whole, or not at all.
 #[must_use]
 pub fn upper_bound(value: &[u8], limit: usize, content: Content) -> Option<Bound<'_>> {
     if value.len() <= limit {
@@ -322,7 +323,7 @@ trait CharBoundary {
 }
 
 impl CharBoundary for str {
-    /// The last boundary between characters that is not behind `index`.
+    /// The last character boundary at or before `index`.
     fn floor_char_boundary_at(&self, index: usize) -> usize {
         (0..=index.min(self.len()))
             .rev()
@@ -331,7 +332,7 @@ impl CharBoundary for str {
     }
 }
 
-/// The least byte string that is no longer and greater than all that start with `prefix`.
+/// The least byte string that is no longer than `prefix` and greater than all that start with it.
 fn next_bytes(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte != u8::MAX)?;
     let mut next = prefix[..=last].to_vec();
@@ -339,7 +340,7 @@ fn next_bytes(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(next)
 }
 
-/// The same for text: the last character that has a successor which fits makes place for it.
+/// The same for text: increments the last character that has a successor which fits, and cuts the text behind it.
 fn next_text(prefix: &str, limit: usize) -> Option<Vec<u8>> {
     for (at, last) in prefix.char_indices().rev() {
         // Steps over the surrogates, which are no characters.

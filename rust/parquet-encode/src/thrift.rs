@@ -1,4 +1,4 @@
-//! As much of Thrift's compact protocol as page and filter headers need.
+//! The part of Thrift's compact protocol that page and filter headers need.
 //!
 //! `thrift-compact-protocol.md` of Apache Thrift, "Struct Encoding".
 

@@ -1,8 +1,8 @@
-//! Why a file could not be inspected.
+//! Errors of an inspection.
 
 use std::io;
 
-/// Why a file could not be inspected. The messages leave the path to the caller.
+/// The reason why a file could not be inspected. The caller adds the path to the message.
 #[derive(Debug, thiserror::Error)]
 pub enum InspectError {
     /// The operating system refused.
@@ -11,10 +11,10 @@ pub enum InspectError {
     /// There are no bytes at all.
     #[error("the file is empty")]
     Empty,
-    /// The first four bytes are not Parquet's.
+    /// The first four bytes are not Parquet's magic.
     #[error("not a Parquet file: it does not begin with PAR1")]
     NotParquet,
-    /// The file begins as Parquet and does not end so.
+    /// The file begins like Parquet but does not end so.
     #[error(
         "the file begins as Parquet but has no footer at its end: it is truncated, or its writer did not finish"
     )]
@@ -22,7 +22,7 @@ pub enum InspectError {
     /// The footer is encrypted.
     #[error("the footer is encrypted; decrypt the file to inspect it")]
     Encrypted,
-    /// The footer or a page index does not decode.
+    /// The footer or a page index cannot be decoded.
     #[error("the footer is damaged: {0}")]
     Damaged(String),
 }

@@ -1,4 +1,4 @@
-//! What a Parquet file's footer and page indexes say, as plain values: row groups, encodings, sizes, statistics,
+//! Reports on a Parquet file's footer and page indexes as plain values: row groups, encodings, sizes, statistics,
 //! indexes. No page is read, so a file of any size is inspected at once.
 
 mod error;

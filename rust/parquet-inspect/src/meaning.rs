@@ -1,14 +1,14 @@
-//! What stored values mean: the logical type of a column, or the converted type in files that have no other.
+//! The meaning of stored values: a column's logical type, or its converted type in files that have no other.
 
 use std::fmt;
 
 use parquet::basic::{ConvertedType, LogicalType, TimeUnit};
 use parquet::schema::types::ColumnDescriptor;
 
-/// What the stored values of a column mean.
+/// The meaning of a column's stored values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Meaning {
-    /// The schema says nothing more than the physical type.
+    /// The physical type, without a logical one.
     Plain,
     /// Text in UTF-8: a string, an enum, JSON.
     Text(&'static str),
@@ -125,7 +125,7 @@ impl Meaning {
         }
     }
 
-    /// The name for people; none if the physical type says it all.
+    /// The name for people; none if the physical type is all there is.
     pub(crate) fn name(&self) -> Option<String> {
         (*self != Self::Plain).then(|| self.to_string())
     }

@@ -24,7 +24,7 @@ const DICTIONARY_PAGE: &str = "DICTIONARY_PAGE";
 /// The footer's length, and the magic.
 const TAIL_BYTES: u64 = 8;
 
-/// Reports what the Parquet file at `path` holds.
+/// Reports the content of the Parquet file at `path`.
 ///
 /// # Errors
 ///
@@ -42,7 +42,7 @@ pub fn inspect(path: &Path) -> Result<FileReport, InspectError> {
     Ok(report(&metadata, bytes, footer_bytes))
 }
 
-/// Checks that the file begins and ends as Parquet does; gives the footer's size.
+/// Checks that the file begins and ends like Parquet, and returns the footer's size.
 fn check_ends(file: &mut File, bytes: u64) -> Result<u64, InspectError> {
     // Reading comes first: it is what fails on a directory.
     let mut head = [0; 4];

@@ -1,4 +1,4 @@
-//! The report: what is in a file, as plain values. Sizes are in bytes.
+//! The report on a file, as plain values. Sizes are in bytes.
 
 /// A Parquet file.
 #[derive(Debug, Clone, PartialEq)]
@@ -7,7 +7,7 @@ pub struct FileReport {
     pub bytes: u64,
     /// Size of the footer, its length and the closing magic included.
     pub footer_bytes: u64,
-    /// What the writer called itself.
+    /// The writer's name for itself.
     pub created_by: Option<String>,
     /// Version of the format that the footer states.
     pub version: i32,
@@ -30,7 +30,7 @@ pub struct RowGroupReport {
     pub compressed_bytes: i64,
     /// Its pages before compression.
     pub uncompressed_bytes: i64,
-    /// What its rows are said to be sorted by, the leading column first.
+    /// The columns that its rows are declared to be sorted by, the leading column first.
     pub sorting_columns: Vec<SortingColumn>,
     /// Its column chunks, in the schema's order.
     pub columns: Vec<ColumnChunkReport>,
@@ -47,14 +47,14 @@ pub struct SortingColumn {
     pub nulls_first: bool,
 }
 
-/// How many pages of one type have one encoding.
+/// The number of pages of one type with one encoding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageEncoding {
     /// Type of the pages.
     pub page_type: String,
     /// Encoding of their values.
     pub encoding: String,
-    /// How many there are.
+    /// The number of such pages.
     pub pages: i32,
 }
 
@@ -69,7 +69,7 @@ pub struct ColumnChunkReport {
     pub path: String,
     /// Type of the stored values.
     pub physical_type: String,
-    /// What the stored values mean, if the schema says so.
+    /// The meaning of the stored values, if the schema states it.
     pub logical_type: Option<String>,
     /// Compression codec, by its name in the format.
     pub codec: String,
@@ -83,27 +83,27 @@ pub struct ColumnChunkReport {
     pub nulls: Option<u64>,
     /// Distinct values, if the statistics tell.
     pub distinct: Option<u64>,
-    /// Smallest value, written as its logical type has it.
+    /// The smallest value, written by its logical type.
     pub min: Option<String>,
-    /// Largest value, written as its logical type has it.
+    /// The largest value, written by its logical type.
     pub max: Option<String>,
-    /// Whether `min` occurs, rather than being a lower bound.
+    /// True if `min` occurs, rather than being a lower bound.
     pub min_exact: bool,
-    /// Whether `max` occurs, rather than being an upper bound.
+    /// True if `max` occurs, rather than being an upper bound.
     pub max_exact: bool,
     /// Pages and their headers as they are stored.
     pub compressed_bytes: i64,
     /// Pages and their headers before compression.
     pub uncompressed_bytes: i64,
-    /// Whether there is a dictionary page.
+    /// True if there is a dictionary page.
     pub dictionary_page: bool,
     /// Data pages, if the offset index or the encoding statistics tell.
     pub data_pages: Option<u64>,
-    /// Whether there is a column index.
+    /// True if there is a column index.
     pub column_index: bool,
-    /// Whether there is an offset index.
+    /// True if there is an offset index.
     pub offset_index: bool,
-    /// Whether there is a bloom filter.
+    /// True if there is a bloom filter.
     pub bloom_filter: bool,
     /// Size of the bloom filter, if the writer recorded it.
     pub bloom_filter_bytes: Option<i32>,

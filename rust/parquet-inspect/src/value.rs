@@ -1,4 +1,4 @@
-//! Statistics' smallest and largest values, written as their logical type has them.
+//! The smallest and largest values of statistics, written by their logical type.
 
 use chrono::{DateTime, NaiveDate, NaiveTime, TimeDelta};
 use half::f16;
@@ -91,7 +91,7 @@ fn text(value: &[u8]) -> String {
     }
 }
 
-/// A number in two's complement of up to 16 bytes, the most significant first.
+/// A number in two's complement of up to 16 bytes, big-endian.
 fn big_endian(value: &[u8]) -> i128 {
     let sign = if value.first().is_some_and(|first| *first >= 0x80) {
         -1

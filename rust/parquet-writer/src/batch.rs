@@ -12,8 +12,8 @@ use crate::integrity;
 
 /// Columns of one length with their schema.
 ///
-/// Not a [`RecordBatch`]: that one refuses nulls in non-nullable fields with an error of its own, and a struct's own
-/// nulls have no place in it.
+/// A [`RecordBatch`] would not do: it refuses nulls in non-nullable fields with an error of its own, and has no place
+/// for a struct's own nulls.
 #[derive(Debug, Clone)]
 pub struct Batch {
     pub(crate) schema: SchemaRef,
@@ -67,7 +67,7 @@ impl Batch {
         })
     }
 
-    /// Checks flat text and bytes, which a file is otherwise checked for run by run, as it is written.
+    /// Checks flat text and bytes now. Otherwise they are checked run by run, as they are written.
     ///
     /// # Errors
     /// [`WriteError::Data`] names the column.
@@ -82,7 +82,7 @@ impl Batch {
         self.rows
     }
 
-    /// What the columns are.
+    /// The schema of the columns.
     #[must_use]
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
@@ -121,10 +121,10 @@ impl From<RecordBatch> for Batch {
     }
 }
 
-/// The column with empty arrays that begin nowhere.
+/// Replaces empty text and binary arrays whose offsets do not begin at 0 by arrays that begin there.
 ///
-/// An empty array of text or bytes may begin anywhere in its buffer (the Arrow columnar format, "Variable-size Binary
-/// Layout"), but importers cut that to no bytes at all, and whoever copies rows then looks for them behind its end.
+/// The Arrow columnar format, "Variable-size Binary Layout", lets an empty array begin anywhere in its buffer.
+/// Importers cut that buffer to no bytes at all, so that code which copies rows would read behind its end.
 fn without_stray_offsets(column: ArrayRef) -> Result<ArrayRef> {
     if !column.data_type().is_nested() {
         return Ok(column);
@@ -135,7 +135,7 @@ fn without_stray_offsets(column: ArrayRef) -> Result<ArrayRef> {
     })
 }
 
-/// The data with empty arrays that begin nowhere; none where nothing is to be mended.
+/// The data with such arrays replaced; none where there is nothing to replace.
 fn mended(data: &ArrayData) -> Result<Option<ArrayData>> {
     let is_variable = matches!(
         data.data_type(),

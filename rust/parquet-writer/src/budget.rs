@@ -1,8 +1,8 @@
-//! How `memory_limit` is shared out.
+//! The shares of `memory_limit` that the parts of a writer get.
 //!
-//! Everything here is fixed by options and schema, never by what happens to be in memory: where pages end and
-//! dictionaries stop must not depend on how rows were cut into batches. Only where finished pages wait depends on the
-//! moment, and that changes no byte of the file.
+//! Every share follows from options and schema, never from the content of memory. The ends of pages and of dictionaries
+//! must not depend on how rows were cut into batches. Only the choice between memory and disk for finished pages
+//! depends on the moment, and that changes no byte of the file.
 
 use parquet_encode::dictionary::Limits;
 
@@ -10,27 +10,30 @@ use crate::choose::{DICTIONARY_BYTES, PAGE_ROWS};
 use crate::error::{Result, WriteError};
 use crate::feed;
 
-/// Bytes of a page that are always granted.
+/// The least bytes of a page, however small the limit.
 const LEAST_PAGE: usize = 4 << 10;
-/// Of the memory for one column, a page may take a fourth: its values and what they become take up to twice as much.
+/// The divisor of a column's share of the memory limit that gives the size of a page. Values and their encoded form
+/// take up to twice the size of the page.
 const PAGE_SHARE: usize = 4;
-/// A value is held as it came, in its page, compressed, and as a bound: a row of a column may take an eighth.
+/// The divisor of the memory limit that limits a column's values in one row. A value is held up to four times: as it
+/// came, in its page, compressed, and as a bound.
 pub(crate) const VALUE_SHARE: u64 = 8;
-/// What a file needs besides its columns: the buffer in front of the operating system and the page that is compressed.
+/// Bytes that a file needs besides its columns: the buffer in front of the operating system and the page that is
+/// compressed.
 const BASE: usize = 256 << 10;
-/// Finished pages that wait in memory when there is no limit.
+/// Bytes of finished pages that are kept in memory when there is no limit.
 const RESIDENT_BYTES: usize = 8 << 20;
 /// Pages below this are kept in memory when there is no limit.
 const SMALLEST_SPILLED: usize = 4 << 10;
-/// Rows, or slots, that are looked at together: what is left of them without nulls fits a cache.
+/// Rows, or slots, that are processed together. Their values, with nulls skipped, fit a cache.
 const PIECE_ROWS: usize = 2048;
 
-/// What the parts of a writer may hold.
+/// The limits of a writer's parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Budget {
     /// Rows of a page.
     pub page_rows: usize,
-    /// Rows of a column that are looked at together.
+    /// Rows of a column that are processed together.
     pub piece_rows: usize,
     /// Rows of a row group's first unit, which is the sample that encodings are chosen from.
     pub sample_rows: usize,
@@ -38,9 +41,9 @@ pub(crate) struct Budget {
     pub unit_bytes: u64,
     /// Finished pages that wait in memory.
     pub resident: usize,
-    /// Pages below this wait in memory even when more do.
+    /// Pages below this size stay in memory even when it is full.
     pub smallest_spilled: usize,
-    /// Memory of all dictionaries of a row group; `None` when each may grow as large as one is worth it.
+    /// Memory of all dictionaries of a row group; `None` when each may grow as long as it pays.
     pub dictionaries: Option<usize>,
     /// Memory of all bloom filters of a row group; `None` for as much as they need.
     pub bloom_filters: Option<usize>,
@@ -62,7 +65,7 @@ impl Budget {
         value_bytes: None,
     };
 
-    /// The parts of `limit` for a file of so many leaf columns, and the bytes of a page.
+    /// Divides `limit` among the columns of a file, and returns the bytes of a page beside the shares.
     ///
     /// # Errors
     /// [`WriteError::Option`] says the least limit that would do.
@@ -90,12 +93,12 @@ impl Budget {
     }
 }
 
-/// Of the bytes of a row group, what the dictionaries that columns came with may take.
+/// The divisor of a row group's bytes that limits preserved dictionaries.
 const PRESERVED_SHARE: u64 = 4;
 /// Bytes that a value of such a dictionary is assumed to take, where memory has a limit.
 const PRESERVED_VALUE: usize = 16;
 
-/// Where the dictionary of one leaf column stops.
+/// The limits of the dictionary of one leaf column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Room {
     /// Entries.
@@ -114,7 +117,7 @@ impl Room {
         window: 1 << 16,
     };
 
-    /// The room of each of `columns` dictionaries that are kept as they came, in row groups of so many bytes.
+    /// The limits of each of `columns` preserved dictionaries, in row groups of so many bytes.
     pub fn preserved(row_group_bytes: u64, columns: usize) -> Self {
         let bytes = row_group_bytes / PRESERVED_SHARE / columns.max(1) as u64;
         Self {
@@ -123,12 +126,13 @@ impl Room {
         }
     }
 
-    /// The same where dictionaries share `memory` bytes: what every one of `leaves` columns gets of them in any case.
+    /// The limits of each of `leaves` preserved dictionaries that share `memory` bytes: the part of them that each gets
+    /// in any case.
     pub fn preserved_within(memory: usize, leaves: usize) -> Self {
         Self::within(memory / 2 / leaves.max(1), PRESERVED_VALUE)
     }
 
-    /// What goes into `memory` bytes, where an entry takes so many bytes of the page.
+    /// The limits for `memory` bytes, where an entry takes `entry_bytes` of the page.
     pub fn within(memory: usize, entry_bytes: usize) -> Self {
         // Entries lie in vectors that double, and are hashed into a table that is never a third full.
         let entry = 106 + 2 * entry_bytes;

@@ -1,4 +1,4 @@
-//! Which encoding each leaf column gets: by what a sample of it costs in each.
+//! The choice of an encoding for each leaf column, by the compressed size of a sample in each encoding.
 
 mod evidence;
 mod sample;
@@ -17,25 +17,25 @@ use crate::schema::FileSchema;
 
 pub(crate) use evidence::Chooser;
 
-/// Bytes of a dictionary above which a column chunk goes on without it: twice what other writers allow, since a column
-/// was chosen for it by what it saves.
+/// Bytes of a dictionary above which a column chunk goes on without it. This is twice the limit of other writers, since
+/// columns get dictionaries here only where they save bytes.
 pub(crate) const DICTIONARY_BYTES: usize = 2 << 20;
-/// Rows of a page at most: what a reader that looks for one row has to decode.
+/// The most rows of a page: a reader that looks for one row has to decode them all.
 pub(crate) const PAGE_ROWS: usize = 20_000;
 
 /// The choice for one leaf column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Choice {
-    /// Whether it starts with a dictionary.
+    /// True if it starts with a dictionary.
     pub dictionary: bool,
     /// Its encoding without one, or after one that grew too large.
     pub encoding: Encoding,
-    /// Where the dictionary stops.
+    /// The limits of the dictionary.
     pub room: Room,
 }
 
 impl Choice {
-    /// With a dictionary as large as it is worth it.
+    /// A choice with a dictionary as large as it pays.
     pub const fn new(dictionary: bool, encoding: Encoding) -> Self {
         Self {
             dictionary,
@@ -101,12 +101,12 @@ pub(crate) fn filters(
     Ok(fpps.into_iter().enumerate().map(plan).collect())
 }
 
-/// How many values a row is taken to have, before any came.
+/// The number of values that a row is assumed to have before any row came.
 fn values_a_row(column: &ColumnDescriptor) -> usize {
     if column.max_rep_level() > 0 { 8 } else { 1 }
 }
 
-/// Which leaf columns may have a dictionary.
+/// Leaf columns that may have a dictionary.
 pub(crate) fn dictionary_allowed(parquet: &SchemaDescriptor, rule: &DictionaryRule) -> Result<Vec<bool>> {
     match rule {
         DictionaryRule::All(allowed) => Ok(vec![*allowed; parquet.num_columns()]),
@@ -114,7 +114,7 @@ pub(crate) fn dictionary_allowed(parquet: &SchemaDescriptor, rule: &DictionaryRu
     }
 }
 
-/// What the caller chose for each leaf column; `None` where a sample decides.
+/// The caller's choice for each leaf column; `None` where a sample decides.
 pub(crate) fn named_choices(schema: &FileSchema, options: &WriterOptions) -> Result<Vec<Option<Choice>>> {
     let parquet = &schema.parquet;
     let names = match &options.encoding {
@@ -161,7 +161,7 @@ fn named_choice(
     )))
 }
 
-/// `Encodings.md`: which types each encoding is for.
+/// Checks that an encoding is defined for the type, after `Encodings.md`.
 fn suits(kind: Type, choice: Choice) -> bool {
     if choice.dictionary {
         return kind != Type::BOOLEAN;
@@ -181,7 +181,7 @@ fn suits(kind: Type, choice: Choice) -> bool {
     }
 }
 
-/// What a mapping from column paths says of each leaf; `otherwise` where it says nothing.
+/// Resolves a mapping from column paths for each leaf; `otherwise` for those that it does not name.
 fn by_leaf<T: Copy>(
     parquet: &SchemaDescriptor,
     option: &str,

@@ -1,7 +1,7 @@
-//! The seam: how a column becomes a column chunk.
+//! Column encoders: the interface between row groups and the encoding of columns.
 //!
-//! A row group asks for one [`FieldEncoder`] for each top-level field and feeds it runs of rows. Every leaf column has an
-//! encoder of its own; a nested field computes the levels of its leaves and hands each its slots.
+//! A row group has one [`FieldEncoder`] per top-level field and feeds it runs of rows. Every leaf column has an encoder
+//! of its own; a nested field computes the levels of its leaves and hands each its slots.
 
 mod flat;
 mod nested;
@@ -76,13 +76,13 @@ pub(crate) fn encoder(
 
 /// Encodes the leaf columns of one top-level field of one row group.
 pub(crate) trait FieldEncoder: Send {
-    /// Encodes rows. What comes of them must not depend on how they are cut into runs, but for the first.
+    /// Encodes rows. The result must not depend on how they are cut into runs, except for the first run.
     fn write(&mut self, run: &ArrayRef) -> Result<()>;
 
     /// Adds the values of a dictionary that rows come with to that of a leaf, given by its place in the field.
     fn preserve(&mut self, leaf: usize, values: &ArrayRef) -> Result<()>;
 
-    /// Memory it holds, pages that are finished left out.
+    /// Memory that it holds, without finished pages.
     fn tracked_bytes(&self) -> usize;
 
     /// Bytes of its chunks if they were closed now, compressed where a page is finished.
@@ -94,13 +94,13 @@ pub(crate) trait FieldEncoder: Send {
 
 /// A finished column chunk.
 pub(crate) struct EncodedChunk {
-    /// What the footer will say of it; offsets count from its first byte.
+    /// Its metadata and indexes for the footer. Offsets count from the chunk's first byte.
     pub close: ColumnCloseResult,
     /// Its pages, dictionary first.
     pub pages: ChunkPages,
-    /// The number of different values, or more.
+    /// An upper bound of the number of different values.
     pub distinct: usize,
-    /// The dictionaries that it came with, where they are looked after.
+    /// The dictionaries that the rows came with, if they are preserved.
     pub preserved: Option<Preserved>,
 }
 

@@ -1,11 +1,11 @@
-//! The dictionaries of text and bytes that columns come with, on their way into the file.
+//! Preserved dictionaries: the dictionaries of text and bytes that columns come with, on their way into the file.
 //!
-//! A row group's dictionary page begins with the values of the dictionaries of its batches, each value once, in the order
-//! in which they came. An ordered dictionary says how its values compare, in all of the file: its values go on from row
-//! group to row group, so that readers which join the pages find one order. Where that order is not kept, the stored
-//! schema does not say that there is one.
+//! A row group's dictionary page begins with the values of the dictionaries of its batches, each value once, in the
+//! order in which they came. An ordered dictionary defines the order of its values, for all of the file: its values go
+//! on from row group to row group, so that readers which join the pages find one order. Where that order is lost, the
+//! stored schema declares none.
 //!
-//! The dictionary that a row came with counts as a part of the row: the same rows with the same dictionaries give the same
+//! The dictionary that a row came with is a part of the row: the same rows with the same dictionaries give the same
 //! bytes, however they were cut into batches.
 
 use arrow_array::cast::AsArray;
@@ -19,14 +19,14 @@ use crate::lists::{child_of_lists, element_field};
 use crate::options::WriterOptions;
 use crate::schema::{FileSchema, leaves};
 
-/// The state of the dictionaries of all columns that readers get back as dictionaries.
+/// The preserved dictionaries of all columns that readers get back as dictionaries.
 #[derive(Debug)]
 pub(crate) struct Dictionaries {
     columns: Vec<Column>,
-    /// Of each leaf, whether it is one of them or not.
+    /// The claims about each leaf.
     kept: Vec<Kept>,
     room: Room,
-    /// True while row groups go on with the values of those before them in every column.
+    /// True while row groups of every column go on with the values of those before them.
     held: bool,
 }
 
@@ -40,11 +40,11 @@ pub(crate) struct Kept {
     pub values: usize,
 }
 
-/// A column whose dictionaries are looked after.
+/// A column whose dictionaries are preserved.
 #[derive(Debug)]
 struct Column {
     place: Place,
-    /// The values that the next row group begins with; nothing while one is open.
+    /// The values that the next row group begins with; none while one is open.
     waiting: Option<Preserved>,
 }
 
@@ -124,7 +124,7 @@ impl Dictionaries {
         given
     }
 
-    /// Notes a dictionary of rows that wait for a row group.
+    /// Adds the dictionary of rows that wait for a row group.
     pub fn add(&mut self, given: &Given) {
         let room = self.room;
         if let Some(column) = self.columns.iter_mut().find(|column| column.place == given.place) {
@@ -143,8 +143,8 @@ impl Dictionaries {
         taken
     }
 
-    /// Learns what a closed row group made of them: of each leaf, how many different values it has at most, and what its
-    /// dictionaries became.
+    /// Takes the results of a closed row group: for each leaf an upper bound of its different values, and its preserved
+    /// dictionary.
     pub fn put_back(&mut self, mut closed: Vec<(usize, Option<Preserved>)>) {
         for Column { place, waiting } in &mut self.columns {
             let Some((values, preserved)) = closed.get_mut(place.leaf) else {
@@ -157,12 +157,13 @@ impl Dictionaries {
         }
     }
 
-    /// From here on rows come whose dictionaries are known already: every row group made of them has them all.
+    /// Keeps the values from row group to row group: the rows that follow were cut from batches whose dictionaries are
+    /// all known, so every row group has all of them.
     pub fn hold(&mut self) {
         self.held = true;
     }
 
-    /// From here on rows come with their dictionaries again.
+    /// Ends [`Self::hold`]: the rows that follow come with their dictionaries again.
     pub fn release(&mut self) {
         self.held = false;
         for Column { place, waiting } in &mut self.columns {

@@ -1,4 +1,4 @@
-//! What can go wrong, by what the caller can do about it.
+//! Errors, each kind defined by what the caller can do about it.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use parquet::errors::ParquetError;
 /// A result of this crate.
 pub type Result<T, E = WriteError> = std::result::Result<T, E>;
 
-/// Why a write did not happen.
+/// The reason why a write failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// An option has a value that is not accepted; the message lists what is.
@@ -30,18 +30,18 @@ pub enum WriteError {
     /// The operating system, or the object written to, refused.
     #[error("{}", io_message(path.as_ref(), source))]
     Io {
-        /// The file it was about, where there is one.
+        /// The path of the file, where there is one.
         path: Option<PathBuf>,
-        /// What it said.
+        /// The system's own error.
         #[source]
         source: io::Error,
     },
     /// The operating system refused the temporary file of pages that memory does not hold.
     #[error("{}: {source}, while pages that do not fit memory were put into a temporary file there", directory.display())]
     Spill {
-        /// Where the file is.
+        /// The directory of the temporary file.
         directory: PathBuf,
-        /// What it said.
+        /// The system's own error.
         #[source]
         source: io::Error,
     },
@@ -68,7 +68,7 @@ impl WriteError {
 }
 
 impl From<io::Error> for WriteError {
-    /// An error of this crate may have gone through a reader, which knows no other than these.
+    /// Unwraps an error of this crate that has passed through a reader, which only knows errors of this type.
     fn from(source: io::Error) -> Self {
         source
             .downcast()
@@ -77,7 +77,7 @@ impl From<io::Error> for WriteError {
 }
 
 impl From<ParquetError> for WriteError {
-    /// The crate wraps a sink's error; what the sink said is taken out again.
+    /// Unwraps the sink's own error.
     fn from(error: ParquetError) -> Self {
         match error {
             ParquetError::External(inner) => match inner.downcast::<io::Error>() {

@@ -1,8 +1,8 @@
-//! Rows on their way to the encoders, with marks at fixed positions of their row group.
+//! The feed: rows on their way to the encoders, cut at fixed positions of their row group.
 //!
-//! A unit ends after a fixed number of rows, or with the row that fills its bytes. The size of a row group is looked at
-//! after every few units, so nothing depends on how the rows were chunked. Rows are slices of their batch. Only the first unit of a row group, which is
-//! the sample that encodings are chosen from, is gathered until it is whole.
+//! A unit ends after a fixed number of rows, or with the row that fills its bytes. The size of a row group is checked
+//! after every few units. So nothing depends on how the rows were cut into batches. Rows are slices of their batch;
+//! only the first unit of a row group, the sample that encodings are chosen from, is copied together until it is whole.
 
 use arrow_array::{Array, ArrayRef, make_array};
 use arrow_data::transform::MutableArrayData;
@@ -22,10 +22,10 @@ pub(crate) const SAMPLE_ROWS: usize = 2048;
 pub(crate) const UNIT_BYTES: u64 = 4 << 20;
 /// Units between two checks of a row group's size.
 const UNITS_PER_CHECK: usize = 8;
-/// A unit that fewer rows have filled may be much larger than others: the last row counts whole.
+/// Rows below which a unit may be much larger than others, since its last row counts whole.
 const FEW_ROWS: usize = 16;
 
-/// Where units and row groups end.
+/// The limits that end units and row groups.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pace {
     /// Rows of a row group.
@@ -48,15 +48,17 @@ impl Pace {
         }
     }
 
-    /// Whether the row group's size is looked at after a unit that so many rows have filled, or else a few units would
-    /// overrun it by much: in wide tables units fill with usual rows, and a look at all columns takes its time.
+    /// Returns true if the row group's size must be checked after a unit of `rows` rows that was ended by its bytes.
+    /// That is so if the unit has few rows, or if the units between two regular checks could overrun the limit by much.
+    /// All other units do without: in wide tables every unit is ended by its bytes, and a check of all columns takes
+    /// time.
     fn checks_after(self, rows: usize) -> bool {
         let units_between = UNITS_PER_CHECK as u64 * self.unit_bytes;
         rows < FEW_ROWS || self.row_group_bytes / 4 < units_between
     }
 }
 
-/// Where the next row comes in its row group.
+/// The position of the next row in its row group.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Position {
     /// Rows before it.
@@ -65,7 +67,7 @@ pub(crate) struct Position {
     pub units: usize,
     /// Rows of its unit before it.
     unit_rows: usize,
-    /// What those weigh.
+    /// The weight of those rows.
     unit_weight: u64,
 }
 
@@ -97,13 +99,13 @@ pub(crate) struct Run {
     /// In layouts that encoders accept.
     pub columns: Vec<ArrayRef>,
     pub rows: usize,
-    /// Where the row group stands after them.
+    /// The position in the row group after them.
     pub after: Position,
-    /// Whether the row group's size is due for a check then.
+    /// True if the row group's size is due for a check then.
     pub check: bool,
 }
 
-/// Rows that do not make a row group's first unit yet, in copies of their own.
+/// Rows that are not yet enough for a row group's first unit, copied.
 #[derive(Debug, Default)]
 pub(crate) struct Carry {
     parts: Vec<Vec<ArrayRef>>,
@@ -134,12 +136,12 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// Says if the batch is used up.
+    /// Returns true if the batch is used up.
     pub fn is_empty(&self) -> bool {
         self.next == self.rows
     }
 
-    /// The next rows, or `None` when the batch is used up; rows that wait for a first unit are in `carry` then.
+    /// Returns the next rows, or `None` when the batch is used up. Rows that wait for a first unit are in `carry` then.
     pub fn next(&mut self, position: Position, carry: &mut Carry) -> Result<Option<Run>> {
         if self.is_empty() {
             return Ok(None);
@@ -170,7 +172,7 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// The rows from here to the next check of the row group's size, as far as the batch has them; without columns.
+    /// The rows from here to the next check of the row group's size, or to the end of the batch; without columns.
     fn until_check(&self, mut at: Position) -> Run {
         let (mut start, mut check) = (self.next, false);
         while start < self.rows && at.rows < self.pace.row_group_rows && !check {
@@ -230,7 +232,7 @@ impl<'a> Feed<'a> {
 }
 
 impl Run {
-    /// The first unit of a row group; it may be all there is.
+    /// A first unit of a row group, which may be all of the row group.
     fn of_one_unit(columns: Vec<ArrayRef>, rows: usize, check: bool) -> Self {
         let mut after = Position {
             rows,

@@ -46,7 +46,7 @@ impl Progress {
     }
 }
 
-/// How large a file is before it is complete.
+/// The size of a file that is not complete.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Size {
     /// Bytes handed to the sink: the row groups that are closed.
@@ -99,7 +99,7 @@ impl FileWriter {
         Arc::clone(&self.progress)
     }
 
-    /// How large the file is by now; nothing before the schema is known or after the file is complete.
+    /// The size of the file so far; nothing before the schema is known or after the file is complete.
     #[must_use]
     pub fn size(&self) -> Size {
         match &self.state {
@@ -108,13 +108,13 @@ impl FileWriter {
         }
     }
 
-    /// Whether the writer takes no more batches.
+    /// Returns true if the writer takes no more batches.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         matches!(self.state, State::Closed(_) | State::Failed(_))
     }
 
-    /// What was written, once the writer is closed.
+    /// The result of the file, once the writer is closed.
     #[must_use]
     pub fn result(&self) -> Option<&WriteResult> {
         match &self.state {
@@ -147,7 +147,8 @@ impl FileWriter {
         }
     }
 
-    /// Writes a batch. `go_on` is called now and then; when it says no, the write ends in [`WriteError::Interrupted`].
+    /// Writes a batch. `go_on` is called now and then; when it returns false, the write ends in
+    /// [`WriteError::Interrupted`].
     ///
     /// # Errors
     /// [`WriteError::Schema`] when the batch does not fit: nothing of it was written and the writer can go on. After
@@ -177,7 +178,7 @@ impl FileWriter {
         self.settle(written)
     }
 
-    /// Closes the row group, short as it may be.
+    /// Closes the row group, however short it is.
     ///
     /// # Errors
     /// As [`Self::write`].
@@ -193,7 +194,7 @@ impl FileWriter {
         self.settle(flushed)
     }
 
-    /// Adds key-value metadata to the file; of two values of one key the later one stays.
+    /// Adds key-value metadata to the file. Of two values of one key, the later one is kept.
     ///
     /// # Errors
     /// [`WriteError::Option`] when a key is the writer's own, [`WriteError::Closed`] when the writer is closed.
@@ -230,7 +231,7 @@ impl FileWriter {
         }
     }
 
-    /// Gives the file up: what was at the path stays, the temporary file goes.
+    /// Discards the file: the temporary file is removed, and the file that was at the path stays.
     pub fn abort(&mut self) {
         match &mut self.state {
             State::Unopened(output) => output.discard(),
@@ -274,7 +275,7 @@ impl FileWriter {
         }
     }
 
-    /// Keeps the account after a call, and gives the file up when the call failed half-way.
+    /// Updates the progress after a call, and discards the file when the call failed half-way.
     fn settle(&mut self, outcome: Result<()>) -> Result<()> {
         if let State::Open(file) = &mut self.state {
             self.progress.bytes.store(file.bytes_written(), Ordering::Relaxed);
@@ -295,7 +296,7 @@ impl Drop for FileWriter {
     }
 }
 
-/// Checks that no value is larger than the limit of memory has room for.
+/// Checks that no value is larger than the memory limit allows.
 fn check_sizes(batch: &Batch, options: &WriterOptions) -> Result<()> {
     let Some(limit) = options.budget.value_bytes else {
         return Ok(());
@@ -314,7 +315,7 @@ fn check_sizes(batch: &Batch, options: &WriterOptions) -> Result<()> {
     Ok(())
 }
 
-/// What follows from schema and options before anything is written.
+/// The plan that follows from schema and options before anything is written.
 struct Prepared {
     schema: FileSchema,
     /// The options with their limits shared out among the columns.
@@ -346,7 +347,8 @@ impl Prepared {
     }
 }
 
-/// Where pages spill. With a limit they must spill somewhere: where the system keeps temporary files, if need be.
+/// The directory for spilled pages. With a memory limit there must be one: if need be, the system's directory for
+/// temporary files.
 fn spill_directory(sink: &dyn Sink, options: &WriterOptions) -> Option<PathBuf> {
     let beside = sink.spill_directory();
     match options.memory_limit {
@@ -356,7 +358,7 @@ fn spill_directory(sink: &dyn Sink, options: &WriterOptions) -> Option<PathBuf> 
     }
 }
 
-/// The schema's own metadata, the caller's over it, and the Arrow schema last.
+/// The key-value metadata: the schema's own, overridden by the caller's, and the Arrow schema last.
 fn key_values(stored: &Schema, metadata: &[(String, String)]) -> Result<Vec<KeyValue>> {
     let mut pairs: std::collections::BTreeMap<&str, &str> = stored
         .metadata()
@@ -436,7 +438,7 @@ impl OpenFile {
         }
     }
 
-    /// Writes rows, which come with the dictionaries `given`.
+    /// Writes rows that come with the dictionaries `given`.
     fn write(
         &mut self,
         columns: &[ArrayRef],
@@ -468,7 +470,7 @@ impl OpenFile {
         Ok(())
     }
 
-    /// Notes the dictionaries of rows that are next in the row group, which may not be open yet.
+    /// Adds the dictionaries of the next rows to the row group, which may not be open yet.
     fn preserve(&mut self, given: &[Given]) -> Result<()> {
         for given in given {
             match &mut self.row_group {
@@ -521,7 +523,7 @@ impl OpenFile {
         Ok(encoders)
     }
 
-    /// Keeps rows until a row group of them can be put into order.
+    /// Keeps rows until there is a row group of them to sort.
     fn write_in_order(
         &mut self,
         batch: &Batch,

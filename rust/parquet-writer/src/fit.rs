@@ -1,4 +1,4 @@
-//! Whether a batch can be written, asked before anything of it is.
+//! The check that a batch can be written, made before any part of it is.
 
 use arrow_schema::SchemaRef;
 
@@ -9,8 +9,8 @@ use crate::normalize;
 use crate::options::WriterOptions;
 use crate::schema::FileSchema;
 
-/// What a writer of one schema and some options takes. Who spreads a batch over several writers asks this first, or
-/// the batch would be refused after a part of it was written.
+/// The check of batches against one schema and its options. A caller that divides a batch among several writers makes
+/// it first; otherwise a batch could be refused after a part of it was written.
 pub struct Fit(FileSchema);
 
 impl Fit {

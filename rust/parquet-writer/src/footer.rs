@@ -1,8 +1,8 @@
-//! The last bytes of a file, changed where readers need them otherwise than the crate writes them.
+//! Changes at the end of a finished file, where readers need other bytes than the crate writes.
 //!
-//! `FileMetaData` ends with its list of column orders, a union of one empty struct each, and a stop byte; the length and
-//! the magic follow. Thrift's compact protocol has three bytes for such a union: the field's number and type, and two
-//! stops. So one order is exchanged for another without moving a byte.
+//! `FileMetaData` ends with its list of column orders, a union of one empty struct each, and a stop byte. The length
+//! and the magic follow. Thrift's compact protocol has three bytes for such a union: the field's number and type, and
+//! two stops. One order can therefore be exchanged for another without moving a byte.
 
 use crate::error::{Result, WriteError};
 
@@ -12,7 +12,7 @@ const TYPE_ORDER: [u8; 3] = [0x1c, 0, 0];
 const IEEE_754_TOTAL_ORDER: [u8; 3] = [0x2c, 0, 0];
 const INT96_TIMESTAMP_ORDER: [u8; 3] = [0x3c, 0, 0];
 
-/// Makes every column's order `TYPE_ORDER`, which is the one that readers know and the one that bounds keep to.
+/// Sets every column's order to `TYPE_ORDER`, the one that readers know and that the bounds follow.
 pub(crate) fn set_type_order(end_of_file: &mut [u8], columns: usize) -> Result<()> {
     let orders = 3 * columns;
     let unexpected = || WriteError::Encode("the footer does not end with the order of its columns".into());

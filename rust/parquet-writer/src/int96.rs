@@ -1,6 +1,6 @@
-//! Times as the first Hive and Spark stored them: nanoseconds of a day, and the day by Julian count.
+//! INT96 timestamps, as the first Hive and Spark stored them: nanoseconds of a day, and the day by Julian count.
 //!
-//! `parquet.thrift` deprecates INT96 and leaves its order undefined: such columns get no bounds.
+//! `parquet.thrift` deprecates INT96 and leaves its order undefined, so such columns get no bounds.
 
 use std::sync::Arc;
 

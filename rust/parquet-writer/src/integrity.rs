@@ -1,11 +1,11 @@
-//! Arrays that break the rules of their layout, found before anything relies on them.
+//! Integrity checks: find arrays that break the rules of their layout before anything relies on them.
 //!
-//! Over the C Data Interface arrays come unchecked: a key may name no value, a view lead out of its buffer, text be no
-//! text. Flat text and bytes are looked at run by run, when they are in the cache anyhow. All others are looked at when
-//! they come in, so that a bad batch leaves the writer as it was.
+//! Arrays come unchecked over the C Data Interface: a key may have no value, a view may lead out of its buffer, text
+//! may not be UTF-8. Flat text and bytes are checked run by run, when they are in the cache anyhow. All other arrays
+//! are checked when they come in, so that a bad batch leaves the writer as it was.
 //!
-//! The first look has no regard to nulls, and finds nothing as a rule. Where it does, the second one looks at the slots
-//! that count: those of nulls, and those below nulls, may hold anything.
+//! The first check ignores validity, and as a rule finds nothing. If it does, the second check looks at valid slots
+//! only: slots that are null, or below a null, may hold anything.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub(crate) fn check_layout(schema: &Schema, columns: &[ArrayRef]) -> Result<()> 
         .try_for_each(|(field, column)| check(field.name(), column))
 }
 
-/// Checks rows of a column that are about to be encoded, if they are flat text or bytes.
+/// Checks rows of a column that are about to be encoded, if the column is flat text or bytes.
 ///
 /// # Errors
 /// As [`check_layout`].
@@ -54,7 +54,8 @@ pub(crate) fn check_run(name: &str, rows: &ArrayRef) -> Result<()> {
     }
 }
 
-/// The array with nothing where nulls hide a view that leads nowhere: kernels follow those too.
+/// Replaces views outside of their buffer by empty ones. Only slots under nulls can have them, but kernels follow those
+/// too.
 ///
 /// # Errors
 /// None for arrays that were checked.
@@ -116,7 +117,7 @@ fn check(name: &str, column: &ArrayRef) -> Result<()> {
     }
 }
 
-/// Whether all slots are what they should be, those of nulls included.
+/// Returns true if all slots are valid, those under nulls included.
 fn is_sound(array: &ArrayRef) -> bool {
     match array.data_type() {
         DataType::Struct(_) => array.as_struct().columns().iter().all(is_sound),
@@ -141,7 +142,7 @@ fn is_sound(array: &ArrayRef) -> bool {
     }
 }
 
-/// The elements that lists use of so many; `None` where a list has elements that are not there.
+/// The range of elements that lists use, out of `count`; `None` where a list refers to elements that do not exist.
 fn elements(lists: &ArrayRef, count: usize) -> Option<Range<usize>> {
     match lists.data_type() {
         DataType::List(_) => ascending(lists.as_list::<i32>().value_offsets(), count),
@@ -159,7 +160,7 @@ fn elements(lists: &ArrayRef, count: usize) -> Option<Range<usize>> {
     }
 }
 
-/// What offsets span, if they ascend and stay within so many bytes or elements.
+/// The range that offsets span, if they ascend and stay within `count` bytes or elements.
 fn ascending<T: OffsetSizeTrait + Offset>(offsets: &[T], count: usize) -> Option<Range<usize>> {
     let (first, last) = (offsets.first()?.to_usize()?, offsets.last()?.to_usize()?);
     (last <= count && ascend(offsets)).then_some(first..last)
@@ -184,7 +185,8 @@ fn keys_are_sound(keys: &dyn Array, count: usize) -> bool {
     )
 }
 
-/// Whether the values of a dictionary are; of more values than keys, those that are named.
+/// Returns true if the values of a dictionary are valid. Where there are more values than keys, only the referenced
+/// ones are checked.
 fn values_are_sound(keys: &dyn Array, values: &ArrayRef) -> bool {
     match Bytes::of(values) {
         Some(bytes) if values.len() > keys.len() => downcast_integer_array!(
@@ -215,7 +217,7 @@ fn runs_are_sound<T: RunEndIndexType>(array: &ArrayRef) -> bool {
             && is_sound(runs.values()))
 }
 
-/// What is wrong, and the path to where it is, if a slot has it that counts: one that `live` does not hide.
+/// Finds the first fault in a slot that is neither null nor hidden by `live`, and returns its path and description.
 fn fault(path: &str, array: &ArrayRef, live: Option<&NullBuffer>) -> Option<(String, String)> {
     let at = |what: String| Some((path.to_owned(), what));
     let live = NullBuffer::union(array.nulls(), live);
@@ -279,7 +281,7 @@ fn key_at(keys: &dyn Array, slot: usize) -> usize {
     )
 }
 
-/// Whether the elements of a list are among so many.
+/// Returns true if the elements of a list are among the first `count`.
 fn has_elements(lists: &ArrayRef, slot: usize, count: usize) -> bool {
     fn between<T: OffsetSizeTrait + Offset>(offsets: &[T], slot: usize, count: usize) -> bool {
         ascending(&offsets[slot..slot + 2], count).is_some()
@@ -440,7 +442,7 @@ mod tests {
 
     const VALUES: i32 = 8;
 
-    /// An array of parts that nobody looked at.
+    /// An array of parts that were not checked.
     fn unchecked(builder: ArrayDataBuilder) -> ArrayData {
         // SAFETY: none; what is tested is that a fault is found before anything relies on there being none.
         #[expect(unsafe_code, reason = "arrays that break the rules cannot be made otherwise")]

@@ -1,9 +1,11 @@
-//! Arrow batches in, a Parquet file out.
+//! Writes Arrow batches to a Parquet file.
 //!
-//! The way of a batch: [`schema`] checks that it fits, [`feed`] hands its rows on with marks at fixed positions of their
-//! row group, [`choose`] picks each column's encoding from the first of them, [`column`] encodes, [`row_group`] closes
-//! chunks one by one into the file, and [`sink`] makes the file appear. The same rows, schema and options give the same
-//! bytes however the rows were chunked, because nothing that decides about bytes looks at batches.
+//! The path of a batch: [`schema`] checks that it fits. [`feed`] cuts its rows at fixed positions of their row group.
+//! [`choose`] picks each column's encoding from the first of them. [`column`] encodes. [`row_group`] closes chunks one
+//! by one into the file. [`sink`] makes the file appear.
+//!
+//! The same rows, schema and options give the same bytes however the rows were cut into batches, because no decision
+//! about bytes looks at batches.
 
 mod batch;
 mod budget;

@@ -1,8 +1,8 @@
-//! Values that Parquet cannot hold, looked for before anything of a batch is taken.
+//! Size limits: find values that Parquet cannot hold before anything of a batch is taken.
 //!
-//! Every batch is looked at in a way that costs next to nothing and errs on one side: what lies under nulls and behind the
-//! ends of slices is looked at, too, and sizes are estimated from above. Where that finds something, the column is looked
-//! at value by value.
+//! Every batch first passes a check that costs next to nothing and errs on the safe side: sizes are estimated from
+//! above, and bytes under nulls and outside of slices are counted in. Where that check fails, the column is checked
+//! value by value.
 
 use std::ops::Range;
 
@@ -22,11 +22,11 @@ use crate::error::{Result, WriteError};
 use crate::lists::{child_of_lists, spans};
 use crate::weight::view_length;
 
-/// Bytes that a value may have, and all those together that a row has in one leaf column. A row lies in one page, and a
-/// page ends at 2^31 - 1 bytes; what is left of them is for lengths, levels and what compression may add.
+/// The most bytes of a value, and of all values that a row has in one leaf column. A row lies in one page, and a page
+/// has at most 2^31 - 1 bytes. The rest of them is left for lengths, levels and what compression may add.
 pub const MOST_ROW_BYTES: u64 = (1 << 31) - (1 << 24);
 
-/// Bytes that a value in a list takes beside its own: levels, and headers among packed values.
+/// Bytes of a value in a list beside its own: levels, and headers among packed values.
 const LEVEL_BYTES: u64 = 3;
 /// Bytes of a length beside those.
 const LENGTH_BYTES: u64 = 4;
@@ -45,7 +45,7 @@ pub(crate) fn check(batch: &Batch) -> Result<()> {
     Ok(())
 }
 
-/// Says if there may be a value that Parquet cannot hold, or, in lists, too much of them in one row.
+/// Returns true if there may be a value that Parquet cannot hold, or, in lists, too many of them in one row.
 fn is_suspicious(array: &ArrayRef, in_lists: bool) -> bool {
     let holds = match array.data_type() {
         DataType::Date64 => {
@@ -100,7 +100,7 @@ fn precision_and_scale(data_type: &DataType) -> (u8, i8) {
     }
 }
 
-/// The elements of lists, without those that lie before and behind all of them.
+/// The elements of lists, without those before the first and behind the last list.
 fn elements(array: &ArrayRef) -> Option<ArrayRef> {
     fn between<T: OffsetSizeTrait>(offsets: &[T]) -> Range<usize> {
         offsets[0].as_usize()..offsets[offsets.len() - 1].as_usize()
@@ -138,7 +138,7 @@ fn values_of_runs(array: &ArrayRef) -> ArrayRef {
     arrow_array::make_array(data.child_data()[1].clone())
 }
 
-/// At least the bytes of the longest value.
+/// An upper bound of the longest value's bytes.
 fn longest(array: &ArrayRef) -> u64 {
     // Every value is shorter than all of them: usually there is nothing more to ask.
     match array.data_type() {
@@ -169,13 +169,13 @@ fn longest_value(array: &ArrayRef) -> u64 {
     }
 }
 
-/// A view's value is in one of these buffers, unless it is so short that it is in the view.
+/// The size of the largest buffer, which bounds the values of views that are not inline.
 fn longest_buffer(buffers: &[Buffer]) -> u64 {
     let sizes = buffers.iter().map(|buffer| buffer.len() as u64);
     sizes.max().unwrap_or(0)
 }
 
-/// At least the bytes of a page that has all values.
+/// An upper bound of the bytes of a page that has all values.
 fn most_bytes(array: &ArrayRef) -> u64 {
     let values = match array.data_type() {
         DataType::Utf8 | DataType::Binary => length(small_offsets(array), 0..array.len()),
@@ -187,7 +187,7 @@ fn most_bytes(array: &ArrayRef) -> u64 {
     values + overhead(array) * array.len() as u64
 }
 
-/// Bytes that a value in a list takes beside its own.
+/// Bytes of a value in a list beside its own.
 fn overhead(array: &ArrayRef) -> u64 {
     match array.data_type() {
         DataType::Dictionary(_, _) => overhead(array.as_any_dictionary().values()),
@@ -231,7 +231,7 @@ fn views_length(views: &[u128]) -> u64 {
     views.iter().map(|view| view_length(*view)).sum()
 }
 
-/// Rows of the batch, each with slots of an array that belong to it: those under nulls do not.
+/// Rows of the batch, each with its slots of an array. Slots under nulls are left out.
 type Rows = Vec<(usize, Range<usize>)>;
 
 /// Looks at every value of a column.
@@ -301,7 +301,7 @@ fn visit_leaf(path: &str, array: &ArrayRef, rows: &Rows) -> Result<()> {
 
 /// The value of each slot of an array.
 enum Places {
-    /// The one in its own place, unless it is null.
+    /// The value at the slot's own index, unless it is null.
     Own(Option<NullBuffer>),
     /// Any, or null.
     Named(Vec<Option<usize>>),
@@ -319,7 +319,8 @@ impl Places {
     }
 }
 
-/// The values behind dictionaries and runs, which may be too large to be copied.
+/// The values behind dictionaries and runs, and the index of each slot's value. Copying the values could take too much
+/// memory.
 fn looked_up(array: &ArrayRef) -> Result<(ArrayRef, Places)> {
     match array.data_type() {
         DataType::Dictionary(_, _) => {
@@ -345,7 +346,7 @@ fn looked_up(array: &ArrayRef) -> Result<(ArrayRef, Places)> {
     }
 }
 
-/// A value that Parquet cannot hold, and why not.
+/// The description of a value that Parquet cannot hold, and the reason.
 fn problem(values: &ArrayRef, place: usize) -> Option<(String, String)> {
     match values.data_type() {
         DataType::Date64 => {

@@ -1,4 +1,4 @@
-//! Lists of every layout, maps among them, by what their elements are.
+//! Lists of every layout, including maps, accessed through their elements.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use arrow_array::{Array, ArrayRef};
 use arrow_buffer::{BooleanBufferBuilder, NullBuffer};
 use arrow_schema::{DataType, FieldRef};
 
-/// What the elements of lists are.
+/// The field of a list type's elements.
 pub(crate) fn element_field(lists: &DataType) -> Option<&FieldRef> {
     match lists {
         DataType::List(field)
@@ -20,7 +20,7 @@ pub(crate) fn element_field(lists: &DataType) -> Option<&FieldRef> {
     }
 }
 
-/// What the elements of lists lie in; lists behind dictionaries and runs are not looked into.
+/// The child array that holds the elements of lists. Lists behind dictionaries and runs are not looked into.
 pub(crate) fn child_of_lists(array: &ArrayRef) -> Option<ArrayRef> {
     Some(match array.data_type() {
         DataType::List(_) => array.as_list::<i32>().values().clone(),
@@ -33,7 +33,7 @@ pub(crate) fn child_of_lists(array: &ArrayRef) -> Option<ArrayRef> {
     })
 }
 
-/// Which of so many elements are those of lists that `live` does not hide.
+/// The elements that belong to lists which `live` does not hide.
 pub(crate) fn reached(lists: &ArrayRef, elements: usize, live: Option<&NullBuffer>) -> NullBuffer {
     let mut reached = BooleanBufferBuilder::new(elements);
     reached.append_n(elements, false);
@@ -45,7 +45,7 @@ pub(crate) fn reached(lists: &ArrayRef, elements: usize, live: Option<&NullBuffe
     NullBuffer::new(reached.finish())
 }
 
-/// The slots of each row in what the elements lie in.
+/// The slots of each row in the array of elements.
 pub(crate) fn spans(array: &ArrayRef) -> Vec<(usize, usize)> {
     fn pairs<T: arrow_array::OffsetSizeTrait>(offsets: &[T]) -> Vec<(usize, usize)> {
         offsets

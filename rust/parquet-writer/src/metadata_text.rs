@@ -1,8 +1,8 @@
 //! Metadata that is not UTF-8, carried as text.
 //!
-//! The metadata of Arrow's schemas is bytes by the C Data Interface, and text in arrow-rs. Bytes that are not UTF-8 travel
-//! as text behind a mark, a character per byte. The stored Arrow schema holds the bytes again, as pyarrow's does. The
-//! footer's key-value pairs leave them out: readers of Rust refuse a file whose footer is not UTF-8.
+//! The metadata of Arrow's schemas is bytes by the C Data Interface, and text in arrow-rs. Bytes that are not UTF-8 are
+//! carried as text with a prefix, one character per byte. The stored Arrow schema holds the bytes again, as pyarrow's
+//! does. The footer's key-value pairs leave them out: readers written in Rust refuse a file whose footer is not UTF-8.
 
 use arrow_ipc::{Field, KeyValue as Pair, root_as_message};
 use arrow_schema::Schema;
@@ -14,12 +14,12 @@ use parquet::file::properties::WriterProperties;
 
 use crate::error::{Result, WriteError};
 
-/// What no metadata begins with but that of this module.
+/// The prefix of text that carries bytes. Other metadata does not begin with it.
 const MARK: &str = "\0bytes\0";
-/// What stands before a message: a mark of four bytes and its length.
+/// The length of the prefix of an IPC message: a mark of four bytes and the message's length.
 const PREFIX: usize = 8;
 
-/// Whether metadata needs no carrying: it is text, and not taken for what is carried.
+/// Returns true if metadata is text as it is, and does not begin like text that carries bytes.
 #[must_use]
 pub fn is_plain(metadata: &[u8]) -> bool {
     std::str::from_utf8(metadata).is_ok_and(|text| !text.starts_with(MARK))
@@ -43,7 +43,7 @@ fn bytes(text: &str) -> Option<Vec<u8>> {
     carried.map(|byte| u8::try_from(byte).ok()).collect()
 }
 
-/// Whether text carries bytes.
+/// Returns true if text carries bytes.
 pub(crate) fn is_carried(text: &str) -> bool {
     bytes(text).is_some()
 }
@@ -102,7 +102,8 @@ fn find_carried(message: &[u8]) -> Option<Vec<(usize, String)>> {
     )
 }
 
-/// Puts the bytes that `text` carries to where it begins: a length stands before them, and a zero behind.
+/// Writes the bytes that `text` carries in place of the text at `start`: a length stands before them, and a zero
+/// behind.
 fn put_back(message: &mut [u8], start: usize, text: &str) -> Option<()> {
     let bytes = bytes(text)?;
     let length = u32::try_from(bytes.len()).ok()?;

@@ -1,4 +1,4 @@
-//! From the layout a column came in to one that encoders take.
+//! Conversion of columns from any layout to one that encoders take.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::int96;
 use crate::integrity;
 use crate::schema::{FileSchema, same_type};
 
-/// `array` as encoders accept it for `target`: string and binary layouts stay what they are.
+/// Converts `array` to a layout that encoders for `target` accept. String and binary layouts stay as they are.
 pub(crate) fn loosely(array: &ArrayRef, target: &DataType) -> Result<ArrayRef> {
     if acceptable(array.data_type(), target) {
         Ok(Arc::clone(array))
@@ -30,7 +30,7 @@ pub(crate) fn loosely(array: &ArrayRef, target: &DataType) -> Result<ArrayRef> {
     }
 }
 
-/// The columns of a batch with their times in the units that are stored, which may fail; all else stays.
+/// The columns of a batch with their times in the units that are stored. All other columns stay as they are.
 ///
 /// # Errors
 /// [`WriteError::Schema`] names the column with a time that its unit cannot hold.
@@ -50,7 +50,7 @@ pub(crate) fn with_stored_times(columns: &[ArrayRef], schema: &FileSchema) -> Re
     columns.iter().enumerate().map(convert).collect()
 }
 
-/// Whether encoders made for `target` take arrays of `actual` as they are.
+/// Returns true if encoders made for `target` take arrays of `actual` as they are.
 fn acceptable(actual: &DataType, target: &DataType) -> bool {
     use DataType::{
         Binary, BinaryView, FixedSizeList, LargeBinary, LargeList, LargeUtf8, List, Map, Struct, Utf8,
@@ -81,7 +81,7 @@ fn acceptable(actual: &DataType, target: &DataType) -> bool {
     }
 }
 
-/// `array` with the type `target`, which must be the same logical type.
+/// Converts `array` to the type `target`, which must be the same logical type.
 pub(crate) fn exactly(array: &ArrayRef, target: &DataType) -> Result<ArrayRef> {
     if array.data_type() == target {
         return Ok(Arc::clone(array));
@@ -138,7 +138,7 @@ pub(crate) fn exactly(array: &ArrayRef, target: &DataType) -> Result<ArrayRef> {
     }
 }
 
-/// The values that a dictionary's keys name. Under a null parent a key may name nothing.
+/// The values that a dictionary's keys refer to. A key under a null parent may be invalid.
 fn looked_up(array: &ArrayRef) -> Result<ArrayRef> {
     let dictionary = array.as_any_dictionary();
     let keys = arrow_cast::cast(dictionary.keys(), &DataType::Int64)?;
@@ -175,7 +175,8 @@ fn lists<T: OffsetSizeTrait>(list: &GenericListArray<T>, field: &FieldRef) -> Re
     )?))
 }
 
-/// Offsets that start at zero, and the elements that the given ones span: a slice leaves those before and behind it out.
+/// Offsets that start at zero, and the range of elements that the given ones span. A slice has elements outside of that
+/// range.
 fn from_zero<T: OffsetSizeTrait>(offsets: &OffsetBuffer<T>) -> (OffsetBuffer<T>, Range<usize>) {
     let (first, last) = (offsets[0], offsets[offsets.len() - 1]);
     let range = first.as_usize()..last.as_usize();

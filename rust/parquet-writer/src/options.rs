@@ -9,7 +9,7 @@ use crate::error::{Result, WriteError};
 pub const DEFAULT_ROW_GROUP_ROWS: i64 = 1_048_576;
 /// Encoded and compressed bytes of a row group.
 pub const DEFAULT_ROW_GROUP_BYTES: i64 = 128 << 20;
-/// Bytes of a page before compression: ZSTD level 1 loses a quarter of its ratio one byte above.
+/// Bytes of a page before compression. One byte more, and ZSTD level 1 loses a quarter of its ratio.
 pub const DEFAULT_PAGE_BYTES: i64 = 256 << 10;
 
 const MAX_ROW_GROUP_ROWS: i64 = i32::MAX as i64;
@@ -54,7 +54,7 @@ impl Codec {
     }
 }
 
-/// Which readers the file is for.
+/// The readers that the file is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compatibility {
     /// Every encoding that Spark, pyarrow, polars, `DuckDB` and arrow-rs read.
@@ -63,10 +63,10 @@ pub enum Compatibility {
     V1,
 }
 
-/// What becomes of timestamps.
+/// The treatment of timestamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Timestamps {
-    /// Every unit stays, but for seconds, which Parquet does not have: they become milliseconds.
+    /// Every unit stays, except seconds, which Parquet does not have: they become milliseconds.
     Keep,
     /// Every unit becomes microseconds, which is what Spark and Delta Lake read.
     Us,
@@ -74,7 +74,7 @@ pub enum Timestamps {
     Int96,
 }
 
-/// What is done about the order that `sorting_columns` declare.
+/// The treatment of rows that break the order of `sorting_columns`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SortingMode {
     /// Rows that break it are refused.
@@ -88,9 +88,9 @@ pub enum SortingMode {
 pub struct SortKey {
     /// Its name.
     pub column: String,
-    /// Whether the greatest value comes first.
+    /// True if the greatest value comes first.
     pub descending: bool,
-    /// Whether nulls come before all values.
+    /// True if nulls come before all values.
     pub nulls_first: bool,
 }
 
@@ -105,7 +105,7 @@ pub struct SortInput {
     pub nulls: String,
 }
 
-/// Where the dictionary encoding may be chosen.
+/// The columns that may have a dictionary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DictionaryRule {
     /// In every column, or in none.
@@ -117,7 +117,7 @@ pub enum DictionaryRule {
 /// An encoding of values, by the name a caller gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NamedEncoding {
-    /// Chosen by what a sample of the column costs.
+    /// Chosen by the compressed size of a sample of the column.
     Auto,
     /// A dictionary, and PLAIN behind it when it is full.
     Dictionary,
@@ -142,7 +142,7 @@ impl NamedEncoding {
     ];
 }
 
-/// Something said of all columns, or of some.
+/// One value for all columns, or one for each of some.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ByColumn<T> {
     /// The same for every column.
@@ -151,11 +151,11 @@ pub enum ByColumn<T> {
     Columns(Vec<(Vec<String>, T)>),
 }
 
-/// Which encodings columns get, by the names of encodings.
+/// The encodings of columns, by the names of encodings.
 pub type EncodingRule<N = String> = ByColumn<N>;
-/// Which codecs columns get: `"zstd"`, or `"zstd(3)"` with a level.
+/// The codecs of columns: `"zstd"`, or `"zstd(3)"` with a level.
 pub type CompressionRule<C = String> = ByColumn<C>;
-/// Which columns get a bloom filter, and how often it may be wrong.
+/// The columns with a bloom filter, and the false positive rate of each.
 pub type BloomRule = ByColumn<Option<f64>>;
 
 /// An amount of memory as a caller gives it.
@@ -167,13 +167,13 @@ pub enum Amount {
     Text(String),
 }
 
-/// How often a bloom filter holds a value that was not put in, unless the caller says.
+/// The default false positive rate of a bloom filter.
 pub const DEFAULT_FPP: f64 = 0.01;
 
 /// Options as a caller gives them: names and plain integers.
 #[derive(Debug, Clone)]
 pub struct OptionInput {
-    /// A codec's name in lower case, which may carry its level.
+    /// The name of a codec in lower case, which may carry a level.
     pub compression: CompressionRule,
     /// The level of the one codec; `None` for its default.
     pub compression_level: Option<i64>,
@@ -187,13 +187,13 @@ pub struct OptionInput {
     pub memory_limit: Option<Amount>,
     /// Threads that encode columns, the caller's among them.
     pub threads: i64,
-    /// Where the dictionary encoding may be chosen.
+    /// The columns that may have a dictionary.
     pub dictionary: DictionaryRule,
-    /// Which encodings columns get.
+    /// The encodings of columns.
     pub encoding: EncodingRule,
-    /// Which columns get a bloom filter.
+    /// The columns with a bloom filter.
     pub bloom_filter: BloomRule,
-    /// Whether pages carry a CRC-32 of their bytes.
+    /// True if pages carry a CRC-32 of their bytes.
     pub page_checksums: bool,
     /// `modern` or `v1`.
     pub compatibility: String,
@@ -203,7 +203,7 @@ pub struct OptionInput {
     pub sorting_columns: Vec<SortInput>,
     /// `verify` or `sort`.
     pub sorting: String,
-    /// Whether the file and its directory are synced before the file appears.
+    /// True if the file and its directory are synced before the file appears.
     pub durable: bool,
     /// Key-value metadata of the file.
     pub metadata: Vec<(String, String)>,
@@ -239,7 +239,7 @@ pub struct WriterOptions {
     pub(crate) compression: CompressionRule<Compression>,
     pub(crate) row_group_rows: usize,
     pub(crate) row_group_bytes: u64,
-    /// Bytes of a file at most, as far as that is known.
+    /// The most bytes of a file, as far as that is known.
     pub(crate) file_bytes: u64,
     pub(crate) page_bytes: usize,
     pub(crate) memory_limit: Option<usize>,
@@ -303,7 +303,7 @@ impl WriterOptions {
         })
     }
 
-    /// The options for a file of so many leaf columns: a limit of memory is shared out among them.
+    /// The options for a file of so many leaf columns, with the memory limit divided among them.
     ///
     /// # Errors
     /// [`WriteError::Option`] says the least limit that would do.
@@ -319,7 +319,7 @@ impl WriterOptions {
         })
     }
 
-    /// The same options for files that are to have no more than so many bytes.
+    /// The same options for files of at most so many bytes.
     #[must_use]
     pub fn for_files_of(self, bytes: u64) -> Self {
         Self {
@@ -328,7 +328,7 @@ impl WriterOptions {
         }
     }
 
-    /// The room of each of `columns` dictionaries that are kept as they came, in a file of `leaves` leaf columns.
+    /// The limits of each of `columns` preserved dictionaries, in a file of `leaves` leaf columns.
     pub(crate) fn room_to_preserve(&self, columns: usize, leaves: usize) -> Room {
         match self.budget.dictionaries {
             None => Room::preserved(self.row_group_bytes.min(self.file_bytes), columns),
@@ -342,7 +342,7 @@ impl WriterOptions {
         self.page_bytes
     }
 
-    /// Whether the file is synced before it appears.
+    /// Returns true if the file is synced before it appears.
     #[must_use]
     pub fn durable(&self) -> bool {
         self.durable
@@ -425,7 +425,7 @@ fn compression(rule: CompressionRule, level: Option<i64>) -> Result<CompressionR
     })
 }
 
-/// A codec by its name, behind which a level may stand in brackets.
+/// Parses a codec by its name, which a level in brackets may follow.
 fn named_codec(text: &str, level: Option<i64>) -> Result<Compression> {
     let (name, own) = match text.strip_suffix(')').and_then(|text| text.split_once('(')) {
         Some((name, own)) => (name, own.parse::<i64>().ok()),

@@ -1,7 +1,7 @@
 //! Finished pages on their way from an encoder to the file.
 //!
-//! Encoders hand over pages as they are; here they are compressed, by contexts that all writers share, and kept in
-//! memory or in one temporary file until their chunk is written out.
+//! Encoders hand over plain pages. They are compressed here, by contexts that all writers share, and kept in memory or
+//! in one temporary file until their chunk is written out.
 
 mod filter;
 mod finder;
@@ -27,18 +27,18 @@ use crate::error::{Result, WriteError};
 use finder::Finder;
 use shelf::Kept;
 
-/// Compressing so many bytes costs what one byte less in the file is worth: about a tenth of the time against a fiftieth
-/// of the size.
+/// Bytes whose compression takes as long as one saved byte of the file is worth: about a tenth of the time against a
+/// fiftieth of the size.
 const BYTES_WORTH_ONE: usize = 80;
-/// Bytes of a chunk's pages after which its finder is chosen: for less it is not worth the time.
+/// Bytes of a chunk's pages after which its match parameters are chosen. For fewer it is not worth the time.
 const BYTES_BEFORE_FINDER: usize = 256 << 10;
-/// Bytes of a dictionary page for which a finder is chosen.
+/// Bytes of a dictionary page above which match parameters are chosen for it.
 const DICTIONARY_BYTES_FOR_FINDER: usize = 64 << 10;
 
-/// What the chunks of one writer share.
+/// The settings and the page store that all chunks of one writer share.
 #[derive(Debug)]
 pub(crate) struct Pages {
-    /// Where finished pages are kept.
+    /// The store of finished pages.
     pub shelf: Shelf,
     /// The codec of each leaf column.
     codecs: Vec<Compression>,
@@ -109,7 +109,7 @@ struct Chunk {
     finished: u64,
     /// Bytes of data pages before compression.
     uncompressed: usize,
-    /// How repeats are looked for in further data pages, once that was tried.
+    /// The match parameters of further data pages, once they were chosen by trial.
     finder: Option<Finder>,
 }
 
@@ -141,8 +141,8 @@ impl ChunkPages {
         )
     }
 
-    /// What its data pages and its dictionary page weigh: the bytes that `press` makes of them, which must be in memory,
-    /// and a share of those that it reads.
+    /// Weighs its data pages and its dictionary page. A weight is the compressed size plus a share of the size before
+    /// compression. The pages must be in memory.
     pub fn weight(&self, press: &mut Press) -> Result<(usize, usize)> {
         let chunk = lock(&self.state);
         let mut weight = |page: &Page| -> Result<usize> {
@@ -196,12 +196,13 @@ impl ChunkPages {
         self.pages.filter_plan(self.leaf).map(Filter::new)
     }
 
-    /// `README.md` of the format, "Checksumming": the CRC-32 of the page as it is in the file, its header left out.
+    /// The page's checksum after the format's `README.md`, "Checksumming": the CRC-32 of the page as it is in the file,
+    /// without its header.
     fn checksum(&self, pressed: &[u8]) -> Option<u32> {
         self.pages.checksums.then(|| crc32fast::hash(pressed))
     }
 
-    /// Whether the codec gives frequent bytes short codes.
+    /// Returns true if the codec gives frequent bytes short codes.
     pub fn counts_symbols(&self) -> bool {
         use Compression::{BROTLI, GZIP, ZSTD};
         matches!(self.codec(), ZSTD(_) | GZIP(_) | BROTLI(_))
@@ -214,7 +215,7 @@ impl ChunkPages {
         })
     }
 
-    /// Adds a page: `fill` appends its body and says what it is.
+    /// Adds a page: `fill` appends its body and returns its kind.
     pub fn add<'a>(&self, fill: &mut dyn FnMut(&mut Vec<u8>) -> Content<'a>) -> Result<()> {
         self.filled(fill, |content, body, press| {
             let finder = self.finder(content, body, press)?;
@@ -238,7 +239,7 @@ impl ChunkPages {
         })
     }
 
-    /// How repeats are looked for in a page. A chunk's data pages have it chosen once, by one of the first.
+    /// Chooses the match parameters of a page. For the data pages of a chunk they are chosen once, by one of the first.
     fn finder(&self, content: Content<'_>, body: &[u8], press: &mut Press) -> Result<Finder> {
         if let Content::Dictionary { .. } = content {
             return if body.len() < DICTIONARY_BYTES_FOR_FINDER {
@@ -255,7 +256,7 @@ impl ChunkPages {
         Ok(chunk.finder.unwrap_or_default())
     }
 
-    /// Fills the body of a page in a buffer that all pages share, and hands it on with the press that has it.
+    /// Fills the body of a page in a shared buffer, and passes it on together with the compressor that owns the buffer.
     fn filled<C, T>(
         &self,
         fill: &mut dyn FnMut(&mut Vec<u8>) -> C,

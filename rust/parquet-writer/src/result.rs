@@ -1,4 +1,4 @@
-//! What was written.
+//! The result of a file.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parquet::basic::Encoding;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
 
-/// What a closed writer tells.
+/// The result of a closed writer.
 #[derive(Debug, Clone)]
 pub struct WriteResult {
     /// Rows in the file.
@@ -17,9 +17,9 @@ pub struct WriteResult {
     pub row_groups: usize,
     /// One entry for each leaf column, in file order.
     pub columns: Vec<ColumnResult>,
-    /// The most memory the writer held at once, by its own account.
+    /// The most memory that the writer held at once, by its own count.
     pub peak_tracked_bytes: u64,
-    /// The footer, for who keeps account of files and their statistics elsewhere.
+    /// The footer, for callers that keep statistics of files elsewhere.
     pub metadata: Arc<ParquetMetaData>,
 }
 

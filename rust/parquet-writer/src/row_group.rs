@@ -18,7 +18,7 @@ use crate::sink::Output;
 /// Time between two calls of the caller's check.
 const CHECK_EVERY: Duration = Duration::from_millis(50);
 
-/// Asks the caller whether to go on, but not all the time.
+/// Asks the caller now and then whether a write should go on.
 pub(crate) struct Patience<'a> {
     go_on: &'a mut dyn FnMut() -> bool,
     asked: Instant,
@@ -62,7 +62,7 @@ impl RowGroup {
         }
     }
 
-    /// Where its next row comes.
+    /// The position of its next row.
     pub fn position(&self) -> Position {
         self.position
     }
@@ -102,8 +102,8 @@ impl RowGroup {
         self.encoders.iter().map(|encoder| encoder.encoded_bytes()).sum()
     }
 
-    /// Closes its chunks and writes them to the file. Returns, for each leaf, how many different values it has at most, and
-    /// the dictionaries that it came with, where they are looked after.
+    /// Closes its chunks and writes them to the file. Returns for each leaf an upper bound of its different values, and
+    /// its preserved dictionary if there is one.
     pub fn close(
         self,
         file: &mut SerializedFileWriter<Output>,
@@ -132,8 +132,8 @@ impl RowGroup {
     }
 }
 
-/// Encodes columns, those that brought the most bytes so far first. No encoder knows of another, so that the bytes do
-/// not depend on who encodes what.
+/// Encodes columns on threads, those with the most bytes so far first. Encoders are independent of each other, so the
+/// bytes do not depend on which thread encodes which column.
 fn write_on_threads(
     schema: &Schema,
     encoders: &mut [Box<dyn FieldEncoder>],
@@ -149,7 +149,7 @@ fn write_on_threads(
     })
 }
 
-/// Compresses the last pages of all columns and their dictionaries; the chunks come in the order of the columns.
+/// Compresses the last pages of all columns and their dictionaries. Returns the chunks in the order of the columns.
 fn close_on_threads(encoders: Vec<Box<dyn FieldEncoder>>, threads: usize) -> Result<Vec<EncodedChunk>> {
     let mut chunks: Vec<Vec<EncodedChunk>> = encoders.iter().map(|_| Vec::new()).collect();
     let tasks = encoders.into_iter().zip(&mut chunks).collect();
@@ -162,7 +162,7 @@ fn close_on_threads(encoders: Vec<Box<dyn FieldEncoder>>, threads: usize) -> Res
     Ok(chunks.into_iter().flatten().collect())
 }
 
-/// Works through the tasks in their order, each on the next thread that is free.
+/// Runs the tasks in their order, each on the next free thread.
 fn on_threads<T: Send>(tasks: Vec<T>, threads: usize, work: impl Fn(T) -> Result<()> + Sync) -> Result<()> {
     let threads = threads.min(tasks.len());
     let tasks = Mutex::new(tasks.into_iter());

@@ -1,4 +1,4 @@
-//! What a schema becomes in the file, and which batches fit it.
+//! The file's form of an Arrow schema, and the check of batches against it.
 
 use std::sync::Arc;
 
@@ -17,17 +17,17 @@ use crate::options::Timestamps;
 /// One schema in the forms that the writer needs.
 #[derive(Debug, Clone)]
 pub(crate) struct FileSchema {
-    /// As it was given; batches are compared with it.
+    /// The schema as it was given. Batches are compared with it.
     pub declared: SchemaRef,
-    /// As readers get it back: `ARROW:schema` holds it.
+    /// The schema that readers get back, stored as `ARROW:schema`.
     pub stored: SchemaRef,
-    /// As encoders take it: no dictionaries, runs or views.
+    /// The schema in the form that encoders take: no dictionaries, runs or views.
     pub encoded: SchemaRef,
-    /// As arrays are that were rebuilt: like `encoded`, and nested fields may hold nulls under null parents.
+    /// The schema of rebuilt arrays: like `encoded`, but nested fields may hold nulls under null parents.
     pub carried: SchemaRef,
-    /// The leaves that readers get back as dictionaries, and whether those are ordered.
+    /// For each leaf, none if readers do not get it back as a dictionary; else true if that is ordered.
     pub dictionaries: Vec<Option<bool>>,
-    /// Which columns are written as INT96.
+    /// The columns that are written as INT96.
     pub int96: Vec<bool>,
     /// As Parquet has it.
     pub parquet: SchemaDescriptor,
@@ -75,7 +75,7 @@ impl FileSchema {
         })
     }
 
-    /// The schema that readers get back, in view of what became of the dictionary of each leaf.
+    /// The schema that readers get back, given the preserved dictionary of each leaf.
     pub fn stored_as(&self, kept: &[Kept]) -> Schema {
         let mut kept = kept.iter().copied();
         let fields = self.stored.fields().iter();
@@ -163,7 +163,7 @@ fn with_int96(schema: &SchemaRef, int96: &[bool]) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
-/// Parquet's schema with INT96 where those times are: the crate makes binary of them.
+/// Parquet's schema with INT96 leaves, which the crate would make binary.
 fn with_int96_leaves(parquet: SchemaDescriptor, int96: &[bool]) -> Result<SchemaDescriptor> {
     if !int96.contains(&true) {
         return Ok(parquet);
@@ -204,7 +204,8 @@ fn check_depth(parquet: &SchemaDescriptor) -> Result<()> {
     }
 }
 
-/// Whether two types hold the same values: string, binary and list layouts, dictionaries and runs make no difference.
+/// Returns true if two types hold the same values. String, binary and list layouts, dictionaries and runs make no
+/// difference.
 pub(crate) fn same_type(left: &DataType, right: &DataType) -> bool {
     use DataType::{
         Binary, BinaryView, FixedSizeList, LargeBinary, LargeList, LargeListView, LargeUtf8, List, ListView,
@@ -258,7 +259,7 @@ pub(crate) fn plain(data_type: &DataType) -> &DataType {
     }
 }
 
-/// Says of each leaf, in file order, whether it is a dictionary, and of those whether it is ordered.
+/// Collects for each leaf, in file order, none if it is no dictionary; else true if that is ordered.
 fn find_dictionaries(field: &Field, found: &mut Vec<Option<bool>>) {
     match field.data_type() {
         DataType::Struct(fields) => fields.iter().for_each(|field| find_dictionaries(field, found)),
@@ -277,7 +278,8 @@ pub(crate) fn leaves(stored: &DataType) -> usize {
     }
 }
 
-/// The field with dictionaries that are ordered only where their order was kept, and whose keys can count their values.
+/// The field with adjusted dictionaries: ordered only if their order was kept, and with keys wide enough for their
+/// values.
 fn with_kept(field: &FieldRef, kept: &mut dyn Iterator<Item = Kept>) -> FieldRef {
     let mut inner = |field: &FieldRef| with_kept(field, kept);
     let data_type = match field.data_type() {
@@ -303,8 +305,8 @@ fn with_kept(field: &FieldRef, kept: &mut dyn Iterator<Item = Kept>) -> FieldRef
     Arc::new(Field::clone(field).with_data_type(data_type))
 }
 
-/// The keys of a dictionary, wider if there are more values than they count: batches may bring different ones, of which
-/// readers make one.
+/// The key type of a dictionary, wider if it has more values than the keys can count. Batches may bring different
+/// dictionaries, which readers merge.
 fn keys_for(keys: &DataType, values: usize) -> DataType {
     use DataType::{Int8, Int16, Int32, UInt8, UInt16, UInt32};
     match keys {
@@ -362,7 +364,7 @@ fn check_writable(path: &str, data_type: &DataType) -> Result<()> {
 
 /// The stored form of one level of a type: units that Parquet has, no runs, dictionaries of text only, and no views.
 ///
-/// pyarrow gives views of text to no filter, sort or join, and not to pandas. polars reads no list views.
+/// pyarrow cannot filter, sort or join views of text, nor convert them to pandas. polars cannot read list views.
 fn stored_leaf(data_type: &DataType, timestamps: Timestamps) -> DataType {
     match data_type {
         DataType::Timestamp(_, zone) if timestamps == Timestamps::Us => {
@@ -390,7 +392,7 @@ fn stored_leaf(data_type: &DataType, timestamps: Timestamps) -> DataType {
     }
 }
 
-/// The encoders' form of one level of a type: one layout for what has several.
+/// The encoders' form of one level of a type: one layout where Arrow has several.
 fn encoded_leaf(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Dictionary(_, values) => encoded_leaf(values),
@@ -401,7 +403,7 @@ fn encoded_leaf(data_type: &DataType) -> DataType {
     }
 }
 
-/// One level of a type with nested fields that accept nulls; a map's keys never do.
+/// One level of a type with nested fields that accept nulls, except the keys of a map.
 fn carried_leaf(data_type: &DataType) -> DataType {
     let relaxed = |field: &FieldRef| Arc::new(Field::clone(field).with_nullable(true));
     match data_type {
@@ -447,7 +449,7 @@ fn map_type(data_type: &DataType, leaf: &dyn Fn(&DataType) -> DataType) -> DataT
     }
 }
 
-/// A map's entries; their keys never accept nulls, whatever was done to fields in general.
+/// A map's entries. Their keys never accept nulls, even where fields in general were made to.
 fn with_required_keys(entries: FieldRef) -> FieldRef {
     let DataType::Struct(fields) = entries.data_type() else {
         return entries;
@@ -460,7 +462,7 @@ fn with_required_keys(entries: FieldRef) -> FieldRef {
     Arc::new(Field::clone(&entries).with_data_type(DataType::Struct(fields)))
 }
 
-/// Runs written out as one value a row.
+/// Runs written out as one value per row.
 pub(crate) fn expand_runs(array: &ArrayRef) -> Result<ArrayRef> {
     match array.data_type() {
         DataType::RunEndEncoded(_, values) => Ok(arrow_cast::cast(array, values.data_type())?),
@@ -476,7 +478,7 @@ mod tests {
 
     use super::*;
 
-    /// Types in a layout that has several, and the other layouts of the same logical type.
+    /// Types with several layouts, each with the other layouts of the same logical type.
     fn layouts() -> impl Strategy<Value = Vec<DataType>> {
         let dictionary =
             |keys: DataType, values: DataType| DataType::Dictionary(Box::new(keys), Box::new(values));

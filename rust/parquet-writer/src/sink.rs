@@ -1,4 +1,4 @@
-//! Where a file's bytes go, and how the file appears.
+//! Sinks: destinations of a file's bytes, which make the file appear when it is complete.
 
 mod atomic;
 mod stream;
@@ -11,7 +11,7 @@ pub use stream::Stream;
 
 use crate::error::{Result, WriteError};
 
-/// Takes bytes in order and makes them a file at the end.
+/// A destination that takes bytes in order and makes a file of them at the end.
 pub trait Sink: Write + Send {
     /// Makes the file appear. Nothing is written after it.
     ///
@@ -27,13 +27,13 @@ pub trait Sink: Write + Send {
         None
     }
 
-    /// Where pages may spill that do not fit memory.
+    /// The directory for pages that memory does not hold.
     fn spill_directory(&self) -> Option<PathBuf> {
         None
     }
 }
 
-/// Opens `path` for a new file: a temporary sibling for a regular file, the thing itself for a pipe or a device.
+/// Opens `path` for a new file: a temporary sibling for a regular file, a pipe or a device itself.
 ///
 /// # Errors
 /// [`WriteError::Io`] with the path when it cannot be written.
@@ -57,7 +57,7 @@ pub fn create(path: &Path, durable: bool) -> Result<Box<dyn Sink>> {
     }
 }
 
-/// A sink that remembers the process it belongs to and can be told to write no more.
+/// A sink that is bound to its process and can be told to write no more.
 pub(crate) struct Output {
     sink: Box<dyn Sink>,
     process: u32,
@@ -85,7 +85,7 @@ impl Output {
         self.end = Some(Vec::new());
     }
 
-    /// What was held back.
+    /// The bytes that were held back.
     pub fn end_mut(&mut self) -> &mut [u8] {
         self.end.as_deref_mut().unwrap_or_default()
     }
@@ -98,7 +98,7 @@ impl Output {
         self.sink.commit()
     }
 
-    /// Removes what was written; buffers that are flushed after it go nowhere.
+    /// Removes what was written. Buffers that are flushed later are dropped.
     pub fn discard(&mut self) {
         if !self.done {
             self.done = true;
@@ -123,7 +123,7 @@ impl Write for Output {
         }
     }
 
-    /// Nothing: the crate flushes to hand on its own buffer; the sink flushes when it commits.
+    /// Does nothing: the crate calls it to hand on its own buffer, and the sink flushes when it commits.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Rows in a declared order: verified as they come, or put into it row group by row group.
+//! The declared order of rows: verified as rows come, or established by sorting each row group.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use crate::normalize;
 use crate::options::{SortKey, SortingMode, WriterOptions};
 use crate::schema::FileSchema;
 
-/// Rows whose keys are compared, or that are put into order, at a time.
+/// Rows that are compared or sorted at a time.
 const ROWS_AT_A_TIME: usize = 8192;
 
-/// The order of a file's rows, and what of it must be remembered.
+/// The order of a file's rows, and the state that checking it needs.
 pub(crate) struct Sorting {
     mode: SortingMode,
     /// Place and type of each column that rows are ordered by.
@@ -64,17 +64,17 @@ impl Sorting {
         }))
     }
 
-    /// What every row group says of its order.
+    /// The sorting columns that every row group declares.
     pub fn columns(&self) -> &[SortingColumn] {
         &self.columns
     }
 
-    /// Whether rows are put into order here.
+    /// Returns true if the writer sorts the rows.
     pub fn sorts(&self) -> bool {
         self.mode == SortingMode::Sort
     }
 
-    /// A row group ended by the caller's will: the next one begins anew.
+    /// Begins a new order after a row group that the caller ended.
     pub fn begin_anew(&mut self) {
         self.last = None;
     }
@@ -124,8 +124,8 @@ impl Sorting {
     }
 }
 
-/// Floats so that the order of their bits is that of the numbers: both zeros are equal, and so are all NaN, which come
-/// last.
+/// Floats, changed so that the order of their bits is that of the numbers: both zeros are equal, and so are all NaN,
+/// which come last.
 fn as_numbers(column: ArrayRef) -> ArrayRef {
     match column.data_type() {
         DataType::Float32 => {
@@ -164,7 +164,7 @@ fn as_numbers(column: ArrayRef) -> ArrayRef {
     }
 }
 
-/// The rows of one row group before they are in order.
+/// The rows of one row group before they are sorted.
 #[derive(Default)]
 pub(crate) struct Waiting {
     parts: Vec<Part>,
@@ -172,7 +172,7 @@ pub(crate) struct Waiting {
     bytes: usize,
 }
 
-/// Rows of one batch, in copies of their own, and the keys they are ordered by.
+/// Rows of one batch, copied, and the keys that they are ordered by.
 struct Part {
     columns: Vec<ArrayRef>,
     keys: Rows,
@@ -204,7 +204,7 @@ impl Waiting {
         Ok(())
     }
 
-    /// Gives all rows to `each` in order, some thousands at a time; equal rows stay in the order in which they came.
+    /// Calls `each` with all rows in order, some thousands at a time. Equal rows stay in the order in which they came.
     pub fn in_order(self, mut each: impl FnMut(&[ArrayRef], usize) -> Result<()>) -> Result<()> {
         let mut order: Vec<_> = self
             .parts
@@ -249,7 +249,8 @@ fn place(schema: &FileSchema, name: &str) -> Result<usize> {
     })
 }
 
-/// The type that the keys of a column are compared in: one layout, and times before they are stored otherwise.
+/// The type that the keys of a column are compared in: one layout, and times before their conversion to the stored
+/// unit.
 fn compared_type(schema: &FileSchema, place: usize) -> DataType {
     match crate::schema::plain(schema.declared.field(place).data_type()) {
         time @ DataType::Timestamp(_, _) => time.clone(),

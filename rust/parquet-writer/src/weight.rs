@@ -1,4 +1,4 @@
-//! How many bytes of values each row brings, whatever layout they came in.
+//! The weight of rows: the bytes of their values, whatever the layout.
 //!
 //! Units are cut by these figures, so they must not depend on the layout: slots under nulls weigh nothing, and a string
 //! weighs its bytes in every form.
@@ -45,7 +45,7 @@ impl Weights {
         Self { columns, fixed }
     }
 
-    /// At least the weight of the rows from `start` to `end`, in a few operations.
+    /// An upper bound of the weight of the rows from `start` to `end`, in a few operations.
     fn at_most(&self, start: usize, end: usize) -> u64 {
         let columns: u64 = self.columns.iter().map(|column| column.at_most(start, end)).sum();
         columns + self.fixed * (end - start) as u64
@@ -71,7 +71,7 @@ impl Weights {
         weighed.into_iter().find(|(_, weight)| *weight > limit)
     }
 
-    /// How many of the rows from `start` to `end` come before `budget` is used up, and whether it was.
+    /// The number of rows from `start` to `end` before `budget` is used up, and true if it was.
     ///
     /// The row that uses it up is counted in.
     #[must_use]
@@ -143,7 +143,7 @@ fn offsets<T: OffsetSizeTrait>(array: &ArrayRef) -> &[T] {
     }
 }
 
-/// The weights of all rows before each; `None` for a type whose values have one small size.
+/// The sums of weights before each row; `None` for a type whose values have one small size.
 fn sums(array: &ArrayRef) -> Option<Vec<u64>> {
     let nulls = array.nulls();
     let valid = |row: usize| nulls.is_none_or(|nulls| nulls.is_valid(row));

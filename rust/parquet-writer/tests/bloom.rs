@@ -1,4 +1,4 @@
-//! What bloom filters hold, asked of the `parquet` crate.
+//! The content of bloom filters, read back by the `parquet` crate.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod common;

@@ -57,7 +57,7 @@ impl Draws {
             .then(|| (0..len).map(|_| valid(self)).collect::<NullBuffer>())
     }
 
-    /// Offsets of lists that start behind some slots nobody reaches; null lists have elements like others.
+    /// Offsets of lists that start behind some unused slots. Null lists have elements like others.
     fn offsets(&mut self, len: usize) -> Vec<i32> {
         let mut at = i32::try_from(self.below(3)).unwrap();
         let mut offsets = vec![at];
@@ -265,7 +265,7 @@ fn written_by_the_crate(batch: &RecordBatch) -> Vec<u8> {
 /// Definition levels, repetition levels and values of a chunk.
 type Contents = (Vec<i16>, Vec<i16>, Vec<String>);
 
-/// What is in each leaf of a file, all row groups together.
+/// The values and levels of each leaf of a file, all row groups together.
 fn contents(bytes: Vec<u8>) -> Vec<Contents> {
     let reader = SerializedFileReader::new(Bytes::from(bytes)).unwrap();
     let mut leaves =
@@ -311,7 +311,7 @@ where
     leaf.2.extend(values.iter().map(|value| format!("{value:?}")));
 }
 
-/// What the footer says of a chunk's levels is so.
+/// Checks a chunk's counts in the footer against its levels.
 fn check_counts(chunk: &ColumnChunkMetaData, definition: &[i16], repetition: &[i16]) {
     let column = chunk.column_descr();
     let count = |levels: &[i16], level| {
@@ -375,7 +375,7 @@ proptest! {
     }
 }
 
-/// Whether the first repetition level of a page of version 1 is 0.
+/// Returns true if the first repetition level of a page of version 1 is 0.
 fn begins_with_a_row(page: &[u8]) -> bool {
     // Behind the length of the levels: the header of a run, then its value or its first eight values.
     let mut header = 4;

@@ -31,7 +31,7 @@ impl Digest {
         out
     }
 
-    /// Decodes what [`Digest::to_bytes`] made.
+    /// Decodes the bytes that [`Digest::to_bytes`] made.
     ///
     /// # Errors
     /// [`Error::Encoded`] if the bytes are damaged, cut short, too long, or of another version.

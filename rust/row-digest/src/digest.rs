@@ -1,4 +1,4 @@
-//! The digest of a table, made a batch at a time and merged in any order.
+//! The digest of a table, made batch by batch and merged in any order.
 
 use arrow_array::{Array, Int64Array, RecordBatch};
 use arrow_schema::Schema;
@@ -9,7 +9,7 @@ use crate::extremes::{Value, extremes};
 use crate::mixing::{NULL, ROW, fold, mix};
 use crate::types::type_name;
 
-/// What is known of one column. Two columns hold the same values, up to order, when these are equal.
+/// The digest of one column. Two columns hold the same values, up to order, when these are equal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ColumnDigest {
     /// Name in the schema.
@@ -37,7 +37,7 @@ pub struct Digest {
     pub(crate) sequence_sum: u128,
 }
 
-/// Where the rows of a batch stand in their table.
+/// The positions of a batch's rows in their table.
 #[derive(Clone, Copy, Debug)]
 pub enum Positions<'a> {
     /// Row after row from this 0-based position.
@@ -72,7 +72,7 @@ impl Digest {
         })
     }
 
-    /// Adds the rows of `batch`, which stand at `positions`.
+    /// Adds the rows of `batch`, which have these positions.
     ///
     /// # Errors
     /// [`Error::ColumnsDiffer`] if the batch has other names or logical types; [`Error::Positions`] if there is not
@@ -93,7 +93,7 @@ impl Digest {
         self.merge(&part)
     }
 
-    /// Adds the rows that `other` stands for.
+    /// Adds the rows of another digest.
     ///
     /// # Errors
     /// [`Error::ColumnsDiffer`] if names or logical types differ.
@@ -120,13 +120,13 @@ impl Digest {
         &self.columns
     }
 
-    /// Checksum over whole rows, whatever their order.
+    /// A checksum of whole rows, independent of their order.
     #[must_use]
     pub fn row_sum(&self) -> u128 {
         self.row_sum
     }
 
-    /// Checksum over whole rows and their positions.
+    /// A checksum of whole rows and their positions.
     #[must_use]
     pub fn sequence_sum(&self) -> u128 {
         self.sequence_sum
@@ -171,7 +171,7 @@ impl Digest {
     }
 }
 
-/// The hash of every row of `batch`: equal rows have equal hashes, wherever they stand.
+/// The hash of every row of `batch`. Equal rows have equal hashes, whatever their positions.
 ///
 /// # Errors
 /// [`Error::Unsupported`] if a column's type has no canonical encoding.

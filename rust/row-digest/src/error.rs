@@ -1,8 +1,8 @@
-//! What can go wrong while digesting.
+//! Errors of digests.
 
 use thiserror::Error as ThisError;
 
-/// Why a digest could not be made, merged or decoded.
+/// The reason why a digest could not be made, merged or decoded.
 #[derive(Debug, ThisError, PartialEq, Eq)]
 pub enum Error {
     /// The type has no canonical encoding.

@@ -4,12 +4,12 @@ use twox_hash::XxHash3_64;
 
 /// The cell of every null.
 pub(crate) const NULL: u64 = 0x9d1b_3c5e_7f02_46a9;
-/// Where the fold over a row's cells begins.
+/// The start of the fold over a row's cells.
 pub(crate) const ROW: u64 = 0x6a09_e667_f3bc_c909;
 
 const FOLD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What kind of value a cell holds, so that equal bits of different kinds differ.
+/// The kind of a cell's value, mixed in so that equal bits of different kinds differ.
 #[derive(Clone, Copy)]
 #[repr(u64)]
 pub(crate) enum Tag {
@@ -33,7 +33,7 @@ pub(crate) const fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Adds one cell to a running hash; order matters, and for a given hash different cells never collide.
+/// Adds one cell to a running hash. Order matters, and for a given hash different cells never collide.
 #[inline]
 pub(crate) const fn fold(hash: u64, cell: u64) -> u64 {
     (hash ^ cell).wrapping_mul(FOLD).rotate_left(31)
@@ -51,7 +51,7 @@ pub(crate) fn bytes(tag: Tag, value: &[u8]) -> u64 {
     XxHash3_64::oneshot_with_seed(tag as u64, value)
 }
 
-/// The bits of a float with every NaN made the same one.
+/// The bits of a float, with one form for all NaN.
 #[inline]
 pub(crate) fn float_bits(value: f64) -> u64 {
     if value.is_nan() {

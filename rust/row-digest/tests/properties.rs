@@ -1,4 +1,5 @@
-//! What a digest promises: parts and order do not matter where they should not, and any change does.
+//! Properties of a digest: it is independent of parts, and of order where that should not matter, and any change of the
+//! rows shows in it.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 

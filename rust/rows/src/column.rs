@@ -10,13 +10,13 @@ use crate::error::{Misfit, UnsupportedType};
 use crate::plain::plain_field;
 use crate::values::Values;
 
-/// The builder of one column, at the top of a row or inside of one.
+/// The builder of one column, at the top level of a row or nested.
 #[derive(Debug)]
 pub struct Column {
-    /// The values, for whoever knows their type; see [`Self::count`].
+    /// The values, for callers that know their type; see [`Self::count`].
     pub values: Values,
     len: usize,
-    /// Validity up to the last null; what follows is valid. So a column without nulls costs nothing.
+    /// Validity up to the last null. All later values are valid, so a column without nulls has no cost.
     valid: Vec<bool>,
     field: FieldRef,
 }
@@ -55,13 +55,13 @@ impl Column {
         self.len
     }
 
-    /// Whether there are no cells.
+    /// Returns true if there are no cells.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Says that one value was appended to [`Self::values`].
+    /// Counts one value that was appended to [`Self::values`].
     #[inline]
     pub fn count(&mut self) {
         self.len += 1;
@@ -80,7 +80,7 @@ impl Column {
         Ok(())
     }
 
-    /// Appends a null that nobody sees, under a null parent.
+    /// Appends a null under a null parent, where it is not visible.
     #[inline]
     pub(crate) fn push_filler(&mut self) {
         self.valid.resize(self.len, true);

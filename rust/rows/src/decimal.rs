@@ -4,10 +4,10 @@ use arrow_buffer::i256;
 
 use crate::error::Misfit;
 
-/// More digits than any decimal has; an exponent beyond it is no decimal either.
+/// The most digits that a decimal may have. An exponent beyond it is out of range, too.
 const MOST_DIGITS: usize = 76;
 
-/// The digits of a decimal number, its unscaled value at a scale: `-12.50` at scale 3 is `-12500`.
+/// The digits of a decimal number's unscaled value at a scale: `-12.50` at scale 3 is `-12500`.
 pub(crate) fn unscaled_digits(text: &str, precision: u8, scale: i8) -> Result<String, Misfit> {
     let parts = Parts::of(text).ok_or_else(|| not_a_number(text))?;
     let mut digits: String = parts.whole.to_owned() + parts.fraction;
@@ -86,7 +86,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// An exponent; one that no number has is as good as the largest.
+/// Parses an exponent. One that is too large for any number counts as the largest.
 fn exponent_of(text: &str) -> Option<i64> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -110,7 +110,7 @@ fn too_large(text: &str, precision: u8, scale: i8) -> Misfit {
     ))
 }
 
-/// Text for a message: quoted, and not all of it when it is long.
+/// A text for messages: quoted, and cut if it is long.
 pub(crate) fn shown(text: &str) -> String {
     const MOST: usize = 60;
     match text.char_indices().nth(MOST) {

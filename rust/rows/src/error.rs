@@ -1,17 +1,17 @@
-//! What is wrong with a cell, and with a row.
+//! Errors of cells and of rows.
 
 use std::fmt::Write as _;
 
 use arrow_schema::DataType;
 
-/// Why a cell does not fit its column, and where in the row it is.
+/// The reason why a cell does not fit its column, and the cell's path in the row.
 #[derive(Debug)]
 pub struct Misfit(Box<Details>);
 
-/// Behind a pointer, so that the answer of every cell is as small as that.
+/// The details of a misfit. They are behind a pointer, so that the result of every cell is as small as that.
 #[derive(Debug)]
 struct Details {
-    /// From the inside out, as it is put together on the way back.
+    /// The path from the inside out, in the order in which it is built on the way back.
     steps: Vec<Step>,
     message: String,
     full: bool,
@@ -24,7 +24,7 @@ pub(crate) enum Step {
 }
 
 impl Misfit {
-    /// A misfit with a message of one sentence: what was found and what was expected.
+    /// A misfit with a message of one sentence: the value that was found, and the kind that was expected.
     #[cold]
     pub fn new(message: impl Into<String>) -> Self {
         Self(Box::new(Details {
@@ -34,14 +34,14 @@ impl Misfit {
         }))
     }
 
-    /// A value of another kind than the column's.
+    /// The misfit of a value that has another kind than the column.
     #[must_use]
     #[cold]
     pub fn expected(what: &str, found: &str) -> Self {
         Self::new(format!("expected {what}, found {found}"))
     }
 
-    /// A column that holds as much as one batch can.
+    /// The misfit of a column that is as full as one batch can be.
     #[cold]
     pub(crate) fn full(message: String) -> Self {
         let mut misfit = Self::new(message);
@@ -57,13 +57,13 @@ impl Misfit {
         self
     }
 
-    /// Whether the row may fit into an empty batch.
+    /// Returns true if the row may fit into an empty batch.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.0.full
     }
 
-    /// Says that it happened in the field `name`.
+    /// Adds the field `name` to the path.
     #[must_use]
     #[cold]
     pub fn in_field(mut self, name: &str) -> Self {
@@ -71,7 +71,7 @@ impl Misfit {
         self
     }
 
-    /// Says that it happened in the element `index` of a list.
+    /// Adds the element `index` of a list to the path.
     #[must_use]
     #[cold]
     pub fn in_item(mut self, index: usize) -> Self {
@@ -79,7 +79,7 @@ impl Misfit {
         self
     }
 
-    /// Where it happened, from the row inwards.
+    /// The path of the cell, from the row inwards.
     pub(crate) fn steps(&self) -> impl Iterator<Item = &Step> {
         self.0.steps.iter().rev()
     }
@@ -90,7 +90,7 @@ impl Misfit {
         &self.0.message
     }
 
-    /// Where it happened, as in `tags[3].name`; empty for the row itself.
+    /// The path of the cell, as in `tags[3].name`; empty for the row itself.
     #[must_use]
     pub fn path(&self) -> String {
         let mut path = String::new();
@@ -114,13 +114,13 @@ impl Misfit {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("row {row}{}{}: {message}", place(field), source_line(*line))]
 pub struct RowError {
-    /// Its place among the rows of the call, from 0.
+    /// The row's index in the call, from 0.
     pub row: u64,
-    /// The line it is on, from 1, over everything that was read; none for rows that are not text.
+    /// The line's number, from 1, over everything that was read; none for rows that are not text.
     pub line: Option<u64>,
-    /// Where in the row, as in `tags[3].name`; empty for the row itself.
+    /// The path of the cell, as in `tags[3].name`; empty for the row itself.
     pub field: String,
-    /// What is wrong with it.
+    /// The reason why it was refused.
     pub message: String,
 }
 

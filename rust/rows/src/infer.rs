@@ -11,7 +11,7 @@ use crate::error::{Misfit, Step};
 /// Digits of the largest 64-bit integer.
 const INTEGER_DIGITS: u8 = 19;
 
-/// What the values of a field have been so far.
+/// The type that fits all values of a field so far.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Guess {
@@ -29,7 +29,7 @@ pub enum Guess {
         zoned: bool,
     },
     Duration,
-    /// The most digits before the point, and behind it.
+    /// The most digits before the point, and the most behind it.
     Decimal {
         whole: u8,
         scale: u8,
@@ -39,17 +39,17 @@ pub enum Guess {
     Struct(Shape),
 }
 
-/// The fields of rows, or of structs in them, in the order in which they came first.
+/// The fields of rows, or of structs in them, in the order of their first appearance.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Shape {
     fields: Vec<(String, Guess)>,
     places: HashMap<String, usize>,
 }
 
-/// Two values of one field that no type holds.
+/// A conflict: two values of one field that no type holds.
 #[derive(Debug)]
 pub struct Conflict {
-    /// Where in the row, from the inside out.
+    /// The path of the field in the row, from the inside out.
     steps: Vec<String>,
     before: String,
     found: String,
@@ -69,7 +69,7 @@ impl Conflict {
         self
     }
 
-    /// Where in the row, as in `tags[].name`.
+    /// The path of the field, as in `tags[].name`.
     #[must_use]
     pub fn path(&self) -> String {
         let path: String = self
@@ -99,7 +99,7 @@ impl fmt::Display for Conflict {
 }
 
 impl Guess {
-    /// What holds the values of both.
+    /// Returns the type that holds the values of both.
     ///
     /// # Errors
     /// When nothing does.
@@ -183,7 +183,7 @@ impl fmt::Display for Guess {
 }
 
 impl Shape {
-    /// Adds what a row has under `name`.
+    /// Adds a value under `name`.
     ///
     /// # Errors
     /// When no type holds it and what was there before.
@@ -209,13 +209,13 @@ impl Shape {
             .try_for_each(|(name, guess)| self.observe(&name, guess))
     }
 
-    /// Whether no row had a field.
+    /// Returns true if no row had a field.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.fields.is_empty()
     }
 
-    /// Whether rows have said what the place is where a value did not fit.
+    /// Returns true if rows have given a type to the field in which a value did not fit.
     #[must_use]
     pub fn knows(&self, misfit: &Misfit) -> bool {
         let mut steps = misfit.steps();
@@ -240,7 +240,7 @@ impl Shape {
             .map(|(_, guess)| guess)
     }
 
-    /// The schema of rows of this shape. Every field is nullable; one that was always null is text.
+    /// The schema of rows of this shape. Every field is nullable; a field that was always null is text.
     #[must_use]
     pub fn schema(&self) -> Schema {
         Schema::new(self.arrow_fields())

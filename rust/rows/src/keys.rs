@@ -1,4 +1,5 @@
-//! From keys to columns: rows of one producer share their order, so the key of the last row is tried first.
+//! Keys and their columns. Rows of one producer share their order, so the key at this position of the last row is tried
+//! first.
 
 use std::collections::HashMap;
 
@@ -6,10 +7,11 @@ use foldhash::fast::RandomState;
 
 use crate::ndjson::scan::is_special;
 
-/// How many places ahead a key is looked for before it is looked up: rows leave out what is null.
+/// The number of places ahead in which a key is searched before it is looked up. Rows often leave out keys with null
+/// values.
 const PLACES_AHEAD: usize = 6;
 
-/// The keys of a row, in the order in which they came last.
+/// The keys of a row, in the order of the last row.
 #[derive(Debug)]
 pub struct Keys {
     /// Columns in the order of the last row's keys.
@@ -24,11 +26,11 @@ pub struct Keys {
 #[derive(Debug)]
 pub struct Slot {
     name: Box<str>,
-    /// The address of the object that was this key last; 0 for none. Who sets it keeps the object alive.
+    /// The address of the last object that was this key; 0 for none. The code that sets it keeps the object alive.
     pub token: usize,
     /// The key as JSON, with its quotes and colon.
     json: Box<[u8]>,
-    /// The first sixteen bytes of that, and which of them count.
+    /// The first sixteen bytes of that, and a mask of those that count.
     head: u128,
     mask: u128,
 }
@@ -59,7 +61,7 @@ impl Slot {
         &self.name
     }
 
-    /// Whether this is the key; without a call for names of usual lengths.
+    /// Returns true if this is the key. Compares names of usual lengths without a call.
     #[inline]
     #[must_use]
     pub fn is(&self, name: &str) -> bool {
@@ -108,7 +110,7 @@ impl Keys {
         }
     }
 
-    /// The column that is expected at this place of the row, with its key.
+    /// The column that is expected at this position of the row, with its key.
     #[inline]
     #[must_use]
     pub fn expected(&self, place: usize) -> Option<(usize, &Slot)> {
@@ -116,7 +118,7 @@ impl Keys {
         Some((column, self.slots.get(column)?))
     }
 
-    /// The key of a column, to remember which object it is.
+    /// The slot of a column's key, to remember its object in.
     pub fn slot_mut(&mut self, column: usize) -> Option<&mut Slot> {
         self.slots.get_mut(column)
     }
@@ -125,7 +127,7 @@ impl Keys {
         self.slots.iter_mut().for_each(|slot| slot.token = 0);
     }
 
-    /// Finds the first key from `place` on that `is` the one, a few places ahead at most.
+    /// Finds the first key for which `is` holds, from `place` on and a few positions ahead at most.
     #[inline]
     pub fn ahead(&self, place: usize, is: impl Fn(&Slot) -> bool) -> Option<(usize, usize)> {
         let end = (place + PLACES_AHEAD).min(self.order.len());
@@ -135,8 +137,8 @@ impl Keys {
         })
     }
 
-    /// Looks up a key that was not expected at `place`: its column, and the place where it is now. A key that came
-    /// before in other rows is expected here from now on.
+    /// Looks up a key that was not expected at `place`. Returns its column and its present position. A key of earlier
+    /// rows is expected here from now on.
     pub fn look_up(&mut self, name: &str, place: usize) -> Option<(usize, usize)> {
         let column = *self.columns.get(name)?;
         let was = *self.places.get(column as usize)? as usize;

@@ -1,9 +1,9 @@
-//! Rows in, Arrow batches out: typed builders, coercion, inference, and a parser for NDJSON.
+//! Builds Arrow batches from rows: typed builders, coercion, inference, and a parser for NDJSON.
 //!
-//! [`Rows`] holds one builder per column of a schema. Whoever has cells (the NDJSON parser here, the Python module
-//! elsewhere) finds the column of a key with [`Keys`], which expects the key that came at this place in the last
-//! row, and appends the value: directly into [`Values`] where its type is the column's own, by [`Scalar`] where it
-//! has to be converted. A row that does not fit is rolled back and leaves nothing.
+//! [`Rows`] holds one builder per column of a schema. A reader of cells (the NDJSON parser here, the Python module
+//! elsewhere) finds the column of a key with [`Keys`], which expects the key that came at this position in the last
+//! row. It appends the value directly to [`Values`] if its type is the column's own, or through [`Scalar`] if it must
+//! be converted. A row that does not fit is rolled back and leaves nothing.
 //!
 //! Strings, binaries, lists and runs are built in one plain form per type, whatever form the schema declares: the
 //! writer takes all forms of a type as equal.

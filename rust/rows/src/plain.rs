@@ -1,10 +1,10 @@
-//! The one form in which each type is built.
+//! The plain form in which each type is built.
 
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Fields};
 
-/// `field` without dictionaries, views and runs, also inside; an untouched field is the same one.
+/// Removes dictionaries, views and runs from a field and its children. An unchanged field is returned as it is.
 pub(crate) fn plain_field(field: &FieldRef) -> FieldRef {
     let plain = plain_type(field.data_type());
     if plain == *field.data_type() {

@@ -1,4 +1,4 @@
-//! Values of any kind into a column of any type, where that makes sense.
+//! Conversion of values of any kind to columns of any type, where that makes sense.
 
 use arrow_buffer::ArrowNativeType;
 use arrow_schema::TimeUnit;
@@ -12,9 +12,9 @@ use crate::temporal::{
 };
 use crate::values::Values;
 
-/// Integers above this are not all doubles.
+/// The bound above which not every integer is a double.
 const EXACT_IN_F64: i128 = 1 << 53;
-/// A timestamp that a file may store in microseconds fits them.
+/// The bound of timestamps in nanoseconds: as microseconds, which a file may store, they must fit 64 bits.
 const MOST_NANOS: i128 = i64::MAX as i128 * 1_000;
 
 /// A value that is not nested.
@@ -24,7 +24,7 @@ pub enum Scalar<'a> {
     Bool(bool),
     Int(i128),
     Float(f64),
-    /// A number in decimal digits, which may be too long for the others.
+    /// A number as decimal digits, which may be too long for the other variants.
     Number(&'a str),
     Text(&'a str),
     Bytes(&'a [u8]),
@@ -65,7 +65,7 @@ impl Scalar<'_> {
         Misfit::expected(expected, &self.shown())
     }
 
-    /// The integer that this is, if it is one.
+    /// The value as an integer, if it is one.
     fn integer(&self) -> Option<i128> {
         match self {
             Self::Int(value) => Some(*value),
@@ -76,14 +76,14 @@ impl Scalar<'_> {
     }
 }
 
-/// A float without a fraction as an integer.
+/// Converts a float without a fraction to an integer.
 fn whole(value: f64) -> Option<i128> {
     #[expect(clippy::cast_possible_truncation, reason = "the range was looked at")]
     (value.fract() == 0.0 && value.abs() < 1e19).then_some(value as i128)
 }
 
 impl Column {
-    /// Appends the key of a map that is text; columns of numbers take it as a number.
+    /// Appends the key of a map, given as text. Columns of numbers parse it as a number.
     ///
     /// # Errors
     /// As [`Self::push`].
@@ -124,7 +124,7 @@ macro_rules! integers {
 }
 
 impl Values {
-    /// What a cell should be, in words.
+    /// The kind of value that a cell should have, in words.
     #[must_use]
     pub fn expects(&self) -> &'static str {
         match self {
@@ -230,7 +230,7 @@ fn integer<T: TryFrom<i128>>(value: Scalar<'_>, name: &str, low: i128, high: i12
         .map_err(|_| Misfit::new(format!("{found} is out of range for {name}: {low} to {high}")))
 }
 
-/// A double, and whether it must not become infinite.
+/// A double, and true if it must not become infinite.
 fn float(value: Scalar<'_>) -> Result<(f64, bool), Misfit> {
     match value {
         Scalar::Float(value) => Ok((value, value.is_finite())),
@@ -359,7 +359,7 @@ fn timestamp(value: Scalar<'_>, unit: TimeUnit, zoned: bool) -> Result<i64, Misf
     .ok_or_else(|| out_of_range(&value.shown(), unit))
 }
 
-/// A file may store seconds as milliseconds, and anything as microseconds: then they must fit.
+/// Checks that ticks fit the unit of the file, which may store seconds as milliseconds and any unit as microseconds.
 #[inline]
 fn in_range(ticks: i64, unit: TimeUnit) -> bool {
     let most = match unit {

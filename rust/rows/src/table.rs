@@ -11,10 +11,10 @@ use crate::keys::Keys;
 
 const MOST_ROWS: usize = 8192;
 const MOST_BYTES: usize = 32 << 20;
-/// Bytes are counted once in so many rows.
+/// The number of rows between two counts of bytes.
 const ROWS_BETWEEN_LOOKS: usize = 64;
 
-/// What becomes of a key that the schema does not have.
+/// The treatment of a key that the schema does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extra {
     /// The row is refused.
@@ -28,7 +28,7 @@ pub enum Extra {
 pub struct Fields {
     /// One column for each field, in the schema's order.
     pub columns: Vec<Column>,
-    /// Which key leads to which column.
+    /// The keys and the columns that they lead to.
     pub keys: Keys,
 }
 
@@ -85,7 +85,7 @@ fn push_missing(column: &mut Column) -> Result<(), Misfit> {
 /// Rows on their way into a record batch.
 #[derive(Debug)]
 pub struct Rows {
-    /// The columns; whoever appends to them calls [`Self::commit`] or [`Self::roll_back`] after each row.
+    /// The columns. Code that appends to them calls [`Self::commit`] or [`Self::roll_back`] after each row.
     pub fields: Fields,
     count: usize,
     declared: SchemaRef,
@@ -127,20 +127,20 @@ impl Rows {
         self.count += 1;
     }
 
-    /// Takes back what was appended since the last whole row.
+    /// Removes everything that was appended since the last whole row.
     pub fn roll_back(&mut self) {
         for column in &mut self.fields.columns {
             column.truncate(self.count);
         }
     }
 
-    /// Takes back all rows since the last batch.
+    /// Removes all rows since the last batch.
     pub fn clear(&mut self) {
         self.count = 0;
         self.roll_back();
     }
 
-    /// Whether there are enough rows, or bytes, for a batch.
+    /// Returns true if there are enough rows or bytes for a batch.
     #[inline]
     #[must_use]
     pub fn is_full(&self) -> bool {
@@ -152,7 +152,7 @@ impl Rows {
         self.fields.columns.iter().map(Column::bytes).sum()
     }
 
-    /// The rows as a batch; the builders are empty again.
+    /// Returns the rows as a batch, and empties the builders.
     ///
     /// # Errors
     /// When the columns make no batch, which the builders are there to prevent.

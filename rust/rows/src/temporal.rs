@@ -1,4 +1,4 @@
-//! Dates, times and instants from text, and between units.
+//! Dates, times and instants: parsing, and conversion between units.
 
 use arrow_schema::TimeUnit;
 
@@ -12,12 +12,12 @@ pub struct Instant {
     pub seconds: i64,
     /// Nanoseconds after them.
     pub nanos: u32,
-    /// Whether the text said how far from UTC it is.
+    /// True if its source gave a zone or an offset from UTC.
     pub zoned: bool,
 }
 
 impl Instant {
-    /// The instant of a clock that shows this, in years 1 to 9999.
+    /// The instant of a clock with this reading, in years 1 to 9999.
     #[inline]
     #[must_use]
     pub fn of_clock(date: (u32, u32, u32), time: (u32, u32, u32), micros: u32, zoned: bool) -> Self {
@@ -71,7 +71,7 @@ pub(crate) const fn unit_name(unit: TimeUnit) -> &'static str {
     }
 }
 
-/// An RFC 3339 date and time; without an offset it is a local one.
+/// Parses a date and time of RFC 3339. Without an offset it is a local time.
 #[inline]
 pub(crate) fn parse_instant(text: &str) -> Option<Instant> {
     let (head, mut rest) = text.as_bytes().split_first_chunk::<19>()?;
@@ -184,7 +184,7 @@ fn clock_of(text: &[u8]) -> Option<u32> {
     (hour < 24 && minute < 60 && second < 60).then_some(hour * 3600 + minute * 60 + second)
 }
 
-/// Nanoseconds of a fraction's digits, rounded down, and what follows them.
+/// The nanoseconds of a fraction's digits, rounded down, and the text after them.
 #[inline]
 fn fraction_of(text: &[u8]) -> Option<(u32, &[u8])> {
     let (mut nanos, mut weight) = (0, 100_000_000);

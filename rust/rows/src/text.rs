@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::error::Misfit;
 use crate::ndjson::scan;
 
-/// Bytes of a value at most: what a page of Parquet holds beside lengths, levels and what compression may add.
+/// The most bytes of a value. The rest of a Parquet page is left for lengths, levels and what compression may add.
 pub const MOST_VALUE_BYTES: usize = (1 << 31) - (1 << 24);
 
 /// Values of bytes, one after the other.
@@ -69,7 +69,7 @@ impl<O: OffsetSizeTrait> Blob<O> {
         self.data.len() + std::mem::size_of_val(self.ends.as_slice())
     }
 
-    /// Takes what was built; the next batch is expected to be as large.
+    /// Takes the built values out. The next batch is expected to be as large.
     fn take(&mut self) -> (OffsetBuffer<O>, Buffer) {
         let mut ends = Vec::with_capacity(self.ends.len());
         ends.push(O::zero());
@@ -88,7 +88,7 @@ impl<O: OffsetSizeTrait> Blob<O> {
     }
 }
 
-/// Appends bytes; few ones in two overlapping copies of a fixed length, which need no call.
+/// Appends bytes. A few bytes are copied as two overlapping copies of a fixed length, which need no call.
 #[inline]
 fn append(data: &mut Vec<u8>, value: &[u8]) {
     let end = data.len() + value.len();
@@ -113,7 +113,7 @@ fn append(data: &mut Vec<u8>, value: &[u8]) {
     }
 }
 
-/// Checks that a value is no longer than any may be.
+/// Checks that a value is not too long.
 #[inline]
 fn check_length(length: usize) -> Result<(), Misfit> {
     if length > MOST_VALUE_BYTES {
@@ -137,7 +137,7 @@ fn too_long() -> Misfit {
     )
 }
 
-/// Values of text. Everything in it came from a `str`, whole values at a time.
+/// Values of text. All of it came from `str`s, whole values at a time.
 #[derive(Debug)]
 pub struct Text<O>(Blob<O>);
 
@@ -157,8 +157,8 @@ impl<O: OffsetSizeTrait> Text<O> {
         self.0.push(value.as_bytes())
     }
 
-    /// Appends the JSON string that begins at `start`, behind its quote, if it has no escapes; copies while it
-    /// looks for the end. Gives the place of the closing quote, or none, with nothing appended.
+    /// Appends the JSON string that begins at `start`, behind its quote, if it has no escapes. Copies while it searches
+    /// the end. Returns the position of the closing quote, or none with nothing appended.
     #[inline]
     pub(crate) fn push_json(&mut self, json: &str, start: usize) -> Result<Option<usize>, Misfit> {
         let bytes = json.as_bytes();
@@ -226,7 +226,7 @@ impl<O: OffsetSizeTrait> Text<O> {
 mod tests {
     use super::*;
 
-    /// Zeros that nobody writes take no memory.
+    /// Zeros that are never written take no memory.
     #[test]
     fn values_that_no_page_holds_are_refused_before_they_are_copied() {
         let mut zeros = vec![0; MOST_VALUE_BYTES + 1];

@@ -1,4 +1,4 @@
-//! The values of one column under construction, by type.
+//! The values of one column that is being built, by type.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::error::{Misfit, UnsupportedType};
 use crate::table::Fields;
 use crate::text::{Blob, Text};
 
-/// The values of one column. Whoever appends to a variant directly tells the column with [`Column::count`].
+/// The values of one column. Code that appends to a variant directly calls [`Column::count`].
 #[derive(Debug)]
 #[expect(missing_docs, reason = "the variants are Arrow's types")]
 pub enum Values {
@@ -52,7 +52,7 @@ pub enum Values {
     Date64(Vec<i64>),
     Time32(TimeUnit, Vec<i32>),
     Time64(TimeUnit, Vec<i64>),
-    /// Whether the column has a zone, and ticks since 1970.
+    /// The unit, true if the column has a zone, and ticks since 1970.
     Timestamp(TimeUnit, bool, Vec<i64>),
     Duration(TimeUnit, Vec<i64>),
     /// Precision and scale.
@@ -71,7 +71,7 @@ pub enum Values {
 #[derive(Debug)]
 pub struct ListValues<O> {
     ends: Vec<O>,
-    /// The elements; [`Self::end`] makes those that were appended one list.
+    /// The elements. [`Self::end`] makes one list of those that were appended.
     pub items: Column,
 }
 
@@ -118,7 +118,7 @@ impl<O: OffsetSizeTrait> ListValues<O> {
 #[derive(Debug)]
 pub struct FixedListValues {
     size: i32,
-    /// The elements; [`Self::end`] makes those that were appended one list.
+    /// The elements. [`Self::end`] makes one list of those that were appended.
     pub items: Column,
     lists: usize,
 }
@@ -320,7 +320,7 @@ impl Values {
         })
     }
 
-    /// Appends what stands in the slot of a null.
+    /// Appends a value for the slot of a null.
     #[inline]
     pub(crate) fn push_filler(&mut self) {
         each_vector!(self, vector => push_default(vector),
@@ -379,7 +379,7 @@ impl Values {
         )
     }
 
-    /// The array of what was appended; the values are empty again.
+    /// Builds the array, and empties the values.
     pub(crate) fn finish(
         &mut self,
         field: &Field,

@@ -90,7 +90,7 @@ PROTOCOLS = {
 
 
 class Scala:
-    """What Scala's methods take, made from Python's values."""
+    """Arguments for Scala's methods, made from Python's values."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark: Any = spark._jsparkSession
@@ -234,7 +234,7 @@ class Side:
         return lambda: self.transaction.commit(self.scala.seq(*actions), operation)
 
     def _read(self, predicate: str, day: str | None) -> list[Any]:
-        """What `filterFiles` notes down, without its query: the files of a day, or all, are known."""
+        """Records a read as `filterFiles` does, without its query: the files of a day, or all, are known."""
         chosen = [row for row, its_day in BASE.items() if day in {its_day, None}]
         files = [self.scala.parse(self.template.rows[row]) for row in chosen]
         self.transaction.trackReadPredicates(self.scala.seq(self.scala.expression(predicate)), False, True)

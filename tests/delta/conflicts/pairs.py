@@ -1,4 +1,4 @@
-"""Which pairs of transactions race, and what each of them does to the rows, in Python alone.
+"""Pairs of transactions that race, and the effect of each on the rows, in Python alone.
 
 The table that they race on is partitioned by `day` and has one row a file. Its version 1 holds the rows 1, 3
 and 5. Its version 2, from which every transaction starts, holds the rows 1 and 2 of the earlier day, and 3
@@ -78,7 +78,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Effect:
-    """What a transaction does if it commits, whatever else happened since its snapshot."""
+    """The effect of a transaction if it commits, whatever else happened since its snapshot."""
 
     adds: frozenset[int]
     removes: frozenset[int]
@@ -97,7 +97,7 @@ def row_added(operation: str, side: str, day: str) -> int:
 
 
 def effect(operation: str, side: str, day: str) -> Effect:
-    """What the operation does to the rows of the snapshot, and to the table itself."""
+    """The effect of the operation on the rows of the snapshot, and on the table itself."""
     marks = frozenset({_MARKS[operation]} if operation in _MARKS else ())
     if operation == "restore":
         return Effect(frozenset({RESTORED_ROW}), frozenset(RESTORED_AWAY), marks)

@@ -67,7 +67,7 @@ SYNCED = {name: entry.synced for name, entry in _ENTRIES.items()}
 
 
 def what(name: str) -> str:
-    """What a committer is, for people."""
+    """The description of a committer, for people."""
     return _ENTRIES[name].what
 
 
@@ -89,7 +89,7 @@ def load(name: str) -> Committer:
 
 
 def missing(name: str) -> str | None:
-    """Why a committer cannot run here, or None if it can. Libraries are looked for, not imported."""
+    """The reason why a committer cannot run here, or None. Libraries are looked for, not imported."""
     requires = _ENTRIES[name].requires
     if importlib.util.find_spec(requires) is not None:
         return None

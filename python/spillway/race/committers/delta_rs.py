@@ -1,4 +1,4 @@
-"""delta-rs, as its users call it: alone, and with retries around it."""
+"""The committers of delta-rs, with and without retries around a commit."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class DeltaRs:
         return _Writer(deltalake.DeltaTable(place.uri, **place.keywords), cell)
 
     def tally(self) -> Tally | None:
-        """It keeps no count."""
+        """None: delta-rs keeps no count."""
         return None
 
 
 class DeltaRsRetry(DeltaRs):
-    """The same, called again for as long as it fails."""
+    """`write_deltalake`, called again as long as it fails."""
 
     def writer(self, place: Place, cell: Cell) -> _RetryingWriter:
         """Open the table anew."""
@@ -87,6 +87,6 @@ class _RetryingWriter(_Writer):
 
 
 def _is_lost_race(error: Exception) -> bool:
-    """Whether another writer was in the way; anything else is not cured by trying again."""
+    """Return True if another writer was in the way. No other error is cured by trying again."""
     words = ("commit", "transaction", "version", "conflict", "exceeded")
     return isinstance(error, CommitFailedError) or any(word in str(error).lower() for word in words)

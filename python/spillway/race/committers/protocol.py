@@ -1,4 +1,4 @@
-"""What a committer is to the race."""
+"""The protocol of a committer in a race."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Committer", "Receipt", "Tally", "Writer"]
 
 
 class Receipt(NamedTuple):
-    """What a writer knows of an append that was acknowledged.
+    """A writer's receipt of an acknowledged append.
 
     Attributes:
         left: The monotonic time at which all rows were handed over, from which the wait counts.
@@ -26,7 +26,7 @@ class Receipt(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """What a whole process knows, where writers commit together.
+    """Counts of a whole process, where its writers commit together.
 
     Attributes:
         attempts: Versions that it tried to write.
@@ -54,4 +54,4 @@ class Committer(Protocol):
         """Open the table for one more writer, before the race begins."""
 
     def tally(self) -> Tally | None:
-        """What the process knows at the end."""
+        """The counts of the process at the end."""

@@ -43,7 +43,7 @@ class PutIfAbsent:
         return _Writer(place)
 
     def tally(self) -> Tally | None:
-        """Each append has counted its own attempts."""
+        """None: each append counts its own attempts."""
         return None
 
 
@@ -68,7 +68,7 @@ class _Writer:
         return Receipt(left, attempts)
 
     def _catch_up(self) -> None:
-        """Read the log to its tip: appends are in nobody's way, a change of the table is in all writers'."""
+        """Read the log to its tip. Appends of others cause no conflict, a change of the table always does."""
         while (body := self._files.read(log_name(self._tip + 1))) is not None:
             self._tip += 1
             if self._tip and (b'{"metaData"' in body or b'{"protocol"' in body):

@@ -1,4 +1,4 @@
-"""`spillway.delta` as it comes."""
+"""The committers of `spillway.delta`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Spillway:
         return _Writer(self._table, cell, coalesce=self.shares_files)
 
     def tally(self) -> Tally | None:
-        """How this process fared."""
+        """The counts of this process' races for versions."""
         if self._table is None:
             return None
         races = self._table.races()

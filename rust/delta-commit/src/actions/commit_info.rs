@@ -1,13 +1,13 @@
-//! Where a commit came from: `commitInfo`.
+//! The `commitInfo` action: the provenance of a commit.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// Where a commit came from.
+/// The provenance of a commit.
 ///
-/// Any writer may put any JSON here, so reading never fails: a field of another type than ours is left out.
+/// Any writer may put any JSON here, so reading never fails: fields of another type than expected are left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CommitInfo {
@@ -17,18 +17,18 @@ pub struct CommitInfo {
     /// Milliseconds since the epoch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<i64>,
-    /// What was done, in Spark's words: `WRITE`, `DELETE`, `CREATE TABLE`.
+    /// The operation, by Spark's name: `WRITE`, `DELETE`, `CREATE TABLE`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
-    /// With what settings. String to string.
+    /// The operation's settings. String to string.
     pub operation_parameters: BTreeMap<String, String>,
     /// The version that the transaction read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_version: Option<i64>,
-    /// The isolation level it was checked under.
+    /// The isolation level that it was checked under.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub isolation_level: Option<String>,
-    /// Whether it only added files and read nothing.
+    /// True if the transaction only added files and read nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_blind_append: Option<bool>,
     /// Counts for people. String to string.
@@ -37,10 +37,10 @@ pub struct CommitInfo {
     /// A note from the user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user_metadata: Option<String>,
-    /// Notes; the ids of a combined commit's members are here.
+    /// Notes. They hold the ids of a combined commit's members.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
-    /// Which software wrote it.
+    /// The software that wrote the commit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub engine_info: Option<String>,
     /// The id of the transaction.
@@ -49,7 +49,7 @@ pub struct CommitInfo {
 }
 
 impl CommitInfo {
-    /// What can be understood of the body of a `commitInfo`.
+    /// Reads the fields that are understood from the body of a `commitInfo`.
     #[must_use]
     pub fn from_json(body: &Value) -> Self {
         let Value::Object(fields) = body else {
@@ -74,7 +74,7 @@ impl CommitInfo {
     }
 }
 
-/// A map of strings; other writers put numbers and booleans there, which become their JSON text.
+/// A map of strings. Other writers put numbers and booleans there, which become their JSON text.
 fn strings(fields: &Map<String, Value>, name: &str) -> BTreeMap<String, String> {
     let Some(Value::Object(map)) = fields.get(name) else {
         return BTreeMap::new();

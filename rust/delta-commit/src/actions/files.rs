@@ -12,7 +12,7 @@ use crate::error::{CommitError, Result};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Add {
-    /// Where the file is, relative to the table's root, URL-encoded: see [`crate::path::encode`].
+    /// The file's path relative to the table's root, URL-encoded: see [`crate::path::encode`].
     pub path: String,
     /// The file's value in each partition column.
     pub partition_values: PartitionValues,
@@ -20,7 +20,7 @@ pub struct Add {
     pub size: i64,
     /// Milliseconds since the epoch.
     pub modification_time: i64,
-    /// Whether the table's rows change by it.
+    /// True if the action changes the table's rows.
     pub data_change: bool,
     /// Statistics, a JSON object *as a string*.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -28,7 +28,7 @@ pub struct Add {
     /// Notes about the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tags: Option<BTreeMap<String, Option<String>>>,
-    /// Which rows are deleted.
+    /// The rows of the file that are deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_vector: Option<DeletionVector>,
     /// The row id of the first row.
@@ -37,10 +37,10 @@ pub struct Add {
     /// The version in which the path was first added.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_row_commit_version: Option<i64>,
-    /// Who clustered the file.
+    /// The implementation that clustered the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clustering_provider: Option<String>,
-    /// What is not known here.
+    /// Fields that this crate does not know.
     #[serde(flatten)]
     pub unknown: UnknownFields,
 }
@@ -54,9 +54,9 @@ pub struct Remove {
     /// Milliseconds since the epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<i64>,
-    /// Whether the table's rows change by it.
+    /// True if the action changes the table's rows.
     pub data_change: bool,
-    /// Whether `partition_values` and `size` are there.
+    /// True if `partition_values` and `size` are given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extended_file_metadata: Option<bool>,
     /// The file's value in each partition column.
@@ -71,7 +71,7 @@ pub struct Remove {
     /// Notes about the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tags: Option<BTreeMap<String, Option<String>>>,
-    /// Which rows were deleted before.
+    /// The rows of the file that were deleted before it was removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_vector: Option<DeletionVector>,
     /// The row id of the first row.
@@ -80,13 +80,13 @@ pub struct Remove {
     /// The version in which the path was first added.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_row_commit_version: Option<i64>,
-    /// What is not known here.
+    /// Fields that this crate does not know.
     #[serde(flatten)]
     pub unknown: UnknownFields,
 }
 
 impl Remove {
-    /// The removal of what `add` brought, with everything that a reader of tombstones can use.
+    /// The removal of a file that `add` added, with everything that readers of tombstones can use.
     ///
     /// `now` is in milliseconds since the epoch.
     #[must_use]
@@ -112,7 +112,7 @@ impl Remove {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Cdc {
-    /// Where the file is, relative to the table's root, URL-encoded.
+    /// The file's path relative to the table's root, URL-encoded.
     pub path: String,
     /// The file's value in each partition column.
     pub partition_values: PartitionValues,
@@ -125,7 +125,7 @@ pub struct Cdc {
     pub tags: Option<BTreeMap<String, Option<String>>>,
 }
 
-/// Where the bitmap of a file's deleted rows is.
+/// The location of the bitmap of a file's deleted rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeletionVector {
@@ -133,20 +133,20 @@ pub struct DeletionVector {
     pub storage_type: String,
     /// An encoded UUID, a path or the bitmap itself, by storage type.
     pub path_or_inline_dv: String,
-    /// Where it begins in its file, bytes.
+    /// The offset of the bitmap in its file, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offset: Option<i32>,
     /// Its length, bytes.
     pub size_in_bytes: i32,
-    /// How many rows it deletes.
+    /// The number of rows that it deletes.
     pub cardinality: i64,
-    /// What is not known here.
+    /// Fields that this crate does not know.
     #[serde(flatten)]
     pub unknown: UnknownFields,
 }
 
 impl DeletionVector {
-    /// What tells two deletion vectors of one file apart.
+    /// An id that differs between any two deletion vectors of one file.
     #[must_use]
     pub fn unique_id(&self) -> String {
         let (kind, place) = (&self.storage_type, &self.path_or_inline_dv);
@@ -186,7 +186,7 @@ impl DeletionVector {
     }
 }
 
-/// Where the file of a deletion vector is.
+/// The location of a deletion vector's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VectorFile {
     /// It has none: it is in the log.
@@ -200,7 +200,7 @@ pub enum VectorFile {
 /// Characters of a UUID in Z85.
 const ENCODED_ID: usize = 20;
 
-/// The UUID that stands in Z85, the variant of base 85 of RFC 32 of `ZeroMQ`.
+/// Decodes a UUID from Z85, the variant of base 85 of RFC 32 of `ZeroMQ`.
 fn decoded_id(text: &str) -> Option<Uuid> {
     const DIGITS: &str =
         "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#";

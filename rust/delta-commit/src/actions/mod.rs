@@ -1,8 +1,8 @@
-//! The actions of the Delta log, as they are written and as others write them.
+//! The actions of the Delta log, as this and other writers write them.
 //!
-//! One action is one JSON object of one key on one line. Actions that are not known here are left out when reading: the
-//! protocol promises that they are never needed to read a table correctly. Fields that are not known are kept, so that
-//! checkpoints have them too; but for those of `commitInfo` and `cdc`, which no checkpoint holds.
+//! One action is one JSON object with one key, on one line. Unknown actions are left out when reading: the protocol
+//! promises that they are never needed to read a table correctly. Unknown fields are kept, so that checkpoints have
+//! them too. The exceptions are fields of `commitInfo` and `cdc`, which no checkpoint holds.
 
 mod commit_info;
 mod files;
@@ -25,9 +25,9 @@ use crate::error::{CommitError, Result};
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Action {
-    /// Where a commit came from.
+    /// The provenance of the commit.
     CommitInfo(CommitInfo),
-    /// Who may read and write the table.
+    /// The versions and features that readers and writers of the table must implement.
     Protocol(Protocol),
     /// Schema, partitioning and properties.
     #[serde(rename = "metaData")]
@@ -38,7 +38,7 @@ pub enum Action {
     Remove(Remove),
     /// A change data file.
     Cdc(Cdc),
-    /// How far an application has come.
+    /// The last transaction version of an application.
     Txn(Txn),
     /// The configuration of a named domain.
     DomainMetadata(DomainMetadata),

@@ -1,4 +1,4 @@
-//! Partition values: strings, or null; and an empty string is null.
+//! Partition values: strings or null. An empty string is null.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PartitionValues(BTreeMap<String, Option<String>>);
 
-/// What is stored for a value: the protocol reads an empty string as null, so null is written for both.
+/// Returns the stored form of a value. The protocol reads an empty string as null, so null is written for both.
 #[must_use]
 pub fn partition_value(value: Option<&str>) -> Option<&str> {
     value.filter(|text| !text.is_empty())
@@ -32,7 +32,7 @@ impl PartitionValues {
         self.0.iter().map(|(k, v)| (k.as_str(), v.as_deref()))
     }
 
-    /// Whether the file has no partition columns.
+    /// Returns true if the file has no partition columns.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::UnknownFields;
 use crate::error::{CommitError, Result};
 
-/// Features that may be written beside: see "What is written, exactly" in the design.
+/// Writer features of tables that this crate may write to: see "What is written, exactly" in the design.
 const WRITABLE_FEATURES: [&str; 10] = [
     "appendOnly",
     "invariants",
@@ -21,13 +21,13 @@ const WRITABLE_FEATURES: [&str; 10] = [
     "changeDataFeed",
 ];
 
-/// Who may read and write the table.
+/// The versions and features that readers and writers of the table must implement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Protocol {
-    /// What a reader must implement.
+    /// The protocol version that a reader must implement.
     pub min_reader_version: i32,
-    /// What a writer must implement.
+    /// The protocol version that a writer must implement.
     pub min_writer_version: i32,
     /// Features a reader must implement, with reader version 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -35,7 +35,7 @@ pub struct Protocol {
     /// Features a writer must implement, with writer version 7.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writer_features: Option<Vec<String>>,
-    /// What is not known here.
+    /// Fields that this crate does not know.
     #[serde(flatten)]
     pub unknown: UnknownFields,
 }
@@ -53,7 +53,7 @@ impl Default for Protocol {
 }
 
 impl Protocol {
-    /// Refuses a table that asks of its writers what is not built.
+    /// Refuses a table that requires writer features which are not implemented.
     ///
     /// # Errors
     /// [`CommitError::Unsupported`], with the version or the features by name.
@@ -89,7 +89,7 @@ impl Protocol {
     }
 }
 
-/// How data files are encoded.
+/// The format of the data files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Format {
     /// Always `parquet`.
@@ -97,7 +97,7 @@ pub struct Format {
     /// Always empty.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
-    /// What is not known here.
+    /// Fields that this crate does not know.
     #[serde(flatten)]
     pub unknown: UnknownFields,
 }
@@ -124,7 +124,7 @@ pub struct Metadata {
     /// A description for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// How data files are encoded.
+    /// The format of the data files.
     #[serde(default)]
     pub format: Format,
     /// The schema, a JSON object as a string: see [`crate::schema`]. Empty where a writer had none yet.
@@ -139,13 +139,13 @@ pub struct Metadata {
     /// Milliseconds since the epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_time: Option<i64>,
-    /// What is not known here.
+    /// Fields that this crate does not know.
     #[serde(flatten)]
     pub unknown: UnknownFields,
 }
 
 impl Metadata {
-    /// Whether a property is set to `true`.
+    /// Returns true if a property is set to `true`.
     #[must_use]
     pub fn is_enabled(&self, property: &str) -> bool {
         self.configuration
@@ -154,18 +154,18 @@ impl Metadata {
     }
 }
 
-/// How far an application has come.
+/// The last transaction version of an application.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Txn {
-    /// Which application.
+    /// The application's id.
     pub app_id: String,
-    /// Its own count.
+    /// The application's own count of its transactions.
     pub version: i64,
     /// Milliseconds since the epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_updated: Option<i64>,
-    /// What is not known here.
+    /// Fields that this crate does not know.
     #[serde(flatten)]
     pub unknown: UnknownFields,
 }
@@ -173,13 +173,13 @@ pub struct Txn {
 /// The configuration of a named domain.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DomainMetadata {
-    /// Which domain; those that begin with `delta.` are the format's own.
+    /// The name of the domain. Names that begin with `delta.` are reserved by the format.
     pub domain: String,
     /// Its configuration, in a form of its own.
     pub configuration: String,
-    /// Whether the domain is gone.
+    /// True if the action removes the domain.
     pub removed: bool,
-    /// What is not known here.
+    /// Fields that this crate does not know.
     #[serde(flatten)]
     pub unknown: UnknownFields,
 }

@@ -7,12 +7,12 @@ use serde_json::Value;
 
 /// Fields of an action that this crate does not know, by name.
 ///
-/// The protocol lets readers ignore them. They are kept all the same, so that a checkpoint does not take them from the
-/// writers who do know them. A field that is null is not there.
+/// The protocol lets readers ignore them. They are kept, so that a checkpoint does not lose them for writers that do
+/// know them. A null field counts as absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct UnknownFields(pub BTreeMap<String, Value>);
 
-/// Columns of a checkpoint that repeat others of its columns in another form.
+/// Columns of a checkpoint that repeat other columns in another form.
 const DERIVED: [&str; 2] = ["stats_parsed", "partitionValues_parsed"];
 
 impl<'de> Deserialize<'de> for UnknownFields {
@@ -23,7 +23,7 @@ impl<'de> Deserialize<'de> for UnknownFields {
     }
 }
 
-/// Removes nulls, which a checkpoint holds for what is not there. Says whether anything is left.
+/// Removes nulls, which a checkpoint holds for absent fields. Returns true if anything is left.
 fn is_there(value: &mut Value) -> bool {
     match value {
         Value::Null => false,

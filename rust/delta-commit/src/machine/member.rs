@@ -8,21 +8,21 @@ use crate::log::{Time, Version};
 use crate::settle::{Stage, Token};
 use crate::transaction::MemberId;
 
-/// Where a transaction may be, or come to be, without its process knowing.
+/// Versions and intents in which a transaction may be, or may yet appear, unseen by its process.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Claim {
     /// An attempt whose outcome was not seen.
     pub(super) attempted: Option<Version>,
-    /// First and last version of its intents' windows.
+    /// The first and the last version of its intents' windows.
     pub(super) window: Option<(Version, Version)>,
     /// Names of its intents.
     pub(super) names: Vec<String>,
-    /// Those of them whose announcement may still be on its way.
+    /// The names among them whose announcement may still arrive.
     pub(super) doubtful: BTreeSet<String>,
 }
 
 impl Claim {
-    /// Whether it is certain that it is in no version after the ones that were read up to `tip`.
+    /// Returns true if no version after `tip` can hold the transaction. Versions up to `tip` have been read.
     pub(super) fn is_clear(&self, tip: Version) -> bool {
         self.attempted.is_none_or(|at| at <= tip) && self.window.is_none_or(|(_, last)| last <= tip)
     }
@@ -34,7 +34,7 @@ impl Claim {
         self.names.push(name);
     }
 
-    /// The announcement under this name certainly did not happen.
+    /// Removes an announcement that certainly did not happen.
     pub(super) fn withdraw(&mut self, name: &str) {
         self.doubtful.remove(name);
         self.names.retain(|other| other != name);
@@ -63,21 +63,22 @@ impl Claim {
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) prepared: Prepared,
-    /// Every version up to here was read since, and neither holds it nor conflicts with it.
+    /// The last version that it was checked against. No version between its read version and this one holds it or
+    /// conflicts with it.
     pub(super) checked: Version,
-    /// Whether its data files survive a crash.
+    /// True if its data files survive a crash.
     pub(super) synced: bool,
-    /// How often they could not be tried.
+    /// The number of times that its data files could not be synced.
     pub(super) sync_failures: u32,
-    /// When they may be tried again: milliseconds of the monotonic clock.
+    /// The time from which syncing them may be tried again: milliseconds of the monotonic clock.
     pub(super) put_off_until: u64,
     /// Races that it lost.
     pub(super) lost: u32,
-    /// In how many listings its intent was missing.
+    /// The number of listings in which its intent was missing.
     pub(super) unseen: u32,
-    /// Whether the intent that is in the store is about to be too old, or is not seen there.
+    /// True if the intent in the store is about to be too old, or is not seen there.
     pub(super) must_announce: bool,
-    /// When it was announced, by the store's clock.
+    /// The time of its announcement by the store's clock.
     pub(super) announced: Option<i64>,
     pub(super) claim: Claim,
 }
@@ -102,7 +103,7 @@ impl Member {
         self.prepared.id()
     }
 
-    /// Whether it need not wait before its data files are tried again.
+    /// Returns true if the pause before the next sync of its data files is over.
     pub(super) fn is_ready(&self, now: Time) -> bool {
         self.put_off_until <= now.monotonic
     }
@@ -115,7 +116,7 @@ pub(super) struct Settlement {
     pub(super) claim: Claim,
     pub(super) checked: Version,
     pub(super) stage: Stage,
-    /// Why a transaction of this process cannot commit; none when a caller asked with a token.
+    /// The reason why a transaction of this process cannot commit; none when a caller asked with a token.
     pub(super) reason: Option<CommitError>,
 }
 

@@ -1,13 +1,13 @@
 //! The combining committer: a machine without I/O.
 //!
-//! It holds facts (the tip and whether it was just read, which intents were listed since, what survives a crash) and
-//! its callers' transactions. [`Machine::next`] says what must be done next so that another attempt may be made, and
-//! [`Machine::complete`] takes in what came of it. There is no other order than the one that the facts force, so an
-//! answer that is lost, late or false only leaves a fact missing, and the same question is asked again.
+//! It holds facts (the tip and whether it was just read, the intents listed since, the versions that survive a crash)
+//! and the transactions of its callers. [`Machine::next`] returns the next effect that an attempt needs, and
+//! [`Machine::complete`] takes its result. The facts alone determine the order. An answer that is lost, late or false
+//! only leaves a fact missing, and the same effect is emitted again.
 //!
-//! The order of a round: read the log to its tip, judge the own members against what was read, make their data survive
-//! a crash, and the tip; announce those that have lost a race, *then* list the intents, read what they need, attempt the
-//! version after the tip. Rules are named as in the design: R1 to R9.
+//! The order of a round: read the log to its tip, check the own members against the versions that were read, make their
+//! data and the tip survive a crash; announce members that have lost a race, *then* list the intents, read what they
+//! need, and attempt the version after the tip. Rules are named as in the design: R1 to R9.
 
 mod member;
 mod round;
@@ -29,19 +29,20 @@ use crate::winner::Winner;
 use member::{Member, Settlement};
 use view::View;
 
-/// Failures in a row, without an attempt between, after which the store is said to be broken.
+/// Failures in a row, without an attempt between them, after which the store counts as broken.
 const MAX_FAILURES: u32 = 10;
 
-/// Between two tries after so many failures in a row: milliseconds.
+/// The pause after so many failures in a row, in milliseconds.
 fn back_off(failures: u32) -> u64 {
     (5 << failures.min(8)).min(1_000)
 }
 
-/// Between two attempts at a version of which nothing is seen: milliseconds, twice as many each time up to a second.
+/// The pause between two attempts at a version of which nothing is seen: milliseconds, doubled each time up to a
+/// second.
 const UNSEEN_PAUSE: u64 = 5;
 const MAX_UNSEEN_PAUSE: u64 = 1_000;
 
-/// What is known of a table when its committer is made.
+/// The state of a table when its committer is made.
 #[derive(Debug, Clone)]
 pub struct Start {
     /// A version that was read whole; [`crate::log::BEFORE_FIRST`] for a table to be created.
@@ -52,11 +53,11 @@ pub struct Start {
     pub changed_in: Version,
     /// Its in-commit timestamp, where the table has them: milliseconds since the epoch, 0 when it is not known.
     pub in_commit_timestamp: Option<i64>,
-    /// Protocol and metadata at that version; without them, whoever repeats them counts as changing them.
+    /// The protocol and the metadata at that version. Without them, every action that repeats them counts as a change.
     pub known: Option<(Protocol, Metadata)>,
 }
 
-/// What became of a question.
+/// The answer to a submission.
 #[derive(Debug, Clone)]
 pub enum Verdict {
     /// A transaction committed in this version, or did not.
@@ -65,7 +66,7 @@ pub enum Verdict {
     Settled(Outcome),
 }
 
-/// How a committer has fared in the races for versions so far.
+/// Counts of the races for versions that a committer took part in so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Races {
     /// Versions that it tried to write.
@@ -81,7 +82,7 @@ pub struct Races {
 pub struct Submission(Prepared);
 
 impl Submission {
-    /// Checks and serialises a transaction: work that needs no lock.
+    /// Checks and serialises a transaction. This needs no lock.
     ///
     /// # Errors
     /// [`CommitError::Invalid`] or [`CommitError::Malformed`] when no version may hold it.
@@ -100,14 +101,14 @@ impl Submission {
     }
 }
 
-/// Which members a round is for.
+/// The kind of members that a round is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Turn {
     Blind,
     Other,
 }
 
-/// What was asked and not yet answered.
+/// The effect that was given out and not yet completed.
 #[derive(Debug)]
 enum Asked {
     Tip,
@@ -118,7 +119,7 @@ enum Asked {
     Intents(Vec<String>),
     Announcement(String, Vec<MemberId>),
     Deletion(Vec<String>),
-    /// Of each member, how many paths.
+    /// The number of data files of each member.
     Data(Vec<(MemberId, usize)>),
     Log(Version),
     Pause,
@@ -156,16 +157,16 @@ pub struct Machine {
     failures: u32,
     /// An attempt whose outcome is not known.
     unseen_attempt: Option<Version>,
-    /// How many there were in a row at that version.
+    /// The number of such attempts in a row at that version.
     unseen_attempts: u32,
     pause: Option<u64>,
-    /// R8: why this process can neither acknowledge nor build upon the log any more.
+    /// R8: the reason why this process can neither acknowledge nor build upon the log any more.
     undurable: Option<StoreError>,
-    /// Whether the version before an attempt was not there, and was looked for since.
+    /// True if the version before an attempt was missing once already. The second time is final.
     unfounded: bool,
     outdated: bool,
     asked: Option<Asked>,
-    /// When it was asked: an answer is as old as its question.
+    /// The time at which the effect was given out: an answer is as old as its question.
     asked_at: Time,
     verdicts: Vec<(MemberId, Verdict)>,
     races: Races,
@@ -218,25 +219,26 @@ impl Machine {
         self.view.tip
     }
 
-    /// How the races for versions went so far.
+    /// Counts of the races for versions so far.
     #[must_use]
     pub fn races(&self) -> Races {
         self.races
     }
 
-    /// Which table that version is of.
+    /// The table, metadata and protocol at the last version that was read.
     #[must_use]
     pub fn world(&self) -> &World {
         &self.view.world
     }
 
-    /// Whether the log was cleaned up past what this process has read, so that the table must be opened again.
+    /// Returns true if log cleanup has passed the last version that this process has read. The table must be opened
+    /// again.
     #[must_use]
     pub fn is_outdated(&self) -> bool {
         self.outdated
     }
 
-    /// Takes a transaction in; its verdict will be among [`take_verdicts`](Self::take_verdicts).
+    /// Takes a transaction in. Its verdict will be among [`take_verdicts`](Self::take_verdicts).
     pub fn submit(&mut self, submission: Submission) {
         let member = Member::new(submission.0);
         let transaction = &member.prepared.transaction;
@@ -255,13 +257,13 @@ impl Machine {
         std::mem::take(&mut self.verdicts)
     }
 
-    /// Whether an effect was given out and not yet completed.
+    /// Returns true if an effect was given out and not yet completed.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         self.asked.is_some()
     }
 
-    /// What must be done next; none when there is nothing to do, or an effect is still under way.
+    /// Returns the next effect; none when there is nothing to do, or when an effect is still under way.
     pub fn next(&mut self, now: Time) -> Option<Effect> {
         if self.asked.is_some() {
             return None;
@@ -273,7 +275,7 @@ impl Machine {
         Some(effect)
     }
 
-    /// Takes in what came of the effect that [`next`](Self::next) gave out.
+    /// Takes the result of the effect that [`next`](Self::next) returned.
     pub fn complete(&mut self, now: Time, event: Event) {
         self.now = now;
         let Some(asked) = self.asked.take() else {
@@ -348,7 +350,7 @@ impl Machine {
         self.clean()
     }
 
-    /// Reads what the own members have not seen of the log so far.
+    /// Reads the versions that the own members were not checked against yet.
     fn catch_up(&mut self) -> Option<(Asked, Effect)> {
         if self.view.must_list(self.now) {
             return Some((Asked::Tip, Effect::FindTip));
@@ -410,7 +412,7 @@ impl Machine {
         }
     }
 
-    /// A store that answers nothing, or that it is busy, is not helped by haste.
+    /// The pause before a version of which nothing is seen is tried again. A busy store is not helped by haste.
     fn unseen_pause(&self) -> u64 {
         (UNSEEN_PAUSE << self.unseen_attempts.min(8)).min(MAX_UNSEEN_PAUSE)
     }
@@ -452,7 +454,7 @@ impl Machine {
         }
     }
 
-    /// An attempt certainly failed; but an earlier one at the same version may still come through.
+    /// Forgets an attempt that certainly failed. An earlier one at the same version may still succeed.
     fn forget_attempt(&mut self, version: Version) {
         if self.unseen_attempt == Some(version) {
             return;
@@ -469,7 +471,7 @@ impl Machine {
         self.give_up_all(&error, "the log was cleaned up past it");
     }
 
-    /// Settles the doubt that a token stands for. The verdict carries the token's id.
+    /// Settles the doubt of a token. The verdict carries the token's id.
     ///
     /// # Errors
     /// [`CommitError::Malformed`] when the token is not one, [`CommitError::Invalid`] when it is another table's.

@@ -1,4 +1,4 @@
-//! One round: from a tip that was just read to an attempt at the version after it.
+//! One round: from a tip that was just read to an attempt at the next version.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -11,16 +11,16 @@ use crate::intent::{self, Intent, MAX_AGE, Prepared};
 use crate::log::{Effect, Listing, StoreError, StoreErrorKind, Version};
 use crate::transaction::MemberId;
 
-/// Most intents that are read for one attempt, oldest first.
+/// The most intents that are read for one attempt, oldest first.
 const MAX_INTENTS: usize = 1_000;
 
-/// In so many listings an own intent may be missing before it is announced again: listings may be late.
+/// The number of listings in which an own intent may be missing before it is announced again. Listings may be late.
 const MAX_UNSEEN: u32 = 2;
 
-/// Whoever comes while all others are put off waits no longer than that: milliseconds.
+/// The longest wait in milliseconds of a member that comes while all others are put off.
 const MAX_DATA_PAUSE: u64 = 50;
 
-/// Where members without an announcement stand among those with one.
+/// The sort key of members without an announcement: after all that have one.
 const YOUNGEST: i64 = i64::MAX;
 
 type Step = (Asked, Effect);
@@ -63,7 +63,7 @@ impl Machine {
         self.waiting_blind = left;
     }
 
-    /// Whose turn it is: of blind appends and another transaction, both in flight, whoever did not have the last. None
+    /// Chooses the next kind of members. Blind appends and another transaction take turns when both are in flight. None
     /// when all are put off.
     pub(super) fn choose_turn(&self) -> Option<Turn> {
         let is_ready = |member: &Member| member.is_ready(self.now);
@@ -99,7 +99,7 @@ impl Machine {
         Some((Asked::Pause, Effect::Pause(left.min(MAX_DATA_PAUSE))))
     }
 
-    /// R8: data files come before the intent and before the log.
+    /// R8: syncs data files before the intent and before the log.
     fn sync_data(&self, turn: Turn) -> Option<Step> {
         if !self.rules.r8_durable_first {
             return None;
@@ -117,7 +117,7 @@ impl Machine {
         (!paths.is_empty()).then(|| (Asked::Data(asked.collect()), Effect::SyncData(paths)))
     }
 
-    /// A failure is that of the members whose files these are; the others go on.
+    /// Notes the results. A failure concerns only the members whose files these are.
     pub(super) fn on_data_synced(&mut self, asked: &[(MemberId, usize)], results: &[Result<(), StoreError>]) {
         let mut outcomes = HashMap::new();
         let mut left = results;
@@ -237,7 +237,7 @@ impl Machine {
         Some((Asked::Body(version), Effect::ReadVersion(version)))
     }
 
-    /// R1 and R6: whether the next version may hold the intent's members at all.
+    /// Checks R1 and R6: whether the next version may hold the intent's members at all.
     fn is_open(&self, intent: &Intent) -> bool {
         let next = self.view.tip + 1;
         let window = !self.rules.r1_window || (intent.first <= next && next <= intent.last());
@@ -268,7 +268,7 @@ impl Machine {
         self.gathered = Some(gathered);
     }
 
-    /// R2: a live owner announces again before its intent is too old to be helped, or when it is not there.
+    /// R2: announces a live member again before its intent is too old to be helped, or when the intent is missing.
     fn look_for_own(&mut self, listing: &Listing) {
         let created: HashMap<&str, i64> = listing
             .entries
@@ -342,7 +342,7 @@ impl Machine {
         ))
     }
 
-    /// The own members, and all eligible intents that no version holds: oldest first.
+    /// The batch of the own members and all eligible intents that no version holds, oldest first.
     fn blind_batch(&mut self) -> Batch {
         let mut candidates: Vec<(i64, Prepared)> = self
             .bundle
@@ -391,7 +391,7 @@ impl Machine {
         helped
     }
 
-    /// R4: whether a version that was read holds the member.
+    /// Checks R4: whether a version that was read holds the member.
     fn has_landed(&self, member: &Prepared, first: Version) -> bool {
         self.rules.r4_no_doubles
             && (first.max(0)..=self.view.tip)
@@ -399,7 +399,7 @@ impl Machine {
                 .any(|winner| winner.members.contains(&member.id()))
     }
 
-    /// Whether nothing since its announcement is in the member's way; its owner has checked what was before.
+    /// Checks the member against the versions since its announcement. Its owner has checked those before.
     fn may_land(&self, member: &Prepared, first: Version) -> bool {
         if !self.rules.r1_window {
             return true;
@@ -419,17 +419,17 @@ impl Machine {
     }
 }
 
-/// What came of a member's data files.
+/// The state of a member's data files.
 enum DataSync {
     Done,
     /// One was not tried.
     Untried(StoreError),
-    /// One may not survive a crash, whatever a later sync says.
+    /// One may be lost in a crash, whatever a later sync says.
     Failed(StoreError),
 }
 
 impl DataSync {
-    /// What `results` say of so many files.
+    /// Sums up the results of `count` files.
     fn of(results: &[Result<(), StoreError>], count: usize) -> Self {
         let errors = || results.iter().filter_map(|result| result.as_ref().err());
         if let Some(error) = errors().find(|error| error.kind != StoreErrorKind::Transient) {

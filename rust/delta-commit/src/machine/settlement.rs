@@ -1,7 +1,8 @@
-//! R2 and R3: how a doubt is settled, for a caller with a token and for an own member that met a conflict.
+//! The settlement of doubts, after R2 and R3: for a caller with a token, and for an own member that met a conflict.
 //!
-//! Delete the intents; read the tip T after that; see, or create, T + 1. Whoever listed before the deletion had read a
-//! tip of at most T before it, so it attempts at most T + 1; whoever lists later does not find the intent.
+//! First the intents are deleted. Then the tip T is read. Then T + 1 is seen, or created. A process that listed the
+//! intents before the deletion had read a tip of at most T before, so it attempts at most T + 1. A process that lists
+//! later does not find the intent.
 
 use super::member::{Claim, Settlement};
 use super::{Asked, Machine, Verdict};
@@ -133,7 +134,8 @@ impl Machine {
         }
     }
 
-    /// Whether live members are in intents that must go: they are announced elsewhere first, to keep their place.
+    /// Marks live members whose intents are about to be deleted, and returns true if any must be announced. They are
+    /// announced in another intent first, to keep their place.
     fn must_replace(&mut self, names: &[String]) -> bool {
         let mut found = false;
         for member in &mut self.bundle {

@@ -1,4 +1,4 @@
-//! How a member's time in the machine ends.
+//! The verdicts on members: found in the log, in conflict with it, or in doubt.
 
 use super::member::{Member, Settlement};
 use super::{Asked, Machine, Turn, Verdict};
@@ -8,7 +8,7 @@ use crate::log::{Effect, Version};
 use crate::settle::{Outcome, Stage};
 use crate::transaction::MemberId;
 
-/// What the log says of a member.
+/// The state of a member, as the log shows it.
 enum Finding {
     Landed(Version),
     Refused(CommitError),
@@ -17,7 +17,8 @@ enum Finding {
 }
 
 impl Machine {
-    /// Looks for the own members in every version they have not seen, and for what stands in their way.
+    /// Checks the own members against every version that they were not checked against: are they in it, or in conflict
+    /// with it?
     pub(super) fn judge(&mut self) {
         let mut members = std::mem::take(&mut self.bundle);
         members.retain_mut(|member| self.keep(member));
@@ -30,7 +31,7 @@ impl Machine {
         self.release();
     }
 
-    /// Intents of members that have their verdict are of no more use, unless another member is in them.
+    /// Discards the intents of members that have their verdict, unless another member is in them.
     pub(super) fn release(&mut self) {
         for name in std::mem::take(&mut self.released) {
             if !self
@@ -99,7 +100,7 @@ impl Machine {
         None
     }
 
-    /// R3: a refusal is final only when nobody can land the member any more.
+    /// R3: refuses a member for good only when no process can land it any more.
     pub(super) fn refuse(&mut self, member: &mut Member, error: CommitError) {
         if !self.rules.r3_no_lone_abort || member.claim.is_clear(self.view.tip) {
             self.released.append(&mut member.claim.names);
@@ -115,7 +116,7 @@ impl Machine {
         });
     }
 
-    /// Makes what landed survive a crash, and then says so.
+    /// Makes versions survive a crash, and then acknowledges their members.
     pub(super) fn acknowledge(&mut self) -> Option<(Asked, Effect)> {
         let last = self.landed.iter().map(|(_, version, _)| *version).max()?;
         if let Some(step) = self.sync_to(last) {
@@ -138,7 +139,7 @@ impl Machine {
             .then(|| (Asked::Log(last), Effect::SyncLog(first, last)))
     }
 
-    /// Stops trying for a member whose caller waits no longer, and says what is certain of it.
+    /// Stops trying for a member whose caller no longer waits, and returns what is certain of it.
     ///
     /// None when it has its verdict already, or never came.
     pub fn give_up(&mut self, id: MemberId) -> Option<Verdict> {
@@ -178,7 +179,7 @@ impl Machine {
         self.verdicts.push((member.id(), Verdict::Commit(Err(error))));
     }
 
-    /// Nothing more can be done for anybody: each hears what is certain of it.
+    /// Ends all members when nothing more can be done: each gets the verdict that is certain of it.
     pub(super) fn give_up_all(&mut self, certain: &CommitError, reason: &str) {
         let mut waiting = std::mem::take(&mut self.waiting_blind);
         waiting.append(&mut self.waiting_other);
@@ -186,7 +187,7 @@ impl Machine {
         self.give_up_in_flight(certain, reason);
     }
 
-    /// The same for all in flight; who waits is tried next.
+    /// Ends all members in flight likewise. Waiting ones are tried next.
     fn give_up_in_flight(&mut self, certain: &CommitError, reason: &str) {
         self.give_up_blind(certain, reason);
         let other = self.other.take();
@@ -195,7 +196,7 @@ impl Machine {
         self.give_up_settlements(landed);
     }
 
-    /// The same for those whose turn blind appends have.
+    /// Ends the members in flight with blind appends likewise.
     fn give_up_blind(&mut self, certain: &CommitError, reason: &str) {
         let bundle = std::mem::take(&mut self.bundle);
         self.give_up_each(bundle, certain, reason);
@@ -223,7 +224,7 @@ impl Machine {
         }
     }
 
-    /// Those for whom something was asked of the store in vain hear what is certain of them; the others go on.
+    /// Ends the members that a failed effect was for, each with the verdict that is certain of it. The others go on.
     pub(super) fn give_up_concerned(&mut self, asked: &Asked, certain: &CommitError, reason: &str) {
         match asked {
             Asked::Announcement(_, ids) => {

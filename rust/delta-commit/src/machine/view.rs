@@ -1,4 +1,4 @@
-//! What this process knows of the log.
+//! The part of the log that this process has read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,25 +8,25 @@ use crate::intent::{WINDOW, World};
 use crate::log::{Time, Version};
 use crate::winner::Winner;
 
-/// A tip that was confirmed longer ago may have been cleaned up: milliseconds.
+/// The age in milliseconds above which a confirmed tip may have been cleaned up.
 const STALE_TIP: u64 = 10 * 60 * 1_000;
 
-/// Parsed versions that are kept: those that an open window may ask for, and as many again for slow readers.
+/// The number of parsed versions that are kept: those that an open window may need, and as many again for slow readers.
 const KEPT: Version = 2 * WINDOW;
 
 const IN_COMMIT_TIMESTAMPS: &str = "delta.enableInCommitTimestamps";
 
-/// Versions that were read, the tip, and what follows for a writer.
+/// Versions that were read, the tip, and the state that follows from them.
 #[derive(Debug)]
 pub(super) struct View {
     pub(super) tip: Version,
-    /// Whether the version after the tip was looked for since the last attempt, and was not there.
+    /// True if the version after the tip was looked for since the last attempt, and did not exist.
     pub(super) fresh: bool,
-    /// When the tip was last seen to be in the log.
+    /// The last time at which the tip was seen in the log.
     confirmed: Option<u64>,
     /// The newest version that a listing showed.
     listed: Version,
-    /// Everything up to here survives a crash.
+    /// The last version up to which everything survives a crash.
     pub(super) synced: Version,
     pub(super) world: World,
     protocol: Option<Protocol>,
@@ -64,13 +64,13 @@ impl View {
             .is_none_or(|at| now.monotonic.saturating_sub(at) > STALE_TIP)
     }
 
-    /// The tip must be looked for in a listing before anything else.
+    /// Marks the tip as doubtful: it must be looked for in a listing before anything else.
     pub(super) fn doubt_tip(&mut self) {
         self.confirmed = None;
         self.fresh = false;
     }
 
-    /// A listing showed this tip. False when the table is gone.
+    /// Takes a tip that a listing showed. Returns false when the table is gone.
     pub(super) fn list(&mut self, tip: Version, now: Time) -> bool {
         self.confirmed = Some(now.monotonic);
         self.listed = self.listed.max(tip);
@@ -78,7 +78,8 @@ impl View {
         tip >= 0 || self.tip < 0
     }
 
-    /// The version after the tip is not there. False when a later one is: then what came between was cleaned up.
+    /// Notes that the version after the tip does not exist. Returns false when a later one does: then the versions
+    /// between were cleaned up.
     pub(super) fn reach_end(&mut self) -> bool {
         self.fresh = true;
         self.listed <= self.tip
@@ -144,14 +145,14 @@ impl View {
             .collect()
     }
 
-    /// The in-commit timestamp of the next version, where the table has them: they rise strictly.
+    /// The in-commit timestamp of the next version, where the table has them. They rise strictly.
     pub(super) fn next_in_commit(&self, now: Time) -> Option<i64> {
         self.in_commit_timestamps
             .then(|| now.wall.max(self.last_in_commit + 1))
     }
 }
 
-/// Takes what a version brings for what is known, and out of it what was known before.
+/// Moves a version's new value into `known`, and drops it from the version if it is unchanged.
 fn keep_changed<T: Clone + PartialEq>(known: &mut Option<T>, brought: &mut Option<T>) {
     if brought == known {
         *brought = None;

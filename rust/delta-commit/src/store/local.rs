@@ -1,8 +1,8 @@
-//! A table in a directory.
+//! The log of a table in a local directory.
 //!
-//! A version is a file that is written and synced elsewhere, and then renamed to its place without replacing (or, where
-//! the kernel cannot, hard-linked). Announcements and files in the making lie in `_spillway/`: names with a leading `_`
-//! are no data to any reader, and `_delta_log` stays free of what is not the log.
+//! A version is a file that is written and synced elsewhere, and then renamed to its place without replacing (or
+//! hard-linked, where the kernel cannot do that). Announcements and unfinished files lie in `_spillway/`. Readers take
+//! names with a leading `_` for no data, and `_delta_log` holds nothing but the log.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
@@ -20,12 +20,13 @@ use crate::store::sync::{sync, sync_each};
 const ENOENT: i32 = 2;
 const EIO: i32 = 5;
 
-/// A file in the making that is older was left behind: nobody takes so long.
+/// The age above which an unfinished file counts as left behind. No write takes so long.
 const ABANDONED: Duration = Duration::from_secs(3_600);
 
 /// The log of a table in a directory of this machine.
 ///
-/// On network file systems a rename whose answer was lost may have worked; the committer finds its own id then.
+/// On network file systems a rename whose answer was lost may have succeeded. The committer then finds its own id in
+/// the log.
 #[derive(Debug, Clone)]
 pub struct LocalLogStore {
     root: PathBuf,
@@ -80,7 +81,8 @@ impl LocalLogStore {
             .try_for_each(sync)
     }
 
-    /// Makes a folder beside the log. Without a table's folder there is nothing to make: it was deleted, or moved.
+    /// Makes a folder beside the log. If the table's own folder is missing, the table was deleted or moved, and nothing
+    /// is made.
     fn make_aside(&self, folder: &Path) -> io::Result<()> {
         for folder in [&self.root.join("_spillway"), folder] {
             match fs::create_dir(folder) {
@@ -91,7 +93,7 @@ impl LocalLogStore {
         Ok(())
     }
 
-    /// Removes what processes left behind that died while they wrote.
+    /// Removes unfinished files of processes that died.
     fn sweep(&self) {
         // Nothing depends on it, so what cannot be read or removed stays.
         let Ok(entries) = fs::read_dir(&self.staging) else {
@@ -298,13 +300,13 @@ impl LogStore for LocalLogStore {
     }
 }
 
-/// Whether a rename that failed so may have been done.
+/// Returns true if the rename may have taken effect in spite of its error.
 fn is_uncertain(error: &io::Error) -> bool {
     let kind = StoreError::io("", error).kind;
     kind == StoreErrorKind::Transient || error.raw_os_error() == Some(EIO)
 }
 
-/// On a local disk, a refusal says that nothing was done.
+/// Turns a missing file or folder into a permanent error: on a local disk it means that nothing was done.
 fn certain(error: StoreError) -> StoreError {
     let kind = match error.kind {
         StoreErrorKind::NotFound => StoreErrorKind::Permanent,

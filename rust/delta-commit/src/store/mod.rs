@@ -1,4 +1,4 @@
-//! Where logs lie.
+//! The stores of the log on a local file system.
 
 mod local;
 mod sync;

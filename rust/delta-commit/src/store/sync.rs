@@ -1,7 +1,7 @@
-//! Files and folders that are made to survive a crash: several at once, and none again after its sync failed.
+//! Syncs files and folders, several at once, and none again after its sync failed.
 //!
-//! Linux tells of an error while bytes were written back once, to the descriptors of that time: the next sync succeeds,
-//! and the bytes are lost. So what failed is remembered for as long as the process lives.
+//! Linux reports an error of write-back once, to the descriptors that were open then. The next sync succeeds although
+//! the bytes are lost. So failures are remembered for as long as the process lives.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::{File, Metadata};
@@ -17,20 +17,21 @@ use std::time::SystemTime;
 use crate::log::{StoreError, StoreErrorKind};
 use crate::process::PerProcess;
 
-/// Threads of a process that sync beside those that ask: the device does several at the price of one.
+/// The most threads of a process that sync beside their callers. A device does several syncs at the price of one.
 const HELPERS: usize = 7;
 
-/// Syncs for which another thread is worth its waking.
+/// The number of syncs that is worth waking another thread.
 const FOR_A_HELPER: usize = 4;
 
 const STACK_BYTES: usize = 256 << 10;
 
-/// What could not be synced.
+/// Files and folders whose sync has failed.
 static FAILED: PerProcess<Mutex<HashMap<Identity, StoreError>>> = PerProcess::new();
 
 static POOL: PerProcess<Pool> = PerProcess::new();
 
-/// What tells a file from one that later has its inode: device, inode, and when it was made, where that is known.
+/// The identity of a file: device, inode and, where known, time of creation. The last tells it from a later file with
+/// the same inode.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Identity(u64, u64, Option<SystemTime>);
 
@@ -42,8 +43,8 @@ impl Identity {
 
 /// Makes a file or a folder survive a crash.
 ///
-/// An error of the sync itself is [`StoreErrorKind::Permanent`], and so is every later one of the same file; others say
-/// that the file was not tried.
+/// An error of the sync itself is [`StoreErrorKind::Permanent`], and so is every later one of the same file. Other
+/// errors mean that the file was not tried.
 pub(super) fn sync(path: &Path) -> Result<(), StoreError> {
     let untried = |error: io::Error| StoreError::io(path.display(), &error);
     let file = File::open(path).map_err(untried)?;
@@ -71,7 +72,8 @@ pub(super) fn sync(path: &Path) -> Result<(), StoreError> {
     Err(error)
 }
 
-/// The same for several; the results are in their order. Without other threads, this one does all.
+/// Syncs several paths and returns the results in their order. If no other thread can be had, the caller syncs all of
+/// them.
 pub(super) fn sync_each(paths: &[&Path]) -> Vec<Result<(), StoreError>> {
     let helpers = (paths.len() / FOR_A_HELPER).min(HELPERS);
     if helpers == 0 {
@@ -85,7 +87,7 @@ pub(super) fn sync_each(paths: &[&Path]) -> Vec<Result<(), StoreError>> {
     job.results()
 }
 
-/// Paths that several threads sync, each the next one.
+/// Paths that several threads sync, each thread taking the next one.
 struct Job {
     paths: Vec<PathBuf>,
     next: AtomicUsize,
@@ -112,7 +114,7 @@ impl Job {
         }
     }
 
-    /// Syncs until every path is somebody's.
+    /// Syncs paths until every one is done or taken by another thread.
     fn work(&self) {
         while let Some((at, path)) = self.take() {
             let result = catch_unwind(AssertUnwindSafe(|| sync(path)))
@@ -141,7 +143,7 @@ impl Job {
     }
 }
 
-/// The threads of a process that sync, started when they are needed and can be had.
+/// The sync threads of a process, started when they are needed and can be had.
 #[derive(Default)]
 struct Pool {
     queue: Mutex<Queue>,
@@ -155,7 +157,7 @@ struct Queue {
 }
 
 impl Pool {
-    /// Asks for so many threads to work on a job.
+    /// Assigns so many threads to a job.
     fn call(&'static self, job: &Arc<Job>, helpers: usize) {
         let mut queue = lock(&self.queue);
         while queue.threads < helpers {
@@ -176,7 +178,7 @@ impl Pool {
         }
     }
 
-    /// Nobody need come any more.
+    /// Takes the job out of the queue: it needs no further threads.
     fn forget(&self, job: &Arc<Job>) {
         lock(&self.queue).jobs.retain(|other| !Arc::ptr_eq(other, job));
     }
@@ -196,7 +198,8 @@ impl Pool {
     }
 }
 
-/// A thread that panicked left whole values behind: nothing is changed in parts under these locks.
+/// Locks a mutex, poisoned or not. No value is changed in parts under these locks, so a thread that panicked left whole
+/// values.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use crate::errors::Failure;
 use crate::turn::{attend, check_signals, is_raised, note_signals, take_raised};
 
-/// Longer than any program runs, and no overflow.
+/// Seconds: longer than any program runs, and too few to overflow.
 const FOREVER: f64 = 1e8;
 
 /// Python runs signal handlers in its main thread alone.
@@ -22,7 +22,8 @@ fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
     main.eq(threading.call_method0("get_ident")?)
 }
 
-/// What the calling thread does while it uploads: thousands of others would only take the GIL from each other.
+/// The check that the calling thread runs during an upload. Only the main thread looks for signals: thousands of others
+/// would only take the GIL from each other.
 pub(crate) fn attention() -> Attend {
     if is_main_here() {
         Box::new(attend)
@@ -31,7 +32,8 @@ pub(crate) fn attention() -> Attend {
     }
 }
 
-/// Whether the calling thread is Python's main thread: one that is no thread of Python's must not wait for the GIL.
+/// Returns true if the calling thread is Python's main thread. Threads that serve shared appends are not Python's, and
+/// must not wait for the GIL.
 fn is_main_here() -> bool {
     !delta_table::is_serving() && !matches!(Python::attach(is_main_thread), Ok(false))
 }
@@ -44,11 +46,11 @@ fn unless_abandoned() -> io::Result<()> {
 }
 
 thread_local! {
-    /// Until when the calling thread's requests may take.
+    /// The deadline of the calling thread's requests.
     static DEADLINE: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// Sets the deadline back to what it was, after a panic too.
+/// Restores the former deadline, also after a panic.
 struct Limited(Option<Instant>);
 
 impl Drop for Limited {
@@ -57,7 +59,8 @@ impl Drop for Limited {
     }
 }
 
-/// What the calling thread does while a store does not answer. What a handler raised is kept for who asked.
+/// The check that the calling thread runs while a store does not answer. An exception of a signal handler is kept for
+/// the caller.
 pub(crate) fn watch() -> Attend {
     let is_main = is_main_here();
     Box::new(move || {
@@ -75,10 +78,10 @@ pub(crate) fn watch() -> Attend {
     })
 }
 
-/// Who waits, and for how long.
+/// A waiting caller: its thread and its deadline.
 #[derive(Clone, Copy)]
 pub(crate) struct Caller {
-    /// Other threads need not take the GIL to look for signals.
+    /// True on the main thread. Other threads need not take the GIL to look for signals.
     is_main: bool,
     deadline: Instant,
 }
@@ -99,7 +102,7 @@ impl Caller {
         })
     }
 
-    /// Runs a wait, which a signal can end: what its handler raised comes first, what became of the work is its cause.
+    /// Runs a wait that a signal can end. The handler's exception is raised, with the outcome of the work as its cause.
     pub fn wait<T>(
         self,
         work: impl FnOnce(&mut Patience<'_>, &mut dyn FnMut() -> bool) -> Result<T, TableError>,
@@ -128,7 +131,7 @@ impl Caller {
         }
     }
 
-    /// Runs a commit. When it is done although a signal's handler raised, the exception says so.
+    /// Runs a commit. If it succeeds although a signal handler raised, the exception carries the version.
     pub fn commit(
         self,
         work: impl FnOnce(&mut Patience<'_>, &mut dyn FnMut() -> bool) -> Result<Version, TableError>,
@@ -160,7 +163,7 @@ impl Caller {
     }
 }
 
-/// The exception with the version that was committed all the same.
+/// Adds the committed version to the exception of a signal handler.
 fn noted(raised: PyErr, version: Version) -> PyErr {
     Python::attach(|py| {
         let note = format!("the commit was done before: it is in version {version}");

@@ -1,4 +1,4 @@
-//! A table's errors on their way to Python.
+//! Conversion of a table's errors to Python exceptions.
 
 use delta_commit::conflict::{Conflict, ConflictKind};
 use delta_commit::log::StoreError;

@@ -30,7 +30,7 @@ pub(crate) mod errors;
 
 use attention::{Caller, attention, watch};
 
-/// Conditions as Python gives them: each a column, an operator and values.
+/// Conditions from Python: each is a column, an operator and values.
 struct Conditions(Vec<Condition>);
 
 impl<'py> FromPyObject<'_, 'py> for Conditions {
@@ -84,7 +84,7 @@ impl DeltaSchema {
     }
 }
 
-/// Rows of which the schema was asked before they are written.
+/// Rows whose schema is read before they are written.
 #[pyclass(module = "spillway._native", frozen)]
 pub(crate) struct RowSource {
     schema: SchemaRef,
@@ -201,7 +201,7 @@ impl DeltaTable {
         self.table.root().as_os_str().to_os_string()
     }
 
-    /// What the newest version says of the table itself.
+    /// The protocol, metadata and properties of the newest version, as a dict.
     fn state<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let snapshot = detached(py, || Ok(self.table.snapshot()?))?;
         let state = PyDict::new(py);
@@ -222,7 +222,7 @@ impl DeltaTable {
         detached(py, || Ok(self.table.look()?.version))
     }
 
-    /// The files of a version, as dicts; of the newest without a number.
+    /// The files of a version, by default the newest, as dicts.
     fn files<'py>(&self, py: Python<'py>, version: Option<i64>) -> PyResult<Bound<'py, PyList>> {
         let snapshot = detached(py, move || {
             Ok(match version {
@@ -243,7 +243,7 @@ impl DeltaTable {
             .collect())
     }
 
-    /// How far an application has come.
+    /// The last transaction version of an application.
     fn progress(&self, py: Python<'_>, app_id: &str) -> PyResult<Option<i64>> {
         let snapshot = detached(py, || Ok(self.table.snapshot()?))?;
         Ok(snapshot.progress(app_id))
@@ -303,7 +303,7 @@ impl DeltaTable {
         })
     }
 
-    /// Commits files that the caller wrote and removals.
+    /// Commits files that the caller wrote, and removals.
     #[expect(clippy::too_many_arguments, reason = "Python names them")]
     fn commit(
         &self,
@@ -335,7 +335,7 @@ impl DeltaTable {
         })
     }
 
-    /// What became of a commit in doubt: a word, and the version where there is one.
+    /// The outcome of a commit in doubt: a word, and the version where there is one.
     fn outcome(
         &self,
         py: Python<'_>,
@@ -356,13 +356,13 @@ impl DeltaTable {
         })
     }
 
-    /// How this process fared in races for versions: attempts, won, and the most that one transaction lost.
+    /// Counts of this process' races for versions: attempts, won, and the most that one transaction lost.
     fn races(&self, py: Python<'_>) -> PyResult<(u64, u64, u32)> {
         let races = detached(py, || Ok(self.table.races()?))?;
         Ok((races.attempts, races.won, races.most_lost))
     }
 
-    /// Whether a checkpoint should be made; of all threads that ask, one hears yes.
+    /// Returns true if a checkpoint should be made. Of all threads that ask, one gets true.
     fn is_checkpoint_due(&self, py: Python<'_>, version: i64) -> PyResult<bool> {
         detached(py, || Ok(self.table.is_checkpoint_due(version)?))
     }
@@ -372,7 +372,7 @@ impl DeltaTable {
         detached(py, || Ok(self.table.checkpoint()?))
     }
 
-    /// Removes versions that are older than the table keeps them; gives the number of files.
+    /// Removes versions that are past the table's retention; returns the number of files.
     fn clean_up_log(&self, py: Python<'_>) -> PyResult<usize> {
         detached(py, || Ok(self.table.clean_up_log()?))
     }
@@ -429,7 +429,7 @@ fn file_dict<'py>(py: Python<'py>, add: &Add) -> PyResult<Bound<'py, PyDict>> {
     Ok(file)
 }
 
-/// A value of Python; dates and times come as their ISO text, which has their type.
+/// Converts a Python value. Dates and times come as ISO text with their type.
 fn scalar(value: &Bound<'_, PyAny>) -> PyResult<Scalar> {
     if value.is_none() {
         return Ok(Scalar::Null);
@@ -461,7 +461,7 @@ pub(crate) struct DeltaAppend {
 }
 
 impl Drop for DeltaAppend {
-    /// Removes what was written without the GIL: a store takes its time.
+    /// Removes written files without the GIL, since a store takes its time.
     fn drop(&mut self) {
         if !self.append.closed() {
             let _ = Python::try_attach(|py| self.append.abort(py));
@@ -490,7 +490,7 @@ impl DeltaAppend {
         })
     }
 
-    /// Completes the files and commits them; gives the version.
+    /// Completes the files and commits them; returns the version.
     fn commit(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<i64> {
         let caller = Caller::of(py, timeout)?;
         detached(py, move || {
@@ -515,7 +515,7 @@ impl DeltaAppend {
         self.append.closed()
     }
 
-    /// Whether the application wrote these rows before.
+    /// Returns true if the table already has these rows by their application's transaction version.
     #[getter]
     fn is_repeated(&self, py: Python<'_>) -> PyResult<bool> {
         detached(py, || self.append.take(|append| Ok(append.is_repeated())))

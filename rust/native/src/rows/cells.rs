@@ -1,7 +1,7 @@
-//! Python objects into builders.
+//! Appends Python objects to builders.
 //!
-//! Most cells are of their column's own type, and of a built-in class without subclasses in the way: for those the
-//! stable ABI is called directly, without counting references. Everything else is a [`Bound`] object first.
+//! Most cells have their column's own type, and a built-in class that is not a subclass. For those the stable ABI is
+//! called directly, without counting references. All others become a [`Bound`] object first.
 
 use std::ffi::c_char;
 
@@ -18,13 +18,13 @@ use crate::rows::clock::Clock;
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 const SECONDS_PER_DAY: i128 = 86_400;
-/// 1970-01-01, by the day's number of `datetime`.
+/// The ordinal of 1970-01-01 in `datetime`.
 const EPOCH_ORDINAL: i32 = 719_163;
 
-/// Why a cell was not appended.
+/// The reason why a cell was not appended.
 pub(crate) enum Fault {
     Misfit(Misfit),
-    /// An exception that is nobody's answer to a bad value, such as an interrupt.
+    /// An exception that no bad value causes, such as an interrupt.
     Raised(Box<PyErr>),
 }
 
@@ -36,7 +36,7 @@ impl From<Misfit> for Fault {
 }
 
 impl Fault {
-    /// The exception of an object that was asked for its value.
+    /// The fault of an object whose value was asked for and which raised.
     #[cold]
     fn asked(py: Python<'_>, error: PyErr) -> Self {
         if error.is_instance_of::<PyException>(py) {
@@ -70,7 +70,7 @@ pub(crate) struct Cell {
     value: *mut ffi::PyObject,
 }
 
-/// Asks for an object, and for the start of its text, to come into the cache.
+/// Prefetches an object, and the start of its text, into the cache.
 #[inline]
 fn prefetch(object: *mut ffi::PyObject) {
     #[cfg(target_arch = "x86_64")]
@@ -90,7 +90,7 @@ fn prefetch(object: *mut ffi::PyObject) {
 
 type Done = Result<(), Fault>;
 
-/// The classes of cells by address, and what is done with keys.
+/// The classes of cells by address, and the handling of keys.
 pub(crate) struct Reader<'py> {
     py: Python<'py>,
     classes: &'static Classes,
@@ -103,7 +103,7 @@ pub(crate) struct Reader<'py> {
     datetime: *mut ffi::PyTypeObject,
     clock: Clock,
     extra: Extra,
-    /// The keys whose addresses the builders remember.
+    /// The keys whose addresses the builders remember, kept alive.
     keys: Vec<Py<PyAny>>,
 }
 
@@ -162,8 +162,8 @@ impl<'py> Reader<'py> {
         Ok(fields.fill(len, found)?)
     }
 
-    /// Appends a row that was gathered, if all of its cells are usual ones. Nothing may have run since, and nothing
-    /// runs meanwhile, so that what was lent is still there.
+    /// Appends a row that was gathered, if all of its cells are usual ones. No Python code may run between gathering
+    /// and appending, so that borrowed references stay valid.
     #[inline]
     pub fn gathered(&mut self, cells: &[Cell], fields: &mut Fields, len: usize) -> Result<bool, Fault> {
         let (mut place, mut found) = (0, 0);
@@ -192,7 +192,7 @@ impl<'py> Reader<'py> {
         Ok(true)
     }
 
-    /// The column of a key that is not the object that came here last.
+    /// Finds the column of a key whose object is not the one that came here last.
     fn other_key(
         &mut self,
         key: *mut ffi::PyObject,
@@ -239,7 +239,7 @@ impl<'py> Reader<'py> {
         }
     }
 
-    /// A reference of one's own to what was lent.
+    /// Makes an owned reference from a borrowed one.
     fn bound(&self, object: *mut ffi::PyObject) -> Bound<'py, PyAny> {
         // SAFETY: callers hold the container, and nothing ran since it lent the object.
         #[expect(unsafe_code, reason = "a borrowed reference becomes an owned one")]
@@ -248,7 +248,7 @@ impl<'py> Reader<'py> {
         }
     }
 
-    /// The text of a str, which lives as long as the str: until something else runs.
+    /// The text of a str. It is valid as long as the str, so until other Python code runs.
     #[inline]
     fn utf8<'a>(&self, text: *mut ffi::PyObject) -> Result<&'a str, Fault> {
         let mut size = 0;
@@ -286,7 +286,7 @@ impl<'py> Reader<'py> {
         self.slow_cell(column, &cell)
     }
 
-    /// Appends a cell if it is of its column's own class; nothing but this runs meanwhile.
+    /// Appends a cell if it has its column's own class. No Python code runs meanwhile.
     #[inline]
     fn usual_cell(&self, column: &mut Column, cell: *mut ffi::PyObject) -> Result<bool, Fault> {
         if cell == self.none {
@@ -456,7 +456,7 @@ impl<'py> Reader<'py> {
             .map_err(|fault| fault.in_field("value"))
     }
 
-    /// Appends a value that is not nested, by way of its class.
+    /// Appends a value that is not nested, by its class.
     fn scalar(&mut self, column: &mut Column, cell: &Bound<'py, PyAny>) -> Done {
         if let Ok(text) = cell.cast::<PyString>() {
             return Ok(column.push(Scalar::Text(self.utf8(text.as_ptr())?))?);
@@ -499,7 +499,7 @@ impl<'py> Reader<'py> {
         Ok(column.push(digits.parse().map_or(Scalar::Number(&digits), Scalar::Int))?)
     }
 
-    /// Dates, times, decimals and UUIDs; their subclasses too.
+    /// Converts dates, times, decimals, UUIDs, and instances of their subclasses.
     fn of_standard_library(&mut self, cell: &Bound<'py, PyAny>) -> PyResult<Option<Found>> {
         let (py, classes) = (self.py, self.classes);
         Ok(Some(Found::Scalar(
@@ -536,7 +536,7 @@ impl<'py> Reader<'py> {
         })
     }
 
-    /// A time without a zone; with one it is the time of no known day.
+    /// Converts a time without a zone; none for one with a zone, whose offset would depend on an unknown day.
     fn time(&self, cell: &Bound<'py, PyAny>) -> PyResult<Option<Scalar<'static>>> {
         let py = self.py;
         if !cell.getattr(intern!(py, "tzinfo"))?.is_none() {
@@ -549,7 +549,7 @@ impl<'py> Reader<'py> {
         Ok(Some(Scalar::Time(micros * 1_000)))
     }
 
-    /// Numbers of other libraries: numpy's by `item()`, others by `__index__` or `__float__`.
+    /// Appends numbers of other libraries: numpy's through `item()`, others through `__index__` or `__float__`.
     fn number_like(&mut self, column: &mut Column, cell: &Bound<'py, PyAny>) -> Done {
         let py = self.py;
         let has = |name| cell.get_type().hasattr(name).unwrap_or(false);
@@ -576,7 +576,7 @@ impl<'py> Reader<'py> {
     }
 }
 
-/// Takes the addresses of a row's keys and values, and asks for what is there to come into the cache.
+/// Collects the addresses of a row's keys and values, and prefetches the objects into the cache.
 #[inline]
 pub(crate) fn gather(dict: &Bound<'_, PyDict>, cells: &mut Vec<Cell>) {
     cells.clear();
@@ -597,7 +597,7 @@ enum Found {
     Decimal(String),
 }
 
-/// Whether a value is of a class that is not asked for another value in turn.
+/// Returns true if the value's class is a plain one, which is not asked for another value in turn.
 fn is_plain(value: &Bound<'_, PyAny>) -> bool {
     value.is_instance_of::<PyInt>()
         || value.is_instance_of::<PyFloat>()
@@ -606,7 +606,7 @@ fn is_plain(value: &Bound<'_, PyAny>) -> bool {
         || value.get_type().module().is_ok_and(|module| module == "datetime")
 }
 
-/// Nanoseconds of a timedelta; pandas' have some of their own.
+/// The nanoseconds of a timedelta. pandas' class has nanoseconds of its own.
 fn nanos_of(delta: &Bound<'_, PyAny>) -> PyResult<i128> {
     let py = delta.py();
     let part = |name| -> PyResult<i128> { delta.getattr(name)?.extract::<i64>().map(i128::from) };

@@ -1,4 +1,4 @@
-//! The classes that cells are of, found once.
+//! The Python classes of cells, looked up once.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -6,7 +6,7 @@ use pyo3::types::PyType;
 
 use crate::rows::clock::matches_layout;
 
-/// What is looked up in other modules.
+/// Python classes and constants, looked up once.
 pub(crate) struct Classes {
     pub datetime: Py<PyType>,
     pub date: Py<PyType>,
@@ -19,7 +19,7 @@ pub(crate) struct Classes {
     /// 1970-01-01, in UTC and without a zone.
     pub epoch_utc: Py<PyAny>,
     pub epoch_local: Py<PyAny>,
-    /// Whether datetimes are laid out as `Clock` reads them.
+    /// True if datetimes are laid out as `Clock` reads them.
     pub known_layout: bool,
 }
 
@@ -59,7 +59,7 @@ impl Classes {
 /// The values that stand for a missing one in pandas: `NaT` and `NA`.
 static MISSING: PyOnceLock<[Py<PyAny>; 2]> = PyOnceLock::new();
 
-/// Whether a value is one that stands for a missing one in pandas. None is, unless somebody has imported pandas.
+/// Returns true if a value stands for a missing one in pandas. No value does unless pandas has been imported.
 pub(crate) fn is_missing(value: &Bound<'_, PyAny>) -> bool {
     let missing = MISSING.get_or_try_init(value.py(), || missing(value.py()));
     missing.is_ok_and(|missing| missing.iter().any(|missing| missing.is(value)))

@@ -1,7 +1,7 @@
-//! Datetimes without asking them: eight attributes would cost more than all other cells of a row.
+//! Direct access to datetimes: reading their eight attributes would cost more than all other cells of a row.
 //!
-//! The stable ABI has no interface for datetimes, but every `CPython` from 3.11 on lays them out alike. That is not
-//! taken on trust: where a few known ones do not read back, datetimes are asked for their attributes.
+//! The stable ABI has no interface for datetimes, but every `CPython` from 3.11 on lays them out alike. The layout is
+//! verified: where a few known datetimes do not read back, attributes are used instead.
 
 use arrow_schema::TimeUnit;
 use pyo3::ffi;
@@ -10,7 +10,7 @@ use rows::Instant;
 
 use crate::rows::classes::Classes;
 
-/// The size of a datetime with a zone, and where its parts are.
+/// The size of a datetime with a zone, and the offsets of its parts.
 const SIZE: usize = 48;
 const HAS_ZONE: usize = 24;
 const CLOCK: usize = 25;
@@ -19,7 +19,7 @@ const ZONE: usize = 40;
 /// Zones that are remembered in one call.
 const MOST_ZONES: usize = 16;
 
-/// Reads datetimes, and remembers zones that are always as far from UTC.
+/// Reads datetimes, and remembers zones with a constant offset from UTC.
 pub(crate) struct Clock {
     trusted: bool,
     /// Each zone with its seconds east of UTC.
@@ -34,7 +34,7 @@ impl Clock {
         }
     }
 
-    /// The ticks of a datetime, which must be of that very class; none where it has to be asked.
+    /// The ticks of a datetime of exactly that class; none where its attributes must be read.
     #[inline]
     pub fn ticks(&self, datetime: *mut ffi::PyObject, unit: TimeUnit, zoned: bool) -> Option<i64> {
         if !self.trusted {
@@ -56,7 +56,7 @@ impl Clock {
         .ticks(unit)
     }
 
-    /// Remembers the zone of a datetime, if it is of a class whose zones say that they never change.
+    /// Remembers the zone of a datetime, if the zone's class guarantees a constant offset.
     pub fn learn(&mut self, datetime: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = datetime.py();
         let zone = datetime.getattr("tzinfo")?;
@@ -80,7 +80,7 @@ impl Clock {
     }
 }
 
-/// What a datetime's clock shows, and its zone if it has one.
+/// Reads a datetime's clock, and its zone if it has one.
 #[inline]
 fn read(datetime: *mut ffi::PyObject) -> (Instant, *mut ffi::PyObject) {
     let start = datetime.cast::<u8>().cast_const();
@@ -106,7 +106,7 @@ fn read(datetime: *mut ffi::PyObject) -> (Instant, *mut ffi::PyObject) {
     )
 }
 
-/// Whether known datetimes read back.
+/// Checks the memory layout by reading back known datetimes.
 pub(crate) fn matches_layout(class: &Bound<'_, PyAny>, utc: &Bound<'_, PyAny>) -> PyResult<bool> {
     let size: usize = class.getattr("__basicsize__")?.extract()?;
     if size != SIZE || size_of::<usize>() != 8 {

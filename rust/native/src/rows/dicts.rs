@@ -1,4 +1,4 @@
-//! Dicts into builders. The GIL is held while they are walked, and given up while their batches are written.
+//! Appends dicts to builders. The GIL is held while dicts are read, and released while their batches are written.
 
 use std::collections::VecDeque;
 
@@ -14,14 +14,14 @@ use crate::rows::intake::{Intake, Rules};
 use crate::rows::{Kept, SAMPLE_ROWS, guess};
 use crate::writer::Writer;
 
-/// Signals are looked at, and other threads get their turn, once in so many rows.
+/// The number of rows between two looks for signals. Other threads may run then, too.
 const ROWS_BETWEEN_LOOKS: u64 = 256;
-/// Rows that are gathered ahead of their turn.
+/// The number of rows that are gathered in advance.
 const ROWS_AHEAD: usize = 2;
-/// Rows that are read in turn after one that could not be gathered.
+/// The number of rows that are read directly after one that could not be gathered.
 const ROWS_IN_TURN: usize = 64;
 
-/// Rows out of an iterable: the first ones, which a schema may be inferred from, and the others.
+/// Rows of an iterable: the first ones, which a schema may be inferred from, and the others.
 struct Supply<'py> {
     head: std::vec::IntoIter<Bound<'py, PyAny>>,
     rest: Rest<'py>,
@@ -68,7 +68,7 @@ impl<'py> Supply<'py> {
 }
 
 impl<'py> Supply<'py> {
-    /// The dict that comes `offset` rows after the next one, where that can be said without running anything.
+    /// The dict that comes `offset` rows after the next one, if it is known without running Python code.
     #[inline]
     fn ahead(&self, offset: usize) -> Option<Bound<'py, PyDict>> {
         let Rest::List(list, index) = &self.rest else {
@@ -111,16 +111,16 @@ impl<'py> Iterator for Supply<'py> {
     }
 }
 
-/// Rows whose cells were taken ahead of their turn, so that they are in the cache when it comes. Between a row's
-/// gathering and its turn nothing of Python's may run: whoever lets something run forgets the rows first.
+/// Rows whose cells were gathered in advance, so that they are in the cache when they are appended. No Python code may
+/// run between the two; before any runs, the rows must be forgotten.
 #[derive(Default)]
 struct Ahead<'py> {
     rows: VecDeque<(Bound<'py, PyDict>, Vec<Cell>)>,
-    /// Vectors to gather into, again and again.
+    /// Vectors to gather into, reused.
     spare: Vec<Vec<Cell>>,
     /// The row whose turn it is.
     current: Vec<Cell>,
-    /// Rows to go before any is gathered again.
+    /// The number of rows before any is gathered again.
     pause: usize,
 }
 
@@ -132,7 +132,7 @@ enum Next<'a, 'py> {
 }
 
 impl<'py> Ahead<'py> {
-    /// The next row: a gathered one, where rows come from a list and are what they should be.
+    /// Returns the next row: a gathered one, if rows come from a list and are dicts.
     #[inline]
     fn next(&mut self, supply: &mut Supply<'py>) -> Next<'_, 'py> {
         if self.pause > 0 {
@@ -160,13 +160,13 @@ impl<'py> Ahead<'py> {
         }
     }
 
-    /// Gathers none for a while: one that has unusual cells is seldom alone.
+    /// Stops gathering for a while. A row with unusual cells is seldom alone.
     fn rest(&mut self) {
         self.forget();
         self.pause = ROWS_IN_TURN;
     }
 
-    /// Forgets the rows that were gathered; their turn is still to come.
+    /// Forgets the rows that were gathered. They are still to be appended.
     fn forget(&mut self) {
         self.spare.extend(self.rows.drain(..).map(|(_, cells)| cells));
     }
@@ -254,7 +254,7 @@ fn append<'py>(row: &Bound<'py, PyAny>, rows: &mut Rows, reader: &mut Reader<'py
     }
 }
 
-/// A row that does not fit. When only the batch is full, the row is tried again in an empty one.
+/// Handles a row that does not fit. When only the batch is full, the row is tried again in an empty one.
 #[cold]
 fn refused<'py>(
     row: &Bound<'py, PyAny>,

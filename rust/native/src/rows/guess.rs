@@ -13,7 +13,7 @@ use crate::rows::conflict;
 
 const MOST_DEPTH: usize = 128;
 
-/// The shape of `rows`. What is no dict is passed over, as whoever reads it reports it.
+/// The shape of `rows`. Rows that are no dicts are skipped here, and reported when they are read.
 pub(crate) fn shape(rows: &[Bound<'_, PyAny>]) -> Result<Shape, Failure> {
     let mut shape = Shape::default();
     for (row, number) in rows.iter().zip(0..) {
@@ -114,7 +114,7 @@ fn decimal(value: &Bound<'_, PyAny>) -> PyResult<Guess> {
     })
 }
 
-/// Values of other libraries, by what they are in Python's own terms.
+/// Infers the type of other libraries' values from their Python equivalents.
 fn foreign(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Guess> {
     for method in ["tolist", "__index__", "__float__"] {
         if value.get_type().hasattr(method)? {

@@ -1,4 +1,4 @@
-//! What becomes of batches and of bad rows.
+//! The intake of rows: writes their batches and handles bad rows by `on_error`.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::writer::Writer;
 
 const BETWEEN_SIGNALS: Duration = Duration::from_millis(50);
 
-/// How a call with rows was asked for.
+/// The options of a call with rows.
 pub(crate) struct Rules {
     on_error: OnError,
     pub extra: Extra,
@@ -52,7 +52,7 @@ impl Rules {
         Ok(Self { on_error, extra })
     }
 
-    /// Whether a bad row keeps every row of the call out.
+    /// Returns true if one bad row keeps every row of the call out.
     pub fn is_all_or_nothing(&self) -> bool {
         matches!(self.on_error, OnError::Raise)
     }
@@ -73,7 +73,7 @@ fn not_accepted(value: &Bound<'_, PyAny>, option: &str, accepted: &str) -> PyErr
 pub(crate) struct Intake<'a> {
     writer: &'a Writer,
     rules: &'a Rules,
-    /// All batches of a call that keeps all rows or none.
+    /// The batches of a call that keeps all rows or none.
     held: Vec<RecordBatch>,
     written: u64,
     looked: Instant,
@@ -90,8 +90,8 @@ impl<'a> Intake<'a> {
         }
     }
 
-    /// Ends the call: what is still in the builders is written, and what was held. When it ended in an error, only
-    /// the rows of a call that keeps the good ones are.
+    /// Ends the call: writes the batches that were held and the rows in the builders. After an error, only a call that
+    /// skips bad rows keeps the good ones.
     pub fn end(mut self, rows: &mut Rows, outcome: Result<(), Failure>) -> Result<u64, Failure> {
         if outcome.is_err() && self.rules.is_all_or_nothing() {
             rows.clear();
@@ -119,7 +119,7 @@ impl<'a> Intake<'a> {
         Ok(())
     }
 
-    /// Hears of a row that was refused; `raw` is the row as it came.
+    /// Handles a refused row by `on_error`; `raw` is the row as it came.
     pub fn refuse(&self, error: &RowError, raw: impl FnOnce(Python<'_>) -> Py<PyAny>) -> Result<(), Failure> {
         let told = |py: Python<'_>| row_error(py, error, raw(py)).map(Bound::unbind);
         match &self.rules.on_error {

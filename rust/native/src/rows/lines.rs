@@ -1,4 +1,4 @@
-//! NDJSON out of Python objects; it is parsed without the GIL.
+//! Reads NDJSON from Python objects, and parses it without the GIL.
 
 use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;
@@ -16,7 +16,7 @@ use crate::writer::Writer;
 const SAMPLE_BYTES: usize = 1 << 20;
 const READ_BYTES: usize = 1 << 20;
 
-/// Where NDJSON comes from.
+/// A source of NDJSON.
 pub(crate) enum Source {
     Chunk(PyBackedBytes),
     /// An object with `read(size)`.
@@ -155,7 +155,7 @@ fn write_file(
     written
 }
 
-/// Writes the line that was not ended. Good or bad, it is gone then.
+/// Writes the unended last line. Good or bad, it is dropped afterwards.
 pub(crate) fn write_tail(writer: &Writer, kept: &mut Kept, schema: Option<SchemaRef>) -> Result<(), Failure> {
     let Some(rules) = kept.rules.take() else {
         return Ok(());
@@ -170,7 +170,7 @@ pub(crate) fn write_tail(writer: &Writer, kept: &mut Kept, schema: Option<Schema
     written.map(|_| ())
 }
 
-/// The shape of the first rows: those of the unended line and of `chunk`.
+/// The shape of the first rows, taken from the unended line and from `chunk`.
 fn shape(ndjson: &Ndjson, chunk: &[u8], is_all: bool) -> Result<Shape, Failure> {
     let head = chunk.get(..SAMPLE_BYTES).filter(|head| head.contains(&b'\n'));
     let is_all = is_all && head.is_none();

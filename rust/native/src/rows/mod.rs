@@ -1,4 +1,4 @@
-//! Rows into a writer: `write_rows` and `write_ndjson`.
+//! Writing rows: `write_rows` and `write_ndjson`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,7 +31,7 @@ const _: () = assert!(rows::MOST_VALUE_BYTES as u64 == parquet_writer::MOST_ROW_
 /// Rows that a schema is inferred from.
 const SAMPLE_ROWS: usize = 1000;
 
-/// What a writer keeps from one call with rows to the next. A call has it to itself from its beginning to its end.
+/// The state that a writer keeps between calls with rows. Each call has it exclusively from beginning to end.
 #[derive(Default)]
 pub(crate) struct RowState {
     kept: Mutex<Kept>,
@@ -39,12 +39,12 @@ pub(crate) struct RowState {
     turn: AtomicUsize,
 }
 
-/// Builders of the file's schema, and the line that was not ended.
+/// Builders of the file's schema, and the unended last line.
 #[derive(Default)]
 struct Kept {
     rows: Option<Rows>,
     ndjson: Ndjson,
-    /// The rules of the call that left the line.
+    /// The options of the call that left the line.
     rules: Option<Rules>,
 }
 
@@ -71,7 +71,7 @@ impl RowState {
 }
 
 impl Kept {
-    /// Builders for the file's schema; without one, for the schema of the shape that `infer` finds.
+    /// Makes builders for the file's schema; without one, for the schema of the shape that `infer` finds.
     fn builders(
         &mut self,
         schema: Option<SchemaRef>,
@@ -101,21 +101,21 @@ fn conflict(row: u64, conflict: &Conflict) -> Failure {
     .into()
 }
 
-/// Writes an iterable of dicts; gives the number of rows that were written.
+/// Writes an iterable of dicts; returns the number of rows that were written.
 pub(crate) fn write_rows(writer: &Writer, data: &Py<PyAny>, rules: &Rules) -> Result<u64, Failure> {
     with_kept(writer, |kept, schema| {
         dicts::write(writer, kept, schema, data, rules)
     })
 }
 
-/// Writes a chunk of NDJSON or a file of it; gives the number of rows that were written.
+/// Writes a chunk of NDJSON or a file of it; returns the number of rows that were written.
 pub(crate) fn write_ndjson(writer: &Writer, source: Source, rules: Rules) -> Result<u64, Failure> {
     with_kept(writer, |kept, schema| {
         lines::write(writer, kept, schema, source, rules)
     })
 }
 
-/// Writes the line that was not ended, as there is no more to come.
+/// Writes the unended last line, when there is no more to come.
 pub(crate) fn write_tail(writer: &Writer) -> Result<(), Failure> {
     writer.rows().on_turn(|kept| {
         if !kept.ndjson.is_mid_line() {
@@ -126,7 +126,7 @@ pub(crate) fn write_tail(writer: &Writer) -> Result<(), Failure> {
     })
 }
 
-/// Runs `work` on the writer's turn for rows, with the schema of its file.
+/// Runs `work` exclusively, with the schema of the writer's file.
 fn with_kept<T>(
     writer: &Writer,
     work: impl FnOnce(&mut Kept, Option<SchemaRef>) -> Result<T, Failure>,

@@ -5,12 +5,12 @@ use super::{BATCH, LEAST_SLOTS, Limits, MOST_PROBES, Table, hash, rank};
 use crate::byte_arrays::{ByteArrays, Head, head_of};
 use crate::cpu::dispatch;
 
-/// What is kept of a value beside the page.
+/// The facts about a value that are kept beside the page.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     head: u128,
     len: u32,
-    /// Where the value starts in the page.
+    /// The start of the value in the page.
     start: u32,
     tag: u32,
 }
@@ -22,7 +22,7 @@ impl Entry {
     }
 }
 
-/// Stands for free slots: no value is so long.
+/// The entry of free slots. No value is so long.
 const NO_ENTRY: Entry = Entry {
     head: 0,
     len: u32::MAX,
@@ -30,11 +30,11 @@ const NO_ENTRY: Entry = Entry {
     tag: 0,
 };
 
-/// A dictionary of byte arrays. Its values lie in the page that is written in the end.
+/// A dictionary of byte arrays. Its values are stored as the page that is written in the end.
 #[derive(Debug)]
 pub struct ByteDictionary {
     limits: Limits,
-    /// Bytes of a length before each value: 4, or 0 for fixed-size binary.
+    /// Bytes of the length before each value: 4, or 0 for fixed-size binary.
     prefix: usize,
     page: Vec<u8>,
     /// The first one is [`NO_ENTRY`]; index `i` is entry `i + 1`.
@@ -49,7 +49,7 @@ impl ByteDictionary {
         Self::with_prefix(limits, 4)
     }
 
-    /// A dictionary of `FIXED_LEN_BYTE_ARRAY` values, which have no length before them in the page.
+    /// A dictionary of `FIXED_LEN_BYTE_ARRAY` values, whose page has no lengths.
     #[must_use]
     pub fn fixed_size(limits: Limits) -> Self {
         Self::with_prefix(limits, 0)
@@ -65,7 +65,7 @@ impl ByteDictionary {
         }
     }
 
-    /// Changes where the dictionary stops; what it holds stays.
+    /// Changes the limits. Present entries stay.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits.within_format();
     }
@@ -76,13 +76,13 @@ impl ByteDictionary {
         self.limits
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len() - 1
     }
 
-    /// Whether there are no entries.
+    /// Returns true if there are no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -116,7 +116,8 @@ impl ByteDictionary {
         self.table.reset(LEAST_SLOTS);
     }
 
-    /// Puts the entries that `indices` name most often first; `indices` and `map` follow them.
+    /// Sorts the entries by their number of occurrences in `indices`, the most frequent first. Updates `indices` and
+    /// `map`.
     ///
     /// # Panics
     ///
@@ -148,7 +149,7 @@ impl ByteDictionary {
         encode(self, values, indices)
     }
 
-    /// Appends the index of the value that each key names, hashing each of `values` once at most.
+    /// Appends the index of each key's value, and hashes each of `values` at most once.
     ///
     /// `map` belongs to `values` and to what this dictionary holds: [`KeyMap::reset`] it when either changes. Values
     /// that no key names are not added. Returns how many keys were taken, as [`Self::encode`] does.
@@ -166,20 +167,21 @@ impl ByteDictionary {
         map_keys(keys, map, indices, |row| self.index_of(values.value(row)))
     }
 
-    /// The index of a value, which is added if it is new; `None` if that would break a limit.
+    /// The index of a value, which is added if it is new; `None` if that would exceed a limit.
     pub fn index_of(&mut self, value: &[u8]) -> Option<u32> {
         let head = head_of(value, value.len());
         self.find_or_add(tag_of(head, value), head, value)
     }
 
-    /// Says if the value is among the entries.
+    /// Returns true if the value is among the entries.
     #[must_use]
     pub fn contains(&self, value: &[u8]) -> bool {
         let head = head_of(value, value.len());
         self.find(tag_of(head, value), head, value).is_ok()
     }
 
-    /// The entry that is the value, or else the free slot where it would go and how many taken ones come before that.
+    /// The entry that equals the value. If there is none, the free slot for it, and the number of taken slots before
+    /// that.
     #[inline(always)]
     fn find(&self, tag: u32, head: Head, value: &[u8]) -> Result<u32, (usize, usize)> {
         let (mut slot, mut probes) = (self.table.home(tag), 0);
@@ -240,20 +242,21 @@ fn tag_of(head: Head, value: &[u8]) -> u32 {
     }
 }
 
-/// Whether an entry has this head and length; that makes it the value, if the value is no longer than its head.
+/// Compares an entry's head and length. If they are equal and the value is no longer than its head, the values are
+/// equal.
 #[inline(always)]
 fn has_head(entry: &Entry, head: Head) -> bool {
     u128::from(entry.len ^ head.len) | (entry.head ^ head.bytes) == 0
 }
 
-/// Whether an entry is the value with this head.
+/// Returns true if an entry equals the value with this head.
 #[inline(always)]
 fn holds(entries: &[Entry], page: &[u8], entry: u32, head: Head, value: &[u8]) -> bool {
     let entry = &entries[entry as usize];
     has_head(entry, head) && (head.len <= 16 || same_tail(entry.bytes(page), value))
 }
 
-/// Whether two values of one length above 16 are equal behind their first 16 bytes.
+/// Returns true if two values of one length above 16 are equal behind their first 16 bytes.
 #[inline(always)]
 fn same_tail(left: &[u8], right: &[u8]) -> bool {
     // Ends overlap the steps before them, so that no length has a remainder of its own.
@@ -270,8 +273,8 @@ fn same_tail(left: &[u8], right: &[u8]) -> bool {
     }
 }
 
-/// The rows of a batch that are longer than their heads. They are told from the others without a branch, since columns
-/// mix both.
+/// The rows of a batch whose values are longer than their heads. They are found without a branch, since columns mix
+/// both.
 struct Longer {
     rows: [u8; BATCH],
     count: usize,
@@ -286,7 +289,7 @@ impl Longer {
     }
 }
 
-/// Hashes a batch by its heads alone, and notes which need more.
+/// Hashes a batch by its heads alone, and notes the values that need more.
 #[inline(always)]
 fn hash_heads(heads: &[Head], tags: &mut [u32]) -> Longer {
     let mut longer = Longer {
@@ -301,7 +304,7 @@ fn hash_heads(heads: &[Head], tags: &mut [u32]) -> Longer {
     longer
 }
 
-/// Loads the home slot of each tag: the loads do not wait for each other.
+/// Loads the home slot of each tag. The loads are independent of each other.
 #[inline(always)]
 fn look_up(table: &Table, tags: &[u32], found: &mut [u32]) {
     for (found, tag) in found.iter_mut().zip(tags) {
@@ -320,7 +323,7 @@ fn compare_heads(entries: &[Entry], heads: &[Head], found: &[u32], out: &mut [u3
     missed
 }
 
-/// The values of a batch, if all of them are longer than their heads, as in columns of host names or addresses of pages.
+/// The values of a batch, if all of them are longer than their heads, as in columns of host names or URLs.
 #[inline(always)]
 fn all_longer<'v, V: ByteArrays>(values: &'v V, start: usize, batch: &mut [&'v [u8]]) -> bool {
     batch.iter_mut().enumerate().all(|(at, value)| {
@@ -329,8 +332,8 @@ fn all_longer<'v, V: ByteArrays>(values: &'v V, start: usize, batch: &mut [&'v [
     })
 }
 
-/// Looks up values that are all longer than their heads: each is fetched once, and none is told from shorter ones.
-/// Returns a bit for each that was not found at its home.
+/// Looks up values that are all longer than their heads. Each is fetched once, with no check for shorter ones. Returns
+/// a bit for each that was not found at its home.
 #[inline(always)]
 fn find_longer(
     dictionary: &ByteDictionary,
@@ -379,8 +382,8 @@ fn find_mixed<V: ByteArrays>(
     missed
 }
 
-/// The value of a batch that holds one only, as in sorted columns and those of a single source. Any other batch is told
-/// by its first few values.
+/// The single value of a batch that repeats it, as in sorted columns and those of one source. Any other batch is
+/// recognised by its first few values.
 #[inline(always)]
 fn repeated<'v, V: ByteArrays>(values: &'v V, start: usize, heads: &[Head]) -> Option<&'v [u8]> {
     let first = *heads.first()?;

@@ -1,13 +1,14 @@
-//! Hashes for the tables: folded multiplication with fixed seeds, so that a run is like any other.
+//! Hashes for the tables: folded multiplication with fixed seeds, so that every run is alike.
 //!
-//! They guard against patterns in data, not against somebody who chooses data to collide: a dictionary is given up for
-//! such data after a bounded number of probes.
+//! They guard against patterns in data, not against data that was chosen to collide: for such data a dictionary is
+//! given up after a bounded number of probes.
 
 use crate::bitmap::array;
 use crate::byte_arrays::Head;
 
-/// Digits of pi's fraction in hexadecimal: numbers without a purpose. The second one multiplies numbers: of the digits it
-/// is the sixth word, whose multiples spread evenly where values rise by a power of two or of ten, or by a day.
+/// Digits of pi's fraction in hexadecimal, so that nothing was chosen. Numbers are multiplied by the second one, which
+/// is the sixth word of the digits: its multiples spread evenly where values rise by a power of two or of ten, or by a
+/// day.
 const SEEDS: [u64; 4] = [
     0x243f_6a88_85a3_08d3,
     0xc0ac_29b7_c97c_50dd,
@@ -15,7 +16,7 @@ const SEEDS: [u64; 4] = [
     0x082e_fa98_ec4e_6c89,
 ];
 
-/// Both halves of the product, one over the other.
+/// The two halves of the product, combined by exclusive or.
 #[inline(always)]
 fn fold(left: u64, right: u64) -> u64 {
     let product = u128::from(left) * u128::from(right);
@@ -34,9 +35,9 @@ pub(super) fn of_short(head: Head) -> u32 {
     (mix_head(head) >> 32) as u32
 }
 
-/// The hash of a value of more than 16 bytes: two chains, so that one multiplication need not wait for the other. The
-/// last step overlaps the one before: lengths that differ by a few bytes take the same branches. Every byte counts: in a
-/// column of addresses, those that differ may be anywhere.
+/// The hash of a value of more than 16 bytes. It has two chains, so that one multiplication need not wait for the
+/// other. The last step overlaps the one before, so that lengths which differ by a few bytes take the same branches.
+/// Every byte counts: in a column of addresses, the bytes that differ may be anywhere.
 #[inline(always)]
 pub(super) fn of_long(head: Head, value: &[u8]) -> u32 {
     let (mut left, mut right) = (mix_head(head), SEEDS[0]);

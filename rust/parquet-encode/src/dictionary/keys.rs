@@ -1,10 +1,10 @@
-//! Input that has a dictionary of its own: its keys are translated, its values hashed once.
+//! Input with a dictionary of its own: its keys are translated, and its values are hashed once.
 
 use super::BATCH;
 
 /// A key of an Arrow dictionary.
 pub trait Key: Copy {
-    /// The row of the dictionary's values. Negative keys name none.
+    /// The row of the dictionary's values. Negative keys have none.
     fn row(self) -> usize;
 }
 
@@ -24,7 +24,7 @@ key!(i8 i16 i32 i64 u8 u16 u32 u64);
 /// The index of no value.
 const UNMAPPED: u32 = u32::MAX;
 
-/// Which index each value of an input dictionary has in the dictionary being written.
+/// A map from the values of an input dictionary to their indices in the dictionary that is written.
 #[derive(Debug, Default)]
 pub struct KeyMap {
     indices: Vec<u32>,
@@ -37,7 +37,7 @@ impl KeyMap {
         Self::default()
     }
 
-    /// Forgets everything and expects keys below `values`.
+    /// Clears the map for keys below `values`.
     pub fn reset(&mut self, values: usize) {
         self.indices.clear();
         self.indices.resize(values, UNMAPPED);
@@ -54,7 +54,7 @@ impl KeyMap {
     }
 }
 
-/// Appends the index of each key; `index_of` finds that of a value that was not met before.
+/// Appends the index of each key. `index_of` finds that of a value that was not met before.
 pub(super) fn map_keys<K: Key>(
     keys: &[K],
     map: &mut KeyMap,

@@ -1,11 +1,12 @@
 //! Dictionaries: each value once, and an index per row.
 //!
-//! `Encodings.md`, "Dictionary Encoding (`PLAIN_DICTIONARY` = 2 and `RLE_DICTIONARY` = 8)". A dictionary keeps its
-//! values the way its page stores them. Indices count up from 0 in the order in which values first appear, so the same
-//! rows give the same dictionary however they were cut into calls.
+//! `Encodings.md`, "Dictionary Encoding (`PLAIN_DICTIONARY` = 2 and `RLE_DICTIONARY` = 8)". A dictionary stores its
+//! values in the form of its page. Indices count up from 0 in the order in which values first appear, so the same rows
+//! give the same dictionary however they were cut into calls.
 //!
-//! Look-ups go in batches. The first passes over a batch have no branch that depends on the data: they hash, load the
-//! home slot of each value and compare with the entry it names. Only what was not there takes a second, careful look.
+//! Values are looked up in batches. The first passes over a batch have no branch that depends on the data: they hash,
+//! load the home slot of each value, and compare it with the entry there. Only values that were not found take a
+//! second, slower look.
 
 mod bytes;
 mod hash;
@@ -19,30 +20,30 @@ pub use keys::{Key, KeyMap};
 pub use numbers::{NumberDictionary, Word};
 pub use used::UsedEntries;
 
-/// Values that are looked up together: one bit of a word each.
+/// The number of values that are looked up together, each with one bit of a word.
 const BATCH: usize = 64;
 
 /// Slots of a new table.
 const LEAST_SLOTS: usize = 512;
 
-/// Slots that a new value may find taken, from its home on. Hashes have fixed seeds, so that somebody can choose values
-/// which all have one home: a dictionary of them is given up before it costs their number squared. Tables are a third
-/// full at most, where other values leave no run of taken slots nearly so long.
+/// The most taken slots that are probed for a new value, from its home on. Hashes have fixed seeds, so values can be
+/// chosen that all have one home. A dictionary of them is given up before its cost grows with the square of their
+/// number. Tables are at most a third full, so other values leave no run of taken slots nearly so long.
 const MOST_PROBES: usize = 128;
 
-/// The limits at which a dictionary stops. It also stops at a value whose hash is that of too many others.
+/// The limits of a dictionary. It also ends at a value whose hash collides with too many others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// It takes no more entries than this.
     pub entries: usize,
     /// Its page grows no larger than this.
     pub bytes: usize,
-    /// Integers of a range no wider than this are looked up without a hash, in a table of so many slots.
+    /// The widest range of integers that is looked up without a hash, in a table of so many slots.
     pub window: usize,
 }
 
 impl Limits {
-    /// What a page header can tell, and an index of 31 bits.
+    /// The limits of the format: numbers of a page header, and indices of 31 bits.
     const FORMAT: Self = Self {
         entries: i32::MAX as usize,
         bytes: i32::MAX as usize,
@@ -69,7 +70,8 @@ impl Default for Limits {
     }
 }
 
-/// An open-addressing table of entry numbers; 0 is a free slot. A slot's place is the highest bits of a 32-bit hash.
+/// An open-addressing table of entry numbers; 0 is a free slot. A value's home slot is given by the highest bits of its
+/// 32-bit hash.
 #[derive(Debug)]
 struct Table {
     slots: Vec<u32>,
@@ -94,8 +96,8 @@ impl Table {
         self.shift = 32 - slots.trailing_zeros();
     }
 
-    /// The slots that the table should have for `entries` entries, if they are not those that it has. Many columns share
-    /// the cache: a sparse table displaces few of its own values and more of the others'.
+    /// The number of slots that the table should grow to for `entries` entries; none if it has enough. Many columns
+    /// share the cache: a sparse table displaces few of its own values and more of the others'.
     fn wanted(&self, entries: usize) -> Option<usize> {
         let slots = self.slots.len();
         let load = match slots {
@@ -116,7 +118,7 @@ impl Table {
         (slot + 1) & (self.slots.len() - 1)
     }
 
-    /// Puts an entry that the table does not have.
+    /// Puts in an entry that the table does not have.
     fn put(&mut self, tag: u32, entry: u32) {
         let mut slot = self.home(tag);
         while self.slots[slot] != 0 {

@@ -5,7 +5,7 @@ use super::{BATCH, LEAST_SLOTS, Limits, MOST_PROBES, Table, hash, rank};
 use crate::cpu::dispatch;
 use crate::fixed::{Fixed, as_bytes};
 
-/// A number that is looked up by its bits: floats too, so that each NaN and both zeros are values of their own.
+/// A number that is looked up by its bits. For floats, too: each NaN and both zeros are separate values.
 pub trait Word: Fixed {
     /// The bits, sign-extended.
     fn bits(self) -> i64;
@@ -31,12 +31,12 @@ word!(
     f64: value => value.to_bits().cast_signed(),
 );
 
-/// A plain array over a range of values, in front of the table: most integer columns need no hash.
+/// A plain array over a range of values, searched before the table. Most integer columns need no hash.
 #[derive(Debug, Default)]
 struct Window {
     /// The value of the first slot.
     base: i64,
-    /// Entry numbers; 0 for what has not been seen.
+    /// Entry numbers; 0 for values that have not been seen.
     slots: Vec<u32>,
 }
 
@@ -55,7 +55,7 @@ impl Window {
 #[derive(Debug)]
 pub struct NumberDictionary<T> {
     limits: Limits,
-    /// The first one stands for free slots; index `i` is entry `i + 1`.
+    /// The entries. The first one stands for free slots; index `i` is entry `i + 1`.
     entries: Vec<T>,
     table: Table,
     window: Window,
@@ -73,18 +73,18 @@ impl<T: Word> NumberDictionary<T> {
         }
     }
 
-    /// Changes where the dictionary stops; what it holds stays.
+    /// Changes the limits. Present entries stay.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits.within_format();
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len() - 1
     }
 
-    /// Whether there are no entries.
+    /// Returns true if there are no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -117,7 +117,8 @@ impl<T: Word> NumberDictionary<T> {
         self.window.slots.clear();
     }
 
-    /// Puts the entries that `indices` name most often first; `indices` and `map` follow them.
+    /// Sorts the entries by their number of occurrences in `indices`, the most frequent first. Updates `indices` and
+    /// `map`.
     ///
     /// # Panics
     ///
@@ -144,7 +145,7 @@ impl<T: Word> NumberDictionary<T> {
         encode(self, values, indices)
     }
 
-    /// Appends the index of the value that each key names, hashing each of `values` once at most.
+    /// Appends the index of each key's value, and hashes each of `values` at most once.
     ///
     /// `map` belongs to `values` and to what this dictionary holds: [`KeyMap::reset`] it when either changes. Values
     /// that no key names are not added. Returns how many keys were taken, as [`Self::encode`] does.
@@ -162,7 +163,7 @@ impl<T: Word> NumberDictionary<T> {
         map_keys(keys, map, indices, |row| self.index_of(values[row]))
     }
 
-    /// The index of a value, which is added if it is new; `None` if that would break a limit.
+    /// The index of a value, which is added if it is new; `None` if that would exceed a limit.
     #[inline(never)]
     pub fn index_of(&mut self, value: T) -> Option<u32> {
         let mut slot = self.table.home(tag_of(value));
@@ -196,7 +197,7 @@ impl<T: Word> NumberDictionary<T> {
         Some(index)
     }
 
-    /// Makes the window cover values from `least` to `most` and what it covered, if that is narrow enough.
+    /// Widens the window to values from `least` to `most`, beside its present range, if that is narrow enough.
     fn widen_window(&mut self, mut least: i64, mut most: i64) -> bool {
         if self.window.covers(least, most) {
             return true;

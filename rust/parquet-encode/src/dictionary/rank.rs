@@ -1,6 +1,6 @@
-//! Entries in the order of how often they occur: a codec then finds small numbers more often than large ones.
+//! The order of entries by frequency. A codec then meets small numbers more often than large ones.
 
-/// The places of all entries when the most frequent of `indices` comes first; equally frequent ones stay in order.
+/// The order of entries with the most frequent of `indices` first. Equally frequent ones stay in order.
 ///
 /// # Panics
 ///
@@ -15,7 +15,7 @@ pub(super) fn by_frequency(indices: &[u32], entries: usize) -> Vec<u32> {
     order
 }
 
-/// Where each entry went: the inverse of an order.
+/// The new place of each entry: the inverse of an order.
 pub(super) fn places(order: &[u32]) -> Vec<u32> {
     let mut places = vec![0; order.len()];
     for (place, index) in (0..).zip(order) {

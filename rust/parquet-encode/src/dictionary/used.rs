@@ -1,4 +1,4 @@
-//! Which entries a page uses: statistics over them equal those over its rows.
+//! The set of entries that a page uses. Statistics over them equal those over the page's rows.
 
 use crate::cpu::dispatch;
 

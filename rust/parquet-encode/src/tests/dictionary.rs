@@ -335,15 +335,15 @@ fn batches_of_one_value() {
 /// The seeds of the hashes, which everybody can read.
 const SEEDS: [u64; 2] = [0x243f_6a88_85a3_08d3, 0xc0ac_29b7_c97c_50dd];
 
-/// Values of 16 bytes whose hashes are all zero: their first half is the first seed, and nothing times zero differs.
+/// Values of 16 bytes whose hashes are all zero. Their first half is the first seed, and zero times anything is zero.
 fn colliding_bytes(count: u64) -> Vec<Vec<u8>> {
     (0..count)
         .map(|number| [SEEDS[0].to_le_bytes(), number.to_le_bytes()].concat())
         .collect()
 }
 
-/// Integers whose hashes differ in low bits only: multiples of a number that the second seed takes close to a multiple
-/// of 2^64, after the continued fraction of their ratio.
+/// Integers whose hashes differ only in low bits. They are multiples of a number whose product with the second seed is
+/// close to a multiple of 2^64, found by the continued fraction of their ratio.
 fn colliding_numbers(count: u64) -> Vec<i64> {
     let (mut above, mut below) = (1_u128 << 64, u128::from(SEEDS[1]));
     let (mut denominators, mut rising) = ((0_u64, 1_u64), true);

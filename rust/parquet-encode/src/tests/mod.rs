@@ -1,4 +1,4 @@
-//! Every encoder against the decoders of the `parquet` crate, in its wide and its portable variant.
+//! Tests of every encoder with the decoders of the `parquet` crate, in its wide and its portable variant.
 
 #![allow(
     clippy::float_cmp,
@@ -18,8 +18,10 @@ mod stats;
 use std::sync::Arc;
 
 use parquet::basic::Type as Physical;
+use parquet::column::page::{Page, PageMetadata, PageReader};
+use parquet::column::reader::{get_column_reader, get_typed_column_reader};
 use parquet::data_type::{ByteArray, DataType};
-use parquet::encodings::decoding::get_decoder;
+use parquet::errors::Result as TheirResult;
 use parquet::schema::types::{ColumnDescriptor, ColumnPath, Type};
 use proptest::prelude::*;
 
@@ -40,6 +42,33 @@ fn encoded(encode: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
     portable
 }
 
+/// The one data page of a column chunk, as a reader of columns takes it.
+struct OnePage(Option<Page>);
+
+impl Iterator for OnePage {
+    type Item = TheirResult<Page>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.get_next_page().transpose()
+    }
+}
+
+impl PageReader for OnePage {
+    fn get_next_page(&mut self) -> TheirResult<Option<Page>> {
+        Ok(self.0.take())
+    }
+
+    fn peek_next_page(&mut self) -> TheirResult<Option<PageMetadata>> {
+        // Only a reader that skips rows asks.
+        Ok(None)
+    }
+
+    fn skip_next_page(&mut self) -> TheirResult<()> {
+        self.0 = None;
+        Ok(())
+    }
+}
+
 /// Decodes a page body of `count` values, and checks that there are no more.
 fn decoded<T: DataType>(
     encoding: parquet::basic::Encoding,
@@ -58,11 +87,19 @@ fn decoded<T: DataType>(
         0,
         ColumnPath::new(vec!["column".into()]),
     );
-    let mut decoder = get_decoder::<T>(Arc::new(column), encoding).unwrap();
-    decoder.set_data(body.to_vec().into(), count).unwrap();
-    let mut values = vec![T::T::default(); count];
-    assert_eq!(decoder.get(&mut values).unwrap(), count);
-    assert_eq!(decoder.values_left(), 0);
+    let page = Page::DataPage {
+        buf: body.to_vec().into(),
+        num_values: count as u32,
+        encoding,
+        def_level_encoding: parquet::basic::Encoding::RLE,
+        rep_level_encoding: parquet::basic::Encoding::RLE,
+        statistics: None,
+    };
+    let pages: Box<dyn PageReader> = Box::new(OnePage(Some(page)));
+    let mut reader = get_typed_column_reader::<T>(get_column_reader(Arc::new(column), pages));
+    let mut values = vec![];
+    let (records, ..) = reader.read_records(count + 1, None, None, &mut values).unwrap();
+    assert_eq!((records, values.len()), (count, count));
     values
 }
 

@@ -1,4 +1,4 @@
-//! Headers, and whole chunks as a reader of files sees them.
+//! Tests of headers, and of whole chunks read back as a file.
 
 use std::sync::Arc;
 

@@ -1,21 +1,16 @@
-use parquet::encodings::rle::RleDecoder;
 use proptest::prelude::*;
 
 use super::encoded;
 use crate::bitpack::{pack_u32, pack_u64, packed_size};
 use crate::rle::{bit_width, encode, encode_indices, encode_run, size_bound};
 
-pub(super) fn decode(body: &[u8], width: u8, count: usize) -> Vec<u32> {
-    let mut decoder = RleDecoder::new(width);
-    decoder.set_data(body.to_vec().into()).unwrap();
-    let mut values = vec![0i32; count];
-    assert_eq!(decoder.get_batch(&mut values).unwrap(), count);
-    values.into_iter().map(i32::cast_unsigned).collect()
-}
-
-/// Walks the runs and checks what the specification says of each; returns how many values they hold.
-pub(super) fn check_runs(body: &[u8], width: u8) -> usize {
-    let (mut at, mut held) = (0, 0);
+/// Walks runs of values of `width` bits as the specification defines them; the last one may be padded.
+///
+/// Its own few lines, since the `parquet` crate opens its decoder only with features that the module does not have: then
+/// every crate would be compiled twice. The fuzz target has that decoder as its oracle, and `pages` reads dictionary
+/// indices and levels with it.
+fn walk(body: &[u8], width: u8) -> Vec<u32> {
+    let (mut at, mut values) = (0, vec![]);
     while at < body.len() {
         let (mut header, mut shift) = (0u64, 0);
         loop {
@@ -26,17 +21,39 @@ pub(super) fn check_runs(body: &[u8], width: u8) -> usize {
                 break;
             }
         }
-        assert!(header >> 1 > 0, "an empty run");
+        let count = (header >> 1) as usize;
+        assert!(count > 0, "an empty run");
         if header & 1 == 1 {
-            held += (header >> 1) as usize * 8;
-            at += (header >> 1) as usize * usize::from(width);
+            let bytes = &body[at..at + count * usize::from(width)];
+            let bit = |bit: usize| u32::from(bytes[bit / 8] >> (bit % 8) & 1);
+            let value = |index: usize| {
+                (0..usize::from(width)).fold(0, |value, place| {
+                    value | bit(index * usize::from(width) + place) << place
+                })
+            };
+            values.extend((0..count * 8).map(value));
+            at += bytes.len();
         } else {
-            held += (header >> 1) as usize;
-            at += usize::from(width).div_ceil(8);
+            let size = usize::from(width).div_ceil(8);
+            let mut value = [0; 4];
+            value[..size].copy_from_slice(&body[at..at + size]);
+            values.resize(values.len() + count, u32::from_le_bytes(value));
+            at += size;
         }
-        assert!(at <= body.len(), "a run is cut short");
     }
-    held
+    values
+}
+
+pub(super) fn decode(body: &[u8], width: u8, count: usize) -> Vec<u32> {
+    let mut values = walk(body, width);
+    assert!(values.len() >= count, "a value is missing");
+    values.truncate(count);
+    values
+}
+
+/// Checks the runs; returns how many values they hold, padding and all.
+pub(super) fn check_runs(body: &[u8], width: u8) -> usize {
+    walk(body, width).len()
 }
 
 /// Values below `2^width` in runs, cycles and noise.

@@ -13,21 +13,22 @@ use crate::schema::FileSchema;
 
 /// Fewer values than this say nothing.
 const FEWEST_VALUES: usize = 64;
-/// Bytes of a page below which the blocks of deltas are too coarse to cut it by.
+/// Bytes of a page below which the headers of delta blocks outweigh their savings.
 const SMALLEST_DELTA_PAGE: usize = 16 << 10;
-/// Rows of the sample by which direct encodings are compared: which compresses better shows soon.
+/// Rows of the sample that direct encodings are compared on. A small sample is enough: which one compresses better
+/// shows soon.
 const DIRECT_ROWS: usize = 512;
-/// What looking a value up costs, in bytes of a file; see `BYTES_WORTH_ONE` of the pages.
+/// The cost of looking a value up, in bytes of a file; see `BYTES_WORTH_ONE` of the pages.
 const LOOK_UP: f64 = 0.1;
 const PLAIN_ONLY: &[Encoding] = &[Encoding::PLAIN];
 /// Rows that a dictionary is assumed to serve as long as no row group was closed.
 const ASSUMED_ROWS: usize = 262_144;
-/// How much the bytes of a value may change from one row group to the next before its column is sampled again.
+/// The relative change of the bytes per value between row groups above which a column is sampled again.
 const DRIFT: f64 = 0.3;
 
 /// Chooses encodings, and remembers them from one row group to the next.
 pub(crate) struct Chooser {
-    /// Which leaf columns may have a dictionary.
+    /// Leaf columns that may have a dictionary.
     allowed: Vec<bool>,
     leaves: Vec<Leaf>,
     rows: usize,
@@ -36,17 +37,17 @@ pub(crate) struct Chooser {
 #[derive(Debug, Clone, Copy)]
 struct Leaf {
     choice: Choice,
-    /// Whether the caller made the choice.
+    /// True if the caller made the choice.
     named: bool,
-    /// Whether it need not be sampled again.
+    /// True if it need not be sampled again.
     settled: bool,
     /// Compressed bytes of a value in the row group before.
     value_bytes: Option<f64>,
-    /// What its dictionary took in the sample.
+    /// The size of its dictionary in the sample.
     need: Need,
 }
 
-/// What the dictionary of a sample took.
+/// The size of a sample's dictionary.
 #[derive(Debug, Clone, Copy, Default)]
 struct Need {
     entries: usize,
@@ -54,7 +55,8 @@ struct Need {
 }
 
 impl Need {
-    /// What the whole sample shows, or would show if entries went on coming as they did in its half.
+    /// The size in the whole sample. Without one it is twice that of the half, as if new entries went on at the same
+    /// rate.
     fn of(sample: Option<&Sample>, half: Option<&Sample>) -> Self {
         let need = |sample: &Sample, share| Self {
             entries: sample.distinct * share,
@@ -67,7 +69,7 @@ impl Need {
             .unwrap_or_default()
     }
 
-    /// The bytes that its memory is measured by.
+    /// The share of memory that it asks for, in bytes.
     fn weight(self) -> usize {
         self.entries * 64 + self.bytes
     }
@@ -115,8 +117,8 @@ impl Chooser {
         }
     }
 
-    /// The choices for a row group that begins with `sample`. A leaf whose dictionary is kept as it came, which
-    /// `preserved` says with its values and bytes, needs none.
+    /// Chooses the encodings of a row group that begins with `sample`. A leaf with a preserved dictionary needs no
+    /// choice; `preserved` holds the number and the bytes of its values.
     pub fn choose(
         &mut self,
         sample: &[ArrayRef],
@@ -141,7 +143,7 @@ impl Chooser {
         Ok(choices)
     }
 
-    /// Shares memory out among the dictionaries: half of it equally, half by what their samples took.
+    /// Divides memory among the dictionaries: half of it equally, half by their size in the samples.
     fn share(&self, memory: usize, choices: &mut [Choice]) {
         let with_dictionary = || self.leaves.iter().filter(|leaf| leaf.choice.dictionary);
         let count = with_dictionary().count().max(1);
@@ -152,7 +154,7 @@ impl Chooser {
         }
     }
 
-    /// Learns from a closed row group; what turned out otherwise than it was sampled is sampled again.
+    /// Learns from a closed row group. Columns whose values differ from their sample are sampled again.
     pub fn learn(&mut self, row_group: &RowGroupMetaData) {
         self.rows = usize::try_from(row_group.num_rows()).unwrap_or(0).max(1);
         for (leaf, chunk) in self.leaves.iter_mut().zip(row_group.columns()) {
@@ -236,7 +238,7 @@ impl Chooser {
     }
 }
 
-/// Samples with a dictionary of the leaves that are wanted.
+/// Samples, with a dictionary, the leaves that are wanted.
 fn with_dictionaries(
     scale: &Scale<'_>,
     rows: &[ArrayRef],
@@ -257,12 +259,13 @@ fn first(sample: &[ArrayRef], rows: usize) -> Vec<ArrayRef> {
         .collect()
 }
 
-/// Whether half a sample says too little.
+/// Returns true if half a sample has too few values to judge by.
 fn few_values(half: &Sample) -> bool {
     half.values < FEWEST_VALUES
 }
 
-/// Weighs the best encoding again where a dictionary competes, in as many rows as that had: only there repeats show.
+/// Weighs the best direct encoding again where a dictionary competes, in as many rows as the dictionary had. Repeats
+/// that a codec finds only show in that many rows.
 fn weigh_against(
     dictionaries: &[Option<Sample>],
     best: &mut [Option<Lightest>],
@@ -318,8 +321,8 @@ fn lightest(scale: &Scale<'_>, rows: &[ArrayRef], trials: &[&[Encoding]]) -> Res
     Ok(best)
 }
 
-/// Encodings to try without a dictionary. All of them are read by every reader that the defaults are for; of
-/// `BYTE_STREAM_SPLIT` that is not true: Spark's vectorized reader refuses it.
+/// Encodings to try without a dictionary: those that every supported reader reads. Spark's vectorized reader refuses
+/// `BYTE_STREAM_SPLIT`.
 fn candidates(kind: Type) -> &'static [Encoding] {
     match kind {
         Type::INT32 | Type::INT64 => &[Encoding::PLAIN, Encoding::DELTA_BINARY_PACKED],
@@ -328,7 +331,7 @@ fn candidates(kind: Type) -> &'static [Encoding] {
     }
 }
 
-/// Whether a dictionary is not plainly the best already.
+/// Returns true unless a dictionary is plainly the best already.
 fn is_open(kind: Type, with_dictionary: Option<&Sample>) -> bool {
     let Some(sample) = with_dictionary else {
         return kind != Type::BOOLEAN;
@@ -342,7 +345,7 @@ fn is_open(kind: Type, with_dictionary: Option<&Sample>) -> bool {
     sample.values >= FEWEST_VALUES && (sample.distinct == 0 || sample.distinct * repeats > sample.values)
 }
 
-/// Whether a dictionary costs less than coding directly, over the values that it serves before it grows too large.
+/// Returns true if a dictionary costs less than direct encoding, over the values that it serves before it is full.
 #[expect(clippy::cast_precision_loss, reason = "an estimate")]
 fn pays(
     with: &Sample,
@@ -370,11 +373,11 @@ fn pays(
     index_bytes + page_bytes + LOOK_UP < direct_weight
 }
 
-/// How the number of different values grows with the number of values.
+/// The growth of the number of different values with the number of values.
 enum Growth {
-    /// Equally likely values: it ends at their population.
+    /// Equally likely values: the number ends at their population.
     Uniform { population: f64 },
-    /// Skewed or clustered ones: a power of the number of values, after Heaps.
+    /// Skewed or clustered values: the number is a power of the number of values, after Heaps.
     Power {
         sampled: f64,
         distinct: f64,
@@ -415,7 +418,7 @@ impl Growth {
         }
     }
 
-    /// After how many values there are that many different ones.
+    /// Returns the number of values after which there are `distinct` different ones.
     fn values_for(&self, distinct: f64) -> f64 {
         match self {
             Self::Uniform { population } if distinct >= *population => f64::INFINITY,

@@ -1,4 +1,4 @@
-//! Samples of leaf columns in a given encoding, and what they weigh.
+//! Samples of leaf columns in a given encoding, and their weights.
 
 use std::sync::Arc;
 
@@ -29,18 +29,18 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// Whether it has a dictionary with fewer entries than there are values.
+    /// Returns true if it has a dictionary with fewer entries than there are values.
     pub fn repeats(&self) -> bool {
         (1..self.values).contains(&self.distinct)
     }
 }
 
-/// Encodes samples and weighs what comes out.
+/// Encodes samples and weighs the results.
 pub(super) struct Scale<'a> {
     schema: &'a FileSchema,
     options: &'a WriterOptions,
     pages: Arc<Pages>,
-    /// The codec that stands in for that of each leaf.
+    /// The codec of each leaf for samples, which stands in for the real one.
     codecs: Vec<Compression>,
 }
 
@@ -61,7 +61,7 @@ impl<'a> Scale<'a> {
         })
     }
 
-    /// What a sample's data pages and its dictionary page weigh.
+    /// Weighs a sample's data pages and its dictionary page.
     pub fn weigh(&self, sample: &Sample) -> Result<(usize, usize)> {
         let codec = self.codecs[sample.leaf];
         Press::with(codec, |press| sample.pages.weight(press))
@@ -127,7 +127,7 @@ fn sample(leaf: usize, EncodedChunk { close, pages, .. }: EncodedChunk) -> Sampl
     }
 }
 
-/// Whether a dictionary was given up half-way.
+/// Returns true if a dictionary was given up half-way.
 pub(super) fn fell_back(chunk: &ColumnChunkMetaData) -> bool {
     let dictionary = |encoding| matches!(encoding, Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY);
     chunk.dictionary_page_offset().is_some()

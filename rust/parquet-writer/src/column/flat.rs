@@ -59,11 +59,11 @@ pub(super) struct FlatEncoder {
     scratch: Scratch,
     pages: ChunkPages,
     account: Account,
-    /// What indices of up to 8 and of up to 16 bits take, once a page of them was tried.
+    /// The bit widths of indices of up to 8 and of up to 16 bits, each chosen by trial on one page.
     index_widths: [Option<u8>; 2],
 }
 
-/// How much there is in a page or in a chunk.
+/// Counts of a page or of a chunk.
 #[derive(Debug, Clone, Copy, Default)]
 struct Count {
     rows: usize,
@@ -73,7 +73,7 @@ struct Count {
     nulls: usize,
 }
 
-/// What the footer and the indexes will say.
+/// Facts about a chunk for the footer and the indexes.
 struct Account {
     count: Count,
     histograms: Option<Histograms>,
@@ -119,7 +119,7 @@ impl FlatEncoder {
         }
     }
 
-    /// Whether validity bits are all the levels that there are.
+    /// Returns true if validity bits are all the levels that there are.
     pub fn has_bits_for_levels(&self) -> bool {
         self.levels.are_bits()
     }
@@ -195,7 +195,7 @@ impl FlatEncoder {
         Ok(())
     }
 
-    /// How many rows the page takes of those that are looked at together; one at least when it is empty.
+    /// The number of rows from `start` that the page takes in one piece; at least one when it is empty.
     fn room(&self, run: &Run<'_>, start: usize) -> usize {
         let rows = run
             .rows_together(start, self.budget.piece_rows)
@@ -221,8 +221,8 @@ impl FlatEncoder {
             .saturating_sub(self.levels.most_bytes(self.page_bytes))
     }
 
-    /// How many of `rows` rows are in the page with all their values, of which it has `taken`, and how many values that
-    /// are; it forgets those of the row behind them, since no row may span pages.
+    /// Cuts the page back to whole rows, since no row may span pages. Of `rows` rows it has `taken` values. Returns the
+    /// number of rows that are complete and the number of their values; those of the row behind them are dropped.
     fn keep_whole_rows(&mut self, run: &Run<'_>, start: usize, rows: usize, taken: usize) -> (usize, usize) {
         let piece = run.piece(start, rows);
         let rows = run.rows_before(start, rows, piece.start + piece.rows_with(taken));
@@ -242,7 +242,7 @@ impl FlatEncoder {
         }
     }
 
-    /// The bits that the page's indices are given at least.
+    /// Chooses the least width of the page's indices in bits: whole bytes where those compress better, else 0.
     fn index_width(&mut self) -> Result<u8> {
         let class = match self.values.index_width() {
             Some(4..=7) => 0,
@@ -322,7 +322,7 @@ fn page_values(column: &ColumnDescriptor, choice: Choice) -> Box<dyn PageValues>
     }
 }
 
-/// The bytes of a value, where all have as many.
+/// The bytes of a value, where all values have the same length.
 fn width(column: &ColumnDescriptor) -> usize {
     match column.physical_type() {
         Type::INT96 => int96::WIDTH,
@@ -405,7 +405,7 @@ impl Account {
         }
     }
 
-    /// Says if all data pages name entries of the dictionary.
+    /// Returns true if all data pages hold indices of the dictionary.
     fn has_indices_only(&self) -> bool {
         let mut encodings = self.encodings.iter();
         encodings.all(|(encoding, _)| *encoding == Encoding::RLE_DICTIONARY)
@@ -557,7 +557,7 @@ pub(super) fn nulls(run: &ArrayRef) -> Option<NullBuffer> {
     run.nulls().filter(|nulls| nulls.null_count() > 0).cloned()
 }
 
-/// The run with its dictionary, unless that holds nulls, nothing, or booleans, which get no dictionary.
+/// The run, with its dictionary unless that is empty, has nulls, or holds booleans, which get no dictionary.
 pub(super) fn plain_values(run: &ArrayRef) -> Result<ArrayRef> {
     let Some(dictionary) = run.as_any_dictionary_opt() else {
         return Ok(Arc::clone(run));

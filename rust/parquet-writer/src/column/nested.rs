@@ -1,4 +1,4 @@
-//! Column chunks of nested columns: each leaf is encoded as a flat column is, with levels of its own.
+//! Column chunks of nested columns. Each leaf is encoded like a flat column, with levels of its own.
 
 mod levels;
 
@@ -43,7 +43,7 @@ pub(crate) fn leaf_count(data_type: &DataType) -> usize {
 
 type Leaves<'a> = IterMut<'a, FlatEncoder>;
 
-/// Encodes an array at its place, leaf by leaf.
+/// Encodes an array leaf by leaf; `place` holds its levels.
 fn write(field: &Field, array: &ArrayRef, place: &Place<'_>, leaves: &mut Leaves<'_>) -> Result<()> {
     if array.len() != place.slots() {
         return Err(unexpected(array));
@@ -77,7 +77,7 @@ fn write_fields(field: &Field, array: &ArrayRef, place: &Place<'_>, leaves: &mut
     children.try_for_each(|(field, child)| write(field, child, place, leaves))
 }
 
-/// Gives `inside` the elements of lists and their place.
+/// Calls `inside` with the elements of lists and their place.
 fn write_lists(
     field: &Field,
     array: &ArrayRef,
@@ -130,7 +130,7 @@ fn spans<T: OffsetSizeTrait>(offsets: &[T]) -> (impl Fn(usize) -> Range<usize> +
     (span, ends.map_or(0, |(first, last)| (*last - *first).as_usize()))
 }
 
-/// The slots of some ranges, copied only where there are gaps between them.
+/// The slots of some ranges. They are copied only if there are gaps between the ranges.
 fn gathered(values: &ArrayRef, ranges: &[Range<usize>]) -> Result<ArrayRef> {
     match ranges {
         [] => Ok(values.slice(0, 0)),

@@ -1,7 +1,7 @@
 //! The bloom filter of one column chunk.
 //!
-//! How many different values a chunk will have is not known before its last row. So hashes are kept as they are while
-//! they are few; when they are not, they go into a filter large enough for all rows, which is folded in the end.
+//! The number of different values of a chunk is not known before its last row. So hashes are kept as they are while
+//! they are few. After that they go into a filter large enough for all rows, which is folded in the end.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -11,15 +11,15 @@ use parquet_encode::bloom::{BloomFilter, size_for};
 
 use crate::error::Result;
 
-/// Hashes that are kept as they are: 128 KiB of them.
+/// The number of hashes that are kept as they are: 128 KiB of them.
 const MOST_HASHES: usize = 16 << 10;
 
-/// What a filter is made for.
+/// The plan of a bloom filter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct FilterPlan {
-    /// How often it may hold a value that was not put in.
+    /// The false positive rate.
     pub fpp: f64,
-    /// Values that may come; a filter for more than them is left out.
+    /// The most values that may come; a filter for more than them is left out.
     pub values: usize,
     /// Bytes that it may take.
     pub most_bytes: usize,
@@ -31,7 +31,7 @@ pub(crate) struct Filter {
     plan: FilterPlan,
     few: HashSet<u64, BuildHasherDefault<Same>>,
     many: Option<BloomFilter>,
-    /// Values that the large filter did not hold before they were put in.
+    /// The number of values that the large filter did not hold when they were put in.
     distinct: usize,
 }
 
@@ -89,7 +89,7 @@ impl Filter {
         self.many = Some(many);
     }
 
-    /// The filter as the crate writes it; `None` where it would be wrong more often than it may.
+    /// The filter in the crate's form; `None` where its false positive rate would be too high.
     pub fn close(mut self) -> Result<Option<Sbbf>> {
         let Self { plan, distinct, .. } = self;
         let filter = match self.many.take() {

@@ -1,20 +1,20 @@
-//! How ZSTD looks for repeats in the pages of a column.
+//! The match parameters of ZSTD for the pages of a column.
 //!
-//! A level of ZSTD is a set of parameters that suits files of all kinds. Columns are not of all kinds: numbers repeat in
-//! shorter pieces, text in longer ones. So at level 1 the parameters are chosen by column, by what they make of a piece
-//! of a page. Every reader reads what any of them make.
+//! A level of ZSTD is a set of parameters for files of all kinds. Columns are of one kind each: numbers repeat in
+//! shorter pieces, text in longer ones. At level 1 the parameters are therefore chosen by column, by the compressed
+//! size of a piece of a page. Every reader reads the output of any of them.
 
 use zstd::zstd_safe::{CParameter, Strategy};
 
 use crate::error::Result;
 
-/// Bytes of a page by which parameters are compared: enough for differences that matter to show.
+/// Bytes of a page that parameters are compared on: enough to show the differences that matter.
 const TRIAL_BYTES: usize = 24 << 10;
 
 /// Parameters beside the level.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Finder {
-    /// Those of the level: repeats of 6 bytes or more.
+    /// The parameters of the level: repeats of 6 bytes or more.
     #[default]
     Level,
     /// Repeats of 7 bytes or more: often smaller for text, since fewer are coded, and never slower.
@@ -42,7 +42,7 @@ impl Finder {
         }
     }
 
-    /// What must be saved of `bytes` before this is worth its time, with a margin for what a sample does not show.
+    /// The least saving out of `bytes` that is worth the time, with a margin for the error of a sample.
     fn least_gain(self, bytes: usize) -> usize {
         match self {
             Self::Level | Self::Longer => 0,
@@ -51,7 +51,7 @@ impl Finder {
         }
     }
 
-    /// The best for pages like `body`, by the sizes that `pressed` gives.
+    /// Chooses the best parameters for pages like `body`, by the sizes that `pressed` returns.
     pub fn best(body: &[u8], mut pressed: impl FnMut(Self, &[u8]) -> Result<usize>) -> Result<Self> {
         // The middle: a page may begin with lengths or levels.
         let start = body.len().saturating_sub(TRIAL_BYTES) / 2;
@@ -130,7 +130,7 @@ mod tests {
         })
     }
 
-    /// Some of 200 numbers, in four bytes each and in no order: what repeats of them is short.
+    /// Some of 200 numbers, in four bytes each and in no order, so that repeats are short.
     fn few_numbers() -> Vec<u8> {
         let number = |byte: u8| u32::from(byte % 200).wrapping_mul(2_654_435_761);
         noise()

@@ -10,8 +10,8 @@ use zstd::zstd_safe::{CParameter, ResetDirective};
 use super::finder::Finder;
 use crate::error::{Result, WriteError};
 
-/// Presses that wait for the next page: contexts with warm tables, as many as pages are made at a time and not one per
-/// writer or column.
+/// Idle compressors: contexts with warm tables. There are as many as pages are compressed at a time, not one per writer
+/// or column.
 static IDLE: Mutex<Vec<Press>> = Mutex::new(Vec::new());
 
 /// Buffers above this are not kept for the next page.
@@ -36,7 +36,7 @@ enum Codec {
     None,
 }
 
-/// A context of ZSTD and what it is set to.
+/// A context of ZSTD and its settings.
 struct Zstd {
     context: zstd::bulk::Compressor<'static>,
     level: i32,
@@ -79,7 +79,7 @@ impl fmt::Debug for Press {
 }
 
 impl Press {
-    /// Runs `work` with a press for pages of this codec, which waits with the others afterwards.
+    /// Runs `work` with a compressor for pages of this codec, which is kept for the next page afterwards.
     pub fn with<T>(compression: Compression, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let idle = with_idle(|idle| {
             let place = idle.iter().position(|press| press.compression == compression)?;
@@ -93,7 +93,7 @@ impl Press {
         done
     }
 
-    /// The codec that stands in for another on samples: it either codes entropy too, or only finds repeats too.
+    /// The codec that replaces another on samples: one with entropy coding for one with, one without for one without.
     pub fn codec_for_samples(codec: Compression) -> Result<Compression> {
         Ok(match codec {
             Compression::ZSTD(_) | Compression::GZIP(_) | Compression::BROTLI(_) => {
@@ -136,7 +136,7 @@ impl Press {
         self.press_with(Finder::Level, body)
     }
 
-    /// Compresses a page; other codecs than ZSTD have no finder.
+    /// Compresses a page. Only ZSTD has match parameters.
     pub(super) fn press_with<'a>(&'a mut self, finder: Finder, body: &'a [u8]) -> Result<&'a [u8]> {
         let Self { codec, pressed, .. } = self;
         pressed.clear();
@@ -169,7 +169,7 @@ impl Press {
         Ok(&self.pressed)
     }
 
-    /// The best finder for pages like this one, where the codec leaves it open.
+    /// Chooses the best match parameters for pages like this one, where the codec has any.
     pub(super) fn best_finder(&mut self, body: &[u8]) -> Result<Finder> {
         match self.codec {
             // Who asks for a higher level asks for the time that it takes.
@@ -192,13 +192,14 @@ fn brotli_parameters(level: u32) -> brotli::enc::BrotliEncoderParams {
     }
 }
 
-/// Asked once: the answer takes reading several files.
+/// The number of cores, computed once: that takes reading several files.
 fn cores() -> usize {
     static CORES: OnceLock<usize> = OnceLock::new();
     *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
-/// Nobody waits for the list: after a fork the lock may be held by a thread that is not there.
+/// Runs `work` on the idle compressors, without waiting for the lock: after a fork its holder may be a thread that does
+/// not exist here.
 fn with_idle<T>(work: impl FnOnce(&mut Vec<Press>) -> T) -> Option<T> {
     match IDLE.try_lock() {
         Ok(mut idle) => Some(work(&mut idle)),

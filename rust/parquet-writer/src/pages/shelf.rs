@@ -1,4 +1,4 @@
-//! Where finished pages wait for their chunk: memory first, then one temporary file.
+//! The store of finished pages: memory first, then one temporary file.
 
 use std::fs::File;
 use std::io;
@@ -54,7 +54,7 @@ impl Kept {
 }
 
 impl Shelf {
-    /// A shelf that may spill into `directory`, or keeps all in memory when there is none.
+    /// A store that spills into `directory`, or keeps all pages in memory when there is none.
     pub fn new(directory: Option<PathBuf>, budget: Budget) -> Self {
         let spill = directory.map(|directory| Spill {
             directory,
@@ -98,7 +98,7 @@ impl Shelf {
         Ok(Kept::Resident(page.into()))
     }
 
-    /// Reads on in a page, and frees what was read.
+    /// Reads on in a page, and frees the part that was read.
     pub(super) fn read(&self, kept: &mut Kept, buffer: &mut [u8]) -> io::Result<usize> {
         let count = buffer.len().min(kept.len());
         let buffer = &mut buffer[..count];

@@ -17,7 +17,8 @@ pub(super) fn check(field: &Field, array: &ArrayRef) -> Result<()> {
     Ok(())
 }
 
-/// Whether some field without nulls has any, under null parents or not: asked first, since it costs next to nothing.
+/// Returns true if some field without nulls has any, under null parents or not. This check comes first, since it costs
+/// next to nothing.
 fn may_miss_a_value(field: &Field, array: &ArrayRef) -> bool {
     if !field.is_nullable() && array.is_nullable() {
         return true;

@@ -11,9 +11,9 @@ use tempfile::NamedTempFile;
 
 use super::Sink;
 
-/// Symbolic links followed before a path is given up as a loop, as Linux does.
+/// The most symbolic links that are followed before a path counts as a loop, as on Linux.
 const MOST_LINKS: usize = 40;
-/// Bytes of the destination's name kept in the temporary one, so that it stays below 255 in all.
+/// Bytes of the destination's name that the temporary one keeps, so that it stays below 255 in all.
 const MOST_NAME: usize = 200;
 
 /// Bytes gathered for one call of the operating system.

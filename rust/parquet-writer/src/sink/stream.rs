@@ -1,4 +1,4 @@
-//! Bytes handed on as they come: pipes, devices, file objects.
+//! Streams: pipes, devices and file objects, which get bytes as they come.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

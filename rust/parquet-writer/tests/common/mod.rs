@@ -7,7 +7,7 @@ use arrow_array::RecordBatch;
 use parquet_writer::sink::Stream;
 use parquet_writer::{Batch, FileWriter, OptionInput, WriterOptions};
 
-/// What is written, which the test keeps a hold on.
+/// The bytes written so far, shared with the test.
 #[derive(Clone, Default)]
 pub struct Shared(pub Arc<Mutex<Vec<u8>>>);
 

@@ -1,12 +1,12 @@
-//! A place in a block of NDJSON, and JSON's tokens from there.
+//! A position in a block of NDJSON, and the JSON tokens from there on.
 
 use crate::error::Misfit;
 use crate::ndjson::{number, scan};
 
-/// Values nested deeper are refused: they could end the stack.
+/// The deepest nesting. Values nested deeper are refused, because they could overflow the stack.
 pub(crate) const MOST_DEPTH: usize = 128;
 
-/// A place in a block of lines. The end of the block counts as the end of its line.
+/// A position in a block of lines. The end of the block counts as the end of its line.
 pub(crate) struct Cursor<'a> {
     text: &'a str,
     pub at: usize,
@@ -225,7 +225,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Passes over the opening bracket and the blanks behind it.
+    /// Skips the opening bracket and the blanks behind it.
     #[inline]
     pub fn enter(&mut self, bracket: u8, depth: usize) -> Result<(), Misfit> {
         if depth >= MOST_DEPTH {
@@ -236,7 +236,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Passes over what follows a value: the closing bracket, or a comma and then there is another one.
+    /// Skips the separator after a value: the closing bracket, or a comma, after which there is another value.
     #[inline]
     pub fn closes(&mut self, bracket: u8) -> Result<bool, Misfit> {
         self.skip_blanks();

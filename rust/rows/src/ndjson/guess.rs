@@ -5,8 +5,8 @@ use crate::infer::{Conflict, Guess, Shape};
 use crate::ndjson::BYTE_ORDER_MARK;
 use crate::ndjson::cursor::Cursor;
 
-/// The shape of the rows in `bytes`: at most `rows` of them. Lines that are not JSON are passed over, as whoever
-/// parses them reports them; a line that was cut off at the end is not looked at unless `is_all` is true.
+/// The shape of at most `rows` rows in `bytes`. Lines that are not JSON are skipped here, and reported when they are
+/// parsed. A line that is cut off at the end is only read if `is_all` is true.
 ///
 /// # Errors
 /// The number of the first row (from 0) with a value that does not go with those before it.

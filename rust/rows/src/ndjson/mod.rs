@@ -1,8 +1,8 @@
 //! NDJSON: one object per line, in chunks that may end anywhere.
 //!
-//! Strict JSON, but that no key of the schema may come twice in an object. Blank lines are passed over, lines may end
-//! in CRLF, and a byte order mark at the very start is no part of the first line. As a string cannot hold a raw line
-//! feed, one always ends a line: behind a bad row the next line is read.
+//! The syntax is strict JSON, except that no key of the schema may occur twice in an object. Blank lines are skipped,
+//! lines may end in CRLF, and a byte order mark at the very start is no part of the first line. A string cannot contain
+//! a raw line feed, so a line feed always ends a line, and reading goes on with the next line after a bad row.
 
 mod cursor;
 mod guess;
@@ -20,12 +20,12 @@ use parse::Parser;
 pub use guess::infer;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-/// Lines are parsed in blocks of about so many bytes, between which the visitor is asked.
+/// The approximate size of the blocks that lines are parsed in. The visitor is called between blocks.
 const BLOCK_BYTES: usize = 256 << 10;
 
-/// Who is told of batches and bad rows.
+/// The receiver of batches and bad rows.
 pub trait Visitor {
-    /// Why reading ends early.
+    /// The error that ends reading early.
     type Error: From<ArrowError>;
 
     /// Takes the rows that make a batch.
@@ -34,27 +34,27 @@ pub trait Visitor {
     /// Whatever ends the reading.
     fn batch(&mut self, batch: RecordBatch) -> Result<(), Self::Error>;
 
-    /// Hears of a row that was refused, with its line; reading goes on behind it.
+    /// Takes a row that was refused, with its line. Reading goes on after it.
     ///
     /// # Errors
     /// Whatever ends the reading.
     fn bad_row(&mut self, error: RowError, line: &[u8]) -> Result<(), Self::Error>;
 
-    /// Is called now and then.
+    /// Returns an error to end the reading. It is called now and then.
     ///
     /// # Errors
     /// Whatever ends the reading.
     fn go_on(&mut self) -> Result<(), Self::Error>;
 }
 
-/// What is known between two chunks.
+/// The state between two chunks.
 #[derive(Debug, Default, Clone)]
 pub struct Ndjson {
-    /// The start of a line whose end has not come.
+    /// The start of an unended line.
     tail: Vec<u8>,
     /// Lines that are behind.
     lines: u64,
-    /// Whether anything was read, so that a byte order mark would be none.
+    /// True if anything was read, so that a byte order mark is no longer accepted.
     begun: bool,
 }
 
@@ -69,19 +69,19 @@ struct Pass<'a, V> {
 }
 
 impl Ndjson {
-    /// Whether a line was begun and not ended.
+    /// Returns true if a line was begun and not ended.
     #[must_use]
     pub fn is_mid_line(&self) -> bool {
         !self.tail.is_empty()
     }
 
-    /// The start of a line whose end has not come.
+    /// The start of an unended line.
     #[must_use]
     pub fn tail(&self) -> &[u8] {
         &self.tail
     }
 
-    /// Keeps bytes for later, without a look at them.
+    /// Keeps bytes for later, unread.
     pub fn keep(&mut self, bytes: &[u8]) {
         self.tail.extend_from_slice(bytes);
     }
@@ -91,8 +91,8 @@ impl Ndjson {
         self.tail.clear();
     }
 
-    /// Parses the lines that end in `chunk`, and keeps what is behind them. `first_row` is the number of rows that
-    /// this call has seen before; the answer is the number it has seen after.
+    /// Parses the lines that end in `chunk`, and keeps the rest. `first_row` is the number of rows that this call has
+    /// seen before. Returns the number that it has seen after.
     ///
     /// # Errors
     /// What the visitor says.
@@ -122,7 +122,7 @@ impl Ndjson {
         Ok(pass.row)
     }
 
-    /// Parses the line that was not ended: there is no more.
+    /// Parses the unended line at the end of the input.
     ///
     /// # Errors
     /// What the visitor says.
@@ -141,7 +141,7 @@ impl Ndjson {
     }
 }
 
-/// `bytes` without a byte order mark, if they are the first ones.
+/// Strips a byte order mark from `bytes`, if they are the first ones.
 fn without_mark<'a>(bytes: &'a [u8], begun: &mut bool) -> &'a [u8] {
     if *begun || bytes.is_empty() {
         return bytes;
@@ -176,7 +176,7 @@ impl<'a, V: Visitor> Pass<'a, V> {
         Ok(())
     }
 
-    /// A block with bytes that are no text: only their lines are bad.
+    /// Parses a block with bytes that are not UTF-8. Only the lines with such bytes are bad.
     fn line_by_line(&mut self, block: &[u8]) -> Result<(), V::Error> {
         for line in block.split_inclusive(|byte| *byte == b'\n') {
             match simdutf8::compat::from_utf8(line) {
@@ -199,7 +199,7 @@ impl<'a, V: Visitor> Pass<'a, V> {
         Ok(())
     }
 
-    /// Parses the line at `start`; gives the start of the next.
+    /// Parses the line at `start` and returns the start of the next.
     #[inline]
     fn line(&mut self, text: &str, start: usize) -> Result<usize, V::Error> {
         let mut parser = Parser::new(text, self.extra, &mut self.scratch);

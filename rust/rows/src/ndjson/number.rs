@@ -39,7 +39,7 @@ pub(crate) fn length(bytes: &[u8]) -> Option<usize> {
     Some(at)
 }
 
-/// The integer that `bytes` begin with and its length, if it is a short one and ends the number.
+/// The integer at the start of `bytes` and its length, if it is short and the whole number.
 #[inline]
 pub(crate) fn short_integer(bytes: &[u8]) -> Option<(i64, usize)> {
     let negative = bytes.first() == Some(&b'-');
@@ -53,7 +53,7 @@ pub(crate) fn short_integer(bytes: &[u8]) -> Option<(i64, usize)> {
     plain.then_some((if negative { value.wrapping_neg() } else { value }, end))
 }
 
-/// The double that `bytes` begin with and its length, if it is exact to compute: at most 2^53 over a power of ten.
+/// The double at the start of `bytes` and its length, if it can be computed exactly: at most 2^53 over a power of ten.
 #[inline]
 pub(crate) fn short_float(bytes: &[u8]) -> Option<(f64, usize)> {
     let negative = bytes.first() == Some(&b'-');
@@ -83,7 +83,7 @@ pub(crate) fn short_float(bytes: &[u8]) -> Option<(f64, usize)> {
     Some((if negative { -value } else { value }, end))
 }
 
-/// The digits that `bytes` begin with, put behind those of `value`; wraps when there are too many to count.
+/// The digits at the start of `bytes`, appended to those of `value`. Wraps when they are too many.
 #[inline]
 fn digits(bytes: &[u8], mut value: u64) -> (u64, usize) {
     let mut rest = bytes;
@@ -120,7 +120,7 @@ const POWERS: [u64; 9] = [
     100_000_000,
 ];
 
-/// The number that the first digits among eight bytes make, and how many they are; without a branch for each.
+/// The number of the first digits among eight bytes, and the count of those digits, without a branch per digit.
 #[inline]
 fn first_digits(chunk: [u8; 8]) -> (u64, usize) {
     // A digit is 0 to 9 once its upper bits are turned; in the others the top bit is set by the sum or before it.

@@ -1,4 +1,4 @@
-//! One line of NDJSON, straight into builders.
+//! The parser of one line of NDJSON, which appends directly to builders.
 
 use crate::column::Column;
 use crate::error::Misfit;
@@ -8,7 +8,7 @@ use crate::scalar::{Scalar, timestamp_text};
 use crate::table::{Extra, Fields};
 use crate::values::{MapValues, Values};
 
-/// Appends the integer that begins here and returns, if it is a short one and fits.
+/// Appends the integer that begins here and returns, if it is short and fits.
 macro_rules! short_integer {
     ($self:ident, $column:ident, $values:ident) => {
         if let Some((value, length)) = number::short_integer($self.cursor.rest())
@@ -79,7 +79,7 @@ impl<'a> Parser<'a> {
         fields.fill(len, found)
     }
 
-    /// Reads a key up to its value: the column it leads to, or none when the value was passed over.
+    /// Reads a key up to its value. Returns its column, or none when the value was skipped.
     #[inline]
     fn key(&mut self, fields: &mut Fields, place: &mut usize) -> Result<Option<usize>, Misfit> {
         let rest = self.cursor.rest();
@@ -94,7 +94,7 @@ impl<'a> Parser<'a> {
         self.other_key(fields, place)
     }
 
-    /// A key that was not expected here: usually one of the next, as rows leave out what is null.
+    /// Finds a key that was not expected here. It is usually one of the next, as rows leave out null values.
     fn other_key(&mut self, fields: &mut Fields, place: &mut usize) -> Result<Option<usize>, Misfit> {
         let rest = self.cursor.rest();
         if let Some((column, now)) = fields.keys.ahead(*place + 1, |slot| slot.starts(rest).is_some()) {

@@ -1,6 +1,6 @@
-//! Finding the end of a JSON string, sixteen bytes at a time.
+//! A search for the end of a JSON string, sixteen bytes at a time.
 
-/// Whether a byte ends a plain run of a JSON string: its quote, an escape, or a control character.
+/// Returns true if a byte ends a plain run of a JSON string: its quote, an escape, or a control character.
 #[inline]
 pub(crate) fn is_special(byte: u8) -> bool {
     byte == b'"' || byte == b'\\' || byte < 0x20
@@ -42,7 +42,7 @@ pub(crate) fn special_32(chunk: &[u8; 32]) -> u32 {
     first.map_or(0, special) | last.map_or(0, special) << 16
 }
 
-/// The place of the first special byte from `start` on; the length of `bytes` if there is none.
+/// The position of the first special byte from `start` on; the length of `bytes` if there is none.
 #[inline]
 pub(crate) fn plain_end(bytes: &[u8], start: usize) -> usize {
     let mut at = start;

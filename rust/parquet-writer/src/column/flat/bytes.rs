@@ -1,4 +1,4 @@
-//! The values of a page of byte arrays, of any length or of one.
+//! The values of a page of byte arrays, of varying or of one length.
 
 use std::cmp::Ordering;
 
@@ -25,7 +25,7 @@ use crate::error::Result;
 /// Bytes of a bound in statistics and indexes; longer values are cut.
 const BOUND_BYTES: usize = 64;
 
-/// What the bytes of a column are, which says how they are ordered.
+/// The meaning of a column's bytes, which decides their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meaning {
     Text,
@@ -77,7 +77,7 @@ pub(super) struct Bytes {
     width: Option<usize>,
     indexed: Option<Indexed<ByteDictionary>>,
     encoding: Encoding,
-    /// The page as it will be, but for lengths that are packed when it is finished.
+    /// The page as it will be written. Lengths that are packed are added when it is finished.
     data: Vec<u8>,
     lengths: Vec<i32>,
     /// Bytes of the page's values, without lengths.
@@ -88,12 +88,12 @@ pub(super) struct Bytes {
     skipped: Skipped,
     rows: Vec<u32>,
     prefixes: LengthScratch,
-    /// The state of the dictionaries that rows come with, where they are looked after.
+    /// The state of the column's preserved dictionaries, if there are any.
     standing: Option<Standing>,
 }
 
 impl Bytes {
-    /// `limits` is what its dictionary may hold; without them it has none.
+    /// `limits` are those of the dictionary; without them there is none.
     pub fn new(meaning: Meaning, width: Option<usize>, limits: Option<Limits>, encoding: Encoding) -> Self {
         let dictionary = |limits| match width {
             None => ByteDictionary::new(limits),
@@ -187,7 +187,7 @@ impl Bytes {
         delta_bytes::encode_delta_byte_array(&values, &mut self.prefixes, out);
     }
 
-    /// The bounds, or bytes short enough to keep below and above them, each with whether it is the bound itself.
+    /// Cuts bounds short. Each result comes with true if it is the bound itself.
     fn short(&self, (min, max): &(Vec<u8>, Vec<u8>)) -> ((Vec<u8>, bool), (Vec<u8>, bool)) {
         let content = match self.meaning {
             Meaning::Text => Content::Utf8,
@@ -205,7 +205,7 @@ impl Bytes {
     }
 }
 
-/// How the values of a page lie before it is finished.
+/// The layout of a page's values before it is finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// Each behind its length.
@@ -282,7 +282,7 @@ fn widen(
     }
 }
 
-/// How many rows go into `room` bytes, each value with its length; nulls take nothing.
+/// The number of rows that go into `room` bytes, each value with its length. Nulls take nothing.
 fn rows_within(lengths: impl Iterator<Item = Option<usize>>, room: usize) -> usize {
     let mut used = 0;
     lengths
@@ -293,7 +293,7 @@ fn rows_within(lengths: impl Iterator<Item = Option<usize>>, room: usize) -> usi
         .count()
 }
 
-/// How many rows of a piece have values that go into `room` bytes.
+/// The number of rows of a piece whose values go into `room` bytes.
 fn piece_within(values: &Values<'_>, piece: Piece<'_>, room: usize) -> usize {
     match values {
         // What lies under nulls is counted in: if even that fits, everything does.
@@ -322,7 +322,7 @@ fn piece_within(values: &Values<'_>, piece: Piece<'_>, room: usize) -> usize {
     }
 }
 
-/// The length of the value that a valid key names.
+/// The length of the value that a valid key refers to.
 fn keyed_length(values: &Values<'_>, row: u32) -> usize {
     match values {
         Values::Small(values) => values.value_len(row as usize),
@@ -402,7 +402,7 @@ impl PageValues for Bytes {
         })
     }
 
-    /// Only a dictionary takes fewer values than it is given, so there are indices to forget.
+    /// Drops the last values. Only a dictionary takes fewer values than it is given, so there are only indices to drop.
     fn drop_last(&mut self, count: usize) {
         let unencoded = &mut self.unencoded;
         if let Some(indexed) = self.indexed.as_mut().and_then(Indexed::while_active_mut) {

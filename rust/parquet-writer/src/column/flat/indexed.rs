@@ -6,7 +6,7 @@ use parquet_encode::rle;
 /// Values of an Arrow dictionary above which mapping all of them for a run costs more than looking its keys up.
 const MAPPED_VALUES: usize = 8192;
 
-/// What all dictionaries can do.
+/// The operations that dictionaries of all types share.
 pub(super) trait Dictionary: Send {
     fn len(&self) -> usize;
     /// The body of its page.
@@ -44,11 +44,11 @@ dictionary!(T: Word => NumberDictionary<T>);
 pub(super) struct Indexed<D> {
     pub dictionary: D,
     pub indices: Vec<u32>,
-    /// Which index each value of the run's Arrow dictionary has.
+    /// The index of each value of the run's Arrow dictionary.
     pub keys: KeyMap,
-    /// Whether `keys` is in use.
+    /// True if `keys` is in use.
     pub mapped: bool,
-    /// Whether pages still get indices.
+    /// True while pages get indices.
     active: bool,
     /// Entries of the dictionary when the page began.
     entries_before: usize,
@@ -78,7 +78,7 @@ impl<D: Dictionary> Indexed<D> {
         self.active.then_some(self)
     }
 
-    /// A run begins whose Arrow dictionary has `values` values.
+    /// Begins a run whose Arrow dictionary has `values` values.
     pub fn map_keys(&mut self, values: usize) {
         self.mapped = values <= MAPPED_VALUES;
         if self.mapped {
@@ -86,12 +86,12 @@ impl<D: Dictionary> Indexed<D> {
         }
     }
 
-    /// Entries were added that no index of the page names.
+    /// Notes that entries were added which no index of the page refers to.
     pub fn entries_added(&mut self) {
         self.entries_before = self.dictionary.len();
     }
 
-    /// How many more indices go into a page of `page` bytes.
+    /// The number of further indices that go into a page of `page` bytes.
     pub fn room(&self, page: usize) -> usize {
         index_capacity(self.entries_before, page).saturating_sub(self.indices.len())
     }
@@ -117,7 +117,7 @@ impl<D: Dictionary> Indexed<D> {
         rle::index_width(self.dictionary.len())
     }
 
-    /// Appends the page's indices, in `width` bits at least; `false` when there is no entry to name.
+    /// Appends the page's indices, in `width` bits at least; returns `false` when there is no entry to refer to.
     pub fn encode(&self, width: u8, out: &mut Vec<u8>) -> bool {
         let some = self.dictionary.len() > 0;
         if some {
@@ -126,7 +126,7 @@ impl<D: Dictionary> Indexed<D> {
         some
     }
 
-    /// The dictionary, and the entries that the page names, ascending.
+    /// The dictionary, and the entries that the page refers to, ascending.
     pub fn used(&mut self) -> (&D, &[u32]) {
         (
             &self.dictionary,
@@ -146,7 +146,7 @@ impl<D: Dictionary> Indexed<D> {
         (entries > 0).then(|| (self.dictionary.page(), entries))
     }
 
-    /// At least what the page's indices will take.
+    /// An upper bound of the bytes of the page's indices.
     pub fn pending_bytes(&self) -> usize {
         (self.indices.len() * most_bits(self.width().into())).div_ceil(8)
     }
@@ -159,7 +159,7 @@ impl<D: Dictionary> Indexed<D> {
     }
 }
 
-/// The bits that indices may be given when they need `bits`: some are given whole bytes.
+/// The most bits of an index for a dictionary that needs `bits`: some widths are rounded up to whole bytes.
 fn most_bits(bits: usize) -> usize {
     match bits {
         4..=8 => 8,
@@ -168,8 +168,8 @@ fn most_bits(bits: usize) -> usize {
     }
 }
 
-/// How many indices of a dictionary that has `entries` when a page begins go into `page` bytes: each may bring a new
-/// entry.
+/// The number of indices that go into `page` bytes, for a dictionary with `entries` at the beginning of the page. Each
+/// index may bring a new entry.
 pub(super) fn index_capacity(entries: usize, page: usize) -> usize {
     // Behind the width and between the headers of runs.
     let room = page.saturating_sub(8 + page / 32) * 8;

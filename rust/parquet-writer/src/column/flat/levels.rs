@@ -10,7 +10,7 @@ use super::run::Run;
 
 /// Collects the levels of one page after the other.
 ///
-/// An entry is what has levels: a value, or the null or empty list that stands in place of values.
+/// An entry is anything that has levels: a value, or the null or empty list in its place.
 #[derive(Debug)]
 pub(super) struct PageLevels {
     max_definition: u8,
@@ -23,7 +23,7 @@ pub(super) struct PageLevels {
     repetition: Vec<u8>,
 }
 
-/// How often each level occurs; `None` where there is only one.
+/// Counts of each level; `None` where there is only one.
 #[derive(Debug, Clone)]
 pub(super) struct Histograms {
     pub repetition: Option<Vec<i64>>,
@@ -44,12 +44,12 @@ impl PageLevels {
         }
     }
 
-    /// Whether validity bits say everything: there is one definition level or two, and nothing repeats.
+    /// Returns true if the levels are validity bits: at most two definition levels, and no repetition.
     pub fn are_bits(&self) -> bool {
         self.max_repetition == 0 && self.max_definition <= 1
     }
 
-    /// What levels may take of a page.
+    /// The most bytes of a page that levels may take.
     pub fn most_bytes(&self, page_bytes: usize) -> usize {
         let rows = self.page_rows.min(page_bytes);
         match (self.max_definition, self.max_repetition) {
@@ -60,7 +60,7 @@ impl PageLevels {
         }
     }
 
-    /// How many entries a page may have, so that they take no more than [`Self::most_bytes`].
+    /// The most entries that a page may have, so that their levels take no more than [`Self::most_bytes`].
     pub fn capacity(&self, page_bytes: usize) -> usize {
         if self.max_repetition == 0 {
             return usize::MAX;
@@ -107,7 +107,7 @@ impl PageLevels {
         }
     }
 
-    /// Appends the levels of a page as version 1 has them: behind their length, those of repetition first.
+    /// Appends the levels of a page in the form of version 1: each behind its length, repetition levels first.
     pub fn encode(&self, entries: usize, nulls: usize, out: &mut Vec<u8>) {
         if !self.are_bits() {
             encode_levels(&self.repetition, self.max_repetition.into(), LevelForm::V1, out);
@@ -120,7 +120,7 @@ impl PageLevels {
         }
     }
 
-    /// How often each level occurs in the page.
+    /// Counts of each level in the page.
     pub fn histograms(&self, entries: usize, nulls: usize) -> Histograms {
         let definition = if self.are_bits() {
             let count = |entries: usize| i64::try_from(entries).unwrap_or(i64::MAX);
@@ -141,7 +141,7 @@ impl PageLevels {
         self.repetition.clear();
     }
 
-    /// About what the levels of so many entries will take before compression.
+    /// The estimated bytes of the levels of so many entries before compression.
     pub fn pending_bytes(&self, entries: usize) -> usize {
         entries * self.bits() / 8
     }

@@ -15,7 +15,7 @@ use super::ranges::Ranges;
 use super::source::Values;
 use crate::error::{Result, WriteError};
 
-/// How the integers of a column are ordered.
+/// The order of a column's integers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     Signed,
@@ -30,7 +30,7 @@ pub(super) trait Number: Word + std::fmt::Debug + Send + Sync {
     fn range(values: &[Self], order: Order) -> Option<(Self, Self)>;
     /// The order of values, which are not NaN.
     fn compare(order: Order) -> fn(&Self, &Self) -> Ordering;
-    /// Appends a page of deltas; `false` for floats, which have none.
+    /// Appends a page of deltas; returns `false` for floats, which have none.
     fn deltas(values: &[Self], out: &mut Vec<u8>) -> bool;
     fn statistics(min: Option<Self>, max: Option<Self>, nulls: u64) -> Statistics;
 }
@@ -112,7 +112,7 @@ macro_rules! float {
 float!(f32, F32, Float);
 float!(f64, F64, Double);
 
-/// Collects the values of a page: as indices while there is a dictionary, as they are without one.
+/// Collects the values of a page: as indices with a dictionary, unchanged without one.
 #[derive(Debug)]
 pub(super) struct Numbers<T> {
     order: Order,
@@ -125,7 +125,7 @@ pub(super) struct Numbers<T> {
 }
 
 impl<T: Number> Numbers<T> {
-    /// `limits` is what its dictionary may hold; without them it has none.
+    /// `limits` are those of the dictionary; without them there is none.
     pub fn new(order: Order, limits: Option<Limits>, encoding: Encoding) -> Self {
         Self {
             order,

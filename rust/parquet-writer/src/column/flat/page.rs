@@ -1,4 +1,4 @@
-//! What the values of a page can do, whatever their type.
+//! The interface of a page's values, whatever their type.
 
 use arrow_array::ArrayRef;
 use parquet::basic::BoundaryOrder;
@@ -10,11 +10,11 @@ use super::preserved::Preserved;
 use super::source::Values;
 use crate::error::Result;
 
-/// What is known of the values of a page.
+/// Facts about the values of a page.
 pub(super) struct PageFacts {
     /// Bounds as the column index has them; `None` without values, or when none of them has an order.
     pub bounds: Option<(Vec<u8>, Vec<u8>)>,
-    /// Whether there are bounds wherever there are values.
+    /// True if there are bounds wherever there are values.
     pub ordered: bool,
     /// `SizeStatistics`: bytes of byte arrays, their lengths left out; `None` for other types.
     pub value_bytes: Option<u64>,
@@ -25,13 +25,13 @@ pub(super) trait PageValues: Send {
     /// Begins with the values of dictionaries that rows come with.
     fn adopt(&mut self, _: Preserved) {}
 
-    /// Adds the values of a dictionary that rows come with. Nothing is done, and the answer is `false`, when indices of so
-    /// many entries would make the page larger than `page` bytes.
+    /// Adds the values of a dictionary that rows come with. Adds none and returns `false` if indices of so many entries
+    /// would make the page larger than `page` bytes.
     fn preserve(&mut self, _: &ArrayRef, _page: usize) -> bool {
         true
     }
 
-    /// The dictionary that began with those of its rows, when nothing is left to be encoded.
+    /// The preserved dictionary, once nothing is left to be encoded.
     fn into_preserved(self: Box<Self>) -> Option<Preserved> {
         None
     }
@@ -39,13 +39,14 @@ pub(super) trait PageValues: Send {
     /// A run of rows begins.
     fn begin(&mut self, run: &Values<'_>);
 
-    /// How many of the rows of `piece` the page takes until its values fill `page` bytes.
+    /// The number of rows of `piece` that the page takes until its values fill `page` bytes.
     fn fitting(&self, run: &Values<'_>, piece: Piece<'_>, page: usize) -> usize;
 
-    /// Adds the valid values of a piece and says how many; fewer than there are when the dictionary is full.
+    /// Adds the valid values of a piece and returns how many. They are fewer than there are when the dictionary is
+    /// full.
     fn append(&mut self, run: &Values<'_>, piece: Piece<'_>) -> Result<usize>;
 
-    /// Forgets the last values of the page, which keeps their entries in the dictionary.
+    /// Drops the last values of the page; their entries stay in the dictionary.
     fn drop_last(&mut self, count: usize);
 
     /// Gives the most frequent of the values so far the smallest indices. Only the first page may have values.
@@ -69,10 +70,10 @@ pub(super) trait PageValues: Send {
     /// Statistics of all pages.
     fn statistics(&self, nulls: u64) -> Statistics;
 
-    /// How the bounds of the pages are ordered.
+    /// The order of the pages' bounds.
     fn boundary_order(&self) -> BoundaryOrder;
 
-    /// At least what the values of the page that is not finished will take before compression.
+    /// An upper bound of the bytes of the unfinished page's values before compression.
     fn pending_bytes(&self) -> usize;
 
     /// The memory that is held, used or not.

@@ -13,7 +13,7 @@ pub(super) struct Piece<'a> {
     pub validity: Option<Bitmap<'a>>,
 }
 
-/// Buffers for what is left when nulls are skipped; reused from piece to piece.
+/// Buffers for the values that are left when nulls are skipped; reused from piece to piece.
 #[derive(Debug, Default)]
 pub(super) struct Skipped {
     spans: Vec<Span>,
@@ -26,19 +26,19 @@ impl Skipped {
     }
 }
 
-/// What is done with byte arrays from any source.
+/// An operation on byte arrays from any source.
 pub(super) trait Taker {
     type Out;
     fn take<V: ByteArrays>(self, values: &V) -> Self::Out;
 }
 
 impl Piece<'_> {
-    /// How many of its rows are valid.
+    /// The number of its valid rows.
     pub fn valid(&self) -> usize {
         self.validity.map_or(self.rows, |validity| validity.count_ones())
     }
 
-    /// How many of its rows come before its valid value number `count`, from 0; all when it has no more than those.
+    /// The number of its rows before its valid value number `count`, from 0; all when it has no more values than that.
     pub fn rows_with(&self, count: usize) -> usize {
         match &self.validity {
             None => count.min(self.rows),

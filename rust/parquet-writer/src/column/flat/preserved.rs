@@ -1,5 +1,5 @@
-//! The values of the dictionaries that a column came with, kept as they are: in their order, with those that no row
-//! uses. Readers make the categories of a column of its dictionary page.
+//! Preserved dictionaries: the values of the dictionaries that a column came with, in their order, unused ones
+//! included. Readers make the categories of a column from its dictionary page.
 
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::NullBuffer;
@@ -17,21 +17,21 @@ pub(crate) struct Preserved {
     pub(super) standing: Standing,
 }
 
-/// The state of a dictionary that is to hold those that the column came with.
+/// The state of a dictionary that is to hold all dictionaries of its column.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Standing {
     /// Limits for all of them together.
     limits: Limits,
     /// The values that came with them.
     entries: usize,
-    /// True while each of them is there as a whole and in its order, and nothing else is.
+    /// True while it holds each of them whole and in its order, and nothing else.
     whole: bool,
-    /// True while more are added: one that does not fit is the last.
+    /// True until a value did not fit: after that, none is added.
     open: bool,
 }
 
 impl Preserved {
-    /// No values yet, and as many as `room` has place for.
+    /// No values yet, with room for as many as `room` allows.
     pub fn new(room: Room) -> Self {
         let limits = room.limits();
         Self {
@@ -50,7 +50,7 @@ impl Preserved {
         self.standing.add(&mut self.dictionary, values, &|_| true);
     }
 
-    /// Says if it holds every dictionary that came, each in its order.
+    /// Returns true if it holds every dictionary that came, each in its order.
     pub fn is_whole(&self) -> bool {
         self.standing.is_whole(&self.dictionary)
     }
@@ -65,8 +65,8 @@ impl Preserved {
         self.dictionary.memory_bytes()
     }
 
-    /// Itself with the limits of a row group's dictionary; `None` when there is more in it already. A limit of memory
-    /// holds for what is added later, too.
+    /// Limits it to a row group's dictionary; `None` when it holds more already. With a memory limit, the limit holds
+    /// for later additions, too.
     pub(super) fn within(mut self, room: Room, has_memory_limit: bool) -> Option<Self> {
         let limits = room.limits();
         if has_memory_limit {
@@ -80,8 +80,8 @@ impl Preserved {
 }
 
 impl Standing {
-    /// Adds those of `values` that `dictionary` does not have. Nothing is done, and the answer is `false`, when there are
-    /// some and `room` says that there is none for so many.
+    /// Adds the values that `dictionary` does not have. Adds none and returns `false` if there are such values and
+    /// `room` refuses so many.
     pub fn add(
         &mut self,
         dictionary: &mut ByteDictionary,
@@ -152,13 +152,13 @@ impl Standing {
         true
     }
 
-    /// Notes that a dictionary is not there as a whole.
+    /// Notes that a dictionary is incomplete.
     pub fn end(&mut self) {
         self.whole = false;
         self.open = false;
     }
 
-    /// Says if no values came with dictionaries.
+    /// Returns true if no values came with dictionaries.
     pub fn is_empty(&self) -> bool {
         self.entries == 0
     }
@@ -168,7 +168,8 @@ impl Standing {
     }
 }
 
-/// Says if the entries begin with these values: the usual dictionary is the one of the batch before.
+/// Returns true if the entries begin with these values. Usually they do: a batch has the dictionary of the batch
+/// before.
 fn begins_with<V: ByteArrays>(
     dictionary: &ByteDictionary,
     values: &V,

@@ -1,10 +1,10 @@
-//! The least and greatest values of a chunk, and how the bounds of its pages are ordered.
+//! The least and greatest values of a chunk, and the order of its pages' bounds.
 
 use std::cmp::Ordering;
 
 use parquet::basic::BoundaryOrder;
 
-/// What is known of the values of a chunk so far.
+/// The bounds of a chunk's values so far, and the order of its pages.
 #[derive(Debug)]
 pub(super) struct Ranges<B> {
     compare: fn(&B, &B) -> Ordering,
@@ -27,8 +27,8 @@ impl<B> Ranges<B> {
         }
     }
 
-    /// Notes the range of the next page that has one, and the bounds that the column index stores for it. These may be
-    /// cut, and cut bounds need not be ordered as what they were cut from: text is cut between characters.
+    /// Notes the range of the next page with values, and the bounds that the column index stores for it. Stored bounds
+    /// may be cut, and cut bounds may be ordered differently from the values: text is cut between characters.
     pub fn note(&mut self, (min, max): (B, B), stored: (B, B)) {
         let less = |left: &B, right: &B| (self.compare)(left, right) == Ordering::Less;
         if let Some((last_min, last_max)) = &self.last {
@@ -50,7 +50,8 @@ impl<B> Ranges<B> {
         self.whole.as_ref()
     }
 
-    /// `PageIndex.md`: whether both the stored minima and the stored maxima of the pages rise or fall; equal ones do both.
+    /// The order after `PageIndex.md`: both the stored minima and the stored maxima of the pages rise, or both fall.
+    /// Equal bounds do both.
     pub fn order(&self) -> BoundaryOrder {
         match (self.ascending, self.descending) {
             (true, _) => BoundaryOrder::ASCENDING,

@@ -7,12 +7,12 @@ use arrow_buffer::NullBuffer;
 use super::piece::Piece;
 use super::source::{self, Values};
 
-/// A run of rows. A slot is a place in the leaf's array: of a row, or of an element of a list.
+/// A run of rows. A slot is a position in the leaf's array: a row's, or that of a list's element.
 pub(super) struct Run<'a> {
     /// `None` when no slot is valid.
     pub values: Option<&'a Values<'a>>,
     pub nulls: Option<&'a NullBuffer>,
-    /// `None` when the slots are the rows and nulls are all there is to say.
+    /// `None` when slots are rows and validity is the only level.
     pub levels: Option<RunLevels<'a>>,
     pub rows: usize,
 }
@@ -27,18 +27,18 @@ pub(in crate::column) struct RunLevels<'a> {
     pub repetition: Option<&'a Repetition>,
 }
 
-/// What lists make of rows.
+/// The repetition levels of rows with lists, and the entries and slots of each row.
 #[derive(Debug)]
 pub(in crate::column) struct Repetition {
     /// The repetition level of each entry.
     pub levels: Vec<u8>,
     /// The highest of them.
     pub depth: u8,
-    /// The first entry of each row, and behind those of the last.
+    /// The first entry of each row, and at the end the number of entries.
     pub entries: Vec<usize>,
-    /// The first slot of each row, and behind those of the last.
+    /// The first slot of each row, and at the end the number of slots.
     pub slots: Vec<usize>,
-    /// The definition level from which on an entry has a slot.
+    /// The least definition level of an entry that has a slot.
     pub element: u8,
 }
 
@@ -70,7 +70,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// How many rows from `start` on are looked at together, with `most` slots; one at least.
+    /// The number of rows from `start` that are processed together, with at most `most` slots; at least one.
     pub fn rows_together(&self, start: usize, most: usize) -> usize {
         let rows = (self.rows - start).min(most);
         let Some(repetition) = self.repetition() else {
@@ -80,7 +80,7 @@ impl<'a> Run<'a> {
         self.rows_before(start, rows, slots).max(1)
     }
 
-    /// How many of `rows` rows have all their slots before `slot`.
+    /// The number of the first `rows` rows that have all their slots before `slot`.
     pub fn rows_before(&self, start: usize, rows: usize, slot: usize) -> usize {
         match self.repetition() {
             None => rows.min(slot - start),
@@ -90,7 +90,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// How many of `rows` rows have no more than `count` entries.
+    /// The number of the first `rows` rows that together have no more than `count` entries.
     pub fn rows_with_entries(&self, start: usize, rows: usize, count: usize) -> usize {
         self.repetition().map_or(rows.min(count), |repetition| {
             let last = repetition.entries[start].saturating_add(count);

@@ -1,4 +1,4 @@
-//! A leaf's Arrow array as encoders take it: slices of Parquet's physical types, whatever layout it came in.
+//! The values of a leaf's Arrow array as slices of Parquet's physical types, whatever the array's layout.
 
 use arrow_buffer::{ArrowNativeType, Buffer, NullBuffer, i256};
 use arrow_data::ArrayData;
@@ -52,7 +52,7 @@ pub(super) enum Keys<'a> {
 }
 
 impl Keys<'_> {
-    /// Puts the rows that the valid keys of a piece name into `rows`.
+    /// Collects into `rows` the rows that the valid keys of a piece refer to.
     pub fn rows(self, piece: Piece<'_>, rows: &mut Vec<u32>) {
         rows.clear();
         match self {
@@ -91,7 +91,7 @@ impl Scratch {
     }
 }
 
-/// Whether columns of this type, in its encoded form, have one leaf and no levels but those of nulls.
+/// Returns true if columns of this type, in its encoded form, have one leaf and no levels but those of nulls.
 pub(crate) fn is_flat(data_type: &DataType) -> bool {
     use DataType::{
         Binary, BinaryView, Boolean, Date32, Date64, Decimal32, Decimal64, Decimal128, Decimal256, Duration,
@@ -132,7 +132,7 @@ pub(crate) fn is_flat(data_type: &DataType) -> bool {
     )
 }
 
-/// The nulls of a column, as the bits of those slots that are not.
+/// The validity bits of a column with nulls.
 pub(super) fn validity(nulls: &NullBuffer) -> Option<Bitmap<'_>> {
     let bits = nulls.inner();
     Bitmap::new(bits.values(), bits.offset(), bits.len())

@@ -1,6 +1,6 @@
 //! Definition and repetition levels from Arrow's offsets and validity bits.
 //!
-//! Levels are made once for every list and struct on the way to a leaf: siblings share those of their parent.
+//! Levels are made once per list and struct on the way to a leaf: siblings share those of their parent.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use arrow_buffer::NullBuffer;
 use crate::column::flat::{Repetition, RunLevels};
 use crate::error::{Result, WriteError};
 
-/// Where the slots of an array stand among the rows of a run.
+/// The levels of an array's slots, and their positions among the rows of a run.
 pub(super) struct Place<'a> {
     pub rows: usize,
     repetition: Option<&'a Repetition>,
@@ -18,7 +18,7 @@ pub(super) struct Place<'a> {
     definition: Option<Cow<'a, [u8]>>,
     /// The definition level of valid slots.
     level: u8,
-    /// Which slots have no null struct around them; `None` when all are so.
+    /// Slots without a null struct around them; `None` when all are such.
     valid: Option<NullBuffer>,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct Place<'a> {
 pub(super) struct Elements {
     repetition: Repetition,
     definition: Option<Vec<u8>>,
-    /// Where they are in the child array: what null lists have there is left out.
+    /// Ranges of the child array. Elements of null lists are left out.
     pub ranges: Vec<Range<usize>>,
 }
 
@@ -53,7 +53,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// How many slots there are.
+    /// The number of slots.
     pub fn slots(&self) -> usize {
         self.repetition
             .map_or(self.rows, |all| all.slots.last().copied().unwrap_or(0))
@@ -93,7 +93,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Checks that an array that must have no nulls has none where slots are valid: its levels could not say so.
+    /// Checks that a non-nullable array has no nulls in valid slots: its levels could not express them.
     pub fn require(&self, nulls: Option<&NullBuffer>) -> Result<()> {
         let missing = self.and_valid(nulls).map_or(0, |valid| valid.null_count());
         if missing == self.valid.as_ref().map_or(0, NullBuffer::null_count) {
@@ -142,7 +142,7 @@ impl<'a> Place<'a> {
         Some(Cow::Owned(levels))
     }
 
-    /// The elements of the lists of an array at this place, those of each slot being a span of the child array; all
+    /// The elements of the lists of an array at this place. `span` gives the span of each slot in the child array; all
     /// spans together have no more than `most` elements.
     pub fn elements(
         &self,
@@ -181,7 +181,8 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Elements so far. The levels are laid out as if every entry were an element behind the first of its list.
+/// Elements that are being collected. The levels are laid out as if every entry were an element behind the first of its
+/// list.
 struct Making {
     definition: Vec<u8>,
     repetition: Repetition,
@@ -189,7 +190,7 @@ struct Making {
     /// Entries so far.
     at: usize,
     slots: usize,
-    /// Whether some entry has no element.
+    /// True if some entry has no element.
     gaps: bool,
 }
 

@@ -1,6 +1,7 @@
-//! What each encoder costs per value, beside the `parquet` crate's where that can be reached.
+//! The cost of each encoder per value, beside that of the `parquet` crate where it can be reached.
 //!
-//! `cargo bench -p parquet-encode`; divan's column of items per second is values per second. `theirs_*` are the others.
+//! Run by `cargo run --release --manifest-path bench/encoders/Cargo.toml -- --bench`. The column of items per second is
+//! values per second. `theirs_*` are those of the `parquet` crate.
 
 #![allow(
     missing_docs,
