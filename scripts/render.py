@@ -1,4 +1,4 @@
-"""Put the figures that prose quotes into README.md, and write the reports of the runs in ``results/`` anew.
+"""Put the figures that prose quotes into README.md, and write the reports and schemas in ``results/`` anew.
 
 ``make readme`` runs it; ``--check`` says whether the text is up to date. Each block of the README between
 ``<!-- results: NAME -->`` and ``<!-- end -->`` belongs to this script, everything else to people. A report is
@@ -7,11 +7,14 @@ made of the samples beside it; its pictures stay.
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spillway.backends import OWN_LIBRARY, library
+from spillway.bench import record
 from spillway.bench.record import SAMPLES
 from spillway.bench.report import report_parts
 from spillway.bench.summary import CellSummary, RunSummary, Setting, read_run
@@ -19,15 +22,19 @@ from spillway.bench.tables import throughput_table
 from spillway.harness.report.markdown import REPORT, document
 from spillway.harness.report.plots import Figure
 from spillway.harness.report.table import markdown_table
+from spillway.race import record as race_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from spillway.harness.records import RecordSchema
+
 _ROOT = Path(__file__).resolve().parent.parent
 _README = _ROOT / "README.md"
+_SCHEMAS = _ROOT / "results" / "schemas" / f"v{record.SCHEMA_VERSION}"
+_RECORDS = {"sample.schema.json": record.SCHEMA, "race.schema.json": race_record.SCHEMA}
 _PICTURE = re.compile(r"^!\[(.*)\]\((.*)\)$", re.MULTILINE)
 _BLOCK = re.compile(r"(<!-- results: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
-_NATIVE = "native"
 
 
 def _reference() -> Path:
@@ -56,23 +63,23 @@ def _headline(run: RunSummary) -> str:
     cells = run.of(_limited(run, "batches"))
     most = max(each.cell.rows for each in cells)
     largest = {each.cell.backend: each for each in cells if each.cell.rows == most and each.good}
-    native = largest[_NATIVE]
-    peers = [each for name, each in largest.items() if not name.startswith(_NATIVE)]
+    spillway = largest["spillway"]
+    peers = [each for name, each in largest.items() if library(name) != OWN_LIBRARY]
     fastest = max(peers, key=_speed)
     smallest = min(peers, key=_bytes)
-    whole = [each for each in peers if _row_groups(each) == _row_groups(native)]
+    whole = [each for each in peers if _row_groups(each) == _row_groups(spillway)]
     if not whole:
-        sys.exit(f"scripts/render.py: no peer of run {run.run_id} has the native writer's row groups")
+        sys.exit(f"scripts/render.py: no peer of run {run.run_id} has Spillway's row groups")
     leanest = min(whole, key=_growth)
     return (
-        f"At {most:,} rows, one core, the native writer runs at {_speed(native) / _speed(fastest):.2f} "
+        f"At {most:,} rows, one core, Spillway runs at {_speed(spillway) / _speed(fastest):.2f} "
         f"times the speed of the fastest peer ({fastest.cell.backend}). Its file is "
-        f"{_bytes(native) / _bytes(smallest):.2f} times the size of the smallest peer's "
-        f"({smallest.cell.backend}), and its memory grows by {_growth(native) / 1e6:.0f} MB, "
+        f"{_bytes(spillway) / _bytes(smallest):.2f} times the size of the smallest peer's "
+        f"({smallest.cell.backend}), and its memory grows by {_growth(spillway) / 1e6:.0f} MB, "
         f"where the leanest peer with equal row groups ({leanest.cell.backend}) takes "
         f"{_growth(leanest) / 1e6:.0f} MB. "
         f"[Run {run.run_id}]({run.folder.relative_to(_ROOT)}/report.md), "
-        f"{run.environment['cpu_model']}, medians of {len(native.samples)} processes."
+        f"{run.environment['cpu_model']}, medians of {len(spillway.samples)} processes."
     )
 
 
@@ -106,6 +113,10 @@ def _readme() -> str:
     return _BLOCK.sub(lambda block: f"{block[1]}{_BLOCKS[block[2]](run)}\n{block[3]}", _README.read_text())
 
 
+def _schema(schema: RecordSchema) -> str:
+    return json.dumps(schema.document, indent=2) + "\n"
+
+
 def _report(path: Path) -> str:
     figures = [Figure(title, place) for title, place in _PICTURE.findall(path.read_text())]
     return document(report_parts(read_run(path.parent), figures))
@@ -114,12 +125,17 @@ def _report(path: Path) -> str:
 def main() -> None:
     """Rewrite what belongs to this script, or with ``--check`` only say what is out of date."""
     reports = sorted(path.with_name(REPORT) for path in (_ROOT / "results").rglob(SAMPLES))
-    rendered = {_README: _readme(), **{path: _report(path) for path in reports}}
-    stale = {path: text for path, text in rendered.items() if path.read_text() != text}
+    rendered = {
+        _README: _readme(),
+        **{_SCHEMAS / name: _schema(schema) for name, schema in _RECORDS.items()},
+        **{path: _report(path) for path in reports},
+    }
+    stale = {path: text for path, text in rendered.items() if not path.exists() or path.read_text() != text}
     if "--check" in sys.argv[1:] and stale:
         names = ", ".join(str(path.relative_to(_ROOT)) for path in stale)
         sys.exit(f"not what the samples in results/ say: {names}; run make readme")
     for path, text in stale.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spillway.backends import OWN_LIBRARY, library
 from spillway.bench.summary import CellSummary, RunSummary, read_run
 from spillway.harness.report.markdown import REPORT
 from spillway.harness.report.table import Entry, Table, markdown_table
@@ -31,19 +32,19 @@ FAST = "pyarrow-streaming,polars,arro3"
 SHARED = ("--memory", "none", "--no-trace", "--validate", "pyarrow")
 JOBS: dict[str, tuple[str, ...]] = {
     "logs": (
-        f"--backend=native,{DEFAULTS},{TUNED}",
+        f"--backend=spillway,{DEFAULTS},{TUNED}",
         "--rows=10000,400000",
         "--table-rows=10000,400000",
         "--samples=9",
     ),
     "lineitem": (
         "--dataset=lineitem",
-        f"--backend=native,{DEFAULTS},{TUNED}",
+        f"--backend=spillway,{DEFAULTS},{TUNED}",
         "--rows=400000",
         "--samples=9",
     ),
     "codecs": (
-        f"--backend=native,{FAST}",
+        f"--backend=spillway,{FAST}",
         "--codec=uncompressed,snappy,lz4",
         "--mode=table",
         "--rows=400000",
@@ -51,36 +52,36 @@ JOBS: dict[str, tuple[str, ...]] = {
     ),
     "nested": (
         "--dataset=logs-nested",
-        f"--backend=native,{FAST}",
+        f"--backend=spillway,{FAST}",
         "--mode=table",
         "--rows=400000",
         "--samples=9",
     ),
     "rows": (
-        "--backend=native-rows,pyarrow-rows,polars-rows,native-ndjson,pyarrow-ndjson,polars-ndjson,duckdb-ndjson",
+        "--backend=spillway-rows,pyarrow-rows,polars-rows,spillway-ndjson,pyarrow-ndjson,polars-ndjson,duckdb-ndjson",
         "--mode=rows,rows-json,ndjson",
         "--rows=50000",
         "--samples=9",
     ),
-    "threads": ("--backend=native", "--cores=1,2", "--mode=table", "--rows=400000", "--samples=12"),
+    "threads": ("--backend=spillway", "--cores=1,2", "--mode=table", "--rows=400000", "--samples=12"),
     "memory": (
-        "--backend=native,native-16mb",
+        "--backend=spillway,spillway-16mb",
         "--mode=batches",
         "--rows=400000,4000000",
         "--row-group-rows=4000000",
         "--samples=6",
     ),
-    "gil": ("--backend=native,arro3", "--mode=batches", "--rows=2000000", "--samples=5"),
+    "gil": ("--backend=spillway,arro3", "--mode=batches", "--rows=2000000", "--samples=5"),
     "many-rows": (
         "--dataset=wide:10",
-        "--backend=native,arro3",
+        "--backend=spillway,arro3",
         "--mode=batches",
         "--rows=400000,1000000,3000000,10000000",
         "--samples=5",
     ),
     "many-columns": (
         "--dataset=wide:10,wide:50,wide:200,wide:1000,wide:2000",
-        "--backend=native,arro3",
+        "--backend=spillway,arro3",
         "--mode=batches",
         "--rows=20000",
         "--samples=5",
@@ -148,36 +149,36 @@ def median(cell: CellSummary, metric: Callable[[dict[str, Any]], float]) -> floa
 
 
 def split(found: Iterable[CellSummary]) -> tuple[CellSummary, list[CellSummary], list[CellSummary]]:
-    """The native writer's cell, its peers with their defaults, and those that are tuned."""
+    """Spillway's cell, its peers with their defaults, and those that are tuned."""
     found = list(found)
-    (native,) = [each for each in found if each.cell.backend.startswith("native")]
-    peers = [each for each in found if each is not native]
+    (spillway,) = [each for each in found if library(each.cell.backend) == OWN_LIBRARY]
+    peers = [each for each in found if each is not spillway]
     tuned = [each for each in peers if each.cell.backend.endswith("-tuned")]
-    return native, [each for each in peers if each not in tuned], tuned
+    return spillway, [each for each in peers if each not in tuned], tuned
 
 
-def speed(what: str, native: CellSummary, peers: list[CellSummary], floor: float, aim: float) -> Finding:
+def speed(what: str, spillway: CellSummary, peers: list[CellSummary], floor: float, aim: float) -> Finding:
     """How many times faster than the fastest peer."""
     fastest = min(peers, key=lambda each: median(each, wall))
-    ratio = paired_ratio(by_block(fastest, wall), by_block(native, wall))
+    ratio = paired_ratio(by_block(fastest, wall), by_block(spillway, wall))
     return Finding(what, ratio, fastest.cell.backend, floor, aim)
 
 
-def size(what: str, native: CellSummary, peers: list[CellSummary], floor: float, aim: float) -> Finding:
+def size(what: str, spillway: CellSummary, peers: list[CellSummary], floor: float, aim: float) -> Finding:
     """The file's size to that of the smallest peer's."""
     sizes = {each.cell.backend: each.exact("bytes") for each in peers}
     smallest, least = min(
         ((name, value[0]) for name, value in sizes.items() if value), key=lambda pair: pair[1]
     )
-    own = native.exact("bytes") or (0, False)
+    own = spillway.exact("bytes") or (0, False)
     return Finding(f"{what}: file size", estimate([own[0] / least]), smallest, floor, aim)
 
 
-def leanest(what: str, native: CellSummary, peers: list[CellSummary]) -> Finding:
+def leanest(what: str, spillway: CellSummary, peers: list[CellSummary]) -> Finding:
     """The growth of resident memory to that of the leanest peer with as many row groups."""
-    equal = [each for each in peers if each.exact("row_groups") == native.exact("row_groups")]
+    equal = [each for each in peers if each.exact("row_groups") == spillway.exact("row_groups")]
     least = min(equal, key=lambda each: median(each, growth))
-    ratio = paired_ratio(by_block(native, growth), by_block(least, growth))
+    ratio = paired_ratio(by_block(spillway, growth), by_block(least, growth))
     return Finding(f"{what}: peak RSS growth", ratio, least.cell.backend, 0.7, 0.4)
 
 
@@ -187,20 +188,20 @@ def flat(
     """Speed, size and memory at 400,000 rows, against defaults and against tuned peers."""
     sizes = {"logs": (0.9, 0.8), "lineitem": (0.92, 0.85)}
     for mode in ("table", "batches"):
-        native, peers, tuned = split(cells(run, mode=mode, rows=400_000))
+        spillway, peers, tuned = split(cells(run, mode=mode, rows=400_000))
         what = f"{name}, 400K rows, {mode}"
-        yield speed(f"{what}: speed against defaults", native, peers, *bounds)
-        yield speed(f"{what}: speed against tuned peers", native, tuned, *tuned_bounds)
-        yield leanest(what, native, peers)
-    yield size(f"{name} against defaults", native, peers, *sizes[name])
-    yield size(f"{name} against tuned peers", native, tuned, 1.0, 0.9)
+        yield speed(f"{what}: speed against defaults", spillway, peers, *bounds)
+        yield speed(f"{what}: speed against tuned peers", spillway, tuned, *tuned_bounds)
+        yield leanest(what, spillway, peers)
+    yield size(f"{name} against defaults", spillway, peers, *sizes[name])
+    yield size(f"{name} against tuned peers", spillway, tuned, 1.0, 0.9)
 
 
 def logs(run: RunSummary) -> Iterator[Finding]:
     yield from flat(run, "logs", (2.5, 3.5), (2, 3))
     for mode in ("table", "batches"):
-        native, peers, _ = split(cells(run, mode=mode, rows=10_000))
-        yield speed(f"logs, 10K rows, {mode}: speed against defaults", native, peers, 1.5, 2)
+        spillway, peers, _ = split(cells(run, mode=mode, rows=10_000))
+        yield speed(f"logs, 10K rows, {mode}: speed against defaults", spillway, peers, 1.5, 2)
 
 
 def lineitem(run: RunSummary) -> Iterator[Finding]:
@@ -209,19 +210,19 @@ def lineitem(run: RunSummary) -> Iterator[Finding]:
 
 def codecs(run: RunSummary) -> Iterator[Finding]:
     for codec in ("uncompressed", "snappy", "lz4"):
-        native, peers, _ = split(cells(run, codec=codec))
-        yield speed(f"logs, 400K rows, {codec}: speed against defaults", native, peers, 2, 3)
+        spillway, peers, _ = split(cells(run, codec=codec))
+        yield speed(f"logs, 400K rows, {codec}: speed against defaults", spillway, peers, 2, 3)
 
 
 def nested(run: RunSummary) -> Iterator[Finding]:
-    native, peers, _ = split(cells(run))
-    yield speed("logs-nested, 400K rows: speed", native, peers, 1.5, 2.5)
+    spillway, peers, _ = split(cells(run))
+    yield speed("logs-nested, 400K rows: speed", spillway, peers, 1.5, 2.5)
 
 
 def rows(run: RunSummary) -> Iterator[Finding]:
     for mode, aim in (("rows", 4.5), ("rows-json", 4.5), ("ndjson", 5)):
-        native, peers, _ = split(cells(run, mode=mode))
-        yield speed(f"logs, 50K rows as {mode}: speed", native, peers, 3, aim)
+        spillway, peers, _ = split(cells(run, mode=mode))
+        yield speed(f"logs, 50K rows as {mode}: speed", spillway, peers, 3, aim)
 
 
 def threads(run: RunSummary) -> Iterator[Finding]:
@@ -231,22 +232,22 @@ def threads(run: RunSummary) -> Iterator[Finding]:
 
 
 def memory(run: RunSummary) -> Iterator[Finding]:
-    for each in cells(run, backend="native-16mb"):
+    for each in cells(run, backend="spillway-16mb"):
         grown = estimate([growth(sample) / 1e6 for sample in each.good])
         what = f"logs, one row group of {each.cell.rows:,} rows, memory_limit 16 MB: peak RSS growth"
         yield Finding(what, grown, "-", 24, 20, "MB")
 
 
 def gil(run: RunSummary) -> Iterator[Finding]:
-    (native,) = cells(run, backend="native")
-    best = min(sample["gil"]["longest_gap_seconds"] for sample in native.good) * 1e3
-    idle = min(sample["gil"]["idle_gap_seconds"] for sample in native.good) * 1e3
-    what = f"logs, 2M rows: longest GIL gap, best of {len(native.good)}"
+    (spillway,) = cells(run, backend="spillway")
+    best = min(sample["gil"]["longest_gap_seconds"] for sample in spillway.good) * 1e3
+    idle = min(sample["gil"]["idle_gap_seconds"] for sample in spillway.good) * 1e3
+    what = f"logs, 2M rows: longest GIL gap, best of {len(spillway.good)}"
     yield Finding(what, estimate([best]), f"{idle:.2f} ms with an idle main thread", 5, 2, "ms")
 
 
 def many_rows(run: RunSummary) -> Iterator[Finding]:
-    found = {each.cell.rows: each for each in cells(run, backend="native")}
+    found = {each.cell.rows: each for each in cells(run, backend="spillway")}
     few, many = found[min(found)], found[max(found)]
     per_row = paired_ratio(
         by_block(many, lambda sample: wall(sample) / many.cell.rows),
@@ -258,7 +259,7 @@ def many_rows(run: RunSummary) -> Iterator[Finding]:
 
 def many_columns(run: RunSummary) -> Iterator[Finding]:
     columns = {data["dataset"]: data["columns"] for data in run.environment["inputs"]}
-    found = {columns[each.cell.dataset]: each for each in cells(run, backend="native")}
+    found = {columns[each.cell.dataset]: each for each in cells(run, backend="spillway")}
     few, many = min(found), max(found)
     per_column = paired_ratio(
         by_block(found[many], lambda sample: wall(sample) / many),

@@ -10,15 +10,15 @@ import pytest
 
 from spillway import backends, datasets
 from spillway.backends import Settings
-from spillway.backends.push_to_pull import Handoff
+from spillway.backends.push_to_pull import PushToPull
 from spillway.backends.tuned_encodings import choose_encodings
 from spillway.bench.worker import row_input
 from spillway.errors import OptionError, SpillwayError
 
 ROWS = 30_000
 BUILT_IN = (
-    "native",
-    "native-16mb",
+    "spillway",
+    "spillway-16mb",
     "pyarrow-buffered",
     "pyarrow-streaming",
     "pyarrow-streaming-tuned",
@@ -27,8 +27,8 @@ BUILT_IN = (
     "arro3",
     "arro3-tuned",
 )
-FROM_ROWS = ("native-rows", "pyarrow-rows", "polars-rows")
-FROM_LINES = ("native-ndjson", "pyarrow-ndjson", "polars-ndjson", "duckdb-ndjson")
+FROM_ROWS = ("spillway-rows", "pyarrow-rows", "polars-rows")
+FROM_LINES = ("spillway-ndjson", "pyarrow-ndjson", "polars-ndjson", "duckdb-ndjson")
 
 
 @pytest.fixture(scope="module", params=["logs", "logs-nested"])
@@ -267,7 +267,7 @@ def test_an_error_of_the_library_reaches_the_writer_and_stays():
 
     schema = pa.schema([("value", pa.int64())])
     batch = pa.record_batch([pa.array([1])], schema=schema)
-    sink = Handoff(schema, fail)
+    sink = PushToPull(schema, fail)
     with pytest.raises(OSError, match="No space left"):
         sink.write(batch)
     with pytest.raises(OSError, match="No space left"):
@@ -276,6 +276,6 @@ def test_an_error_of_the_library_reaches_the_writer_and_stays():
 
 def test_a_library_that_ends_early_is_noticed():
     schema = pa.schema([("value", pa.int64())])
-    sink = Handoff(schema, lambda _reader: None)
+    sink = PushToPull(schema, lambda _reader: None)
     with pytest.raises(RuntimeError, match="before the stream had ended"):
         sink.write(pa.record_batch([pa.array([1])], schema=schema))

@@ -53,7 +53,7 @@ def test_a_call_writes_the_bytes_that_its_backend_writes(tmp_path, batches, name
 @pytest.mark.parametrize(("codec", "level"), [("gzip", 6), ("gzip", 2), ("brotli", 1), ("zstd", 3)])
 def test_a_level_that_is_not_said_is_the_writers_own(tmp_path, batches, codec, level):
     settings = Settings(codec=codec, level=level, row_group_rows=1 << 20, threads=1)
-    call, table = call_of("native", "table", settings), pa.Table.from_batches(batches[:1])
+    call, table = call_of("spillway", "table", settings), pa.Table.from_batches(batches[:1])
     exec(call, {**NAMES, "table": table, "path": tmp_path / "called.parquet"})  # noqa: S102 - as pasted
     spillway.write_parquet(table, tmp_path / "said.parquet", compression=codec, compression_level=level)
     assert (tmp_path / "called.parquet").read_bytes() == (tmp_path / "said.parquet").read_bytes()
@@ -63,8 +63,8 @@ def test_a_level_that_is_not_said_is_the_writers_own(tmp_path, batches, codec, l
 def test_the_call_of_the_usual_settings_is_one_line():
     usual = Settings(codec="zstd", level=1, row_group_rows=1 << 20, threads=1)
     many = Settings(codec="zstd", level=1, row_group_rows=1 << 20, threads=4)
-    assert call_of("native", "table", usual) == 'spillway.write_parquet(table, path, compression="zstd")'
-    assert call_of("native", "table", many) == (
+    assert call_of("spillway", "table", usual) == 'spillway.write_parquet(table, path, compression="zstd")'
+    assert call_of("spillway", "table", many) == (
         'spillway.write_parquet(table, path, compression="zstd", threads=4)'
     )
 

@@ -111,7 +111,7 @@ def take(taker: SampleTaker) -> Callable[..., dict]:
     ) -> dict:
         kind = "none" if limiter is None else limiter.kind
         slot = Slot(0, 0, cell(backend, memory_bytes=limit, limit_kind=kind, **changes))
-        with (limiter or Unlimited()).box(limit or 0) as box:
-            return dataclasses.replace(taker, timeout=timeout).take(slot, box)
+        with (limiter or Unlimited()).limit(limit or 0) as memory_limit:
+            return dataclasses.replace(taker, timeout=timeout).take(slot, memory_limit)
 
     return take_one

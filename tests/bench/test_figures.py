@@ -32,9 +32,9 @@ def test_an_allocation_curve_says_of_which_dataset_and_codec_it_is(tmp_path):
     cells = [
         {"dataset": dataset, "codec": codec} for dataset in ("logs", "wide:10") for codec in ("zstd", "lz4")
     ]
-    make_run(tmp_path / "run", {"native": [Writes([1e6], cell={**cell, "level": None}) for cell in cells]})
+    make_run(tmp_path / "run", {"spillway": [Writes([1e6], cell={**cell, "level": None}) for cell in cells]})
     curve = {"seconds": [0.0, 1.0], "allocated_bytes": [0, 1]}
-    record = {"backend": "native", "mode": "table", "rows": 400_000, "reason": None, "curve": curve}
+    record = {"backend": "spillway", "mode": "table", "rows": 400_000, "reason": None, "curve": curve}
     records.append(tmp_path / "run" / ALLOCATIONS, {**record, "dataset": "wide:10", "codec": "lz4"})
     titles = {figure.title for figure in draw_figures(read_run(tmp_path / "run"))}
     assert "Allocation curve at 400,000 rows (table, wide:10, lz4)" in titles

@@ -37,7 +37,7 @@ def test_a_canary_without_a_limit_survives_and_proves_nothing():
 )
 def test_a_group_is_gone_after_its_box(limiter):
     before = set(limiter.parent.iterdir())
-    with limiter.box(64 * MIB):
+    with limiter.limit(64 * MIB):
         assert set(limiter.parent.iterdir()) - before
     assert set(limiter.parent.iterdir()) == before
 

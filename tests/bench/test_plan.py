@@ -10,7 +10,7 @@ from spillway.bench.plan import Options, plan_cells
 from spillway.errors import OptionError
 from spillway.harness.schedule import schedule
 
-BACKENDS = ("native", "polars", "duckdb")
+BACKENDS = ("spillway", "polars", "duckdb")
 
 
 def test_the_default_run_is_batches_at_six_sizes_and_tables_at_the_largest():
@@ -28,7 +28,7 @@ def test_the_table_mode_alone_is_measured_at_all_sizes():
 
 def test_every_limit_is_a_cell_of_its_own():
     options = Options(
-        backends=("native",), rows=(10,), modes=("batches",), memory=(None, 10**9), limit_kind="cgroup-v1"
+        backends=("spillway",), rows=(10,), modes=("batches",), memory=(None, 10**9), limit_kind="cgroup-v1"
     )
     assert [(cell.memory_bytes, cell.limit_kind) for cell in plan_cells(options)] == [
         (None, "none"),
@@ -38,7 +38,7 @@ def test_every_limit_is_a_cell_of_its_own():
 
 def test_datasets_codecs_and_cores_are_dimensions():
     options = Options(
-        backends=("native",),
+        backends=("spillway",),
         rows=(10,),
         modes=("batches",),
         datasets=("logs", "wide:10"),
@@ -58,8 +58,8 @@ def test_datasets_codecs_and_cores_are_dimensions():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"backends": ("parquet-cpp",)}, "choose from: native"),
-        ({"backends": ()}, "choose from: native"),
+        ({"backends": ("parquet-cpp",)}, "choose from: spillway"),
+        ({"backends": ()}, "choose from: spillway"),
         ({"rows": (0,)}, "--rows"),
         ({"rows": ()}, "--rows"),
         ({"samples": 0}, "--samples"),

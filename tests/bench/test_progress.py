@@ -33,7 +33,7 @@ def clock():
 def follow(console, clock, *, blocks, seconds, record=None):
     """A run of three cells, each of whose samples takes so long."""
     progress = Progress(console, clock)
-    slots = list(schedule([cell("native"), cell("arro3"), cell("polars")], blocks=blocks, seed=1))
+    slots = list(schedule([cell("spillway"), cell("arro3"), cell("polars")], blocks=blocks, seed=1))
     progress.sampling(slots)
     for slot in slots:
         progress.sample_begins(slot)

@@ -63,16 +63,16 @@ def test_two_swapped_values_fail_the_run_and_are_named(disk_folder):
 
 @pytest.mark.usefixtures("misbehaving")
 def test_a_peers_wrong_output_is_its_own_row_and_no_failure_of_the_run(disk_folder):
-    peers = "swaps-two-values,native"
+    peers = "swaps-two-values,spillway"
     result = run(disk_folder, "--backend", peers, "--mode", "batches", "--validate", "pyarrow")
     assert result.exit_code == 0, result.output
-    rows = [line.split() for line in result.output.splitlines() if line.startswith(("native ", "swaps-"))]
+    rows = [line.split() for line in result.output.splitlines() if line.startswith(("spillway ", "swaps-"))]
     assert [(row[0], " ".join(row[-2:])) for row in rows][1] == ("swaps-two-values", "wrong output")
-    assert rows[0][0] == "native"
+    assert rows[0][0] == "spillway"
     assert rows[0][-1] == "ok"
     assert "[row None" not in result.output
     assert "Left out: swaps-two-values (wrong output)." in result.output
-    assert "At 10,000 rows native alone ended well" in result.output
+    assert "At 10,000 rows spillway alone ended well" in result.output
 
 
 def test_missing_java_is_told_before_anything_is_measured(monkeypatch, tmp_path):

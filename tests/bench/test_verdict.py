@@ -35,19 +35,19 @@ def test_the_winner_is_named_with_the_interval_and_the_code(tmp_path):
         tmp_path / "run",
         {
             "arro3": Writes([0.9e6, 1.0e6, 1.1e6] * 2),
-            "native": Writes([1.8e6, 2.0e6, 2.2e6] * 2),
+            "spillway": Writes([1.8e6, 2.0e6, 2.2e6] * 2),
             "polars": Writes([5e5] * 6),
         },
     )
     (found,) = conclude(run)
-    assert found.lines[0] == "At 400,000 rows native wins: 2.00 times [2.00, 2.00] the rows/s of arro3."
-    assert found.writer == "native"
+    assert found.lines[0] == "At 400,000 rows spillway wins: 2.00 times [2.00, 2.00] the rows/s of arro3."
+    assert found.writer == "spillway"
     assert found.code == 'spillway.write_parquet(table, path, compression="zstd")'
     assert verdict_caveats(run)[0].startswith("In brackets the 95 % interval")
 
 
 def test_a_peer_that_wins_is_named_with_its_own_call(tmp_path):
-    run = make_run(tmp_path / "run", {"native": Writes([1e6] * 6), "polars": Writes([2e6] * 6)})
+    run = make_run(tmp_path / "run", {"spillway": Writes([1e6] * 6), "polars": Writes([2e6] * 6)})
     (found,) = conclude(run)
     assert found.lines[0].startswith("At 400,000 rows polars wins: 2.00 times")
     assert found.code.startswith("pl.from_arrow(table).write_parquet(")
@@ -57,13 +57,13 @@ def test_nobody_wins_where_the_interval_holds_1(tmp_path):
     run = make_run(
         tmp_path / "run",
         {
-            "native": Writes([1.0e6, 1.2e6, 1.1e6]),
+            "spillway": Writes([1.0e6, 1.2e6, 1.1e6]),
             "arro3": Writes([1.1e6, 1.0e6, 1.0e6]),
             "duckdb": Writes([1e5] * 3),
         },
     )
     assert (
-        "At 400,000 rows nobody wins: samples cannot tell native from arro3 (1.10 times [0.91, 1.20])"
+        "At 400,000 rows nobody wins: samples cannot tell spillway from arro3 (1.10 times [0.91, 1.20])"
         in text(run)
     )
     assert "the next, duckdb, is behind (11.00 times [10.00, 12.00])" in text(run)
@@ -71,7 +71,7 @@ def test_nobody_wins_where_the_interval_holds_1(tmp_path):
 
 
 def test_one_sample_crowns_nobody_and_marks_nothing(tmp_path):
-    run = make_run(tmp_path / "run", {"native": Writes([2e6]), "arro3": Writes([1e6])})
+    run = make_run(tmp_path / "run", {"spillway": Writes([2e6]), "arro3": Writes([1e6])})
     (found,) = conclude(run)
     assert "nobody wins" in found.lines[0]
     assert (found.writer, found.code) == (None, None)
@@ -88,7 +88,7 @@ def test_one_sample_crowns_nobody_and_marks_nothing(tmp_path):
 )
 def test_few_samples_have_a_winner_only_if_it_wins_every_block(tmp_path_factory, table):
     assume(len({speed for row in table for speed in row}) == sum(map(len, table)))
-    names = ["native", "arro3", "polars", "duckdb"][: len(table)]
+    names = ["spillway", "arro3", "polars", "duckdb"][: len(table)]
     run = make_run(
         tmp_path_factory.mktemp("runs") / "run",
         {name: Writes(row) for name, row in zip(names, table, strict=True)},
@@ -120,17 +120,17 @@ def test_peers_with_less_memory_and_smaller_files_are_named(tmp_path):
     run = make_run(
         tmp_path / "run",
         {
-            "native": Writes([2e6] * 6, growth=40e6, size=2_000_000),
-            "native-16mb": Writes([1.5e6] * 6, growth=10e6, size=2_200_000),
+            "spillway": Writes([2e6] * 6, growth=40e6, size=2_000_000),
+            "spillway-16mb": Writes([1.5e6] * 6, growth=10e6, size=2_200_000),
             "pyarrow-streaming": Writes([1e6] * 6, growth=20e6, size=1_500_000, row_groups=40),
         },
     )
     assert (
-        "Less memory than the 40.0 MB of native: native-16mb, 10.0 MB (0.25 times [0.25, 0.25]); "
+        "Less memory than the 40.0 MB of spillway: spillway-16mb, 10.0 MB (0.25 times [0.25, 0.25]); "
         "pyarrow-streaming, 20.0 MB (0.50 times [0.50, 0.50], with 40 row groups to 1)."
     ) in text(run)
     assert (
-        "Smaller file than the 2.00 MB of native: pyarrow-streaming, 1.50 MB "
+        "Smaller file than the 2.00 MB of spillway: pyarrow-streaming, 1.50 MB "
         "(0.75 times, with 40 row groups to 1)."
     ) in text(run)
     assert "0.50 times" in write_report(run, []).read_text()
@@ -138,7 +138,7 @@ def test_peers_with_less_memory_and_smaller_files_are_named(tmp_path):
 
 def test_the_best_in_everything_has_nobody_beside_it(tmp_path):
     run = make_run(
-        tmp_path / "run", {"native": Writes([2e6] * 6, growth=1e6, size=9), "arro3": Writes([1e6] * 6)}
+        tmp_path / "run", {"spillway": Writes([2e6] * 6, growth=1e6, size=9), "arro3": Writes([1e6] * 6)}
     )
     assert "Less memory" not in text(run)
     assert "Smaller file" not in text(run)
@@ -156,7 +156,7 @@ def test_every_number_of_rows_has_its_verdict_and_no_two_settings_are_pooled(tmp
         ]
 
     run = make_run(
-        tmp_path / "run", {"native": cells(1, 2, 3, 4, 5, 6, 7, 8), "arro3": cells(2, 1, 1, 1, 1, 1, 1, 1)}
+        tmp_path / "run", {"spillway": cells(1, 2, 3, 4, 5, 6, 7, 8), "arro3": cells(2, 1, 1, 1, 1, 1, 1, 1)}
     )
     found = conclude(run)
     assert len(found) == len(run.settings) == 4
@@ -170,7 +170,7 @@ def test_every_number_of_rows_has_its_verdict_and_no_two_settings_are_pooled(tmp
     (snappy,) = [
         lines for title, lines in by_title.items() if "snappy" in title and "100 rows a batch" in title
     ]
-    assert snappy[0].startswith("At 2,000 rows native wins: 5.00 times")
+    assert snappy[0].startswith("At 2,000 rows spillway wins: 5.00 times")
     assert snappy[1].startswith("At 1,000 rows arro3 wins: 2.00 times")
 
 
@@ -180,7 +180,7 @@ def test_wrong_output_names_its_writers_marks_their_rows_and_takes_them_out(tmp_
         tmp_path / "run",
         {
             "arro3": Writes([3e6] * 3, content=content),
-            "native": Writes([2e6] * 3),
+            "spillway": Writes([2e6] * 3),
             "polars": Writes([1e6] * 3),
         },
         [wrong(content, 400_000, "pyarrow"), wrong(content, 400_000, "duckdb")],
@@ -192,12 +192,12 @@ def test_wrong_output_names_its_writers_marks_their_rows_and_takes_them_out(tmp_
     )
     table = ranking_table(run, ranking(run))
     assert [(row[0].text, row[-1].text) for row in table.rows] == [
-        ("native", "ok"),
+        ("spillway", "ok"),
         ("polars", "ok"),
         ("arro3", "wrong output"),
     ]
     assert not any(entry.best for entry in table.rows[-1])
-    assert "native wins each of 3 blocks" in text(run)
+    assert "spillway wins each of 3 blocks" in text(run)
     assert "Left out: arro3 (wrong output)." in text(run)
     report = write_report(run, []).read_text()
     assert "Wrong output of arro3 (table, 400,000 rows)" in report
@@ -208,7 +208,9 @@ def test_wrong_output_names_its_writers_marks_their_rows_and_takes_them_out(tmp_
 def test_a_failure_has_its_reason_below_the_table_and_whole_in_the_report(tmp_path):
     said = "column appears more than once; names must be unique\nhint: " + "rename it " * 40
     error = {"kind": "library_error", "type": "DuplicateError", "message": said}
-    run = make_run(tmp_path / "run", {"native": Writes([1e6] * 3), "polars": Writes([None] * 3, error=error)})
+    run = make_run(
+        tmp_path / "run", {"spillway": Writes([1e6] * 3), "polars": Writes([None] * 3, error=error)}
+    )
     (table,) = short_tables(run)
     assert table.rows[-1][-1].text == "library error"
     (note,) = table.notes
@@ -227,20 +229,20 @@ def test_a_failure_has_its_reason_below_the_table_and_whole_in_the_report(tmp_pa
     ],
 )
 def test_a_failure_without_an_exception_has_a_reason_too(tmp_path, writes, words):
-    run = make_run(tmp_path / "run", {"native": Writes([1e6]), "polars": writes})
+    run = make_run(tmp_path / "run", {"spillway": Writes([1e6]), "polars": writes})
     assert words in short_tables(run)[0].notes[0]
 
 
 @pytest.mark.parametrize(
     ("backends", "status"),
     [
-        ({"native": Writes([1e6]), "polars": Writes([None])}, 0),
-        ({"native": Writes([1e6]), "polars": Writes([None], outcome="segfault")}, 0),
-        ({"native": Writes([None], outcome="oom_killed"), "polars": Writes([1e6])}, 0),
-        ({"native": Writes([None], outcome="memory_error"), "polars": Writes([1e6])}, 0),
-        ({"native": Writes([1e6, None]), "polars": Writes([1e6, 1e6])}, 1),
-        ({"native-16mb": Writes([None], outcome="timeout"), "polars": Writes([1e6])}, 1),
-        ({"native": Writes([1e6], content="cd" * 32), "polars": Writes([1e6])}, 1),
+        ({"spillway": Writes([1e6]), "polars": Writes([None])}, 0),
+        ({"spillway": Writes([1e6]), "polars": Writes([None], outcome="segfault")}, 0),
+        ({"spillway": Writes([None], outcome="oom_killed"), "polars": Writes([1e6])}, 0),
+        ({"spillway": Writes([None], outcome="memory_error"), "polars": Writes([1e6])}, 0),
+        ({"spillway": Writes([1e6, None]), "polars": Writes([1e6, 1e6])}, 1),
+        ({"spillway-16mb": Writes([None], outcome="timeout"), "polars": Writes([1e6])}, 1),
+        ({"spillway": Writes([1e6], content="cd" * 32), "polars": Writes([1e6])}, 1),
         ({"polars": Writes([None])}, 1),
         ({"polars": Writes([1e6], content="cd" * 32)}, 1),
         ({"polars": Writes([1e6], content="cd" * 32), "arro3": Writes([1e6])}, 0),
@@ -252,8 +254,8 @@ def test_a_peers_failure_is_not_ours(tmp_path, backends, status):
 
 
 def test_a_writer_that_fails_at_times_is_no_winner(tmp_path):
-    run = make_run(tmp_path / "run", {"arro3": Writes([9e6, 9e6, None]), "native": Writes([1e6] * 3)})
-    assert "native alone ended well" in text(run)
+    run = make_run(tmp_path / "run", {"arro3": Writes([9e6, 9e6, None]), "spillway": Writes([1e6] * 3)})
+    assert "spillway alone ended well" in text(run)
     assert "arro3 (ok x2, library error x1)" in text(run)
 
 
@@ -262,7 +264,7 @@ def test_nothing_but_zeros_is_ever_marked(tmp_path):
     run = make_run(
         tmp_path / "run",
         {
-            "native": Writes([500.0] * 3, growth=0, size=900, cell=tiny),
+            "spillway": Writes([500.0] * 3, growth=0, size=900, cell=tiny),
             "arro3": Writes([400.0] * 3, growth=10, size=900, cell=tiny),
         },
     )
@@ -282,7 +284,7 @@ def test_the_ranking_fits_a_terminal_of_80_columns(tmp_path_factory, values, out
         tmp_path_factory.mktemp("runs") / "run",
         {
             "pyarrow-streaming-tuned": Writes(spread, growth=1.23e9, size=999_990_000),
-            "native": Writes([*values[1:], None], outcome=outcome),
+            "spillway": Writes([*values[1:], None], outcome=outcome),
         },
     )
     parts = terminal_tables(short_tables(run)[0], 80)

@@ -42,7 +42,10 @@ def test_the_short_option_helps_as_the_long_one(command):
     ("words", "completed"),
     [
         ("bench --backend pol", {"polars", "polars-rows", "polars-ndjson"}),
-        ("bench --backend native,pol", {"native,polars", "native,polars-rows", "native,polars-ndjson"}),
+        (
+            "bench --backend spillway,pol",
+            {"spillway,polars", "spillway,polars-rows", "spillway,polars-ndjson"},
+        ),
         (
             "bench --codec zstd,",
             {f"zstd,{each}" for each in ("snappy", "lz4", "gzip", "brotli", "uncompressed")},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import platform
 import re
 import signal
@@ -69,7 +68,6 @@ def test_a_run_leaves_its_files_and_no_output(run):
     folder, _ = run
     assert {path.name for path in folder.iterdir()} == {
         "samples.jsonl",
-        "sample.schema.json",
         "environment.json",
         "allocations.jsonl",
         "report.md",
@@ -233,7 +231,7 @@ def test_a_broken_peer_says_why_and_does_not_fail_the_run(runs, tmp_path):
     out = str(runs / "doubled")
     arguments = ["--input", str(path), "--rows", "2", "--mode", "table", "--samples", "2", "--no-trace"]
     result = CliRunner().invoke(
-        app, [*arguments, "--backend", "native,polars", "--validate", "pyarrow,duckdb", "--out", out]
+        app, [*arguments, "--backend", "spillway,polars", "--validate", "pyarrow,duckdb", "--out", out]
     )
     assert result.exit_code == 0, result.output
     output = " ".join(result.output.split())
@@ -247,7 +245,7 @@ def test_datasets_codecs_and_cores_are_cells_of_one_run(runs):
     arguments = ["--dataset", "wide:10,wide:20", "--codec", "zstd,snappy", "--cores", "1,2", "--rows", "2000"]
     quick = [
         "--backend",
-        "native",
+        "spillway",
         "--mode",
         "batches",
         "--samples",
@@ -279,7 +277,7 @@ def test_datasets_codecs_and_cores_are_cells_of_one_run(runs):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--backend", "parquet-cpp"], "choose from: native"),
+        (["--backend", "parquet-cpp"], "choose from: spillway"),
         (["--rows", "many"], "give whole numbers"),
         (["--codec", "lzo"], "choose from: zstd"),
         (["--level", "99"], "zstd takes 1 to 22"),
@@ -523,7 +521,3 @@ def test_what_is_no_amount_of_memory(text):
 
 def test_the_datasets_are_those_of_the_command():
     assert datasets.names() == ("logs", "logs-nested")
-
-
-def test_the_schema_in_the_folder_is_the_one_that_was_checked(run):
-    assert json.loads((run[0] / "sample.schema.json").read_text()) == SCHEMA.document

@@ -27,7 +27,7 @@ def test_doctor_proves_memory_and_limits(request):
     assert re.search(
         r"memory limit by rlimit-data: a canary under 256 MiB was refused at (0\.9\d|1\.0\d)", text
     )
-    for backend in ("native", "polars", "duckdb", "arro3"):
+    for backend in ("spillway", "polars", "duckdb", "arro3"):
         assert f"backend {backend}" in text
     assert re.search(
         r"not here memory limit by (systemd-scope|cgroup-v2): this machine does not offer it", text

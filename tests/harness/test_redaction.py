@@ -6,11 +6,11 @@ import platform
 
 import pytest
 
-from spillway.harness.redaction import scrub
+from spillway.harness.redaction import redact
 
 
 @pytest.mark.parametrize(
-    ("text", "scrubbed"),
+    ("text", "redacted"),
     [
         ("cannot open /srv/data/in/file.parquet: gone", "cannot open file.parquet: gone"),
         ('File "/opt/lib-1.0/x.py", line 3', 'File "x.py", line 3'),
@@ -20,9 +20,9 @@ from spillway.harness.redaction import scrub
         ("a plain sentence", "a plain sentence"),
     ],
 )
-def test_paths_are_cut_to_their_last_part(text, scrubbed):
-    assert scrub(text) == scrubbed
+def test_paths_are_cut_to_their_last_part(text, redacted):
+    assert redact(text) == redacted
 
 
 def test_the_hosts_name_is_left_out():
-    assert platform.node() not in scrub(f"connection to {platform.node()} refused")
+    assert platform.node() not in redact(f"connection to {platform.node()} refused")

@@ -36,7 +36,7 @@ def results(request):
     folder = Path(tempfile.mkdtemp(dir=base, prefix="notebook-"))
     app = typer.Typer()
     app.command()(bench)
-    tiny = ["--rows", "1000,2000", "--samples", "2", "--backend", "native,arro3", "--memory", "none"]
+    tiny = ["--rows", "1000,2000", "--samples", "2", "--backend", "spillway,arro3", "--memory", "none"]
     result = CliRunner().invoke(app, [*tiny, "--validate", "none", "--no-trace", "--out", str(folder)])
     assert result.exit_code == 0, result.output
     yield folder
@@ -78,7 +78,7 @@ def several(request):
     base.mkdir(exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=base, prefix="several-"))
     speeds = {}
-    backends = {"native": [], "arro3": []}
+    backends = {"spillway": [], "arro3": []}
     for dataset, codec, memory in itertools.product(("logs", "wide:10"), ("snappy", "lz4"), (None, 10**9)):
         fields = {"dataset": dataset, "codec": codec, "level": None, "memory_bytes": memory}
         for backend, writes in backends.items():

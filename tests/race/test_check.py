@@ -11,12 +11,12 @@ import pytest
 
 import spillway.delta
 from spillway.race.check import Verdict, check
-from spillway.race.committers.spillway import Combining
+from spillway.race.committers.spillway import Spillway
 from spillway.race.place import Place, log_name
 from spillway.race.plan import Cell
 from spillway.race.workload import rows
 
-CELL = Cell(committer="combining", workload="merge", writers=4, rows=5)
+CELL = Cell(committer="spillway", workload="merge", writers=4, rows=5)
 APPENDS = [(writer, 0) for writer in range(4)]
 
 
@@ -24,10 +24,10 @@ APPENDS = [(writer, 0) for writer in range(4)]
 def place(tmp_path: Path) -> Place:
     """A table with one version for each of four appends."""
     place = Place(str(tmp_path / "table"))
-    combining = Combining()
-    combining.create(place, CELL)
+    committer = Spillway()
+    committer.create(place, CELL)
     for writer, number in APPENDS:
-        combining.writer(place, CELL).append(rows(CELL, writer, number))
+        committer.writer(place, CELL).append(rows(CELL, writer, number))
     return place
 
 
@@ -112,6 +112,6 @@ def test_rows_in_another_partition_are_found(place: Place) -> None:
 
 
 def test_an_append_that_is_there_in_part_is_found_though_nobody_heard_of_it(place: Place) -> None:
-    append(place, rows(Cell(committer="combining", workload="merge", writers=5, rows=3), 4, 0))
-    cell = Cell(committer="combining", workload="merge", writers=5, rows=5)
+    append(place, rows(Cell(committer="spillway", workload="merge", writers=5, rows=3), 4, 0))
+    cell = Cell(committer="spillway", workload="merge", writers=5, rows=5)
     assert only(check(place, cell, APPENDS)) == "in the table in part: writer 4, append 0"

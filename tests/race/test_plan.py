@@ -14,13 +14,13 @@ from spillway.race.targets import TARGETS, target_cells
 
 
 def options(**changes: object) -> Options:
-    return Options(**{"committers": ("combining",), "writers": (10,), **changes})
+    return Options(**{"committers": ("spillway",), "writers": (10,), **changes})
 
 
 def test_every_combination_is_a_cell() -> None:
     cells = plan_cells(
         options(
-            committers=("combining", "delta-rs"),
+            committers=("spillway", "delta-rs"),
             writers=(1, 10),
             workloads=("merge", "append-only", "batched:1000"),
             partitions=("own", "one"),
@@ -44,7 +44,7 @@ def test_a_spread_says_how_many_processes(text: str, writers: int, processes: in
 
 @pytest.mark.parametrize("processes", [1, 3, 64])
 def test_every_writer_is_in_one_process(processes: int) -> None:
-    cell = Cell(committer="combining", workload="merge", writers=100, processes=processes)
+    cell = Cell(committer="spillway", workload="merge", writers=100, processes=processes)
     shares = [cell.share(process) for process in range(processes)]
     assert sorted(writer for share in shares for writer in share) == list(range(100))
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
@@ -55,7 +55,7 @@ def test_every_writer_is_in_one_process(processes: int) -> None:
     [
         ({"writers": ()}, "--writers"),
         ({"writers": (0,)}, "from 1 up"),
-        ({"committers": ("git",)}, "combining, coalescing, optimistic, delta-rs, delta-rs-retry"),
+        ({"committers": ("git",)}, "spillway, spillway-coalesce, put-if-absent, delta-rs, delta-rs-retry"),
         ({"workloads": ("batched",)}, "batched:N"),
         ({"workloads": ("batched:0",)}, "batched:N"),
         ({"workloads": ()}, "names none"),
@@ -76,13 +76,13 @@ def test_a_missing_library_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> N
         committers.load("delta-rs")
     cell = Cell(committer="delta-rs-retry", workload="merge", writers=1)
     assert "pip install 'spillway[race]'" in (reason_to_skip(cell) or "")
-    assert "native module" in (reason_to_skip(Cell(committer="combining", workload="merge", writers=1)) or "")
+    assert "native module" in (reason_to_skip(Cell(committer="spillway", workload="merge", writers=1)) or "")
 
 
 def test_what_exceeds_the_machine_is_skipped_with_a_reason() -> None:
-    many = Cell(committer="combining", workload="merge", writers=10_000, processes=10_000)
+    many = Cell(committer="spillway", workload="merge", writers=10_000, processes=10_000)
     assert "processes:64" in (reason_to_skip(many) or "")
-    threads = Cell(committer="combining", workload="merge", writers=10**9)
+    threads = Cell(committer="spillway", workload="merge", writers=10**9)
     assert reason_to_skip(threads) is not None
 
 

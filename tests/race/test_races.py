@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import subprocess
 
 SECONDS = 60
-ENDLESS = ("--committers", "combining", "--appends", "1000000")
+ENDLESS = ("--committers", "spillway", "--appends", "1000000")
 
 
 def await_races(out: Path, count: int) -> None:
@@ -96,7 +96,7 @@ def test_every_committer_commits_every_append_once(finished: Path) -> None:
         assert (each["table"]["lost"], each["table"]["doubled"], each["table"]["problems"]) == (0, 0, [])
         assert 0 < each["wait_seconds"][50] <= each["wait_seconds"][100] <= each["seconds"]
         assert each["appends_per_second"] == pytest.approx(writers / each["seconds"])
-        shares = each["cell"]["committer"] in {"combining", "coalescing"}
+        shares = each["cell"]["committer"] in {"spillway", "spillway-coalesce"}
         if not shares:
             assert each["table"]["versions"] == writers
         assert (each["attempts"] is None) == (each["cell"]["committer"] == "delta-rs")
@@ -107,7 +107,6 @@ def test_a_run_leaves_its_files_and_no_table(finished: Path) -> None:
     assert {path.name for path in finished.iterdir()} == {
         "environment.json",
         "races.jsonl",
-        "race.schema.json",
         "report.md",
         "figures",
     }
@@ -131,7 +130,7 @@ def test_the_report_is_made_from_the_disk_alone(finished: Path) -> None:
 
 def test_the_report_says_what_is_synced_and_what_was_published(finished: Path) -> None:
     report = (finished / "report.md").read_text()
-    assert "combining: data files, their folders and the log are synced" in report
+    assert "spillway: data files, their folders and the log are synced" in report
     assert "delta-rs: nothing is synced on a local disk" in report
     assert "counted by delta-rs and by polars" in report
     assert "Published and earlier figures" in report
@@ -157,7 +156,7 @@ def test_targets_are_judged_by_what_was_run(finished: Path, tmp_path: Path) -> N
     folder = shutil.copytree(finished, tmp_path / "run")
     template = records.read_lines(folder / RACES)[0]
     cell = {
-        "committer": "combining",
+        "committer": "spillway",
         "workload": "append-only",
         "rows": 10,
         "appends": 1,
@@ -180,7 +179,7 @@ def test_targets_are_judged_by_what_was_run(finished: Path, tmp_path: Path) -> N
 
 
 def test_processes_race_too(out: Path) -> None:
-    result = invoke(out, "--committers", "combining", "--writers", "9", "--spread", "processes:3")
+    result = invoke(out, "--committers", "spillway", "--writers", "9", "--spread", "processes:3")
     assert result.exit_code == 0, result.output
     (record,) = races_in(out)
     assert (record["outcome"], record["cell"]["processes"], record["table"]["present"]) == ("ok", 3, 9)
@@ -189,14 +188,14 @@ def test_processes_race_too(out: Path) -> None:
 
 def test_appends_follow_each_other_in_all_workloads(out: Path) -> None:
     workloads = ("--workloads", "merge,batched:20", "--partitions", "one", "--writers", "2", "--appends", "3")
-    result = invoke(out, "--committers", "combining,delta-rs", *workloads)
+    result = invoke(out, "--committers", "spillway,delta-rs", *workloads)
     assert result.exit_code == 0, result.output
     found = races_in(out)
     assert len(found) == 4
     for each in found:
         assert each["table"]["present"] == 6
         assert each["table"]["rows"]["polars"] == 6 * each["cell"]["rows"]
-        if each["cell"]["committer"] == "combining":
+        if each["cell"]["committer"] == "spillway":
             # A writer's appends wait for each other.
             assert each["table"]["versions"] >= 3
 
@@ -226,7 +225,7 @@ def test_a_killed_process_loses_nothing_and_the_others_go_on(out: Path) -> None:
 
 
 def test_ctrl_c_keeps_what_was_raced_and_leaves_nothing_running(out: Path) -> None:
-    endless = ("--committers", "combining", "--writers", "2", "--spread", "processes", "--samples", "500")
+    endless = ("--committers", "spillway", "--writers", "2", "--spread", "processes", "--samples", "500")
     with start(out, *endless) as race:
         await_races(out, 2)
         workers = await_children(race, 1)
@@ -256,7 +255,7 @@ def test_writers_end_with_the_race_that_started_them(out: Path) -> None:
 def test_tables_are_kept_on_request_where_they_are_wanted(out: Path) -> None:
     store = out / "store"
     result = invoke(
-        out / "runs", "--committers", "combining", "--writers", "1", "--store", str(store), "--keep-tables"
+        out / "runs", "--committers", "spillway", "--writers", "1", "--store", str(store), "--keep-tables"
     )
     assert result.exit_code == 0, result.output
     (table,) = store.iterdir()
@@ -279,7 +278,7 @@ def test_help_teaches() -> None:
         (["--store", "gs://bucket"], "s3://BUCKET"),
         (["--store", "s3://bucket", "--storage-option", "secret"], "NAME=VALUE"),
         (["--out", "/dev/shm/spillway-race"], "choose a folder on a disk"),  # noqa: S108 - to be refused
-        (["--spread", "processes", "--writers", "100000", "--committers", "combining"], "processes:64"),
+        (["--spread", "processes", "--writers", "100000", "--committers", "spillway"], "processes:64"),
     ],
 )
 def test_an_option_that_cannot_be_says_what_to_do(out: Path, arguments: list[str], words: str) -> None:
@@ -293,7 +292,7 @@ def test_a_missing_library_is_a_line_in_the_report(out: Path, monkeypatch: pytes
     found = committers.missing
     absent = "deltalake is not installed: pip install 'spillway[race]'"
     monkeypatch.setattr(committers, "missing", lambda name: absent if "delta-rs" in name else found(name))
-    result = invoke(out, "--writers", "1", "--committers", "combining,delta-rs")
+    result = invoke(out, "--writers", "1", "--committers", "spillway,delta-rs")
     assert result.exit_code == 0, result.output
     (folder,) = out.iterdir()
     assert f"delta-rs, append-only, 1 writer: {absent}" in (folder / "report.md").read_text()

@@ -9,7 +9,7 @@ import pyarrow as pa
 from arro3.core import __version__
 from arro3.io import write_parquet
 
-from spillway.backends.push_to_pull import Handoff
+from spillway.backends.push_to_pull import PushToPull
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +39,7 @@ class Arro3:
                 max_row_group_size=settings.row_group_rows,
             )
 
-        return Handoff(schema, write)
+        return PushToPull(schema, write)
 
 
 class Arro3Tuned:
@@ -58,7 +58,7 @@ class Arro3Tuned:
         return str(__version__)
 
     def open(self, path: Path, schema: pa.Schema, settings: Settings) -> Sink:
-        return Handoff(schema, lambda reader: _write_tuned(reader, path, settings, self._choose))
+        return PushToPull(schema, lambda reader: _write_tuned(reader, path, settings, self._choose))
 
 
 def _write_tuned(

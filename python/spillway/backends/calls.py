@@ -184,13 +184,13 @@ _READER = "pa.RecordBatchReader.from_batches(schema, batches)"
 _LIMIT = 'memory_limit="16MB"'
 
 _CALLS: dict[tuple[str, str], Callable[[_Options], _Lines]] = {
-    ("native", "table"): _spillway_table(),
-    ("native", "batches"): _spillway("write", "batch", "batches"),
-    ("native-16mb", "table"): _spillway_table(_LIMIT),
-    ("native-16mb", "batches"): _spillway("write", "batch", "batches", _LIMIT),
-    ("native-rows", "rows"): _spillway("write_rows", "chunk", "chunks"),
-    ("native-rows", "rows-json"): _spillway("write_rows", "chunk", "chunks"),
-    ("native-ndjson", "ndjson"): _spillway("write_ndjson", "chunk", "chunks"),
+    ("spillway", "table"): _spillway_table(),
+    ("spillway", "batches"): _spillway("write", "batch", "batches"),
+    ("spillway-16mb", "table"): _spillway_table(_LIMIT),
+    ("spillway-16mb", "batches"): _spillway("write", "batch", "batches", _LIMIT),
+    ("spillway-rows", "rows"): _spillway("write_rows", "chunk", "chunks"),
+    ("spillway-rows", "rows-json"): _spillway("write_rows", "chunk", "chunks"),
+    ("spillway-ndjson", "ndjson"): _spillway("write_ndjson", "chunk", "chunks"),
     ("pyarrow-buffered", "table"): _pyarrow_table,
     ("pyarrow-buffered", "batches"): lambda options: [_TABLE, *_pyarrow_table(options)],
     ("pyarrow-streaming", "table"): _pyarrow_table,

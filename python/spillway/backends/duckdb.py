@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import duckdb
 import pyarrow as pa
 
-from spillway.backends.push_to_pull import Handoff
+from spillway.backends.push_to_pull import PushToPull
 from spillway.errors import OptionError
 
 if TYPE_CHECKING:
@@ -48,14 +48,14 @@ class DuckDB:
         return duckdb.__version__
 
     def threads_in_force(self) -> dict[str, int]:
-        """What the last connection said of its own setting; DuckDB does not look at the affinity mask."""
+        """The last connection's own setting; DuckDB does not look at the affinity mask."""
         return {"duckdb": self._threads} if self._threads else {}
 
     def open(self, path: Path, schema: pa.Schema, settings: Settings) -> Sink:
         connection = duckdb.connect(config={"threads": str(settings.threads)})
         ((threads,),) = connection.execute("SELECT current_setting('threads')").fetchall()
         self._threads = int(threads)
-        return Handoff(schema, lambda reader: _copy(connection, reader, path, settings))
+        return PushToPull(schema, lambda reader: _copy(connection, reader, path, settings))
 
 
 class DuckDBNdjson:

@@ -1,4 +1,4 @@
-"""What a backend is. Standard library only: the measured process imports this whatever it measures."""
+"""The protocol of a backend. Standard library only: every measured process imports it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CODECS: dict[str, range | None] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What a cell fixes for every backend alike; all else stays at the library's default.
+    """The settings that a cell fixes for every backend alike; all else stays at the library's default.
 
     Attributes:
         codec: Parquet's own name in lower case, a key of `CODECS`.

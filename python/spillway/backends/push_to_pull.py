@@ -15,10 +15,10 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Handoff"]
+__all__ = ["PushToPull"]
 
 
-class Handoff:
+class PushToPull:
     """A sink that feeds `consume` a `RecordBatchReader`.
 
     Args:
@@ -64,7 +64,7 @@ class Handoff:
         self._raise_if_failed()
 
     def _start(self) -> None:
-        self._thread = threading.Thread(target=self._run, name="spillway-handoff", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="spillway-push-to-pull", daemon=True)
         self._thread.start()
         self._asked.acquire()
         self._raise_if_failed()

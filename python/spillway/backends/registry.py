@@ -32,8 +32,8 @@ class _BuiltIn(NamedTuple):
 _ROWS: frozenset[Mode] = frozenset({"rows", "rows-json"})
 _NDJSON: frozenset[Mode] = frozenset({"ndjson"})
 _BUILT_IN = {
-    "native": _BuiltIn("spillway", "Native", "spillway._native", "spillway"),
-    "native-16mb": _BuiltIn("spillway", "Native16MB", "spillway._native", "spillway"),
+    "spillway": _BuiltIn("spillway", "Spillway", "spillway._native", "spillway"),
+    "spillway-16mb": _BuiltIn("spillway", "Spillway16MB", "spillway._native", "spillway"),
     "pyarrow-buffered": _BuiltIn("pyarrow", "PyarrowBuffered", "pyarrow", "pyarrow"),
     "pyarrow-streaming": _BuiltIn("pyarrow", "PyarrowStreaming", "pyarrow", "pyarrow"),
     "pyarrow-streaming-tuned": _BuiltIn("pyarrow", "PyarrowStreamingTuned", "pyarrow", "pyarrow"),
@@ -41,10 +41,10 @@ _BUILT_IN = {
     "duckdb": _BuiltIn("duckdb", "DuckDB", "duckdb", "duckdb"),
     "arro3": _BuiltIn("arro3", "Arro3", "arro3.io", "arro3-io"),
     "arro3-tuned": _BuiltIn("arro3", "Arro3Tuned", "arro3.io", "arro3-io"),
-    "native-rows": _BuiltIn("spillway", "NativeRows", "spillway._native", "spillway", _ROWS),
+    "spillway-rows": _BuiltIn("spillway", "SpillwayRows", "spillway._native", "spillway", _ROWS),
     "pyarrow-rows": _BuiltIn("pyarrow", "PyarrowRows", "pyarrow", "pyarrow", _ROWS),
     "polars-rows": _BuiltIn("polars", "PolarsRows", "polars", "polars", _ROWS),
-    "native-ndjson": _BuiltIn("spillway", "NativeNdjson", "spillway._native", "spillway", _NDJSON),
+    "spillway-ndjson": _BuiltIn("spillway", "SpillwayNdjson", "spillway._native", "spillway", _NDJSON),
     "pyarrow-ndjson": _BuiltIn("pyarrow", "PyarrowNdjson", "pyarrow", "pyarrow", _NDJSON),
     "polars-ndjson": _BuiltIn("polars", "PolarsNdjson", "polars", "polars", _NDJSON),
     "duckdb-ndjson": _BuiltIn("duckdb", "DuckDBNdjson", "duckdb", "duckdb", _NDJSON),
@@ -95,7 +95,7 @@ def with_modes(wanted: Iterable[str]) -> tuple[str, ...]:
 
 
 def missing(name: str) -> str | None:
-    """Why this backend cannot run here, or None if it can. Built-in libraries are looked for, not imported.
+    """Say why this backend cannot run here, or None if it can. Libraries are looked for, not imported.
 
     Raises:
         OptionError: No backend has this name.

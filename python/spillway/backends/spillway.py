@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
     from spillway.backends.protocol import Codec, Mode, Settings
 
-__all__ = ["Native", "Native16MB", "NativeNdjson", "NativeRows"]
+__all__ = ["Spillway", "Spillway16MB", "SpillwayNdjson", "SpillwayRows"]
 
 
-class Native:
+class Spillway:
     """Batches go to the writer one at a time; a table goes as one stream of batches."""
 
-    name = "native"
+    name = "spillway"
     modes: frozenset[Mode] = frozenset({"batches", "table"})
     options: Mapping[str, str] = {}
 
@@ -41,17 +41,17 @@ class Native:
         return {"peak_tracked_bytes": self._last.peak_tracked_bytes}
 
 
-class Native16MB(Native):
-    """As `Native`, with ``memory_limit="16MB"``, whatever the row group."""
+class Spillway16MB(Spillway):
+    """As `Spillway`, with ``memory_limit="16MB"``, whatever the row group."""
 
-    name = "native-16mb"
+    name = "spillway-16mb"
     options: Mapping[str, str] = {"memory_limit": "16MB"}
 
 
-class NativeRows:
+class SpillwayRows:
     """`ParquetWriter.write_rows` for each chunk."""
 
-    name = "native-rows"
+    name = "spillway-rows"
     modes: frozenset[Mode] = frozenset({"rows", "rows-json"})
 
     def version(self) -> str:
@@ -61,10 +61,10 @@ class NativeRows:
         return _Rows(_open_writer(path, schema, settings))
 
 
-class NativeNdjson:
+class SpillwayNdjson:
     """`ParquetWriter.write_ndjson` for each chunk."""
 
-    name = "native-ndjson"
+    name = "spillway-ndjson"
     modes: frozenset[Mode] = frozenset({"ndjson"})
 
     def version(self) -> str:

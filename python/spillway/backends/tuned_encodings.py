@@ -58,7 +58,7 @@ class EncodingChoice:
 
 
 def choose_encodings(first_row_group: pa.Table, dataset: str = "file") -> EncodingChoice:
-    """What was chosen by hand for the dataset, or else by the rule, from a sample of the row group."""
+    """Choose by hand for a known dataset, and else by the rule, from a sample of the row group."""
     encodings = _BY_HAND.get(dataset)
     if encodings is None:
         encodings = _by_rule(first_row_group.slice(0, _SAMPLE_ROWS))

@@ -45,11 +45,14 @@ def trace_backends(folder: Path, taker: SampleTaker, cells: Sequence[Cell], prog
 
 
 def _trace(taker: SampleTaker, cell: Cell) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory(prefix="spillway-trace-") as scratch, Unlimited().box(0) as box:
+    with (
+        tempfile.TemporaryDirectory(prefix="spillway-trace-") as scratch,
+        Unlimited().limit(0) as memory_limit,
+    ):
         trace = Path(scratch) / "trace.bin"
-        ending = taker.run_worker(cell, box, memray=trace, environment=ENVIRONMENT)
+        ended = taker.run_worker(cell, memory_limit, memray=trace, environment=ENVIRONMENT)
         taker.files.discard_fresh()
-        outcome = outcome_of(ending)
+        outcome = outcome_of(ended)
         if outcome != "ok":
             return _not_applicable(f"the traced write ended as {outcome}")
         return {"reason": None, "curve": read_curve(trace)}

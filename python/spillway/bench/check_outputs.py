@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from spillway.bench.record import SAMPLES, SCHEMA_VERSION, VALIDATION
 from spillway.errors import MissingExtraError
 from spillway.harness import records
-from spillway.harness.redaction import scrub
+from spillway.harness.redaction import redact
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +65,7 @@ def validate_outputs(
 
 
 class _Content(NamedTuple):
-    """What a file should hold, and how many samples wrote it."""
+    """The rows that a file should hold, and the number of samples that wrote it."""
 
     dataset: str
     rows: int
@@ -104,6 +104,6 @@ def _record(run_id: str, content_hash: str, content: _Content, verdict: Verdict)
             "row": mismatch.row,
             "expected": None if mismatch.expected is None else str(mismatch.expected),
             "actual": None if mismatch.actual is None else str(mismatch.actual),
-            "message": scrub(mismatch.message),
+            "message": redact(mismatch.message),
         },
     }

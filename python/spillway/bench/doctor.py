@@ -1,4 +1,4 @@
-"""What this machine can measure and limit, each claim proved by trying it."""
+"""The measures and limits that this machine offers, each of them proved by trying it."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def _backends() -> Iterator[Finding]:
 
 
 def _spark() -> Finding:
-    """What reads output back if nobody says otherwise."""
+    """Spark, which reads output back by default."""
     subject = "Spark, to read back"
     without = "--validate pyarrow"
     try:

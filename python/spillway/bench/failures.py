@@ -10,7 +10,7 @@ from spillway.backends import OWN_LIBRARY, library
 from spillway.wording import and_joined, counted, shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from spillway.bench.summary import CellSummary, RunSummary
 
@@ -27,7 +27,7 @@ def outcome_words(outcome: str) -> str:
     return outcome.replace("_", " ")
 
 
-def reason(sample: dict[str, Any], most: int | None = None) -> str:
+def reason(sample: Mapping[str, Any], most: int | None = None) -> str:
     """The reason why a sample failed, whole or within so many characters."""
     error, cell = sample["error"], sample["cell"]
     if error is not None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from spillway.backends import OWN_LIBRARY, library
 from spillway.harness.report.plots import (
     FOLDER,
     Figure,
     count_axis,
-    new_canvas,
+    new_plot,
     own_style,
     peer_style,
     save_figure,
@@ -51,7 +52,7 @@ def draw_figures(run: RunSummary) -> list[Figure]:
 
 
 def _varying(run: RunSummary, setting: Setting) -> list[str]:
-    """What tells a setting from others of the run, beside mode and limit."""
+    """The parts of a setting that differ within the run, beside mode and limit."""
     parts = {
         "dataset": setting.dataset,
         "codec": setting.codec,
@@ -129,7 +130,7 @@ def _by_size(  # noqa: PLR0913, PLR0917 - what one figure is made of
     metric: _Metric,
     size: _Size,
 ) -> Figure:
-    canvas, axes = new_canvas()
+    plot, axes = new_plot()
     for backend in dict.fromkeys(each.cell.backend for each in cells):
         points = [
             (size.of(each), found)
@@ -145,14 +146,14 @@ def _by_size(  # noqa: PLR0913, PLR0917 - what one figure is made of
     axes.minorticks_off()
     axes.set_ylabel(metric.unit)
     axes.set_ylim(bottom=0)
-    return save_figure(run.folder, canvas, axes, name, title)
+    return save_figure(run.folder, plot, axes, name, title)
 
 
 def _rss_over_time(
     run: RunSummary, cells: Sequence[CellSummary], styles: dict[str, dict[str, Any]], name: str, words: str
 ) -> Figure:
     most = max(each.cell.rows for each in cells)
-    canvas, axes = new_canvas()
+    plot, axes = new_plot()
     for each in cells:
         if each.cell.rows != most:
             continue
@@ -163,7 +164,7 @@ def _rss_over_time(
         axes.plot([0, *sample["curve"]["seconds"]], [0, *grown], label=each.cell.backend, **style)
     axes.set_xlabel("seconds since the writer was opened")
     axes.set_ylabel("RSS over the baseline, MB")
-    return save_figure(run.folder, canvas, axes, name, f"RSS over time at {counted(most, 'row')} ({words})")
+    return save_figure(run.folder, plot, axes, name, f"RSS over time at {counted(most, 'row')} ({words})")
 
 
 def _allocation_curves(run: RunSummary, styles: dict[str, dict[str, Any]]) -> list[Figure]:
@@ -172,7 +173,7 @@ def _allocation_curves(run: RunSummary, styles: dict[str, dict[str, Any]]) -> li
         curves = [each for each in run.allocations if each["mode"] == mode and each["curve"] is not None]
         if not curves:
             continue
-        canvas, axes = new_canvas()
+        plot, axes = new_plot()
         for each in curves:
             seconds = each["curve"]["seconds"]
             length = seconds[-1] if seconds and seconds[-1] else 1
@@ -188,7 +189,7 @@ def _allocation_curves(run: RunSummary, styles: dict[str, dict[str, Any]]) -> li
         figures.append(
             save_figure(
                 run.folder,
-                canvas,
+                plot,
                 axes,
                 f"allocations-{mode}",
                 f"Allocation curve at {counted(most, 'row')} ({words})",
@@ -211,7 +212,7 @@ def _median_sample(cell: CellSummary) -> dict[str, Any]:
 def _styles(run: RunSummary) -> dict[str, dict[str, Any]]:
     """Colour, marker and weight of each backend, the same in every figure."""
     names = run.environment["options"]["backends"]
-    own = [name for name in names if name == "native" or name.startswith("native-")]
+    own = [name for name in names if library(name) == OWN_LIBRARY]
     peers = [name for name in names if name not in own]
     return {name: own_style(place) for place, name in enumerate(own)} | {
         name: peer_style(place) for place, name in enumerate(peers)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from spillway.bench.record import OutputFile
+
 __all__ = ["OutputFiles", "describe_file"]
 
 
-def describe_file(path: Path) -> dict[str, Any]:
+def describe_file(path: Path) -> OutputFile:
     """Size, content hash, rows, row groups, and the encodings of each column, from the footer.
 
     Raises:
@@ -54,7 +56,7 @@ class OutputFiles:
         self._kept.add(content_hash)
 
     def path_of(self, content_hash: str) -> Path:
-        """Where the file with this content is kept."""
+        """The path that the file with this content is kept at."""
         return self._folder / f"{content_hash[:16]}.parquet"
 
     def discard_fresh(self) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from spillway.backends import CODECS, Mode
 from spillway.backends import names as backend_names
 from spillway.errors import OptionError
+from spillway.harness.limits.detect import LIMIT_KINDS
 from spillway.harness.options import joined, require_counts
+from spillway.harness.schema import Keywords, Positive, Signed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,16 +44,16 @@ class Cell:
     """
 
     backend: str
-    mode: str
+    mode: Mode
     dataset: str
-    rows: int
-    chunk_rows: int
-    row_group_rows: int
+    rows: Positive
+    chunk_rows: Positive
+    row_group_rows: Positive
     codec: str
-    level: int | None
-    memory_bytes: int | None
-    limit_kind: str
-    threads: int
+    level: Signed | None
+    memory_bytes: Positive | None
+    limit_kind: Annotated[str, Keywords(enum=["none", *LIMIT_KINDS])]
+    threads: Positive
 
     def as_dict(self) -> dict[str, Any]:
         """The fields as a plain dict, for the record."""
@@ -60,7 +62,7 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What one run measures; `Cell` says what the fields mean.
+    """The options of one run; `Cell` describes the fields that they share.
 
     Attributes:
         rows: Row counts; None for all rows of the user's own, until `with_rows_of` says how many they are.

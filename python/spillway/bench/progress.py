@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.progress import TextColumn, TimeRemainingColumn
 
 from spillway.bench.failures import outcome_words, reason
-from spillway.harness.report.progress_line import LiveLine
+from spillway.harness.report.progress_line import ProgressLine
 from spillway.wording import counted
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from spillway.bench.plan import Cell
+    from spillway.bench.record import Sample
     from spillway.harness.schedule import Slot
 
 __all__ = ["Progress"]
@@ -29,8 +30,8 @@ _SILENCE_SECONDS = 30.0
 _REASON_CHARACTERS = 200
 
 
-class Progress(LiveLine):
-    """A live line on a terminal. Elsewhere a line that stays per stage and block, and one in half a minute.
+class Progress(ProgressLine):
+    """A line of progress on a terminal; elsewhere one that stays per stage and block, or half a minute.
 
     Args:
         console: Where it is.
@@ -78,7 +79,7 @@ class Progress(LiveLine):
             description=f"block {slot.block + 1}: {_cell_words(cell)}", count=f"{self._done}/{self._of}"
         )
 
-    def sample_ended(self, slot: Slot[Cell], record: dict[str, Any]) -> None:
+    def sample_ended(self, slot: Slot[Cell], record: Sample) -> None:
         """A process ended; how one failed is said at once, and once."""
         self._done += 1
         self._weight_done += _weight(slot.cell.rows)
@@ -128,7 +129,7 @@ class Progress(LiveLine):
         return text if self._done == self._of else f"{text}, about {_time(left)} left"
 
     def _log(self, line: str) -> None:
-        """Say a line where no live line is seen."""
+        """Say a line where no line of progress is seen."""
         if not self._console.is_terminal:
             self.say(line)
 

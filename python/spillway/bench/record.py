@@ -1,15 +1,202 @@
-"""The files that a run's folder has its samples in, and the schema of a sample."""
+"""The files that a run's folder has its samples in, and the record of a sample."""
 
-from __future__ import annotations
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
-from pathlib import Path
-
+from spillway.bench.plan import Cell
+from spillway.harness.host import HostReading
+from spillway.harness.probes.readings import (
+    Account,
+    Curve,
+    GarbageReading,
+    GilReading,
+    MemoryReading,
+    Pool,
+    PoolReading,
+    UsageReading,
+)
 from spillway.harness.records import RecordSchema
+from spillway.harness.schema import Keywords, Signed
 
-__all__ = ["ALLOCATIONS", "SAMPLES", "SCHEMA", "SCHEMA_VERSION", "VALIDATION"]
+__all__ = [
+    "ALLOCATIONS",
+    "SAMPLES",
+    "SCHEMA",
+    "SCHEMA_VERSION",
+    "VALIDATION",
+    "Failure",
+    "Measures",
+    "Outcome",
+    "OutputFile",
+    "PhaseLength",
+    "Result",
+    "Sample",
+]
 
 SAMPLES = "samples.jsonl"
 VALIDATION = "validation.jsonl"
 ALLOCATIONS = "allocations.jsonl"
-SCHEMA = RecordSchema(Path(__file__).with_name("sample.schema.json"))
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Literal[1] = 1
+
+Outcome = Literal[
+    "ok", "memory_error", "library_error", "aborted", "segfault", "oom_killed", "timeout", "wrong_output"
+]
+_Phase = Annotated[
+    str,
+    Keywords(enum=["exec", "limits", "import", "input", "warm-up", "baseline", "write", "after", "exit"]),
+]
+_Share = Annotated[float, Keywords(maximum=1)]
+_Instant = Annotated[str, Keywords(format="date-time")]
+_Sha256 = Annotated[str, Keywords(pattern="^[0-9a-f]{64}$")]
+
+
+class Failure(TypedDict):
+    """The exception that ended a sample.
+
+    Attributes:
+        kind: "memory_error" or "library_error", as the process itself said.
+        type: The exception's class.
+        message: Its text, without paths.
+    """
+
+    kind: NotRequired[str]
+    type: str
+    message: str
+
+
+class PhaseLength(TypedDict):
+    """One phase of the measured process."""
+
+    phase: str
+    seconds: float
+
+
+class _Input(TypedDict):
+    """The input before the sample.
+
+    Attributes:
+        resident_share_before: Share of the input's pages that were in the page cache.
+    """
+
+    resident_share_before: _Share
+
+
+class _Column(TypedDict):
+    """One column of the written file, and the encodings in its pages."""
+
+    column: str
+    encodings: list[str]
+
+
+class OutputFile(TypedDict):
+    """The written file, from its footer.
+
+    Attributes:
+        content_hash: SHA-256 of all its bytes.
+    """
+
+    bytes: int
+    content_hash: _Sha256
+    rows: int
+    row_groups: int
+    created_by: str | None
+    encodings: list[_Column]
+
+
+class _Throughput(TypedDict):
+    """The speed of the write.
+
+    Attributes:
+        megabytes_per_second: Megabytes of Arrow data.
+    """
+
+    rows_per_second: float
+    megabytes_per_second: float
+    arrow_bytes: int
+
+
+class _Memory(MemoryReading):
+    """Memory of the measured process, before the write and after it.
+
+    Attributes:
+        growth_bytes: The exact peak of the write over the baseline before it.
+    """
+
+    growth_bytes: Signed
+
+
+class Measures(TypedDict):
+    """The measures of the process itself: all null if it did not live to report them."""
+
+    throughput: _Throughput | None
+    use: UsageReading | None
+    memory: _Memory | None
+    fsync_seconds: float | None
+    pools: list[Pool] | None
+    pyarrow_pool: PoolReading | None
+    account: list[Account] | None
+    gc: GarbageReading | None
+    gil: GilReading | None
+    affinity_cores: int | None
+    backend_version: str | None
+
+
+class Sample(Measures):
+    """One sample of a run: a line of samples.jsonl. Times are seconds, sizes bytes, a MB is 10^6 of them.
+
+    Attributes:
+        run_id: The run's name.
+        block: One shuffled pass over all cells.
+        position: The place in the block.
+        seed: The run's seed.
+        started_at: The time in UTC.
+        cell: One backend at one setting.
+        died_in: The phase in which a failed process ended.
+        stderr: The end of standard error, without paths.
+        process_seconds: The whole process, from its start to its end.
+        phases: The phases that were over, in their order.
+        host: The host during the sample.
+        fsync_seconds: An extra fsync after the write, not part of it.
+        pools: Thread pools as read back.
+        account: The library's own account of memory.
+        affinity_cores: Cores in the affinity mask, as read back.
+    """
+
+    schema_version: Literal[1]
+    run_id: str
+    block: int
+    position: int
+    seed: Signed
+    started_at: _Instant
+    cell: Annotated[dict[str, Any], Cell]
+    outcome: Outcome
+    died_in: _Phase | None
+    exit_status: int | None
+    signal: str | None
+    error: Failure | None
+    stderr: str
+    process_seconds: float
+    phases: list[PhaseLength]
+    input: _Input
+    host: HostReading
+    output: OutputFile | None
+    curve: Curve
+
+
+class Result(TypedDict):
+    """The message by which the measured process says what it measured."""
+
+    rows: int
+    arrow_bytes: int
+    use: UsageReading
+    memory: MemoryReading
+    fsync_seconds: float
+    pools: list[Pool]
+    pyarrow_pool: PoolReading | None
+    account: list[Account]
+    gc: GarbageReading
+    gil: GilReading
+    affinity: int
+    version: str
+
+
+SCHEMA = RecordSchema(Sample)

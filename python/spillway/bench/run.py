@@ -40,7 +40,7 @@ _LEAST_LIMITS = tuple(megabytes * 10**6 for megabytes in (8, 16, 32, 64, 128))
 
 @dataclass(frozen=True)
 class Finished:
-    """How a run ended.
+    """The end of a run.
 
     Attributes:
         folder: The run's folder.
@@ -87,7 +87,7 @@ def measure(  # noqa: PLR0913 - options, by keyword only
         stack.enter_context(on_disk(out))
         require_engines(engines)
         present, absent = _split_absent(options)
-        if any(name.startswith("native") for name in present):
+        if any(backends.library(name) == backends.OWN_LIBRARY for name in present):
             refuse_debug_build()
         for source in sources.values():
             if not isinstance(source, str):
@@ -115,7 +115,6 @@ def measure(  # noqa: PLR0913 - options, by keyword only
             "limit_proofs": proofs,
         }
         records.write_json(folder / records.ENVIRONMENT, environment)
-        SCHEMA.write(folder)
         return _finish(
             folder,
             taker,
@@ -202,8 +201,8 @@ def _take_samples(
     for slot in slots:
         progress.sample_begins(slot)
         limiter, limit = _limit_of(slot.cell, taker.limiter)
-        with limiter.box(limit) as box:
-            record = taker.take(slot, box)
+        with limiter.limit(limit) as memory_limit:
+            record = taker.take(slot, memory_limit)
         SCHEMA.check(record)
         records.append(folder / SAMPLES, record)
         progress.sample_ended(slot, record)
@@ -261,7 +260,7 @@ def _amount(size: int) -> str:
 
 
 def _why_not(limiter: Limiter, proof: Proof) -> str:
-    """Why a limit is not measured under: it is too small for a process, or does not hold."""
+    """Say why a limit is not measured under: it is too small for a process, or does not hold."""
     for least in _LEAST_LIMITS:
         if least > proof.limit_bytes and prove(limiter, least).holds:
             return (

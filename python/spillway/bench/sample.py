@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 from spillway.bench.outputs import describe_file
 from spillway.bench.page_cache import warm
@@ -18,8 +18,8 @@ from spillway.harness.disk import sync_filesystem
 from spillway.harness.host import HostWatch
 from spillway.harness.limits.affinity import stepping_aside
 from spillway.harness.probes.pools import thread_environment
-from spillway.harness.redaction import scrub
-from spillway.harness.spawn import Ending, run_in_box
+from spillway.harness.redaction import redact
+from spillway.harness.spawn import ProcessResult, run_limited
 from spillway.wording import counted
 
 if TYPE_CHECKING:
@@ -27,14 +27,12 @@ if TYPE_CHECKING:
 
     from spillway.bench.outputs import OutputFiles
     from spillway.bench.plan import Cell
-    from spillway.harness.limits import Box, Limiter
+    from spillway.bench.record import Failure, Measures, Outcome, OutputFile, PhaseLength, Result, Sample
+    from spillway.harness.limits import Limiter, MemoryLimit
+    from spillway.harness.probes.readings import Curve
     from spillway.harness.schedule import Slot
 
-__all__ = ["Outcome", "SampleTaker", "outcome_of"]
-
-Outcome = Literal[
-    "ok", "memory_error", "library_error", "aborted", "segfault", "oom_killed", "timeout", "wrong_output"
-]
+__all__ = ["SampleTaker", "outcome_of"]
 
 _WORKER = str(Path(__file__).parent / "worker" / "main.py")
 _CURVE_POINTS = 200
@@ -42,7 +40,7 @@ _CURVE_POINTS = 200
 
 @dataclass(frozen=True)
 class SampleTaker:
-    """What all samples of a run share.
+    """Takes the samples of a run, which share all that is here.
 
     Attributes:
         run_id: The run's name.
@@ -62,17 +60,17 @@ class SampleTaker:
     cores: tuple[int, ...]
     timeout: float
 
-    def take(self, slot: Slot[Cell], box: Box) -> dict[str, Any]:
-        """Measure a cell once, in `box`; its record, whatever the outcome."""
+    def take(self, slot: Slot[Cell], memory_limit: MemoryLimit) -> Sample:
+        """Measure a cell once, under `memory_limit`; its record, whatever the outcome."""
         resident = warm(self.inputs[slot.cell.dataset])
         sync_filesystem(self.files.fresh.parent)
         started = datetime.now(UTC)
         watch = HostWatch()
-        ending = self.run_worker(slot.cell, box)
+        ended = self.run_worker(slot.cell, memory_limit)
         host = watch.read()
-        outcome = outcome_of(ending)
+        outcome = outcome_of(ended)
         output, outcome, problem = self._check_output(slot.cell, outcome)
-        record = {
+        record: Sample = {
             "schema_version": SCHEMA_VERSION,
             "run_id": self.run_id,
             "block": slot.block,
@@ -81,25 +79,30 @@ class SampleTaker:
             "started_at": started.isoformat(timespec="milliseconds"),
             "cell": slot.cell.as_dict(),
             "outcome": outcome,
-            "died_in": None if outcome in {"ok", "wrong_output"} else _last_phase(ending),
-            "exit_status": ending.status,
-            "signal": None if ending.signal is None else signal.Signals(ending.signal).name,
-            "error": problem or _failure(ending),
-            "stderr": scrub(ending.stderr),
-            "process_seconds": ending.wall_seconds,
-            "phases": _phase_lengths(ending),
+            "died_in": None if outcome in {"ok", "wrong_output"} else _last_phase(ended),
+            "exit_status": ended.status,
+            "signal": None if ended.signal is None else signal.Signals(ended.signal).name,
+            "error": problem or _failure(ended),
+            "stderr": redact(ended.stderr),
+            "process_seconds": ended.wall_seconds,
+            "phases": _phase_lengths(ended),
             "input": {"resident_share_before": resident},
             "host": host,
             "output": output,
-            "curve": _curve(ending),
-            **_measured(_result(ending)),
+            "curve": _curve(ended),
+            **_measured(_result(ended)),
         }
         self.files.discard_fresh()
         return record
 
     def run_worker(
-        self, cell: Cell, box: Box, *, memray: Path | None = None, environment: dict[str, str] | None = None
-    ) -> Ending:
+        self,
+        cell: Cell,
+        memory_limit: MemoryLimit,
+        *,
+        memray: Path | None = None,
+        environment: dict[str, str] | None = None,
+    ) -> ProcessResult:
         """Run the worker for a cell to its end, and stay off its cores meanwhile."""
         cores = self.cores[-cell.threads :]
         request = {
@@ -108,15 +111,15 @@ class SampleTaker:
             "output": str(self.files.fresh.absolute()),
             "warm_up": str(self.files.warm_up.absolute()),
             "cores": list(cores),
-            "data_limit": box.data_limit,
+            "data_limit": memory_limit.data_limit,
             "memray": None if memray is None else str(memray),
             "parent": os.getpid(),
         }
         with stepping_aside(cores):
-            return run_in_box(
+            return run_limited(
                 _WORKER,
                 [],
-                box,
+                memory_limit,
                 stdin=json.dumps(request),
                 environment={**os.environ, **thread_environment(cell.threads), **(environment or {})},
                 timeout=self.timeout,
@@ -124,14 +127,14 @@ class SampleTaker:
 
     def _check_output(
         self, cell: Cell, outcome: Outcome
-    ) -> tuple[dict[str, Any] | None, Outcome, dict[str, str] | None]:
+    ) -> tuple[OutputFile | None, Outcome, Failure | None]:
         """Describe the file a sample wrote and keep it for validation, if its rows are as many as written."""
         if outcome != "ok":
             return None, outcome, None
         try:
             output = describe_file(self.files.fresh)
         except (OSError, ValueError) as error:  # pyarrow's errors about a file's content are ValueErrors
-            return None, "wrong_output", {"type": type(error).__name__, "message": scrub(str(error))}
+            return None, "wrong_output", {"type": type(error).__name__, "message": redact(str(error))}
         if output["rows"] != cell.rows:
             message = f"the file holds {counted(output['rows'], 'row')}, and {cell.rows:,} were written"
             return output, "wrong_output", {"type": "RowCount", "message": message}
@@ -139,75 +142,76 @@ class SampleTaker:
         return output, "ok", None
 
 
-def outcome_of(ending: Ending) -> Outcome:
+def outcome_of(ended: ProcessResult) -> Outcome:
     """The outcome of a process by how it ended. A result counts only if the process then left in order."""
-    if ending.timed_out:
+    if ended.timed_out:
         return "timeout"
-    failure = _failure(ending)
-    if ending.signal is None and ending.status == 0:
+    failure = _failure(ended)
+    if ended.signal is None and ended.status == 0:
         if failure is None:
-            return "ok" if _result(ending) is not None else "library_error"
+            return "ok" if _result(ended) is not None else "library_error"
         kind: Outcome = "memory_error" if failure["kind"] == "memory_error" else "library_error"
         return kind
-    if ending.signal in {signal.SIGSEGV, signal.SIGBUS}:
+    if ended.signal in {signal.SIGSEGV, signal.SIGBUS}:
         return "segfault"
-    if ending.signal == signal.SIGKILL and ending.oom_kills > 0:
+    if ended.signal == signal.SIGKILL and ended.oom_kills > 0:
         return "oom_killed"
-    return "library_error" if ending.signal is None else "aborted"
+    return "library_error" if ended.signal is None else "aborted"
 
 
-def _result(ending: Ending) -> dict[str, Any] | None:
-    for message in ending.messages:
+def _result(ended: ProcessResult) -> Result | None:
+    for message in ended.messages:
         if "result" in message:
-            result: dict[str, Any] = message["result"]
+            result: Result = message["result"]
             return result
     return None
 
 
-def _failure(ending: Ending) -> dict[str, str] | None:
-    for message in ending.messages:
+def _failure(ended: ProcessResult) -> Failure | None:
+    for message in ended.messages:
         if "failure" in message:
-            failure: dict[str, str] = message["failure"]
-            return {**failure, "message": scrub(failure["message"])}
+            failure: Failure = message["failure"]
+            return {**failure, "message": redact(failure["message"])}
     return None
 
 
-def _last_phase(ending: Ending) -> str:
+def _last_phase(ended: ProcessResult) -> str:
     """The phase a process was in when it ended; "exec" before its first word."""
-    named = [name for name, _ in ending.phases]
-    if _failure(ending) is not None and named[-1:] == ["exit"]:
+    named = [name for name, _ in ended.phases]
+    if _failure(ended) is not None and named[-1:] == ["exit"]:
         named.pop()
     return named[-1] if named else "exec"
 
 
-def _phase_lengths(ending: Ending) -> list[dict[str, Any]]:
-    starts = ending.phases
+def _phase_lengths(ended: ProcessResult) -> list[PhaseLength]:
+    starts = ended.phases
     return [{"phase": name, "seconds": round(end - begin, 6)} for (name, begin), (_, end) in pairwise(starts)]
 
 
-def _curve(ending: Ending) -> dict[str, list[float] | list[int]]:
-    marks = dict(ending.phases)
+def _curve(ended: ProcessResult) -> Curve:
+    marks = dict(ended.phases)
     begin = marks.get("write")
     if begin is None:
         return {"seconds": [], "rss_bytes": []}
-    return ending.curve.between(begin, marks.get("after", float("inf")), most=_CURVE_POINTS)
+    return ended.curve.between(begin, marks.get("after", float("inf")), most=_CURVE_POINTS)
 
 
-def _measured(result: dict[str, Any] | None) -> dict[str, Any]:
-    """What the worker measured, in the record's form; nulls when it did not live to say."""
+def _measured(result: Result | None) -> Measures:
+    """The measures of the worker, in the record's form; nulls when it did not live to report them."""
     if result is None:
-        names = (
-            "throughput",
-            "use",
-            "memory",
-            "fsync_seconds",
-            "pools",
-            "pyarrow_pool",
-            "account",
-            "gc",
-            "gil",
-        )
-        return {**dict.fromkeys(names), "affinity_cores": None, "backend_version": None}
+        return {
+            "throughput": None,
+            "use": None,
+            "memory": None,
+            "fsync_seconds": None,
+            "pools": None,
+            "pyarrow_pool": None,
+            "account": None,
+            "gc": None,
+            "gil": None,
+            "affinity_cores": None,
+            "backend_version": None,
+        }
     wall = result["use"]["wall_seconds"]
     memory = result["memory"]
     return {

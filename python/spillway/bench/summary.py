@@ -1,4 +1,4 @@
-"""A run as it lies on disk, summed up cell by cell. Nothing here knows of a live run."""
+"""A run as it lies on disk, summed up cell by cell. Nothing here knows of a run that goes on."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def growth(sample: dict[str, Any]) -> float:
 
 @dataclass(frozen=True)
 class Setting:
-    """What the cells of one table have in common: all but the backend and the rows."""
+    """The part that the cells of one table have in common: all but the backend and the rows."""
 
     dataset: str
     mode: str
@@ -138,7 +138,7 @@ class RunSummary(RunOfCells[CellSummary, Setting]):
     verdicts: Sequence[dict[str, Any]]
 
     def warnings(self) -> list[str]:
-        """What a reader has to know before believing the figures."""
+        """The caveats that a reader has to know before believing the figures."""
         return [*self._noise(), *self._few_samples(), *self._varying(), *self._outliers()]
 
     def _noise(self) -> list[str]:

@@ -51,7 +51,7 @@ _WHAT = {
 
 
 def setting_title(setting: Setting) -> str:
-    """What a table's cells have in common."""
+    """The title of a table: the setting of its cells."""
     codec = setting.codec if setting.level is None else f"{setting.codec} level {setting.level}"
     memory = setting.memory_bytes
     limit = "no memory limit" if memory is None else f"{memory / 1e6:,.0f} MB ({setting.limit_kind})"
@@ -260,5 +260,5 @@ def _absent_rows(run: RunSummary, width: int) -> list[list[Entry]]:
 
 
 def _absent_notes(run: RunSummary) -> list[str]:
-    """Why each of them is absent, with what to do."""
+    """The reason why each of them is absent, with what to do."""
     return [f"{absent['backend']}: {absent['reason']}" for absent in run.environment["absent_backends"]]

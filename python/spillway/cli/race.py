@@ -31,11 +31,11 @@ def race(  # noqa: PLR0913 - one argument per option of the command
     committers: Annotated[
         str,
         typer.Option(
-            help="Who commits, separated by commas. combining: spillway.delta. coalescing: the same, sharing "
-            "files. optimistic: each writer alone, by put-if-absent. delta-rs: deltalake as it is. "
+            help="Who commits, separated by commas. spillway: spillway.delta. spillway-coalesce: the same, "
+            "sharing files. put-if-absent: each writer alone, in plain Python. delta-rs: deltalake as it is. "
             "delta-rs-retry: with back-off around it."
         ),
-    ] = "combining,coalescing,optimistic,delta-rs,delta-rs-retry",
+    ] = "spillway,spillway-coalesce,put-if-absent,delta-rs,delta-rs-retry",
     workloads: Annotated[
         str,
         typer.Option(
@@ -89,7 +89,7 @@ def race(  # noqa: PLR0913 - one argument per option of the command
     below --out. Exits with 1 when a table is wrong.
 
     Examples:
-    spillway race --writers 10,100,1000 --committers combining,delta-rs-retry;
+    spillway race --writers 10,100,1000 --committers spillway,delta-rs-retry;
     spillway race --writers 1024 --spread processes:64;
     spillway race --writers 1 --appends 200;
     spillway race --workloads merge,append-only,batched:1000 --writers 50

@@ -1,4 +1,4 @@
-"""What a run was measured on and with: once per run, without host name or paths."""
+"""The environment of a run: machine, libraries and options, without host name or paths."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _GIT_SECONDS = 5
 
 
 def describe_run(run_id: str, options: DataclassInstance, *, schema_version: int) -> dict[str, Any]:
-    """What ``environment.json`` says of every run: its name, what it is measured on, and its options."""
+    """The part of ``environment.json`` that all runs share: name, machine, libraries and options."""
     return {
         "schema_version": schema_version,
         "run_id": run_id,
@@ -91,7 +91,7 @@ def cpu_model() -> str:
 
 
 def native_build() -> dict[str, Any] | None:
-    """What the native module says of its build, or None where it is not built."""
+    """The native module's account of its build, or None where it is not built."""
     try:
         import spillway
     except ImportError:

@@ -1,17 +1,35 @@
-"""How quiet the host is: load, stolen time, throttling."""
+"""The noise of the host: load, stolen time, throttling."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict
 
 from spillway.wording import counted
 
-__all__ = ["HostWatch", "noise_warnings", "read_load"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["HostReading", "HostWatch", "noise_warnings", "read_load"]
 
 _LOAD_PER_CORE = 0.5
 _STEAL_SHARE = 0.02
 _STEAL_FIELD = 8  # of the line "cpu" in /proc/stat, counted from 1 after the name
+
+
+class HostReading(TypedDict):
+    """The host during a sample.
+
+    Attributes:
+        load: Processes that ran or wanted to in the last minute.
+        steal_seconds: Processor time that a hypervisor gave to others, of all cores.
+        throttled_seconds: Processor time that a quota denied.
+    """
+
+    load: float
+    steal_seconds: float
+    throttled_seconds: float
 
 
 class HostWatch:
@@ -21,7 +39,7 @@ class HostWatch:
         self._steal = _steal_seconds()
         self._throttled = _throttled_seconds()
 
-    def read(self) -> dict[str, float]:
+    def read(self) -> HostReading:
         """Load of the last minute now, and seconds stolen from or denied to all cores since construction."""
         return {
             "load": read_load(),
@@ -35,8 +53,8 @@ def read_load() -> float:
     return os.getloadavg()[0]
 
 
-def noise_warnings(load_before: float, samples: list[dict[str, float]], seconds: float) -> list[str]:
-    """What makes a run's figures doubtful, in words.
+def noise_warnings(load_before: float, samples: Sequence[HostReading], seconds: float) -> list[str]:
+    """Say in words why a run's figures are doubtful.
 
     Args:
         load_before: The load before the run began.

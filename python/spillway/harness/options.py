@@ -1,4 +1,4 @@
-"""What the options of all runs are checked by."""
+"""Checks that the options of all runs share."""
 
 from __future__ import annotations
 

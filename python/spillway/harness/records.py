@@ -10,8 +10,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from spillway.errors import CorruptFileError, MissingExtraError
+from spillway.harness.schema import schema_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 __all__ = [
@@ -28,31 +30,27 @@ ENVIRONMENT = "environment.json"
 
 
 class RecordSchema:
-    """The JSON Schema of one line of a file, which goes into the folder of each run.
+    """The JSON Schema of one line of a file, which each line is checked against before it is written.
 
     Args:
-        path: Where it lies, beside the code.
+        record: The type of the line, as `schema_of` takes it.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, record: type) -> None:
+        self._record = record
 
     @cached_property
     def document(self) -> dict[str, Any]:
         """The schema itself."""
-        return read_json(self._path)
+        return schema_of(self._record)
 
-    def check(self, record: dict[str, Any]) -> None:
+    def check(self, record: Mapping[str, Any]) -> None:
         """Check a record.
 
         Raises:
             jsonschema.ValidationError: It does not fit; the message names the field.
         """
         self._validator.validate(record)
-
-    def write(self, folder: Path) -> None:
-        """Put it into a run's folder."""
-        write_json(folder / self._path.name, self.document)
 
     @cached_property
     def _validator(self) -> Any:
@@ -68,7 +66,7 @@ def new_run_id() -> str:
     return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
 
 
-def append(path: Path, record: dict[str, Any]) -> None:
+def append(path: Path, record: Mapping[str, Any]) -> None:
     """Append one record as one line, in one write."""
     line = (json.dumps(record, allow_nan=False) + "\n").encode()
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import platform
 import re
 
-__all__ = ["scrub"]
+__all__ = ["redact"]
 
 _PATH = re.compile(r"(?:\bfile:/*|(?<![\w.:/]))/(?:[\w.@+~-]+/)+")
 
 
-def scrub(text: str) -> str:
+def redact(text: str) -> str:
     """`text` with each absolute path cut to its last part, and without this host's name."""
     host = platform.node()
     text = _PATH.sub("", text)

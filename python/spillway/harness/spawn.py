@@ -18,23 +18,23 @@ from spillway.harness.processes import Lines, feed, kill_group, read_tail, start
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from spillway.harness.limits import Box
+    from spillway.harness.limits import MemoryLimit
 
-__all__ = ["Ending", "run_in_box"]
+__all__ = ["ProcessResult", "run_limited"]
 
 _WATCH_SECONDS = 0.005
 _EXIT_SECONDS = 5.0
 
 
 @dataclass
-class Ending:
-    """How a process ended and what it said.
+class ProcessResult:
+    """The end of a process, and the messages that it sent.
 
     Attributes:
         status: Its exit status, or None if a signal ended it.
         signal: The signal that ended it, or None.
         timed_out: It was killed here because its time was up.
-        oom_kills: Processes the kernel killed for the box's limit.
+        oom_kills: Processes the kernel killed for its memory limit.
         phases: Name and monotonic time of each phase that began.
         messages: The other lines it sent, as they came.
         stderr: The end of its standard error.
@@ -53,16 +53,16 @@ class Ending:
     wall_seconds: float = 0.0
 
 
-def run_in_box(  # noqa: PLR0913 - options, by keyword only
+def run_limited(  # noqa: PLR0913 - options, by keyword only
     script: str,
     arguments: Sequence[str],
-    box: Box,
+    memory_limit: MemoryLimit,
     *,
     stdin: str = "",
     environment: Mapping[str, str],
     timeout: float,
-) -> Ending:
-    """Run a Python script by path inside `box` and wait for it.
+) -> ProcessResult:
+    """Run a Python script by path under `memory_limit` and wait for it.
 
     The script gets the number of a descriptor as its first argument, and writes JSON lines there. It runs in
     a session of its own, so that a Ctrl-C reaches only the bench; whatever happens here, its process group is
@@ -71,18 +71,18 @@ def run_in_box(  # noqa: PLR0913 - options, by keyword only
     Args:
         script: Path of the script.
         arguments: Further arguments.
-        box: The memory limit it starts under, joined before the interpreter is loaded.
+        memory_limit: The memory limit it starts under, joined before the interpreter is loaded.
         stdin: Text it reads from standard input.
         environment: Its whole environment.
         timeout: Seconds after which it is killed.
     """
     read_end, write_end = os.pipe()
-    ending = Ending()
+    ended = ProcessResult()
     begin = time.monotonic()
     with tempfile.TemporaryFile() as stderr, os.fdopen(read_end, "rb", buffering=0) as channel:
         try:
             process = start(
-                [*box.prefix, sys.executable, "-P", script, str(write_end), *arguments],
+                [*memory_limit.prefix, sys.executable, "-P", script, str(write_end), *arguments],
                 descriptors=(write_end,),
                 output=stderr,
                 environment=environment,
@@ -92,39 +92,39 @@ def run_in_box(  # noqa: PLR0913 - options, by keyword only
         patience = 0.0
         try:
             feed(process, stdin)
-            ending.timed_out = not _watch(process.pid, channel, ending, begin + timeout)
-            patience = 0.0 if ending.timed_out else _EXIT_SECONDS
+            ended.timed_out = not _watch(process.pid, channel, ended, begin + timeout)
+            patience = 0.0 if ended.timed_out else _EXIT_SECONDS
         finally:
             _end_group(process, patience=patience)
-        ending.wall_seconds = time.monotonic() - begin
-        ending.stderr = read_tail(stderr)
-    ending.status, ending.signal = _cause(process.returncode)
-    ending.oom_kills = box.oom_kills()
-    return ending
+        ended.wall_seconds = time.monotonic() - begin
+        ended.stderr = read_tail(stderr)
+    ended.status, ended.signal = _cause(process.returncode)
+    ended.oom_kills = memory_limit.oom_kills()
+    return ended
 
 
-def _watch(pid: int, channel: IO[bytes], ending: Ending, deadline: float) -> bool:
+def _watch(pid: int, channel: IO[bytes], ended: ProcessResult, deadline: float) -> bool:
     """Read what the process sends and sample its memory, until it hangs up; False when time is up."""
     lines = Lines()
     with selectors.DefaultSelector() as selector:
         selector.register(channel, selectors.EVENT_READ)
         while time.monotonic() < deadline:
             if not selector.select(_WATCH_SECONDS):
-                ending.curve.sample(pid)
+                ended.curve.sample(pid)
                 continue
             chunk = channel.read(1 << 16)
             if not chunk:
                 return True
             for message in lines.of(chunk):
-                _hear(message, ending)
+                _hear(message, ended)
     return False
 
 
-def _hear(message: dict[str, Any], ending: Ending) -> None:
+def _hear(message: dict[str, Any], ended: ProcessResult) -> None:
     if "phase" in message:
-        ending.phases.append((message["phase"], message["at"]))
+        ended.phases.append((message["phase"], message["at"]))
     else:
-        ending.messages.append(message)
+        ended.messages.append(message)
 
 
 def _end_group(process: subprocess.Popen[bytes], *, patience: float) -> None:

@@ -1,4 +1,4 @@
-"""What a cell's samples say: median, its interval, spread, outliers. The replicate is the process."""
+"""Statistics of a cell's samples: median, its interval, spread, outliers. The replicate is the process."""
 
 from __future__ import annotations
 

@@ -7,15 +7,15 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from spillway.errors import SpillwayError
 from spillway.harness.disk import sync_filesystem
 from spillway.harness.host import HostWatch
-from spillway.harness.redaction import scrub
+from spillway.harness.redaction import redact
 from spillway.race.check import Verdict
 from spillway.race.record import SCHEMA_VERSION
-from spillway.race.worker_processes import Crew
+from spillway.race.worker_processes import WorkerProcesses
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,10 +24,9 @@ if TYPE_CHECKING:
     from spillway.race.place import Place
     from spillway.race.plan import Cell
     from spillway.race.progress import Progress
+    from spillway.race.record import Measures, Outcome, RaceRecord
 
-__all__ = ["Outcome", "Race", "quantile"]
-
-Outcome = Literal["ok", "incomplete", "stalled", "failed", "wrong_output"]
+__all__ = ["Race", "quantile"]
 
 # Opening a table costs a thread milliseconds and a process half a second of a core.
 _READY_SECONDS = 120.0
@@ -111,7 +110,7 @@ class Race:
     keep: bool
     progress: Progress
 
-    def run(self, slot: Slot[Cell]) -> dict[str, Any]:
+    def run(self, slot: Slot[Cell]) -> RaceRecord:
         """Run one race; its record, whatever the outcome.
 
         Raises:
@@ -155,16 +154,16 @@ class Race:
         try:
             place.files().remove()
         except Exception as error:  # noqa: BLE001 - what is left behind must not hide what happened
-            self.progress.say(f"{place.uri} is left behind: {scrub(str(error))}")
+            self.progress.say(f"{place.uri} is left behind: {redact(str(error))}")
 
     def _job(self, role: str, cell: Cell, place: Place, **more: Any) -> dict[str, Any]:
         return {"role": role, "cell": cell.as_dict(), "place": place.as_dict(), **more}
 
     def _create(self, cell: Cell, place: Place) -> None:
-        with Crew([self._job("create", cell, place)]) as crew:
-            for _ in crew.messages(time.monotonic() + _CREATE_SECONDS):
+        with WorkerProcesses([self._job("create", cell, place)]) as workers:
+            for _ in workers.messages(time.monotonic() + _CREATE_SECONDS):
                 pass
-            problem = crew.wait()
+            problem = workers.wait()
         if problem is not None:
             raise SpillwayError(f"{cell.committer} cannot make a table: {problem}")
 
@@ -177,20 +176,20 @@ class Race:
             + cell.writers * _READY_SECONDS_PER_WRITER
             + cell.processes * _READY_SECONDS_PER_PROCESS
         )
-        with Crew(jobs) as crew:
-            for message in crew.messages(time.monotonic() + patience):
+        with WorkerProcesses(jobs) as workers:
+            for message in workers.messages(time.monotonic() + patience):
                 if message is not None:
                     heard.hear(message)
-                elif (problem := crew.problem()) is not None:
+                elif (problem := workers.problem()) is not None:
                     return heard, problem, False
                 if heard.ready == cell.processes:
                     break
             else:
-                return heard, crew.wait() or "the processes were not ready in time", False
+                return heard, workers.wait() or "the processes were not ready in time", False
             self.progress.started()
-            heard.begun = crew.go()
+            heard.begun = workers.go()
             deadline = heard.begun + self.time_limit
-            for message in crew.messages(deadline):
+            for message in workers.messages(deadline):
                 if message is not None:
                     heard.hear(message)
                 self.progress.acknowledged(len(heard.acknowledged), time.monotonic() - heard.begun)
@@ -198,20 +197,20 @@ class Race:
                     break
             stalled = time.monotonic() >= deadline and heard.settled < cell.expected
             if stalled:
-                problem = crew.problem()
-                for message in crew.stop():
+                problem = workers.problem()
+                for message in workers.stop():
                     heard.hear(message)
                 return heard, problem, heard.settled < cell.expected
-            return heard, crew.wait(), False
+            return heard, workers.wait(), False
 
     def _check(self, cell: Cell, place: Place, heard: _Heard) -> dict[str, Any]:
         job = self._job("check", cell, place, acknowledged=heard.acknowledged)
-        with Crew([job]) as crew:
-            for message in crew.messages(time.monotonic() + _CHECK_SECONDS):
+        with WorkerProcesses([job]) as workers:
+            for message in workers.messages(time.monotonic() + _CHECK_SECONDS):
                 if message is not None and "verdict" in message:
                     verdict: dict[str, Any] = message["verdict"]
                     return verdict
-            reason = crew.wait() or "it takes too long"
+            reason = workers.wait() or "it takes too long"
             return Verdict(problems=[f"the table cannot be checked: {reason}"]).as_dict()
 
 
@@ -227,7 +226,7 @@ def _outcome(
     return "ok" if len(heard.acknowledged) == cell.expected else "incomplete"
 
 
-def _measures(cell: Cell, heard: _Heard, limit: float | None) -> dict[str, Any]:
+def _measures(cell: Cell, heard: _Heard, limit: float | None) -> Measures:
     """The figures of a race. Writers that still waited at its limit count as having waited until then."""
     unsettled = 0 if limit is None else cell.expected - heard.settled
     count = len(heard.acknowledged)

@@ -8,7 +8,7 @@ from spillway.harness.report.plots import (
     FOLDER,
     Figure,
     count_axis,
-    new_canvas,
+    new_plot,
     own_style,
     peer_style,
     save_figure,
@@ -44,23 +44,23 @@ def draw_figures(run: RunSummary) -> list[Figure]:
 
 
 def _speeds(run: RunSummary, setting: Setting, cells: Sequence[CellSummary]) -> Figure:
-    canvas, axes = new_canvas()
+    plot, axes = new_plot()
     for name, own in _by_committer(cells):
         _line(axes, own, lambda each: each.speed, label=name, **_style(name))
     _log_axes(axes, cells, "appends acknowledged per second")
     return save_figure(
-        run.folder, canvas, axes, f"appends-{_place(setting)}", f"Appends per second ({_short(setting)})"
+        run.folder, plot, axes, f"appends-{_place(setting)}", f"Appends per second ({_short(setting)})"
     )
 
 
 def _waits(run: RunSummary, setting: Setting, cells: Sequence[CellSummary]) -> Figure:
-    canvas, axes = new_canvas()
+    plot, axes = new_plot()
     for name, own in _by_committer(cells):
         style = _style(name)
         _line(axes, own, lambda each: each.wait(_ALL), label=f"{name}, longest", **style)
         _line(axes, own, lambda each: each.wait(_HALF), label=f"{name}, half", **{**style, "linestyle": ":"})
     _log_axes(axes, cells, "seconds of waiting")
-    return save_figure(run.folder, canvas, axes, f"waits-{_place(setting)}", f"Waits ({_short(setting)})")
+    return save_figure(run.folder, plot, axes, f"waits-{_place(setting)}", f"Waits ({_short(setting)})")
 
 
 def _line(
@@ -101,7 +101,7 @@ def _by_committer(cells: Sequence[CellSummary]) -> list[tuple[str, list[CellSumm
 
 def _style(name: str) -> dict[str, Any]:
     """Colour and marker of each committer, the same in every figure."""
-    return own_style() if name == "combining" else peer_style(committers.NAMES.index(name) - 1)
+    return own_style() if name == "spillway" else peer_style(committers.NAMES.index(name) - 1)
 
 
 def _place(setting: Setting) -> str:

@@ -27,7 +27,7 @@ def reason_to_skip(cell: Cell) -> str | None:
     absent = committers.missing(cell.committer)
     if absent is not None:
         return absent
-    if cell.committer == "optimistic" and cell.merges:
+    if cell.committer == "put-if-absent" and cell.merges:
         return "it merges no schemas"
     return _beyond_memory(cell) or _beyond_threads(cell)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import re
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 from spillway.errors import OptionError
 from spillway.harness.options import joined, require_counts
+from spillway.harness.schema import Keywords, Positive
 from spillway.race import committers
 from spillway.wording import counted
 
@@ -35,13 +36,13 @@ class Cell:
         processes: Processes that the writers are spread over; in each they are threads.
     """
 
-    committer: str
-    workload: str
-    writers: int
-    rows: int = 10
-    appends: int = 1
-    partitions: str = "own"
-    processes: int = 1
+    committer: Annotated[str, Keywords(enum=list(committers.NAMES))]
+    workload: Annotated[str, Keywords(pattern="^(merge|append-only|batched:[1-9][0-9]*)$")]
+    writers: Positive
+    rows: Positive = 10
+    appends: Positive = 1
+    partitions: Annotated[str, Keywords(enum=list(PARTITIONS))] = "own"
+    processes: Positive = 1
 
     @property
     def expected(self) -> int:

@@ -1,10 +1,10 @@
-"""The live line of a run: the race, the number of acknowledged appends, and their rate."""
+"""The progress of a run: the race, the number of acknowledged appends, and their rate."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from spillway.harness.report.progress_line import LiveLine
+from spillway.harness.report.progress_line import ProgressLine
 from spillway.wording import counted
 
 if TYPE_CHECKING:
@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 
     from spillway.harness.schedule import Slot
     from spillway.race.plan import Cell
+    from spillway.race.record import RaceRecord
 
 __all__ = ["Progress", "result_line"]
 
 
-class Progress(LiveLine):
+class Progress(ProgressLine):
     """One line while a race is on, and one that stays for each that is over."""
 
     def __init__(self, console: Console) -> None:
@@ -53,14 +54,14 @@ class Progress(LiveLine):
         """Note that the table is being checked."""
         self._update(description=f"{self._title}: checking", total=slot.cell.expected)
 
-    def ended(self, slot: Slot[Cell], record: dict[str, Any]) -> None:
+    def ended(self, slot: Slot[Cell], record: RaceRecord) -> None:
         """Note that a race is over."""
         self._done += 1
         self._end()
         self.say(f"{slot.cell.words}: {result_line(record)}")
 
 
-def result_line(record: dict[str, Any]) -> str:
+def result_line(record: RaceRecord) -> str:
     """The result of a race, in one line."""
     parts = [record["outcome"], f"{record['acknowledged']:,} of {_expected(record):,} acknowledged"]
     if record["appends_per_second"] is not None:
@@ -76,5 +77,5 @@ def result_line(record: dict[str, Any]) -> str:
     return "; ".join(parts)
 
 
-def _expected(record: dict[str, Any]) -> int:
+def _expected(record: RaceRecord) -> int:
     return int(record["cell"]["writers"] * record["cell"]["appends"])

@@ -1,13 +1,80 @@
-"""The lines of ``races.jsonl`` and their schema."""
+"""The record of a race: a line of ``races.jsonl``."""
 
-from __future__ import annotations
+from typing import Annotated, Any, Literal, TypedDict
 
-from pathlib import Path
-
+from spillway.harness.host import HostReading
 from spillway.harness.records import RecordSchema
+from spillway.harness.schema import Keywords
+from spillway.race.check import Verdict
+from spillway.race.plan import Cell
 
-__all__ = ["RACES", "SCHEMA", "SCHEMA_VERSION"]
+__all__ = ["RACES", "SCHEMA", "SCHEMA_VERSION", "Measures", "Outcome", "RaceRecord"]
 
 RACES = "races.jsonl"
-SCHEMA = RecordSchema(Path(__file__).with_name("race.schema.json"))
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Literal[1] = 1
+
+Outcome = Literal["ok", "incomplete", "stalled", "failed", "wrong_output"]
+_Quantiles = Annotated[list[float], Keywords(minItems=101, maxItems=101)]
+
+
+class _ErrorCount(TypedDict):
+    """An error, and the number of appends that ended with it."""
+
+    error: str
+    count: int
+
+
+class Measures(TypedDict):
+    """The figures of a race."""
+
+    acknowledged: int
+    still_waiting: int
+    seconds: float | None
+    appends_per_second: float | None
+    rows_per_second: float | None
+    attempts: int | None
+    most_lost: int | None
+    wait_seconds: _Quantiles | None
+    errors: list[_ErrorCount]
+    failed: int
+
+
+class RaceRecord(Measures):
+    """One race: a line of races.jsonl.
+
+    Attributes:
+        run_id: The run's name.
+        block: The pass over all cells.
+        position: The place in the block.
+        started_at: The time in UTC.
+        cell: The committer and its setting.
+        outcome: "ok": every append committed; "incomplete": writers gave up; "stalled": the time was up;
+            "failed": a process died; "wrong_output": the table is not what writers were told.
+        problem: The end of a process that died.
+        acknowledged: Appends that writers were told are committed.
+        still_waiting: Appends without an answer when the time was up.
+        seconds: From the start to the last acknowledgement, or to the time limit.
+        attempts: Tries to write a version, of all writers; null where the library does not say.
+        most_lost: The most races that one append lost; null where nobody counts.
+        wait_seconds: Waits from handing over all rows to the acknowledgement: quantiles 0 to 100 %.
+        errors: The errors that were raised most.
+        failed: Appends that ended with an error.
+        table: The table after the race, as the check found it.
+        host: The host during the race.
+        process_seconds: From the start of the processes to their end.
+    """
+
+    schema_version: Literal[1]
+    run_id: str
+    block: int
+    position: int
+    started_at: str
+    cell: Annotated[dict[str, Any], Cell]
+    outcome: Outcome
+    problem: str | None
+    table: Annotated[dict[str, Any], Verdict]
+    host: HostReading
+    process_seconds: float
+
+
+SCHEMA = RecordSchema(RaceRecord)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spillway.errors import OptionError, SpillwayError
 from spillway.harness import records
 from spillway.harness.disk import require_disk
 from spillway.harness.environment import describe_run, refuse_debug_build
-from spillway.harness.redaction import scrub
+from spillway.harness.redaction import redact
 from spillway.harness.schedule import Slot, schedule
 from spillway.race.cell import Race
 from spillway.race.limits import reason_to_skip
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from spillway.race.plan import Cell, Options
     from spillway.race.progress import Progress
+    from spillway.race.record import RaceRecord
 
 __all__ = ["Finished", "hold_races"]
 
@@ -96,7 +97,6 @@ def hold_races(  # noqa: PLR0913 - options, by keyword only
             ],
         },
     )
-    SCHEMA.write(folder)
     for cell, reason in skipped.items():
         progress.say(f"{cell.words}: skipped, {reason}")
     scratch = None
@@ -141,8 +141,8 @@ def _run_all(race: Race, folder: Path, cells: Sequence[Cell], options: Options, 
     return False
 
 
-def _record(race: Race, slot: Slot[Cell]) -> dict[str, Any]:
+def _record(race: Race, slot: Slot[Cell]) -> RaceRecord:
     try:
         return race.run(slot)
     except SpillwayError as error:
-        raise SpillwayError(scrub(str(error))) from error
+        raise SpillwayError(redact(str(error))) from error

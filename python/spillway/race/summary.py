@@ -1,4 +1,4 @@
-"""A run of races, read from disk and summed up by cell. This module is independent of live runs."""
+"""A run of races, read from disk and summed up by cell. This module is independent of runs that go on."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _MOST_LOST = 2
 
 @dataclass(frozen=True)
 class Target:
-    """A target for the combining committer.
+    """A target for the committer of `spillway.delta`.
 
     Attributes:
         what: The race, for people.
@@ -67,7 +67,7 @@ def _cell(
     writers: int, *, workload: str = "append-only", rows: int = 10, appends: int = 1, processes: int = 1
 ) -> Cell:
     return Cell(
-        committer="combining",
+        committer="spillway",
         workload=workload,
         writers=writers,
         rows=rows,

@@ -16,7 +16,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from spillway.harness.redaction import scrub
+from spillway.harness.redaction import redact
 from spillway.race import committers
 from spillway.race.check import check
 from spillway.race.place import Place
@@ -83,7 +83,7 @@ class _Race:
             try:
                 receipt = writer.append(data)
             except BaseException as error:  # noqa: BLE001 - whatever a library raises is what it did, a panic too
-                text = scrub(f"{type(error).__name__}: {error}")[:_ERROR_CHARACTERS]
+                text = redact(f"{type(error).__name__}: {error}")[:_ERROR_CHARACTERS]
                 self.say(writer=name, number=number, error=text, at=time.monotonic())
                 continue
             self.say(

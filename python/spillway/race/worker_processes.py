@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from spillway.harness.processes import Lines, feed, kill_group, read_tail, start
-from spillway.harness.redaction import scrub
+from spillway.harness.redaction import redact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import TracebackType
 
-__all__ = ["Crew"]
+__all__ = ["WorkerProcesses"]
 
 _WORKER = str(Path(__file__).with_name("worker.py"))
 _PIPE_BYTES = 1 << 20
@@ -30,7 +30,7 @@ _EXIT_SECONDS = 10.0
 _TICK_SECONDS = 0.25
 
 
-class Crew:
+class WorkerProcesses:
     """Worker processes, as a context manager: none of them runs after its block.
 
     Each is in a session of its own, so that a Ctrl-C reaches the race alone; and each ends by itself when the
@@ -112,7 +112,7 @@ class Crew:
             return None
         bad = next(filter(None, codes))
         how = f"ended with {signal.Signals(-bad).name}" if bad < 0 else f"ended with status {bad}"
-        return f"a process {how}: {scrub(read_tail(self._stderr))}"
+        return f"a process {how}: {redact(read_tail(self._stderr))}"
 
     def _kill(self) -> None:
         for process in self._processes:

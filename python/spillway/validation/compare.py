@@ -11,7 +11,7 @@ import pyarrow.types as pt
 
 from spillway._native import Digest, digest, row_hashes
 from spillway.validation.normalize import LossyValueError, Plan, SchemaDiffersError, plan_reader
-from spillway.validation.source import Truth, empty_digest
+from spillway.validation.source import SourceRows, empty_digest
 from spillway.validation.verdict import Kind, Mismatch
 
 if TYPE_CHECKING:
@@ -37,21 +37,21 @@ _SHOWN = 160
 _ERROR_SHOWN = 400
 
 
-def check(reader: Reader, path: Path, truth: Truth) -> Mismatch | None:
+def check(reader: Reader, path: Path, source_rows: SourceRows) -> Mismatch | None:
     """Read ``path`` with ``reader`` and return the difference from the source, or None."""
     try:
         with reader.open(path) as (schema, batches):
-            counted = pa.schema([field for field in schema if field.name not in truth.without])
-            plan = plan_reader(truth.plan.schema, counted, engine=reader.name)
-            found = _digest(map(truth.keep, batches), plan)
-        if found is not None and found == truth.digest:
+            counted = pa.schema([field for field in schema if field.name not in source_rows.without])
+            plan = plan_reader(source_rows.plan.schema, counted, engine=reader.name)
+            found = _digest(map(source_rows.keep, batches), plan)
+        if found is not None and found == source_rows.digest:
             return None
         with reader.open(path) as (_, batches):
-            return _first_difference(map(truth.keep, batches), plan, found, truth)
+            return _first_difference(map(source_rows.keep, batches), plan, found, source_rows)
     except SchemaDiffersError as error:
         return schema_differs(error)
     except _LossyAtError as error:
-        return lossy(error.cause, error.row, truth)
+        return lossy(error.cause, error.row, source_rows)
     except reader.errors as error:
         return unreadable(f"{type(error).__name__}: {error}")
 
@@ -90,16 +90,16 @@ def _digest(batches: Iterable[pa.RecordBatch], plan: Plan) -> Digest | None:
 
 
 def _first_difference(
-    batches: Iterable[pa.RecordBatch], plan: Plan, found: Digest | None, truth: Truth
+    batches: Iterable[pa.RecordBatch], plan: Plan, found: Digest | None, source_rows: SourceRows
 ) -> Mismatch:
-    expected = truth.hashes
+    expected = source_rows.hashes
     rows = 0
     for start, batch in _normalised(batches, plan):
         row = first_differing(expected, row_hashes(batch), start)
         if row is not None:
-            return describe(truth, found, row, batch.slice(row - start, 1))
+            return describe(source_rows, found, row, batch.slice(row - start, 1))
         rows = start + batch.num_rows
-    return describe(truth, found, rows, None)
+    return describe(source_rows, found, rows, None)
 
 
 def first_differing(expected: NDArray[np.uint64], words: bytes, start: int) -> int | None:
@@ -112,19 +112,21 @@ def first_differing(expected: NDArray[np.uint64], words: bytes, start: int) -> i
     return start + len(window) if len(window) < len(actual) else None
 
 
-def describe(truth: Truth, found: Digest | None, row: int, actual: pa.RecordBatch | None) -> Mismatch:
+def describe(
+    source_rows: SourceRows, found: Digest | None, row: int, actual: pa.RecordBatch | None
+) -> Mismatch:
     """Name the first column that differs in ``row``, given the reader's row there, or None past its end.
 
     ``found`` is the digest of what was read; None if a later value did not survive its cast.
     """
-    kind = "values" if found is None else _kind(truth.digest, found)
-    expected = truth.row(row)
+    kind = "values" if found is None else _kind(source_rows.digest, found)
+    expected = source_rows.row(row)
     if expected is None and actual is None:
         message = "its digest differs from the source's, and on a second reading every row agrees"
         return Mismatch("unstable", None, None, None, None, message)
     column, want, have = _first_column(expected, actual)
     lead = {
-        "row_count": f"{found.rows if found else 'other'} rows instead of {truth.digest.rows}",
+        "row_count": f"{found.rows if found else 'other'} rows instead of {source_rows.digest.rows}",
         "row_order": "the same rows in another order",
     }.get(kind, "values differ")
     message = f"{lead}; first at row {row}, column {column!r}: expected {want}, got {have}"
@@ -136,9 +138,9 @@ def schema_differs(error: SchemaDiffersError) -> Mismatch:
     return Mismatch("schema", error.column, None, error.expected, error.actual, str(error))
 
 
-def lossy(error: LossyValueError, row: int, truth: Truth) -> Mismatch:
+def lossy(error: LossyValueError, row: int, source_rows: SourceRows) -> Mismatch:
     """The mismatch of a value that the source's type cannot represent."""
-    source = truth.row(row)
+    source = source_rows.row(row)
     want = "no row" if source is None else _show(source.column(error.column)[0])
     have = f"{_show(error.value)}, which {error.target} cannot hold"
     message = f"values differ; first at row {row}, column {error.column!r}: expected {want}, got {have}"

@@ -10,17 +10,17 @@ import pyarrow.parquet as pq
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from spillway.validation.source import Truth
+    from spillway.validation.source import SourceRows
     from spillway.validation.verdict import Mismatch
 
 __all__ = ["excuses", "write_reference"]
 
 
-def write_reference(truth: Truth, path: Path) -> bool:
+def write_reference(source_rows: SourceRows, path: Path) -> bool:
     """Write the source's rows with pyarrow and its defaults; False if pyarrow cannot write such a table."""
     try:
-        with pq.ParquetWriter(path, truth.raw_schema) as writer:
-            for batch in truth.raw_batches():
+        with pq.ParquetWriter(path, source_rows.raw_schema) as writer:
+            for batch in source_rows.raw_batches():
                 writer.write_batch(batch)
     except (pa.ArrowException, ValueError):
         return False

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Truth", "digest_source", "empty_digest"]
+__all__ = ["SourceRows", "digest_source", "empty_digest"]
 
 _ARROW_MAGIC = b"ARROW1"
 _BATCH_ROWS = 65_536
@@ -34,7 +34,7 @@ def digest_source(path: Path, *, rows: int | None = None) -> Digest:
         FileNotFoundError: There is no such file.
         OptionError: It holds fewer rows, or is neither Arrow IPC nor Parquet.
     """
-    return Truth(Source(path, rows)).digest
+    return SourceRows(Source(path, rows)).digest
 
 
 def empty_digest(schema: pa.Schema) -> Digest:
@@ -42,7 +42,7 @@ def empty_digest(schema: pa.Schema) -> Digest:
     return digest(pa.RecordBatch.from_pylist([], schema=schema))
 
 
-class Truth:
+class SourceRows:
     """The source's rows, which readers are compared with. Everything is read once, when it is first needed.
 
     Args:

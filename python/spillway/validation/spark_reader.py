@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from spillway.validation.normalize import Plan
-    from spillway.validation.source import Truth
+    from spillway.validation.source import SourceRows
     from spillway.validation.verdict import Mismatch
 
 __all__ = ["SparkReader"]
@@ -58,7 +58,7 @@ class SparkReader:
         }
 
     def check(
-        self, jobs: Mapping[Path, Truth], *, done: Callable[[int], None] | None = None
+        self, jobs: Mapping[Path, SourceRows], *, done: Callable[[int], None] | None = None
     ) -> dict[Path, Finding]:
         """Read every file of ``jobs``; return the differences from its source and the seconds that it took.
 
@@ -72,10 +72,10 @@ class SparkReader:
             self._session.conf.set(name, value)
         results: dict[Path, Finding] = {}
         groups: dict[tuple[str, str], list[_Planned]] = defaultdict(list)
-        for path, truth in jobs.items():
+        for path, source_rows in jobs.items():
             started = time.perf_counter()
             try:
-                file = self._plan(path, truth)
+                file = self._plan(path, source_rows)
             except SchemaDiffersError as error:
                 results[path] = Finding(schema_differs(error), time.perf_counter() - started)
             except self._errors as error:
@@ -99,15 +99,15 @@ class SparkReader:
 
         return PySparkException, Py4JJavaError
 
-    def _plan(self, path: Path, truth: Truth) -> _Planned:
+    def _plan(self, path: Path, source_rows: SourceRows) -> _Planned:
         from pyspark.sql.pandas.types import to_arrow_schema
         from pyspark.sql.types import StructType
 
         if path not in self._schemas:
             self._schemas[path] = self._session.read.parquet(str(path)).schema
-        schema = StructType([field for field in self._schemas[path] if field.name not in truth.without])
+        schema = StructType([field for field in self._schemas[path] if field.name not in source_rows.without])
         seen = to_arrow_schema(schema, timezone="UTC")
-        return _Planned(path, truth, schema, plan_reader(truth.plan.schema, seen, engine="spark"))
+        return _Planned(path, source_rows, schema, plan_reader(source_rows.plan.schema, seen, engine="spark"))
 
     def _check_together(self, group: Sequence[_Planned]) -> dict[Path, Finding]:
         """Read files of one schema in one job, and those that differ in a second."""
@@ -124,12 +124,12 @@ class SparkReader:
         return {file.path: Finding(mismatches.get(file.path), share) for file in group}
 
     def _mismatches(self, group: Sequence[_Planned]) -> dict[Path, Mismatch]:
-        if all(_is_narrow(file.truth) for file in group):
+        if all(_is_narrow(file.source_rows) for file in group):
             self._session.conf.set(_BATCH_BYTES, _NO_CUT)
         else:
             self._session.conf.unset(_BATCH_BYTES)
         found = self._digests(group)
-        differing = [file for file in group if found[file.path] != file.truth.digest]
+        differing = [file for file in group if found[file.path] != file.source_rows.digest]
         if not differing:
             return {}
         rows = self._first_differences(differing)
@@ -151,7 +151,7 @@ class SparkReader:
 
     def _first_differences(self, group: Sequence[_Planned]) -> dict[Path, Any]:
         """The first row of each file that is not the source's, where one is not."""
-        expected = {int(file.path.stem): file.truth.hashes for file in group}
+        expected = {int(file.path.stem): file.source_rows.hashes for file in group}
         rows = self._frame(group).mapInArrow(find_differences(group[0].plan, expected), _ROWS).collect()
         by_number = {int(file.path.stem): file.path for file in group}
         first: dict[Path, Any] = {}
@@ -178,7 +178,7 @@ class _Planned:
     """A file with a matching schema, and the steps to the normal form of its rows."""
 
     path: Path
-    truth: Truth
+    source_rows: SourceRows
     schema: StructType
     plan: Plan
 
@@ -186,18 +186,18 @@ class _Planned:
 def _judge(file: _Planned, found: Digest | None, first: Any) -> Mismatch:
     if first is None:
         # Every row that is there agrees: the file ends too early.
-        digest = found or file.truth.digest
-        return describe(file.truth, digest, digest.rows, None)
+        digest = found or file.source_rows.digest
+        return describe(file.source_rows, digest, digest.rows, None)
     batch = _read_row(bytes(first["batch"]))
     if first["lossy"]:
-        return lossy(_refused(file.plan, batch), first["row"], file.truth)
-    return describe(file.truth, found, first["row"], batch)
+        return lossy(_refused(file.plan, batch), first["row"], file.source_rows)
+    return describe(file.source_rows, found, first["row"], batch)
 
 
-def _is_narrow(truth: Truth) -> bool:
+def _is_narrow(source_rows: SourceRows) -> bool:
     # A dictionary's values may be repeated, so its rows are wider than their share of the batch.
-    dictionaries = any(pa.types.is_dictionary(field.type) for field in truth.raw_schema)
-    return truth.row_bytes <= _NARROW_ROW_BYTES and not dictionaries
+    dictionaries = any(pa.types.is_dictionary(field.type) for field in source_rows.raw_schema)
+    return source_rows.row_bytes <= _NARROW_ROW_BYTES and not dictionaries
 
 
 def _said(error: BaseException) -> str:

@@ -15,7 +15,7 @@ from spillway.errors import OptionError
 from spillway.validation.compare import Finding, check
 from spillway.validation.readers import load_reader
 from spillway.validation.reference_file import excuses, write_reference
-from spillway.validation.source import Truth
+from spillway.validation.source import SourceRows
 from spillway.validation.verdict import ENGINES, READERS, Mismatch, Source, Verdict
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def validate(
 
     Args:
         files: Parquet files that should all hold the source's rows in its order.
-        against: The truth.
+        against: The source of the rows that the files should hold.
         engines: Some of `ENGINES`.
         progress: Told of readings done, readings in all, and what is being done.
 
@@ -70,7 +70,7 @@ class _Read:
     """A reader by the name of its verdicts, and how it reads one file."""
 
     name: str
-    check: Callable[[Path, Truth], Mismatch | None]
+    check: Callable[[Path, SourceRows], Mismatch | None]
 
 
 @dataclass
@@ -112,7 +112,7 @@ class Validator:
         self._done = self._total = 0
         self._stack = ExitStack()
         self._numbers = count(1)
-        self._truths: dict[tuple[Source, frozenset[str]], Truth] = {}
+        self._source_rows: dict[tuple[Source, frozenset[str]], SourceRows] = {}
         self._references: dict[Source, Path | None] = {}
         self._on_reference: dict[tuple[str, Source, frozenset[str]], Mismatch | None] = {}
         self._verdicts: dict[tuple[str, str, Source], Verdict] = {}
@@ -155,17 +155,17 @@ class Validator:
             work.jobs.append((file, key))
             known = any((name, *key) in self._verdicts for name in READERS[self._engines[0]])
             if key not in work.contents and not known:
-                self._truth(source)
+                self._rows_of(source)
                 work.contents[key] = _Content(self._link(file), file, source)
         return work
 
-    def _truth(self, source: Source, without: frozenset[str] = frozenset()) -> Truth:
-        if (source, without) not in self._truths:
-            truth = Truth(source, without)
+    def _rows_of(self, source: Source, without: frozenset[str] = frozenset()) -> SourceRows:
+        if (source, without) not in self._source_rows:
+            source_rows = SourceRows(source, without)
             self._tell(f"digesting {source.path.name}")
-            _ = truth.digest  # a source with too few rows is told of before anything is read
-            self._truths[source, without] = truth
-        return self._truths[source, without]
+            _ = source_rows.digest  # a source with too few rows is told of before anything is read
+            self._source_rows[source, without] = source_rows
+        return self._source_rows[source, without]
 
     def _link(self, file: Path) -> Path:
         """Link the file under a number: its own path may have globs, hidden names or odd characters."""
@@ -175,11 +175,11 @@ class Validator:
 
     def _read_with(self, engine: str, work: _Work) -> None:
         reader = load_reader(engine)
-        read = _Read(engine, lambda path, truth: check(reader, path, truth))
+        read = _Read(engine, lambda path, source_rows: check(reader, path, source_rows))
         for key, content in work.contents.items():
             self._tell(f"{engine} reads {content.file.name}")
             started = time.perf_counter()
-            mismatch = read.check(content.link, self._truth(content.source))
+            mismatch = read.check(content.link, self._rows_of(content.source))
             self._judge(read, key, content, Finding(mismatch, time.perf_counter() - started))
             self._done += 1
         self._tell(f"{engine} is done")
@@ -197,9 +197,9 @@ class Validator:
             self._done += files
             self._tell(f"{reader.name} reads {len(work.contents)} files")
 
-        jobs = {content.link: self._truth(content.source) for content in work.contents.values()}
+        jobs = {content.link: self._rows_of(content.source) for content in work.contents.values()}
         findings = reader.check(jobs, done=done)
-        read = _Read(reader.name, lambda path, truth: reader.check({path: truth})[path].mismatch)
+        read = _Read(reader.name, lambda path, source_rows: reader.check({path: source_rows})[path].mismatch)
         for key, content in work.contents.items():
             self._judge(read, key, content, findings[content.link])
 
@@ -214,12 +214,12 @@ class Validator:
             mismatch, self._on_reference_file(read, content.source, without)
         ):
             excuse = excuse or mismatch
-            names = self._truth(content.source, without).raw_schema.names
+            names = self._rows_of(content.source, without).raw_schema.names
             if mismatch.column not in names or len(names) == 1:
                 mismatch = None
                 break
             without |= {mismatch.column}
-            mismatch = read.check(content.link, self._truth(content.source, without))
+            mismatch = read.check(content.link, self._rows_of(content.source, without))
         told = mismatch or excuse
         self._verdicts[read.name, *key] = Verdict(
             file=content.file,
@@ -234,12 +234,12 @@ class Validator:
         """The reader's mismatch on pyarrow's file of the source, if pyarrow can write one."""
         if source not in self._references:
             path = self._scratch / f"{next(self._numbers):06}.parquet"
-            self._references[source] = path if write_reference(self._truth(source), path) else None
+            self._references[source] = path if write_reference(self._rows_of(source), path) else None
         reference = self._references[source]
         key = read.name, source, without
         if key not in self._on_reference:
-            truth = self._truth(source, without)
-            self._on_reference[key] = None if reference is None else read.check(reference, truth)
+            source_rows = self._rows_of(source, without)
+            self._on_reference[key] = None if reference is None else read.check(reference, source_rows)
         return self._on_reference[key]
 
     def _session(self) -> SparkSession:

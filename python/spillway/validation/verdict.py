@@ -28,7 +28,7 @@ Kind = Literal["unreadable", "schema", "row_count", "values", "row_order", "unst
 
 @dataclass(frozen=True)
 class Source:
-    """The truth: the first ``rows`` rows of an Arrow IPC or Parquet file, or all of them."""
+    """The source of a file: the first ``rows`` rows of an Arrow IPC or Parquet file, or all of them."""
 
     path: Path
     rows: int | None = None

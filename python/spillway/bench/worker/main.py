@@ -1,6 +1,6 @@
 """One sample, in a process of its own. Run by path; of the bench, only this folder runs in that process.
 
-The order is the point: parse the cell -> limits and affinity -> thread pools -> import the backend -> attach
+The order is the point: parse the cell -> limits and affinity -> thread pools -> import the backend -> map
 the input -> a tiny warm-up write -> collect garbage, release pool memory, trim malloc -> record the baseline
 -> reset the high-water mark -> write -> read the high-water mark before any object is dropped -> an extra
 fsync, timed apart -> one line on the inherited descriptor -> exit.
@@ -22,10 +22,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from spillway.backends import Backend, Sink
-    from spillway.bench.worker.mapped_input import AttachedInput
+    from spillway.bench.record import Result
+    from spillway.bench.worker.mapped_input import MappedInput
 
 _WARM_UP_ROWS = 100
 _MOST_IDLE_SECONDS = 2.0
@@ -42,8 +43,8 @@ class Channel:
         """Say which phase begins, so that the parent knows in which one a process died."""
         self._send({"phase": phase, "at": time.monotonic()})
 
-    def result(self, result: dict[str, Any]) -> None:
-        """Say what was measured."""
+    def result(self, result: Mapping[str, Any]) -> None:
+        """Send the measures."""
         self._send({"result": result})
 
     def failure(self, kind: str, error: BaseException) -> None:
@@ -69,14 +70,14 @@ def main() -> int:
     return 0
 
 
-def _measure(request: dict[str, Any], channel: Channel) -> dict[str, Any]:
+def _measure(request: dict[str, Any], channel: Channel) -> Mapping[str, Any]:
     channel.mark("limits")
     _die_with_parent(request["parent"])
     _apply_limits(request)
     channel.mark("import")
     backend = _import_backend(request)
     channel.mark("input")
-    source = _attach(request)
+    source = _map_input(request)
     channel.mark("warm-up")
     _warm_up(backend, source, request)
     channel.mark("baseline")
@@ -112,15 +113,15 @@ def _import_backend(request: dict[str, Any]) -> Backend:
     return backend
 
 
-def _attach(request: dict[str, Any]) -> AttachedInput:
-    from spillway.bench.worker.mapped_input import AttachedInput
+def _map_input(request: dict[str, Any]) -> MappedInput:
+    from spillway.bench.worker.mapped_input import MappedInput
     from spillway.harness.probes.pools import set_threads
 
     set_threads(request["cell"]["threads"])  # the input's reader may be what brought pyarrow
-    return AttachedInput(request["input"], request["cell"]["rows"])
+    return MappedInput(request["input"], request["cell"]["rows"])
 
 
-def _warm_up(backend: Backend, source: AttachedInput, request: dict[str, Any]) -> None:
+def _warm_up(backend: Backend, source: MappedInput, request: dict[str, Any]) -> None:
     import pyarrow as pa
 
     head = source.head(_WARM_UP_ROWS)
@@ -132,7 +133,7 @@ def _warm_up(backend: Backend, source: AttachedInput, request: dict[str, Any]) -
 
 
 def _write(
-    backend: Backend, path: Path, source: AttachedInput, data: Iterable[Any], request: dict[str, Any]
+    backend: Backend, path: Path, source: MappedInput, data: Iterable[Any], request: dict[str, Any]
 ) -> Sink:
     from spillway.backends import Settings
 
@@ -151,14 +152,14 @@ def _write(
     return sink
 
 
-def _data(source: AttachedInput, request: dict[str, Any]) -> Iterable[Any]:
+def _data(source: MappedInput, request: dict[str, Any]) -> Iterable[Any]:
     if request["cell"]["mode"] == "table":
         return [source.table()]
     return _chunks(source.batches(), request)
 
 
 def _chunks(batches: Iterable[Any], request: dict[str, Any]) -> Iterable[Any]:
-    """What the mode's sinks take for each batch. Batches are mapped already; all else is made here."""
+    """Make of each batch what the mode's sinks take. Batches are mapped already; all else is made here."""
     mode = request["cell"]["mode"]
     if mode == "batches":
         return batches
@@ -170,8 +171,8 @@ def _chunks(batches: Iterable[Any], request: dict[str, Any]) -> Iterable[Any]:
 
 
 def _write_and_probe(
-    backend: Backend, source: AttachedInput, request: dict[str, Any], channel: Channel
-) -> dict[str, Any]:
+    backend: Backend, source: MappedInput, request: dict[str, Any], channel: Channel
+) -> Result:
     from spillway.harness.probes import pools, rss, usage
     from spillway.harness.probes.garbage import GarbageProbe
     from spillway.harness.probes.gil import GilTicker, idle_gap
@@ -214,7 +215,7 @@ def _write_and_probe(
 
 
 def _trace_allocations(
-    backend: Backend, source: AttachedInput, request: dict[str, Any], channel: Channel
+    backend: Backend, source: MappedInput, request: dict[str, Any], channel: Channel
 ) -> dict[str, Any]:
     """The same write under memray, for its allocation curve; no time is taken here."""
     import memray

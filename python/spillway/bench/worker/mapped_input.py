@@ -10,12 +10,12 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["AttachedInput"]
+__all__ = ["MappedInput"]
 
 _POPULATE_READ = 22  # MADV_POPULATE_READ, Linux 5.14; Python has no name for it
 
 
-class AttachedInput:
+class MappedInput:
     """The first `rows` rows of an Arrow IPC file, by mapping.
 
     Its pages are made resident here, so that they belong to the baseline and no read waits in the phase.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spillway.harness.limits.box import Box, Limiter, RlimitData, Unlimited
 from spillway.harness.limits.detect import choose_limiter, detect_limiters
+from spillway.harness.limits.memory_limit import Limiter, MemoryLimit, RlimitData, Unlimited
 
-__all__ = ["Box", "Limiter", "RlimitData", "Unlimited", "choose_limiter", "detect_limiters"]
+__all__ = ["Limiter", "MemoryLimit", "RlimitData", "Unlimited", "choose_limiter", "detect_limiters"]

@@ -1,4 +1,4 @@
-"""Which cores measure and which watch."""
+"""The cores that measure, and those that watch."""
 
 from __future__ import annotations
 

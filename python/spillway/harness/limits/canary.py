@@ -1,4 +1,4 @@
-"""A process that eats memory until its limit kills it. Run by path under a box; standard library only."""
+"""A process that eats memory until its limit kills it. Run by path under a limit; standard library only."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spillway.harness.limits.box import Box
+from spillway.harness.limits.memory_limit import MemoryLimit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,14 +30,14 @@ class CgroupV1:
     kind = "cgroup-v1"
 
     @contextmanager
-    def box(self, limit: int) -> Iterator[Box]:
+    def limit(self, size: int) -> Iterator[MemoryLimit]:
         """A group with this limit on memory, and on memory plus swap where the kernel counts swap."""
         with _group(self.parent) as group:
-            (group / "memory.limit_in_bytes").write_text(str(limit))
+            (group / "memory.limit_in_bytes").write_text(str(size))
             with_swap = group / "memory.memsw.limit_in_bytes"
             if with_swap.exists():
-                with_swap.write_text(str(limit))
-            yield Box(prefix=_join(group), oom_kills=lambda: _counter(group / "memory.oom_control"))
+                with_swap.write_text(str(size))
+            yield MemoryLimit(prefix=_join(group), oom_kills=lambda: _counter(group / "memory.oom_control"))
 
 
 @dataclass(frozen=True)
@@ -48,14 +48,14 @@ class CgroupV2:
     kind = "cgroup-v2"
 
     @contextmanager
-    def box(self, limit: int) -> Iterator[Box]:
+    def limit(self, size: int) -> Iterator[MemoryLimit]:
         """A group with this limit and no swap."""
         with _group(self.parent) as group:
-            (group / "memory.max").write_text(str(limit))
+            (group / "memory.max").write_text(str(size))
             swap = group / "memory.swap.max"
             if swap.exists():
                 swap.write_text("0")
-            yield Box(prefix=_join(group), oom_kills=lambda: _counter(group / "memory.events"))
+            yield MemoryLimit(prefix=_join(group), oom_kills=lambda: _counter(group / "memory.events"))
 
 
 def find_v1() -> CgroupV1 | None:
@@ -114,7 +114,7 @@ def _own_group(controller: str) -> str:
 
 
 def _candidates(mount: _Mount, own: str) -> list[Path]:
-    """Where to make a group: in this process's own, else beside it, else at the top of what is mounted."""
+    """Find a place for a group: in this process's own, else beside it, else at the top of what is mounted."""
     relative = own.removeprefix(mount.root) if mount.root != "/" else own
     group = mount.point / relative.lstrip("/")
     places = [group, group.parent] if group != mount.point else []

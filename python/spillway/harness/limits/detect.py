@@ -1,12 +1,12 @@
-"""Which kinds of memory limit this machine offers, the best first."""
+"""The kinds of memory limit that this machine offers, the best first."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from spillway.errors import OptionError
-from spillway.harness.limits.box import Limiter, RlimitData
 from spillway.harness.limits.cgroup import find_v1, find_v2
+from spillway.harness.limits.memory_limit import Limiter, RlimitData
 from spillway.harness.limits.systemd import find_systemd
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spillway.harness.spawn import run_in_box
+from spillway.harness.spawn import run_limited
 
 if TYPE_CHECKING:
-    from spillway.harness.limits.box import Limiter
+    from spillway.harness.limits.memory_limit import Limiter
 
 __all__ = ["Proof", "prove"]
 
@@ -22,7 +22,7 @@ _LOW, _HIGH = 0.9, 1.1
 
 @dataclass(frozen=True)
 class Proof:
-    """How a canary fared.
+    """The end of a canary.
 
     Attributes:
         kind: The kind of limit.
@@ -49,15 +49,19 @@ def prove(limiter: Limiter, limit: int) -> Proof:
     Raises:
         OSError: The limit cannot be set.
     """
-    with limiter.box(limit) as box:
-        ending = run_in_box(
-            _CANARY, [str(limit), limiter.kind], box, environment=dict(os.environ), timeout=_TIMEOUT_SECONDS
+    with limiter.limit(limit) as memory_limit:
+        ended = run_limited(
+            _CANARY,
+            [str(limit), limiter.kind],
+            memory_limit,
+            environment=dict(os.environ),
+            timeout=_TIMEOUT_SECONDS,
         )
-    held = [message["held"] for message in ending.messages if "held" in message]
+    held = [message["held"] for message in ended.messages if "held" in message]
     died_at = held[-1] if held else 0
-    if ending.signal == signal.SIGKILL and not ending.timed_out:
+    if ended.signal == signal.SIGKILL and not ended.timed_out:
         how = "killed"
-    elif any("refused" in message for message in ending.messages):
+    elif any("refused" in message for message in ended.messages):
         how = "refused"
     else:
         how = "survived"

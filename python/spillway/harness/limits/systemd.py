@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spillway.harness.limits.box import Box
+from spillway.harness.limits.memory_limit import MemoryLimit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,10 +26,10 @@ class SystemdScope:
     kind = "systemd-scope"
 
     @contextmanager
-    def box(self, limit: int) -> Iterator[Box]:
+    def limit(self, size: int) -> Iterator[MemoryLimit]:
         """A scope with this limit and no swap."""
-        properties = ("-p", f"MemoryMax={limit}", "-p", "MemorySwapMax=0")
-        yield Box(prefix=(self.command, "--user", "--scope", "--quiet", *properties, "--"))
+        properties = ("-p", f"MemoryMax={size}", "-p", "MemorySwapMax=0")
+        yield MemoryLimit(prefix=(self.command, "--user", "--scope", "--quiet", *properties, "--"))
 
 
 def find_systemd() -> SystemdScope | None:

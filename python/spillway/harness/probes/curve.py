@@ -5,6 +5,10 @@ from __future__ import annotations
 import mmap
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spillway.harness.probes.readings import Curve
 
 __all__ = ["CurveProbe"]
 
@@ -24,7 +28,7 @@ class CurveProbe:
         if resident:
             self._points.append((time.monotonic(), resident * mmap.PAGESIZE))
 
-    def between(self, begin: float, end: float, *, most: int) -> dict[str, list[float] | list[int]]:
+    def between(self, begin: float, end: float, *, most: int) -> Curve:
         """The points of one phase, thinned to at most `most` while each interval keeps its highest.
 
         Args:

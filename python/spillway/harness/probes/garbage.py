@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gc
 import time
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spillway.harness.probes.readings import GarbageReading
 
 __all__ = ["GarbageProbe"]
 
@@ -22,7 +25,7 @@ class GarbageProbe:
         """Begin to listen."""
         gc.callbacks.append(self._collected)
 
-    def stop(self) -> dict[str, Any]:
+    def stop(self) -> GarbageReading:
         """Stop listening; runs and pauses in seconds, the lists by generation."""
         gc.callbacks.remove(self._collected)
         return {

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spillway.harness.probes.readings import GilReading
 
 __all__ = ["INTERVAL_SECONDS", "GilTicker", "idle_gap"]
 
@@ -15,7 +19,7 @@ def idle_gap(seconds: float) -> float:
     ticker = GilTicker()
     ticker.start()
     time.sleep(seconds)
-    return float(ticker.stop()["longest_gap_seconds"])
+    return ticker.stop()["longest_gap_seconds"]
 
 
 class GilTicker:
@@ -41,7 +45,7 @@ class GilTicker:
         self._longest_ns = 0
         self._ticks = 0
 
-    def stop(self) -> dict[str, float | int]:
+    def stop(self) -> GilReading:
         """Stop ticking; the longest gap in seconds, a last one that is still open included."""
         longest_ns = max(self._longest_ns, time.perf_counter_ns() - self._last_ns)
         ticks = self._ticks

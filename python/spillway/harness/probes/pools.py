@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spillway.harness.probes.readings import Pool, PoolReading
 
 __all__ = ["PoolTotals", "release_memory", "set_threads", "thread_environment", "threads_in_force"]
 
@@ -31,7 +34,7 @@ def set_threads(threads: int) -> None:
         pyarrow.set_io_thread_count(threads)
 
 
-def threads_in_force(backend: object) -> list[dict[str, Any]]:
+def threads_in_force(backend: object) -> list[Pool]:
     """Each pool's size as its library reports it now, by name."""
     pools: dict[str, int] = {}
     pyarrow = sys.modules.get("pyarrow")
@@ -53,7 +56,7 @@ def release_memory() -> None:
 
 
 class PoolTotals:
-    """What pyarrow's default pool allocated from construction to `read`."""
+    """Counts what pyarrow's default pool allocates from construction to `read`."""
 
     def __init__(self) -> None:
         pyarrow = sys.modules.get("pyarrow")
@@ -63,7 +66,7 @@ class PoolTotals:
             self._bytes = self._pool.total_bytes_allocated()
             self._count = self._pool.num_allocations()
 
-    def read(self) -> dict[str, Any] | None:
+    def read(self) -> PoolReading | None:
         """Totals of the phase, and the pool's peak since the process began; None without pyarrow."""
         if self._pool is None:
             return None

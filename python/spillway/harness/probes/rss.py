@@ -9,6 +9,10 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spillway.harness.probes.readings import Rollup
 
 __all__ = ["Memory", "read_memory", "read_rollup", "reset_high_water"]
 
@@ -59,7 +63,7 @@ def reset_high_water() -> None:
     Path("/proc/self/clear_refs").write_text("5")
 
 
-def read_rollup() -> dict[str, int]:
+def read_rollup() -> Rollup:
     """Resident bytes as the page tables have them (``smaps_rollup``): a check on the counters above."""
     fields = _kib_fields(Path("/proc/self/smaps_rollup"))
     return {"rss": fields["Rss"], "anon": fields["Anonymous"]}

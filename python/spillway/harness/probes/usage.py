@@ -6,6 +6,10 @@ import resource
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spillway.harness.probes.readings import UsageReading
 
 __all__ = ["Usage", "read_usage", "usage_between"]
 
@@ -42,8 +46,8 @@ def read_usage() -> Usage:
     )
 
 
-def usage_between(before: Usage, after: Usage) -> dict[str, float | int]:
-    """What was used from one reading to the next."""
+def usage_between(before: Usage, after: Usage) -> UsageReading:
+    """Subtract one reading from the next."""
     return {
         "wall_seconds": (after.wall_ns - before.wall_ns) / 1e9,
         "user_seconds": after.user_seconds - before.user_seconds,

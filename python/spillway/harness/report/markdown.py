@@ -58,12 +58,12 @@ def figure_section(figure: Figure) -> str:
 
 
 def caveats(warnings: Sequence[str]) -> list[str]:
-    """What a reader has to know before believing the figures; nothing without warnings."""
+    """The section of caveats, before all figures; nothing without warnings."""
     return [f"## Before you believe it\n\n{bullets(warnings)}"] if warnings else []
 
 
 def machine(environment: dict[str, Any]) -> str:
-    """What a run was measured on."""
+    """The machine of a run, in a line."""
     return (
         f"{environment['cpu_model']}, {counted(environment['usable_cores'], 'usable core')}, "
         f"{environment['memory_bytes'] / 2**30:.0f} GiB, Linux {environment['kernel']}"
@@ -71,13 +71,13 @@ def machine(environment: dict[str, Any]) -> str:
 
 
 def software(environment: dict[str, Any]) -> str:
-    """What a run was measured with."""
+    """The Python and the libraries of a run, in a line."""
     libraries = ", ".join(f"{each['name']} {each['version']}" for each in environment["libraries"])
     return f"Python {environment['python']['version']}; {libraries}."
 
 
 def checkout(environment: dict[str, Any]) -> list[str]:
-    """Which Spillway it was, where that is known."""
+    """The commit of Spillway, where that is known."""
     git = environment["git"]
     return (
         [] if git is None else [f"Spillway at {git['commit'][:12]}{', changed' if git['changed'] else ''}."]

@@ -1,4 +1,4 @@
-"""What all figures share: size, palette, grid, legend, and where they are saved."""
+"""The size, palette, grid and legend of all figures, and the folder that they are saved in."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Canvas
+    from matplotlib.figure import Figure as Plot
 
-__all__ = ["FOLDER", "Figure", "count_axis", "new_canvas", "own_style", "peer_style", "save_figure"]
+__all__ = ["FOLDER", "Figure", "count_axis", "new_plot", "own_style", "peer_style", "save_figure"]
 
 FOLDER = "figures"
 _DPI = 120
@@ -34,7 +34,7 @@ class Figure:
     path: str
 
 
-def new_canvas() -> tuple[Canvas, Axes]:
+def new_plot() -> tuple[Plot, Axes]:
     """An empty figure.
 
     Raises:
@@ -45,30 +45,30 @@ def new_canvas() -> tuple[Canvas, Axes]:
         from matplotlib.figure import Figure as MatplotlibFigure
     except ModuleNotFoundError as error:
         raise MissingExtraError("matplotlib", "bench", "draw figures") from error
-    canvas = MatplotlibFigure(figsize=(8, 4.5), layout="constrained")
-    FigureCanvasAgg(canvas)
-    return canvas, canvas.add_subplot()
+    plot = MatplotlibFigure(figsize=(8, 4.5), layout="constrained")
+    FigureCanvasAgg(plot)
+    return plot, plot.add_subplot()
 
 
-def save_figure(folder: Path, canvas: Canvas, axes: Axes, name: str, title: str) -> Figure:
+def save_figure(folder: Path, plot: Plot, axes: Axes, name: str, title: str) -> Figure:
     """Give a figure its title, grid and legend, and save it in the run's folder."""
     axes.set_title(title, loc="left")
     axes.grid(visible=True, alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
     path = f"{FOLDER}/{name}.png"
-    canvas.savefig(folder / path, dpi=_DPI)
+    plot.savefig(folder / path, dpi=_DPI)
     return Figure(title, path)
 
 
 def own_style(place: int = 0) -> dict[str, Any]:
-    """How the line of our own is drawn, or that of the variant at `place` among several."""
+    """The style of our own line, or of that of the variant at `place` among several."""
     look = {"color": _OWN, "marker": "o", "linewidth": 2.6, "zorder": 3}
     return look | {"linestyle": _LINES[place % len(_LINES)]}
 
 
 def peer_style(place: int) -> dict[str, Any]:
-    """How the line of the peer at `place` is drawn."""
+    """The style of the line of the peer at `place`."""
     again, colour = divmod(place, len(_PEERS))
     look = {"color": _PEERS[colour], "marker": _MARKERS[colour], "linewidth": 1.3}
     return look | {"linestyle": _LINES[again % len(_LINES)]}

@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import ProgressColumn, TaskID
 
-__all__ = ["LiveLine"]
+__all__ = ["ProgressLine"]
 
 # Samples differ in length: a short memory would have the time that is left jump.
 _SPEED_SECONDS = 300
 
 
-class LiveLine:
+class ProgressLine:
     """One line at a time; on a console that is no terminal nothing of it is seen.
 
     Args:

@@ -30,7 +30,7 @@ class CellOfRun(ABC, Generic[Setting]):
     @property
     @abstractmethod
     def setting(self) -> Setting:
-        """What it has in common with the cells of its table."""
+        """The part that it has in common with the cells of its table."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def records_by_cell(path: Path, make: Callable[..., Cell]) -> dict[Cell, list[di
 
 
 def outcomes(records: Sequence[dict[str, Any]]) -> str:
-    """How they ended: the outcome of all, or how often it was which."""
+    """The outcome that all of them had, or each with its count."""
     counts = Counter(record["outcome"] for record in records)
     if len(counts) == 1:
         return str(next(iter(counts)))

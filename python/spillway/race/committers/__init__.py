@@ -22,30 +22,30 @@ class _Entry(NamedTuple):
     synced: str
 
 
-_NATIVE = "data files, their folders and the log are synced before an append is acknowledged"
+_SPILLWAY = "data files, their folders and the log are synced before an append is acknowledged"
 _DELTA_RS = "nothing is synced on a local disk: a crash of the machine may lose what was acknowledged"
 _ENTRIES = {
-    "combining": _Entry(
+    "spillway": _Entry(
         "spillway",
-        "Combining",
+        "Spillway",
         "spillway._native",
         "`spillway.delta`: threads share versions, processes carry each other's appends",
-        _NATIVE,
+        _SPILLWAY,
     ),
-    "coalescing": _Entry(
+    "spillway-coalesce": _Entry(
         "spillway",
-        "Coalescing",
+        "SpillwayCoalesce",
         "spillway._native",
         "the same with `coalesce=True`: threads share data files too, one a partition",
-        _NATIVE,
+        _SPILLWAY,
     ),
-    "optimistic": _Entry(
+    "put-if-absent": _Entry(
         "put_if_absent",
-        "Optimistic",
+        "PutIfAbsent",
         "spillway._native",
         "plain put-if-absent in Python, for scale: files by `spillway.write_parquet`, each writer alone, one "
         "version an append, again after up to 10 ms, then twice that, up to 1 s, when the version exists",
-        _NATIVE,
+        _SPILLWAY,
     ),
     "delta-rs": _Entry(
         "delta_rs",

@@ -1,4 +1,4 @@
-"""Plain optimistic commits in Python, for comparison: commits are neither combined nor helped."""
+"""Plain optimistic commits in Python, for scale: each writer alone, one version per append."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from spillway.race.place import Place
     from spillway.race.plan import Cell
 
-__all__ = ["Optimistic"]
+__all__ = ["PutIfAbsent"]
 
 _FIRST, _MOST = 0.01, 1.0
 
 
-class Optimistic:
+class PutIfAbsent:
     """One version for each append, by put-if-absent."""
 
     def create(self, place: Place, cell: Cell) -> None:

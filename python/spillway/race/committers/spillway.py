@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from spillway.race.place import Place
     from spillway.race.plan import Cell
 
-__all__ = ["Coalescing", "Combining", "create"]
+__all__ = ["Spillway", "SpillwayCoalesce", "create"]
 
 
 def create(place: Place, cell: Cell) -> None:
@@ -25,7 +25,7 @@ def create(place: Place, cell: Cell) -> None:
     )
 
 
-class Combining:
+class Spillway:
     """Appends that share versions."""
 
     shares_files = False
@@ -50,7 +50,7 @@ class Combining:
         return Tally(races.attempts, races.most_lost)
 
 
-class Coalescing(Combining):
+class SpillwayCoalesce(Spillway):
     """Appends that share versions and files."""
 
     shares_files = True

@@ -1,4 +1,4 @@
-"""What a memory limit is to the bench: a box that a process starts in."""
+"""Memory limits: a limiter sets one, and a process starts under it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
-__all__ = ["Box", "Limiter", "RlimitData", "Unlimited"]
+__all__ = ["Limiter", "MemoryLimit", "RlimitData", "Unlimited"]
 
 
 def _no_kills() -> int:
@@ -18,13 +18,13 @@ def _no_kills() -> int:
 
 
 @dataclass(frozen=True)
-class Box:
+class MemoryLimit:
     """One limit, ready for one process.
 
     Attributes:
         prefix: A command that joins the limit and then becomes the command that follows it.
         data_limit: Bytes of ``RLIMIT_DATA`` the process has to set for itself, or None.
-        oom_kills: How many processes the kernel has killed in this box.
+        oom_kills: How many processes the kernel has killed for this limit.
     """
 
     prefix: tuple[str, ...] = ()
@@ -37,8 +37,8 @@ class Limiter(Protocol):
 
     kind: str
 
-    def box(self, limit: int, /) -> AbstractContextManager[Box]:
-        """A box of `limit` bytes, gone when the context ends.
+    def limit(self, size: int, /) -> AbstractContextManager[MemoryLimit]:
+        """A limit of `size` bytes, gone when the context ends.
 
         Raises:
             OSError: This machine does not let it be set.
@@ -51,9 +51,9 @@ class Unlimited:
     kind = "none"
 
     @contextmanager
-    def box(self, limit: int) -> Iterator[Box]:  # noqa: ARG002 - there is none to set
-        """A box without walls."""
-        yield Box()
+    def limit(self, size: int) -> Iterator[MemoryLimit]:  # noqa: ARG002 - there is none to set
+        """No limit at all."""
+        yield MemoryLimit()
 
 
 class RlimitData:
@@ -62,6 +62,6 @@ class RlimitData:
     kind = "rlimit-data"
 
     @contextmanager
-    def box(self, limit: int) -> Iterator[Box]:
-        """A box that the process sets for itself before it imports anything native."""
-        yield Box(data_limit=limit)
+    def limit(self, size: int) -> Iterator[MemoryLimit]:
+        """A limit that the process sets for itself before it imports anything native."""
+        yield MemoryLimit(data_limit=size)

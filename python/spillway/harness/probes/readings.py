@@ -1,0 +1,114 @@
+"""Readings of the probes, as they are in a sample's record.
+
+The measured process imports none of these types: its probes name them for the type checker alone.
+"""
+
+from typing import Annotated, NotRequired, TypedDict
+
+from spillway.harness.probes.rss import Memory
+
+__all__ = [
+    "Account",
+    "Curve",
+    "GarbageReading",
+    "GilReading",
+    "MemoryReading",
+    "Pool",
+    "PoolReading",
+    "Rollup",
+    "UsageReading",
+]
+
+
+class UsageReading(TypedDict):
+    """The write, from the constructor call to the return of close().
+
+    Attributes:
+        minor_faults: Pages that were mapped without reading a disk.
+        major_faults: Pages that a disk was read for.
+        voluntary_switches: Times that a thread waited for something.
+        involuntary_switches: Times that the kernel took a core from a thread.
+        bytes_written: Bytes handed to the kernel, whether or not they have reached a disk.
+    """
+
+    wall_seconds: float
+    user_seconds: float
+    system_seconds: float
+    minor_faults: int
+    major_faults: int
+    voluntary_switches: int
+    involuntary_switches: int
+    bytes_written: int
+    write_calls: int
+
+
+class Rollup(TypedDict):
+    """The page tables' own view, as a cross-check."""
+
+    rss: int
+    anon: int
+
+
+class MemoryReading(TypedDict):
+    """Memory of the measured process, before the write and after it."""
+
+    before: Annotated[dict[str, int], Memory]
+    after: Annotated[dict[str, int], Memory]
+    rollup_after: Rollup
+
+
+class GarbageReading(TypedDict):
+    """Python's garbage collector during the write."""
+
+    runs: int
+    pause_seconds: float
+    longest_pause_seconds: float
+    runs_by_generation: list[int]
+    pause_seconds_by_generation: list[float]
+
+
+class GilReading(TypedDict):
+    """The longest time during the write that another Python thread could not run.
+
+    Attributes:
+        idle_gap_seconds: The same ticker's gap beside a sleeping main thread.
+    """
+
+    longest_gap_seconds: float
+    ticks: int
+    idle_gap_seconds: NotRequired[float]
+
+
+class Pool(TypedDict):
+    """One thread pool, as its library reports it."""
+
+    pool: str
+    threads: int
+
+
+class PoolReading(TypedDict):
+    """pyarrow's default memory pool during the write.
+
+    Attributes:
+        peak_bytes: The most since the process began.
+    """
+
+    backend: str
+    held_before_bytes: int
+    allocated_bytes: int
+    allocations: int
+    peak_bytes: int
+
+
+class Account(TypedDict):
+    """One line of a library's own account of memory."""
+
+    name: str
+    bytes: int
+
+
+class Curve(TypedDict):
+    """Resident memory during the write, sampled from outside."""
+
+    seconds: list[float]
+    rss_bytes: list[int]

@@ -1,0 +1,143 @@
+"""The schemas of records: made of the types that the code is checked with, true of all that is committed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
+
+import pytest
+from jsonschema import Draft202012Validator, ValidationError
+
+from spillway.bench import record as bench
+from spillway.harness import records
+from spillway.harness.schema import Keywords, Positive, Signed, schema_of
+from spillway.race import record as race
+
+RESULTS = Path(__file__).parents[2] / "results"
+SCHEMAS = {
+    "sample": (bench.SCHEMA, bench.SCHEMA_VERSION, bench.SAMPLES),
+    "race": (race.SCHEMA, race.SCHEMA_VERSION, race.RACES),
+}
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_the_committed_schema_is_the_one_that_is_made(name: str) -> None:
+    schema, version, _ = SCHEMAS[name]
+    path = RESULTS / "schemas" / f"v{version}" / f"{name}.schema.json"
+    assert json.loads(path.read_text()) == schema.document, "run make readme"
+    Draft202012Validator.check_schema(schema.document)
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_every_committed_record_fits_its_schema(name: str) -> None:
+    schema, _, file = SCHEMAS[name]
+    lines = [line for path in RESULTS.rglob(file) for line in records.read_lines(path)]
+    assert lines
+    for line in lines:
+        schema.check(line)
+
+
+def test_a_schema_lies_once_in_the_results() -> None:
+    assert {path.parent.name for path in RESULTS.rglob("*.schema.json")} == {"v1"}
+
+
+@dataclass
+class Point:
+    """A place.
+
+    Attributes:
+        x: To the right.
+    """
+
+    x: Signed
+    y: int
+
+
+class Part(TypedDict):
+    """One part."""
+
+    name: str
+
+
+class Whole(TypedDict):
+    """All that a record may hold.
+
+    Attributes:
+        kind: The kind, which
+            takes two lines.
+    """
+
+    kind: Literal["a", "b"]
+    count: Positive
+    share: Annotated[float, Keywords(maximum=1)]
+    parts: list[Part]
+    point: Annotated[dict[str, Any], Point]
+    by_name: dict[str, int]
+    text: str | None
+    more: NotRequired[str]
+
+
+GOOD: dict[str, Any] = {
+    "kind": "a",
+    "count": 1,
+    "share": 0.5,
+    "parts": [{"name": "x"}],
+    "point": {"x": -1, "y": 0},
+    "by_name": {"a": 0},
+    "text": None,
+}
+
+
+def test_a_record_of_each_kind_of_field_fits() -> None:
+    schema = records.RecordSchema(Whole)
+    schema.check(GOOD)
+    schema.check({**GOOD, "text": "", "more": ""})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"kind": "c"},
+        {"count": 0},
+        {"count": 1.5},
+        {"share": 1.5},
+        {"share": -0.5},
+        {"parts": [{}]},
+        {"parts": [{"name": "x", "size": 1}]},
+        {"point": {"x": -1, "y": -1}},
+        {"by_name": {"a": -1}},
+        {"text": 1},
+        {"other": 1},
+        {"more": None},
+    ],
+    ids=str,
+)
+def test_a_record_with_a_wrong_field_does_not(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        records.RecordSchema(Whole).check({**GOOD, **wrong})
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_a_record_that_lacks_a_field_does_not(name: str) -> None:
+    with pytest.raises(ValidationError, match=name):
+        records.RecordSchema(Whole).check({key: value for key, value in GOOD.items() if key != name})
+
+
+def test_a_docstring_describes_its_record() -> None:
+    schema = schema_of(Whole)
+    assert schema["title"] == "All that a record may hold."
+    assert schema["properties"]["kind"]["description"] == "The kind, which takes two lines."
+    point = schema["properties"]["point"]
+    assert (point["description"], point["properties"]["x"]["description"]) == ("A place.", "To the right.")
+
+
+def test_a_type_without_a_rule_is_named() -> None:
+    class Odd(TypedDict):
+        """A record with a set."""
+
+        names: set[str]
+
+    with pytest.raises(TypeError, match=r"set\[str\], which has no JSON Schema"):
+        schema_of(Odd)
