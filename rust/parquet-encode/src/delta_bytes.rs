@@ -1,6 +1,6 @@
-//! Byte arrays as packed lengths and joined bytes, with or without what each shares with the one before.
+//! Byte arrays as packed lengths and joined bytes, each without what it shares with the one before.
 //!
-//! `Encodings.md`, "Delta-length byte array (`DELTA_LENGTH_BYTE_ARRAY` = 6)" and "Delta Strings (`DELTA_BYTE_ARRAY` = 7)".
+//! `Encodings.md`, "Delta Strings (`DELTA_BYTE_ARRAY` = 7)".
 
 use crate::byte_arrays::{ByteArrays, Head, gather, head_of};
 use crate::cpu::dispatch;
@@ -18,25 +18,6 @@ impl LengthScratch {
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         (self.lengths.capacity() + self.prefixes.capacity()) * size_of::<i32>()
-    }
-}
-
-/// At most this many bytes are appended for `count` values of `bytes` bytes together, by either encoder.
-#[must_use]
-pub fn size_bound(count: usize, bytes: usize) -> usize {
-    bytes + 2 * delta::size_bound::<i32>(count)
-}
-
-/// Appends a page of `DELTA_LENGTH_BYTE_ARRAY`.
-pub fn encode_delta_length<V: ByteArrays>(values: &V, scratch: &mut LengthScratch, out: &mut Vec<u8>) {
-    scratch.lengths.clear();
-    values.lengths(&mut scratch.lengths);
-    delta::encode(&scratch.lengths, out);
-    if let Some(joined) = values.joined(0, values.len()) {
-        out.extend_from_slice(joined);
-    } else {
-        let total = scratch.lengths.iter().map(|length| *length as usize).sum();
-        gather(values, total, out, |_| []);
     }
 }
 

@@ -1,56 +1,35 @@
 //! Definition and repetition levels.
 //!
 //! `README.md` of the format, "Nested Encoding" and "Data Pages"; `Encodings.md`, "Run Length Encoding / Bit-Packing
-//! Hybrid (RLE = 3)". V1 pages put the size of the levels before them, V2 pages keep it in the header.
+//! Hybrid (RLE = 3)". Data pages of version 1 have the size of the levels before them, in four bytes.
 
 use crate::bitmap::Bitmap;
 use crate::cpu::dispatch;
 use crate::rle::{self, Symbol};
 use crate::sink::with_length_prefix;
 
-/// Whether levels carry their size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LevelForm {
-    /// Data page V1: four bytes of size, then the runs.
-    V1,
-    /// Data page V2: the runs alone.
-    V2,
-}
-
 /// Equal words of 64 levels that are worth a run of their own. Less would save a few bytes that compress to nothing,
 /// and cost the reader a switch.
 const RUN_WORDS: usize = 2;
 
 /// Appends levels from 0 to `max_level`. Nothing is appended when there is only one level.
-pub fn encode_levels<T: Symbol>(levels: &[T], max_level: u32, form: LevelForm, out: &mut Vec<u8>) {
-    if max_level == 0 {
-        return;
-    }
-    let width = rle::bit_width(max_level);
-    match form {
-        LevelForm::V1 => rle::encode_with_length(levels, width, out),
-        LevelForm::V2 => rle::encode(levels, width, out),
+pub fn encode_levels<T: Symbol>(levels: &[T], max_level: u32, out: &mut Vec<u8>) {
+    if max_level > 0 {
+        rle::encode_with_length(levels, rle::bit_width(max_level), out);
     }
 }
 
 /// Appends `count` times the level `level`: a column without nulls, or of nothing else.
-pub fn encode_constant_levels(level: u32, count: usize, max_level: u32, form: LevelForm, out: &mut Vec<u8>) {
-    if max_level == 0 {
-        return;
-    }
-    let width = rle::bit_width(max_level);
-    match form {
-        LevelForm::V1 => with_length_prefix(out, |out| rle::encode_run(level, count, width, out)),
-        LevelForm::V2 => rle::encode_run(level, count, width, out),
+pub fn encode_constant_levels(level: u32, count: usize, max_level: u32, out: &mut Vec<u8>) {
+    if max_level > 0 {
+        let width = rle::bit_width(max_level);
+        with_length_prefix(out, |out| rle::encode_run(level, count, width, out));
     }
 }
 
 /// Appends the definition levels of a flat nullable column: they are its validity bits.
-pub fn encode_validity(validity: &Bitmap<'_>, form: LevelForm, out: &mut Vec<u8>) {
-    match form {
-        LevelForm::V1 => with_length_prefix(out, |out| encode_bits(validity, out)),
-        LevelForm::V2 => encode_bits(validity, out),
-    }
+pub fn encode_validity(validity: &Bitmap<'_>, out: &mut Vec<u8>) {
+    with_length_prefix(out, |out| encode_bits(validity, out));
 }
 
 #[inline(always)]

@@ -73,11 +73,6 @@ impl<T: Word> NumberDictionary<T> {
         }
     }
 
-    /// Changes where the dictionary stops; what it holds stays.
-    pub fn set_limits(&mut self, limits: Limits) {
-        self.limits = limits.within_format();
-    }
-
     /// How many entries there are.
     #[must_use]
     pub fn len(&self) -> usize {
