@@ -162,7 +162,8 @@ fn close_on_threads(encoders: Vec<Box<dyn FieldEncoder>>, threads: usize) -> Res
     Ok(chunks.into_iter().flatten().collect())
 }
 
-/// Works through the tasks in their order, each on the next thread that is free.
+/// Works through the tasks in their order, each on the next thread that is free. Where the system grants fewer threads
+/// than were asked for, the ones there are do the work: this one alone, if need be.
 fn on_threads<T: Send>(tasks: Vec<T>, threads: usize, work: impl Fn(T) -> Result<()> + Sync) -> Result<()> {
     let threads = threads.min(tasks.len());
     let tasks = Mutex::new(tasks.into_iter());
@@ -170,8 +171,8 @@ fn on_threads<T: Send>(tasks: Vec<T>, threads: usize, work: impl Fn(T) -> Result
     let work = || std::iter::from_fn(next).try_for_each(&work);
     std::thread::scope(|scope| {
         let others: Vec<_> = (1..threads)
-            .map(|_| std::thread::Builder::new().spawn_scoped(scope, work))
-            .collect::<std::io::Result<_>>()?;
+            .map_while(|_| std::thread::Builder::new().spawn_scoped(scope, work).ok())
+            .collect();
         let mine = work();
         let theirs = others
             .into_iter()
