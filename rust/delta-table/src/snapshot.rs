@@ -39,7 +39,7 @@ pub struct Contents {
     /// Files that left it.
     pub tombstones: BTreeMap<String, Arc<Remove>>,
     /// How far applications have come.
-    pub progress: BTreeMap<String, Txn>,
+    pub transactions: BTreeMap<String, Txn>,
     /// Configured domains.
     pub domains: BTreeMap<String, DomainMetadata>,
 }
@@ -66,7 +66,7 @@ impl Contents {
                 self.tombstones.insert(key, Arc::new(remove));
             }
             Action::Txn(txn) => {
-                self.progress.insert(txn.app_id.clone(), txn);
+                self.transactions.insert(txn.app_id.clone(), txn);
             }
             Action::DomainMetadata(domain) if domain.removed => {
                 self.domains.remove(&domain.domain);
@@ -217,8 +217,8 @@ impl Snapshot {
 
     /// How far an application has come.
     #[must_use]
-    pub fn progress(&self, app_id: &str) -> Option<i64> {
-        self.contents.progress.get(app_id).map(|txn| txn.version)
+    pub fn transaction_version(&self, app_id: &str) -> Option<i64> {
+        self.contents.transactions.get(app_id).map(|txn| txn.version)
     }
 
     /// A table property.

@@ -67,7 +67,7 @@ pub enum Verdict {
 
 /// How a committer has fared in the races for versions so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Races {
+pub struct CommitStats {
     /// Versions that it tried to write.
     pub attempts: u64,
     /// Those of them that it knows to have written.
@@ -168,7 +168,7 @@ pub struct Machine {
     /// When it was asked: an answer is as old as its question.
     asked_at: Time,
     verdicts: Vec<(MemberId, Verdict)>,
-    races: Races,
+    stats: CommitStats,
 }
 
 impl Machine {
@@ -208,7 +208,7 @@ impl Machine {
             asked: None,
             asked_at: Time::default(),
             verdicts: Vec::new(),
-            races: Races::default(),
+            stats: CommitStats::default(),
         }
     }
 
@@ -220,8 +220,8 @@ impl Machine {
 
     /// How the races for versions went so far.
     #[must_use]
-    pub fn races(&self) -> Races {
-        self.races
+    pub fn commit_stats(&self) -> CommitStats {
+        self.stats
     }
 
     /// Which table that version is of.
@@ -399,7 +399,7 @@ impl Machine {
         self.unseen_attempt = unseen;
         match outcome {
             PutOutcome::Won => {
-                self.races.won += 1;
+                self.stats.won += 1;
                 self.view.advance(winner, self.asked_at);
             }
             // Whose version it is shows when it is read: it may be this very attempt, sent twice.
