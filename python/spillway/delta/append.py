@@ -12,9 +12,9 @@ from spillway.with_block import WithBlock
 
 if TYPE_CHECKING:
     from spillway import _native
-    from spillway.writer import ArrowArray, ArrowStream
+    from spillway.types import ArrowArray, ArrowStream
 
-__all__ = ["Append", "checkpoint_when_due"]
+__all__ = ["Append"]
 
 _log = logging.getLogger("spillway.delta")
 
@@ -98,7 +98,7 @@ class Append(WithBlock):
             raise
         self.version = version
         _log.debug("append committed in version %d after %.4f s", version, time.perf_counter() - started)
-        checkpoint_when_due(self._table, version)
+        _checkpoint_when_due(self._table, version)
         return version
 
     def abort(self) -> None:
@@ -111,7 +111,7 @@ class Append(WithBlock):
             self.commit()
 
 
-def checkpoint_when_due(table: _native.DeltaTable, version: int) -> None:
+def _checkpoint_when_due(table: _native.DeltaTable, version: int) -> None:
     """Start a thread that writes a checkpoint, if `version` asks for one.
 
     The interpreter waits for it before it ends. What goes wrong is logged: the version is committed anyway.

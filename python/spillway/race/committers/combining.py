@@ -46,8 +46,8 @@ class Combining:
         """How this process fared."""
         if self._table is None:
             return None
-        races = self._table.races()
-        return Tally(races.attempts, races.most_lost)
+        stats = self._table.commit_stats()
+        return Tally(stats.attempts, stats.most_lost)
 
 
 class Coalescing(Combining):
