@@ -6,7 +6,7 @@ import difflib
 from typing import NamedTuple
 
 from spillway.errors import UnknownOptionError
-from spillway.types import DatasetKeywords
+from spillway.types import DatasetKeywords, WriterKeywords
 
 __all__ = ["ELSEWHERE", "Spelling", "refusal"]
 
@@ -183,13 +183,13 @@ def refusal(name: str) -> UnknownOptionError:
             f"{name} is an option of {spelling.library}, and there is none like it here: {spelling.note}"
         )
         return UnknownOptionError(message, name)
-    note = f", {spelling.note}" if spelling.note else ""
-    message = f"{name} is the name in {spelling.library}: write {spelling.here}{note}"
+    note = f" ({spelling.note})" if spelling.note else ""
+    message = f"{name} is an option of {spelling.library}: here it is {spelling.here}{note}"
     return UnknownOptionError(message, name, (spelling.here,))
 
 
 def _unlike_any(name: str) -> UnknownOptionError:
-    known = tuple(DatasetKeywords.__annotations__)
-    close = tuple(difflib.get_close_matches(name, known, n=1))
+    close = tuple(difflib.get_close_matches(name, DatasetKeywords.__annotations__, n=1))
+    known = tuple(WriterKeywords.__annotations__)
     advice = f"{close[0]} is the nearest" if close else f"choose among {', '.join(known)}"
     return UnknownOptionError(f"there is no option {name}: {advice}", name, close or known)
