@@ -23,12 +23,12 @@ use parquet::encodings::rle::RleEncoder;
 use parquet::schema::types::{ColumnDescriptor, ColumnPath, Type};
 
 use parquet_encode::bitmap::Bitmap;
-use parquet_encode::bloom::BloomFilter;
+use parquet_encode::bloom::{BloomFilter, hash_bytes, hash_fixed};
 use parquet_encode::byte_arrays::{ByteArrays, Offsets};
-use parquet_encode::delta_bytes::{LengthScratch, encode_delta_byte_array, encode_delta_length};
+use parquet_encode::delta_bytes::{LengthScratch, encode_delta_byte_array};
 use parquet_encode::dictionary::{ByteDictionary, KeyMap, Limits, NumberDictionary, UsedEntries};
 use parquet_encode::fixed::as_bytes;
-use parquet_encode::levels::{LevelForm, encode_validity};
+use parquet_encode::levels::encode_validity;
 use parquet_encode::{byte_stream_split, compact, delta, plain, rle, stats};
 
 fn main() {
@@ -317,7 +317,7 @@ fn validity(nulls: u64) -> Vec<u8> {
 fn levels_of_validity(bencher: Bencher<'_, '_>, (nulls, offset): (u64, usize)) {
     let bytes = validity(nulls);
     let bits = Bitmap::new(&bytes, offset, N).unwrap();
-    appending(bencher, |out| encode_validity(&bits, LevelForm::V2, out));
+    appending(bencher, |out| encode_validity(&bits, out));
 }
 
 #[divan::bench(args = VALIDITY)]
@@ -377,24 +377,6 @@ fn delta_i64_theirs(bencher: Bencher<'_, '_>, jitter: u64) {
 fn delta_i32(bencher: Bencher<'_, '_>, jitter: u64) {
     let values: Vec<i32> = below(jitter).take(N).map(|value| value as i32).collect();
     appending(bencher, |out| delta::encode(&values, out));
-}
-
-#[divan::bench(args = TEXTS)]
-fn delta_length(bencher: Bencher<'_, '_>, kind: Text) {
-    let column = Column::new(kind);
-    let mut scratch = LengthScratch::default();
-    appending(bencher, |out| {
-        encode_delta_length(&column.source(), &mut scratch, out);
-    });
-}
-
-#[divan::bench(args = TEXTS)]
-fn delta_length_theirs(bencher: Bencher<'_, '_>, kind: Text) {
-    theirs::<ByteArrayType>(
-        bencher,
-        Encoding::DELTA_LENGTH_BYTE_ARRAY,
-        &Column::new(kind).theirs(),
-    );
 }
 
 #[divan::bench(args = TEXTS)]
@@ -476,16 +458,21 @@ fn stats_byte_arrays(bencher: Bencher<'_, '_>, kind: Text) {
 fn bloom_i64(bencher: Bencher<'_, '_>) {
     let values = times(1000);
     let mut filter = BloomFilter::new(N, 0.01);
-    bencher
-        .counter(ItemsCount::new(N))
-        .bench_local(|| filter.insert_fixed(&values));
+    bencher.counter(ItemsCount::new(N)).bench_local(|| {
+        values
+            .iter()
+            .for_each(|value| filter.insert_hash(hash_fixed(*value)))
+    });
 }
 
 #[divan::bench]
 fn bloom_text(bencher: Bencher<'_, '_>) {
     let column = Column::new(Text::Many);
     let mut filter = BloomFilter::new(N, 0.01);
-    bencher
-        .counter(ItemsCount::new(N))
-        .bench_local(|| filter.insert_byte_arrays(&column.source()));
+    bencher.counter(ItemsCount::new(N)).bench_local(|| {
+        let source = column.source();
+        for row in 0..source.len() {
+            filter.insert_hash(hash_bytes(source.value(row)));
+        }
+    });
 }

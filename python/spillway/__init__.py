@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from spillway import types
 from spillway._native import build_info
 from spillway.dataset_writer import DatasetFile, DatasetOptions, DatasetResult, DatasetWriter, write_dataset
 from spillway.errors import (
@@ -13,9 +17,13 @@ from spillway.errors import (
     RowError,
     SchemaError,
     SpillwayError,
+    UnknownOptionError,
 )
 from spillway.inspection import FileReport, inspect_file
 from spillway.writer import ColumnResult, ParquetWriter, WriteResult, WriterOptions, write_parquet
+
+if TYPE_CHECKING:
+    from spillway import backends, delta
 
 __all__ = [
     "ClosedError",
@@ -33,14 +41,21 @@ __all__ = [
     "RowError",
     "SchemaError",
     "SpillwayError",
+    "UnknownOptionError",
     "WriteResult",
     "WriterOptions",
     "__version__",
+    "backends",
     "build_info",
+    "delta",
     "inspect_file",
+    "types",
     "write_dataset",
     "write_parquet",
 ]
+
+#: Modules that are imported when they are first named: a program that writes files needs neither.
+_LAZY = frozenset({"backends", "delta"})
 
 __version__: str = build_info()["version"]
 
@@ -53,3 +68,14 @@ if build_info()["opt_level"] == "0":
         stacklevel=2,
     )
     del warnings
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return import_module(f"spillway.{name}")
+    message = f"module 'spillway' has no attribute {name!r}"
+    raise AttributeError(message)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY} - {"Any", "TYPE_CHECKING", "annotations", "import_module"})

@@ -5,43 +5,24 @@ from __future__ import annotations
 import os
 from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from spillway import _native
 from spillway._context import WithBlock
+from spillway._options import checks_names, shows_options
 from spillway.errors import ClosedError, OptionError
-from spillway.writer import WriteResult, WriterKeywords, WriterOptions, write_result
+from spillway.writer import WriteResult, WriterOptions, _write_result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Unpack
 
-    from spillway.writer import ArrowArray, ArrowSchema, ArrowStream
+    from spillway.types import ArrowArray, ArrowSchema, ArrowStream, DatasetKeywords, Existing
 
-__all__ = [
-    "DatasetFile",
-    "DatasetKeywords",
-    "DatasetOptions",
-    "DatasetResult",
-    "DatasetWriter",
-    "Existing",
-    "write_dataset",
-]
-
-Existing = Literal["error", "append", "overwrite"]
+__all__ = ["DatasetFile", "DatasetOptions", "DatasetResult", "DatasetWriter", "write_dataset"]
 
 
-class DatasetKeywords(WriterKeywords, total=False):
-    """The keyword arguments of `DatasetWriter`: the fields of `DatasetOptions` and of `WriterOptions`."""
-
-    partition_by: str | Sequence[str]
-    max_file_bytes: int | None
-    max_file_rows: int | None
-    max_open_files: int
-    basename_template: str
-    existing: Existing
-
-
+@checks_names
 @dataclass(frozen=True)
 class DatasetOptions:
     """Options of a dataset. Every field is a keyword argument of `DatasetWriter`.
@@ -129,6 +110,7 @@ class DatasetResult:
         return sum(file.result.bytes for file in self.files)
 
 
+@shows_options(DatasetOptions, WriterOptions)
 class DatasetWriter(WithBlock):
     """Writes record batches to a folder of Parquet files: rolled by size, partitioned by columns.
 
@@ -246,6 +228,7 @@ class DatasetWriter(WithBlock):
         self.close()
 
 
+@shows_options(DatasetOptions, WriterOptions)
 def write_dataset(
     data: ArrowStream | ArrowArray,
     directory: str | os.PathLike[str],
@@ -297,7 +280,7 @@ def _local(directory: object) -> str:
             f"directory={path.partition('?')[0]!r} is a URL: a dataset is renamed into place, which object "
             "stores cannot do. Write each file with ParquetWriter(url), or the dataset to a local directory"
         )
-        raise OptionError(message)
+        raise OptionError(message, "directory")
     return path
 
 
@@ -312,7 +295,7 @@ def _result(writer: _native.DatasetWriter) -> DatasetResult:
             DatasetFile(
                 path=Path(os.fsdecode(entry["path"])),
                 partition=entry["partition"],
-                result=write_result(entry["file"]),
+                result=_write_result(entry["file"]),
             )
             for entry in found
         )

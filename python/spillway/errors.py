@@ -7,6 +7,7 @@ expect, so that ``except ValueError`` and ``except OSError`` work as they do els
     ├── SchemaError(ValueError)       data does not fit the writer's schema, or a schema cannot be written
     ├── RowError(ValueError)          a row does not fit the schema; it says which row, which field and why
     ├── OptionError(ValueError)       an option has a value that is not accepted; the message lists what is
+    │   └── UnknownOptionError(TypeError)  no option has this name; the message has the one that is meant
     ├── ClosedError(ValueError)       the writer is closed or was aborted
     ├── NotArrowError(TypeError)      the object has no Arrow PyCapsule interface
     ├── CorruptFileError(ValueError)  a file is not Parquet, or is truncated or damaged
@@ -25,7 +26,7 @@ expect, so that ``except ValueError`` and ``except OSError`` work as they do els
             ├── ConcurrentAppend          files were added that this one should have read
             ├── ConcurrentDeleteRead      files were removed that this one read
             ├── ConcurrentDeleteDelete    files were removed that this one removes too
-            ├── ConcurrentTransaction     an application's progress was written by another
+            ├── ConcurrentTransaction     another transaction of the application was committed
             ├── MetadataChanged           schema, partitioning or properties were changed
             └── ProtocolChanged           the protocol was changed
 
@@ -34,6 +35,11 @@ Errors of the operating system stay what they are: a missing directory is `FileN
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = [
     "AppendOnlyError",
@@ -59,6 +65,7 @@ __all__ = [
     "SpillwayError",
     "TableExistsError",
     "TableNotFoundError",
+    "UnknownOptionError",
     "UnsupportedTableError",
     "VersionNotFoundError",
 ]
@@ -69,7 +76,16 @@ class SpillwayError(Exception):
 
 
 class SchemaError(SpillwayError, ValueError):
-    """Data does not fit the writer's schema, or the schema cannot be written to Parquet."""
+    """Data does not fit the writer's schema, or the schema cannot be written to Parquet.
+
+    Args:
+        message: The whole report.
+        column: The dotted path of the column that does not fit; None when it is about no single one.
+    """
+
+    def __init__(self, message: str = "", column: str | None = None) -> None:
+        super().__init__(message)
+        self.column = column
 
 
 class RowError(SpillwayError, ValueError):
@@ -105,7 +121,28 @@ class RowError(SpillwayError, ValueError):
 
 
 class OptionError(SpillwayError, ValueError):
-    """An option has a value that is not accepted; the message lists the accepted ones."""
+    """An option has a value that is not accepted; the message lists the accepted ones.
+
+    Args:
+        message: The whole report.
+        option: The option; None when it is about no single one.
+        accepted: The accepted values, where they can be listed: names, or a range such as ``"1 to 1024"``.
+    """
+
+    def __init__(self, message: str = "", option: str | None = None, accepted: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.option = option
+        self.accepted = tuple(accepted)
+
+
+class UnknownOptionError(OptionError, TypeError):
+    """No option has this name.
+
+    Args:
+        message: The whole report.
+        option: The name that was given.
+        accepted: What to write instead, where there is something like it.
+    """
 
 
 class ClosedError(SpillwayError, ValueError):
@@ -135,6 +172,8 @@ class MissingExtraError(SpillwayError, ImportError):
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(f"{package} is needed to {purpose}: pip install 'spillway[{extra}]'")
+        self.package = package
+        self.extra = extra
 
 
 class DeltaError(SpillwayError):

@@ -3,114 +3,43 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from spillway import _native
 from spillway._context import WithBlock
 from spillway._destination import resolve
+from spillway._options import checks_names, shows_options
 from spillway.errors import ClosedError
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any, Unpack
+    from typing import Unpack
 
-    from spillway._destination import ArrowFileSystem, FsspecFileSystem
-    from spillway.rows import Extra, OnError, ReadableFile
+    from spillway.types import (
+        ArrowArray,
+        ArrowFileSystem,
+        ArrowSchema,
+        ArrowStream,
+        BinaryFile,
+        ColumnPath,
+        Compatibility,
+        Compression,
+        Encoding,
+        Extra,
+        FsspecFileSystem,
+        OnError,
+        ReadableFile,
+        Sorting,
+        SortKey,
+        Timestamps,
+        WriterKeywords,
+    )
 
-__all__ = [
-    "ArrowArray",
-    "ArrowSchema",
-    "ArrowStream",
-    "BinaryFile",
-    "ColumnPath",
-    "ColumnResult",
-    "Compatibility",
-    "Compression",
-    "Encoding",
-    "ParquetWriter",
-    "SortKey",
-    "Sorting",
-    "Timestamps",
-    "WriteResult",
-    "WriterKeywords",
-    "WriterOptions",
-    "write_parquet",
-    "write_result",
-]
-
-ColumnPath = str | tuple[str, ...]
-"""Parquet's dotted path of a column, or its parts where names have dots."""
-Compression = Literal["zstd", "snappy", "lz4", "gzip", "brotli", "uncompressed"]
-Compatibility = Literal["modern", "v1"]
-Timestamps = Literal["keep", "us", "int96"]
-Sorting = Literal["verify", "sort"]
-Direction = Literal["ascending", "descending"]
-Nulls = Literal["nulls_first", "nulls_last"]
-SortKey = str | tuple[str] | tuple[str, Direction] | tuple[str, Direction, Nulls]
-"""A column that rows are ordered by: its name, or a tuple of name, direction and place of nulls."""
-Encoding = Literal[
-    "auto",
-    "dictionary",
-    "plain",
-    "rle",
-    "delta_binary_packed",
-    "delta_length_byte_array",
-    "delta_byte_array",
-    "byte_stream_split",
-]
+__all__ = ["ColumnResult", "ParquetWriter", "WriteResult", "WriterOptions", "write_parquet"]
 
 
-class ArrowStream(Protocol):
-    """Rows as the Arrow PyCapsule interface gives them: tables, data frames, relations, readers."""
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Return a capsule of an ``ArrowArrayStream``."""
-
-
-class ArrowArray(Protocol):
-    """One record batch as the Arrow PyCapsule interface gives it."""
-
-    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
-        """Return capsules of an ``ArrowSchema`` and an ``ArrowArray`` of struct type."""
-
-
-class ArrowSchema(Protocol):
-    """A schema as the Arrow PyCapsule interface gives it."""
-
-    def __arrow_c_schema__(self) -> object:
-        """Return a capsule of an ``ArrowSchema`` of struct type."""
-
-
-class BinaryFile(Protocol):
-    """The methods that a writer needs of a file object."""
-
-    def write(self, data: bytes, /) -> int | None:
-        """Take bytes; say how many, or nothing for all."""
-
-
-class WriterKeywords(TypedDict, total=False):
-    """The keyword arguments of `ParquetWriter` and `write_parquet`: the fields of `WriterOptions`."""
-
-    compression: Compression | Mapping[ColumnPath, str]
-    compression_level: int | None
-    row_group_rows: int
-    row_group_bytes: int
-    page_bytes: int
-    memory_limit: int | str | None
-    threads: int
-    dictionary: bool | Mapping[ColumnPath, bool]
-    encoding: Encoding | Mapping[ColumnPath, Encoding]
-    bloom_filter: bool | Sequence[ColumnPath] | Mapping[ColumnPath, float]
-    page_checksums: bool
-    compatibility: Compatibility
-    timestamps: Timestamps
-    sorting_columns: Sequence[SortKey]
-    sorting: Sorting
-    durable: bool
-    metadata: Mapping[str, str] | None
-
-
+@checks_names
 @dataclass(frozen=True)
 class WriterOptions:
     """Options of a Parquet file. Every field is a keyword argument of `ParquetWriter`.
@@ -166,6 +95,7 @@ class WriterOptions:
 
     Raises:
         OptionError: A value is not accepted; the message lists what is.
+        UnknownOptionError: There is no such option; the message has the name of the one that is meant.
 
     Example:
         >>> import spillway
@@ -245,6 +175,7 @@ class WriteResult:
     peak_tracked_bytes: int
 
 
+@shows_options(WriterOptions)
 class ParquetWriter(WithBlock):
     """Writes record batches to one Parquet file, in bounded memory.
 
@@ -484,6 +415,7 @@ class ParquetWriter(WithBlock):
         self.close()
 
 
+@shows_options(WriterOptions)
 def write_parquet(
     data: ArrowStream | ArrowArray,
     destination: str | os.PathLike[str] | BinaryFile,
@@ -529,10 +461,10 @@ def _result(writer: _native.Writer) -> WriteResult:
         if writer.closed:
             raise ClosedError("the writer was aborted or failed, so there is no result")
         raise ValueError("the writer is still open: its result is there after close()")
-    return write_result(found)
+    return _write_result(found)
 
 
-def write_result(found: dict[str, Any]) -> WriteResult:
+def _write_result(found: dict[str, Any]) -> WriteResult:
     """Give the native module's account of a file its types."""
     columns = tuple(
         ColumnResult(**{**column, "encodings": tuple(column["encodings"])}) for column in found["columns"]

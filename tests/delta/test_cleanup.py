@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import spillway.delta
-from spillway.delta.append import wait_for_checkpoints
+from spillway.delta.append import _wait_for_checkpoints
 from spillway.errors import VersionNotFoundError
 
 from .conftest import read_deltalake
@@ -35,7 +35,7 @@ def grow(folder: Path, versions: int, **properties: str) -> spillway.delta.Table
 def append(table: spillway.delta.Table, value: int) -> None:
     with table.append() as append:
         append.write(number(value))
-    wait_for_checkpoints()
+    _wait_for_checkpoints()
 
 
 def age(table: spillway.delta.Table, versions: range, days: float) -> None:

@@ -372,7 +372,11 @@ def test_a_property_that_others_set_fails_no_append(tmp_path: Path, name: str, *
     other = deltalake.DeltaTable(tmp_path / "t")
     other.alter.set_table_properties({name: HARMLESS[name]}, raise_if_not_exists=False)
     assert [one.commit() for one in late] == [2, 3]
-    assert (ids(table), table.properties, table.progress("etl")) == ([0, 1], {name: HARMLESS[name]}, 1)
+    assert (ids(table), table.properties, table.transaction_version("etl")) == (
+        [0, 1],
+        {name: HARMLESS[name]},
+        1,
+    )
 
 
 def test_an_append_passes_a_new_description(tmp_path: Path) -> None:

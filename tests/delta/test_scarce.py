@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+import pyarrow.parquet as pq
 import pytest
 
 from .test_many import appended, check_log
@@ -40,25 +41,45 @@ def left_behind(folder: Path) -> set[str]:
     return {path for path in found if not path.startswith("_delta_log/")} - named
 
 
-WITHOUT_THREADS = """
-import os, resource, spillway
+def alone(program: str, *arguments: str) -> str:
+    """What a program prints that may not have another thread."""
+    limit = """
+import os, resource, sys
+import pyarrow as pa
+import spillway
 if os.geteuid() == 0:
     os.setgid(65534)
     os.setuid(65534)
 resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+"""
+    command = [sys.executable, "-c", limit + program, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "panic" not in done.stderr
+    return done.stdout
+
+
+def test_an_upload_without_threads_is_an_error() -> None:
+    said = alone("""
 options = {"access_key_id": "a", "secret_access_key": "b", "allow_http": "true"}
 options["endpoint"] = "http://127.0.0.1:9"
 try:
     spillway.ParquetWriter("s3://bucket/file.parquet", storage_options=options)
 except BlockingIOError as error:
     print(error)
-"""
+""")
+    assert "Resource temporarily unavailable" in said
 
 
-def test_an_upload_without_threads_is_an_error() -> None:
-    done = subprocess.run([sys.executable, "-c", WITHOUT_THREADS], capture_output=True, text=True, check=True)
-    assert "Resource temporarily unavailable" in done.stdout
-    assert "panic" not in done.stderr
+def test_a_file_is_written_by_the_threads_that_there_are(open_to_all: Path) -> None:
+    alone(
+        """
+columns = {f"c{n}": range(1000) for n in range(8)}
+spillway.write_parquet(pa.table(columns), sys.argv[1], threads=8)
+""",
+        str(open_to_all / "file.parquet"),
+    )
+    assert pq.read_table(open_to_all / "file.parquet").num_rows == 1000
 
 
 @pytest.mark.parametrize("coalesce", [False, True], ids=["each its own file", "shared files"])

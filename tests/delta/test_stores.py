@@ -23,7 +23,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 import spillway.delta
-from spillway.delta.append import wait_for_checkpoints
+from spillway.delta.append import _wait_for_checkpoints
 from spillway.errors import (
     CommitTimeoutError,
     DeltaError,
@@ -216,7 +216,7 @@ def test_old_versions_leave_the_log_by_the_clock_of_the_store(
     table = spillway.delta.open(bucket.url("table"), storage_options=through(proxy, bucket))
     for number in range(15):
         append(table, "a", number)
-        wait_for_checkpoints()
+        _wait_for_checkpoints()
     assert [key for key in all_keys(bucket) if "checkpoint.parquet" in key][-1].endswith(
         f"{10:020}.checkpoint.parquet"
     )

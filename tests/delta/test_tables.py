@@ -122,7 +122,11 @@ def test_an_application_appends_once(table: spillway.delta.Table) -> None:
     with table.append(app_id="etl", app_version=7) as again:
         again.write(batch("a", 1))
     assert again.repeated
-    assert (table.version, table.progress("etl"), table.progress("other")) == (1, 7, None)
+    assert (table.version, table.transaction_version("etl"), table.transaction_version("other")) == (
+        1,
+        7,
+        None,
+    )
     append(table, batch("a", 2), app_id="etl", app_version=8)
     assert ids(table) == [1, 2]
     with pytest.raises(OptionError, match="go together"):
@@ -227,7 +231,7 @@ def test_a_predicate_that_is_no_list_of_conditions_is_refused(tmp_path: Path, pr
     with pytest.raises(OptionError, match=accepted):
         spillway.delta.write(tmp_path / "t", data, mode="overwrite", predicate=predicate)
     with pytest.raises(OptionError, match=accepted.replace("predicate", "where")):
-        spillway.delta.open(tmp_path / "t").commit(read=spillway.delta.Read(where=predicate))
+        spillway.delta.open(tmp_path / "t").commit(read=spillway.delta.ReadSet(where=predicate))
     with pytest.raises(OptionError, match=r'"in" goes with a list'):
         spillway.delta.write(tmp_path / "t", data, mode="overwrite", predicate=[("service", "in", "z")])
     accepted_form = [("service", "=", "z")]
@@ -325,7 +329,7 @@ def test_the_caller_commits_its_own_transactions(table: spillway.delta.Table) ->
         path=old[0].path, size=old[0].size, partition_values={"day": "a"}, stats=dict(old[0].stats or {})
     )
     version = table.commit(
-        removes=[old[1].path], read=spillway.delta.Read(files=[old[1].path]), operation="OPTIMIZE"
+        removes=[old[1].path], read=spillway.delta.ReadSet(files=[old[1].path]), operation="OPTIMIZE"
     )
     assert version == 3
     assert len(table.files()) == 1
@@ -349,13 +353,13 @@ def test_a_commit_is_held_against_the_version_that_was_read(table: spillway.delt
     append(other, batch("a", 2))
     of_a = [("day", "=", "a")]
     with pytest.raises(ConcurrentAppend):
-        table.commit(removes=[old.path], read=spillway.delta.Read(where=of_a))
+        table.commit(removes=[old.path], read=spillway.delta.ReadSet(where=of_a))
     assert table.version == 2
     with pytest.raises(ConcurrentAppend):
-        table.commit(removes=[old.path], read=spillway.delta.Read(version=1, where=of_a))
+        table.commit(removes=[old.path], read=spillway.delta.ReadSet(version=1, where=of_a))
     with pytest.raises(VersionNotFoundError, match="versions 0 to 2"):
-        table.commit(removes=[old.path], read=spillway.delta.Read(version=9))
-    assert table.commit(removes=[old.path], read=spillway.delta.Read(where=of_a)) == 3
+        table.commit(removes=[old.path], read=spillway.delta.ReadSet(version=9))
+    assert table.commit(removes=[old.path], read=spillway.delta.ReadSet(where=of_a)) == 3
     (left,) = table.files()
     other.delete_partition(day="a")
     with pytest.raises(ConcurrentDeleteDelete):
@@ -497,11 +501,11 @@ def test_merging_moves_only_what_can_be_moved(table: spillway.delta.Table) -> No
 
     late = [
         noted(pa.int32()),
-        noted(pa.int64(), progress=("etl", 1)),
+        noted(pa.int64(), app_transaction=("etl", 1)),
         noted(pa.int64(), replace=[]),
         noted(pa.int64()),
     ]
-    winner = noted(pa.int64(), progress=("etl", 1)).commit()
+    winner = noted(pa.int64(), app_transaction=("etl", 1)).commit()
     for one in late[:3]:
         with pytest.raises(MetadataChanged, match=f"version {winner}"):
             one.commit()
@@ -565,7 +569,7 @@ def test_checkpoints_stand_for_the_log(tmp_path: Path, read: Callable[[Any], pa.
     for version in range(9):
         (log / f"{version:020}.json").unlink()
     again = spillway.delta.open(tmp_path / "t")
-    assert (again.version, again.progress("app"), again.properties) == (9, 7, properties)
+    assert (again.version, again.transaction_version("app"), again.properties) == (9, 7, properties)
     assert sorted(read(tmp_path / "t")["id"].to_pylist()) == [1, 2, 3, 5, 6, 7]
     append(again, batch("a", 10))
     assert sorted(read(tmp_path / "t")["id"].to_pylist()) == [1, 2, 3, 5, 6, 7, 10]

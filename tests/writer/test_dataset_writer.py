@@ -19,8 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import spillway
-from spillway.dataset_writer import DatasetKeywords
-from spillway.writer import WriterKeywords
+from spillway.types import DatasetKeywords, WriterKeywords
 
 
 def names(folder: Path) -> list[str]:

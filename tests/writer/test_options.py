@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import spillway
-from spillway.writer import Compression, WriterKeywords
+from spillway.types import Compression, WriterKeywords
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from spillway.delta.append import Append
 from spillway.delta.table import (
-    AddFile,
-    Commit,
-    Condition,
-    Outcome,
-    Races,
-    Read,
     Table,
-    TableFile,
     create,
     open,  # noqa: A004 - the word for it
     write,
 )
+from spillway.delta.types import AddFile, CommitStats, HistoryEntry, Outcome, ReadSet, TableFile
+from spillway.types import Condition
 
 __all__ = [
     "AddFile",
     "Append",
-    "Commit",
+    "CommitStats",
     "Condition",
+    "HistoryEntry",
     "Outcome",
-    "Races",
-    "Read",
+    "ReadSet",
     "Table",
     "TableFile",
     "create",

@@ -15,9 +15,9 @@ from spillway.errors import CommitUnknown, SpillwayError
 
 if TYPE_CHECKING:
     from spillway import _native
-    from spillway.writer import ArrowArray, ArrowStream
+    from spillway.types import ArrowArray, ArrowStream
 
-__all__ = ["Append", "checkpoint_when_due"]
+__all__ = ["Append"]
 
 _log = logging.getLogger("spillway.delta")
 
@@ -102,7 +102,7 @@ class Append(WithBlock):
             raise
         self.version = version
         _log.debug("append committed in version %d after %.4f s", version, time.perf_counter() - started)
-        checkpoint_when_due(self._table, version)
+        _checkpoint_when_due(self._table, version)
         return version
 
     def abort(self) -> None:
@@ -115,7 +115,7 @@ class Append(WithBlock):
             self.commit()
 
 
-def checkpoint_when_due(table: _native.DeltaTable, version: int) -> None:
+def _checkpoint_when_due(table: _native.DeltaTable, version: int) -> None:
     """Start a thread that writes a checkpoint, if `version` asks for one.
 
     The interpreter waits for it before it ends. What goes wrong is logged: the version is committed anyway.
@@ -147,7 +147,7 @@ os.register_at_fork(after_in_child=_running.clear)
 
 
 @atexit.register
-def wait_for_checkpoints() -> None:
+def _wait_for_checkpoints() -> None:
     """Wait until no checkpoint is being written."""
     for ended in tuple(_running):
         ended.wait()

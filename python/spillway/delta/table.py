@@ -7,152 +7,39 @@ import logging
 import os
 import time
 from collections.abc import Iterable
-from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from spillway import _native
 from spillway._destination import OBJECT_STORES, local_path
-from spillway.delta.append import Append, checkpoint_when_due
+from spillway._options import shows_options
+from spillway.delta.append import Append, _checkpoint_when_due
+from spillway.delta.types import CommitStats, HistoryEntry, Outcome, ReadSet, TableFile
 from spillway.errors import OptionError, TableExistsError, TableNotFoundError
 from spillway.writer import WriterOptions
 
 if TYPE_CHECKING:
-    import datetime as dt
     from collections.abc import Mapping, Sequence
     from typing import Unpack
 
-    from spillway.writer import ArrowArray, ArrowSchema, ArrowStream, WriterKeywords
+    from spillway.delta.types import AddFile
+    from spillway.types import (
+        ArrowArray,
+        ArrowSchema,
+        ArrowStream,
+        Condition,
+        CreateMode,
+        SchemaMode,
+        Value,
+        WriteMode,
+        WriterKeywords,
+    )
 
-    Value = None | bool | int | float | str | dt.date | dt.datetime
-
-__all__ = [
-    "AddFile",
-    "Commit",
-    "Condition",
-    "Outcome",
-    "Races",
-    "Read",
-    "Table",
-    "TableFile",
-    "create",
-    "open",
-    "write",
-]
+__all__ = ["Table", "create", "open", "write"]
 
 _log = logging.getLogger("spillway.delta")
 
-Condition = tuple[str, Literal["=", "!=", "<", "<=", ">", ">=", "in"], Any]
-"""A column, an operator and a value; for ``in``, a sequence of values. None goes with ``=`` and ``!=``."""
-
 _TIMEOUT = 300.0
 _DEFAULTS = WriterOptions()
-
-
-@dataclass(frozen=True)
-class TableFile:
-    """A data file of a table.
-
-    Args:
-        path: Its path as the log has it: relative to the table and URL-encoded. `Table.commit` and `Read`
-            take it as it is.
-        size: Bytes.
-        modification_time: Milliseconds since the epoch.
-        partition_values: Its value, as text, in each partition column; None is null.
-        stats: Its statistics: ``numRecords``, ``minValues``, ``maxValues``, ``nullCount``.
-    """
-
-    path: str
-    size: int
-    modification_time: int
-    partition_values: Mapping[str, str | None]
-    stats: Mapping[str, Any] | None
-
-
-@dataclass(frozen=True)
-class AddFile:
-    """A data file, written by the caller into the table's folder, that is to become part of the table.
-
-    Args:
-        path: Its path relative to the table, URL-encoded (`urllib.parse.quote` with ``safe="/"`` does it).
-        size: Bytes.
-        partition_values: Its value, as text, in each partition column; None and ``""`` are null.
-        modification_time: Milliseconds since the epoch; now, without it.
-        stats: Statistics as the Delta protocol has them, in "Per-file Statistics".
-        data_change: True if the file changes the table's rows; False for a file that only rewrites others.
-    """
-
-    path: str
-    size: int
-    _: KW_ONLY
-    partition_values: Mapping[str, str | None] = field(default_factory=dict)
-    modification_time: int | None = None
-    stats: Mapping[str, Any] | None = None
-    data_change: bool = True
-
-
-@dataclass(frozen=True)
-class Read:
-    """The part of a table that a transaction read. Later changes to that part by others are conflicts.
-
-    Args:
-        version: The version that was read. Without it, the one that `Table.version` or `Table.files` gave
-            last, or that the table had when it was opened: threads that share a `Table` should name it.
-        files: Files that were read, as `TableFile.path` has them.
-        where: Rows that were looked for: those for which every condition holds.
-        whole_table: Everything was read.
-    """
-
-    _: KW_ONLY
-    version: int | None = None
-    files: Sequence[str] = ()
-    where: Sequence[Condition] = ()
-    whole_table: bool = False
-
-
-@dataclass(frozen=True)
-class Commit:
-    """A version, as the table's history records it.
-
-    Args:
-        version: The version's number.
-        timestamp: Milliseconds since the epoch, by the writer's clock.
-        operation: Spark's name of the operation: ``WRITE``, ``DELETE``, ``CREATE TABLE``.
-        info: Everything that the writer said, as the log has it.
-    """
-
-    version: int
-    timestamp: int | None
-    operation: str | None
-    info: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The outcome of a commit that was in doubt.
-
-    Args:
-        status: ``"committed"``; ``"rejected"``, when it is not in the table and never will be; ``"pending"``,
-            when it cannot be said yet; ``"unknowable"``, when the log that would tell was cleaned up.
-        version: The version that holds it, when it is committed.
-    """
-
-    status: Literal["committed", "rejected", "pending", "unknowable"]
-    version: int | None = None
-
-
-@dataclass(frozen=True)
-class Races:
-    """Counts of a process' races for versions of a table. All its threads race as one.
-
-    Args:
-        attempts: Versions that it tried to write; one holds the appends of many threads.
-        won: Those of them that it wrote.
-        most_lost: The most races that one transaction lost.
-    """
-
-    attempts: int
-    won: int
-    most_lost: int
 
 
 class Table:
@@ -220,24 +107,25 @@ class Table:
             for file in self._native.files(version)
         ]
 
-    def history(self, limit: int | None = None) -> list[Commit]:
+    def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """Return what was done, the newest version first, as far back as the log goes."""
-        commits = []
+        entries = []
         for version, text in self._native.history(limit):
             info = json.loads(text) or {}
-            commits.append(Commit(version, info.get("timestamp"), info.get("operation"), info))
-        return commits
+            entries.append(HistoryEntry(version, info.get("timestamp"), info.get("operation"), info))
+        return entries
 
-    def progress(self, app_id: str) -> int | None:
-        """Return how far an application has come: the ``app_version`` of its last append."""
-        return self._native.progress(app_id)
+    def transaction_version(self, app_id: str) -> int | None:
+        """Return the ``app_version`` of an application's last append; None without one."""
+        return self._native.transaction_version(app_id)
 
+    @shows_options(WriterOptions)
     def append(  # noqa: PLR0913 - each is one thing to say about an append
         self,
         *,
         app_id: str | None = None,
         app_version: int | None = None,
-        schema_mode: Literal["merge"] | None = None,
+        schema_mode: SchemaMode | None = None,
         timeout: float | None = _TIMEOUT,
         user_metadata: str | None = None,
         max_file_bytes: int | None = None,
@@ -275,7 +163,7 @@ class Table:
             1
         """
         return self._append(
-            progress=_progress(app_id, app_version),
+            app_transaction=_app_transaction(app_id, app_version),
             schema_mode=schema_mode,
             timeout=timeout,
             user_metadata=user_metadata,
@@ -287,7 +175,7 @@ class Table:
     def _append(  # noqa: PLR0913 - see `append`
         self,
         *,
-        progress: tuple[str, int] | None = None,
+        app_transaction: tuple[str, int] | None = None,
         schema_mode: str | None = None,
         replace: Sequence[Condition] | None = None,
         timeout: float | None = _TIMEOUT,
@@ -298,11 +186,11 @@ class Table:
     ) -> Append:
         if schema_mode not in {None, "merge"}:
             message = f'schema_mode={schema_mode!r} is not accepted: choose None or "merge"'
-            raise OptionError(message)
+            raise OptionError(message, "schema_mode", ["merge"])
         native = self._native.append(
             options,
             schema_mode == "merge",
-            progress,
+            app_transaction,
             None if replace is None else _conditions(replace, "predicate"),
             user_metadata,
             *limits,
@@ -332,7 +220,7 @@ class Table:
         *,
         adds: Sequence[AddFile] = (),
         removes: Sequence[str] = (),
-        read: Read | None = None,
+        read: ReadSet | None = None,
         operation: str = "WRITE",
         user_metadata: str | None = None,
         timeout: float | None = _TIMEOUT,
@@ -361,7 +249,7 @@ class Table:
                 change data feed, and files with other rows would replace files.
             VersionNotFoundError: The version that was read is not, or no longer, there.
         """
-        read = read or Read()
+        read = read or ReadSet()
         now = time.time_ns() // 1_000_000
         version = self._native.commit(
             [_added(file, now) for file in adds],
@@ -423,9 +311,9 @@ class Table:
         """
         return self._committed("RESTORE", self._native.restore(version, timeout))
 
-    def races(self) -> Races:
-        """Say how this process has fared in the races for versions since it opened the table first."""
-        return Races(*self._native.races())
+    def commit_stats(self) -> CommitStats:
+        """Count the versions that this process tried to write, and wrote, since it opened the table first."""
+        return CommitStats(*self._native.commit_stats())
 
     def checkpoint(self) -> int:
         """Write a checkpoint of the newest version now; they are written by themselves every so often.
@@ -444,7 +332,7 @@ class Table:
 
     def _committed(self, operation: str, version: int) -> int:
         _log.info("%s committed in version %d", operation, version)
-        checkpoint_when_due(self._native, version)
+        _checkpoint_when_due(self._native, version)
         return version
 
 
@@ -456,7 +344,7 @@ def create(  # noqa: PLR0913 - what a table is
     properties: Mapping[str, str] | None = None,
     name: str | None = None,
     description: str | None = None,
-    mode: Literal["error", "ignore", "overwrite"] = "error",
+    mode: CreateMode = "error",
     timeout: float | None = _TIMEOUT,
     storage_options: Mapping[str, str] | None = None,
 ) -> Table:
@@ -523,14 +411,15 @@ def _opened(uri: str, storage_options: Mapping[str, str] | None) -> Table:
     return open(uri, storage_options=storage_options)
 
 
+@shows_options(WriterOptions)
 def write(  # noqa: PLR0913 - all in one call
     uri: str | os.PathLike[str],
     data: ArrowStream | ArrowArray,
     *,
-    mode: Literal["append", "overwrite", "error", "ignore"] = "append",
+    mode: WriteMode = "append",
     partition_by: str | Sequence[str] | None = None,
     predicate: Sequence[Condition] = (),
-    schema_mode: Literal["merge"] | None = None,
+    schema_mode: SchemaMode | None = None,
     properties: Mapping[str, str] | None = None,
     timeout: float | None = _TIMEOUT,
     user_metadata: str | None = None,
@@ -569,9 +458,11 @@ def write(  # noqa: PLR0913 - all in one call
     """
     if mode not in {"append", "overwrite", "error", "ignore"}:
         message = f'mode={mode!r} is not accepted: choose one of "append", "overwrite", "error", "ignore"'
-        raise OptionError(message)
+        raise OptionError(message, "mode", ["append", "overwrite", "error", "ignore"])
     if predicate and mode != "overwrite":
-        raise OptionError('predicate says which rows are overwritten: it goes with mode="overwrite"')
+        raise OptionError(
+            'predicate says which rows are overwritten: it goes with mode="overwrite"', "predicate"
+        )
     # Before a table is made.
     _conditions(predicate, "predicate")
     rows = _native.RowSource(data)
@@ -621,17 +512,17 @@ def _place(
     if storage_options is not None:
         given = f"{scheme}://" if separator else repr(text)
         message = f"storage_options go with the URL of an object store, and {given} is none: leave them out"
-        raise OptionError(message)
+        raise OptionError(message, "storage_options")
     if separator and scheme.lower() == "file":
         return local_path(rest), None
     if separator:
         # The rest may hold a password or a signature.
         message = f"{scheme}:// is not accepted: choose a path, or s3://, gs://, az://, abfss:// or file://"
-        raise OptionError(message)
+        raise OptionError(message, "uri")
     return text, None
 
 
-def _progress(app_id: str | None, app_version: int | None) -> tuple[str, int] | None:
+def _app_transaction(app_id: str | None, app_version: int | None) -> tuple[str, int] | None:
     if app_id is None and app_version is None:
         return None
     if app_id is None or app_version is None:
@@ -644,7 +535,7 @@ def _conditions(given: Any, name: str) -> list[tuple[str, str, list[Any]]]:
     accepted = f'give conditions in a list, such as {name}=[("service", "=", "z"), ("day", "in", ["a", "b"])]'
     if isinstance(given, str):
         message = f"{name}={given!r} is not accepted: text is not parsed; {accepted}"
-        raise OptionError(message)
+        raise OptionError(message, name)
     conditions: list[tuple[str, str, list[Any]]] = []
     for condition in given:
         match condition:
@@ -652,12 +543,12 @@ def _conditions(given: Any, name: str) -> list[tuple[str, str, list[Any]]]:
                 conditions.append((column, "in", list(values)))
             case (str(), "in", _):
                 message = f'{name} has {condition!r}, and "in" goes with a list of values: {accepted}'
-                raise OptionError(message)
+                raise OptionError(message, name)
             case (str(column), str(operator), value):
                 conditions.append((column, operator, [value]))
             case _:
                 message = f"{name} has {condition!r}, which is no column, operator and value: {accepted}"
-                raise OptionError(message)
+                raise OptionError(message, name)
     return conditions
 
 

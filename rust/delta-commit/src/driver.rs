@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::error::{CommitError, Result};
 use crate::intent::World;
 use crate::log::{Effect, Event, LogStore, PutOutcome, StoreError, Time, Version, perform};
-use crate::machine::{Machine, Races, Start, Submission, Verdict};
+use crate::machine::{CommitStats, Machine, Start, Submission, Verdict};
 use crate::process::PerProcess;
 use crate::settle::{Outcome, Token};
 use crate::transaction::{MemberId, Transaction};
@@ -198,8 +198,8 @@ impl Committer {
 
     /// Counts of the races for versions that this process took part in so far. Does no I/O.
     #[must_use]
-    pub fn races(&self) -> Races {
-        self.desk().lock().machine.races()
+    pub fn commit_stats(&self) -> CommitStats {
+        self.desk().lock().machine.commit_stats()
     }
 
     /// Waits for the verdict on a transaction that is submitted; none when another thread already waits for it.

@@ -48,14 +48,37 @@ pub enum CommitError {
     #[error("{0}")]
     Malformed(String),
     /// A schema that Delta cannot hold.
-    #[error("{0}")]
-    Schema(String),
+    #[error("{message}")]
+    Schema {
+        /// The dotted path of the column; `None` when it is about no single one.
+        column: Option<String>,
+        /// The whole report.
+        message: String,
+    },
     /// The table asks for what is not built.
     #[error("{0}")]
     Unsupported(String),
     /// The store refused.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl CommitError {
+    /// Data or a schema that does not fit.
+    pub fn schema(message: impl Into<String>) -> Self {
+        Self::Schema {
+            column: None,
+            message: message.into(),
+        }
+    }
+
+    /// A column that does not fit.
+    pub fn column(column: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::Schema {
+            column: Some(column.into()),
+            message: message.into(),
+        }
+    }
 }
 
 fn in_version(version: Option<i64>) -> String {

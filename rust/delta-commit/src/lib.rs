@@ -33,7 +33,7 @@ pub use driver::{Committer, Patience};
 pub use error::{CommitError, Result};
 pub use intent::{MAX_AGE, WINDOW, World};
 pub use log::{LogStore, Version};
-pub use machine::{Machine, Races, Start, Submission, Verdict};
+pub use machine::{CommitStats, Machine, Start, Submission, Verdict};
 pub use process::PerProcess;
 pub use settle::{Outcome, Token};
 pub use transaction::{Isolation, MemberId, Operation, ReadSet, Transaction};

@@ -40,7 +40,7 @@ pub struct SchemaFacts {
 /// [`CommitError::Schema`] names the column and what is wrong with it.
 pub fn check_schema(schema: &str) -> Result<SchemaFacts> {
     let value: Value = serde_json::from_str(schema)
-        .map_err(|e| CommitError::Schema(format!("the schema is not JSON: {e}")))?;
+        .map_err(|e| CommitError::schema(format!("the schema is not JSON: {e}")))?;
     let mut facts = SchemaFacts::default();
     facts.columns = check_struct(&value, "", &mut facts.has_timestamp_ntz)?;
     Ok(facts)
@@ -54,20 +54,24 @@ pub fn check_partitioning(facts: &SchemaFacts, partition_columns: &[String]) -> 
     let mut seen = HashSet::new();
     for column in partition_columns {
         if !facts.columns.contains(column) {
-            return Err(CommitError::Schema(format!(
-                "the partition column {column:?} is not in the schema; its columns are {}",
-                facts.columns.join(", ")
-            )));
+            return Err(CommitError::column(
+                column,
+                format!(
+                    "the partition column {column:?} is not in the schema; its columns are {}",
+                    facts.columns.join(", ")
+                ),
+            ));
         }
         if !seen.insert(column) {
-            return Err(CommitError::Schema(format!(
-                "the partition column {column:?} is given twice"
-            )));
+            return Err(CommitError::column(
+                column,
+                format!("the partition column {column:?} is given twice"),
+            ));
         }
     }
     if !partition_columns.is_empty() && seen.len() == facts.columns.len() {
-        return Err(CommitError::Schema(
-            "every column is a partition column, so files would have none; leave one out".to_owned(),
+        return Err(CommitError::schema(
+            "every column is a partition column, so files would have none; leave one out",
         ));
     }
     Ok(())
@@ -79,13 +83,16 @@ pub fn check_partitioning(facts: &SchemaFacts, partition_columns: &[String]) -> 
 /// [`CommitError::Schema`] when it is empty or holds one of the refused characters.
 pub fn check_name(name: &str) -> Result<()> {
     if name.is_empty() {
-        return Err(CommitError::Schema("a column has an empty name".to_owned()));
+        return Err(CommitError::schema("a column has an empty name"));
     }
     match name.chars().find(|c| REFUSED_IN_NAMES.contains(*c)) {
-        Some(character) => Err(CommitError::Schema(format!(
-            "the column name {name:?} holds {character:?}; rename the column: none of {REFUSED_IN_NAMES:?} is \
+        Some(character) => Err(CommitError::column(
+            name,
+            format!(
+                "the column name {name:?} holds {character:?}; rename the column: none of {REFUSED_IN_NAMES:?} is \
              accepted"
-        ))),
+            ),
+        )),
         None => Ok(()),
     }
 }
@@ -95,26 +102,32 @@ fn check_struct(value: &Value, at: &str, ntz: &mut bool) -> Result<Vec<String>> 
         .get("fields")
         .and_then(Value::as_array)
         .filter(|_| value.get("type").and_then(Value::as_str) == Some("struct"))
-        .ok_or_else(|| CommitError::Schema(format!("{} is not a struct with fields", place(at))))?;
+        .ok_or_else(|| CommitError::schema(format!("{} is not a struct with fields", place(at))))?;
     let mut names = Vec::with_capacity(fields.len());
     let mut folded = HashSet::new();
     for field in fields {
         let name = field
             .get("name")
             .and_then(Value::as_str)
-            .ok_or_else(|| CommitError::Schema(format!("a field of {} has no name", place(at))))?;
+            .ok_or_else(|| CommitError::schema(format!("a field of {} has no name", place(at))))?;
         check_name(name)?;
         if !folded.insert(name.to_lowercase()) {
-            return Err(CommitError::Schema(format!(
-                "the column {name:?} of {} differs from another only in case; rename one",
-                place(at)
-            )));
+            return Err(CommitError::column(
+                name,
+                format!(
+                    "the column {name:?} of {} differs from another only in case; rename one",
+                    place(at)
+                ),
+            ));
         }
         if !field.get("nullable").is_some_and(Value::is_boolean) {
-            return Err(CommitError::Schema(format!(
-                "the column {name:?} of {} does not say whether it is nullable",
-                place(at)
-            )));
+            return Err(CommitError::column(
+                name,
+                format!(
+                    "the column {name:?} of {} does not say whether it is nullable",
+                    place(at)
+                ),
+            ));
         }
         let below = if at.is_empty() {
             name.to_owned()
@@ -139,16 +152,17 @@ fn check_type(value: &Value, at: &str, ntz: &mut bool) -> Result<()> {
             check_child(value, "keyType", at, ntz)?;
             check_child(value, "valueType", at, ntz)
         }
-        _ => Err(CommitError::Schema(format!(
-            "the column {at:?} has the type {value}, which Delta does not know"
-        ))),
+        _ => Err(CommitError::column(
+            at,
+            format!("the column {at:?} has the type {value}, which Delta does not know"),
+        )),
     }
 }
 
 fn check_child(value: &Value, child: &str, at: &str, ntz: &mut bool) -> Result<()> {
     let inner = value
         .get(child)
-        .ok_or_else(|| CommitError::Schema(format!("the column {at:?} has no {child}")))?;
+        .ok_or_else(|| CommitError::column(at, format!("the column {at:?} has no {child}")))?;
     check_type(inner, at, ntz)
 }
 
@@ -156,10 +170,13 @@ fn check_primitive(name: &str, at: &str) -> Result<()> {
     if PRIMITIVES.contains(&name) || decimal(name).is_some_and(|(p, s)| (1..=38).contains(&p) && s <= p) {
         return Ok(());
     }
-    Err(CommitError::Schema(format!(
-        "the column {at:?} has the type {name:?}, which is not known here; known are {} and decimal(1..38, scale)",
-        PRIMITIVES.join(", ")
-    )))
+    Err(CommitError::column(
+        at,
+        format!(
+            "the column {at:?} has the type {name:?}, which is not known here; known are {} and decimal(1..38, scale)",
+            PRIMITIVES.join(", ")
+        ),
+    ))
 }
 
 fn decimal(name: &str) -> Option<(u8, u8)> {

@@ -11,8 +11,8 @@ use delta_commit::LogStore;
 use delta_commit::log::{StoreError, StoreErrorKind};
 use delta_table::{Ages, PerProcess, Place, Result};
 use object_sink::{Attend, Created, Folder, Location, ObjectSink};
-use parquet_writer::WriteError;
 use parquet_writer::sink::Sink;
+use parquet_writer::{OptionFault, WriteError};
 use uuid::Uuid;
 
 use crate::log::{ObjectLog, error};
@@ -98,6 +98,19 @@ pub struct Objects {
     attend: fn() -> Attend,
 }
 
+/// The error of a URL, which is an argument of another name for a table than for a file.
+fn of_uri(error: WriteError) -> WriteError {
+    match error {
+        WriteError::Option(fault) if fault.option.as_deref() == Some("destination") => {
+            WriteError::Option(OptionFault {
+                option: Some("uri".into()),
+                ..fault
+            })
+        }
+        other => other,
+    }
+}
+
 impl Objects {
     /// The table that `url` names; options are those of [`object_sink::Target::new`]. Each `attend` is called while
     /// data files are uploaded, each `watch` while other requests are not answered, and its error ends that.
@@ -110,7 +123,7 @@ impl Objects {
         attend: fn() -> Attend,
         watch: fn() -> Attend,
     ) -> Result<Self, WriteError> {
-        let location = Location::new(url, options)?;
+        let location = Location::new(url, options).map_err(of_uri)?;
         Ok(Self {
             root: PathBuf::from(location.url()),
             clients: Arc::new(Clients {
@@ -126,7 +139,7 @@ impl Objects {
     fn sink(&self, name: &str) -> Result<Box<dyn Sink>, WriteError> {
         let folder = self.clients.folder();
         let target = folder
-            .map_err(|error| WriteError::Option(error.message))?
+            .map_err(|error| WriteError::option("storage_options", error.message))?
             .target(name)?;
         Ok(Box::new(ObjectSink::new(target, (self.attend)())?))
     }
@@ -193,7 +206,7 @@ impl Place for Objects {
     fn create(&self, name: &Path) -> Result<Box<dyn Sink>, WriteError> {
         let name = name
             .to_str()
-            .ok_or_else(|| WriteError::Option(format!("the path {} is not UTF-8", name.display())))?;
+            .ok_or_else(|| WriteError::option("uri", format!("the path {} is not UTF-8", name.display())))?;
         self.sink(name)
     }
 

@@ -30,11 +30,10 @@ const FILE_BYTES: i64 = 1 << 30;
 pub struct AppendOptions {
     /// True if columns that the table lacks are added to it.
     pub merge_schema: bool,
-    /// The application's id and its transaction version. Rows of a version that the table already has are not written
-    /// again.
-    pub progress: Option<(String, i64)>,
-    /// Conditions on partition columns alone. The append replaces the rows that satisfy all of them; with an empty list
-    /// it replaces every row.
+    /// Which application this is, and how far it has come: rows that it says it wrote before are not written again.
+    pub app_transaction: Option<(String, i64)>,
+    /// Rows that give way to these: those for which all conditions hold. The conditions name partition columns alone;
+    /// none at all means every row.
     pub replace: Option<Vec<Condition>>,
     /// A note for the history.
     pub user_metadata: Option<String>,
@@ -124,9 +123,10 @@ impl DataWriter {
             .map_err(|error| self.advised(error))?;
         for column in &self.head.metadata.partition_columns {
             if given.column(column).is_none() {
-                return Err(TableError::schema(format!(
-                    "the rows have no column {column:?}, which the table is partitioned by"
-                )));
+                return Err(TableError::column(
+                    column,
+                    format!("the rows have no column {column:?}, which the table is partitioned by"),
+                ));
             }
         }
         let shape = Shape::new(&table, &given);
@@ -150,13 +150,14 @@ impl DataWriter {
     /// Adds to the error of rows that do not fit, for an overwrite of all rows, how to change the table's schema.
     fn advised(&self, error: TableError) -> TableError {
         match error {
-            TableError::Commit(CommitError::Schema(message))
+            TableError::Commit(CommitError::Schema { column, message })
                 if self.options.replace.as_ref().is_some_and(Vec::is_empty) =>
             {
-                TableError::schema(format!(
+                let message = format!(
                     "{message}. An overwrite keeps the table's schema: create(..., mode=\"overwrite\") gives it another \
                      one, and no rows; append them then"
-                ))
+                );
+                TableError::Commit(CommitError::Schema { column, message })
             }
             other => other,
         }
@@ -355,7 +356,7 @@ impl Table {
         let (mut head, mut read_version) = shared.head()?;
         // How far the application has come, which files there are, and by which columns the rows are clustered, is read
         // from the log.
-        if options.progress.is_some() || options.replace.is_some() || head.is_clustered() {
+        if options.app_transaction.is_some() || options.replace.is_some() || head.is_clustered() {
             head = shared.refresh()?;
             read_version = head.version;
         }
@@ -376,10 +377,10 @@ impl Append {
         options: AppendOptions,
         writer_options: WriterOptions,
     ) -> Result<Self> {
-        let is_repeated = options
-            .progress
-            .as_ref()
-            .is_some_and(|(app_id, version)| head.progress(app_id).is_some_and(|known| known >= *version));
+        let is_repeated = options.app_transaction.as_ref().is_some_and(|(app_id, version)| {
+            head.transaction_version(app_id)
+                .is_some_and(|known| known >= *version)
+        });
         let kept = options.coalesce.then(Kept::default);
         let writer = DataWriter::new(Arc::clone(&shared), head, options, writer_options)?;
         Ok(Self {
@@ -453,7 +454,7 @@ impl Append {
         let refused = kept == self.kept.is_some()
             && matches!(
                 &done,
-                Err(TableError::Commit(CommitError::Schema(_))
+                Err(TableError::Commit(CommitError::Schema { .. })
                     | TableError::Write(WriteError::Schema(_) | WriteError::Option(_)))
             );
         if done.is_err() && !refused {
@@ -564,8 +565,10 @@ impl Append {
                 "the table was replaced while the append was under way: write the rows again",
             ));
         }
-        let progress = self.writer.options.progress.as_ref();
-        if progress.is_some_and(|(app_id, _)| head.progress(app_id) != before.progress(app_id)) {
+        let transaction = self.writer.options.app_transaction.as_ref();
+        if transaction
+            .is_some_and(|(app_id, _)| head.transaction_version(app_id) != before.transaction_version(app_id))
+        {
             return Ok(false);
         }
         if let Some(open) = &mut self.writer.open {
@@ -592,7 +595,7 @@ impl Append {
         };
         let mut actions: Vec<Action> = written.adds.iter().cloned().map(Action::Add).collect();
         actions.extend(self.writer.new_metadata()?);
-        if let Some((app_id, version)) = &self.writer.options.progress {
+        if let Some((app_id, version)) = &self.writer.options.app_transaction {
             actions.push(Action::Txn(Txn {
                 app_id: app_id.clone(),
                 version: *version,
@@ -662,11 +665,14 @@ fn replace(
     let predicate = partition_predicate(conditions, head)?;
     let mut adds = written.adds.iter();
     if let Some(stray) = adds.find(|add| predicate.partition_matches(add) != Some(true)) {
-        return Err(TableError::Option(format!(
-            "the rows for {:?} lie outside of what they replace, {}: leave them out, or append them",
-            stray.path,
-            crate::operations::describe(conditions)
-        )));
+        return Err(TableError::option(
+            "predicate",
+            format!(
+                "the rows for {:?} lie outside of what they replace, {}: leave them out, or append them",
+                stray.path,
+                crate::operations::describe(conditions)
+            ),
+        ));
     }
     let files = chosen(head, &predicate)?;
     let parameters = &mut transaction.operation.parameters;

@@ -222,7 +222,7 @@ fn actions(snapshot: &Snapshot) -> Vec<Action> {
         Action::Protocol(snapshot.protocol.clone()),
         Action::Metadata(snapshot.metadata.as_ref().clone()),
     ];
-    actions.extend(contents.progress.values().cloned().map(Action::Txn));
+    actions.extend(contents.transactions.values().cloned().map(Action::Txn));
     actions.extend(contents.domains.values().cloned().map(Action::DomainMetadata));
     actions.extend(contents.files.values().map(|add| {
         Action::Add(Add {

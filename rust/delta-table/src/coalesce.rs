@@ -432,14 +432,15 @@ pub(crate) fn check(options: &AppendOptions) -> Result<()> {
     if !options.coalesce {
         return Ok(());
     }
-    let refused = if options.progress.is_some() {
+    let refused = if options.app_transaction.is_some() {
         "app_id: each of its versions is a commit of its own"
     } else if options.replace.is_some() {
         "rows that it replaces: they are one transaction alone"
     } else {
         return Ok(());
     };
-    Err(TableError::Option(format!(
-        "coalesce=True is not accepted with {refused}"
-    )))
+    Err(TableError::option(
+        "coalesce",
+        format!("coalesce=True is not accepted with {refused}"),
+    ))
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use delta_commit::CommitError;
 use delta_commit::log::{StoreError, StoreErrorKind};
-use parquet_writer::WriteError;
+use parquet_writer::{OptionFault, WriteError};
 
 /// A result of this crate.
 pub type Result<T, E = TableError> = std::result::Result<T, E>;
@@ -42,7 +42,7 @@ pub enum TableError {
     AppendOnly(&'static str),
     /// An option or argument of the caller is not accepted.
     #[error("{0}")]
-    Option(String),
+    Option(OptionFault),
 }
 
 impl TableError {
@@ -63,7 +63,26 @@ impl TableError {
 
     /// Data or a schema that does not fit.
     pub(crate) fn schema(message: impl Into<String>) -> Self {
-        Self::Commit(CommitError::Schema(message.into()))
+        Self::Commit(CommitError::schema(message))
+    }
+
+    /// A column that does not fit.
+    pub(crate) fn column(column: &str, message: impl Into<String>) -> Self {
+        Self::Commit(CommitError::column(column, message))
+    }
+
+    /// A request that is not accepted, about no single option.
+    pub(crate) fn refused(message: impl Into<String>) -> Self {
+        Self::Option(OptionFault {
+            message: message.into(),
+            option: None,
+            accepted: Vec::new(),
+        })
+    }
+
+    /// A refused value of `option`.
+    pub fn option(option: &str, message: impl Into<String>) -> Self {
+        Self::Option(OptionFault::new(option, message))
     }
 
     /// An error about a feature that is not implemented.

@@ -28,7 +28,7 @@ pub use coalesce::{is_abandoned, is_serving};
 pub use create::{CreateMode, CreateOptions};
 pub use delta_commit::PerProcess;
 pub use error::{Result, TableError};
-pub use operations::{Condition, Read, Scalar};
+pub use operations::{Condition, ReadSet, Scalar};
 pub use place::{Ages, Place};
 pub use snapshot::Snapshot;
 pub use table::Table;

@@ -13,6 +13,8 @@ use serde_json::Value;
 
 use crate::checkpoint::now;
 use crate::create::check_in_commit_timestamps;
+use parquet_writer::OptionFault;
+
 use crate::error::{Result, TableError};
 use crate::schema::{Kind, Primitive};
 use crate::snapshot::Snapshot;
@@ -53,8 +55,8 @@ pub struct Condition {
 
 /// The part of the table that a transaction read.
 #[derive(Debug, Clone, Default)]
-pub struct Read {
-    /// The version that was read. The default is the last version that the handle returned to its caller.
+pub struct ReadSet {
+    /// At which version; without one, at the last that the handle showed its caller.
     pub version: Option<Version>,
     /// Everything.
     pub whole_table: bool,
@@ -64,19 +66,19 @@ pub struct Read {
     pub conditions: Vec<Condition>,
 }
 
-impl Read {
+impl ReadSet {
     fn is_nothing(&self) -> bool {
         self.version.is_none() && !self.whole_table && self.files.is_empty() && self.conditions.is_empty()
     }
 }
 
-const OPERATORS: &str = "=, !=, <, <=, >, >=, in";
+const OPERATORS: [&str; 7] = ["=", "!=", "<", "<=", ">", ">=", "in"];
 
 impl Condition {
     /// The condition on a table's column.
     fn term(&self, snapshot: &Snapshot) -> Result<Term> {
         let Some(column) = snapshot.schema.column(&self.column) else {
-            return Err(TableError::Option(format!(
+            return Err(TableError::refused(format!(
                 "a condition names the column {:?}, which the table does not have",
                 self.column
             )));
@@ -99,11 +101,17 @@ impl Condition {
                 Comparison::In(values.iter().flatten().cloned().collect())
             }
             _ => {
-                return Err(TableError::Option(format!(
-                    "the condition on {:?} has the operator {:?}, which is not accepted with its value: choose one of \
-                     {OPERATORS}; None goes with = and != alone",
-                    self.column, self.operator
-                )));
+                return Err(TableError::Option(OptionFault {
+                    message: format!(
+                        "the condition on {:?} has the operator {:?}, which is not accepted with its value: choose one \
+                         of {}; None goes with = and != alone",
+                        self.column,
+                        self.operator,
+                        OPERATORS.join(", ")
+                    ),
+                    option: None,
+                    accepted: OPERATORS.map(String::from).to_vec(),
+                }));
             }
         };
         Ok(Term::new(&self.column, comparison))
@@ -116,12 +124,12 @@ fn literal(value: &Scalar, kind: &Kind, column: &str) -> Result<Option<Literal>>
         Boolean, Byte, Date, Double, Float, Integer, Long, Short, String, Timestamp, TimestampNtz,
     };
     let wrong = || {
-        TableError::Option(format!(
+        TableError::refused(format!(
             "a condition compares the column {column:?} with {value:?}, which is no value of its type"
         ))
     };
     let Kind::Primitive(primitive) = kind else {
-        return Err(TableError::Option(format!(
+        return Err(TableError::refused(format!(
             "a condition names the column {column:?}, of whose type no conditions are built"
         )));
     };
@@ -166,7 +174,7 @@ pub(crate) fn partition_predicate(conditions: &[Condition], snapshot: &Snapshot)
     let columns = &snapshot.metadata.partition_columns;
     let terms = conditions.iter().map(|condition| {
         if !columns.contains(&condition.column) {
-            return Err(TableError::Option(format!(
+            return Err(TableError::refused(format!(
                 "the condition on {:?} cannot choose whole files: name partition columns alone, which are {}",
                 condition.column,
                 if columns.is_empty() {
@@ -238,7 +246,7 @@ fn incomparable(add: &Add) -> TableError {
     let values: Vec<String> = values
         .map(|(column, value)| format!("{column}={}", value.unwrap_or("null")))
         .collect();
-    TableError::Option(format!(
+    TableError::refused(format!(
         "the file {:?} is in the partition {}, which cannot be compared with the conditions, so that nobody can say \
          whether its rows were meant: choose by another column, or by commit(removes=[...])",
         add.path,
@@ -397,7 +405,7 @@ impl Table {
         &self,
         adds: Vec<Add>,
         removes: &[String],
-        read: &Read,
+        read: &ReadSet,
         operation: Operation,
         patience: &mut Patience<'_>,
     ) -> Result<Version> {
@@ -430,7 +438,7 @@ impl Table {
         shared.commit(transaction, patience)
     }
 
-    fn read_version(&self, read: &Read, newest: &Snapshot) -> Result<Version> {
+    fn read_version(&self, read: &ReadSet, newest: &Snapshot) -> Result<Version> {
         let version = read.version.unwrap_or_else(|| self.seen());
         if version <= BEFORE_FIRST || version > newest.version {
             return Err(TableError::NoSuchVersion(format!(
@@ -506,20 +514,26 @@ fn check_adds(adds: &[Add], snapshot: &Snapshot) -> Result<()> {
     for add in adds {
         let given: BTreeSet<&str> = add.partition_values.iter().map(|(column, _)| column).collect();
         if given != wanted {
-            return Err(TableError::Option(format!(
-                "the file {:?} has values of the partition columns [{}], and the table is partitioned by [{}]",
-                add.path,
-                given.into_iter().collect::<Vec<_>>().join(", "),
-                wanted.into_iter().collect::<Vec<_>>().join(", ")
-            )));
+            return Err(TableError::option(
+                "adds",
+                format!(
+                    "the file {:?} has values of the partition columns [{}], and the table is partitioned by [{}]",
+                    add.path,
+                    given.into_iter().collect::<Vec<_>>().join(", "),
+                    wanted.into_iter().collect::<Vec<_>>().join(", ")
+                ),
+            ));
         }
         if let Some(column) = clustering.iter().find(|column| !has_statistics(add, column)) {
-            return Err(TableError::Option(format!(
-                "the file {:?} has no statistics with numRecords, and nullCount of {:?}, by which the table is \
+            return Err(TableError::option(
+                "adds",
+                format!(
+                    "the file {:?} has no statistics with numRecords, and nullCount of {:?}, by which the table is \
                  clustered: add it with them",
-                add.path,
-                column.join(".")
-            )));
+                    add.path,
+                    column.join(".")
+                ),
+            ));
         }
     }
     Ok(())
@@ -558,7 +572,7 @@ fn find(snapshot: &Snapshot, paths: &[String]) -> Result<Vec<Arc<Add>>, String> 
 }
 
 fn not_there(path: &str, snapshot: &Snapshot) -> TableError {
-    TableError::Option(format!(
+    TableError::refused(format!(
         "the file {path:?} is not in version {} of the table: give a path as files() has it",
         snapshot.version
     ))

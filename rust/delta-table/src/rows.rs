@@ -50,10 +50,13 @@ impl Shape {
         let mut fields = Vec::with_capacity(given.fields().len());
         for field in self.schema.fields() {
             let Some((index, _)) = given.column_with_name(field.name()) else {
-                return Err(TableError::schema(format!(
-                    "the rows have no column {:?}, which those before them had",
-                    field.name()
-                )));
+                return Err(TableError::column(
+                    field.name(),
+                    format!(
+                        "the rows have no column {:?}, which those before them had",
+                        field.name()
+                    ),
+                ));
             };
             let column = convert(&batch.columns()[index], field)?;
             fields.push(field.as_ref().clone().with_data_type(column.data_type().clone()));
@@ -83,17 +86,21 @@ fn convert(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
             safe: false,
             ..CastOptions::default()
         };
-        cast_with_options(column, target, &options)
-            .map_err(|e| TableError::schema(format!("the column {:?} does not fit: {e}", field.name())))
+        cast_with_options(column, target, &options).map_err(|e| {
+            TableError::column(
+                field.name(),
+                format!("the column {:?} does not fit: {e}", field.name()),
+            )
+        })
     };
     let converted = cast(column, target)?;
     if let Some(lost) = finer(column.data_type())
         && cast(&converted, column.data_type())?.as_ref() != column.as_ref()
     {
-        return Err(TableError::schema(format!(
-            "the column {:?} has {lost}",
-            field.name()
-        )));
+        return Err(TableError::column(
+            field.name(),
+            format!("the column {:?} has {lost}", field.name()),
+        ));
     }
     Ok(converted)
 }

@@ -238,10 +238,13 @@ impl Kind {
             DataType::Dictionary(_, values) => Self::of(values, at)?,
             DataType::RunEndEncoded(_, values) => Self::of(values.data_type(), at)?,
             other => {
-                return Err(TableError::schema(format!(
-                    "the column {at:?} has the type {other}, which a Delta table cannot hold{}",
-                    advice(other)
-                )));
+                return Err(TableError::column(
+                    at,
+                    format!(
+                        "the column {at:?} has the type {other}, which a Delta table cannot hold{}",
+                        advice(other)
+                    ),
+                ));
             }
         })
     }
@@ -314,14 +317,16 @@ fn advice(data_type: &DataType) -> &'static str {
 
 fn map(entries: &FieldRef, at: &str) -> Result<Kind> {
     let DataType::Struct(fields) = entries.data_type() else {
-        return Err(TableError::schema(format!(
-            "the map {at:?} has entries that are no struct"
-        )));
+        return Err(TableError::column(
+            at,
+            format!("the map {at:?} has entries that are no struct"),
+        ));
     };
     let [key, value] = fields.as_ref() else {
-        return Err(TableError::schema(format!(
-            "the map {at:?} has not a key and a value"
-        )));
+        return Err(TableError::column(
+            at,
+            format!("the map {at:?} has not a key and a value"),
+        ));
     };
     Ok(Kind::Map(
         Box::new(Kind::of(key.data_type(), &format!("{at}.key"))?),
@@ -480,11 +485,14 @@ impl TableSchema {
     pub fn check_rows(&self, other: &Self) -> Result<()> {
         for column in &other.columns {
             let Some(known) = self.column(&column.name) else {
-                return Err(TableError::schema(format!(
-                    "the table has no column {:?}; its columns are {}. To add it, write with schema_mode=\"merge\"",
-                    column.name,
-                    self.names()
-                )));
+                return Err(TableError::column(
+                    &column.name,
+                    format!(
+                        "the table has no column {:?}; its columns are {}. To add it, write with schema_mode=\"merge\"",
+                        column.name,
+                        self.names()
+                    ),
+                ));
             };
             check_kind(known, column)?;
         }
@@ -493,10 +501,13 @@ impl TableSchema {
             .iter()
             .find(|column| !column.nullable && other.column(&column.name).is_none());
         match missing {
-            Some(column) => Err(TableError::schema(format!(
-                "the rows have no column {:?}, which the table does not allow to be null",
-                column.name
-            ))),
+            Some(column) => Err(TableError::column(
+                &column.name,
+                format!(
+                    "the rows have no column {:?}, which the table does not allow to be null",
+                    column.name
+                ),
+            )),
             None => Ok(()),
         }
     }
@@ -534,10 +545,13 @@ fn check_kind(known: &Column, given: &Column) -> Result<()> {
     if known.kind.holds(&given.kind) {
         return Ok(());
     }
-    Err(TableError::schema(format!(
-        "the column {:?} is {} in the table, and the rows have {}: cast it first",
-        known.name,
-        known.kind.to_json(),
-        given.kind.to_json()
-    )))
+    Err(TableError::column(
+        &known.name,
+        format!(
+            "the column {:?} is {} in the table, and the rows have {}: cast it first",
+            known.name,
+            known.kind.to_json(),
+            given.kind.to_json()
+        ),
+    ))
 }

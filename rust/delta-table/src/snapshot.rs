@@ -38,8 +38,8 @@ pub struct Contents {
     pub files: BTreeMap<String, Arc<Add>>,
     /// Files that left it.
     pub tombstones: BTreeMap<String, Arc<Remove>>,
-    /// The last transaction version of each application.
-    pub progress: BTreeMap<String, Txn>,
+    /// How far applications have come.
+    pub transactions: BTreeMap<String, Txn>,
     /// Configured domains.
     pub domains: BTreeMap<String, DomainMetadata>,
 }
@@ -66,7 +66,7 @@ impl Contents {
                 self.tombstones.insert(key, Arc::new(remove));
             }
             Action::Txn(txn) => {
-                self.progress.insert(txn.app_id.clone(), txn);
+                self.transactions.insert(txn.app_id.clone(), txn);
             }
             Action::DomainMetadata(domain) if domain.removed => {
                 self.domains.remove(&domain.domain);
@@ -217,8 +217,8 @@ impl Snapshot {
 
     /// The last transaction version of an application.
     #[must_use]
-    pub fn progress(&self, app_id: &str) -> Option<i64> {
-        self.contents.progress.get(app_id).map(|txn| txn.version)
+    pub fn transaction_version(&self, app_id: &str) -> Option<i64> {
+        self.contents.transactions.get(app_id).map(|txn| txn.version)
     }
 
     /// A table property.

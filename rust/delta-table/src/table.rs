@@ -10,7 +10,7 @@ use std::time::Instant;
 use delta_commit::actions::{Action, Metadata};
 use delta_commit::log::BEFORE_FIRST;
 use delta_commit::{
-    CommitError, Committer, Outcome, Patience, PerProcess, Races, Start, Token, Transaction, Version,
+    CommitError, CommitStats, Committer, Outcome, Patience, PerProcess, Start, Token, Transaction, Version,
 };
 use serde_json::Value;
 
@@ -418,8 +418,8 @@ impl Table {
     ///
     /// # Errors
     /// When the table cannot be opened again.
-    pub fn races(&self) -> Result<Races> {
-        Ok(self.shared()?.committer.races())
+    pub fn commit_stats(&self) -> Result<CommitStats> {
+        Ok(self.shared()?.committer.commit_stats())
     }
 
     /// The `commitInfo` of each version, the newest first.

@@ -90,7 +90,7 @@ fn refuse_objects(schema: &Schema) -> Result<(), Failure> {
     let is_objects = |field: &&Arc<Field>| matches!(field.data_type(), DataType::FixedSizeBinary(_));
     match schema.fields().iter().find(is_objects) {
         None => Ok(()),
-        Some(field) => Err(WriteError::Schema(format!(
+        Some(field) => Err(WriteError::column(field.name(), format!(
             "column {:?} has type Object, which holds Python objects: map it to a type of Arrow's, or drop it",
             field.name()
         ))
@@ -143,7 +143,7 @@ fn struct_schema(field: &Field) -> Result<SchemaRef, Failure> {
             fields.clone(),
             field.metadata().clone(),
         ))),
-        other => Err(WriteError::Schema(format!(
+        other => Err(WriteError::schema(format!(
             "the data is one column of type {other}, not rows: put it into a table or record batch first"
         ))
         .into()),

@@ -67,7 +67,7 @@ pub(crate) fn field(schema: &FFI_ArrowSchema) -> Result<Field, Failure> {
         Field::try_from(schema)
     };
     imported.map_err(|error| match unknown_type(schema, "") {
-        Some(refusal) => WriteError::Schema(refusal).into(),
+        Some(refusal) => WriteError::schema(refusal).into(),
         None => unreadable(error),
     })
 }
@@ -152,7 +152,7 @@ fn produced(error: ArrowError) -> Failure {
 
 fn unreadable(error: ArrowError) -> Failure {
     match error {
-        ArrowError::SchemaError(message) => WriteError::Schema(message).into(),
+        ArrowError::SchemaError(message) => WriteError::schema(message).into(),
         other => produced(other),
     }
 }

@@ -4,14 +4,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parquet_dataset::{DatasetInput, DatasetOptions, DatasetResult};
+use parquet_dataset::{DatasetInput, DatasetOptions, DatasetResult, Existing};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::arrow::{Source, schema_from};
 use crate::errors::Failure;
+use crate::options::{Options, describe};
 use crate::turn::{Takes, Turns, check_signals, detached, interruptible};
-use crate::writer::{Options, result_dict};
+use crate::writer::result_dict;
 
 /// The attributes of a `spillway.DatasetOptions`.
 #[derive(FromPyObject)]
@@ -42,6 +43,33 @@ impl FolderOptions {
 #[pyfunction]
 pub(crate) fn check_dataset_options(py: Python<'_>, options: FolderOptions) -> PyResult<()> {
     options.validated(py).map(|_| ())
+}
+
+/// The options of a dataset by their names: `default`, and what is `accepted` where that can be listed.
+#[pyfunction]
+pub(crate) fn dataset_options(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let DatasetInput {
+        partition_by,
+        max_file_bytes,
+        max_file_rows,
+        max_open_files,
+        basename_template,
+        existing,
+    } = DatasetInput::default();
+    let options = PyDict::new(py);
+    let unlisted: [&str; 0] = [];
+    describe(
+        &options,
+        "partition_by",
+        PyTuple::new(py, partition_by)?,
+        &unlisted,
+    )?;
+    describe(&options, "max_file_bytes", max_file_bytes, &unlisted)?;
+    describe(&options, "max_file_rows", max_file_rows, &unlisted)?;
+    describe(&options, "max_open_files", max_open_files, &unlisted)?;
+    describe(&options, "basename_template", basename_template, &unlisted)?;
+    describe(&options, "existing", existing, &Existing::NAMES)?;
+    Ok(options)
 }
 
 impl Takes for parquet_dataset::DatasetWriter {

@@ -4,7 +4,8 @@ use std::io;
 
 use delta_table::TableError;
 use object_sink::Refusal;
-use parquet_writer::WriteError;
+use parquet_writer::{OptionFault, WriteError};
+use pyo3::call::PyCallArgs;
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 
@@ -69,8 +70,8 @@ impl Failure {
 
 fn write_error(py: Python<'_>, error: WriteError) -> PyErr {
     match error {
-        WriteError::Option(message) => ours(py, "OptionError", &message),
-        WriteError::Schema(message) => ours(py, "SchemaError", &message),
+        WriteError::Option(fault) => option_error(py, fault),
+        WriteError::Schema(fault) => made(py, "SchemaError", (fault.message, fault.column)),
         WriteError::Closed(message) => ours(py, "ClosedError", &message),
         WriteError::Io { path, source } => os_error(py, path, source),
         WriteError::Spill { directory, source } => spill_error(directory, &source),
@@ -81,14 +82,23 @@ fn write_error(py: Python<'_>, error: WriteError) -> PyErr {
 
 /// An exception of `spillway.errors`.
 pub(crate) fn ours(py: Python<'_>, class: &str, message: &str) -> PyErr {
+    made(py, class, (message,))
+}
+
+/// An exception of `spillway.errors`, with the facts that its class takes beside the message.
+pub(crate) fn made<'py>(py: Python<'py>, class: &str, arguments: impl PyCallArgs<'py>) -> PyErr {
     let made = py
         .import("spillway.errors")
-        .and_then(|errors| errors.getattr(class)?.call1((message,)));
+        .and_then(|errors| errors.getattr(class)?.call1(arguments));
     made.map_or_else(|error| error, PyErr::from_value)
 }
 
-/// Makes an `OSError`, or the subclass that its `errno` selects. An exception of a file object is raised again as it
-/// was.
+/// An `OptionError`, which knows the option and what it accepts.
+pub(crate) fn option_error(py: Python<'_>, fault: OptionFault) -> PyErr {
+    made(py, "OptionError", (fault.message, fault.option, fault.accepted))
+}
+
+/// `OSError`, or the subclass that its `errno` selects; an exception of a file object comes back as it was.
 pub(crate) fn os_error(py: Python<'_>, path: Option<std::path::PathBuf>, source: io::Error) -> PyErr {
     if let Some(refusal) = source.get_ref().and_then(|inner| inner.downcast_ref::<Refusal>()) {
         return refused(path, source.kind(), refusal);

@@ -12,6 +12,7 @@ mod digest;
 mod errors;
 mod file_object;
 mod inspect;
+mod options;
 mod rows;
 mod turn;
 mod writer;
@@ -21,7 +22,7 @@ mod _native {
     #[pymodule_export]
     use crate::build_info::build_info;
     #[pymodule_export]
-    use crate::dataset::{DatasetWriter, check_dataset_options};
+    use crate::dataset::{DatasetWriter, check_dataset_options, dataset_options};
     #[pymodule_export]
     use crate::delta::{DeltaAppend, DeltaSchema, DeltaTable, RowSource};
     #[pymodule_export]
@@ -29,5 +30,7 @@ mod _native {
     #[pymodule_export]
     use crate::inspect::inspect;
     #[pymodule_export]
-    use crate::writer::{Writer, check_options};
+    use crate::options::{check_options, writer_options};
+    #[pymodule_export]
+    use crate::writer::Writer;
 }

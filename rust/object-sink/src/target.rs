@@ -67,10 +67,13 @@ impl Target {
     ) -> Result<Self, WriteError> {
         let address = Address::with_environment(url, options, environment)?;
         if address.path.as_ref().is_empty() || address.url.path().ends_with('/') {
-            return Err(WriteError::Option(format!(
-                "{} is not accepted: it names no object: put the file's name behind the bucket",
-                address.shown
-            )));
+            return Err(WriteError::option(
+                "destination",
+                format!(
+                    "{} is not accepted: it names no object: put the file's name behind the bucket",
+                    address.shown
+                ),
+            ));
         }
         let store = address.connect(address.retry.clone(), REQUEST_TIME, ReqwestConnector::default())?;
         Ok(Self {
@@ -143,7 +146,7 @@ impl Address {
         let settings = self.settings.iter().cloned();
         store(&self.scheme, &self.url, settings, retry, time, connector).map_err(|error| {
             let message = format!("storage_options do not open {}: {error}", self.shown);
-            WriteError::Option(self.secrets.scrub(&message))
+            WriteError::option("storage_options", self.secrets.scrub(&message))
         })
     }
 }
@@ -176,7 +179,12 @@ fn shown(url: &str) -> String {
 }
 
 fn parsed(url: &str, shown: &str) -> Result<(Url, ObjectStoreScheme, Path), WriteError> {
-    let refuse = |why: &str| Err(WriteError::Option(format!("{shown} is not accepted: {why}")));
+    let refuse = |why: &str| {
+        Err(WriteError::option(
+            "destination",
+            format!("{shown} is not accepted: {why}"),
+        ))
+    };
     let Ok(url) = Url::parse(url) else {
         return refuse("it is not a URL such as s3://bucket/data.parquet");
     };
@@ -231,12 +239,15 @@ impl Given {
                 table if FOR_TABLES_ONLY.contains(&table) => {}
                 known if knows(scheme, known) => given.settings.push((lower, value.clone())),
                 _ => {
-                    return Err(WriteError::Option(format!(
-                        "storage_options has {name:?}, which {} does not know: names are those of delta-rs and \
+                    return Err(WriteError::option(
+                        "storage_options",
+                        format!(
+                            "storage_options has {name:?}, which {} does not know: names are those of delta-rs and \
                          object_store, such as {}",
-                        service(scheme),
-                        examples(scheme),
-                    )));
+                            service(scheme),
+                            examples(scheme),
+                        ),
+                    ));
                 }
             }
         }
@@ -245,9 +256,10 @@ impl Given {
 }
 
 fn not_a_number(name: &str, value: &str) -> WriteError {
-    WriteError::Option(format!(
-        "storage_options has {name}={value:?}: give a whole number (of seconds, for a time)"
-    ))
+    WriteError::option(
+        "storage_options",
+        format!("storage_options has {name}={value:?}: give a whole number (of seconds, for a time)"),
+    )
 }
 
 fn knows(scheme: &ObjectStoreScheme, name: &str) -> bool {

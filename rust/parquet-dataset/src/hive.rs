@@ -114,7 +114,7 @@ fn timestamp(array: &ArrayRef, row: usize, unit: TimeUnit, zoned: bool) -> Resul
         TimeUnit::Nanosecond => at::<TimestampNanosecondType>(array, row),
     };
     let Some(time) = time else {
-        return Err(WriteError::Schema(format!(
+        return Err(WriteError::schema(format!(
             "a partition column has a time outside the calendar in row {row}: it cannot name a folder"
         )));
     };

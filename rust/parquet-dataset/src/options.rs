@@ -1,6 +1,6 @@
 //! The options of a dataset, validated in this one place.
 
-use parquet_writer::WriteError;
+use parquet_writer::{OptionFault, WriteError};
 
 use crate::template::Template;
 
@@ -21,11 +21,9 @@ pub enum Existing {
 }
 
 impl Existing {
-    const ALL: [(&'static str, Self); 3] = [
-        ("error", Self::Error),
-        ("append", Self::Append),
-        ("overwrite", Self::Overwrite),
-    ];
+    /// The accepted names.
+    pub const NAMES: [&'static str; 3] = ["error", "append", "overwrite"];
+    const ALL: [Self; 3] = [Self::Error, Self::Append, Self::Overwrite];
 }
 
 /// Options as a caller gives them: names and plain integers.
@@ -82,7 +80,8 @@ impl DatasetOptions {
             max_file_bytes: limit("max_file_bytes", input.max_file_bytes)?,
             max_file_rows: limit("max_file_rows", input.max_file_rows)?,
             max_open_files: usize::try_from(open).unwrap_or(usize::MAX),
-            template: Template::parse(&input.basename_template).map_err(WriteError::Option)?,
+            template: Template::parse(&input.basename_template)
+                .map_err(|message| WriteError::option("basename_template", message))?,
             existing: existing(&input.existing)?,
         })
     }
@@ -91,33 +90,31 @@ impl DatasetOptions {
 fn at_least_one(option: &str, value: i64) -> Result<u64, WriteError> {
     match u64::try_from(value) {
         Ok(value) if value > 0 => Ok(value),
-        _ => Err(WriteError::Option(format!(
-            "{option}={value} is not accepted: give an integer from 1 up"
-        ))),
+        _ => Err(WriteError::option(
+            option,
+            format!("{option}={value} is not accepted: give an integer from 1 up"),
+        )),
     }
 }
 
 fn distinct(columns: Vec<String>) -> Result<Vec<String>, WriteError> {
     for (index, name) in columns.iter().enumerate() {
         if columns[..index].contains(name) {
-            return Err(WriteError::Option(format!(
-                "partition_by names {name:?} twice: name each column once"
-            )));
+            return Err(WriteError::option(
+                "partition_by",
+                format!("partition_by names {name:?} twice: name each column once"),
+            ));
         }
     }
     Ok(columns)
 }
 
 fn existing(value: &str) -> Result<Existing, WriteError> {
-    Existing::ALL
+    Existing::NAMES
         .iter()
-        .find(|(name, _)| *name == value)
-        .map(|(_, found)| *found)
-        .ok_or_else(|| {
-            WriteError::Option(format!(
-                "existing={value:?} is not accepted: choose one of \"error\", \"append\", \"overwrite\""
-            ))
-        })
+        .position(|name| *name == value)
+        .map(|place| Existing::ALL[place])
+        .ok_or_else(|| WriteError::Option(OptionFault::choose("existing", value, "", &Existing::NAMES)))
 }
 
 #[cfg(test)]

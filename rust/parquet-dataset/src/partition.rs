@@ -72,8 +72,9 @@ impl Partitioner {
             .filter(|index| keys.iter().all(|key| key.column != *index))
             .collect();
         if rest.is_empty() && !keys.is_empty() {
-            return Err(WriteError::Option(
-                "partition_by names every column, so that none is left for the files: leave one out".into(),
+            return Err(WriteError::option(
+                "partition_by",
+                "partition_by names every column, so that none is left for the files: leave one out",
             ));
         }
         let fields: Vec<_> = rest
@@ -195,10 +196,13 @@ fn key(schema: &Schema, name: &str) -> Result<Key, WriteError> {
             .iter()
             .map(|field| format!("{:?}", field.name()))
             .collect();
-        return Err(WriteError::Option(format!(
-            "partition_by names {name:?}, which the schema does not have: its columns are {}",
-            names.join(", ")
-        )));
+        return Err(WriteError::option(
+            "partition_by",
+            format!(
+                "partition_by names {name:?}, which the schema does not have: its columns are {}",
+                names.join(", ")
+            ),
+        ));
     };
     let data_type = comparable(field.data_type());
     if hive::can_name(&data_type) {
@@ -208,11 +212,14 @@ fn key(schema: &Schema, name: &str) -> Result<Key, WriteError> {
             data_type,
         });
     }
-    Err(WriteError::Option(format!(
-        "partition_by names {name:?}, which is {}: folders can be named after integers, floats, booleans, strings, \
+    Err(WriteError::option(
+        "partition_by",
+        format!(
+            "partition_by names {name:?}, which is {}: folders can be named after integers, floats, booleans, strings, \
          dates, timestamps and decimals",
-        field.data_type()
-    )))
+            field.data_type()
+        ),
+    ))
 }
 
 /// The layout in which values of a type are compared.

@@ -49,10 +49,13 @@ pub(crate) fn check_folder(target: Target<'_>) -> Result<(), WriteError> {
     for entry in entries {
         let name = entry.map_err(with_path)?.file_name();
         if name == "_delta_log" {
-            return Err(WriteError::Option(format!(
-                "{} is a Delta table: files beside its log are not part of it. Choose another folder",
-                target.root.display()
-            )));
+            return Err(WriteError::option(
+                "directory",
+                format!(
+                    "{} is a Delta table: files beside its log are not part of it. Choose another folder",
+                    target.root.display()
+                ),
+            ));
         }
         let hidden = name.as_encoded_bytes().first() == Some(&b'.');
         if target.existing == Existing::Error && !hidden {

@@ -123,9 +123,8 @@ impl DatasetWriter {
         self.refuse_if_closed()?;
         let State::Open(dataset) = &mut self.state else {
             self.abort();
-            return Err(WriteError::Schema(
-                "nothing was written and no schema was given, so there is no file to write: pass schema="
-                    .into(),
+            return Err(WriteError::schema(
+                "nothing was written and no schema was given, so there is no file to write: pass schema=",
             ));
         };
         let target = target(&self.root, &self.options, &self.writer_options);

@@ -6,8 +6,6 @@
 //! Blocks of 32 values take `4 * width` bytes, so each block starts at a byte and every shift in it is a constant: one
 //! straight-line kernel per width.
 
-use crate::cpu::dispatch;
-
 /// The number of values that a kernel packs at once.
 pub const BLOCK: usize = 32;
 
@@ -127,30 +125,14 @@ fn blocks_u64<const W: usize>(values: &[u64], out: &mut [u8]) {
     }
 }
 
+/// Packs `values`, each below `2^width`, `width` at most 32, into `out`, which is [`packed_size`] long.
 #[inline(always)]
 pub(crate) fn pack_u32_kernel(values: &[u32], width: u8, out: &mut [u8]) {
     with_width!(width, blocks_u32, values, out, [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32]);
 }
 
+/// Packs `values`, each below `2^width`, `width` at most 64, into `out`, which is [`packed_size`] long.
 #[inline(always)]
 pub(crate) fn pack_u64_kernel(values: &[u64], width: u8, out: &mut [u8]) {
     with_width!(width, blocks_u64, values, out, [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63 64]);
-}
-
-dispatch! {
-    /// Packs `values`, each below `2^width`, `width` at most 32, into `out`, which is [`packed_size`] long.
-    ///
-    /// # Panics
-    ///
-    /// If `out` has another size.
-    pub fn pack_u32(values: &[u32], width: u8, out: &mut [u8]) = pack_u32_kernel;
-}
-
-dispatch! {
-    /// Packs `values`, each below `2^width`, `width` at most 64, into `out`, which is [`packed_size`] long.
-    ///
-    /// # Panics
-    ///
-    /// If `out` has another size.
-    pub fn pack_u64(values: &[u64], width: u8, out: &mut [u8]) = pack_u64_kernel;
 }

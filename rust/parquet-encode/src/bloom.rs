@@ -5,8 +5,6 @@
 use twox_hash::XxHash64;
 
 use crate::bitmap::array;
-use crate::byte_arrays::ByteArrays;
-use crate::cpu::dispatch;
 use crate::fixed::{Fixed, as_bytes};
 use crate::thrift::Struct;
 
@@ -103,28 +101,6 @@ fn avalanche(hash: u64) -> u64 {
     hash ^ hash >> 32
 }
 
-#[inline(always)]
-fn insert_fixed_kernel<T: Fixed>(filter: &mut BloomFilter, values: &[T]) {
-    for value in values {
-        filter.insert_hash(hash_fixed(*value));
-    }
-}
-
-dispatch! {
-    fn insert_fixed<T: Fixed>(filter: &mut BloomFilter, values: &[T]) = insert_fixed_kernel;
-}
-
-#[inline(always)]
-fn insert_byte_arrays_kernel<V: ByteArrays>(filter: &mut BloomFilter, values: &V) {
-    for row in 0..values.len() {
-        filter.insert_hash(hash_bytes(values.value(row)));
-    }
-}
-
-dispatch! {
-    fn insert_byte_arrays<V: ByteArrays>(filter: &mut BloomFilter, values: &V) = insert_byte_arrays_kernel;
-}
-
 impl BloomFilter {
     /// An empty filter of at least `bytes` bytes.
     #[must_use]
@@ -153,16 +129,6 @@ impl BloomFilter {
         self.blocks.capacity() * BLOCK_BYTES
     }
 
-    /// Puts in integers, floats or fixed-size arrays. Integers of fewer than 32 bits are widened first.
-    pub fn insert_fixed<T: Fixed>(&mut self, values: &[T]) {
-        insert_fixed(self, values);
-    }
-
-    /// Puts strings or binary values in.
-    pub fn insert_byte_arrays<V: ByteArrays>(&mut self, values: &V) {
-        insert_byte_arrays(self, values);
-    }
-
     /// Puts a value in by its hash.
     #[inline(always)]
     pub fn insert_hash(&mut self, hash: u64) {
@@ -172,12 +138,7 @@ impl BloomFilter {
         }
     }
 
-    /// Puts values in by their hashes.
-    pub fn insert_hashes(&mut self, hashes: &[u64]) {
-        insert_all(self, hashes);
-    }
-
-    /// Returns true if the value of this hash may have been put in.
+    /// Whether the value of this hash may have been put in.
     #[must_use]
     pub fn may_hold_hash(&self, hash: u64) -> bool {
         let block = self.blocks[self.block_of(hash)];
@@ -223,15 +184,4 @@ impl BloomFilter {
 #[inline(always)]
 fn masks(hash: u64) -> [u32; 8] {
     SALT.map(|salt| 1 << ((hash as u32).wrapping_mul(salt) >> 27))
-}
-
-#[inline(always)]
-fn insert_all_kernel(filter: &mut BloomFilter, hashes: &[u64]) {
-    for hash in hashes {
-        filter.insert_hash(*hash);
-    }
-}
-
-dispatch! {
-    fn insert_all(filter: &mut BloomFilter, hashes: &[u64]) = insert_all_kernel;
 }

@@ -13,15 +13,11 @@ const BLOCK: usize = 128;
 const MINIBLOCKS: usize = 4;
 /// Values in a miniblock.
 const MINIBLOCK: usize = BLOCK / MINIBLOCKS;
-/// A varint of 64 bits.
-const LONGEST_VARINT: usize = 10;
 
 mod sealed {
     pub trait Sealed: Copy + Default {
         /// The largest value of a difference.
         const MAX: Self;
-        /// Bytes of a block at most.
-        const BLOCK_BOUND: usize;
         fn minus(self, other: Self) -> Self;
         fn least(self, other: Self) -> Self;
         fn wide(self) -> i64;
@@ -40,7 +36,6 @@ macro_rules! delta {
     ($ty:ty, $unsigned:ty, $pack:path) => {
         impl Sealed for $ty {
             const MAX: Self = <$ty>::MAX;
-            const BLOCK_BOUND: usize = LONGEST_VARINT + MINIBLOCKS + BLOCK * size_of::<$ty>();
 
             #[inline(always)]
             fn minus(self, other: Self) -> Self {
@@ -86,12 +81,6 @@ fn pack_i64(values: &[i64; MINIBLOCK], width: u8, out: &mut [u8]) {
     } else {
         pack_u64_kernel(&values.map(i64::cast_unsigned), width, out);
     }
-}
-
-/// An upper bound of the bytes that [`encode`] appends for `count` values.
-#[must_use]
-pub fn size_bound<T: Delta>(count: usize) -> usize {
-    2 * LONGEST_VARINT + 4 + count.div_ceil(BLOCK) * T::BLOCK_BOUND
 }
 
 /// Appends a page of values.
@@ -162,82 +151,4 @@ fn blocks_kernel<T: Delta>(previous: T, values: &[T], out: &mut Vec<u8>) {
 
 dispatch! {
     fn blocks<T: Delta>(previous: T, values: &[T], out: &mut Vec<u8>) = blocks_kernel;
-}
-
-/// Collects a page over several calls. Its bytes are those of [`encode`] for all values at once.
-#[derive(Debug, Default)]
-pub struct DeltaEncoder<T> {
-    first: Option<T>,
-    /// The last value in `body`, or the first value.
-    previous: T,
-    /// Less than a block that follows it.
-    pending: Vec<T>,
-    body: Vec<u8>,
-    count: usize,
-}
-
-impl<T: Delta> DeltaEncoder<T> {
-    /// An encoder of an empty page.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Adds values to the page.
-    pub fn put(&mut self, mut values: &[T]) {
-        self.count += values.len();
-        if self.first.is_none()
-            && let Some((first, rest)) = values.split_first()
-        {
-            self.first = Some(*first);
-            self.previous = *first;
-            values = rest;
-        }
-        if !self.pending.is_empty() {
-            let (head, tail) = values.split_at(values.len().min(BLOCK - self.pending.len()));
-            self.pending.extend_from_slice(head);
-            values = tail;
-            if self.pending.len() < BLOCK {
-                return;
-            }
-            blocks(self.previous, &self.pending, &mut self.body);
-            self.previous = self.pending[BLOCK - 1];
-            self.pending.clear();
-        }
-        let (whole, rest) = values.split_at(values.len() / BLOCK * BLOCK);
-        if let Some(last) = whole.last() {
-            blocks(self.previous, whole, &mut self.body);
-            self.previous = *last;
-        }
-        self.pending.extend_from_slice(rest);
-    }
-
-    /// The number of values in the page.
-    #[must_use]
-    pub fn count(&self) -> usize {
-        self.count
-    }
-
-    /// An upper bound of the page's size so far, close to it.
-    #[must_use]
-    pub fn encoded_size_hint(&self) -> usize {
-        self.body.len() + size_bound::<T>(self.pending.len())
-    }
-
-    /// The memory that is held, used or not.
-    #[must_use]
-    pub fn memory_bytes(&self) -> usize {
-        self.body.capacity() + self.pending.capacity() * size_of::<T>()
-    }
-
-    /// Appends the page and starts the next one, in the same memory.
-    pub fn finish(&mut self, out: &mut Vec<u8>) {
-        header(self.count, self.first, out);
-        out.extend_from_slice(&self.body);
-        blocks(self.previous, &self.pending, out);
-        self.body.clear();
-        self.pending.clear();
-        self.first = None;
-        self.count = 0;
-    }
 }

@@ -22,26 +22,7 @@ impl LengthScratch {
     }
 }
 
-/// An upper bound of the bytes that either encoder appends for `count` values of `bytes` bytes together.
-#[must_use]
-pub fn size_bound(count: usize, bytes: usize) -> usize {
-    bytes + 2 * delta::size_bound::<i32>(count)
-}
-
-/// Appends a page of `DELTA_LENGTH_BYTE_ARRAY`.
-pub fn encode_delta_length<V: ByteArrays>(values: &V, scratch: &mut LengthScratch, out: &mut Vec<u8>) {
-    scratch.lengths.clear();
-    values.lengths(&mut scratch.lengths);
-    delta::encode(&scratch.lengths, out);
-    if let Some(joined) = values.joined(0, values.len()) {
-        out.extend_from_slice(joined);
-    } else {
-        let total = scratch.lengths.iter().map(|length| *length as usize).sum();
-        gather(values, total, out, |_| []);
-    }
-}
-
-/// Returns the length of the longest common prefix of two values, in bytes.
+/// How many bytes two values have in common at their start.
 #[inline(always)]
 fn common_prefix((left, left_head): (&[u8], Head), (right, right_head): (&[u8], Head)) -> usize {
     let shortest = left.len().min(right.len());

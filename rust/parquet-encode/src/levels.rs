@@ -8,49 +8,28 @@ use crate::cpu::dispatch;
 use crate::rle::{self, Symbol};
 use crate::sink::with_length_prefix;
 
-/// The form of a page's levels: with or without their size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LevelForm {
-    /// Data page V1: four bytes of size, then the runs.
-    V1,
-    /// Data page V2: the runs alone.
-    V2,
-}
-
-/// The number of equal words of 64 levels that is worth a run of its own. A shorter run would save a few bytes that
-/// compress to nothing, and cost the reader a switch.
+/// Equal words of 64 levels that are worth a run of their own. Less would save a few bytes that compress to nothing,
+/// and cost the reader a switch.
 const RUN_WORDS: usize = 2;
 
 /// Appends levels from 0 to `max_level`. Nothing is appended when there is only one level.
-pub fn encode_levels<T: Symbol>(levels: &[T], max_level: u32, form: LevelForm, out: &mut Vec<u8>) {
-    if max_level == 0 {
-        return;
-    }
-    let width = rle::bit_width(max_level);
-    match form {
-        LevelForm::V1 => rle::encode_with_length(levels, width, out),
-        LevelForm::V2 => rle::encode(levels, width, out),
+pub fn encode_levels<T: Symbol>(levels: &[T], max_level: u32, out: &mut Vec<u8>) {
+    if max_level > 0 {
+        rle::encode_with_length(levels, rle::bit_width(max_level), out);
     }
 }
 
-/// Appends the level `level`, `count` times: for a column without nulls, or with nothing else.
-pub fn encode_constant_levels(level: u32, count: usize, max_level: u32, form: LevelForm, out: &mut Vec<u8>) {
-    if max_level == 0 {
-        return;
-    }
-    let width = rle::bit_width(max_level);
-    match form {
-        LevelForm::V1 => with_length_prefix(out, |out| rle::encode_run(level, count, width, out)),
-        LevelForm::V2 => rle::encode_run(level, count, width, out),
+/// Appends `count` times the level `level`: a column without nulls, or of nothing else.
+pub fn encode_constant_levels(level: u32, count: usize, max_level: u32, out: &mut Vec<u8>) {
+    if max_level > 0 {
+        let width = rle::bit_width(max_level);
+        with_length_prefix(out, |out| rle::encode_run(level, count, width, out));
     }
 }
 
 /// Appends the definition levels of a flat nullable column: they are its validity bits.
-pub fn encode_validity(validity: &Bitmap<'_>, form: LevelForm, out: &mut Vec<u8>) {
-    match form {
-        LevelForm::V1 => with_length_prefix(out, |out| encode_bits(validity, out)),
-        LevelForm::V2 => encode_bits(validity, out),
-    }
+pub fn encode_validity(validity: &Bitmap<'_>, out: &mut Vec<u8>) {
+    with_length_prefix(out, |out| encode_bits(validity, out));
 }
 
 #[inline(always)]

@@ -7,12 +7,12 @@
 //! A flat column's page takes three steps. The levels come from the validity bitmap ([`levels::encode_validity`]); the
 //! values without the slots of nulls from [`compact`]; and their bytes from one of the encodings. A column with a
 //! dictionary turns values to indices first ([`dictionary`]), and each page writes its share of them
-//! ([`rle::encode_indices`]). [`stats`] tells the range of the values or of the dictionary's entries, and
+//! ([`rle::encode_indices_in`]). [`stats`] tells the range of the values or of the dictionary's entries, and
 //! [`page_header`] writes what stands before the page.
 //!
 //! ```
 //! use parquet_encode::{bitmap::Bitmap, compact::compact, delta};
-//! use parquet_encode::levels::{LevelForm, encode_validity};
+//! use parquet_encode::levels::encode_validity;
 //! use parquet_encode::page_header::{Content, Encoding, PageHeader};
 //!
 //! // Three rows: 5, null (whatever lies in its slot), 7.
@@ -20,21 +20,11 @@
 //! let validity = Bitmap::new(&validity, 0, 3).ok_or("too few bits")?;
 //! let (mut body, mut dense, mut file) = (Vec::new(), Vec::new(), Vec::new());
 //!
-//! encode_validity(&validity, LevelForm::V2, &mut body);
-//! let levels = body.len();
+//! encode_validity(&validity, &mut body);
 //! compact(&values, &validity, &mut dense);
 //! delta::encode(&dense, &mut body);
 //!
-//! let content = Content::DataV2 {
-//!     values: 3,
-//!     nulls: 1,
-//!     rows: 3,
-//!     encoding: Encoding::DeltaBinaryPacked,
-//!     definition_levels_size: levels,
-//!     repetition_levels_size: 0,
-//!     compressed: false,
-//!     statistics: None,
-//! };
+//! let content = Content::Data { values: 3, encoding: Encoding::DeltaBinaryPacked, statistics: None };
 //! PageHeader { uncompressed_size: body.len(), compressed_size: body.len(), crc: None, content }.write(&mut file)?;
 //! file.extend_from_slice(&body);
 //! # Ok::<(), Box<dyn std::error::Error>>(())

@@ -1,6 +1,6 @@
 //! Page headers.
 //!
-//! `parquet.thrift`: `PageHeader`, `DataPageHeader`, `DataPageHeaderV2`, `DictionaryPageHeader`, `Statistics`.
+//! `parquet.thrift`: `PageHeader`, `DataPageHeader`, `DictionaryPageHeader`, `Statistics`.
 
 use crate::thrift::Struct;
 
@@ -56,25 +56,6 @@ pub enum Content<'a> {
         /// Their statistics.
         statistics: Option<PageStatistics<'a>>,
     },
-    /// Data page V2.
-    DataV2 {
-        /// The number of values, nulls included; for nested columns, the number of levels.
-        values: usize,
-        /// The number of nulls.
-        nulls: usize,
-        /// The number of rows. A page starts and ends with whole rows.
-        rows: usize,
-        /// The encoding of the values.
-        encoding: Encoding,
-        /// Bytes of definition levels, before the values and never compressed.
-        definition_levels_size: usize,
-        /// Bytes of repetition levels, before the definition levels and never compressed.
-        repetition_levels_size: usize,
-        /// True if the values are compressed.
-        compressed: bool,
-        /// Statistics of the values.
-        statistics: Option<PageStatistics<'a>>,
-    },
     /// Dictionary page, PLAIN.
     Dictionary {
         /// Its entries.
@@ -116,7 +97,6 @@ impl PageHeader<'_> {
         let kind = match self.content {
             Content::Data { .. } => 0,
             Content::Dictionary { .. } => 2,
-            Content::DataV2 { .. } => 3,
         };
         let mut header = Struct::new(out);
         header.i32(1, kind);
@@ -146,32 +126,6 @@ impl PageHeader<'_> {
                     page.i32(1, entries);
                     page.i32(2, Encoding::Plain as i32);
                     page.bool(3, sorted);
-                });
-            }
-            Content::DataV2 {
-                values,
-                nulls,
-                rows,
-                encoding,
-                definition_levels_size,
-                repetition_levels_size,
-                compressed,
-                statistics,
-            } => {
-                let values = fit("number of values", values)?;
-                let nulls = fit("number of nulls", nulls)?;
-                let rows = fit("number of rows", rows)?;
-                let definition = fit("size of definition levels", definition_levels_size)?;
-                let repetition = fit("size of repetition levels", repetition_levels_size)?;
-                header.nested(8, |page| {
-                    page.i32(1, values);
-                    page.i32(2, nulls);
-                    page.i32(3, rows);
-                    page.i32(4, encoding as i32);
-                    page.i32(5, definition);
-                    page.i32(6, repetition);
-                    page.bool(7, compressed);
-                    write_statistics(page, 8, statistics);
                 });
             }
         }

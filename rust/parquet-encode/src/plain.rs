@@ -4,23 +4,14 @@
 
 use crate::bitmap::Bitmap;
 use crate::byte_arrays::{ByteArrays, gather};
-use crate::compact::compact_bits;
 use crate::cpu::dispatch;
 use crate::fixed::{Fixed, as_bytes};
 use crate::levels::encode_bits;
-use crate::sink::{grow, with_length_prefix};
+use crate::sink::with_length_prefix;
 
 /// Appends integers, floats or fixed-size arrays.
 pub fn encode_fixed<T: Fixed>(values: &[T], out: &mut Vec<u8>) {
     out.extend_from_slice(as_bytes(values));
-}
-
-/// Appends integers of 8 or 16 bits, widened to the 32 bits that Parquet has.
-pub fn encode_widened<T: Copy + Into<i32>>(values: &[T], out: &mut Vec<u8>) {
-    let start = grow(out, values.len() * 4);
-    for (bytes, value) in out[start..].chunks_exact_mut(4).zip(values) {
-        bytes.copy_from_slice(&(*value).into().to_le_bytes());
-    }
 }
 
 /// Appends booleans, eight to a byte.
@@ -52,23 +43,7 @@ dispatch! {
     pub fn pack_bools(values: &[u8], out: &mut Vec<u8>) = pack_bools_kernel;
 }
 
-/// Appends the booleans whose bit in `validity` is set, eight to a byte. `scratch` is overwritten.
-///
-/// # Panics
-///
-/// If there are not as many validity bits as values.
-pub fn encode_valid_bools(
-    values: &Bitmap<'_>,
-    validity: &Bitmap<'_>,
-    scratch: &mut Vec<u8>,
-    out: &mut Vec<u8>,
-) {
-    scratch.clear();
-    compact_bits(values, validity, scratch);
-    pack_bools(scratch, out);
-}
-
-/// Appends booleans as runs: a data page of encoding RLE, in V1 and V2 pages alike.
+/// Appends booleans as runs: a data page of encoding RLE.
 ///
 /// `Encodings.md`, "Run Length Encoding / Bit-Packing Hybrid (RLE = 3)": boolean values carry their size in four bytes.
 pub fn encode_bools_rle(values: &Bitmap<'_>, out: &mut Vec<u8>) {
@@ -83,11 +58,6 @@ fn byte_arrays_kernel<V: ByteArrays>(values: &V, out: &mut Vec<u8>) {
 dispatch! {
     /// Appends byte arrays, each behind its length in four bytes.
     pub fn encode_byte_arrays<V: ByteArrays>(values: &V, out: &mut Vec<u8>) = byte_arrays_kernel;
-}
-
-/// The number of bytes that [`encode_byte_arrays`] appends.
-pub fn byte_arrays_size<V: ByteArrays>(values: &V) -> usize {
-    values.total_bytes() + 4 * values.len()
 }
 
 /// Appends byte arrays that all have the width of the column: no lengths are stored.

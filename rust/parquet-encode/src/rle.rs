@@ -157,14 +157,8 @@ dispatch! {
 
 /// Appends dictionary indices as a data page holds them: the width in a byte, then the runs.
 ///
-/// `Encodings.md`, "Dictionary Encoding (`PLAIN_DICTIONARY` = 2 and `RLE_DICTIONARY` = 8)". `entries` is the number of
-/// entries the dictionary has by now; the width of a later page may be larger.
-pub fn encode_indices(indices: &[u32], entries: usize, out: &mut Vec<u8>) {
-    encode_indices_in(indices, index_width(entries), out);
-}
-
-/// Appends indices like [`encode_indices`], in a width that the caller chooses and that is wide enough. Indices that
-/// fill whole bytes let a codec with entropy coding see them one by one.
+/// `Encodings.md`, "Dictionary Encoding (`PLAIN_DICTIONARY` = 2 and `RLE_DICTIONARY` = 8)". The width is that of
+/// [`index_width`] or more: a codec that counts bytes sees the indices as they are when each fills a byte or two.
 pub fn encode_indices_in(indices: &[u32], width: u8, out: &mut Vec<u8>) {
     out.push(width);
     encode(indices, width, out);

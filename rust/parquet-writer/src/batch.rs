@@ -55,7 +55,7 @@ impl Batch {
     /// [`WriteError::Schema`] when there are more or fewer columns, or one is longer or shorter.
     pub fn new(schema: SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<Self> {
         if schema.fields().len() != columns.len() || columns.iter().any(|column| column.len() != rows) {
-            return Err(WriteError::Schema(format!(
+            return Err(WriteError::schema(format!(
                 "a batch of {rows} rows needs {} columns of that length",
                 schema.fields().len()
             )));

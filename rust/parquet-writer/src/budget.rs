@@ -72,9 +72,12 @@ impl Budget {
     pub fn new(limit: usize, columns: usize) -> Result<(Self, usize)> {
         let least = BASE + columns * PAGE_SHARE * LEAST_PAGE;
         if limit < least {
-            return Err(WriteError::Option(format!(
-                "memory_limit={limit} is not accepted: a file with {columns} columns needs at least {least} bytes"
-            )));
+            return Err(WriteError::option(
+                "memory_limit",
+                format!(
+                    "memory_limit={limit} is not accepted: a file with {columns} columns needs at least {least} bytes"
+                ),
+            ));
         }
         let page = (limit / (PAGE_SHARE * columns.max(1))).max(LEAST_PAGE);
         let budget = Self {

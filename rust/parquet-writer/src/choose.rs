@@ -76,10 +76,13 @@ pub(crate) fn filters(
         BloomRule::Columns(named) => {
             let fpps = by_leaf(parquet, "bloom_filter", named, None)?;
             if let Some(leaf) = (0..columns).find(|&leaf| fpps[leaf].is_some() && is_boolean(leaf)) {
-                return Err(WriteError::Option(format!(
-                    "bloom_filter names the column {:?}, whose values are booleans: the format has no filter for them; leave it out",
-                    parquet.column(leaf).path().string()
-                )));
+                return Err(WriteError::option(
+                    "bloom_filter",
+                    format!(
+                        "bloom_filter names the column {:?}, whose values are booleans: the format has no filter for them; leave it out",
+                        parquet.column(leaf).path().string()
+                    ),
+                ));
             }
             fpps
         }
@@ -155,10 +158,13 @@ fn named_choice(
     };
     let known = NamedEncoding::ALL.iter().find(|(_, other)| *other == name);
     let asked = known.map_or("", |(name, _)| name);
-    Err(WriteError::Option(format!(
-        "encoding={asked:?} does not suit column {:?}: {why}",
-        column.path().string()
-    )))
+    Err(WriteError::option(
+        "encoding",
+        format!(
+            "encoding={asked:?} does not suit column {:?}: {why}",
+            column.path().string()
+        ),
+    ))
 }
 
 /// Checks that an encoding is defined for the type, after `Encodings.md`.
@@ -199,11 +205,14 @@ fn by_leaf<T: Copy>(
                 .iter()
                 .map(|column| format!("{:?}", column.path().string()))
                 .collect();
-            return Err(WriteError::Option(format!(
-                "{option} names the column {:?}, which the schema does not have: it has {}",
-                key.join("."),
-                paths.join(", ")
-            )));
+            return Err(WriteError::option(
+                option,
+                format!(
+                    "{option} names the column {:?}, which the schema does not have: it has {}",
+                    key.join("."),
+                    paths.join(", ")
+                ),
+            ));
         }
         for leaf in matching {
             leaves[leaf] = *value;

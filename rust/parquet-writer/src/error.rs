@@ -14,10 +14,10 @@ pub type Result<T, E = WriteError> = std::result::Result<T, E>;
 pub enum WriteError {
     /// An option has a value that is not accepted; the message lists what is.
     #[error("{0}")]
-    Option(String),
+    Option(OptionFault),
     /// Data does not fit the writer's schema, or a schema cannot be written to Parquet.
     #[error("{0}")]
-    Schema(String),
+    Schema(SchemaFault),
     /// Data breaks the rules of its layout.
     #[error("{0}")]
     Data(String),
@@ -50,6 +50,56 @@ pub enum WriteError {
     Encode(String),
 }
 
+/// A refused option, and what would have been accepted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct OptionFault {
+    /// The whole report.
+    pub message: String,
+    /// The option; `None` when it is about no single one.
+    pub option: Option<String>,
+    /// The accepted values, where they can be listed.
+    pub accepted: Vec<String>,
+}
+
+impl OptionFault {
+    /// A refusal of the value of one option.
+    pub fn new(option: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            option: Some(option.into()),
+            accepted: Vec::new(),
+        }
+    }
+
+    /// A refusal of a value that is none of the `accepted` names. `hint` is text that precedes their list, such as
+    /// the name meant.
+    #[must_use]
+    pub fn choose(option: &str, value: &str, hint: &str, accepted: &[&str]) -> Self {
+        let names: Vec<_> = accepted.iter().map(|name| format!("{name:?}")).collect();
+        let list = names.join(", ");
+        let message = format!("{option}={value:?} is not accepted: {hint}choose one of {list}");
+        Self::new(option, message).accepting(accepted)
+    }
+
+    /// The same, with the accepted values.
+    #[must_use]
+    pub fn accepting<T: ToString>(mut self, accepted: &[T]) -> Self {
+        self.accepted = accepted.iter().map(ToString::to_string).collect();
+        self
+    }
+}
+
+/// Data or a schema that does not fit, and the column that it is about.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct SchemaFault {
+    /// The whole report.
+    pub message: String,
+    /// The dotted path of the column; `None` when it is about no single one.
+    pub column: Option<String>,
+}
+
 fn io_message(path: Option<&PathBuf>, source: &io::Error) -> String {
     path.map_or_else(
         || source.to_string(),
@@ -58,6 +108,27 @@ fn io_message(path: Option<&PathBuf>, source: &io::Error) -> String {
 }
 
 impl WriteError {
+    /// A refused value of `option`.
+    pub fn option(option: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::Option(OptionFault::new(option, message))
+    }
+
+    /// Data or a schema that does not fit.
+    pub fn schema(message: impl Into<String>) -> Self {
+        Self::Schema(SchemaFault {
+            message: message.into(),
+            column: None,
+        })
+    }
+
+    /// A column that does not fit.
+    pub fn column(column: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::Schema(SchemaFault {
+            message: message.into(),
+            column: Some(column.into()),
+        })
+    }
+
     /// An error of the operating system about `path`.
     pub fn io(path: impl Into<PathBuf>, source: io::Error) -> Self {
         Self::Io {

@@ -215,9 +215,8 @@ impl FileWriter {
         self.refuse_if_closed()?;
         let State::Open(file) = &mut self.state else {
             self.abort();
-            return Err(WriteError::Schema(
-                "nothing was written and no schema was given, so there is no file to write: pass schema="
-                    .into(),
+            return Err(WriteError::schema(
+                "nothing was written and no schema was given, so there is no file to write: pass schema=",
             ));
         };
         let closed = file.close(&self.options, &mut Patience::new(go_on));
@@ -304,12 +303,15 @@ fn check_sizes(batch: &Batch, options: &WriterOptions) -> Result<()> {
     for (field, column) in batch.schema.fields().iter().zip(&batch.columns) {
         let weights = Weights::new(std::slice::from_ref(column));
         if let Some((row, bytes)) = weights.first_above(batch.rows, limit) {
-            return Err(WriteError::Schema(format!(
-                "column {:?} has a value of {bytes} bytes in row {row} of the batch, and memory_limit={} has room for values of {limit}: raise the limit to {} or cut the value",
+            return Err(WriteError::column(
                 field.name(),
-                limit * VALUE_SHARE,
-                bytes * VALUE_SHARE
-            )));
+                format!(
+                    "column {:?} has a value of {bytes} bytes in row {row} of the batch, and memory_limit={} has room for values of {limit}: raise the limit to {} or cut the value",
+                    field.name(),
+                    limit * VALUE_SHARE,
+                    bytes * VALUE_SHARE
+                ),
+            ));
         }
     }
     Ok(())

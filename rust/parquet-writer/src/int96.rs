@@ -48,7 +48,7 @@ pub(crate) fn from_timestamps(array: &ArrayRef, unit: TimeUnit) -> Result<ArrayR
         // Some readers take the day for signed.
         let day = i32::try_from(value.div_euclid(per_day) + EPOCH).ok();
         let day = day.filter(|day| *day >= 0).ok_or_else(|| {
-            WriteError::Schema(format!(
+            WriteError::schema(format!(
                 "the time {value} in row {row} has no Julian day for INT96"
             ))
         })?;

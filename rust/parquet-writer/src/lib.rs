@@ -33,14 +33,14 @@ mod sorting;
 mod weight;
 
 pub use batch::Batch;
-pub use error::{Result, WriteError};
+pub use error::{OptionFault, Result, SchemaFault, WriteError};
 pub use file_writer::{FileWriter, Progress, Size};
 pub use fit::Fit;
 pub use limits::MOST_ROW_BYTES;
 pub use options::{
     Amount, BloomRule, ByColumn, Codec, Compatibility, CompressionRule, DEFAULT_FPP, DEFAULT_PAGE_BYTES,
     DEFAULT_ROW_GROUP_BYTES, DEFAULT_ROW_GROUP_ROWS, DictionaryRule, EncodingRule, NamedEncoding,
-    OptionInput, SortInput, SortKey, SortingMode, Timestamps, WriterOptions,
+    OptionInput, SortInput, SortKey, SortingMode, Timestamps, WriterOptions, accepted,
 };
 pub use result::{ColumnResult, WriteResult};
 pub use weight::Weights;

@@ -283,17 +283,23 @@ fn visit_leaf(path: &str, array: &ArrayRef, rows: &Rows) -> Result<()> {
                 continue;
             };
             if let Some((value, why)) = problem(&values, place) {
-                return Err(WriteError::Schema(format!(
-                    "column {path:?} has {value} in row {row} of this batch, {why}; the writer can go on"
-                )));
+                return Err(WriteError::column(
+                    path,
+                    format!(
+                        "column {path:?} has {value} in row {row} of this batch, {why}; the writer can go on"
+                    ),
+                ));
             }
             sum.1 += bytes(&values, place) + overhead;
         }
         if sum.1 > MOST_ROW_BYTES + overhead {
-            return Err(WriteError::Schema(format!(
-                "column {path:?} has more than {MOST_ROW_BYTES} bytes in row {row} of this batch, and a row lies in one \
+            return Err(WriteError::column(
+                path,
+                format!(
+                    "column {path:?} has more than {MOST_ROW_BYTES} bytes in row {row} of this batch, and a row lies in one \
                  page, which ends at 2147483647 bytes: spread the values over several rows; the writer can go on"
-            )));
+                ),
+            ));
         }
     }
     Ok(())

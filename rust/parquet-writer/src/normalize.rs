@@ -41,8 +41,8 @@ pub(crate) fn with_stored_times(columns: &[ArrayRef], schema: &FileSchema) -> Re
             return Ok(Arc::clone(column));
         }
         exactly(column, schema.carried.field(place).data_type()).map_err(|error| match error {
-            WriteError::Schema(message) => {
-                WriteError::Schema(format!("column {:?}: {message}", declared.name()))
+            WriteError::Schema(fault) => {
+                WriteError::column(declared.name(), format!("column {:?}: {fault}", declared.name()))
             }
             other => other,
         })
@@ -189,7 +189,7 @@ fn from_zero<T: OffsetSizeTrait>(offsets: &OffsetBuffer<T>) -> (OffsetBuffer<T>,
 
 fn maps(map: &MapArray, field: &FieldRef, sorted: bool) -> Result<ArrayRef> {
     let DataType::Struct(fields) = field.data_type() else {
-        return Err(WriteError::Schema(format!(
+        return Err(WriteError::schema(format!(
             "a map's entries are {}, not a struct",
             field.data_type()
         )));
@@ -269,9 +269,8 @@ where
         return Ok(array);
     }
     array.try_unary(|value| value.mul_checked(factor)).map_err(|_| {
-        WriteError::Schema(
-            "a time is out of range in the unit that the file stores: filter it out or store a finer unit"
-                .into(),
+        WriteError::schema(
+            "a time is out of range in the unit that the file stores: filter it out or store a finer unit",
         )
     })
 }

@@ -3,7 +3,7 @@
 use parquet::basic::{BrotliLevel, Compression, Encoding, GzipLevel, ZstdLevel};
 
 use crate::budget::{Budget, Room};
-use crate::error::{Result, WriteError};
+use crate::error::{OptionFault, Result, WriteError};
 
 /// Rows of a row group unless bytes end it first.
 pub const DEFAULT_ROW_GROUP_ROWS: i64 = 1_048_576;
@@ -63,7 +63,11 @@ pub enum Compatibility {
     V1,
 }
 
-/// The treatment of timestamps.
+impl Compatibility {
+    const ALL: [(&'static str, Self); 2] = [("modern", Self::Modern), ("v1", Self::V1)];
+}
+
+/// What becomes of timestamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Timestamps {
     /// Every unit stays, except seconds, which Parquet does not have: they become milliseconds.
@@ -74,13 +78,21 @@ pub enum Timestamps {
     Int96,
 }
 
-/// The treatment of rows that break the order of `sorting_columns`.
+impl Timestamps {
+    const ALL: [(&'static str, Self); 3] = [("keep", Self::Keep), ("us", Self::Us), ("int96", Self::Int96)];
+}
+
+/// What is done about the order that `sorting_columns` declare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SortingMode {
     /// Rows that break it are refused.
     Verify,
     /// The rows of a row group are put into it.
     Sort,
+}
+
+impl SortingMode {
+    const ALL: [(&'static str, Self); 2] = [("verify", Self::Verify), ("sort", Self::Sort)];
 }
 
 /// One column that rows are ordered by.
@@ -282,20 +294,8 @@ impl WriterOptions {
             encoding: encoding(input.encoding)?,
             bloom_filter: bloom_filter(input.bloom_filter)?,
             page_checksums: input.page_checksums,
-            compatibility: named(
-                "compatibility",
-                &input.compatibility,
-                &[("modern", Compatibility::Modern), ("v1", Compatibility::V1)],
-            )?,
-            timestamps: named(
-                "timestamps",
-                &input.timestamps,
-                &[
-                    ("keep", Timestamps::Keep),
-                    ("us", Timestamps::Us),
-                    ("int96", Timestamps::Int96),
-                ],
-            )?,
+            compatibility: named("compatibility", &input.compatibility, &Compatibility::ALL)?,
+            timestamps: named("timestamps", &input.timestamps, &Timestamps::ALL)?,
             sorting,
             sorting_columns,
             durable: input.durable,
@@ -349,28 +349,87 @@ impl WriterOptions {
     }
 }
 
-fn named<T: Copy>(option: &str, value: &str, accepted: &[(&str, T)]) -> Result<T> {
+/// What other libraries call values, and what they are called here.
+const ELSEWHERE: [(&str, &str, &str); 9] = [
+    ("compression", "none", "uncompressed"),
+    ("compression", "lz4_raw", "lz4"),
+    ("encoding", "plain_dictionary", "dictionary"),
+    ("encoding", "rle_dictionary", "dictionary"),
+    ("compatibility", "1.0", "v1"),
+    ("compatibility", "parquet_1_0", "v1"),
+    ("compatibility", "2.6", "modern"),
+    ("compatibility", "parquet_2_0", "modern"),
+    ("timestamps", "timestamp_micros", "us"),
+];
+
+/// The refusal of a name, with the one that it may stand for.
+fn unknown_name(option: &str, value: &str, accepted: &[&str]) -> OptionFault {
+    let lower = value.to_ascii_lowercase();
+    let known = ELSEWHERE
+        .iter()
+        .find(|(of, theirs, _)| *of == option && *theirs == lower);
+    let meant = known.map_or(lower.as_str(), |(_, _, ours)| *ours);
+    let hint = if accepted.contains(&meant) {
+        format!("here it is {meant:?}; ")
+    } else {
+        String::new()
+    };
+    OptionFault::choose(option, value, &hint, accepted)
+}
+
+/// The values that an option accepts, where they are names or integers of a range.
+#[must_use]
+pub fn accepted(option: &str) -> Vec<String> {
+    fn names<T: Copy>(all: &[(&'static str, T)]) -> Vec<String> {
+        all.iter().map(|(name, _)| (*name).to_owned()).collect()
+    }
+    match option {
+        "compression" => names(&Codec::ALL),
+        "compression_level" => levels(),
+        "row_group_rows" => vec![range(1, MAX_ROW_GROUP_ROWS)],
+        "row_group_bytes" => vec![range(1, i64::MAX)],
+        "page_bytes" => vec![range(1, MAX_PAGE_BYTES)],
+        "threads" => vec![range(1, MAX_THREADS)],
+        "encoding" => names(&NamedEncoding::ALL),
+        "compatibility" => names(&Compatibility::ALL),
+        "timestamps" => names(&Timestamps::ALL),
+        "sorting" => names(&SortingMode::ALL),
+        _ => Vec::new(),
+    }
+}
+
+fn levels() -> Vec<String> {
+    let with_levels = |(name, codec): &(&str, Codec)| {
+        let (lowest, highest, _) = codec.levels()?;
+        Some(format!("{name} {}", range(lowest, highest)))
+    };
+    Codec::ALL.iter().filter_map(with_levels).collect()
+}
+
+fn range(lowest: i64, highest: i64) -> String {
+    format!("{lowest} to {highest}")
+}
+
+fn named<T: Copy>(option: &str, value: &str, accepted: &[(&'static str, T)]) -> Result<T> {
     accepted
         .iter()
         .find(|(name, _)| *name == value)
         .map(|(_, found)| *found)
         .ok_or_else(|| {
-            let names: Vec<_> = accepted.iter().map(|(name, _)| format!("{name:?}")).collect();
-            WriteError::Option(format!(
-                "{option}={value:?} is not accepted: choose one of {}",
-                names.join(", ")
-            ))
+            let names: Vec<_> = accepted.iter().map(|(name, _)| *name).collect();
+            WriteError::Option(unknown_name(option, value, &names))
         })
 }
 
 fn within(option: &str, value: i64, highest: i64) -> Result<usize> {
     if (1..=highest).contains(&value) {
         return usize::try_from(value)
-            .map_err(|error| WriteError::Option(format!("{option}={value}: {error}")));
+            .map_err(|error| WriteError::option(option, format!("{option}={value}: {error}")));
     }
-    Err(WriteError::Option(format!(
-        "{option}={value} is not accepted: give an integer from 1 to {highest}"
-    )))
+    let message = format!("{option}={value} is not accepted: give an integer from 1 to {highest}");
+    Err(WriteError::Option(
+        OptionFault::new(option, message).accepting(&[range(1, highest)]),
+    ))
 }
 
 const UNITS: [(&str, u64); 7] = [
@@ -391,7 +450,7 @@ fn memory_limit(amount: &Amount) -> Result<usize> {
     };
     let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
     bytes.filter(|bytes| *bytes > 0).ok_or_else(|| {
-        WriteError::Option(format!(
+        WriteError::option("memory_limit", format!(
             "memory_limit={written} is not accepted: give bytes from 1 up as an integer, or text with a unit such as \"16MB\" or \"16MiB\""
         ))
     })
@@ -411,9 +470,12 @@ fn compression(rule: CompressionRule, level: Option<i64>) -> Result<CompressionR
     Ok(match (rule, level) {
         (CompressionRule::All(name), level) => CompressionRule::All(named_codec(&name, level)?),
         (CompressionRule::Columns(_), Some(level)) => {
-            return Err(WriteError::Option(format!(
-                "compression_level={level} is not accepted beside codecs by column: write the level behind the codec, as in \"zstd({level})\""
-            )));
+            return Err(WriteError::option(
+                "compression_level",
+                format!(
+                    "compression_level={level} is not accepted beside codecs by column: write the level behind the codec, as in \"zstd({level})\""
+                ),
+            ));
         }
         (CompressionRule::Columns(columns), None) => {
             check_keys("compression", &columns)?;
@@ -432,9 +494,10 @@ fn named_codec(text: &str, level: Option<i64>) -> Result<Compression> {
         None => (text, None),
     };
     if (name.len() < text.len() && own.is_none()) || (own.is_some() && level.is_some()) {
-        return Err(WriteError::Option(format!(
-            "compression={text:?} is not accepted: write the level once, as in \"zstd(3)\""
-        )));
+        return Err(WriteError::option(
+            "compression",
+            format!("compression={text:?} is not accepted: write the level once, as in \"zstd(3)\""),
+        ));
     }
     codec_at(named("compression", name, &Codec::ALL)?, name, own.or(level))
 }
@@ -447,18 +510,22 @@ fn codec_at(codec: Codec, name: &str, level: Option<i64>) -> Result<Compression>
                 Codec::Lz4 => Compression::LZ4_RAW,
                 _ => Compression::UNCOMPRESSED,
             }),
-            Some(level) => Err(WriteError::Option(format!(
-                "compression_level={level} is not accepted: {name:?} has no levels, leave it out"
-            ))),
+            Some(level) => Err(WriteError::option(
+                "compression_level",
+                format!("compression_level={level} is not accepted: {name:?} has no levels, leave it out"),
+            )),
         };
     };
     let level = level.unwrap_or(default);
     if !(lowest..=highest).contains(&level) {
-        return Err(WriteError::Option(format!(
-            "compression_level={level} is not accepted: {name:?} takes {lowest} to {highest}"
-        )));
+        let message =
+            format!("compression_level={level} is not accepted: {name:?} takes {lowest} to {highest}");
+        return Err(WriteError::Option(
+            OptionFault::new("compression_level", message).accepting(&[range(lowest, highest)]),
+        ));
     }
-    let level = i32::try_from(level).map_err(|error| WriteError::Option(error.to_string()))?;
+    let level =
+        i32::try_from(level).map_err(|error| WriteError::option("compression_level", error.to_string()))?;
     Ok(match codec {
         Codec::Zstd => Compression::ZSTD(ZstdLevel::try_new(level)?),
         Codec::Gzip => Compression::GZIP(GzipLevel::try_new(level.unsigned_abs())?),
@@ -496,19 +563,22 @@ fn bloom_filter(rule: BloomRule) -> Result<BloomRule> {
     };
     match found {
         None => Ok(rule),
-        Some(fpp) => Err(WriteError::Option(format!(
-            "bloom_filter={fpp} is not accepted: give the share of wrong answers, between 0 and 1, such as {DEFAULT_FPP}"
-        ))),
+        Some(fpp) => Err(WriteError::option(
+            "bloom_filter",
+            format!(
+                "bloom_filter={fpp} is not accepted: give the share of wrong answers, between 0 and 1, such as {DEFAULT_FPP}"
+            ),
+        )),
     }
 }
 
 fn sorting(input: &OptionInput) -> Result<SortingMode> {
-    let modes = [("verify", SortingMode::Verify), ("sort", SortingMode::Sort)];
-    let mode = named("sorting", &input.sorting, &modes)?;
+    let mode = named("sorting", &input.sorting, &SortingMode::ALL)?;
     let refuse = |why: &str| {
-        Err(WriteError::Option(format!(
-            "sorting=\"sort\" is not accepted {why}"
-        )))
+        Err(WriteError::option(
+            "sorting",
+            format!("sorting=\"sort\" is not accepted {why}"),
+        ))
     };
     match mode {
         SortingMode::Sort if input.sorting_columns.is_empty() => {
@@ -541,9 +611,12 @@ fn check_keys<T>(option: &str, columns: &[(Vec<String>, T)]) -> Result<()> {
     let empty = |(path, _): &&(Vec<String>, T)| path.iter().all(String::is_empty);
     match columns.iter().find(empty) {
         None => Ok(()),
-        Some((path, _)) => Err(WriteError::Option(format!(
-            "{option} has the key {path:?}: a key is a column's dotted path (\"a.list.element\") or a tuple of its parts"
-        ))),
+        Some((path, _)) => Err(WriteError::option(
+            option,
+            format!(
+                "{option} has the key {path:?}: a key is a column's dotted path (\"a.list.element\") or a tuple of its parts"
+            ),
+        )),
     }
 }
 
@@ -553,10 +626,13 @@ pub(crate) fn metadata(pairs: Vec<(String, String)>) -> Result<Vec<(String, Stri
         .iter()
         .any(|(key, _)| key == parquet::arrow::ARROW_SCHEMA_META_KEY)
     {
-        return Err(WriteError::Option(format!(
-            "metadata has the key {:?}, which the writer sets itself: choose another",
-            parquet::arrow::ARROW_SCHEMA_META_KEY
-        )));
+        return Err(WriteError::option(
+            "metadata",
+            format!(
+                "metadata has the key {:?}, which the writer sets itself: choose another",
+                parquet::arrow::ARROW_SCHEMA_META_KEY
+            ),
+        ));
     }
     Ok(pairs)
 }

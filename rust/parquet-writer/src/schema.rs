@@ -38,8 +38,8 @@ impl FileSchema {
     /// [`WriteError::Schema`] names the column that Parquet cannot hold and says why.
     pub fn new(declared: SchemaRef, timestamps: Timestamps) -> Result<Self> {
         if declared.fields().is_empty() {
-            return Err(WriteError::Schema(
-                "the schema has no columns: a Parquet file needs at least one".into(),
+            return Err(WriteError::schema(
+                "the schema has no columns: a Parquet file needs at least one",
             ));
         }
         for field in declared.fields() {
@@ -94,19 +94,25 @@ impl FileSchema {
         let (ours, theirs) = (self.declared.fields(), other.fields());
         for (index, (our, their)) in ours.iter().zip(theirs).enumerate() {
             if our.name() != their.name() {
-                return Err(misfit(&format!(
-                    "column {index} is {:?}, the writer has {:?} there",
+                return Err(misfit(
                     their.name(),
-                    our.name()
-                )));
+                    &format!(
+                        "column {index} is {:?}, the writer has {:?} there",
+                        their.name(),
+                        our.name()
+                    ),
+                ));
             }
             if !same_type(our.data_type(), their.data_type()) {
-                return Err(misfit(&format!(
-                    "column {:?} is {}, the writer has {}",
+                return Err(misfit(
                     our.name(),
-                    their.data_type(),
-                    our.data_type()
-                )));
+                    &format!(
+                        "column {:?} is {}, the writer has {}",
+                        our.name(),
+                        their.data_type(),
+                        our.data_type()
+                    ),
+                ));
             }
         }
         if ours.len() != theirs.len() {
@@ -115,16 +121,19 @@ impl FileSchema {
                 extra[ours.len().min(theirs.len())].name(),
                 ours.len() < theirs.len(),
             );
-            return Err(misfit(&format!(
-                "it has {} columns, the writer has {}: {name:?} is {}",
-                theirs.len(),
-                ours.len(),
-                if what {
-                    "not in the writer's schema"
-                } else {
-                    "missing"
-                }
-            )));
+            return Err(misfit(
+                name,
+                &format!(
+                    "it has {} columns, the writer has {}: {name:?} is {}",
+                    theirs.len(),
+                    ours.len(),
+                    if what {
+                        "not in the writer's schema"
+                    } else {
+                        "missing"
+                    }
+                ),
+            ));
         }
         Ok(())
     }
@@ -184,10 +193,13 @@ fn with_int96_leaves(parquet: SchemaDescriptor, int96: &[bool]) -> Result<Schema
     Ok(SchemaDescriptor::new(Arc::new(root.build()?)))
 }
 
-fn misfit(difference: &str) -> WriteError {
-    WriteError::Schema(format!(
-        "the batch does not fit the writer's schema: {difference}. Cast or reorder the batch; the writer can go on"
-    ))
+fn misfit(column: &str, difference: &str) -> WriteError {
+    WriteError::column(
+        column,
+        format!(
+            "the batch does not fit the writer's schema: {difference}. Cast or reorder the batch; the writer can go on"
+        ),
+    )
 }
 
 /// Encoders keep a level in a byte.
@@ -195,12 +207,15 @@ fn check_depth(parquet: &SchemaDescriptor) -> Result<()> {
     let too_deep = |column: &&ColumnDescPtr| column.max_def_level() > i16::from(u8::MAX);
     match parquet.columns().iter().find(too_deep) {
         None => Ok(()),
-        Some(column) => Err(WriteError::Schema(format!(
-            "column {:?} is nested {} levels deep, and no more than {} can be written: flatten it",
-            column.path().parts().first().map_or("", String::as_str),
-            column.max_def_level(),
-            u8::MAX
-        ))),
+        Some(column) => Err(WriteError::column(
+            column.path().string(),
+            format!(
+                "column {:?} is nested {} levels deep, and no more than {} can be written: flatten it",
+                column.path().parts().first().map_or("", String::as_str),
+                column.max_def_level(),
+                u8::MAX
+            ),
+        )),
     }
 }
 
@@ -322,9 +337,10 @@ fn keys_for(keys: &DataType, values: usize) -> DataType {
 
 fn check_writable(path: &str, data_type: &DataType) -> Result<()> {
     let refuse = |why: &str| {
-        Err(WriteError::Schema(format!(
-            "column {path:?} has type {data_type}, {why}"
-        )))
+        Err(WriteError::column(
+            path,
+            format!("column {path:?} has type {data_type}, {why}"),
+        ))
     };
     match data_type {
         DataType::Union(_, _) => {

@@ -104,7 +104,7 @@ impl Sorting {
     }
 
     fn out_of_order(&self, row: usize) -> WriteError {
-        WriteError::Schema(format!(
+        WriteError::schema(format!(
             "row {row} of the batch, row {} of the file, comes before the one in front of it by sorting_columns: sort the rows, or let sorting=\"sort\" do it; the writer can go on",
             self.rows + row as u64
         ))
@@ -242,10 +242,13 @@ fn place(schema: &FileSchema, name: &str) -> Result<usize> {
             .filter(flat)
             .map(|place| format!("{:?}", fields[place].name()))
             .collect();
-        WriteError::Option(format!(
-            "sorting_columns names {name:?}, which is not a flat column of the schema: choose among {}",
-            names.join(", ")
-        ))
+        WriteError::option(
+            "sorting_columns",
+            format!(
+                "sorting_columns names {name:?}, which is not a flat column of the schema: choose among {}",
+                names.join(", ")
+            ),
+        )
     })
 }
 
@@ -261,7 +264,8 @@ fn compared_type(schema: &FileSchema, place: usize) -> DataType {
 fn declared(schema: &FileSchema, place: usize, key: &SortKey) -> Result<SortingColumn> {
     let before = schema.encoded.fields().iter().take(place);
     let leaf: usize = before.map(|field| leaf_count(field.data_type())).sum();
-    let column_idx = i32::try_from(leaf).map_err(|error| WriteError::Option(error.to_string()))?;
+    let column_idx =
+        i32::try_from(leaf).map_err(|error| WriteError::option("sorting_columns", error.to_string()))?;
     Ok(SortingColumn {
         column_idx,
         descending: key.descending,

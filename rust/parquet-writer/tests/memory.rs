@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 
 use arrow_array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray};
 use parquet_writer::sink::Sink;
-use parquet_writer::{Amount, Batch, FileWriter, OptionInput, WriteError, WriterOptions};
+use parquet_writer::{
+    Amount, Batch, FileWriter, OptionFault, OptionInput, SchemaFault, WriteError, WriterOptions,
+};
 use proptest::prelude::*;
 
 /// Keeps what is written, and lets pages spill into a folder.
@@ -132,7 +134,7 @@ fn the_least_limit_that_is_named_is_accepted_and_one_byte_less_is_not() {
             options(Some(Amount::Bytes(limit))),
         )
     };
-    let Err(WriteError::Option(message)) = open(1) else {
+    let Err(WriteError::Option(OptionFault { message, .. })) = open(1) else {
         panic!("a limit of one byte was accepted")
     };
     let least = message.split(' ').rev().nth(1).unwrap().parse::<i64>().unwrap();
@@ -151,7 +153,7 @@ fn a_value_that_the_limit_has_no_room_for_is_refused_and_the_writer_goes_on() {
     let limit = Some(Amount::Text("2MB".into()));
     let mut writer = FileWriter::new(sink, None, options(limit)).unwrap();
     let refused = writer.write(&Batch::from(batch.clone()), &mut || true);
-    let Err(WriteError::Schema(message)) = refused else {
+    let Err(WriteError::Schema(SchemaFault { message, .. })) = refused else {
         panic!("the value was taken")
     };
     assert!(

@@ -46,8 +46,8 @@ class Spillway:
         """The counts of this process' races for versions."""
         if self._table is None:
             return None
-        races = self._table.races()
-        return Tally(races.attempts, races.most_lost)
+        stats = self._table.commit_stats()
+        return Tally(stats.attempts, stats.most_lost)
 
 
 class SpillwayCoalesce(Spillway):

@@ -68,7 +68,7 @@ pub enum Verdict {
 
 /// Counts of the races for versions that a committer took part in so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Races {
+pub struct CommitStats {
     /// Versions that it tried to write.
     pub attempts: u64,
     /// Those of them that it knows to have written.
@@ -169,7 +169,7 @@ pub struct Machine {
     /// The time at which the effect was given out: an answer is as old as its question.
     asked_at: Time,
     verdicts: Vec<(MemberId, Verdict)>,
-    races: Races,
+    stats: CommitStats,
 }
 
 impl Machine {
@@ -209,7 +209,7 @@ impl Machine {
             asked: None,
             asked_at: Time::default(),
             verdicts: Vec::new(),
-            races: Races::default(),
+            stats: CommitStats::default(),
         }
     }
 
@@ -221,8 +221,8 @@ impl Machine {
 
     /// Counts of the races for versions so far.
     #[must_use]
-    pub fn races(&self) -> Races {
-        self.races
+    pub fn commit_stats(&self) -> CommitStats {
+        self.stats
     }
 
     /// The table, metadata and protocol at the last version that was read.
@@ -401,7 +401,7 @@ impl Machine {
         self.unseen_attempt = unseen;
         match outcome {
             PutOutcome::Won => {
-                self.races.won += 1;
+                self.stats.won += 1;
                 self.view.advance(winner, self.asked_at);
             }
             // Whose version it is shows when it is read: it may be this very attempt, sent twice.

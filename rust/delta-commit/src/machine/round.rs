@@ -335,7 +335,7 @@ impl Machine {
             }
         }
         self.last_turn = turn;
-        self.races.attempts += 1;
+        self.stats.attempts += 1;
         Some((
             Asked::Put(version, Box::new(winner)),
             Effect::PutVersion(version, body),

@@ -50,7 +50,7 @@ impl Machine {
         if member.claim.attempted.is_some_and(|at| at <= tip) {
             member.claim.attempted = None;
             member.lost += u32::from(finding.is_none());
-            self.races.most_lost = self.races.most_lost.max(member.lost);
+            self.stats.most_lost = self.stats.most_lost.max(member.lost);
         }
         match finding {
             None => true,

@@ -203,3 +203,44 @@ impl Pool {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_path_has_its_own_result_whoever_syncs_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths: Vec<PathBuf> = (0..200).map(|n| folder.path().join(n.to_string())).collect();
+        for path in paths.iter().step_by(3) {
+            std::fs::write(path, "rows").unwrap();
+        }
+        let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for (n, result) in sync_each(&paths).into_iter().enumerate() {
+                        let kind = result.err().map(|error| error.kind);
+                        assert_eq!(kind, (n % 3 > 0).then_some(StoreErrorKind::NotFound), "{n}");
+                    }
+                });
+            }
+        });
+        let pool = POOL.get().unwrap();
+        assert!(lock(&pool.queue).jobs.is_empty());
+        assert!(lock(&pool.queue).threads <= HELPERS);
+    }
+
+    #[test]
+    fn what_could_not_be_synced_is_remembered_by_what_it_is() {
+        // A device that has nothing to sync refuses, and a path to it is as good as another.
+        let folder = tempfile::tempdir().unwrap();
+        let first = sync(Path::new("/dev/null")).unwrap_err();
+        assert_eq!(first.kind, StoreErrorKind::Permanent);
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("/dev/null", &link).unwrap();
+        assert_eq!(sync(&link).unwrap_err(), first);
+        std::fs::write(folder.path().join("other"), "").unwrap();
+        assert_eq!(sync(&folder.path().join("other")), Ok(()));
+    }
+}

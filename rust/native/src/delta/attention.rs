@@ -94,7 +94,7 @@ impl Caller {
             let message = format!(
                 "timeout={seconds} is not accepted: give seconds, none or more, or None to wait for ever"
             );
-            return Err(Failure::from(TableError::Option(message)).into_py(py));
+            return Err(Failure::from(TableError::option("timeout", message)).into_py(py));
         }
         Ok(Self {
             is_main: is_main_thread(py)?,

@@ -7,7 +7,7 @@ use delta_table::TableError;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 
-use crate::errors::ours;
+use crate::errors::{made, option_error, ours};
 
 /// The exception for an error of the table layer.
 pub(crate) fn raised(py: Python<'_>, error: TableError) -> PyErr {
@@ -20,7 +20,7 @@ pub(crate) fn raised(py: Python<'_>, error: TableError) -> PyErr {
         TableError::NoSuchVersion(_) => "VersionNotFoundError",
         TableError::Malformed(_) => "CorruptLogError",
         TableError::AppendOnly(_) => "AppendOnlyError",
-        TableError::Option(_) => "OptionError",
+        TableError::Option(fault) => return option_error(py, fault),
     };
     ours(py, class, &message)
 }
@@ -35,7 +35,7 @@ fn commit_error(py: Python<'_>, error: CommitError) -> PyErr {
         CommitError::Invalid(_) | CommitError::DuplicateFile { .. } => "OptionError",
         CommitError::LogTruncated(_) => "VersionNotFoundError",
         CommitError::Malformed(_) => "CorruptLogError",
-        CommitError::Schema(_) => "SchemaError",
+        CommitError::Schema { column, .. } => return made(py, "SchemaError", (message, column)),
         CommitError::Unsupported(_) => "UnsupportedTableError",
     };
     ours(py, class, &message)
@@ -66,11 +66,4 @@ fn store_error(py: Python<'_>, error: &StoreError) -> PyErr {
         Some(errno) => PyOSError::new_err((errno, error.message.clone())),
         None => ours(py, "DeltaError", &error.message),
     }
-}
-
-fn made<'py>(py: Python<'py>, class: &str, arguments: impl pyo3::call::PyCallArgs<'py>) -> PyErr {
-    let made = py
-        .import("spillway.errors")
-        .and_then(|errors| errors.getattr(class)?.call1(arguments));
-    made.map_or_else(|error| error, PyErr::from_value)
 }

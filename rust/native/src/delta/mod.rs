@@ -11,10 +11,10 @@ use delta_commit::actions::{Add, PartitionValues};
 use delta_commit::{Operation, Outcome, Token};
 use delta_object_store::Objects;
 use delta_table::{
-    Append, AppendOptions, Condition, CreateMode, CreateOptions, Place, Read, Scalar, Snapshot, Table,
+    Append, AppendOptions, Condition, CreateMode, CreateOptions, Place, ReadSet, Scalar, Snapshot, Table,
     TableError,
 };
-use parquet_writer::WriteError;
+use parquet_writer::{OptionFault, WriteError};
 use pyo3::Borrowed;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -22,8 +22,8 @@ use pyo3::types::{PyCapsule, PyDict, PyList, PyString};
 
 use crate::arrow::{Batches, Source, schema_from};
 use crate::errors::Failure;
+use crate::options::Options;
 use crate::turn::{Takes, Turns, detached};
-use crate::writer::Options;
 
 mod attention;
 pub(crate) mod errors;
@@ -130,9 +130,12 @@ type StorageOptions = BTreeMap<String, String>;
 
 /// The place that a URL names.
 fn objects(url: &Path, options: StorageOptions) -> Result<Arc<dyn Place>, TableError> {
-    let url = url
-        .to_str()
-        .ok_or_else(|| TableError::Option(format!("{} is not accepted: it is not UTF-8", url.display())))?;
+    let url = url.to_str().ok_or_else(|| {
+        TableError::option(
+            "uri",
+            format!("{} is not accepted: it is not UTF-8", url.display()),
+        )
+    })?;
     let options: Vec<_> = options.into_iter().collect();
     Ok(Arc::new(Objects::new(url, &options, attention, watch)?))
 }
@@ -243,10 +246,10 @@ impl DeltaTable {
             .collect())
     }
 
-    /// The last transaction version of an application.
-    fn progress(&self, py: Python<'_>, app_id: &str) -> PyResult<Option<i64>> {
+    /// The version of an application's last transaction.
+    fn transaction_version(&self, py: Python<'_>, app_id: &str) -> PyResult<Option<i64>> {
         let snapshot = detached(py, || Ok(self.table.snapshot()?))?;
-        Ok(snapshot.progress(app_id))
+        Ok(snapshot.transaction_version(app_id))
     }
 
     /// Begins an append.
@@ -256,7 +259,7 @@ impl DeltaTable {
         py: Python<'_>,
         options: Options<'_>,
         merge_schema: bool,
-        progress: Option<(String, i64)>,
+        app_transaction: Option<(String, i64)>,
         replace: Option<Conditions>,
         user_metadata: Option<String>,
         max_file_bytes: Option<i64>,
@@ -266,7 +269,7 @@ impl DeltaTable {
         let writer_options = options.validated(py)?;
         let options = AppendOptions {
             merge_schema,
-            progress,
+            app_transaction,
             replace: replace.map(|conditions| conditions.0),
             user_metadata,
             max_file_bytes,
@@ -318,7 +321,7 @@ impl DeltaTable {
         user_metadata: Option<String>,
         timeout: Option<f64>,
     ) -> PyResult<i64> {
-        let read = Read {
+        let read = ReadSet {
             version,
             whole_table,
             files,
@@ -356,10 +359,10 @@ impl DeltaTable {
         })
     }
 
-    /// Counts of this process' races for versions: attempts, won, and the most that one transaction lost.
-    fn races(&self, py: Python<'_>) -> PyResult<(u64, u64, u32)> {
-        let races = detached(py, || Ok(self.table.races()?))?;
-        Ok((races.attempts, races.won, races.most_lost))
+    /// How this process fared in races for versions: attempts, won, and the most that one transaction lost.
+    fn commit_stats(&self, py: Python<'_>) -> PyResult<(u64, u64, u32)> {
+        let stats = detached(py, || Ok(self.table.commit_stats()?))?;
+        Ok((stats.attempts, stats.won, stats.most_lost))
     }
 
     /// Returns true if a checkpoint should be made. Of all threads that ask, one gets true.
@@ -383,9 +386,12 @@ fn create_mode(mode: &str) -> Result<CreateMode, TableError> {
         "error" => Ok(CreateMode::Error),
         "ignore" => Ok(CreateMode::Ignore),
         "overwrite" => Ok(CreateMode::Overwrite),
-        other => Err(TableError::Option(format!(
-            "mode={other:?} is not accepted: choose one of \"error\", \"ignore\", \"overwrite\""
-        ))),
+        other => {
+            let accepted = ["error", "ignore", "overwrite"];
+            Err(TableError::Option(OptionFault::choose(
+                "mode", other, "", &accepted,
+            )))
+        }
     }
 }
 

@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
-use parquet_writer::WriteError;
+use parquet_writer::{OptionFault, WriteError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use rows::{Extra, RowError, Rows, Visitor};
 
-use crate::errors::{Failure, ours};
+use crate::errors::{Failure, option_error};
 use crate::turn::check_signals;
 use crate::writer::Writer;
 
@@ -41,13 +41,21 @@ impl Rules {
                     on_error,
                     "on_error",
                     "\"raise\", \"skip\" or a callable",
+                    &["raise", "skip", "a callable"],
                 ));
             }
         };
         let extra = match word(extra).as_deref() {
             Some("error") => Extra::Error,
             Some("ignore") => Extra::Ignore,
-            _ => return Err(not_accepted(extra, "extra", "\"error\" or \"ignore\"")),
+            _ => {
+                return Err(not_accepted(
+                    extra,
+                    "extra",
+                    "\"error\" or \"ignore\"",
+                    &["error", "ignore"],
+                ));
+            }
         };
         Ok(Self { on_error, extra })
     }
@@ -58,15 +66,12 @@ impl Rules {
     }
 }
 
-fn not_accepted(value: &Bound<'_, PyAny>, option: &str, accepted: &str) -> PyErr {
+fn not_accepted(value: &Bound<'_, PyAny>, option: &str, choice: &str, accepted: &[&str]) -> PyErr {
     let found = value
         .repr()
         .map_or_else(|_| "that".into(), |text| text.to_string());
-    ours(
-        value.py(),
-        "OptionError",
-        &format!("{option}={found} is not accepted: choose {accepted}"),
-    )
+    let message = format!("{option}={found} is not accepted: choose {choice}");
+    option_error(value.py(), OptionFault::new(option, message).accepting(accepted))
 }
 
 /// The batches and bad rows of one call. The GIL is not held.

@@ -83,7 +83,7 @@ impl Kept {
         };
         let rows = match self.rows.take() {
             Some(rows) if same(rows.declared(), &schema) => rows,
-            _ => Rows::new(schema).map_err(|error| WriteError::Schema(error.to_string()))?,
+            _ => Rows::new(schema).map_err(|error| WriteError::schema(error.to_string()))?,
         };
         Ok(self.rows.insert(rows))
     }
@@ -94,10 +94,13 @@ fn same(left: &Arc<Schema>, right: &Arc<Schema>) -> bool {
 }
 
 fn conflict(row: u64, conflict: &Conflict) -> Failure {
-    WriteError::Schema(format!(
-        "row {row}, field {:?}: no type can be inferred: {conflict}",
-        conflict.path()
-    ))
+    WriteError::column(
+        conflict.path(),
+        format!(
+            "row {row}, field {:?}: no type can be inferred: {conflict}",
+            conflict.path()
+        ),
+    )
     .into()
 }
 

@@ -73,12 +73,7 @@ impl<T: Word> NumberDictionary<T> {
         }
     }
 
-    /// Changes the limits. Present entries stay.
-    pub fn set_limits(&mut self, limits: Limits) {
-        self.limits = limits.within_format();
-    }
-
-    /// The number of entries.
+    /// How many entries there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len() - 1

@@ -13,9 +13,9 @@ use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor, ColumnPath, Type};
 
 use super::{byte_arrays, with_bitmap};
 use crate::dictionary::{ByteDictionary, Limits};
-use crate::levels::{LevelForm, encode_validity};
+use crate::levels::encode_validity;
 use crate::page_header::{Content, Encoding, PageHeader, PageStatistics, TooLarge};
-use crate::rle::encode_indices;
+use crate::rle::{encode_indices_in, index_width};
 
 fn column() -> ColumnDescPtr {
     let primitive = Type::primitive_type_builder("column", Physical::BYTE_ARRAY)
@@ -60,7 +60,7 @@ fn page(content: Content<'_>, body: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(body);
 }
 
-/// A chunk of a dictionary page, a V2 page and a V1 page, read as a column.
+/// A chunk of a dictionary page and two data pages, read as a column.
 #[test]
 fn a_chunk_of_all_page_kinds_comes_back() {
     let valid: Vec<bool> = (0..1000).map(|row| row % 7 != 3).collect();
@@ -91,31 +91,26 @@ fn a_chunk_of_all_page_kinds_comes_back() {
     );
     let mut body = vec![];
     with_bitmap(&valid[..600], 1, |bits| {
-        encode_validity(bits, LevelForm::V2, &mut body);
+        encode_validity(bits, &mut body);
     });
-    let levels = body.len();
-    encode_indices(&indices[..first], dictionary.len(), &mut body);
+    let width = index_width(dictionary.len());
+    encode_indices_in(&indices[..first], width, &mut body);
     let statistics = PageStatistics {
         null_count: Some(600 - first as u64),
         min: Some((b"value 0", true)),
         max: Some((b"value 9", true)),
     };
-    let content = Content::DataV2 {
+    let content = Content::Data {
         values: 600,
-        nulls: 600 - first,
-        rows: 600,
         encoding: Encoding::RleDictionary,
-        definition_levels_size: levels,
-        repetition_levels_size: 0,
-        compressed: false,
         statistics: Some(statistics),
     };
     page(content, &body, &mut chunk);
     body.clear();
     with_bitmap(&valid[600..], 1, |bits| {
-        encode_validity(bits, LevelForm::V1, &mut body);
+        encode_validity(bits, &mut body);
     });
-    encode_indices(&indices[first..], dictionary.len(), &mut body);
+    encode_indices_in(&indices[first..], width, &mut body);
     page(
         Content::Data {
             values: 400,
@@ -131,7 +126,7 @@ fn a_chunk_of_all_page_kinds_comes_back() {
         seen.iter().map(Page::page_type).collect::<Vec<_>>(),
         [
             PageType::DICTIONARY_PAGE,
-            PageType::DATA_PAGE_V2,
+            PageType::DATA_PAGE,
             PageType::DATA_PAGE
         ]
     );
@@ -168,21 +163,15 @@ fn a_chunk_of_all_page_kinds_comes_back() {
 }
 
 #[test]
-fn v2_pages_of_no_values() {
+fn pages_of_no_values() {
     let mut body = vec![];
     with_bitmap(&[false; 100], 0, |bits| {
-        encode_validity(bits, LevelForm::V2, &mut body);
+        encode_validity(bits, &mut body);
     });
-    let levels = body.len();
-    encode_indices(&[], 0, &mut body);
-    let content = Content::DataV2 {
+    encode_indices_in(&[], index_width(0), &mut body);
+    let content = Content::Data {
         values: 100,
-        nulls: 100,
-        rows: 100,
         encoding: Encoding::RleDictionary,
-        definition_levels_size: levels,
-        repetition_levels_size: 0,
-        compressed: false,
         statistics: None,
     };
     let mut chunk = vec![];

@@ -1,8 +1,8 @@
 use proptest::prelude::*;
 
 use super::encoded;
-use crate::bitpack::{pack_u32, pack_u64, packed_size};
-use crate::rle::{bit_width, encode, encode_indices, encode_run, size_bound};
+use crate::bitpack::{pack_u32_kernel, pack_u64_kernel, packed_size};
+use crate::rle::{bit_width, encode, encode_indices_in, encode_run, index_width, size_bound};
 
 /// Walks runs of values of `width` bits as the specification defines them; the last one may be padded.
 ///
@@ -106,7 +106,7 @@ proptest! {
         let packed = encoded(|out| {
             let start = out.len();
             out.resize(start + expected.len(), 0xff);
-            pack_u64(&values, width, &mut out[start..]);
+            pack_u64_kernel(&values, width, &mut out[start..]);
         });
         if width > 0 {
             prop_assert_eq!(&packed, &expected);
@@ -116,7 +116,7 @@ proptest! {
             let packed = encoded(|out| {
                 let start = out.len();
                 out.resize(start + expected.len(), 0xff);
-                pack_u32(&narrow, width, &mut out[start..]);
+                pack_u32_kernel(&narrow, width, &mut out[start..]);
             });
             prop_assert_eq!(&packed, &expected);
         }
@@ -125,15 +125,15 @@ proptest! {
 
 #[test]
 fn a_dictionary_of_one_entry_has_a_run_header() {
-    let body = encoded(|out| encode_indices(&[0; 1000], 1, out));
+    let body = encoded(|out| encode_indices_in(&[0; 1000], index_width(1), out));
     // The width, then 1000 << 1 as a varint, then a value of no bytes.
     assert_eq!(body, [0, 0xd0, 0x0f]);
 }
 
 #[test]
 fn indices_of_no_values_are_a_width_alone() {
-    assert_eq!(encoded(|out| encode_indices(&[], 0, out)), [0]);
-    assert_eq!(encoded(|out| encode_indices(&[], 300, out)), [9]);
+    assert_eq!(encoded(|out| encode_indices_in(&[], index_width(0), out)), [0]);
+    assert_eq!(encoded(|out| encode_indices_in(&[], index_width(300), out)), [9]);
 }
 
 #[test]

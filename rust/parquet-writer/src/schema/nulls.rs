@@ -42,10 +42,13 @@ fn visit(field: &Field, path: &str, array: &ArrayRef, live: Option<&NullBuffer>)
         && let Some(row) =
             (0..array.len()).find(|&row| nulls.is_null(row) && live.is_none_or(|live| live.is_valid(row)))
     {
-        return Err(WriteError::Schema(format!(
-            "column {path:?} is not nullable and has a null in slot {row} of this batch. Declare the field nullable or \
+        return Err(WriteError::column(
+            path,
+            format!(
+                "column {path:?} is not nullable and has a null in slot {row} of this batch. Declare the field nullable or \
              fill the nulls; the writer can go on"
-        )));
+            ),
+        ));
     }
     if !has_required_child(field.data_type()) {
         return Ok(());

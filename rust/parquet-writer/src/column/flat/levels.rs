@@ -3,7 +3,7 @@
 use arrow_buffer::BooleanBufferBuilder;
 use parquet::schema::types::ColumnDescriptor;
 use parquet_encode::bitmap::Bitmap;
-use parquet_encode::levels::{LevelForm, encode_constant_levels, encode_levels, encode_validity};
+use parquet_encode::levels::{encode_constant_levels, encode_levels, encode_validity};
 use parquet_encode::rle;
 
 use super::run::Run;
@@ -110,13 +110,13 @@ impl PageLevels {
     /// Appends the levels of a page in the form of version 1: each behind its length, repetition levels first.
     pub fn encode(&self, entries: usize, nulls: usize, out: &mut Vec<u8>) {
         if !self.are_bits() {
-            encode_levels(&self.repetition, self.max_repetition.into(), LevelForm::V1, out);
-            encode_levels(&self.definition, self.max_definition.into(), LevelForm::V1, out);
+            encode_levels(&self.repetition, self.max_repetition.into(), out);
+            encode_levels(&self.definition, self.max_definition.into(), out);
         } else if nulls == 0 || nulls == entries {
             let (level, max) = (u32::from(nulls == 0), self.max_definition.into());
-            encode_constant_levels(level, entries, max, LevelForm::V1, out);
+            encode_constant_levels(level, entries, max, out);
         } else if let Some(bits) = Bitmap::new(self.validity.as_slice(), 0, entries) {
-            encode_validity(&bits, LevelForm::V1, out);
+            encode_validity(&bits, out);
         }
     }
 

@@ -1,0 +1,120 @@
+"""Records of a Delta table: its files, its history, and what a transaction reads and adds."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from spillway.types import Condition, OutcomeStatus
+
+__all__ = ["AddFile", "CommitStats", "HistoryEntry", "Outcome", "ReadSet", "TableFile"]
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """A data file of a table.
+
+    Args:
+        path: Its path as the log has it: relative to the table and URL-encoded. `Table.commit` and `ReadSet`
+            take it as it is.
+        size: Bytes.
+        modification_time: Milliseconds since the epoch.
+        partition_values: Its value, as text, in each partition column; None is null.
+        stats: Its statistics: ``numRecords``, ``minValues``, ``maxValues``, ``nullCount``.
+    """
+
+    path: str
+    size: int
+    modification_time: int
+    partition_values: Mapping[str, str | None]
+    stats: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True)
+class AddFile:
+    """A data file, written by the caller into the table's folder, that is to become part of the table.
+
+    Args:
+        path: Its path relative to the table, URL-encoded (`urllib.parse.quote` with ``safe="/"`` does it).
+        size: Bytes.
+        partition_values: Its value, as text, in each partition column; None and ``""`` are null.
+        modification_time: Milliseconds since the epoch; now, without it.
+        stats: Statistics as the Delta protocol has them, in "Per-file Statistics".
+        data_change: Whether the table's rows change by it; False for a file that only rewrites others.
+    """
+
+    path: str
+    size: int
+    _: KW_ONLY
+    partition_values: Mapping[str, str | None] = field(default_factory=dict)
+    modification_time: int | None = None
+    stats: Mapping[str, Any] | None = None
+    data_change: bool = True
+
+
+@dataclass(frozen=True)
+class ReadSet:
+    """The part of a table that a transaction read, so that it conflicts with changes to it.
+
+    Args:
+        version: The version that was read. Without it, the one that `Table.version` or `Table.files` gave
+            last, or that the table had when it was opened: threads that share a `Table` should name it.
+        files: Files that were read, as `TableFile.path` has them.
+        where: Rows that were looked for: those for which every condition holds.
+        whole_table: Everything was read.
+    """
+
+    _: KW_ONLY
+    version: int | None = None
+    files: Sequence[str] = ()
+    where: Sequence[Condition] = ()
+    whole_table: bool = False
+
+
+@dataclass(frozen=True)
+class HistoryEntry:
+    """A version of a table, as the history has it.
+
+    Args:
+        version: Its number.
+        timestamp: Its time, in milliseconds since the epoch, by the writer's clock.
+        operation: What was done: ``WRITE``, ``DELETE``, ``CREATE TABLE``.
+        info: Everything that the writer said, as the log has it.
+    """
+
+    version: int
+    timestamp: int | None
+    operation: str | None
+    info: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The end of a commit that was in doubt.
+
+    Args:
+        status: ``"committed"``; ``"rejected"``, when it is not in the table and never will be; ``"pending"``,
+            when it cannot be said yet; ``"unknowable"``, when the log that would tell was cleaned up.
+        version: The version that holds it, when it is committed.
+    """
+
+    status: OutcomeStatus
+    version: int | None = None
+
+
+@dataclass(frozen=True)
+class CommitStats:
+    """Attempts of a process to write versions of a table. All its threads try as one.
+
+    Args:
+        attempts: Versions that it tried to write; one holds the appends of many threads.
+        won: Those of them that it wrote.
+        most_lost: The most attempts in which another writer came first, of one transaction.
+    """
+
+    attempts: int
+    won: int
+    most_lost: int

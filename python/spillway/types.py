@@ -1,0 +1,171 @@
+"""Types of arguments: protocols, accepted names and keyword arguments, for annotations of one's own."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict
+
+from spillway._destination import ArrowFileSystem, FsspecFileSystem
+from spillway.errors import RowError
+
+__all__ = [
+    "ArrowArray",
+    "ArrowFileSystem",
+    "ArrowSchema",
+    "ArrowStream",
+    "BinaryFile",
+    "ColumnPath",
+    "Compatibility",
+    "Compression",
+    "Condition",
+    "CreateMode",
+    "DatasetKeywords",
+    "Direction",
+    "Encoding",
+    "Existing",
+    "Extra",
+    "FsspecFileSystem",
+    "Nulls",
+    "OnError",
+    "Operator",
+    "OutcomeStatus",
+    "ReadableFile",
+    "SchemaMode",
+    "SortKey",
+    "Sorting",
+    "Timestamps",
+    "Value",
+    "WriteMode",
+    "WriterKeywords",
+]
+
+ColumnPath: TypeAlias = str | tuple[str, ...]
+"""Parquet's dotted path of a column, or its parts where names have dots."""
+
+Compression: TypeAlias = Literal["zstd", "snappy", "lz4", "gzip", "brotli", "uncompressed"]
+"""A codec of pages. ``"lz4"`` is ``LZ4_RAW``."""
+
+Compatibility: TypeAlias = Literal["modern", "v1"]
+"""The readers that a file is for."""
+
+Timestamps: TypeAlias = Literal["keep", "us", "int96"]
+"""The form in which timestamps are stored."""
+
+Sorting: TypeAlias = Literal["verify", "sort"]
+"""The treatment of rows against the order that ``sorting_columns`` declare."""
+
+Direction: TypeAlias = Literal["ascending", "descending"]
+Nulls: TypeAlias = Literal["nulls_first", "nulls_last"]
+SortKey: TypeAlias = str | tuple[str] | tuple[str, Direction] | tuple[str, Direction, Nulls]
+"""A column that rows are ordered by: its name, or a tuple of name, direction and place of nulls."""
+
+Encoding: TypeAlias = Literal[
+    "auto",
+    "dictionary",
+    "plain",
+    "rle",
+    "delta_binary_packed",
+    "delta_length_byte_array",
+    "delta_byte_array",
+    "byte_stream_split",
+]
+"""An encoding of values, by Parquet's name in lower case; ``"auto"`` chooses one by a sample."""
+
+Existing: TypeAlias = Literal["error", "append", "overwrite"]
+"""The fate of files that are in the folder of a dataset before."""
+
+OnError: TypeAlias = Literal["raise", "skip"] | Callable[[RowError], object]
+"""The treatment of bad rows: the call raises and keeps no row, or it goes on without them.
+
+A callable is called with each of them."""
+
+Extra: TypeAlias = Literal["error", "ignore"]
+"""The treatment of keys that the schema does not have: the row is bad, or the key is passed over."""
+
+Operator: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">=", "in"]
+Condition: TypeAlias = tuple[str, Operator, Any]
+"""A column, an operator and a value; for ``in``, a sequence of values. None goes with ``=`` and ``!=``."""
+
+Value: TypeAlias = bool | int | float | str | dt.date | dt.datetime | None
+"""A value of a partition column; None is null."""
+
+CreateMode: TypeAlias = Literal["error", "ignore", "overwrite"]
+"""The action of `spillway.delta.create` where there is a table."""
+
+WriteMode: TypeAlias = Literal["append", "overwrite", "error", "ignore"]
+"""The action of `spillway.delta.write` where there is a table."""
+
+SchemaMode: TypeAlias = Literal["merge"]
+"""The treatment of columns that a table lacks: they are added."""
+
+OutcomeStatus: TypeAlias = Literal["committed", "rejected", "pending", "unknowable"]
+"""The end of a commit that was in doubt."""
+
+
+class ArrowStream(Protocol):
+    """Rows as the Arrow PyCapsule interface gives them: tables, data frames, relations, readers."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return a capsule of an ``ArrowArrayStream``."""
+
+
+class ArrowArray(Protocol):
+    """One record batch as the Arrow PyCapsule interface gives it."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
+        """Return capsules of an ``ArrowSchema`` and an ``ArrowArray`` of struct type."""
+
+
+class ArrowSchema(Protocol):
+    """A schema as the Arrow PyCapsule interface gives it."""
+
+    def __arrow_c_schema__(self) -> object:
+        """Return a capsule of an ``ArrowSchema`` of struct type."""
+
+
+class BinaryFile(Protocol):
+    """A file object that a writer can write to."""
+
+    def write(self, data: bytes, /) -> int | None:
+        """Take bytes; say how many, or nothing for all."""
+
+
+class ReadableFile(Protocol):
+    """A file object that `ParquetWriter.write_ndjson` can read."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return up to `size` bytes; none at the end."""
+
+
+class WriterKeywords(TypedDict, total=False):
+    """Keyword arguments of `ParquetWriter` and `write_parquet`: the fields of `WriterOptions`."""
+
+    compression: Compression | Mapping[ColumnPath, str]
+    compression_level: int | None
+    row_group_rows: int
+    row_group_bytes: int
+    page_bytes: int
+    memory_limit: int | str | None
+    threads: int
+    dictionary: bool | Mapping[ColumnPath, bool]
+    encoding: Encoding | Mapping[ColumnPath, Encoding]
+    bloom_filter: bool | Sequence[ColumnPath] | Mapping[ColumnPath, float]
+    page_checksums: bool
+    compatibility: Compatibility
+    timestamps: Timestamps
+    sorting_columns: Sequence[SortKey]
+    sorting: Sorting
+    durable: bool
+    metadata: Mapping[str, str] | None
+
+
+class DatasetKeywords(WriterKeywords, total=False):
+    """Keyword arguments of `DatasetWriter`: the fields of `DatasetOptions` and of `WriterOptions`."""
+
+    partition_by: str | Sequence[str]
+    max_file_bytes: int | None
+    max_file_rows: int | None
+    max_open_files: int
+    basename_template: str
+    existing: Existing

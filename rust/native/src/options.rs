@@ -1,0 +1,293 @@
+//! The writer's options, from Python and to it.
+
+use parquet_writer::{
+    Amount, BloomRule, ByColumn, CompressionRule, DEFAULT_FPP, DictionaryRule, EncodingRule, OptionInput,
+    SortInput, WriterOptions, accepted,
+};
+use pyo3::exceptions::{PyTypeError, PyUnicodeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyMapping, PyString, PyTuple};
+
+use crate::errors::Failure;
+
+/// The attributes of a `spillway.WriterOptions`.
+#[derive(FromPyObject)]
+pub(crate) struct Options<'py> {
+    compression: Bound<'py, PyAny>,
+    compression_level: Option<i64>,
+    row_group_rows: i64,
+    row_group_bytes: i64,
+    page_bytes: i64,
+    memory_limit: Option<Bound<'py, PyAny>>,
+    threads: i64,
+    dictionary: Bound<'py, PyAny>,
+    encoding: Bound<'py, PyAny>,
+    bloom_filter: Bound<'py, PyAny>,
+    page_checksums: bool,
+    compatibility: String,
+    timestamps: String,
+    sorting_columns: Vec<Bound<'py, PyAny>>,
+    sorting: String,
+    durable: bool,
+    metadata: Option<Bound<'py, PyMapping>>,
+}
+
+impl Options<'_> {
+    pub fn validated(self, py: Python<'_>) -> PyResult<WriterOptions> {
+        let input = OptionInput {
+            compression: compression_rule(&self.compression)?,
+            compression_level: self.compression_level,
+            row_group_rows: self.row_group_rows,
+            row_group_bytes: self.row_group_bytes,
+            page_bytes: self.page_bytes,
+            memory_limit: self.memory_limit.as_ref().map(amount).transpose()?,
+            threads: self.threads,
+            dictionary: dictionary_rule(&self.dictionary)?,
+            encoding: encoding_rule(&self.encoding)?,
+            bloom_filter: bloom_rule(&self.bloom_filter)?,
+            page_checksums: self.page_checksums,
+            compatibility: self.compatibility,
+            timestamps: self.timestamps,
+            sorting_columns: self
+                .sorting_columns
+                .iter()
+                .map(sort_key)
+                .collect::<PyResult<_>>()?,
+            sorting: self.sorting,
+            durable: self.durable,
+            metadata: self.metadata.as_ref().map_or(Ok(Vec::new()), metadata)?,
+        };
+        WriterOptions::new(input).map_err(|error| Failure::from(error).into_py(py))
+    }
+}
+
+pub(crate) fn metadata(pairs: &Bound<'_, PyMapping>) -> PyResult<Vec<(String, String)>> {
+    let items = pairs.items()?;
+    items.extract().map_err(|error: PyErr| {
+        // Text that UTF-8 cannot hold says so itself.
+        if error.is_instance_of::<PyUnicodeError>(pairs.py()) {
+            return error;
+        }
+        let wrong = PyTypeError::new_err("metadata must be a mapping from str to str");
+        wrong.set_cause(pairs.py(), Some(error));
+        wrong
+    })
+}
+
+fn dictionary_rule(value: &Bound<'_, PyAny>) -> PyResult<DictionaryRule> {
+    if let Ok(all) = value.extract::<bool>() {
+        return Ok(DictionaryRule::All(all));
+    }
+    let wrong = "dictionary must be True, False or a mapping from column paths to bool";
+    Ok(DictionaryRule::Columns(by_column(value, wrong)?))
+}
+
+fn encoding_rule(value: &Bound<'_, PyAny>) -> PyResult<EncodingRule> {
+    if let Ok(all) = value.extract::<String>() {
+        return Ok(EncodingRule::All(all));
+    }
+    let wrong = "encoding must be the name of an encoding or a mapping from column paths to names";
+    Ok(EncodingRule::Columns(by_column(value, wrong)?))
+}
+
+fn compression_rule(value: &Bound<'_, PyAny>) -> PyResult<CompressionRule> {
+    if let Ok(all) = value.extract::<String>() {
+        return Ok(CompressionRule::All(all));
+    }
+    let wrong = "compression must be the name of a codec or a mapping from column paths to names";
+    Ok(CompressionRule::Columns(by_column(value, wrong)?))
+}
+
+fn amount(value: &Bound<'_, PyAny>) -> PyResult<Amount> {
+    if value.is_instance_of::<PyString>() {
+        return Ok(Amount::Text(value.extract()?));
+    }
+    let bytes = value.extract::<i64>().map_err(|error| {
+        let wrong = PyTypeError::new_err("memory_limit must be bytes as an int or text such as \"16MB\"");
+        wrong.set_cause(value.py(), Some(error));
+        wrong
+    });
+    Ok(Amount::Bytes(bytes?))
+}
+
+/// All columns or none, some by their paths, or some with how often their filters may be wrong.
+fn bloom_rule(value: &Bound<'_, PyAny>) -> PyResult<BloomRule> {
+    let wrong = "bloom_filter must be True, False, a list of column paths or a mapping from them to a share of wrong answers";
+    if let Ok(all) = value.extract::<bool>() {
+        return Ok(BloomRule::All(all.then_some(DEFAULT_FPP)));
+    }
+    if value.is_instance_of::<PyString>() {
+        return Err(PyTypeError::new_err(wrong));
+    }
+    if value.cast::<PyMapping>().is_ok() {
+        let columns = by_column::<f64>(value, wrong)?.into_iter();
+        return Ok(ByColumn::Columns(
+            columns.map(|(path, fpp)| (path, Some(fpp))).collect(),
+        ));
+    }
+    let paths = value.try_iter().map_err(|_| PyTypeError::new_err(wrong))?;
+    let columns = paths.map(|path| Ok((parts(&path?)?, Some(DEFAULT_FPP))));
+    Ok(ByColumn::Columns(columns.collect::<PyResult<_>>()?))
+}
+
+/// A name, or a tuple of a name, a direction and the place of nulls, as far as it goes.
+fn sort_key(key: &Bound<'_, PyAny>) -> PyResult<SortInput> {
+    let wrong = || {
+        PyTypeError::new_err(
+            "sorting_columns must be column names, or tuples such as (\"a\", \"descending\", \"nulls_first\")",
+        )
+    };
+    let parts: Vec<String> = match key.cast::<PyString>() {
+        Ok(name) => vec![name.extract()?],
+        Err(_) => key.extract().map_err(|_| wrong())?,
+    };
+    let mut parts = parts.into_iter();
+    let input = SortInput {
+        column: parts.next().ok_or_else(wrong)?,
+        direction: parts.next().unwrap_or_else(|| "ascending".into()),
+        nulls: parts.next().unwrap_or_else(|| "nulls_last".into()),
+    };
+    parts.next().map_or(Ok(input), |_| Err(wrong()))
+}
+
+/// A dotted path, or a tuple of its parts.
+fn parts(path: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
+    match path.cast::<PyString>() {
+        Ok(path) => Ok(vec![path.extract()?]),
+        Err(_) => path.extract(),
+    }
+}
+
+/// A mapping from dotted paths, or tuples of their parts.
+fn by_column<T>(value: &Bound<'_, PyAny>, wrong: &'static str) -> PyResult<Vec<(Vec<String>, T)>>
+where
+    T: for<'a, 'py> FromPyObject<'a, 'py, Error = PyErr>,
+{
+    let columns = value
+        .cast::<PyMapping>()
+        .map_err(|_| PyTypeError::new_err(wrong))?;
+    let rule = columns.items()?.iter().map(|item| {
+        let (key, value) = item.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
+        Ok((parts(&key)?, value.extract::<T>()?))
+    });
+    rule.collect()
+}
+
+/// Raises `OptionError` unless every option has a value that is accepted.
+#[pyfunction]
+pub(crate) fn check_options(py: Python<'_>, options: Options<'_>) -> PyResult<()> {
+    options.validated(py).map(|_| ())
+}
+
+/// The writer's options by their names: `default`, and what is `accepted` where that can be listed.
+#[pyfunction]
+pub(crate) fn writer_options(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let OptionInput {
+        compression,
+        compression_level,
+        row_group_rows,
+        row_group_bytes,
+        page_bytes,
+        memory_limit,
+        threads,
+        dictionary,
+        encoding,
+        bloom_filter,
+        page_checksums,
+        compatibility,
+        timestamps,
+        sorting_columns,
+        sorting,
+        durable,
+        metadata,
+    } = OptionInput::default();
+    let memory_limit = memory_limit.map(|amount| match amount {
+        Amount::Bytes(bytes) => bytes.to_string(),
+        Amount::Text(text) => text,
+    });
+    let dictionary = match dictionary {
+        DictionaryRule::All(all) => Some(all),
+        DictionaryRule::Columns(_) => None,
+    };
+    let bloom_filter = of_all(bloom_filter).map(|fpp| fpp.is_some());
+    let sorting_columns = PyTuple::new(py, sorting_columns.into_iter().map(|key| key.column))?;
+    let metadata = (!metadata.is_empty()).then_some(metadata);
+    let options = PyDict::new(py);
+    describe(
+        &options,
+        "compression",
+        of_all(compression),
+        &accepted("compression"),
+    )?;
+    describe(
+        &options,
+        "compression_level",
+        compression_level,
+        &accepted("compression_level"),
+    )?;
+    describe(
+        &options,
+        "row_group_rows",
+        row_group_rows,
+        &accepted("row_group_rows"),
+    )?;
+    describe(
+        &options,
+        "row_group_bytes",
+        row_group_bytes,
+        &accepted("row_group_bytes"),
+    )?;
+    describe(&options, "page_bytes", page_bytes, &accepted("page_bytes"))?;
+    describe(&options, "memory_limit", memory_limit, &accepted("memory_limit"))?;
+    describe(&options, "threads", threads, &accepted("threads"))?;
+    describe(&options, "dictionary", dictionary, &accepted("dictionary"))?;
+    describe(&options, "encoding", of_all(encoding), &accepted("encoding"))?;
+    describe(&options, "bloom_filter", bloom_filter, &accepted("bloom_filter"))?;
+    describe(
+        &options,
+        "page_checksums",
+        page_checksums,
+        &accepted("page_checksums"),
+    )?;
+    describe(
+        &options,
+        "compatibility",
+        compatibility,
+        &accepted("compatibility"),
+    )?;
+    describe(&options, "timestamps", timestamps, &accepted("timestamps"))?;
+    describe(
+        &options,
+        "sorting_columns",
+        sorting_columns,
+        &accepted("sorting_columns"),
+    )?;
+    describe(&options, "sorting", sorting, &accepted("sorting"))?;
+    describe(&options, "durable", durable, &accepted("durable"))?;
+    describe(&options, "metadata", metadata, &accepted("metadata"))?;
+    Ok(options)
+}
+
+/// What is said of every column.
+fn of_all<T>(rule: ByColumn<T>) -> Option<T> {
+    match rule {
+        ByColumn::All(all) => Some(all),
+        ByColumn::Columns(_) => None,
+    }
+}
+
+/// Adds an option to those that are listed.
+pub(crate) fn describe<'py>(
+    options: &Bound<'py, PyDict>,
+    name: &str,
+    default: impl IntoPyObject<'py>,
+    accepted: &[impl AsRef<str>],
+) -> PyResult<()> {
+    let facts = PyDict::new(options.py());
+    facts.set_item("default", default)?;
+    facts.set_item(
+        "accepted",
+        accepted.iter().map(AsRef::as_ref).collect::<Vec<&str>>(),
+    )?;
+    options.set_item(name, facts)
+}

@@ -1,0 +1,198 @@
+"""Options as other libraries spell them are refused with the name that they have here."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import re
+import string
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pyspark
+import pyspark.sql
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import spillway
+from spillway._spellings import ELSEWHERE
+from spillway.types import DatasetKeywords, WriterKeywords
+
+WRITER = set(WriterKeywords.__annotations__)
+DATASET = set(DatasetKeywords.__annotations__) - WRITER
+(DOCUMENT,) = Path(__file__).parents[2].glob("docs/**/options.md")
+
+PEERS = {
+    "pyarrow": [pq.write_table, pq.ParquetWriter, pq.write_to_dataset, ds.write_dataset],
+    "polars": [pl.DataFrame.write_parquet, pl.LazyFrame.sink_parquet],
+    "Spark": [pyspark.sql.DataFrameWriter.parquet],
+}
+#: The rows themselves, and what gathers other keywords.
+NO_OPTIONS = {"self", "table", "data", "kwargs", "options"}
+
+
+def parameters(function: Any) -> set[str]:
+    return set(inspect.signature(function).parameters) - NO_OPTIONS
+
+
+def settings_of_hadoop() -> set[str]:
+    """The settings of `ParquetOutputFormat`, as its class file in PySpark's own jars has them."""
+    (jar,) = (Path(pyspark.__file__).parent / "jars").glob("parquet-hadoop-1.*.jar")
+    with zipfile.ZipFile(jar) as archive:
+        code = archive.read("org/apache/parquet/hadoop/ParquetOutputFormat.class")
+    return {name.decode() for name in re.findall(rb"parquet\.[a-z][a-z0-9.-]*[a-z]", code)}
+
+
+SPELT = sorted({name for functions in PEERS.values() for each in functions for name in parameters(each)})
+OURS = set(inspect.signature(spillway.write_parquet).parameters) | set(
+    inspect.signature(spillway.write_dataset).parameters
+)
+
+
+@pytest.mark.parametrize("name", SPELT)
+def test_each_option_of_a_peer_is_one_of_ours_or_refused_with_a_reason(name: str) -> None:
+    assert (name in OURS) != (name in ELSEWHERE)
+    if name in OURS:
+        return
+    with pytest.raises(spillway.UnknownOptionError) as caught:
+        spillway.WriterOptions(**{name: 1})
+    spelling = ELSEWHERE[name]
+    assert caught.value.option == name
+    assert name in str(caught.value)
+    assert (spelling.here or spelling.note) in str(caught.value)
+
+
+@pytest.mark.parametrize("name", sorted(settings_of_hadoop()))
+def test_each_setting_of_sparks_writer_is_mapped_or_refused_with_a_reason(name: str) -> None:
+    for spelt in (name, f"{name}#column"):
+        with pytest.raises(spillway.UnknownOptionError, match=re.escape(spelt)):
+            spillway.ParquetWriter(io.BytesIO(), **{spelt: 1})
+    assert name in ELSEWHERE
+
+
+def test_settings_of_hadoop_were_found() -> None:
+    assert {"parquet.block.size", "parquet.page.size", "parquet.enable.dictionary"} <= settings_of_hadoop()
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_what_a_spelling_leads_to_is_there(name: str) -> None:
+    spelling = ELSEWHERE[name]
+    assert spelling.here or spelling.note
+    if not spelling.here:
+        return
+    option, _, value = spelling.here.partition("=")
+    assert option in OURS
+    if value and value != "{column: share of wrong answers}":
+        spillway.WriterOptions(**{option: value.strip('"')})
+    if option in DATASET:
+        assert "write_dataset() and DatasetWriter" in spelling.note
+
+
+def test_no_spelling_is_kept_that_no_library_has() -> None:
+    settings = {"chunk_size", "coerce_timestamps", "compression_opts", "data_page_size", "field_overwrites"}
+    settings |= {"allow_truncated_timestamps", "engine", "format", "memory_pool", "maxRecordsPerFile"}
+    known = set(SPELT) | settings_of_hadoop() | settings
+    assert {name for name in ELSEWHERE if name not in known and not name.startswith("spark.sql.")} == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "here"),
+    [
+        ("row_group_size", "row_group_rows"),
+        ("use_dictionary", "dictionary"),
+        ("data_page_size", "page_bytes"),
+        ("write_statistics", "always written"),
+        ("version", 'compatibility="v1"'),
+        ("compression_opts", "compression_level"),
+        ("parquet.block.size", "row_group_bytes"),
+        ("max_rows_per_file", "max_file_rows"),
+        ("partition_by", "DatasetWriter"),
+        ("row_group_row", "row_group_rows is the nearest"),
+        ("colour", "choose among compression, "),
+    ],
+)
+def test_every_function_with_options_refuses_a_name_alike(tmp_path: Path, name: str, here: str) -> None:
+    table, given_options = pa.table({"id": [1]}), {name: 1}
+    delta = spillway.delta.create(tmp_path / "t", table.schema)
+    calls: list[Any] = [
+        lambda: spillway.WriterOptions(**given_options),
+        lambda: spillway.ParquetWriter(tmp_path / "new", **given_options),
+        lambda: spillway.write_parquet(table, tmp_path / "new", **given_options),
+    ]
+    if name not in DATASET:
+        calls += [
+            lambda: spillway.DatasetOptions(**given_options),
+            lambda: spillway.DatasetWriter(tmp_path / "new", **given_options),
+            lambda: spillway.write_dataset(table, tmp_path / "new", **given_options),
+            lambda: delta.append(**given_options),
+            lambda: spillway.delta.write(tmp_path / "t", table, **given_options),
+        ]
+    for call in calls:
+        with pytest.raises(spillway.UnknownOptionError, match=re.escape(here)) as caught:
+            call()
+        # Either built-in class serves a caller: the keyword is wrong, and so is the option.
+        assert isinstance(caught.value, TypeError)
+        assert isinstance(caught.value, ValueError)
+    assert not (tmp_path / "new").exists()
+    assert delta.version == 0
+
+
+@given(st.text(string.ascii_letters + "_.#", min_size=1))
+def test_any_other_name_is_refused(name: str) -> None:
+    if name in WRITER:
+        return
+    with pytest.raises(spillway.UnknownOptionError) as caught:
+        spillway.WriterOptions(**{name: None})
+    assert caught.value.option == name
+
+
+@pytest.mark.parametrize(
+    ("option", "spelt", "here"),
+    [
+        ("compression", "none", "uncompressed"),
+        ("compression", "NONE", "uncompressed"),
+        ("compression", "ZSTD", "zstd"),
+        ("compression", "ZSTD(3)", "zstd"),
+        ("compression", "LZ4_RAW", "lz4"),
+        ("encoding", "PLAIN", "plain"),
+        ("encoding", "RLE_DICTIONARY", "dictionary"),
+        ("encoding", "PLAIN_DICTIONARY", "dictionary"),
+        ("compatibility", "1.0", "v1"),
+        ("compatibility", "PARQUET_1_0", "v1"),
+        ("compatibility", "2.6", "modern"),
+        ("timestamps", "INT96", "int96"),
+        ("timestamps", "TIMESTAMP_MICROS", "us"),
+        ("sorting", "Sort", "sort"),
+    ],
+)
+def test_a_value_spelt_otherwise_is_refused_with_the_one_it_is_here(
+    option: str, spelt: str, here: str
+) -> None:
+    for value in (spelt, {"id": spelt}) if option in {"compression", "encoding"} else (spelt,):
+        with pytest.raises(spillway.OptionError, match=f'here it is "{here}"; choose one of') as caught:
+            spillway.WriterOptions(**{option: value})
+        assert caught.value.option == option
+        assert here in caught.value.accepted
+
+
+@pytest.mark.parametrize("codec", ["NONE", "SNAPPY", "GZIP", "BROTLI", "LZ4", "ZSTD"])
+def test_each_codec_of_pyarrow_in_its_own_case_is_known(codec: str) -> None:
+    with pytest.raises(spillway.OptionError, match='here it is "'):
+        spillway.WriterOptions(compression=codec)  # type: ignore[arg-type]
+
+
+def test_the_document_names_each_option_of_pyarrow_and_polars() -> None:
+    text = DOCUMENT.read_text()
+    tables = text[text.index("## From pyarrow") :]
+    lacking = [
+        name
+        for name, spelling in ELSEWHERE.items()
+        if ("pyarrow" in spelling.library or "polars" in spelling.library) and f"`{name}" not in tables
+    ]
+    assert not lacking
