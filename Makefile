@@ -21,7 +21,7 @@ BENCH_OPTIONS ?=
 RACE_OPTIONS ?=
 DIST ?= dist
 
-.PHONY: help bench targets race test test-quick peers soak lint check instructions format wheel readme lock setup setup-tests clean
+.PHONY: help bench targets race test test-quick peers soak lint check instructions format wheel readme docs lock setup setup-tests clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -89,6 +89,9 @@ wheel: .build/environment ## Leave a release wheel in dist/
 
 readme: setup ## Put the figures of the run in results/ into the README, and write the reports there anew
 	$(BIN)/python docs/render.py
+
+docs: setup ## Build the site into .build/site; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 lock: .build/environment ## Renew the hashed locks of both languages
 	cargo update
