@@ -1,7 +1,7 @@
 """Text of the site that is made, not written: figures of the README, and the options of every command.
 
-A page asks for it by a comment: ``<!-- results: NAME -->`` stands for the block of that name in README.md, which
-``make readme`` makes from ``results/``; ``<!-- commands -->`` stands for the help of every command.
+A page asks for it by a comment: ``<!-- results: NAME -->`` stands for the block of that name in README.md,
+which ``make readme`` makes from ``results/``; ``<!-- commands -->`` stands for the help of every command.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ _README = Path(__file__).resolve().parent.parent / "README.md"
 _BLOCK = re.compile(r"<!-- results: (\w+) -->\n(.*?)<!-- end -->", re.DOTALL)
 _WANTED = re.compile(r"<!-- results: (\w+) -->")
 _COMMANDS = "<!-- commands -->"
+_OPTION = re.compile(r"(?<![\w`-])(--[a-z][a-z-]+)")
 # A run's report is no page of the site.
 _LINK_TO_RESULTS = re.compile(r"\[([^]]*)\]\(results/[^)]*\)")
 
@@ -33,7 +34,8 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 def figures() -> dict[str, str]:
     """The blocks of the README that are made from results, by their names."""
     found = _BLOCK.findall(_README.read_text(encoding="utf-8"))
-    return {name: _LINK_TO_RESULTS.sub(r"\1", text).strip() for name, text in found}
+    # An interval has a line of its own: seven columns are wide.
+    return {name: _LINK_TO_RESULTS.sub(r"\1", text).strip().replace(" [", "<br>[") for name, text in found}
 
 
 def commands() -> str:
@@ -59,7 +61,12 @@ def _prose(text: str) -> str:
 def _block(block: str) -> str:
     if block.startswith("\b"):
         return f"```text\n{block.removeprefix(chr(8)).strip()}\n```"
-    return block.replace("<", "&lt;")
+    return _marked(block)
+
+
+def _marked(text: str) -> str:
+    """Plain text as Markdown, with the names of options as code."""
+    return _OPTION.sub(r"`\1`", text.replace("<", "&lt;").replace("Exit status", "\n\nExit status"))
 
 
 def _table(command: typer.core.TyperCommand) -> list[str]:
@@ -71,7 +78,7 @@ def _row(parameter: Any) -> str:
     names = [*parameter.opts, *parameter.secondary_opts]
     written = names if parameter.param_type_name == "option" else [parameter.name.upper()]
     default = _default(parameter)
-    meaning = (getattr(parameter, "help", None) or "").replace("|", "\\|").replace("<", "&lt;")
+    meaning = _marked(getattr(parameter, "help", None) or "").replace("|", "\\|")
     return f"| {', '.join(f'`{name}`' for name in written)} | {default} | {meaning} |"
 
 

@@ -1,4 +1,4 @@
-"""Signatures as callers see them: ``**options`` stands for options with names, defaults and descriptions of their own."""
+"""Signatures as callers see them: ``**options`` stands for options with names and defaults."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ARGS = re.compile(r"^Args:\n((?:(?: {4}.*)?\n)*)", re.MULTILINE)
 
 
 class Options(griffe.Extension):
-    """Replaces the keywords of the writers by the fields of their options, in signatures and in docstrings."""
+    """Replaces the keywords of the writers by the fields of their options, also in docstrings."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         """Make the examples a section; griffe calls this for each object that it has read."""

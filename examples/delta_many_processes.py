@@ -1,4 +1,4 @@
-"""Append to one Delta table from many processes at once, each append once even if the program is run again."""
+"""Append to one Delta table from many processes at once: each append once, however often this is run."""
 
 from __future__ import annotations
 

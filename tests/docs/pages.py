@@ -1,8 +1,8 @@
 """Pages of the documentation as programs: their blocks of code, run from top to bottom in one folder.
 
 ``python pages.py PAGE`` runs a page in the working folder. Blocks of ``python`` share their names. One with a
-``title`` is saved as that file instead, for the commands below it. In blocks of ``console`` each line that begins with
-``$`` is a command of bash. A block that no test can run stands below a comment that says why:
+``title`` is saved as that file instead, for the commands below it. In blocks of ``console`` each line that
+begins with ``$`` is a command of bash. A block that no test can run stands below a comment that says why:
 ``<!-- not run: REASON -->``.
 """
 

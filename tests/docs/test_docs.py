@@ -1,7 +1,8 @@
-"""The documents: every block of code runs, every reference is whole, and the site is built without a warning."""
+"""The documents: every block of code runs, and the site is built whole and without a warning."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -164,9 +165,7 @@ def test_the_record_of_a_sample_is_described_field_by_field() -> None:
     with newest("samples.jsonl").open() as lines:
         found = {field for line in lines for field in fields_of(json.loads(line))}
     assert len(found) > 50
-    unknown = {
-        field for field in found if not {field, field.split(".")[0], field.split(".")[-1]} & described
-    }
+    unknown = {field for field in found if not {field, field.split(".")[0], field.split(".")[-1]} & described}
     assert not unknown
     parents = {field.split(".")[0] for field in found}
     assert {field.split(".")[0] for field in described} & parents == parents
@@ -174,7 +173,7 @@ def test_the_record_of_a_sample_is_described_field_by_field() -> None:
 
 def headings_of(report: Path) -> set[str]:
     lines = report.read_text().splitlines()
-    heads = [line for line, below in zip(lines, lines[1:], strict=False) if below.startswith("| ---")]
+    heads = [line for line, below in itertools.pairwise(lines) if below.startswith("| ---")]
     return {cell.strip() for line in heads for cell in line.strip("|").split("|")}
 
 
