@@ -70,8 +70,9 @@ lint: .build/environment ## Format, lints and types of Python: what needs nothin
 	$(BIN)/mypy
 	@! grep -nE '(https?|ssh)://' requirements/*.txt || { echo "a lock names a registry's address: run make lock" >&2; exit 1; }
 
-check: lint setup ## All lints: those above, clippy, and the stubs against the compiled module
+check: lint setup ## All lints: those above, clippy, rustdoc, and the stubs against the compiled module
 	cargo clippy --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps --quiet
 	$(BIN)/python -m mypy.stubtest spillway._native --mypy-config-file pyproject.toml
 
 instructions: .build/wheel ## Count the instructions per row; fails where a row costs over 2 % more than on record

@@ -1,4 +1,4 @@
-"""What a host of repositories reads: workflows and issue templates."""
+"""What a visitor reads before the code: workflows, issue templates, and the places that documents name."""
 
 from __future__ import annotations
 
@@ -39,3 +39,20 @@ def test_a_template_asks_for_what_the_doctor_says(path: Any) -> None:
 def test_there_are_workflows_and_templates() -> None:
     assert len(WORKFLOWS) >= 2
     assert len(TEMPLATES) >= 2
+
+
+def test_the_readme_of_the_tests_names_every_folder() -> None:
+    text = (ROOT / "tests" / "README.md").read_text()
+    folders = {path.parent.relative_to(ROOT / "tests").parts[0] for path in ROOT.glob("tests/*/test_*.py")}
+    assert len(folders) > 10
+    assert not {folder for folder in folders if f"| `{folder}` |" not in text}
+
+
+PLACE = re.compile(r"`((?:bench|docs|examples|notebooks|python|results|rust|scripts|tests)/[\w./-]*)`")
+DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "tests" / "README.md"]
+
+
+@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_places_that_a_document_names_are_there(page: Any) -> None:
+    missing = [place for place in PLACE.findall(page.read_text()) if not (ROOT / place).exists()]
+    assert not missing
