@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
     from ..stores.server import Server
 
 RUNNER = Path(__file__).with_name("pages.py")
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+# That of Spark is run by tests/spark, where a JVM may start.
+EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.stem != "spark_reads")
+PLUGIN = ROOT / "examples" / "backend_plugin"
 LANGUAGES = {"python", "console", "json", "text"}
 # Blocks below "not run: REASON". One more is a decision.
 NOT_RUN = 10
@@ -69,6 +72,30 @@ def test_an_example_runs(example: Path, tmp_path: Path, store: dict[str, str]) -
     done = run(tmp_path, sys.executable, "-W", "error", example, environment=store)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     assert done.stdout
+
+
+def test_the_example_of_a_backend_is_measured(tmp_path: Path) -> None:
+    project = tomllib.loads((PLUGIN / "pyproject.toml").read_text())["project"]
+    points = project["entry-points"]["spillway.backends"]
+    info = tmp_path / "spillway_flat-0.1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 0.1.0\n")
+    lines = [f"{name} = {target}\n" for name, target in points.items()]
+    (info / "entry_points.txt").write_text("[spillway.backends]\n" + "".join(lines))
+    path = os.pathsep.join([str(PLUGIN), str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    bench = "spillway bench --backend pyarrow-flat --rows 1000 --samples 1 --memory none --no-trace"
+    done = run(
+        tmp_path,
+        *bench.split(),
+        "--mode",
+        "batches",
+        "--validate",
+        "pyarrow",
+        environment={"PYTHONPATH": path},
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    (samples,) = tmp_path.glob("runs/*/samples.jsonl")
+    assert json.loads(samples.read_text())["cell"]["backend"] == "pyarrow-flat"
 
 
 def test_every_block_runs_or_says_why_not() -> None:
