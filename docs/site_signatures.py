@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import griffe
 
 import spillway
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["Options"]
 
@@ -27,24 +31,41 @@ class Options(griffe.Extension):
         if obj.docstring is not None:
             obj.docstring.value = re.sub(r"^Example:$", "Examples:", obj.docstring.value, flags=re.MULTILINE)
 
-    def on_function(self, *, func: griffe.Function, **_: Any) -> None:
-        """Replace ``**options``; griffe calls this for each function that it has read."""
-        for parameter in func.parameters:
-            keywords = str(parameter.annotation or "")
-            if parameter.kind is griffe.ParameterKind.var_keyword and "Keywords" in keywords:
-                _spread(func, parameter.name, _DATASET if "Dataset" in keywords else _WRITER)
-                return
+    def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
+        """Replace keywords and private defaults; griffe calls this when it has read everything."""
+        for func in _functions(pkg):
+            for parameter in list(func.parameters):
+                _name_default(func, parameter)
+                keywords = str(parameter.annotation or "")
+                if parameter.kind is griffe.ParameterKind.var_keyword and "Keywords" in keywords:
+                    _spread(pkg, func, parameter.name, _DATASET if "Dataset" in keywords else _WRITER)
 
 
-def _spread(func: griffe.Function, name: str, classes: tuple[type, ...]) -> None:
+def _functions(owner: griffe.Module | griffe.Class) -> Iterator[griffe.Function]:
+    for member in owner.members.values():
+        if isinstance(member, griffe.Function):
+            yield member
+        elif isinstance(member, griffe.Module | griffe.Class):
+            yield from _functions(member)
+
+
+def _name_default(func: griffe.Function, parameter: griffe.Parameter) -> None:
+    """Show the value of a private constant in the place of its name."""
+    name = str(parameter.default)
+    if re.fullmatch(r"_[A-Z_]+", name):
+        parameter.default = repr(getattr(importlib.import_module(func.module.path), name))
+
+
+def _spread(pkg: griffe.Module, func: griffe.Function, name: str, classes: tuple[type, ...]) -> None:
     del func.parameters[name]
     for owner in classes:
+        read = pkg[f"{owner.__module__.removeprefix('spillway.')}.{owner.__name__}"]
         for field in inspect.signature(owner).parameters.values():
             func.parameters.add(
                 griffe.Parameter(
                     field.name,
                     kind=griffe.ParameterKind.keyword_only,
-                    annotation=str(field.annotation),
+                    annotation=read[field.name].annotation,
                     default=repr(field.default),
                 )
             )
