@@ -21,7 +21,7 @@ BENCH_OPTIONS ?=
 RACE_OPTIONS ?=
 DIST ?= dist
 
-.PHONY: help bench targets race test test-quick peers soak lint check instructions format wheel readme lock setup setup-tests clean
+.PHONY: help bench targets race test test-quick peers soak lint check instructions format wheel readme docs lock setup setup-tests clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,8 +70,9 @@ lint: .build/environment ## Format, lints and types of Python: what needs nothin
 	$(BIN)/mypy
 	@! grep -nE '(https?|ssh)://' requirements/*.txt || { echo "a lock names a registry's address: run make lock" >&2; exit 1; }
 
-check: lint setup ## All lints: those above, clippy, and the stubs against the compiled module
+check: lint setup ## All lints: those above, clippy, rustdoc, and the stubs against the compiled module
 	cargo clippy --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps --quiet
 	$(BIN)/python -m mypy.stubtest spillway._native --mypy-config-file pyproject.toml
 
 instructions: .build/wheel ## Count the instructions per row; fails where a row costs over 2 % more than on record
@@ -89,6 +90,9 @@ wheel: .build/environment ## Leave a release wheel in dist/
 
 readme: setup ## Put the figures of the run in results/ into the README, and write the reports there anew
 	$(BIN)/python scripts/render.py
+
+docs: setup ## Build the site into .build/site; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 lock: .build/environment ## Renew the hashed locks of both languages
 	cargo update

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::UnknownFields;
 use crate::error::{CommitError, Result};
 
-/// Writer features of tables that this crate may write to: see "What is written, exactly" in the design.
+/// Writer features of tables that this crate may write to: see "What is written, exactly" in
+/// docs/design/commit-protocol.md.
 const WRITABLE_FEATURES: [&str; 10] = [
     "appendOnly",
     "invariants",

@@ -1,0 +1,25 @@
+"""Write a file, and let Spark read it back. Needs Java and the extra "spark"."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+import spillway
+from spillway.spark import local_session, stop_session
+
+
+def main() -> None:
+    table = pa.table({"service": ["api", "web", "api"], "status": [200, 404, 200]})
+    spillway.write_parquet(table, "logs.parquet")
+    spark = local_session("example")
+    try:
+        counted = spark.read.parquet("logs.parquet").groupBy("service").count().collect()
+    finally:
+        stop_session(spark)
+    counts = {row["service"]: row["count"] for row in counted}
+    assert counts == {"api": 2, "web": 1}
+    print(counts)
+
+
+if __name__ == "__main__":
+    main()

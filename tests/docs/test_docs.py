@@ -1,0 +1,228 @@
+"""The documents: every block of code runs, and the site is built whole and without a warning."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import spillway
+import spillway.delta
+
+from .pages import ROOT, blocks_of, pages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..stores.server import Server
+
+RUNNER = Path(__file__).with_name("pages.py")
+# That of Spark is run by tests/spark, where a JVM may start.
+EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.stem != "spark_reads")
+PLUGIN = ROOT / "examples" / "backend_plugin"
+LANGUAGES = {"python", "console", "json", "text"}
+# Blocks below "not run: REASON". One more is a decision.
+NOT_RUN = 10
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.fixture(scope="session")
+def store(server: Server) -> dict[str, str]:
+    """The environment in which ``s3://bucket`` is a bucket of a server of the tests."""
+    bucket = server.bucket("bucket")
+    return {name.upper(): value for name, value in bucket.options().items()}
+
+
+def run(folder: Path, *command: str | Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env=os.environ | environment | {"PATH": tools, "SPILLWAY_CACHE": str(folder / "cache")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+    )
+
+
+def runs(page: Path) -> bool:
+    return any(block.language in {"python", "console"} and block.reason is None for block in blocks_of(page))
+
+
+@pytest.mark.parametrize("page", [page for page in pages() if runs(page)], ids=name_of)
+def test_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path, store: dict[str, str]) -> None:
+    done = run(tmp_path, sys.executable, "-W", "error", RUNNER, page, environment=store)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_runs(example: Path, tmp_path: Path, store: dict[str, str]) -> None:
+    done = run(tmp_path, sys.executable, "-W", "error", example, environment=store)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert done.stdout
+
+
+def test_the_example_of_a_backend_is_measured(tmp_path: Path) -> None:
+    project = tomllib.loads((PLUGIN / "pyproject.toml").read_text())["project"]
+    points = project["entry-points"]["spillway.backends"]
+    info = tmp_path / "spillway_flat-0.1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 0.1.0\n")
+    lines = [f"{name} = {target}\n" for name, target in points.items()]
+    (info / "entry_points.txt").write_text("[spillway.backends]\n" + "".join(lines))
+    path = os.pathsep.join([str(PLUGIN), str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    bench = "spillway bench --backend pyarrow-flat --rows 1000 --samples 1 --memory none --no-trace"
+    done = run(
+        tmp_path,
+        *bench.split(),
+        "--mode",
+        "batches",
+        "--validate",
+        "pyarrow",
+        environment={"PYTHONPATH": path},
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    (samples,) = tmp_path.glob("runs/*/samples.jsonl")
+    assert json.loads(samples.read_text())["cell"]["backend"] == "pyarrow-flat"
+
+
+def test_every_block_runs_or_says_why_not() -> None:
+    blocks = [(name_of(page), block) for page in pages() for block in blocks_of(page)]
+    other = [(page, block.line) for page, block in blocks if block.language not in LANGUAGES]
+    assert not other
+    idle = [(page, block.line, block.reason) for page, block in blocks if block.reason is not None]
+    assert len(idle) == NOT_RUN, idle
+    runnable = [block for _, block in blocks if block.language in {"python", "console"} and not block.reason]
+    assert len(runnable) > 3 * NOT_RUN
+
+
+def test_a_block_that_fails_fails_its_page(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    for block in ("```python\n1 / 0\n```", "```console\n$ false\n```", "```json\n{\n```"):
+        page.write_text(f"# Page\n\n{block}\n")
+        assert run(tmp_path, sys.executable, RUNNER, page, environment={}).returncode != 0
+        page.write_text(f"# Page\n\n<!-- not run: it fails -->\n{block}\n")
+        assert run(tmp_path, sys.executable, RUNNER, page, environment={}).returncode == 0
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    tool = Path(sys.executable).with_name("mkdocs")
+    done = run(
+        ROOT,
+        tool,
+        "build",
+        "--quiet",
+        "--strict",
+        "--site-dir",
+        folder,
+        environment={"NO_MKDOCS_2_WARNING": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_the_site_asks_nothing_of_the_network(site: Path) -> None:
+    loaded = [
+        (page.name, address)
+        for page in site.rglob("*.html")
+        for address in re.findall(
+            r'<(?:script|img|iframe)[^>]* src="([^"]+)"|<link[^>]* href="([^"]+)"', page.read_text()
+        )
+        if any("//" in part for part in address)
+    ]
+    assert not loaded
+    styles = [path.name for path in site.rglob("*.css") if re.search(r"url\([\"']?https?:", path.read_text())]
+    assert not styles
+
+
+def test_the_api_page_has_every_public_name(site: Path) -> None:
+    page = (site / "reference" / "api.html").read_text()
+    anchors = set(re.findall(r'id="([\w.]+)"', page))
+    own = {f"spillway.{name}" for name in spillway.__all__ if isinstance(getattr(spillway, name), type)}
+    errors = {name for name in own if issubclass(getattr(spillway, name.split(".")[1]), Exception)}
+    delta = {f"spillway.delta.{name}" for name in spillway.delta.__all__} - {"spillway.delta.Condition"}
+    wanted = (own - errors) | {name.replace("spillway.", "spillway.errors.") for name in errors} | delta
+    absent = wanted - anchors
+    assert not absent
+
+
+@pytest.mark.parametrize(
+    "owner", ["ParquetWriter", "write_parquet", "DatasetWriter", "write_dataset", "WriterOptions"]
+)
+def test_the_api_page_shows_every_option_with_its_default(site: Path, owner: str) -> None:
+    page = (site / "reference" / "api.html").read_text()
+    (section,) = re.findall(rf'id="spillway\.{owner}".*?</table>', page, flags=re.DOTALL)
+    text = re.sub(r"<[^>]+>", "", section)
+    options = spillway.WriterOptions()
+    for name in spillway.WriterOptions.__dataclass_fields__:
+        assert re.search(rf"{name}:[^=]*= ", text), name
+    assert f"row_group_rows: int = {options.row_group_rows}" in text
+
+
+def fields_of(value: Any, path: str = "") -> Iterator[str]:
+    """Dotted paths of the fields that hold values."""
+    for name, held in value.items():
+        if isinstance(held, dict):
+            yield from fields_of(held, f"{path}{name}.")
+        else:
+            yield f"{path}{name}"
+
+
+def newest(name: str) -> Path:
+    """The newest file of this name that belongs to the reference run."""
+    found = [path for path in (ROOT / "results").rglob(name) if "race" not in path.parts]
+    return max((path for path in found if "targets" not in path.parts), key=lambda path: path.parent.name)
+
+
+def test_the_record_of_a_sample_is_described_field_by_field() -> None:
+    page = (ROOT / "docs" / "reference" / "sample-record.md").read_text()
+    described = set(re.findall(r"`([\w.]+)`", page))
+    with newest("samples.jsonl").open() as lines:
+        found = {field for line in lines for field in fields_of(json.loads(line))}
+    assert len(found) > 50
+    # A record that is described as a whole has its fields by their last names.
+    parts = {field: field.split(".") for field in found}
+    unknown = {field for field, path in parts.items() if not {field, path[-1]} & described}
+    assert not unknown
+    tops = {path[0] for path in parts.values()}
+    assert not tops - {field.split(".")[0] for field in described}
+
+
+def headings_of(report: Path) -> set[str]:
+    lines = report.read_text().splitlines()
+    heads = [line for line, below in itertools.pairwise(lines) if below.startswith("| ---")]
+    return {cell.strip() for line in heads for cell in line.strip("|").split("|")}
+
+
+def test_every_column_of_a_report_is_explained() -> None:
+    page = (ROOT / "docs" / "guide" / "reading-a-report.md").read_text()
+    explained = set(re.findall(r"`([^`]+)`", page))
+    bench = {head for head in headings_of(newest("report.md")) if not head.replace(",", "").isdigit()}
+    assert len(bench) > 10
+    assert not bench - explained
+    race = (ROOT / "results" / "race").rglob("report.md")
+    columns = {head for report in race for head in headings_of(report) if head.startswith(("wait", "most"))}
+    assert columns
+    assert not columns - explained
+
+
+def test_the_command_line_page_has_every_command_and_option(site: Path) -> None:
+    page = (site / "reference" / "cli.html").read_text()
+    for command in ("bench", "doctor", "inspect", "race", "validate"):
+        assert f">spillway {command}<" in page.replace("&lt;", "<") or f"spillway {command}" in page
+    for option in ("--memory", "--storage-option", "--against", "--column", "--no-trace"):
+        assert option in page

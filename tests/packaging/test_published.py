@@ -1,0 +1,58 @@
+"""What a visitor reads before the code: workflows, issue templates, and the places that documents name."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from .conftest import ROOT
+
+GITHUB = ROOT / ".github"
+WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
+TEMPLATES = sorted(path for path in (GITHUB / "ISSUE_TEMPLATE").glob("*.yml") if path.stem != "config")
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_a_workflow_calls_targets_of_make_and_nothing_else(path: Any) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    steps = [step for job in yaml.safe_load(path.read_text())["jobs"].values() for step in job["steps"]]
+    commands = [step["run"] for step in steps if "run" in step]
+    assert commands
+    for command in commands:
+        called = re.fullmatch(r"make ([a-z-]+)( [A-Z_]+='[^']*')?", command)
+        assert called is not None, command
+        assert called[1] in targets
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.stem)
+def test_a_template_asks_for_what_the_doctor_says(path: Any) -> None:
+    template = yaml.safe_load(path.read_text())
+    asked = {field.get("id"): field for field in template["body"]}
+    assert "doctor" in asked
+    labels = " ".join(field["attributes"]["label"] for field in asked.values())
+    assert "spillway doctor" in labels
+
+
+def test_there_are_workflows_and_templates() -> None:
+    assert len(WORKFLOWS) >= 2
+    assert len(TEMPLATES) >= 2
+
+
+def test_the_readme_of_the_tests_names_every_folder() -> None:
+    text = (ROOT / "tests" / "README.md").read_text()
+    folders = {path.parent.relative_to(ROOT / "tests").parts[0] for path in ROOT.glob("tests/*/test_*.py")}
+    assert len(folders) > 10
+    assert not {folder for folder in folders if f"| `{folder}` |" not in text}
+
+
+PLACE = re.compile(r"`((?:bench|docs|examples|notebooks|python|results|rust|scripts|tests)/[\w./-]*)`")
+DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "tests" / "README.md"]
+
+
+@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_places_that_a_document_names_are_there(page: Any) -> None:
+    missing = [place for place in PLACE.findall(page.read_text()) if not (ROOT / place).exists()]
+    assert not missing
