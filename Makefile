@@ -21,7 +21,7 @@ BENCH_OPTIONS ?=
 RACE_OPTIONS ?=
 DIST ?= dist
 
-.PHONY: help bench targets race test test-quick peers soak lint check instructions format wheel readme docs lock setup setup-tests clean
+.PHONY: help bench targets race test test-quick peers soak lint check instructions format wheel readme docs lock setup setup-tests compile-tests clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,10 @@ SEED := $(shell printf '%d' 0x$$(git rev-parse HEAD | cut -c1-8))
 export PROPTEST_RNG_SEED := $(SEED)
 endif
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadscope $(if $(SEED),--hypothesis-seed=$(SEED))
+
+# Compiled ahead, beside the wheel, where a whole run is in a hurry.
+compile-tests: setup
+	cargo test --locked --workspace --no-run
 
 test: setup setup-tests ## Run every test, at counts that fit continuous integration
 	cargo test --locked --workspace
