@@ -396,7 +396,7 @@ impl Table {
 
     /// Commits what the caller did itself: files that it wrote, and files that it wants to leave.
     ///
-    /// Whoever read or removes something is held against every version after [`Read::version`].
+    /// A transaction that read or removes something is held against every version after [`ReadSet::version`].
     ///
     /// # Errors
     /// [`TableError::Option`] when a removed file is not in the table; [`TableError::NoSuchVersion`] when the version

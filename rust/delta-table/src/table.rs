@@ -379,7 +379,7 @@ impl Table {
         self.shared()?.refresh()
     }
 
-    /// The same, for a caller who decides by it what to commit: see [`Read`](crate::Read).
+    /// The same, for a caller who decides by it what to commit: see [`ReadSet`](crate::ReadSet).
     ///
     /// # Errors
     /// As [`snapshot`](Self::snapshot).

@@ -6,7 +6,6 @@
 //! Blocks of 32 values take `4 * width` bytes, so each block starts at a byte and every shift in it is a constant: one
 //! straight-line kernel per width.
 
-
 /// How many values a kernel packs at once.
 pub const BLOCK: usize = 32;
 
