@@ -459,9 +459,9 @@ fn bloom_i64(bencher: Bencher<'_, '_>) {
     let values = times(1000);
     let mut filter = BloomFilter::new(N, 0.01);
     bencher.counter(ItemsCount::new(N)).bench_local(|| {
-        values
-            .iter()
-            .for_each(|value| filter.insert_hash(hash_fixed(*value)))
+        for value in &values {
+            filter.insert_hash(hash_fixed(*value));
+        }
     });
 }
 

@@ -396,7 +396,7 @@ impl Table {
 
     /// Commits files that the caller wrote, and removals of files, as one transaction.
     ///
-    /// A transaction that read or removes something is checked against every version after [`Read::version`].
+    /// A transaction that read or removes something is checked against every version after [`ReadSet::version`].
     ///
     /// # Errors
     /// [`TableError::Option`] when a removed file is not in the table; [`TableError::NoSuchVersion`] when the version

@@ -379,7 +379,7 @@ impl Table {
         self.shared()?.refresh()
     }
 
-    /// The table at its newest version, for a caller that bases a commit on it: see [`Read`](crate::Read).
+    /// The table at its newest version, for a caller that bases a commit on it: see [`ReadSet`](crate::ReadSet).
     ///
     /// # Errors
     /// As [`snapshot`](Self::snapshot).

@@ -232,7 +232,7 @@ impl ChunkPages {
                 .map_err(|error| WriteError::Encode(error.to_string()))?;
             let entries = match content {
                 Content::Dictionary { entries, .. } => Some(entries),
-                _ => None,
+                Content::Data { .. } => None,
             };
             self.push(self.page(&header_bytes, pressed, body.len())?, entries);
             Ok(())

@@ -46,12 +46,16 @@ proptest! {
         for value in &strings {
             small.insert_hash(hash_bytes(value));
         }
-        hashes.iter().for_each(|hash| small.insert_hash(*hash));
+        for hash in &hashes {
+            small.insert_hash(*hash);
+        }
         let mut large = BloomFilter::with_size(1 << 14);
         for value in &strings {
             large.insert_hash(hash_bytes(value));
         }
-        hashes.iter().for_each(|hash| large.insert_hash(*hash));
+        for hash in &hashes {
+            large.insert_hash(*hash);
+        }
         large.shrink(10, 0.01);
         let (mut left, mut right) = (vec![], vec![]);
         small.write(&mut left);
