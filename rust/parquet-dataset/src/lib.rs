@@ -1,8 +1,8 @@
 //! Arrow batches in, a folder of Parquet files out.
 //!
-//! The way of a batch: `partition` splits it by the values of the partition columns, `part` writes each share into
-//! the open file of its partition, `rolling` says when that file is full, and `staging` keeps finished files out of
-//! sight. At the end `publish` moves all of them to where readers look, and takes that back when it fails half-way.
+//! The way of a batch: [`partition`] splits it by the values of the partition columns, [`part`] writes each share into
+//! the open file of its partition, [`rolling`] says when that file is full, and [`staging`] keeps finished files out of
+//! sight. At the end [`publish`] moves all of them to where readers look, and takes that back when it fails half-way.
 
 mod hive;
 mod options;

@@ -1,7 +1,7 @@
 //! Arrow batches in, a Parquet file out.
 //!
-//! The way of a batch: `schema` checks that it fits, `feed` hands its rows on with marks at fixed positions of their
-//! row group, `choose` picks each column's encoding from the first of them, `column` encodes, `row_group` closes
+//! The way of a batch: [`schema`] checks that it fits, [`feed`] hands its rows on with marks at fixed positions of their
+//! row group, [`choose`] picks each column's encoding from the first of them, [`column`] encodes, [`row_group`] closes
 //! chunks one by one into the file, and [`sink`] makes the file appear. The same rows, schema and options give the same
 //! bytes however the rows were chunked, because nothing that decides about bytes looks at batches.
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::UnknownFields;
 use crate::error::{CommitError, Result};
 
-/// Features that may be written beside: see "What is written, exactly" in docs/design/commit-protocol.md.
+/// Features that may be written beside: see "What is written, exactly" in the design.
 const WRITABLE_FEATURES: [&str; 10] = [
     "appendOnly",
     "invariants",

@@ -7,8 +7,7 @@
 //!
 //! The order of a round: read the log to its tip, judge the own members against what was read, make their data survive
 //! a crash, and the tip; announce those that have lost a race, *then* list the intents, read what they need, attempt the
-//! version after the tip. Rules are named as in
-//! docs/design/commit-protocol.md: R1 to R9.
+//! version after the tip. Rules are named as in the design: R1 to R9.
 
 mod member;
 mod round;
