@@ -28,7 +28,7 @@ pub struct AtomicFile {
 }
 
 impl AtomicFile {
-    /// Makes the temporary sibling of `destination`, which must not be a symbolic link (see [`resolve`]).
+    /// Makes the temporary sibling of `destination`, which must not be a symbolic link (see `resolve`).
     ///
     /// # Errors
     /// What the operating system says.
