@@ -15,8 +15,6 @@ LIST = Path(__file__).with_name("public_names.txt")
 
 #: Folders of the commands: their modules are for the commands alone.
 OF_COMMANDS = {"backends", "bench", "cli", "datasets", "harness", "race", "spark", "validation"}
-#: Modules for the package alone that have no underscore yet.
-OF_THE_PACKAGE = {"destinations", "with_block", "wording"}
 
 
 def modules() -> list[str]:
@@ -24,13 +22,13 @@ def modules() -> list[str]:
     found = ["spillway"]
     for module in pkgutil.walk_packages(spillway.__path__, "spillway."):
         parts = module.name.split(".")[1:]
-        if parts[0] not in OF_COMMANDS | OF_THE_PACKAGE and not any(part.startswith("_") for part in parts):
+        if parts[0] not in OF_COMMANDS and not any(part.startswith("_") for part in parts):
             found.append(module.name)
     return found
 
 
 def is_public(name: str) -> bool:
-    """Whether a name is for everybody: it has no underscore in front, or is a protocol of Python."""
+    """Return true for a name without an underscore in front, or of a protocol of Python."""
     return not name.startswith("_") or name in {"__version__", "__enter__", "__exit__"}
 
 

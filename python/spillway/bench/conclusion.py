@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from spillway._wording import and_joined, counted
 from spillway.backends import Settings, library
 from spillway.backends.calls import call_of
 from spillway.bench.failures import outcome_words
@@ -12,7 +13,6 @@ from spillway.bench.ranking import rankings, ratio
 from spillway.bench.summary import growth
 from spillway.bench.tables import file_megabytes, megabytes, setting_title
 from spillway.harness.statistics import FEWEST_FOR_INTERVAL
-from spillway.wording import and_joined, counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from spillway import backends
+from spillway._wording import counted
 from spillway.bench.check_outputs import require_engines
 from spillway.bench.page_cache import resident_share
 from spillway.errors import SpillwayError
@@ -22,7 +23,6 @@ from spillway.harness.limits import detect_limiters
 from spillway.harness.limits.detect import LIMIT_KINDS
 from spillway.harness.limits.proof import prove
 from spillway.harness.probes import rss
-from spillway.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -6,8 +6,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from spillway._wording import and_joined, counted, shortened
 from spillway.backends import OWN_LIBRARY, library
-from spillway.wording import and_joined, counted, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from spillway._wording import counted
 from spillway.backends import OWN_LIBRARY, library
 from spillway.harness.report.plots import (
     FOLDER,
@@ -15,7 +16,6 @@ from spillway.harness.report.plots import (
     peer_style,
     save_figure,
 )
-from spillway.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from rich.progress import TextColumn, TimeRemainingColumn
 
+from spillway._wording import counted
 from spillway.bench.failures import outcome_words, reason
 from spillway.harness.report.progress_line import ProgressLine
-from spillway.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from spillway._wording import counted
 from spillway.bench.conclusion import conclude, verdict_caveats
 from spillway.bench.failures import wrong_outputs
 from spillway.bench.ranking import rankings
@@ -18,7 +19,6 @@ from spillway.harness.report.markdown import (
     table_section,
     write_document,
 )
-from spillway.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

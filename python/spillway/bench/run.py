@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spillway import backends, datasets
+from spillway._wording import counted
 from spillway.bench.allocations import trace_backends
 from spillway.bench.check_outputs import require_engines, validate_outputs
 from spillway.bench.outputs import OutputFiles
@@ -21,7 +22,6 @@ from spillway.harness.limits import Unlimited, choose_limiter
 from spillway.harness.limits.affinity import choose_cores
 from spillway.harness.limits.proof import Proof, prove
 from spillway.harness.schedule import schedule
-from spillway.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spillway._wording import counted
 from spillway.bench.outputs import describe_file
 from spillway.bench.page_cache import warm
 from spillway.bench.record import SCHEMA_VERSION
@@ -20,7 +21,6 @@ from spillway.harness.limits.affinity import stepping_aside
 from spillway.harness.probes.pools import thread_environment
 from spillway.harness.redaction import redact
 from spillway.harness.spawn import ProcessResult, run_limited
-from spillway.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

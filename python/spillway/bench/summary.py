@@ -7,13 +7,13 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from spillway._wording import counted
 from spillway.bench.plan import Cell
 from spillway.bench.record import ALLOCATIONS, SAMPLES, VALIDATION
 from spillway.harness import records
 from spillway.harness.host import noise_warnings
 from spillway.harness.report.summary import CellOfRun, RunOfCells, estimate_of, outcomes, records_by_cell
 from spillway.harness.statistics import FEWEST_FOR_INTERVAL, Estimate, exact_value
-from spillway.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spillway._wording import counted
 from spillway.bench.failures import failure_notes, outcome_words
 from spillway.bench.ranking import indistinct, rankings
 from spillway.bench.summary import growth, speed
 from spillway.datasets import CHUNK_ROWS
 from spillway.harness.report.table import Entry, Table
-from spillway.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

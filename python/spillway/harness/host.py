@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
-from spillway.wording import counted
+from spillway._wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

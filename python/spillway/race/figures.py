@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from spillway._wording import counted
 from spillway.harness.report.plots import (
     FOLDER,
     Figure,
@@ -14,7 +15,6 @@ from spillway.harness.report.plots import (
     save_figure,
 )
 from spillway.race import committers
-from spillway.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -7,11 +7,11 @@ import re
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any
 
+from spillway._wording import counted
 from spillway.errors import OptionError
 from spillway.harness.options import joined, require_counts
 from spillway.harness.schema import Keywords, Positive
 from spillway.race import committers
-from spillway.wording import counted
 
 __all__ = ["PARTITIONS", "WORKLOADS", "Cell", "Options", "parse_spread", "plan_cells"]
 

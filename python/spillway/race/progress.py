@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spillway._wording import counted
 from spillway.harness.report.progress_line import ProgressLine
-from spillway.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

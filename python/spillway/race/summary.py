@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from spillway._wording import counted
 from spillway.harness import records
 from spillway.harness.host import noise_warnings
 from spillway.harness.report.summary import CellOfRun, RunOfCells, estimate_of, outcomes, records_by_cell
 from spillway.race import committers
 from spillway.race.plan import Cell
 from spillway.race.record import RACES
-from spillway.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

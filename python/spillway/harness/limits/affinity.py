@@ -6,8 +6,8 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from spillway._wording import counted
 from spillway.errors import OptionError
-from spillway.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

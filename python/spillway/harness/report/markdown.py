@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from spillway._wording import counted
 from spillway.harness.report.table import markdown_table
-from spillway.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
