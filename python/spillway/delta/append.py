@@ -26,10 +26,10 @@ class Append(WithBlock):
     """Rows that become part of a table together, or not at all; `Table.append` makes one.
 
     Used as a context manager, the rows are in the table when the block has ended well. None of them is when
-    it raised, unless it raised `CommitUnknown` or what a signal's handler raises, such as `KeyboardInterrupt`:
-    then `version` and `token` say more. Files are written while rows come, and named in the log by one commit at the end; with
-    ``coalesce=True``, rows wait for the commit, which writes them together with those of others. Threads may
-    share an append, though each having its own is as cheap.
+    it raised, unless it raised `CommitUnknown` or what a signal's handler raises, such as
+    `KeyboardInterrupt`: then `version` and `token` say more. Files are written while rows come, and named in
+    the log by one commit at the end; with ``coalesce=True``, rows wait for the commit, which writes them
+    together with those of others. Threads may share an append, though each having its own is as cheap.
 
     Attributes:
         version: The version of the table that holds the rows, once they are committed; also when `commit`
