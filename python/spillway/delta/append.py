@@ -25,16 +25,17 @@ _log = logging.getLogger("spillway.delta")
 class Append(WithBlock):
     """Rows that become part of a table together, or not at all; `Table.append` makes one.
 
-    Used as a context manager, the rows are in the table when the block has ended well, and none of them is
-    when it raised. Files are written while rows come, and named in the log by one commit at the end; with
-    ``coalesce=True``, rows wait for the commit, which writes them together with those of others. Threads may
-    share an append, though each having its own is as cheap.
+    Used as a context manager, the rows are in the table when the block has ended well. None of them is when
+    it raised, unless it raised `CommitUnknown` or what a signal's handler raises, such as
+    `KeyboardInterrupt`: then `version` and `token` say more. Files are written while rows come, and named in
+    the log by one commit at the end; with ``coalesce=True``, rows wait for the commit, which writes them
+    together with those of others. Threads may share an append, though each having its own is as cheap.
 
     Attributes:
         version: The version of the table that holds the rows, once they are committed; also when `commit`
             raised what a signal's handler raised, and was done before.
-        token: The token to ask `Table.outcome` with, after a commit that is in doubt. Appends that share
-            files share it.
+        token: The token to ask `Table.outcome` with, after a commit whose outcome is unknown; also when
+            `commit` raised what a signal's handler raised. Appends that share files share it.
     """
 
     def __init__(self, native: _native.DeltaAppend, table: _native.DeltaTable, timeout: float | None) -> None:
@@ -81,8 +82,10 @@ class Append(WithBlock):
             The version that holds them, and survives a crash of the machine.
 
         Raises:
-            CommitUnknown: The time was up, or Ctrl-C came, or the disk failed to sync the log, and nobody can
-                say yet whether they are in the table. Their files stay; `token` is for `Table.outcome`.
+            CommitUnknown: The time was up, or the disk failed to sync the log, and nobody can say yet whether
+                they are in the table. Their files stay; `token` is for `Table.outcome`.
+            KeyboardInterrupt: Ctrl-C came. They are in the table if `version` is set. If `token` is set,
+                nobody can say yet, and the `CommitUnknown` is the cause. Else they are not in the table.
             CommitTimeoutError: The time was up; they are not in the table.
             CommitConflict: Another transaction is in the way; they are not in the table.
             OSError: The file system refused; they are not in the table. After a failed sync of the log, this

@@ -199,7 +199,7 @@ class Table:
         return Append(native, self._native, timeout)
 
     def outcome(self, token: str, *, timeout: float | None = _TIMEOUT) -> Outcome:
-        """Find out what became of a commit in doubt, and settle it where it is open.
+        """Find out what became of a commit whose outcome is unknown, and cancel it where it is pending.
 
         Where the disk failed to sync the log, the process that heard of it answers "pending" for good: ask
         another one, once the disk is known to be sound.

@@ -93,7 +93,7 @@ class HistoryEntry:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of a commit that was in doubt.
+    """The end of a commit whose outcome was unknown.
 
     Args:
         status: ``"committed"``; ``"rejected"``, when it is not in the table and never will be; ``"pending"``,
