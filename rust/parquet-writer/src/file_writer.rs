@@ -24,7 +24,7 @@ use crate::limits;
 use crate::metadata_text;
 use crate::normalize;
 use crate::options::{self, WriterOptions};
-use crate::pages::{FilterPlan, Pages, Shelf};
+use crate::pages::{FilterPlan, PageStore, Pages};
 use crate::result::{self, WriteResult};
 use crate::row_group::{Patience, RowGroup};
 use crate::schema::FileSchema;
@@ -402,8 +402,8 @@ impl OpenFile {
             filters,
             ..
         } = prepared;
-        let shelf = Shelf::new(spill_directory(output.sink(), options), options.budget);
-        let pages = Pages::new(shelf, codecs)
+        let store = PageStore::new(spill_directory(output.sink(), options), options.budget);
+        let pages = Pages::new(store, codecs)
             .with_filters(filters)
             .with_checksums(options.page_checksums);
         let pages = Arc::new(pages);
@@ -580,7 +580,7 @@ impl OpenFile {
             let closed = row_group.close(&mut self.file, threads, patience)?;
             self.dictionaries.put_back(closed);
             self.file.flush()?;
-            self.pages.shelf.rewind()?;
+            self.pages.store.rewind()?;
             if let Some(closed) = self.file.flushed_row_groups().last() {
                 self.chooser.learn(closed);
             }

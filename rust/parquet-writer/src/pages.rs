@@ -3,10 +3,10 @@
 //! Encoders hand over plain pages. They are compressed here, by contexts that all writers share, and kept in memory or
 //! in one temporary file until their chunk is written out.
 
+mod compressor;
 mod filter;
-mod finder;
-mod press;
-mod shelf;
+mod match_strategy;
+mod page_store;
 
 use std::io::Read;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,21 +17,21 @@ use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::reader::{ChunkReader, Length};
 
+pub(crate) use compressor::Compressor;
 pub(crate) use filter::{Filter, FilterPlan};
-pub(crate) use press::Press;
-pub(crate) use shelf::Shelf;
+pub(crate) use page_store::PageStore;
 
 use parquet_encode::page_header::{self as encode, Content};
 
 use crate::error::{Result, WriteError};
-use finder::Finder;
-use shelf::Kept;
+use match_strategy::MatchStrategy;
+use page_store::StoredPage;
 
 /// Bytes whose compression takes as long as one saved byte of the file is worth: about a tenth of the time against a
 /// fiftieth of the size.
 const BYTES_WORTH_ONE: usize = 80;
 /// Bytes of a chunk's pages after which its match parameters are chosen. For fewer it is not worth the time.
-const BYTES_BEFORE_FINDER: usize = 256 << 10;
+const BYTES_BEFORE_STRATEGY: usize = 256 << 10;
 /// Bytes of a dictionary page above which match parameters are chosen for it.
 const DICTIONARY_BYTES_FOR_FINDER: usize = 64 << 10;
 
@@ -39,7 +39,7 @@ const DICTIONARY_BYTES_FOR_FINDER: usize = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct Pages {
     /// The store of finished pages.
-    pub shelf: Shelf,
+    pub store: PageStore,
     /// The codec of each leaf column.
     codecs: Vec<Compression>,
     /// The bloom filter that each leaf column is to have.
@@ -49,9 +49,9 @@ pub(crate) struct Pages {
 
 impl Pages {
     /// Pages of leaf columns with these codecs.
-    pub fn new(shelf: Shelf, codecs: Vec<Compression>) -> Self {
+    pub fn new(store: PageStore, codecs: Vec<Compression>) -> Self {
         Self {
-            shelf,
+            store,
             filters: vec![None; codecs.len()],
             codecs,
             checksums: false,
@@ -84,7 +84,7 @@ impl Pages {
 
     /// Memory held for all chunks.
     pub fn tracked_bytes(&self) -> usize {
-        self.shelf.resident()
+        self.store.resident()
     }
 }
 
@@ -110,13 +110,13 @@ struct Chunk {
     /// Bytes of data pages before compression.
     uncompressed: usize,
     /// The match parameters of further data pages, once they were chosen by trial.
-    finder: Option<Finder>,
+    strategy: Option<MatchStrategy>,
 }
 
 #[derive(Debug)]
 struct Page {
     /// Header and body.
-    kept: Kept,
+    kept: StoredPage,
     header_bytes: usize,
     bytes: usize,
     /// Bytes of the body before compression.
@@ -143,11 +143,11 @@ impl ChunkPages {
 
     /// Weighs its data pages and its dictionary page. A weight is the compressed size plus a share of the size before
     /// compression. The pages must be in memory.
-    pub fn weight(&self, press: &mut Press) -> Result<(usize, usize)> {
+    pub fn weight(&self, compressor: &mut Compressor) -> Result<(usize, usize)> {
         let chunk = lock(&self.state);
         let mut weight = |page: &Page| -> Result<usize> {
             let body = page.kept.in_memory().get(page.header_bytes..).unwrap_or_default();
-            Ok(press.press(body)?.len() + body.len() / BYTES_WORTH_ONE)
+            Ok(compressor.compress(body)?.len() + body.len() / BYTES_WORTH_ONE)
         };
         let data = chunk.data.iter().map(&mut weight).sum::<Result<usize>>()?;
         Ok((data, chunk.dictionary.as_ref().map_or(Ok(0), weight)?))
@@ -198,8 +198,8 @@ impl ChunkPages {
 
     /// The page's checksum after the format's `README.md`, "Checksumming": the CRC-32 of the page as it is in the file,
     /// without its header.
-    fn checksum(&self, pressed: &[u8]) -> Option<u32> {
-        self.pages.checksums.then(|| crc32fast::hash(pressed))
+    fn checksum(&self, compressed: &[u8]) -> Option<u32> {
+        self.pages.checksums.then(|| crc32fast::hash(compressed))
     }
 
     /// Returns true if the codec gives frequent bytes short codes.
@@ -209,21 +209,21 @@ impl ChunkPages {
     }
 
     /// Bytes that a page would take.
-    pub fn pressed_size(&self, fill: &mut dyn FnMut(&mut Vec<u8>)) -> Result<usize> {
-        self.filled(&mut |body| fill(body), |(), body, press| {
-            Ok(press.press(body)?.len())
+    pub fn compressed_size_of(&self, fill: &mut dyn FnMut(&mut Vec<u8>)) -> Result<usize> {
+        self.filled(&mut |body| fill(body), |(), body, compressor| {
+            Ok(compressor.compress(body)?.len())
         })
     }
 
     /// Adds a page: `fill` appends its body and returns its kind.
     pub fn add<'a>(&self, fill: &mut dyn FnMut(&mut Vec<u8>) -> Content<'a>) -> Result<()> {
-        self.filled(fill, |content, body, press| {
-            let finder = self.finder(content, body, press)?;
-            let pressed = press.press_with(finder, body)?;
+        self.filled(fill, |content, body, compressor| {
+            let strategy = self.strategy(content, body, compressor)?;
+            let compressed = compressor.compress_with(strategy, body)?;
             let header = encode::PageHeader {
                 uncompressed_size: body.len(),
-                compressed_size: pressed.len(),
-                crc: self.checksum(pressed),
+                compressed_size: compressed.len(),
+                crc: self.checksum(compressed),
                 content,
             };
             let mut header_bytes = Vec::with_capacity(32);
@@ -234,49 +234,54 @@ impl ChunkPages {
                 Content::Dictionary { entries, .. } => Some(entries),
                 Content::Data { .. } => None,
             };
-            self.push(self.page(&header_bytes, pressed, body.len())?, entries);
+            self.push(self.page(&header_bytes, compressed, body.len())?, entries);
             Ok(())
         })
     }
 
     /// Chooses the match parameters of a page. For the data pages of a chunk they are chosen once, by one of the first.
-    fn finder(&self, content: Content<'_>, body: &[u8], press: &mut Press) -> Result<Finder> {
+    fn strategy(
+        &self,
+        content: Content<'_>,
+        body: &[u8],
+        compressor: &mut Compressor,
+    ) -> Result<MatchStrategy> {
         if let Content::Dictionary { .. } = content {
             return if body.len() < DICTIONARY_BYTES_FOR_FINDER {
-                Ok(Finder::Level)
+                Ok(MatchStrategy::Level)
             } else {
-                press.best_finder(body)
+                compressor.best_strategy(body)
             };
         }
         let mut chunk = lock(&self.state);
         chunk.uncompressed += body.len();
-        if chunk.finder.is_none() && chunk.uncompressed >= BYTES_BEFORE_FINDER {
-            chunk.finder = Some(press.best_finder(body)?);
+        if chunk.strategy.is_none() && chunk.uncompressed >= BYTES_BEFORE_STRATEGY {
+            chunk.strategy = Some(compressor.best_strategy(body)?);
         }
-        Ok(chunk.finder.unwrap_or_default())
+        Ok(chunk.strategy.unwrap_or_default())
     }
 
     /// Fills the body of a page in a shared buffer, and passes it on together with the compressor that owns the buffer.
     fn filled<C, T>(
         &self,
         fill: &mut dyn FnMut(&mut Vec<u8>) -> C,
-        then: impl FnOnce(C, &[u8], &mut Press) -> Result<T>,
+        then: impl FnOnce(C, &[u8], &mut Compressor) -> Result<T>,
     ) -> Result<T> {
-        Press::with(self.codec(), |press| {
-            let mut body = std::mem::take(&mut press.body);
+        Compressor::with(self.codec(), |compressor| {
+            let mut body = std::mem::take(&mut compressor.body);
             body.clear();
             let content = fill(&mut body);
-            let done = then(content, &body, press);
-            press.body = body;
+            let done = then(content, &body, compressor);
+            compressor.body = body;
             done
         })
     }
 
-    fn page(&self, header: &[u8], pressed: &[u8], uncompressed_bytes: usize) -> Result<Page> {
+    fn page(&self, header: &[u8], compressed: &[u8], uncompressed_bytes: usize) -> Result<Page> {
         Ok(Page {
-            kept: self.pages.shelf.keep(header, pressed)?,
+            kept: self.pages.store.keep(header, compressed)?,
             header_bytes: header.len(),
-            bytes: header.len() + pressed.len(),
+            bytes: header.len() + compressed.len(),
             uncompressed_bytes,
         })
     }
@@ -340,14 +345,14 @@ impl Length for ChunkPages {
 pub(crate) struct ChunkRead {
     chunk: ChunkPages,
     pages: std::vec::IntoIter<Page>,
-    current: Option<Kept>,
+    current: Option<StoredPage>,
 }
 
 impl Read for ChunkRead {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         loop {
             if let Some(page) = self.current.as_mut().filter(|page| page.len() > 0) {
-                return self.chunk.pages.shelf.read(page, buffer);
+                return self.chunk.pages.store.read(page, buffer);
             }
             let Some(page) = self.pages.next() else {
                 return Ok(0);

@@ -12,7 +12,7 @@ use crate::budget::Budget;
 use crate::column::{self, EncodedChunk};
 use crate::error::Result;
 use crate::options::WriterOptions;
-use crate::pages::{ChunkPages, Pages, Press, Shelf};
+use crate::pages::{ChunkPages, Compressor, PageStore, Pages};
 use crate::schema::FileSchema;
 
 /// One leaf column's sample, encoded.
@@ -49,10 +49,10 @@ impl<'a> Scale<'a> {
         let codecs = super::codecs(&schema.parquet, &options.compression)?;
         let codecs: Vec<_> = codecs
             .into_iter()
-            .map(Press::codec_for_samples)
+            .map(Compressor::codec_for_samples)
             .collect::<Result<_>>()?;
-        let shelf = Shelf::new(None, Budget::UNLIMITED);
-        let pages = Arc::new(Pages::new(shelf, vec![Compression::UNCOMPRESSED; codecs.len()]));
+        let store = PageStore::new(None, Budget::UNLIMITED);
+        let pages = Arc::new(Pages::new(store, vec![Compression::UNCOMPRESSED; codecs.len()]));
         Ok(Self {
             schema,
             options,
@@ -64,7 +64,7 @@ impl<'a> Scale<'a> {
     /// Weighs a sample's data pages and its dictionary page.
     pub fn weigh(&self, sample: &Sample) -> Result<(usize, usize)> {
         let codec = self.codecs[sample.leaf];
-        Press::with(codec, |press| sample.pages.weight(press))
+        Compressor::with(codec, |compressor| sample.pages.weight(compressor))
     }
 
     /// The samples of the leaves that have a choice, encoded as it says; `None` for the others.

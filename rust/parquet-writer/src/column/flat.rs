@@ -257,7 +257,7 @@ impl FlatEncoder {
             return Ok(width);
         }
         let mut size = |width| {
-            self.pages.pressed_size(&mut |out| {
+            self.pages.compressed_size_of(&mut |out| {
                 self.values.encode(width, out);
             })
         };

@@ -7,21 +7,21 @@ use std::sync::{Mutex, OnceLock, TryLockError};
 use parquet::basic::{Compression, ZstdLevel};
 use zstd::zstd_safe::{CParameter, ResetDirective};
 
-use super::finder::Finder;
+use super::match_strategy::MatchStrategy;
 use crate::error::{Result, WriteError};
 
 /// Idle compressors: contexts with warm tables. There are as many as pages are compressed at a time, not one per writer
 /// or column.
-static IDLE: Mutex<Vec<Press>> = Mutex::new(Vec::new());
+static IDLE: Mutex<Vec<Compressor>> = Mutex::new(Vec::new());
 
 /// Buffers above this are not kept for the next page.
 const KEPT_BYTES: usize = 1 << 20;
 
 /// Compresses pages one after the other with one context.
-pub(crate) struct Press {
+pub(crate) struct Compressor {
     compression: Compression,
     codec: Codec,
-    pressed: Vec<u8>,
+    compressed: Vec<u8>,
     /// Room for the page to be compressed.
     pub body: Vec<u8>,
 }
@@ -40,7 +40,7 @@ enum Codec {
 struct Zstd {
     context: zstd::bulk::Compressor<'static>,
     level: i32,
-    finder: Finder,
+    strategy: MatchStrategy,
 }
 
 impl Zstd {
@@ -48,12 +48,12 @@ impl Zstd {
         Ok(Self {
             context: zstd::bulk::Compressor::new(level)?,
             level,
-            finder: Finder::default(),
+            strategy: MatchStrategy::default(),
         })
     }
 
-    fn set(&mut self, finder: Finder) -> std::io::Result<()> {
-        if finder == self.finder {
+    fn set(&mut self, strategy: MatchStrategy) -> std::io::Result<()> {
+        if strategy == self.strategy {
             return Ok(());
         }
         let context = self.context.context_mut();
@@ -62,33 +62,35 @@ impl Zstd {
             .map_err(|code| std::io::Error::other(zstd::zstd_safe::get_error_name(code)))?;
         self.context
             .set_parameter(CParameter::CompressionLevel(self.level))?;
-        for parameter in finder.parameters() {
+        for parameter in strategy.parameters() {
             self.context.set_parameter(*parameter)?;
         }
-        self.finder = finder;
+        self.strategy = strategy;
         Ok(())
     }
 }
 
-impl fmt::Debug for Press {
+impl fmt::Debug for Compressor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Press")
+        f.debug_struct("Compressor")
             .field("compression", &self.compression)
             .finish_non_exhaustive()
     }
 }
 
-impl Press {
+impl Compressor {
     /// Runs `work` with a compressor for pages of this codec, which is kept for the next page afterwards.
     pub fn with<T>(compression: Compression, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let idle = with_idle(|idle| {
-            let place = idle.iter().position(|press| press.compression == compression)?;
+            let place = idle
+                .iter()
+                .position(|compressor| compressor.compression == compression)?;
             Some(idle.swap_remove(place))
         });
-        let mut press = idle.flatten().map_or_else(|| Self::new(compression), Ok)?;
-        let done = work(&mut press);
-        if press.is_worth_keeping() {
-            press.keep();
+        let mut compressor = idle.flatten().map_or_else(|| Self::new(compression), Ok)?;
+        let done = work(&mut compressor);
+        if compressor.is_worth_keeping() {
+            compressor.keep();
         }
         done
     }
@@ -126,62 +128,68 @@ impl Press {
         Ok(Self {
             compression,
             codec,
-            pressed: Vec::new(),
+            compressed: Vec::new(),
             body: Vec::new(),
         })
     }
 
     /// Compresses a page, as ZSTD does with the parameters of its level.
-    pub fn press<'a>(&'a mut self, body: &'a [u8]) -> Result<&'a [u8]> {
-        self.press_with(Finder::Level, body)
+    pub fn compress<'a>(&'a mut self, body: &'a [u8]) -> Result<&'a [u8]> {
+        self.compress_with(MatchStrategy::Level, body)
     }
 
     /// Compresses a page. Only ZSTD has match parameters.
-    pub(super) fn press_with<'a>(&'a mut self, finder: Finder, body: &'a [u8]) -> Result<&'a [u8]> {
-        let Self { codec, pressed, .. } = self;
-        pressed.clear();
+    pub(super) fn compress_with<'a>(
+        &'a mut self,
+        strategy: MatchStrategy,
+        body: &'a [u8],
+    ) -> Result<&'a [u8]> {
+        let Self {
+            codec, compressed, ..
+        } = self;
+        compressed.clear();
         match codec {
             Codec::None => return Ok(body),
             Codec::Zstd(zstd) => {
-                pressed.reserve(zstd::zstd_safe::compress_bound(body.len()));
-                zstd.set(finder)?;
-                zstd.context.compress_to_buffer(body, pressed)?;
+                compressed.reserve(zstd::zstd_safe::compress_bound(body.len()));
+                zstd.set(strategy)?;
+                zstd.context.compress_to_buffer(body, compressed)?;
             }
             Codec::Snappy(snappy) => {
-                pressed.resize(snap::raw::max_compress_len(body.len()), 0);
-                let size = snappy.compress(body, pressed).map_err(std::io::Error::from)?;
-                pressed.truncate(size);
+                compressed.resize(snap::raw::max_compress_len(body.len()), 0);
+                let size = snappy.compress(body, compressed).map_err(std::io::Error::from)?;
+                compressed.truncate(size);
             }
             Codec::Lz4 => {
-                pressed.resize(lz4_flex::block::get_maximum_output_size(body.len()), 0);
-                let size = lz4_flex::block::compress_into(body, pressed).map_err(std::io::Error::other)?;
-                pressed.truncate(size);
+                compressed.resize(lz4_flex::block::get_maximum_output_size(body.len()), 0);
+                let size = lz4_flex::block::compress_into(body, compressed).map_err(std::io::Error::other)?;
+                compressed.truncate(size);
             }
             Codec::Gzip(level) => {
-                let mut gzip = flate2::write::GzEncoder::new(pressed, *level);
+                let mut gzip = flate2::write::GzEncoder::new(compressed, *level);
                 gzip.write_all(body)?;
                 gzip.finish()?;
             }
             Codec::Brotli(parameters) => {
-                brotli::BrotliCompress(&mut &*body, pressed, parameters)?;
+                brotli::BrotliCompress(&mut &*body, compressed, parameters)?;
             }
         }
-        Ok(&self.pressed)
+        Ok(&self.compressed)
     }
 
     /// Chooses the best match parameters for pages like this one, where the codec has any.
-    pub(super) fn best_finder(&mut self, body: &[u8]) -> Result<Finder> {
+    pub(super) fn best_strategy(&mut self, body: &[u8]) -> Result<MatchStrategy> {
         match self.codec {
             // Who asks for a higher level asks for the time that it takes.
-            Codec::Zstd(ref zstd) if zstd.level == 1 => {
-                Finder::best(body, |finder, sample| Ok(self.press_with(finder, sample)?.len()))
-            }
-            _ => Ok(Finder::Level),
+            Codec::Zstd(ref zstd) if zstd.level == 1 => MatchStrategy::best(body, |strategy, sample| {
+                Ok(self.compress_with(strategy, sample)?.len())
+            }),
+            _ => Ok(MatchStrategy::Level),
         }
     }
 
     fn is_worth_keeping(&self) -> bool {
-        self.pressed.capacity() <= KEPT_BYTES && self.body.capacity() <= KEPT_BYTES
+        self.compressed.capacity() <= KEPT_BYTES && self.body.capacity() <= KEPT_BYTES
     }
 }
 
@@ -200,7 +208,7 @@ fn cores() -> usize {
 
 /// Runs `work` on the idle compressors, without waiting for the lock: after a fork its holder may be a thread that does
 /// not exist here.
-fn with_idle<T>(work: impl FnOnce(&mut Vec<Press>) -> T) -> Option<T> {
+fn with_idle<T>(work: impl FnOnce(&mut Vec<Compressor>) -> T) -> Option<T> {
     match IDLE.try_lock() {
         Ok(mut idle) => Some(work(&mut idle)),
         Err(TryLockError::Poisoned(poisoned)) => Some(work(&mut poisoned.into_inner())),

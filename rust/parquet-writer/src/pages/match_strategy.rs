@@ -13,7 +13,7 @@ const TRIAL_BYTES: usize = 24 << 10;
 
 /// Parameters beside the level.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Finder {
+pub(super) enum MatchStrategy {
     /// The parameters of the level: repeats of 6 bytes or more.
     #[default]
     Level,
@@ -25,7 +25,7 @@ pub(super) enum Finder {
     TwoTables,
 }
 
-impl Finder {
+impl MatchStrategy {
     const OTHERS: [Self; 3] = [Self::Longer, Self::Shorter, Self::TwoTables];
 
     pub fn parameters(self) -> &'static [CParameter] {
@@ -51,16 +51,16 @@ impl Finder {
         }
     }
 
-    /// Chooses the best parameters for pages like `body`, by the sizes that `pressed` returns.
-    pub fn best(body: &[u8], mut pressed: impl FnMut(Self, &[u8]) -> Result<usize>) -> Result<Self> {
+    /// Chooses the best parameters for pages like `body`, by the sizes that `compressed` returns.
+    pub fn best(body: &[u8], mut compressed: impl FnMut(Self, &[u8]) -> Result<usize>) -> Result<Self> {
         // The middle: a page may begin with lengths or levels.
         let start = body.len().saturating_sub(TRIAL_BYTES) / 2;
         let sample = &body[start..body.len().min(start + TRIAL_BYTES)];
-        let mut best = (Self::Level, pressed(Self::Level, sample)?);
-        for finder in Self::OTHERS {
-            let weight = pressed(finder, sample)? + finder.least_gain(sample.len());
+        let mut best = (Self::Level, compressed(Self::Level, sample)?);
+        for strategy in Self::OTHERS {
+            let weight = compressed(strategy, sample)? + strategy.least_gain(sample.len());
             if weight < best.1 {
-                best = (finder, weight);
+                best = (strategy, weight);
             }
         }
         Ok(best.0)
@@ -72,10 +72,15 @@ mod tests {
     use parquet::basic::{Compression, ZstdLevel};
     use proptest::prelude::*;
 
-    use super::Finder;
-    use crate::pages::Press;
+    use super::MatchStrategy;
+    use crate::pages::Compressor;
 
-    const ALL: [Finder; 4] = [Finder::Level, Finder::Longer, Finder::Shorter, Finder::TwoTables];
+    const ALL: [MatchStrategy; 4] = [
+        MatchStrategy::Level,
+        MatchStrategy::Longer,
+        MatchStrategy::Shorter,
+        MatchStrategy::TwoTables,
+    ];
 
     fn zstd(level: i32) -> Compression {
         Compression::ZSTD(ZstdLevel::try_new(level).unwrap())
@@ -100,16 +105,16 @@ mod tests {
         fn one_context_serves_all_finders_in_any_order(
             pages in prop::collection::vec((page(), prop::sample::select(ALL.as_slice())), 1..6)
         ) {
-            for (page, finder) in pages {
-                Press::with(zstd(1), |press| {
-                    let pressed = press.press_with(finder, &page)?.to_vec();
-                    assert_eq!(zstd::bulk::decompress(&pressed, page.len()).unwrap(), page);
+            for (page, strategy) in pages {
+                Compressor::with(zstd(1), |compressor| {
+                    let compressed = compressor.compress_with(strategy, &page)?.to_vec();
+                    assert_eq!(zstd::bulk::decompress(&compressed, page.len()).unwrap(), page);
                     // The same as from a context that never did anything else.
                     let mut fresh = zstd::bulk::Compressor::new(1).unwrap();
-                    for parameter in finder.parameters() {
+                    for parameter in strategy.parameters() {
                         fresh.set_parameter(*parameter).unwrap();
                     }
-                    assert_eq!(pressed, fresh.compress(&page).unwrap());
+                    assert_eq!(compressed, fresh.compress(&page).unwrap());
                     Ok(())
                 })
                 .unwrap();
@@ -117,8 +122,8 @@ mod tests {
         }
     }
 
-    fn best(level: i32, page: &[u8]) -> Finder {
-        Press::with(zstd(level), |press| press.best_finder(page)).unwrap()
+    fn best(level: i32, page: &[u8]) -> MatchStrategy {
+        Compressor::with(zstd(level), |compressor| compressor.best_strategy(page)).unwrap()
     }
 
     /// Bytes without a pattern.
@@ -141,17 +146,17 @@ mod tests {
 
     #[test]
     fn a_few_numbers_are_searched_for_short_repeats() {
-        assert_eq!(best(1, &few_numbers()), Finder::Shorter);
+        assert_eq!(best(1, &few_numbers()), MatchStrategy::Shorter);
     }
 
     #[test]
     fn what_does_not_shrink_is_left_to_the_level() {
         let noise: Vec<u8> = noise().take(100_000).collect();
-        assert_eq!(best(1, &noise), Finder::Level);
+        assert_eq!(best(1, &noise), MatchStrategy::Level);
     }
 
     #[test]
     fn a_level_that_was_asked_for_is_kept() {
-        assert_eq!(best(3, &few_numbers()), Finder::Level);
+        assert_eq!(best(3, &few_numbers()), MatchStrategy::Level);
     }
 }

@@ -14,7 +14,7 @@ use crate::error::{Result, WriteError};
 
 /// Keeps pages until they are read, each once.
 #[derive(Debug)]
-pub(crate) struct Shelf {
+pub(crate) struct PageStore {
     resident: AtomicUsize,
     budget: Budget,
     spill: Option<Spill>,
@@ -28,14 +28,14 @@ struct Spill {
     end: AtomicU64,
 }
 
-/// A page on the shelf.
+/// A page in the store.
 #[derive(Debug)]
-pub(super) enum Kept {
+pub(super) enum StoredPage {
     Resident(Bytes),
     Spilled { offset: u64, length: usize },
 }
 
-impl Kept {
+impl StoredPage {
     /// Bytes that were not read yet.
     pub(super) fn len(&self) -> usize {
         match self {
@@ -53,7 +53,7 @@ impl Kept {
     }
 }
 
-impl Shelf {
+impl PageStore {
     /// A store that spills into `directory`, or keeps all pages in memory when there is none.
     pub fn new(directory: Option<PathBuf>, budget: Budget) -> Self {
         let spill = directory.map(|directory| Spill {
@@ -85,7 +85,7 @@ impl Shelf {
     }
 
     /// Keeps a page that is given in two parts.
-    pub(super) fn keep(&self, header: &[u8], body: &[u8]) -> Result<Kept> {
+    pub(super) fn keep(&self, header: &[u8], body: &[u8]) -> Result<StoredPage> {
         let length = header.len() + body.len();
         if let Some(spill) = &self.spill
             && length >= self.budget.smallest_spilled
@@ -95,19 +95,19 @@ impl Shelf {
         }
         let page = [header, body].concat();
         self.resident.fetch_add(length, Ordering::Relaxed);
-        Ok(Kept::Resident(page.into()))
+        Ok(StoredPage::Resident(page.into()))
     }
 
     /// Reads on in a page, and frees the part that was read.
-    pub(super) fn read(&self, kept: &mut Kept, buffer: &mut [u8]) -> io::Result<usize> {
+    pub(super) fn read(&self, kept: &mut StoredPage, buffer: &mut [u8]) -> io::Result<usize> {
         let count = buffer.len().min(kept.len());
         let buffer = &mut buffer[..count];
         match kept {
-            Kept::Resident(page) => {
+            StoredPage::Resident(page) => {
                 buffer.copy_from_slice(&page.split_to(count));
                 self.resident.fetch_sub(count, Ordering::Relaxed);
             }
-            Kept::Spilled { offset, length } => {
+            StoredPage::Spilled { offset, length } => {
                 let spill = self.spill.as_ref();
                 let spill = spill.ok_or_else(|| io::Error::other("a page was spilled to nowhere"))?;
                 spill
@@ -134,7 +134,7 @@ impl Spill {
         file.read_exact_at(buffer, offset)
     }
 
-    fn put(&self, header: &[u8], body: &[u8]) -> io::Result<Kept> {
+    fn put(&self, header: &[u8], body: &[u8]) -> io::Result<StoredPage> {
         let file = if let Some(file) = self.file.get() {
             file
         } else {
@@ -145,7 +145,7 @@ impl Spill {
         let offset = self.end.fetch_add(length as u64, Ordering::Relaxed);
         file.write_all_at(header, offset)?;
         file.write_all_at(body, offset + header.len() as u64)?;
-        Ok(Kept::Spilled { offset, length })
+        Ok(StoredPage::Spilled { offset, length })
     }
 }
 
@@ -157,12 +157,12 @@ mod tests {
     fn pages_come_back_from_memory_and_from_the_file() {
         let directory = tempfile::tempdir().unwrap();
         let budget = Budget::UNLIMITED;
-        let shelf = Shelf::new(Some(directory.path().to_path_buf()), budget);
+        let store = PageStore::new(Some(directory.path().to_path_buf()), budget);
         let page = |index: usize| vec![u8::try_from(index % 251).unwrap(); 1 << 20];
         let kept: Vec<_> = (0..20)
-            .map(|index| shelf.keep(&page(index)[..9], &page(index)[9..]).unwrap())
+            .map(|index| store.keep(&page(index)[..9], &page(index)[9..]).unwrap())
             .collect();
-        assert!(shelf.resident() <= budget.resident);
+        assert!(store.resident() <= budget.resident);
         assert_eq!(
             std::fs::read_dir(directory.path()).unwrap().count(),
             0,
@@ -173,10 +173,10 @@ mod tests {
             // Of an odd size, so that the last piece of a page is smaller.
             let mut length = 0;
             while kept.len() > 0 {
-                length += shelf.read(&mut kept, &mut back[length..][..9999]).unwrap();
+                length += store.read(&mut kept, &mut back[length..][..9999]).unwrap();
             }
             assert_eq!(&back[..length], page(index));
         }
-        assert_eq!(shelf.resident(), 0);
+        assert_eq!(store.resident(), 0);
     }
 }
