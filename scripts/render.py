@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spillway._wording import and_joined, counted
 from spillway.backends import OWN_LIBRARY, library
 from spillway.bench import record
 from spillway.bench.record import SAMPLES
@@ -60,27 +61,54 @@ def _picture(run: RunSummary) -> str:
 
 
 def _headline(run: RunSummary) -> str:
-    cells = run.of(_limited(run, "batches"))
-    most = max(each.cell.rows for each in cells)
-    largest = {each.cell.backend: each for each in cells if each.cell.rows == most and each.good}
-    spillway = largest["spillway"]
-    peers = [each for name, each in largest.items() if library(name) != OWN_LIBRARY]
-    fastest = max(peers, key=_speed)
+    batches, table = (_largest(run, mode) for mode in ("batches", "table"))
+    spillway, peers = batches["spillway"], _peers(batches)
     smallest = min(peers, key=_bytes)
-    whole = [each for each in peers if _row_groups(each) == _row_groups(spillway)]
-    if not whole:
-        sys.exit(f"scripts/render.py: no peer of run {run.run_id} has Spillway's row groups")
-    leanest = min(whole, key=_growth)
+    ratios = [
+        _ratio(run, rows) for rows in sorted({each.cell.rows for each in run.of(_limited(run, "batches"))})
+    ]
     return (
-        f"At {most:,} rows, one core, Spillway runs at {_speed(spillway) / _speed(fastest):.2f} "
-        f"times the speed of the fastest peer ({fastest.cell.backend}). Its file is "
+        f"By row count, Spillway runs at {min(ratios):.2f} to {max(ratios):.2f} times the speed of the "
+        f"fastest peer. At {spillway.cell.rows:,} rows its file is "
         f"{_bytes(spillway) / _bytes(smallest):.2f} times the size of the smallest peer's "
-        f"({smallest.cell.backend}), and its memory grows by {_growth(spillway) / 1e6:.0f} MB, "
-        f"where the leanest peer with equal row groups ({leanest.cell.backend}) takes "
-        f"{_growth(leanest) / 1e6:.0f} MB. "
+        f"({smallest.cell.backend}). Its memory grows by {_megabytes(spillway)}, where "
+        f"{_less_memory(batches)}; given all rows as one table, it grows by "
+        f"{_megabytes(table['spillway'])}, where {_less_memory(table)}. "
         f"[Run {run.run_id}]({run.folder.relative_to(_ROOT)}/report.md), "
         f"{run.environment['cpu_model']}, medians of {len(spillway.samples)} processes."
     )
+
+
+def _largest(run: RunSummary, mode: str) -> dict[str, CellSummary]:
+    """The cells of a mode at the most rows, by backend."""
+    cells = run.of(_limited(run, mode))
+    most = max(each.cell.rows for each in cells)
+    return {each.cell.backend: each for each in cells if each.cell.rows == most and each.good}
+
+
+def _peers(cells: dict[str, CellSummary]) -> list[CellSummary]:
+    return [each for name, each in cells.items() if library(name) != OWN_LIBRARY]
+
+
+def _ratio(run: RunSummary, rows: int) -> float:
+    """The speed of Spillway over that of the fastest peer, in batches."""
+    cells = {each.cell.backend: each for each in run.of(_limited(run, "batches")) if each.cell.rows == rows}
+    return _speed(cells["spillway"]) / max(map(_speed, _peers(cells)))
+
+
+def _less_memory(cells: dict[str, CellSummary]) -> str:
+    """The peers that take less memory than Spillway, or else the leanest of them."""
+    peers = sorted(_peers(cells), key=_growth)
+    leaner = [each for each in peers if _growth(each) < _growth(cells["spillway"])]
+    said = [
+        f"{each.cell.backend} takes {_megabytes(each)} in {counted(_row_groups(each), 'row group')}"
+        for each in leaner or peers[:1]
+    ]
+    return and_joined(said) if leaner else f"the leanest peer, {said[0]}"
+
+
+def _megabytes(cell: CellSummary) -> str:
+    return f"{_growth(cell) / 1e6:.0f} MB"
 
 
 def _speed(cell: CellSummary) -> float:
