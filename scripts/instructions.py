@@ -30,9 +30,9 @@ from spillway.harness.environment import cpu_model, native_build, refuse_debug_b
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "instructions.json"
 DATASETS = ("logs", "lineitem", "logs-nested")
 # A process takes up to three million instructions more than it needs, by what waits for a clock: the rows
-# must outweigh that, and the leaner run of each counts.
+# must outweigh that, and the leanest run of each counts.
 FEW, MANY = 10_000, 160_000
-RUNS = 2
+RUNS = 3
 MOST_GROWTH = 1.02
 PARTS = {
     "parquet-encode": re.compile(r"parquet_encode"),
