@@ -102,7 +102,7 @@ class Finding:
 
     @property
     def verdict(self) -> str:
-        """Whether the median meets the aim, or the floor; more is better where the aim is above the floor."""
+        """Judge the median by aim and floor; more is better where the aim is above the floor."""
         sign = 1 if self.aim > self.floor else -1
         if sign * self.found.median >= sign * self.aim:
             return "aim"
@@ -158,7 +158,7 @@ def split(found: Iterable[CellSummary]) -> tuple[CellSummary, list[CellSummary],
 
 
 def speed(what: str, spillway: CellSummary, peers: list[CellSummary], floor: float, aim: float) -> Finding:
-    """How many times faster than the fastest peer."""
+    """The speed over that of the fastest peer."""
     fastest = min(peers, key=lambda each: median(each, wall))
     ratio = paired_ratio(by_block(fastest, wall), by_block(spillway, wall))
     return Finding(what, ratio, fastest.cell.backend, floor, aim)
@@ -289,7 +289,7 @@ def measured(out: Path, job: str) -> Path | None:
 
 
 def is_whole(run: RunSummary) -> bool:
-    """Whether every cell has all the samples that were asked for."""
+    """Return true if every cell has all the samples that were asked for."""
     wanted: int = run.environment["options"]["samples"]
     return all(len(each.samples) >= wanted for each in run.cells)
 

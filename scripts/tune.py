@@ -32,7 +32,7 @@ DICTIONARY = "dictionary"
 
 
 def candidates(data_type: pa.DataType) -> tuple[str, ...]:
-    """What the format allows for the type, but BYTE_STREAM_SPLIT, which Spark refuses."""
+    """The encodings that the format allows for the type, but BYTE_STREAM_SPLIT, which Spark refuses."""
     types = pa.types
     if types.is_boolean(data_type):
         return ("PLAIN",)

@@ -42,7 +42,7 @@ def left_behind(folder: Path) -> set[str]:
 
 
 def alone(program: str, *arguments: str) -> str:
-    """What a program prints that may not have another thread."""
+    """The output of a program that is allowed no thread but its first."""
     limit = """
 import os, resource, sys
 import pyarrow as pa

@@ -52,7 +52,7 @@ class Announced:
         self.path.write_text("".join(json.dumps(line) + "\n" for line in self.lines))
 
     def carried(self) -> list[str]:
-        """Which of its members are in the version that somebody else writes now."""
+        """Appends by the library, and returns those of its members that the new version carries."""
         with self.table.append() as append:
             append.write(pa.table({"id": [0]}))
         members = self.table.history(1)[0].info["tags"]["spillway.members"].split(",")

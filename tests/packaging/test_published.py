@@ -1,4 +1,4 @@
-"""What a visitor reads before the code: workflows, issue templates, and the places that documents name."""
+"""Claims on the files around the code: workflows, issue templates, and the places that documents name."""
 
 from __future__ import annotations
 

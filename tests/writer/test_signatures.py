@@ -107,7 +107,7 @@ def rows_of_the_document() -> dict[str, tuple[str, str]]:
 
 
 def in_prose(default: object) -> tuple[str, ...]:
-    """How the document may write a default."""
+    """The forms in which the document may write a default."""
     match default:
         case bool() | None | str() | tuple():
             quoted = repr(default).replace("'", '"')

@@ -30,10 +30,11 @@ const FILE_BYTES: i64 = 1 << 30;
 pub struct AppendOptions {
     /// True if columns that the table lacks are added to it.
     pub merge_schema: bool,
-    /// Which application this is, and how far it has come: rows that it says it wrote before are not written again.
+    /// The application's id and its transaction version. Rows of a version that the table already has are not written
+    /// again.
     pub app_transaction: Option<(String, i64)>,
-    /// Rows that give way to these: those for which all conditions hold. The conditions name partition columns alone;
-    /// none at all means every row.
+    /// Conditions on partition columns alone. The append replaces the rows that satisfy all of them; with an empty list
+    /// it replaces every row.
     pub replace: Option<Vec<Condition>>,
     /// A note for the history.
     pub user_metadata: Option<String>,

@@ -56,7 +56,7 @@ pub struct Condition {
 /// The part of the table that a transaction read.
 #[derive(Debug, Clone, Default)]
 pub struct ReadSet {
-    /// At which version; without one, at the last that the handle showed its caller.
+    /// The version that was read. The default is the last version that the handle returned to its caller.
     pub version: Option<Version>,
     /// Everything.
     pub whole_table: bool,

@@ -38,7 +38,7 @@ pub struct Contents {
     pub files: BTreeMap<String, Arc<Add>>,
     /// Files that left it.
     pub tombstones: BTreeMap<String, Arc<Remove>>,
-    /// How far applications have come.
+    /// The last transaction version of each application.
     pub transactions: BTreeMap<String, Txn>,
     /// Configured domains.
     pub domains: BTreeMap<String, DomainMetadata>,

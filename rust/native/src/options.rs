@@ -268,7 +268,7 @@ pub(crate) fn writer_options(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     Ok(options)
 }
 
-/// What is said of every column.
+/// The value of a rule that holds for every column, unless the rule goes by column.
 fn of_all<T>(rule: ByColumn<T>) -> Option<T> {
     match rule {
         ByColumn::All(all) => Some(all),

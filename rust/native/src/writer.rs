@@ -19,7 +19,7 @@ use crate::options::{self, Options};
 use crate::rows::{self, RowState};
 use crate::turn::{Turns, attend, check_signals, detached, interruptible};
 
-/// Where bytes go, before anything was opened.
+/// The destination of the bytes, before anything was opened.
 enum Place {
     Path(PathBuf),
     Url(String, HashMap<String, String>),

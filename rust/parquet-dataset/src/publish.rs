@@ -2,7 +2,7 @@
 //!
 //! A failure half-way is undone. A process that is killed half-way leaves the files that it has moved: a folder of
 //! files has no single name to switch. The window is that of a few renames, because everything slow was done before.
-//! When files replace others, the new ones are moved first, to free names, and the old ones are removed last. So
+//! Of files that replace others, the new ones are moved first, to free names, and the old ones are removed last. So
 //! readers see all of the old rows or all of the new ones at every moment, and both for an instant.
 
 use std::collections::{BTreeSet, HashMap};

@@ -138,7 +138,7 @@ impl BloomFilter {
         }
     }
 
-    /// Whether the value of this hash may have been put in.
+    /// Returns true if the value of this hash may have been put in.
     #[must_use]
     pub fn may_hold_hash(&self, hash: u64) -> bool {
         let block = self.blocks[self.block_of(hash)];

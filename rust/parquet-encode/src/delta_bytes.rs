@@ -22,7 +22,7 @@ impl LengthScratch {
     }
 }
 
-/// How many bytes two values have in common at their start.
+/// The number of bytes that two values have in common at their start.
 #[inline(always)]
 fn common_prefix((left, left_head): (&[u8], Head), (right, right_head): (&[u8], Head)) -> usize {
     let shortest = left.len().min(right.len());

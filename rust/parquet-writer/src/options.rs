@@ -67,7 +67,7 @@ impl Compatibility {
     const ALL: [(&'static str, Self); 2] = [("modern", Self::Modern), ("v1", Self::V1)];
 }
 
-/// What becomes of timestamps.
+/// The treatment of timestamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Timestamps {
     /// Every unit stays, except seconds, which Parquet does not have: they become milliseconds.
@@ -82,7 +82,7 @@ impl Timestamps {
     const ALL: [(&'static str, Self); 3] = [("keep", Self::Keep), ("us", Self::Us), ("int96", Self::Int96)];
 }
 
-/// What is done about the order that `sorting_columns` declare.
+/// The treatment of rows that break the order of `sorting_columns`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SortingMode {
     /// Rows that break it are refused.
@@ -349,7 +349,7 @@ impl WriterOptions {
     }
 }
 
-/// What other libraries call values, and what they are called here.
+/// Names of values in other libraries: the option, the name there, and the name here.
 const ELSEWHERE: [(&str, &str, &str); 9] = [
     ("compression", "none", "uncompressed"),
     ("compression", "lz4_raw", "lz4"),

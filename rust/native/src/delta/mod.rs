@@ -359,7 +359,7 @@ impl DeltaTable {
         })
     }
 
-    /// How this process fared in races for versions: attempts, won, and the most that one transaction lost.
+    /// Counts of this process' races for versions: attempts, won, and the most that one transaction lost.
     fn commit_stats(&self, py: Python<'_>) -> PyResult<(u64, u64, u32)> {
         let stats = detached(py, || Ok(self.table.commit_stats()?))?;
         Ok((stats.attempts, stats.won, stats.most_lost))

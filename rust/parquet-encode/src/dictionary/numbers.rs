@@ -73,7 +73,7 @@ impl<T: Word> NumberDictionary<T> {
         }
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len() - 1
