@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import statistics
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,21 +63,62 @@ def _picture(run: RunSummary) -> str:
 
 def _headline(run: RunSummary) -> str:
     batches, table = (_largest(run, mode) for mode in ("batches", "table"))
-    spillway, peers = batches["spillway"], _peers(batches)
-    smallest = min(peers, key=_bytes)
-    ratios = [
-        _ratio(run, rows) for rows in sorted({each.cell.rows for each in run.of(_limited(run, "batches"))})
-    ]
-    return (
-        f"By row count, Spillway runs at {min(ratios):.2f} to {max(ratios):.2f} times the speed of the "
-        f"fastest peer. At {spillway.cell.rows:,} rows its file is "
-        f"{_bytes(spillway) / _bytes(smallest):.2f} times the size of the smallest peer's "
-        f"({smallest.cell.backend}). Its memory grows by {_megabytes(spillway)}, where "
-        f"{_less_memory(batches)}; given all rows as one table, it grows by "
-        f"{_megabytes(table['spillway'])}, where {_less_memory(table)}. "
-        f"[Run {run.run_id}]({run.folder.relative_to(_ROOT)}/report.md), "
-        f"{run.environment['cpu_model']}, medians of {len(spillway.samples)} processes."
+    samples = len(batches["spillway"].samples)
+    source = f"[Run {run.run_id}]({run.folder.relative_to(_ROOT)}/report.md)"
+    lines = [_speeds(run, table), _size(batches), _memory(batches, table), _disk(batches)]
+    return "\n".join(
+        [*lines, "", f"{source}, {run.environment['cpu_model']}, medians of {samples} processes."]
     )
+
+
+def _speeds(run: RunSummary, table: dict[str, CellSummary]) -> str:
+    rows = sorted({each.cell.rows for each in run.of(_limited(run, "batches"))})
+    ratios = [_ratio(run, each) for each in rows]
+    fastest, own = max(_peers(table), key=_speed), table["spillway"]
+    return (
+        f"- **Speed:** {min(ratios):.2f} to {max(ratios):.2f} times the fastest peer, by row count. "
+        f"Given {own.cell.rows:,} rows as one table: {_speed(own) / _speed(fastest):.2f} times "
+        f"{fastest.cell.backend}."
+    )
+
+
+def _size(batches: dict[str, CellSummary]) -> str:
+    smallest, own = min(_peers(batches), key=_bytes), batches["spillway"]
+    return (
+        f"- **File** of {own.cell.rows:,} rows: {_bytes(own) / _bytes(smallest):.2f} times the smallest "
+        f"peer's ({smallest.cell.backend})."
+    )
+
+
+def _memory(batches: dict[str, CellSummary], table: dict[str, CellSummary]) -> str:
+    own = batches["spillway"]
+    return (
+        f"- **Resident memory** of {own.cell.rows:,} rows: {_megabytes(own)}; "
+        f"{_less_memory(batches)}. As one table: {_megabytes(table['spillway'])}; {_less_memory(table)}."
+    )
+
+
+def _disk(batches: dict[str, CellSummary]) -> str:
+    own = batches["spillway"]
+    return (
+        f"- **Disk:** {_written(own)} are written for a file of {_bytes(own) / 1e6:.0f} MB. Pages wait in a "
+        f"temporary file, which resident memory does not show. {_most_written(_peers(batches))}."
+    )
+
+
+def _written_bytes(cell: CellSummary) -> float:
+    return statistics.median(float(sample["use"]["bytes_written"]) for sample in cell.good)
+
+
+def _written(cell: CellSummary) -> str:
+    return f"{_written_bytes(cell) / 1e6:.0f} MB"
+
+
+def _most_written(peers: list[CellSummary]) -> str:
+    """The peers that write 1 % more than their file, or that none does."""
+    more = [each for each in peers if _written_bytes(each) > 1.01 * _bytes(each)]
+    said = and_joined([f"{each.cell.backend} writes {_written(each)}" for each in more])
+    return said or "No peer writes more than its file"
 
 
 def _largest(run: RunSummary, mode: str) -> dict[str, CellSummary]:
