@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from spillway.spark.job import SparkWriteResult
+from spillway.spark.register import register
 from spillway.spark.session import local_session, stop_session
 from spillway.spark.write import write
 
-__all__ = ["SparkWriteResult", "local_session", "stop_session", "write"]
+__all__ = ["SparkWriteResult", "local_session", "register", "stop_session", "write"]

@@ -85,7 +85,7 @@ class Target:
         path: str,
         schema: pa.Schema,
         *,
-        table: str | None,
+        table: str | None = None,
         overwrite: bool,
         partition_by: str | Sequence[str] = (),
         max_file_bytes: int | None = None,
@@ -206,6 +206,10 @@ class Job:
     def exists(self) -> bool:
         """Return True if there is something at the destination already."""
         raise NotImplementedError
+
+    def is_repeated(self) -> bool:
+        """Return True if the destination has these rows already, by the application's version."""
+        return False
 
     def present(self) -> SparkWriteResult:
         """Return the result of a write that leaves the destination as it is."""
