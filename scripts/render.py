@@ -1,4 +1,4 @@
-"""Put the figures that prose quotes into README.md, and write the reports and schemas in ``results/`` anew.
+"""Put the figures that prose quotes into README.md, and write reports, schemas and the table of targets anew.
 
 ``make readme`` runs it; ``--check`` says whether the text is up to date. Each block of the README between
 ``<!-- results: NAME -->`` and ``<!-- end -->`` belongs to this script, everything else to people. A report is
@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import targets
 from spillway._wording import and_joined, counted
 from spillway.backends import OWN_LIBRARY, library
 from spillway.bench import record
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 _ROOT = Path(__file__).resolve().parent.parent
 _README = _ROOT / "README.md"
+_TARGETS = _ROOT / "results" / "targets"
 _SCHEMAS = _ROOT / "results" / "schemas" / f"v{record.SCHEMA_VERSION}"
 _RECORDS = {"sample.schema.json": record.SCHEMA, "race.schema.json": race_record.SCHEMA}
 _PICTURE = re.compile(r"^!\[(.*)\]\((.*)\)$", re.MULTILINE)
@@ -197,6 +199,7 @@ def main() -> None:
     reports = sorted(path.with_name(REPORT) for path in (_ROOT / "results").rglob(SAMPLES))
     rendered = {
         _README: _readme(),
+        _TARGETS / "table.md": targets.table(_TARGETS) + "\n",
         **{_SCHEMAS / name: _schema(schema) for name, schema in _RECORDS.items()},
         **{path: _report(path) for path in reports},
     }
