@@ -13,7 +13,7 @@ from spillway._spellings import refusal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["checks_names", "refuse_unknown", "shows_options"]
+__all__ = ["checks_names", "refuse_unknown", "shows_options", "with_options"]
 
 _Class = TypeVar("_Class", bound=type)
 _Callable = TypeVar("_Callable", bound="Callable[..., Any]")
@@ -67,12 +67,15 @@ def shows_options(*groups: type) -> Callable[[_Callable], _Callable]:
         ]
         function.__signature__ = own.replace(parameters=[*parameters, *options])
         if target.__doc__ is not None:  # there is none under -OO
-            target.__doc__ = _PLACEHOLDER.sub(
-                lambda found: "".join(_described(group, found[1]) for group in groups), target.__doc__
-            )
+            target.__doc__ = with_options(target.__doc__, *groups)
         return target
 
     return show
+
+
+def with_options(docstring: str, *groups: type) -> str:
+    """A docstring with the descriptions of the fields of dataclasses in the place of its ``**options``."""
+    return _PLACEHOLDER.sub(lambda found: "".join(_described(group, found[1]) for group in groups), docstring)
 
 
 def _described(group: type, indent: str) -> str:
