@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 os.environ["SPILLWAY_ALLOW_CHECKED_BUILD"] = "1"
 # A JVM of a test lives for seconds: its second compiler takes up to half of the time, and returns none of it.
 os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1"
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, which tests send to themselves.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Deadlines are off: these machines are noisy, and a slow example is not a wrong one.
 for name, number in EXAMPLES.items():
