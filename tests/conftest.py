@@ -27,9 +27,8 @@ os.environ["SPILLWAY_ALLOW_CHECKED_BUILD"] = "1"
 # A JVM of a test lives for seconds: its second compiler takes up to half of the time, and returns none of it.
 os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1"
 
-# A run that a shell started in the background ignores Ctrl-C, and so would all that the tests start.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell that starts the tests in the background has them ignore Ctrl-C, which tests send to themselves.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Deadlines are off: these machines are noisy, and a slow example is not a wrong one.
 for name, number in EXAMPLES.items():
