@@ -68,7 +68,7 @@ class DefaultSource(DataSource):
         """Return the sink of a query. The output mode ``complete`` overwrites with each micro-batch.
 
         Raises:
-            OptionError: As `writer`; or ``app_version`` is given, which is the number of the micro-batch.
+            OptionError: As `writer`; or ``app_id`` is given, which is the id of the query.
             SchemaError: As `writer`.
         """
         return SpillwayStreamWriter(self._target(schema, overwrite=overwrite))

@@ -9,7 +9,6 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 
 from spillway.errors import OptionError, SpillwayError
 from spillway.spark.folder_job import FolderJob
-from spillway.spark.job import Target, TaskResult
 from spillway.spark.stream_jobs import batch_of
 from spillway.spark.write import attempt_number, partition_number
 
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
+
+    from spillway.spark.job import Target, TaskResult
 
 __all__ = ["BatchMessage", "SpillwayStreamWriter"]
 
@@ -41,14 +42,16 @@ class BatchMessage(WriterCommitMessage):
 class SpillwayStreamWriter(DataSourceStreamArrowWriter):
     """The writer of a query. Spark makes one for the tasks of each micro-batch, and another for its commit.
 
-    A query keeps its id in its checkpoint, so a query that is started again from there replays its last batch
-    under the same names. The option ``app_id`` takes the place of that id, for a table whose checkpoint is lost.
+    A query keeps its id in its checkpoint, so one that is started again from there replays its last batch by
+    the same id and number. With a new checkpoint it is another query, whose rows are added.
     """
 
     def __init__(self, target: Target) -> None:
-        if target.app_version is not None:
-            message = "app_version is the number of the micro-batch in a stream: leave it out"
-            raise OptionError(message, "app_version")
+        given = {"app_id": target.app_id, "app_version": target.app_version}
+        for name, value in given.items():
+            if value is not None:
+                message = f"{name} is the query's id or the batch's number in a stream: leave it out"
+                raise OptionError(message, name)
         self._target = target
         if target.table == "parquet":
             FolderJob(target).check()

@@ -30,7 +30,7 @@ __all__ = ["DeltaBatch", "FolderBatch", "batch_of"]
 
 _log = logging.getLogger("spillway.spark")
 
-#: The folder of manifests inside the destination. Spark, pyarrow and Hive read no folder that begins with `_`.
+#: The folder of manifests inside the destination. Readers skip folders that begin with `_`.
 SINK = "_spillway_sink"
 #: Batches whose manifests are kept. Spark replays the last batch alone.
 _KEPT = 100
@@ -40,7 +40,7 @@ class DeltaBatch(DeltaJob):
     """A micro-batch of a Delta table: its query and number are the application's id and version."""
 
     def __init__(self, target: Target, query: str, batch: int) -> None:
-        super().__init__(replace(target, app_id=target.app_id or query, app_version=batch))
+        super().__init__(replace(target, app_id=query, app_version=batch))
         self.id = f"{query}/{batch:08d}"
 
     def write(self, batches: Iterable[pa.RecordBatch], task: int, attempt: int) -> TaskResult:
