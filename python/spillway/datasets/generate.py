@@ -90,9 +90,10 @@ def batches(name: str, seed: int, rows: int) -> Iterator[pa.RecordBatch]:
 
 
 def row_range(name: str, seed: int, start: int, stop: int) -> Iterator[pa.RecordBatch]:
-    """Rows `start` to `stop` of a dataset in record batches of at most CHUNK_ROWS, and none that is before them.
+    """Rows `start` to `stop` of a dataset in record batches of at most CHUNK_ROWS.
 
-    They are the rows that `batches` has at these places, so that a dataset can be made in parts, anywhere.
+    They are the rows that `batches` has there, made without those before them: so parts of a dataset can be
+    made anywhere.
 
     Raises:
         OptionError: There is no such dataset, or `start` is negative.
