@@ -1,7 +1,9 @@
-"""Spark beside Spillway: a local session with every setting pinned."""
+"""Spillway on Spark: the writer on executors, and a local session with every setting pinned."""
 
 from __future__ import annotations
 
+from spillway.spark.job import SparkWriteResult
 from spillway.spark.session import local_session, stop_session
+from spillway.spark.write import write
 
-__all__ = ["local_session", "stop_session"]
+__all__ = ["SparkWriteResult", "local_session", "stop_session", "write"]
