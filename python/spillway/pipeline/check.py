@@ -171,6 +171,6 @@ def _by_file(batch: pa.RecordBatch) -> Iterable[tuple[str, pa.RecordBatch]]:
     """The rows of each file, whose name is the last column."""
     names = batch.column(batch.num_columns - 1)
     data = batch.select(list(range(batch.num_columns - 1)))
-    for name in names.unique().to_pylist():
+    for name in names.unique():
         chosen: Any = pc.equal(names, name)
-        yield name, data.filter(chosen)
+        yield str(name.as_py()), data.filter(chosen)

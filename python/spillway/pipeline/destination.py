@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import secrets
+import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spillway import delta
 from spillway.errors import OptionError, TableNotFoundError
+from spillway.spark.folder_job import STAGING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,6 +22,17 @@ if TYPE_CHECKING:
     from spillway.pipeline.plan import Mode, Table
 
 __all__ = ["Destination"]
+
+# What Spark says of a place where nothing is.
+_ABSENT = frozenset(
+    {
+        "PATH_NOT_FOUND",
+        "UNABLE_TO_INFER_SCHEMA",
+        "DELTA_TABLE_NOT_FOUND",
+        "DELTA_PATH_DOES_NOT_EXIST",
+        "DELTA_MISSING_DELTA_TABLE",
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -30,6 +45,8 @@ class Destination:
         mode: The treatment of what is there.
         partition_by: Columns that rows are stored apart by.
         storage_options: Endpoint and credentials of an object store.
+        is_new: True if nothing was there, or an empty folder.
+        is_folder: True if a folder was there.
     """
 
     uri: str
@@ -37,9 +54,11 @@ class Destination:
     mode: Mode
     partition_by: Sequence[str]
     storage_options: Mapping[str, str]
+    is_new: bool
+    is_folder: bool
 
     @classmethod
-    def of(  # noqa: PLR0913  # the options of a command, by keyword
+    def of(
         cls,
         uri: str,
         *,
@@ -57,17 +76,44 @@ class Destination:
         kind: Table = table or ("delta" if there else "parquet")
         if there and kind == "parquet":
             raise OptionError(f"--to {uri} is a Delta table: --table delta writes to it")
-        if mode == "error" and (there or _holds_anything(uri)):
+        is_new = not (there or _holds_anything(uri))
+        if mode == "error" and not is_new:
             raise OptionError(
-                f"--to {uri} exists: choose another place, or say with --mode append or overwrite what becomes "
-                f"of what is there"
+                f"--to {uri} exists: choose another place, or say with --mode append or overwrite what "
+                f"becomes of what is there"
             )
-        return cls(uri, kind, mode, partition_by, storage_options)
+        is_folder = "://" not in uri and Path(uri).is_dir()
+        return cls(uri, kind, mode, partition_by, storage_options, is_new, is_folder)
 
     @property
     def is_local(self) -> bool:
         """True for a path of this machine."""
         return "://" not in self.uri
+
+    def forget(self) -> None:
+        """Remove what a write left that was never committed, where nothing was before.
+
+        To be called when no task runs any more. An empty Delta table is left, too: tasks need the table,
+        so it is made before the first row. It is moved aside first, and comes back if another process has put
+        anything into it: a commit that was acknowledged is never removed.
+        """
+        path = Path(self.uri)
+        if not (self.is_local and self.is_new and path.is_dir()):
+            return
+        if self.table == "parquet":
+            shutil.rmtree(path / STAGING, ignore_errors=True)
+            if not self.is_folder:
+                with suppress(OSError):  # another process has put something there
+                    path.rmdir()
+            return
+        aside = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
+        path.rename(aside)
+        if _is_untouched(aside):
+            shutil.rmtree(aside)
+            if self.is_folder:
+                path.mkdir()
+        else:
+            aside.rename(path)
 
     def files(self, session: SparkSession) -> list[str]:
         """The files that Spark sees now; none where nothing is."""
@@ -144,7 +190,11 @@ def _is_delta(uri: str, storage_options: Mapping[str, str]) -> bool:
 
 
 def _holds_anything(uri: str) -> bool:
-    """Return True for a file, or a folder with something in it; of an object store only the write itself knows."""
+    """Return True for a folder with something in it; of an object store only the write itself knows.
+
+    Raises:
+        OptionError: It is a file.
+    """
     if "://" in uri:
         return False
     path = Path(uri)
@@ -153,11 +203,14 @@ def _holds_anything(uri: str) -> bool:
     return path.is_dir() and any(path.iterdir())
 
 
+def _is_untouched(path: Path) -> bool:
+    """Return True for a Delta table as it was made: without a row, ever."""
+    try:
+        table = delta.open(str(path))
+    except TableNotFoundError:
+        return not any(path.iterdir())
+    return table.version == 0 and not table.files()
+
+
 def _is_absent(error: Any) -> bool:
-    absent = {
-        "PATH_NOT_FOUND",
-        "UNABLE_TO_INFER_SCHEMA",
-        "DELTA_TABLE_NOT_FOUND",
-        "DELTA_PATH_DOES_NOT_EXIST",
-    }
-    return error.getCondition() in absent
+    return error.getCondition() in _ABSENT

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["find_input", "read_input"]
 
 _FORMATS = {"parquet": "parquet", "csv": "csv", "ndjson": "json"}
-# Of the compressions that text may have, those that Spark decompresses without a library of the machine, by suffix.
+# The compressions of text that Spark needs no library of the machine for, by suffix.
 _SUFFIXES = {None: None, "gzip": ".gz", "bz2": ".bz2"}
 
 
@@ -53,7 +53,7 @@ def _check_compression(path: Path, compression: str | None) -> None:
 
 
 def read_input(session: SparkSession, source: FileSource, files: Files) -> DataFrame:
-    """The rows of the files; columns are matched by name, those of folders named ``key=value`` are read too."""
+    """The rows of the files, matched by the names of columns; folders named ``key=value`` are columns, too."""
     reader: Any = session.read.format(_FORMATS[files.format])
     if files.base is not None:
         reader = reader.option("basePath", str(files.base.absolute()))

@@ -21,8 +21,7 @@ __all__ = ["InterruptedStageError", "StageRunner", "Tasks"]
 Result = TypeVar("Result")
 
 _POLL_SECONDS = 0.25
-# For tasks to end after their jobs were cancelled: Spark kills a Python worker after two seconds.
-_CANCEL_SECONDS = 60.0
+_CANCEL_SECONDS = 1.0
 
 
 @dataclass
@@ -85,7 +84,8 @@ class StageRunner:
         except KeyboardInterrupt as error:
             self._progress.say(f"{title}: interrupted, its tasks are being cancelled")
             self._context.cancelJobGroup(group)
-            done.event.wait(_CANCEL_SECONDS)
+            while not done.event.wait(_CANCEL_SECONDS):
+                self._context.cancelJobGroup(group)  # of a job that had not begun
             raise InterruptedStageError(done.result) from error
         thread.join()
         if done.error is not None:
@@ -146,7 +146,7 @@ def explained(error: BaseException) -> BaseException:
 
 
 def cause_of(said: str) -> str:
-    """The cause in what Spark says of a failed job: the end of the last Python traceback, or Java's message."""
+    """The cause in what Spark says of a failed job: what Python raised last, or Java's message."""
     lines = [line.rstrip() for line in said.splitlines()]
     if "Traceback (most recent call last):" in (line.strip() for line in lines):
         start = max(at for at, line in enumerate(lines) if line.strip().startswith("Traceback (most recent"))

@@ -103,7 +103,7 @@ def partitions_for(rows: int, cores: int) -> int:
 
 
 def partition_bounds(rows: int, partitions: int, number: int) -> tuple[int, int]:
-    """The first row of a partition and the row behind its last; a border falls between two chunks if it can."""
+    """The first row of a partition and that behind its last; borders fall between chunks if they can."""
     chunks = -(-rows // datasets.CHUNK_ROWS)
     if chunks < partitions:
         return number * rows // partitions, (number + 1) * rows // partitions

@@ -16,7 +16,7 @@ PIPELINE = "pipeline.jsonl"
 SCHEMA_VERSION: Literal[1] = 1
 
 Outcome = Literal["ok", "wrong_output", "failed", "interrupted"]
-Stage = Literal["start", "count", "write", "validate", "summarise"]
+Stage = Literal["start", "read", "count", "write", "validate", "summarise"]
 
 
 class Throughput(TypedDict):

@@ -27,16 +27,18 @@ __all__ = ["read_record", "tables", "warnings", "write_report"]
 
 _STAGES = {
     "start": "start Spark",
+    "read": "look at the files",
     "count": "count parts of lineitem",
     "write": "make, digest, write, commit",
     "validate": "validate",
     "summarise": "summarise",
 }
 _LEGEND = (
-    "*us a row* is the time of the stage over its rows. The validating stage reads every row back with Spark's "
-    "vectorized reader, and compares counts, nulls, minima, maxima and checksums of each column, and the checksum "
-    "of whole rows, with those made where the rows were made. Percentiles are within a ten-thousandth of the ranks. "
-    "With a local master the JVM runs the tasks too, and its peak is not the driver's alone. MB is 10^6 bytes."
+    "*us a row* is the time of the stage over its rows. The validating stage reads every row back with "
+    "Spark's vectorized reader, and compares counts, nulls, minima, maxima and checksums of each column, and "
+    "the checksum of whole rows, with those made where the rows were made. Percentiles are within a "
+    "ten-thousandth of the ranks. With a local master the JVM runs the tasks too, and its peak is not the "
+    "driver's alone. MB is 10^6 bytes."
 )
 
 
@@ -113,18 +115,18 @@ def _outcome(record: dict[str, Any]) -> list[str]:
         where = "a folder" if output["version"] is None else f"version {output['version']} of a Delta table"
         lines.append(
             f"Committed once: {counted(output['rows'], 'row')}, {counted(output['files'], 'file')}, "
-            f"{output['bytes'] / 1e6:,.1f} MB, as {where}; {output['writer_seconds']:,.1f} s inside the writer."
+            f"{output['bytes'] / 1e6:,.1f} MB, as {where}; {output['writer_seconds']:,.1f} s in the writer."
         )
     if speed is not None:
-        lines.append(
-            f"{speed['rows_per_second']:,.0f} rows/s, {speed['megabytes_per_second']:,.0f} MB/s of Arrow data."
-        )
+        rate = f"{speed['megabytes_per_second']:,.0f} MB/s of Arrow data"
+        lines.append(f"{speed['rows_per_second']:,.0f} rows/s, {rate}.")
     lines += _validation(record["validation"], output)
     if driver is not None:
+        python, jvm = driver["python_peak_bytes"] / 1e6, driver["jvm_peak_bytes"] / 1e6
+        growth, live = driver["python_growth_bytes"] / 1e6, driver["jvm_live_bytes"] / 1e6
         lines.append(
-            f"Driver: {driver['python_peak_bytes'] / 1e6:,.0f} MB at most of Python "
-            f"({driver['python_growth_bytes'] / 1e6:,.0f} MB over its start), {driver['jvm_peak_bytes'] / 1e6:,.0f} "
-            f"MB at most of the JVM, {driver['jvm_live_bytes'] / 1e6:,.0f} MB of heap in use at the end."
+            f"Driver: {python:,.0f} MB at most of Python ({growth:,.0f} MB over its start), {jvm:,.0f} MB at "
+            f"most of the JVM, {live:,.0f} MB of its heap in use at the end."
         )
     return lines
 

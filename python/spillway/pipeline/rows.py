@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from spillway import datasets
 from spillway.datasets.lineitem import LINEITEM_SCHEMA, open_lineitem
@@ -17,16 +17,13 @@ if TYPE_CHECKING:
 __all__ = ["GeneratedRows", "LineitemRows", "RowSource", "count_lineitem"]
 
 
+@runtime_checkable
 class RowSource(Protocol):
-    """The rows of a dataset by partition. It is pickled, and called on executors.
+    """The rows of a dataset by partition. It is pickled, and called on executors."""
 
-    Attributes:
-        rows: The number of all rows.
-        partitions: The number of partitions.
-    """
-
-    rows: int
-    partitions: int
+    @property
+    def partitions(self) -> int:
+        """The number of partitions."""
 
     @property
     def schema(self) -> pa.Schema:

@@ -6,7 +6,7 @@ import time
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from spillway import datasets
 from spillway._wording import counted, shortened
@@ -31,11 +31,10 @@ from spillway.spark.session import stop_session
 from spillway.writer import WriterOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from pathlib import Path
-    from typing import Literal
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from spillway.pipeline.plan import Mode, Table
     from spillway.pipeline.progress import Progress
@@ -43,6 +42,8 @@ if TYPE_CHECKING:
     from spillway.pipeline.rows import RowSource
 
 __all__ = ["Finished", "Options", "run_pipeline"]
+
+Result = TypeVar("Result")
 
 _MESSAGE = 500
 _CLUSTER_CORES = 8  # for the number of tasks, before any executor is known
@@ -194,6 +195,7 @@ def run_pipeline(options: Options, *, out: Path, progress: Progress) -> Finished
         environment = describe_run(run_id, cell, schema_version=SCHEMA_VERSION)
         records.write_json(folder / records.ENVIRONMENT, environment)
         run = _Run(run_id, options, destination, cell, progress)
+        stack.callback(run.tidy)  # after Spark has stopped
         run.start(stack)
         run.work()
         record = run.record()
@@ -235,6 +237,11 @@ class _Run:
         self._runner = StageRunner(self._session, self._progress)
         self._phases.append({"phase": "start", "seconds": time.perf_counter() - self._began})
 
+    def tidy(self) -> None:
+        """Remove what is left of a write that was not committed."""
+        if self._written is None:
+            self._destination.forget()
+
     def work(self) -> None:
         """Go through all stages, up to the first that fails or is interrupted."""
         try:
@@ -251,8 +258,10 @@ class _Run:
             summary = self._do("summarise", "summarising with Spark SQL", lambda: steps.summarise(written))
             self._found["summary"] = summary
         except InterruptedStageError as error:
-            if self._stage == "write" and isinstance(error.result, Written):
+            if isinstance(error.result, Written):
                 self._written = error.result
+            self.error = error
+        except KeyboardInterrupt as error:
             self.error = error
         except Exception as error:  # noqa: BLE001  # whatever it is, it ends in the record and on the terminal
             self.error = error
@@ -261,7 +270,8 @@ class _Run:
         options = self._options
         if isinstance(options.source, FileSource):
             source = options.source
-            return read_input(self._session, source, find_input(source))
+            files = find_input(source)
+            return self._do("read", "looking at the files", lambda: read_input(self._session, source, files))
         rows, tasks = options.rows or 0, options.tasks or 1
         if options.source == LINEITEM:
             return self._do(
@@ -293,7 +303,7 @@ class _Run:
                 f"validated: {found['reader']} read the {counted(found['rows'], 'row')} that were made"
             )
 
-    def _do(self, stage: Stage, title: str, work: Callable[[], Any]) -> Any:
+    def _do(self, stage: Stage, title: str, work: Callable[[], Result]) -> Result:
         self._stage = stage
         started = time.perf_counter()
         result, tasks = self._runner.run(title, work)

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spillway._native import Digest
-from spillway.errors import OptionError
+from spillway.errors import SpillwayError
 from spillway.pipeline.check import READER, check_rows
-from spillway.pipeline.rows import LineitemRows, count_lineitem
+from spillway.pipeline.frame import frame_schema, write_frame
+from spillway.pipeline.rows import LineitemRows, RowSource, count_lineitem
 from spillway.pipeline.summary import summarise
-from spillway.pipeline.tally import Tally, tallied
+from spillway.pipeline.tally import Tallied, Tally
+from spillway.spark.job import Target
+from spillway.spark.write import write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +23,6 @@ if TYPE_CHECKING:
 
     from spillway.pipeline.destination import Destination
     from spillway.pipeline.record import Output, Throughput, Validation
-    from spillway.pipeline.rows import RowSource
     from spillway.pipeline.summary import RowSummary
 
 __all__ = ["Steps", "Written", "count_rows"]
@@ -93,7 +95,8 @@ class Steps:
         self._session = session
         self._rows = rows
         self._destination = destination
-        self._options = {**options, "max_file_bytes": max_file_bytes}
+        self._options = dict(options)
+        self._max_file_bytes = max_file_bytes
 
     def write(self) -> Written:
         """Write the rows by the native writer on executors, and commit them once.
@@ -106,7 +109,7 @@ class Steps:
         schema, partitions, result = self._write(tally)
         total = tally.total(schema, partitions)
         if result.rows != total.rows:
-            raise OptionError(f"{total.rows:,} rows were made, and {result.rows:,} were committed")
+            raise SpillwayError(f"{total.rows:,} rows were made, and {result.rows:,} were committed")
         parts = tally.parts.values()
         return Written(
             output={
@@ -125,24 +128,30 @@ class Steps:
         )
 
     def _write(self, tally: Tally) -> tuple[pa.Schema, int | None, Any]:
-        from spillway.spark.write import write
-
-        rows = self._rows
-        destination = self._destination
-        made = tallied(rows.make, rows.schema, tally)
-        result = write(
-            self._session,
-            made,
-            rows.partitions,
-            destination.uri,
-            schema=rows.schema,
-            table=destination.table,
-            mode=destination.mode,
-            partition_by=destination.partition_by,
-            storage_options=dict(destination.storage_options) or None,
-            **self._options,
-        )
-        return rows.schema, rows.partitions, result
+        rows, destination = self._rows, self._destination
+        place: dict[str, Any] = {
+            "table": destination.table,
+            "partition_by": destination.partition_by,
+            "storage_options": destination.storage_options,
+            "max_file_bytes": self._max_file_bytes,
+        }
+        if isinstance(rows, RowSource):
+            made = Tallied(rows.make, rows.schema, tally.accumulator)
+            result = write(
+                self._session,
+                made,
+                rows.partitions,
+                destination.uri,
+                schema=rows.schema,
+                mode=destination.mode,
+                **place,
+                **self._options,
+            )
+            return rows.schema, rows.partitions, result
+        schema = frame_schema(rows)
+        overwrite = destination.mode == "overwrite"
+        target = Target.of(destination.uri, schema, overwrite=overwrite, options=self._options, **place)
+        return schema, None, write_frame(rows, target, tally)
 
     def validate(self, written: Written) -> Validation:
         """Read what was written by Spark, and compare it with the checksums made where the rows were."""

@@ -37,7 +37,7 @@ class ErrorCount(TypedDict):
 
 
 class Percentiles(TypedDict):
-    """The values of one column: percentiles within a ten-thousandth of the ranks; all null without a value."""
+    """The values of one column: percentiles within a ten-thousandth of the ranks; null without a value."""
 
     column: str
     p50: _Value
@@ -63,9 +63,7 @@ def summarise(frame: "DataFrame") -> RowSummary:
     """Count the rows, take percentiles, and count the errors of logs by service and hour."""
     is_logs = set(frame.columns) >= _LOG_COLUMNS
     measured = [_LATENCY] if is_logs else _numeric(frame)
-    frame.createOrReplaceTempView("written")
-    session = frame.sparkSession
-    (whole,) = session.sql(f"select {', '.join(_totals(measured))} from written").collect()
+    (whole,) = frame.selectExpr(*_totals(measured)).collect()
     summary: RowSummary = {
         "rows": whole["rows"],
         "percentiles": [
@@ -73,9 +71,10 @@ def summarise(frame: "DataFrame") -> RowSummary:
         ],
     }
     if is_logs:
+        frame.createOrReplaceTempView("written")
         summary["errors"] = [
             {"service": row["service"], "hour": row["hour"], "rows": row["rows"], "errors": row["errors"]}
-            for row in session.sql(_ERRORS).collect()
+            for row in frame.sparkSession.sql(_ERRORS).collect()
         ]
     return summary
 

@@ -1,7 +1,7 @@
 """Checksums of rows, made on the executor that has them, by partition.
 
-They come to the driver with the results of tasks, as updates of an accumulator. Partitions have numbers, and an
-update is kept under its partition's: a task that runs twice, retried or speculative, counts once.
+They come to the driver with the results of tasks, as updates of an accumulator. An update is kept under the
+number of its partition: a task that runs twice, retried or speculative, counts once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark import Accumulator, SparkContext
 
-__all__ = ["PartitionTally", "Tally", "tallied"]
+__all__ = ["PartitionTally", "Tallied", "Tally"]
 
 
 class PartitionTally(NamedTuple):
@@ -71,15 +71,18 @@ class Tally:
         return whole
 
 
-def tallied(
-    make: Callable[[int], Iterable[pa.RecordBatch]], schema: pa.Schema, tally: Tally
-) -> Callable[[int], Iterator[pa.RecordBatch]]:
-    """The same rows by partition, whose checksums are reported when the last of a partition were taken."""
-    return _Tallied(make, schema, tally.accumulator)
-
-
 @dataclass(frozen=True)
-class _Tallied:
+class Tallied:
+    """Rows by partition, whose checksums are reported when the last of a partition were taken.
+
+    It is pickled, and called on executors.
+
+    Attributes:
+        make: Returns the rows of a partition.
+        schema: Their schema.
+        accumulator: That of a `Tally`.
+    """
+
     make: Callable[[int], Iterable[pa.RecordBatch]]
     schema: pa.Schema
     accumulator: Any  # generic in the stubs only
@@ -107,11 +110,13 @@ def _by_number() -> Any:
 
     class ByNumber(AccumulatorParam[dict[int, PartitionTally]]):
         def zero(self, _value: dict[int, PartitionTally]) -> dict[int, PartitionTally]:
+            """Return what a task begins with."""
             return {}
 
         def addInPlace(  # noqa: N802  # PySpark's name
             self, value1: dict[int, PartitionTally], value2: dict[int, PartitionTally]
         ) -> dict[int, PartitionTally]:
+            """Take over the partitions of an update."""
             value1.update(value2)
             return value1
 
