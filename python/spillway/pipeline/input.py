@@ -53,7 +53,7 @@ def _check_compression(path: Path, compression: str | None) -> None:
 
 
 def read_input(session: SparkSession, source: FileSource, files: Files) -> DataFrame:
-    """The rows of the files, matched by the names of columns; folders named ``key=value`` are columns, too."""
+    """The rows of the files, columns matched by name; folders named ``key=value`` are columns, too."""
     reader: Any = session.read.format(_FORMATS[files.format])
     if files.base is not None:
         reader = reader.option("basePath", str(files.base.absolute()))
