@@ -71,5 +71,6 @@ class _Given:
     schema: pa.Schema
 
     def __call__(self, _number: int) -> Iterator[pa.RecordBatch]:
+        """The rows of the task."""
         for batch in self.batches:
             yield pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)

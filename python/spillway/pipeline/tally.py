@@ -88,6 +88,7 @@ class Tallied:
     accumulator: Any  # generic in the stubs only
 
     def __call__(self, number: int) -> Iterator[pa.RecordBatch]:
+        """The rows of one partition."""
         plan = plan_source(self.schema)
         found = empty_digest(plan.schema)
         arrow_bytes, seconds = 0, 0.0
