@@ -26,6 +26,7 @@ from spillway.bench.tables import throughput_table
 from spillway.harness.report.markdown import REPORT, document
 from spillway.harness.report.plots import Figure
 from spillway.harness.report.table import markdown_table
+from spillway.pipeline import record as pipeline_record
 from spillway.race import record as race_record
 
 if TYPE_CHECKING:
@@ -38,7 +39,11 @@ _ROOT = Path(__file__).resolve().parent.parent
 _README = _ROOT / "README.md"
 _TARGETS = _ROOT / "results" / "targets"
 _SCHEMAS = _ROOT / "results" / "schemas" / f"v{record.SCHEMA_VERSION}"
-_RECORDS = {"sample.schema.json": record.SCHEMA, "race.schema.json": race_record.SCHEMA}
+_RECORDS = {
+    "sample.schema.json": record.SCHEMA,
+    "race.schema.json": race_record.SCHEMA,
+    "pipeline.schema.json": pipeline_record.SCHEMA,
+}
 _PICTURE = re.compile(r"^!\[(.*)\]\((.*)\)$", re.MULTILINE)
 _BLOCK = re.compile(r"(<!-- results: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 

@@ -53,6 +53,8 @@ GROUPS = {
         "interop/test_partitions.py",
         "interop/test_predicates.py",
         "interop/test_spark.py",
+        "pipeline/test_command.py",
+        "pipeline/test_steps.py",
         "validation/test_good_files.py",
         "validation/test_planted_faults.py",
     ),

@@ -8,13 +8,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spillway import datasets
 from spillway.datasets.random import inverse_cdf, log_uniform, pick, stream_key, words
 from spillway.datasets.traffic import Traffic
 from spillway.errors import OptionError
+
+from ..counts import examples
 
 ROWS = 50_000
 
@@ -50,6 +52,31 @@ def test_a_dataset_is_a_prefix_of_a_longer_one(name: str) -> None:
     long = pa.Table.from_batches(datasets.batches(name, 3, 20_000))
     assert short.num_rows == 12_345
     assert long.slice(0, 12_345).equals(short)
+
+
+@given(
+    name=st.sampled_from([*datasets.names(), "wide:20"]),
+    seed=st.integers(-(2**63), 2**63),
+    start=st.integers(0, 45_000),
+    length=st.integers(0, 25_000),
+)
+@settings(max_examples=examples(0.3))
+def test_a_range_holds_the_rows_that_the_dataset_has_there(
+    name: str, seed: int, start: int, length: int
+) -> None:
+    stop = start + length
+    chunks = range(start // datasets.CHUNK_ROWS, -(-stop // datasets.CHUNK_ROWS))
+    schema = datasets.schema(name)
+    whole = pa.Table.from_batches((datasets.chunk(name, seed, index) for index in chunks), schema=schema)
+    made = list(datasets.row_range(name, seed, start, stop))
+    assert all(batch.num_rows <= datasets.CHUNK_ROWS for batch in made)
+    expected = whole.slice(start % datasets.CHUNK_ROWS, length) if length else whole.slice(0, 0)
+    assert pa.Table.from_batches(made, schema=schema).equals(expected)
+
+
+def test_a_range_that_begins_before_the_first_row_is_refused() -> None:
+    with pytest.raises(OptionError, match="start is -1; the first row is 0"):
+        list(datasets.row_range("logs", 1, -1, 5))
 
 
 def test_chunks_are_made_in_any_order(logs: pa.Table) -> None:

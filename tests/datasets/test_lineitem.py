@@ -24,6 +24,18 @@ def test_lineitem_has_the_rows_that_were_asked_for(tmp_path, rows):
     assert not {"string_view", "large_string"} & {str(data_type) for data_type in found.schema.types}
 
 
+def test_parts_in_turn_are_the_rows_of_the_whole():
+    rows = 59_000
+    with lineitem.open_lineitem(rows) as whole:
+        expected = pa.Table.from_batches(whole.batches)
+    made = []
+    for part in range(3):
+        with lineitem.open_lineitem(rows, part=part, parts=3) as stream:
+            made.append(pa.Table.from_batches(stream.batches, schema=stream.schema))
+    assert all(part.num_rows for part in made)
+    assert pa.concat_tables(made).equals(expected)
+
+
 def test_without_its_package_lineitem_names_the_extra(tmp_path, monkeypatch):
     def absent(_name):
         raise lineitem.metadata.PackageNotFoundError

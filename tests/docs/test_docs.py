@@ -31,7 +31,7 @@ RUNNER = Path(__file__).with_name("pages.py")
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.stem != "spark_reads")
 PLUGIN = ROOT / "examples" / "backend_plugin"
 # Blocks below "not run: REASON". One more is a decision.
-NOT_RUN = 10
+NOT_RUN = 11
 
 
 def name_of(page: Path) -> str:

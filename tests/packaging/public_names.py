@@ -14,7 +14,7 @@ import spillway
 LIST = Path(__file__).with_name("public_names.txt")
 
 #: Folders of the commands: their modules are for the commands alone.
-OF_COMMANDS = {"backends", "bench", "cli", "datasets", "harness", "race", "spark", "validation"}
+OF_COMMANDS = {"backends", "bench", "cli", "datasets", "harness", "pipeline", "race", "spark", "validation"}
 
 
 def modules() -> list[str]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from spillway.cli import bench, doctor, inspect, race, validate
+from spillway.cli import bench, doctor, inspect, pipeline, race, validate
 
 __all__ = ["app"]
 
@@ -39,5 +39,6 @@ def spillway(
 app.command()(bench.bench)
 app.command()(doctor.doctor)
 app.command()(inspect.inspect)
+app.command()(pipeline.pipeline)
 app.command()(race.race)
 app.command()(validate.validate)

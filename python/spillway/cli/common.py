@@ -21,6 +21,7 @@ __all__ = [
     "fail",
     "interrupt",
     "listed",
+    "pairs",
     "print_tables",
     "reason",
     "termination_as_interrupt",
@@ -47,6 +48,23 @@ def whole_numbers(option: str, text: str) -> tuple[int, ...]:
         return tuple(int(part.replace("_", "")) for part in listed(text))
     except ValueError as error:
         raise OptionError(f"{option} {text!r}: give whole numbers, separated by commas") from error
+
+
+def pairs(option: str, given: Iterable[str]) -> dict[str, str]:
+    """Parse NAME=VALUE, given as often as needed.
+
+    Raises:
+        OptionError: One is no such pair; the message names `option`.
+    """
+    from spillway.errors import OptionError
+
+    found = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not (name and equals):
+            raise OptionError(f"{option} takes NAME=VALUE")  # the text itself may be a secret
+        found[name] = value
+    return found
 
 
 def print_tables(

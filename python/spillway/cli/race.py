@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spillway.cli.common import INTERRUPTED, fail, interrupt, listed, print_tables, reason, whole_numbers
+from spillway.cli.common import (
+    INTERRUPTED,
+    fail,
+    interrupt,
+    listed,
+    pairs,
+    print_tables,
+    reason,
+    whole_numbers,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -122,7 +131,7 @@ def race(  # noqa: PLR0913 - one argument per option of the command
             target_cells("S3" if on_s3 else "local disk") if targets else plan_cells(options),
             options,
             store=store,
-            storage_options=_pairs(storage_option or []),
+            storage_options=pairs("--storage-option", storage_option or []),
             out=out,
             keep_tables=keep_tables,
             targets=targets,
@@ -155,15 +164,3 @@ def _report(console: Console, finished: Finished) -> list[str]:
         console.print("interrupted: the report covers the races that were over", style="yellow")
     console.print(f"report: {report}", highlight=False, soft_wrap=True)
     return wrong
-
-
-def _pairs(given: list[str]) -> dict[str, str]:
-    from spillway.errors import OptionError
-
-    pairs = {}
-    for text in given:
-        name, equals, value = text.partition("=")
-        if not (name and equals):
-            raise OptionError("--storage-option takes NAME=VALUE")  # the text itself may be a secret
-        pairs[name] = value
-    return pairs

@@ -1,7 +1,7 @@
 """Rows to write: generated logs, TPC-H's lineitem, columns by number, or the user's own files.
 
-`chunk` and `batches` make the rows of a named dataset; `prepare` puts rows, generated or from files, into
-one Arrow IPC file that a measured process can map.
+`chunk`, `batches` and `row_range` make the rows of a named dataset; `prepare` puts rows, generated or from
+files, into one Arrow IPC file that a measured process can map.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ try:
         chunk,
         columns,
         names,
+        row_range,
         schema,
     )
     from spillway.datasets.sources import ACCEPTED, FileSource, find_files
@@ -43,5 +44,6 @@ __all__ = [
     "is_dataset",
     "names",
     "prepare",
+    "row_range",
     "schema",
 ]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from spillway.datasets.columns import Column
 
-__all__ = ["CHUNK_ROWS", "GENERATOR_VERSION", "batches", "chunk", "columns", "names", "schema"]
+__all__ = ["CHUNK_ROWS", "GENERATOR_VERSION", "batches", "chunk", "columns", "names", "row_range", "schema"]
 
 CHUNK_ROWS = 10_000
 
@@ -76,9 +76,7 @@ def chunk(name: str, seed: int, index: int) -> pa.RecordBatch:
     """
     if index < 0:
         raise OptionError(f"chunk index {index} is negative; the first chunk is 0")
-    traffic = Traffic(seed, index * CHUNK_ROWS, CHUNK_ROWS)
-    arrays = [column.array(traffic) for column in columns(name)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema(name))
+    return _made(name, seed, index * CHUNK_ROWS, CHUNK_ROWS)
 
 
 def batches(name: str, seed: int, rows: int) -> Iterator[pa.RecordBatch]:
@@ -89,3 +87,24 @@ def batches(name: str, seed: int, rows: int) -> Iterator[pa.RecordBatch]:
     """
     for start in range(0, rows, CHUNK_ROWS):
         yield chunk(name, seed, start // CHUNK_ROWS).slice(0, rows - start)
+
+
+def row_range(name: str, seed: int, start: int, stop: int) -> Iterator[pa.RecordBatch]:
+    """Rows `start` to `stop` of a dataset in record batches of at most CHUNK_ROWS.
+
+    They are the rows that `batches` has there, made without those before them: so parts of a dataset can be
+    made anywhere.
+
+    Raises:
+        OptionError: There is no such dataset, or `start` is negative.
+    """
+    if start < 0:
+        raise OptionError(f"start is {start}; the first row is 0")
+    for first in range(start, stop, CHUNK_ROWS):
+        yield _made(name, seed, first, min(CHUNK_ROWS, stop - first))
+
+
+def _made(name: str, seed: int, first: int, rows: int) -> pa.RecordBatch:
+    traffic = Traffic(seed, first, rows)
+    arrays = [column.array(traffic) for column in columns(name)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema(name))

@@ -20,14 +20,14 @@ from spillway.errors import MissingExtraError, SpillwayError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["LINEITEM", "generator_version", "open_lineitem"]
+__all__ = ["LINEITEM", "LINEITEM_SCHEMA", "generator_version", "open_lineitem"]
 
 LINEITEM = "lineitem"
 _PACKAGE = "tpchgen-cli"
 # A scale factor of 0.01 gives about 60,000 rows, more or less by a few hundred.
 _ROWS_PER_HUNDREDTH = 59_500
 _MONEY = pa.decimal128(15, 2)
-_SCHEMA = pa.schema(
+LINEITEM_SCHEMA = pa.schema(
     [
         pa.field(name, data_type, nullable=False)
         for name, data_type in (
@@ -65,8 +65,13 @@ def generator_version() -> str:
 
 
 @contextmanager
-def open_lineitem(rows: int) -> Iterator[RowStream]:
+def open_lineitem(rows: int, *, part: int = 0, parts: int = 1) -> Iterator[RowStream]:
     """Rows of the least scale factor that has `rows` of them, strings as plain strings.
+
+    Args:
+        rows: The rows that are wanted; the stream has a few more.
+        part: The part of them to make, from 0.
+        parts: The number of parts; all of them in turn are the rows that one part alone would be.
 
     Raises:
         MissingExtraError: The package is not installed.
@@ -81,12 +86,15 @@ def open_lineitem(rows: int) -> Iterator[RowStream]:
                 "-s",
                 f"{hundredths / 100:g}",
                 "--tables=lineitem",
+                f"--parts={parts}",
+                f"--part={part + 1}",
                 f"--output-dir={folder}",
             ]
         )
-        with open_rows(Path(folder) / f"{LINEITEM}.parquet") as stream:
+        (path,) = Path(folder).rglob("*.parquet")
+        with open_rows(path) as stream:
             batches = (_plain(batch) for batch in stream.batches)
-            yield RowStream(LINEITEM, _SCHEMA, batches, stream.rows)
+            yield RowStream(LINEITEM, LINEITEM_SCHEMA, batches, stream.rows)
 
 
 def _run(command: list[str]) -> None:
@@ -105,5 +113,5 @@ def _program() -> str:
 
 
 def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    columns = [column.cast(field.type) for column, field in zip(batch.columns, _SCHEMA, strict=True)]
-    return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
+    columns = [column.cast(field.type) for column, field in zip(batch.columns, LINEITEM_SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=LINEITEM_SCHEMA)

@@ -21,17 +21,19 @@ from spillway.errors import JavaError, MissingExtraError
 from spillway.spark.java import find_java
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
-__all__ = ["local_session", "stop_session"]
+__all__ = ["local_session", "start_session", "stop_session"]
 
 _log = logging.getLogger(__name__)
 
 # What would make this session another one than the wheel of PySpark beside us.
 _FOREIGN = ("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_REMOTE", "PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT")
 _STOP_SECONDS = 20.0
+
+_LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 # Delta's own two jars are all that PySpark's lack; what else they name, PySpark has in newer versions.
 _DELTA = {
@@ -71,6 +73,41 @@ def local_session(  # noqa: PLR0913 - each is one thing to say about a session
         MissingExtraError: PySpark or pandas is not installed.
         JavaError: There is no Java, it is too old, or the JVM does not start.
     """
+    on = f"{cores} core{'' if cores == 1 else 's'}"
+    return start_session(
+        {
+            "spark.app.name": app_name,
+            "spark.master": f"local[{cores},{retries + 1}]",
+            "spark.driver.memory": memory,
+        },
+        on=on,
+        delta=delta,
+        say=say,
+    )
+
+
+def start_session(
+    settings: Mapping[str, str],
+    *,
+    on: str,
+    delta: bool = False,
+    loopback: bool = True,
+    say: Callable[[str], None] | None = None,
+) -> SparkSession:
+    """Start Spark with settings over those that are pinned here.
+
+    Args:
+        settings: Settings of Spark by name, ``spark.app.name``, ``spark.master`` and ``spark.driver.memory``
+            among them.
+        on: Words for what it starts on.
+        delta: As `local_session`.
+        loopback: True if the driver is reached on this machine's loopback only.
+        say: As `local_session`.
+
+    Raises:
+        MissingExtraError: As `local_session`.
+        JavaError: As `local_session`.
+    """
     say = say or _log.info
     try:
         import pandas as pd  # noqa: F401  # PySpark's Arrow path imports it
@@ -78,14 +115,12 @@ def local_session(  # noqa: PLR0913 - each is one thing to say about a session
     except ModuleNotFoundError as error:
         raise MissingExtraError(error.name or "pyspark", "spark", "run Spark") from error
     java = find_java().program
-    say(f"starting Spark on {cores} core{'' if cores == 1 else 's'}; this takes some ten seconds")
+    say(f"starting Spark on {on}; this takes some ten seconds")
     started = time.monotonic()
     scratch = tempfile.mkdtemp(prefix="spillway-spark-")
     try:
-        settings = _settings(app_name, f"local[{cores},{retries + 1}]", memory, scratch) | (
-            _DELTA if delta else {}
-        )
-        context = _start_context(settings, java)
+        pinned = _settings(scratch) | (_LOOPBACK if loopback else {}) | (_DELTA if delta else {})
+        context = _start_context({**pinned, **settings}, java, loopback=loopback)
     except BaseException:
         shutil.rmtree(scratch, ignore_errors=True)
         raise
@@ -118,14 +153,9 @@ def stop_session(session: SparkSession) -> None:
             shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _settings(app_name: str, master: str, memory: str, scratch: str) -> dict[str, str]:
+def _settings(scratch: str) -> dict[str, str]:
     log = Path(__file__).with_name("log4j2.properties").as_uri()
     return {
-        "spark.app.name": app_name,
-        "spark.master": master,
-        "spark.driver.memory": memory,
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
         # The parallel collector: on two cores the concurrent one takes its threads' time from the readers.
         "spark.driver.extraJavaOptions": f'-XX:+UseParallelGC -Dlog4j2.configurationFile="{log}"',
         "spark.ui.enabled": "false",
@@ -141,7 +171,7 @@ def _settings(app_name: str, master: str, memory: str, scratch: str) -> dict[str
 
 
 @contextlib.contextmanager
-def _environment(java: Path) -> Iterator[None]:
+def _environment(java: Path, python: str, *, loopback: bool) -> Iterator[None]:
     """The environment that the JVM and its Python workers inherit; this process's own is given back."""
     before = dict(os.environ)
     package = str(Path(spillway.__path__[0]).parent)
@@ -150,10 +180,10 @@ def _environment(java: Path) -> Iterator[None]:
         os.environ.pop(name, None)
     os.environ.update(
         JAVA_HOME=str(java.resolve().parent.parent),
-        SPARK_LOCAL_IP="127.0.0.1",
-        PYSPARK_PYTHON=sys.executable,
+        PYSPARK_PYTHON=python,
         PYSPARK_DRIVER_PYTHON=sys.executable,
         PYTHONPATH=os.pathsep.join([package, *inherited]),
+        **({"SPARK_LOCAL_IP": "127.0.0.1"} if loopback else {}),
     )
     try:
         yield
@@ -162,13 +192,17 @@ def _environment(java: Path) -> Iterator[None]:
         os.environ.update(before)
 
 
-def _start_context(settings: dict[str, str], java: Path) -> Any:  # PySpark ships no types
+def _start_context(settings: dict[str, str], java: Path, *, loopback: bool) -> Any:  # PySpark ships no types
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
 
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-    with tempfile.TemporaryFile() as output, _environment(java), _signal_handler_kept():
+    # The workers of a cluster may have another Python than this machine.
+    own = settings["spark.master"].startswith("local")
+    python = sys.executable if own else os.environ.get("PYSPARK_PYTHON", sys.executable)
+    environment = _environment(java, python, loopback=loopback)
+    with tempfile.TemporaryFile() as output, environment, _signal_handler_kept():
         try:
             apart = {"start_new_session": True, "stdout": output, "stderr": subprocess.STDOUT}
             with _interrupts_put_off() as put_off:

@@ -1,0 +1,213 @@
+"""``spillway pipeline``: make, write, validate and summarise rows on Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spillway.cli.common import (
+    INTERRUPTED,
+    fail,
+    listed,
+    pairs,
+    print_tables,
+    reason,
+    termination_as_interrupt,
+)
+from spillway.cli.completion import complete_codec, complete_dataset
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from spillway.datasets import FileSource
+    from spillway.pipeline.run import Finished
+
+__all__ = ["pipeline"]
+
+_SHOWN_ERRORS = 12
+
+
+def pipeline(  # noqa: PLR0913 - one argument per option of the command
+    *,
+    to: Annotated[str, typer.Option(help="The folder or the Delta table that is written: a path or a URL.")],
+    rows: Annotated[
+        str | None, typer.Option(help="Rows of the dataset: 250000, 250K, 10M.", show_default=False)
+    ] = None,
+    dataset: Annotated[
+        str,
+        typer.Option(
+            help="Generated rows: logs (52 columns), logs-nested, lineitem of TPC-H, or wide:N for N "
+            "columns.",
+            autocompletion=complete_dataset,
+        ),
+    ] = "logs",
+    input: Annotated[  # noqa: A002 - the option's name
+        str | None,
+        typer.Option(
+            help="Your own rows instead: a file, a folder or a quoted glob of Parquet, CSV or NDJSON, read "
+            "by Spark; text may be compressed (.gz, .bz2)."
+        ),
+    ] = None,
+    delimiter: Annotated[
+        str | None, typer.Option(help="Between the fields of --input's CSV: ';' or tab; a comma by default.")
+    ] = None,
+    encoding: Annotated[str | None, typer.Option(help="Of --input's text; UTF-8 by default.")] = None,
+    master: Annotated[
+        str, typer.Option(help="local[*], local[4], spark://HOST:PORT, yarn or k8s://https://HOST:PORT.")
+    ] = "local[*]",
+    conf: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=VALUE, a setting of Spark, as often as needed."),
+    ] = None,
+    memory: Annotated[str, typer.Option(help="Heap of the driver's JVM, as Spark spells sizes.")] = "2g",
+    seed: Annotated[int, typer.Option(help="Of the generated rows.")] = 1,
+    partitions: Annotated[
+        int | None,
+        typer.Option(help="Tasks that make rows; by default of 500000 rows at most, several for each core."),
+    ] = None,
+    table: Annotated[
+        str | None, typer.Option(help="parquet or delta; by default what is there, else parquet.")
+    ] = None,
+    mode: Annotated[
+        str, typer.Option(help="For a destination that is there: error, append or overwrite.")
+    ] = "error",
+    partition_by: Annotated[
+        str, typer.Option(help="Columns that rows are stored apart by, separated by commas.")
+    ] = "",
+    codec: Annotated[
+        str,
+        typer.Option(help="zstd, snappy, lz4, gzip, brotli or uncompressed.", autocompletion=complete_codec),
+    ] = "zstd",
+    level: Annotated[int | None, typer.Option(help="The codec's level; 1 for zstd.")] = None,
+    row_group_rows: Annotated[int, typer.Option(help="Most rows per row group.")] = 1_048_576,
+    max_file_bytes: Annotated[
+        str | None, typer.Option(help="Size of a file after which a task begins the next: 128MB.")
+    ] = None,
+    storage_option: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="NAME=VALUE for an object store, such as AWS_ENDPOINT_URL=...; as often as needed."
+        ),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder of all runs, on a disk.")] = Path("runs/pipeline"),
+) -> None:
+    """Make rows on Spark's executors, write, commit, validate and summarise them.
+
+    Rows are the same for a seed, whatever the partitions. They are written by
+    Spillway's writer where they are made, and committed once. Then Spark reads
+    everything back, and the checksums have to be those made where the rows
+    were. Record and report are left in a new folder below --out.
+
+    Exit status 0: what was written is what was made.
+    Exit status 1: it is not, or a stage failed.
+    Exit status 2: it cannot be run as asked. 130: interrupted.
+
+    Examples:
+    spillway pipeline --rows 1M --to logs;
+    spillway pipeline --rows 10M --master spark://HOST:7077 --table delta --to /shared/logs;
+    spillway pipeline --input 'days/*.csv' --to days.parquet
+    """
+    from rich.console import Console
+
+    from spillway.errors import SpillwayError
+    from spillway.pipeline.progress import Progress
+    from spillway.pipeline.run import Options, run_pipeline
+
+    console = Console()
+    with termination_as_interrupt() as end_what_was_begun:
+        try:
+            options = Options(
+                source=_source(dataset, input, delimiter, encoding),
+                rows=_rows(rows),
+                seed=seed,
+                to=to,
+                master=master,
+                table=table,  # type: ignore[arg-type]  # checked by Options
+                mode=mode,  # type: ignore[arg-type]  # checked by Options
+                partitions=partitions,
+                partition_by=tuple(listed(partition_by)),
+                codec=codec,
+                level=level,
+                row_group_rows=row_group_rows,
+                max_file_bytes=_bytes(max_file_bytes),
+                memory=memory,
+                settings=pairs("--conf", conf or []),
+                storage_options=pairs("--storage-option", storage_option or []),
+            )
+            finished = run_pipeline(options, out=out, progress=Progress(console))
+        except (SpillwayError, OSError) as error:
+            fail("pipeline", reason(error))
+        except KeyboardInterrupt:
+            typer.secho("interrupted before any row was made: nothing is left", err=True, fg="yellow")
+            raise typer.Exit(INTERRUPTED) from None
+        end_what_was_begun()
+        status = _report(console, finished)
+    if status:
+        raise typer.Exit(status)
+
+
+def _report(console: Console, finished: Finished) -> int:
+    """Write the report from what is on disk and print what a user needs of it; the exit status."""
+    from dataclasses import replace
+
+    from spillway.harness import records
+    from spillway.pipeline.report import read_record, tables, warnings, write_report
+
+    record = read_record(finished.folder)
+    report = write_report(finished.folder)
+    shown = [
+        replace(
+            table,
+            rows=table.rows[:_SHOWN_ERRORS],
+            notes=["The report has all." if len(table.rows) > _SHOWN_ERRORS else ""][: len(table.rows)],
+        )
+        for table in tables(record)
+    ]
+    print_tables(
+        console, shown, [], warnings(record, records.read_json(finished.folder / records.ENVIRONMENT))
+    )
+    console.print(f"report: {report}", highlight=False, soft_wrap=True)
+    if finished.record["outcome"] == "ok":
+        return 0
+    typer.secho(f"spillway pipeline: {_problem(finished)}", err=True, fg=typer.colors.RED)
+    return INTERRUPTED if finished.record["outcome"] == "interrupted" else 1
+
+
+def _problem(finished: Finished) -> str:
+    record = finished.record
+    if record["outcome"] == "interrupted":
+        left = "nothing was committed" if record["output"] is None else "the rows were committed, and stay"
+        return f"interrupted in the stage {record['died_in']}: {left}"
+    if record["validation"] is not None and record["validation"]["problem"] is not None:
+        return f"what was written is not what was made: {record['validation']['problem']}"
+    left = "" if record["output"] is None else "; the rows were committed, and stay"
+    return f"{finished.error}{left}"
+
+
+def _source(dataset: str, own: str | None, delimiter: str | None, encoding: str | None) -> str | FileSource:
+    from spillway.datasets import FileSource, TextOptions
+    from spillway.errors import OptionError
+
+    if own is not None:
+        return FileSource(own, TextOptions(delimiter, encoding))
+    if delimiter is not None or encoding is not None:
+        raise OptionError("--delimiter and --encoding say how to read --input, which is not given")
+    return dataset
+
+
+def _rows(text: str | None) -> int | None:
+    from spillway.pipeline.plan import parse_rows
+
+    return None if text is None else parse_rows(text)
+
+
+def _bytes(text: str | None) -> int | None:
+    from spillway.cli.bench import parse_bytes
+    from spillway.errors import OptionError
+
+    try:
+        return None if text is None else parse_bytes(text)
+    except ValueError as error:
+        raise OptionError(f"--max-file-bytes: {error}") from error

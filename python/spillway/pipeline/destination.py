@@ -1,0 +1,216 @@
+"""The destination of a pipeline as Spark reads it: what is new in it after the write."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spillway import delta
+from spillway.errors import OptionError, TableNotFoundError
+from spillway.spark.folder_job import STAGING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from spillway.pipeline.plan import Mode, Table
+
+__all__ = ["Destination"]
+
+# What Spark says of a place where nothing is.
+_ABSENT = frozenset(
+    {
+        "PATH_NOT_FOUND",
+        "UNABLE_TO_INFER_SCHEMA",
+        "DELTA_TABLE_NOT_FOUND",
+        "DELTA_PATH_DOES_NOT_EXIST",
+        "DELTA_MISSING_DELTA_TABLE",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Destination:
+    """The place that is written to.
+
+    Attributes:
+        uri: Its path or URL, as it was typed.
+        table: "parquet" or "delta".
+        mode: The treatment of what is there.
+        partition_by: Columns that rows are stored apart by.
+        storage_options: Endpoint and credentials of an object store.
+        is_new: True if nothing was there, or an empty folder.
+        is_folder: True if a folder was there.
+    """
+
+    uri: str
+    table: Table
+    mode: Mode
+    partition_by: Sequence[str]
+    storage_options: Mapping[str, str]
+    is_new: bool
+    is_folder: bool
+
+    @classmethod
+    def of(
+        cls,
+        uri: str,
+        *,
+        table: Table | None,
+        mode: Mode,
+        partition_by: Sequence[str],
+        storage_options: Mapping[str, str],
+    ) -> Destination:
+        """The destination, of the kind that is there where none is asked for.
+
+        Raises:
+            OptionError: It is there, and the mode is "error"; or it is no folder.
+        """
+        there = _is_delta(uri, storage_options)
+        kind: Table = table or ("delta" if there else "parquet")
+        if there and kind == "parquet":
+            raise OptionError(f"--to {uri} is a Delta table: --table delta writes to it")
+        is_new = not (there or _holds_anything(uri))
+        if mode == "error" and not is_new:
+            raise OptionError(
+                f"--to {uri} exists: choose another place, or say with --mode append or overwrite what "
+                f"becomes of what is there"
+            )
+        is_folder = "://" not in uri and Path(uri).is_dir()
+        return cls(uri, kind, mode, partition_by, storage_options, is_new, is_folder)
+
+    @property
+    def is_local(self) -> bool:
+        """True for a path of this machine."""
+        return "://" not in self.uri
+
+    def forget(self) -> None:
+        """Remove what a write left that was never committed, where nothing was before.
+
+        To be called when no task runs any more. An empty Delta table is left, too: tasks need the table,
+        so it is made before the first row. It is moved aside first, and comes back if another process has put
+        anything into it: a commit that was acknowledged is never removed.
+        """
+        path = Path(self.uri)
+        if not (self.is_local and self.is_new and path.is_dir()):
+            return
+        if self.table == "parquet":
+            shutil.rmtree(path / STAGING, ignore_errors=True)
+            if not self.is_folder:
+                with suppress(OSError):  # another process has put something there
+                    path.rmdir()
+            return
+        aside = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
+        path.rename(aside)
+        if _is_untouched(aside):
+            shutil.rmtree(aside)
+            if self.is_folder:
+                path.mkdir()
+        else:
+            aside.rename(path)
+
+    def files(self, session: SparkSession) -> list[str]:
+        """The files that Spark sees now; none where nothing is."""
+        from pyspark.errors import PySparkException
+
+        try:
+            return list(self._reader(session).load(self._uri).inputFiles())
+        except PySparkException as error:
+            if _is_absent(error):
+                return []
+            raise
+
+    def written(
+        self, session: SparkSession, schema: pa.Schema, before: Sequence[str], version: int | None
+    ) -> DataFrame:
+        """The rows that this pipeline wrote: those of files that were not there before.
+
+        Args:
+            session: A running session.
+            schema: The schema of the rows.
+            before: The files before the write; none unless rows were appended.
+            version: The version of the Delta table that was committed.
+        """
+        reader = self._reader(session)
+        if self.table == "delta":
+            return self._of_version(session, before, version)
+        if self.partition_by:
+            # Spark would guess the types of partition columns by their values.
+            from pyspark.sql.pandas.types import from_arrow_schema
+
+            reader = reader.schema(from_arrow_schema(schema, prefer_timestamp_ntz=True))
+        if not before:
+            return self._in_order(reader.load(self._uri), schema)
+        known = set(before)
+        new = [each for each in self._reader(session).load(self._uri).inputFiles() if each not in known]
+        return self._in_order(reader.option("basePath", self._uri).load(new), schema)
+
+    def _of_version(self, session: SparkSession, before: Sequence[str], version: int | None) -> DataFrame:
+        from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+
+        reader = self._reader(session)
+        if version is not None:
+            reader = reader.option("versionAsOf", version)
+        frame: DataFrame = reader.load(self._uri)
+        if not before:
+            return frame
+        known = set(before)
+        new = [each for each in frame.inputFiles() if each not in known]
+        return frame.where(F.col("_metadata.file_path").isin(new))
+
+    def _in_order(self, frame: DataFrame, schema: pa.Schema) -> DataFrame:
+        """The columns in the order of the rows: Spark puts partition columns last."""
+        if not self.partition_by:
+            return frame
+        return frame.select(*("`" + name.replace("`", "``") + "`" for name in schema.names))
+
+    def _reader(self, session: SparkSession) -> Any:  # PySpark ships no types for it
+        return session.read.format(self.table)
+
+    @property
+    def _uri(self) -> str:
+        """The location as Spark spells it."""
+        if self.is_local:
+            return str(Path(self.uri).absolute())
+        return "s3a://" + self.uri.removeprefix("s3://") if self.uri.startswith("s3://") else self.uri
+
+
+def _is_delta(uri: str, storage_options: Mapping[str, str]) -> bool:
+    try:
+        delta.open(uri, storage_options=storage_options or None)
+    except TableNotFoundError:
+        return False
+    return True
+
+
+def _holds_anything(uri: str) -> bool:
+    """Return True for a folder with something in it; of an object store only the write itself knows.
+
+    Raises:
+        OptionError: It is a file.
+    """
+    if "://" in uri:
+        return False
+    path = Path(uri)
+    if path.exists() and not path.is_dir():
+        raise OptionError(f"--to {uri} is a file: name a folder")
+    return path.is_dir() and any(path.iterdir())
+
+
+def _is_untouched(path: Path) -> bool:
+    """Return True for a Delta table as it was made: without a row, ever."""
+    try:
+        table = delta.open(str(path))
+    except TableNotFoundError:
+        return not any(path.iterdir())
+    return table.version == 0 and not table.files()
+
+
+def _is_absent(error: Any) -> bool:
+    return error.getCondition() in _ABSENT

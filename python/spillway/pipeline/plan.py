@@ -1,0 +1,111 @@
+"""The options of a pipeline, and how its rows are cut into partitions."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from spillway import datasets
+from spillway.errors import OptionError
+
+__all__ = ["MODES", "Cell", "cores_of", "parse_rows", "partition_bounds", "partitions_for"]
+
+MODES = ("error", "append", "overwrite")
+"""What becomes of a destination that is there already."""
+
+Table = Literal["parquet", "delta"]
+Mode = Literal["error", "append", "overwrite"]
+
+# The most rows of a partition, so that no executor holds more, however many rows there are.
+MOST_ROWS = 500_000
+# A task of fewer rows would cost more to start than to run; several for each core show how far a stage is.
+_FEWEST_ROWS = 50_000
+_TASKS_PER_CORE = 4
+_LOCAL = re.compile(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?")
+_COUNT = re.compile(r"(\d[\d_]*(?:\.\d+)?)([KM]?)", re.IGNORECASE)
+_UNITS = {"": 1, "K": 1_000, "M": 1_000_000}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A pipeline: its rows and what is made of them.
+
+    Attributes:
+        source: The dataset's name, or "files".
+        rows: The number of rows; null for files, which say themselves.
+        partitions: Tasks that make rows; null where Spark cuts files.
+        table: "parquet": a folder of files; "delta": a Delta table.
+        mode: The treatment of a destination that is there: "error", "append" or "overwrite".
+        partition_by: Columns that rows are stored apart by.
+        codec: The codec of pages.
+        level: Its level; null for the codec's own.
+        row_group_rows: Most rows per row group.
+        max_file_bytes: Bytes of a file after which the next begins; null for one file a task.
+        master: "local" with its cores, or the kind of cluster.
+    """
+
+    source: str
+    rows: int | None
+    partitions: int | None
+    table: Table
+    mode: Mode
+    partition_by: list[str]
+    codec: str
+    level: int | None
+    row_group_rows: int
+    max_file_bytes: int | None
+    master: str
+
+
+def parse_rows(text: str) -> int:
+    """A number of rows: 250000, 250K, 1.5M.
+
+    Raises:
+        OptionError: It is no such number, or not a whole one above 0.
+    """
+    match = _COUNT.fullmatch(text.strip())
+    rows = float(match[1].replace("_", "")) * _UNITS[match[2].upper()] if match else 0
+    if rows < 1 or rows != int(rows):
+        raise OptionError(f"--rows {text!r}: give a whole number from 1 up, such as 250000, 250K or 1.5M")
+    return int(rows)
+
+
+def cores_of(master: str) -> int | None:
+    """The cores of a local master; None for one that is elsewhere.
+
+    Raises:
+        OptionError: It is no address of a master.
+    """
+    match = _LOCAL.fullmatch(master)
+    if match:
+        return _local_cores(match[1])
+    if re.match(r"(spark|k8s)://.|yarn$", master):
+        return None
+    raise OptionError(
+        f"--master {master!r} is no address of a master: write local[*], local[4], spark://HOST:PORT, yarn "
+        f"or k8s://https://HOST:PORT"
+    )
+
+
+def _local_cores(asked: str | None) -> int:
+    """All usable cores for ``local[*]``, and one for ``local``."""
+    if asked == "*":
+        return len(os.sched_getaffinity(0))
+    return int(asked or 1)
+
+
+def partitions_for(rows: int, cores: int) -> int:
+    """Tasks for rows: several for each core unless they became small, and none over `MOST_ROWS`."""
+    spread = min(cores * _TASKS_PER_CORE, max(1, rows // _FEWEST_ROWS))
+    return max(spread, -(-rows // MOST_ROWS), 1)
+
+
+def partition_bounds(rows: int, partitions: int, number: int) -> tuple[int, int]:
+    """The first row of a partition and that behind its last; borders fall between chunks if they can."""
+    chunks = -(-rows // datasets.CHUNK_ROWS)
+    if chunks < partitions:
+        return number * rows // partitions, (number + 1) * rows // partitions
+    start, stop = (at * chunks // partitions * datasets.CHUNK_ROWS for at in (number, number + 1))
+    return start, min(stop, rows)

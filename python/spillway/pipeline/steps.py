@@ -1,0 +1,179 @@
+"""The steps of a pipeline on a running session: write, validate, summarise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from spillway._native import Digest
+from spillway.errors import SpillwayError
+from spillway.pipeline.check import READER, check_rows
+from spillway.pipeline.frame import frame_schema, write_frame
+from spillway.pipeline.rows import LineitemRows, RowSource, count_lineitem
+from spillway.pipeline.summary import summarise
+from spillway.pipeline.tally import Tallied, Tally
+from spillway.spark.job import Target
+from spillway.spark.write import write
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from spillway.pipeline.destination import Destination
+    from spillway.pipeline.record import Output, Throughput, Validation
+    from spillway.pipeline.summary import RowSummary
+
+__all__ = ["Steps", "Written", "count_rows"]
+
+
+@dataclass(frozen=True)
+class Written:
+    """Rows that were committed.
+
+    Attributes:
+        output: The files.
+        schema: The schema of the rows.
+        before: The files that were there before, where rows were appended.
+        digest: The checksums of all rows, made where the rows were.
+        parts: Those of each partition.
+        arrow_bytes: The size of the rows in Arrow's layout.
+        make_seconds: The time that making them took, summed over tasks.
+    """
+
+    output: Output
+    schema: pa.Schema
+    before: tuple[str, ...]
+    digest: Digest
+    parts: tuple[Digest, ...]
+    arrow_bytes: int
+    make_seconds: float
+
+    @property
+    def row_bytes(self) -> float:
+        """The average size of a row in Arrow's layout."""
+        return self.arrow_bytes / max(1, self.output["rows"])
+
+    def throughput(self, seconds: float) -> Throughput:
+        """The speed, given the seconds of the stage."""
+        return {
+            "rows_per_second": self.output["rows"] / seconds,
+            "megabytes_per_second": self.arrow_bytes / 1e6 / seconds,
+            "arrow_bytes": self.arrow_bytes,
+            "make_seconds": self.make_seconds,
+        }
+
+
+def count_rows(session: SparkSession, rows: int, partitions: int) -> LineitemRows:
+    """The rows of lineitem, whose parts are counted on executors."""
+    numbers = session.sparkContext.parallelize(range(partitions), partitions)
+    counts = numbers.map(lambda number: count_lineitem(rows, partitions, number)).collect()
+    return LineitemRows(rows, tuple(counts))
+
+
+class Steps:
+    """A pipeline's steps, each of which needs the result of the one before.
+
+    Args:
+        session: A running session.
+        rows: The rows: a source of them by partition, or a frame.
+        destination: The place that is written to.
+        options: Options of the native writer.
+        max_file_bytes: Bytes of a file after which the next begins.
+    """
+
+    def __init__(
+        self,
+        session: SparkSession,
+        rows: RowSource | DataFrame,
+        destination: Destination,
+        options: Mapping[str, Any],
+        *,
+        max_file_bytes: int | None = None,
+    ) -> None:
+        self._session = session
+        self._rows = rows
+        self._destination = destination
+        self._options = dict(options)
+        self._max_file_bytes = max_file_bytes
+
+    def write(self) -> Written:
+        """Write the rows by the native writer on executors, and commit them once.
+
+        Raises:
+            SpillwayError: They cannot be written as asked; nothing is left.
+        """
+        before = self._destination.files(self._session) if self._destination.mode == "append" else []
+        tally = Tally(self._session.sparkContext)
+        schema, partitions, result = self._write(tally)
+        total = tally.total(schema, partitions)
+        if result.rows != total.rows:
+            raise SpillwayError(f"{total.rows:,} rows were made, and {result.rows:,} were committed")
+        parts = tally.parts.values()
+        return Written(
+            output={
+                "rows": result.rows,
+                "bytes": result.bytes,
+                "files": result.files,
+                "version": result.version,
+                "writer_seconds": result.writer_seconds,
+            },
+            schema=schema,
+            before=tuple(before),
+            digest=total,
+            parts=tuple(Digest.from_bytes(part.digest) for part in parts),
+            arrow_bytes=sum(part.arrow_bytes for part in parts),
+            make_seconds=sum(part.seconds for part in parts),
+        )
+
+    def _write(self, tally: Tally) -> tuple[pa.Schema, int | None, Any]:
+        rows, destination = self._rows, self._destination
+        place: dict[str, Any] = {
+            "table": destination.table,
+            "partition_by": destination.partition_by,
+            "storage_options": destination.storage_options,
+            "max_file_bytes": self._max_file_bytes,
+        }
+        if isinstance(rows, RowSource):
+            made = Tallied(rows.make, rows.schema, tally.accumulator)
+            result = write(
+                self._session,
+                made,
+                rows.partitions,
+                destination.uri,
+                schema=rows.schema,
+                mode=destination.mode,
+                **place,
+                **self._options,
+            )
+            return rows.schema, rows.partitions, result
+        schema = frame_schema(rows)
+        overwrite = destination.mode == "overwrite"
+        target = Target.of(destination.uri, schema, overwrite=overwrite, options=self._options, **place)
+        return schema, None, write_frame(rows, target, tally)
+
+    def validate(self, written: Written) -> Validation:
+        """Read what was written by Spark, and compare it with the checksums made where the rows were."""
+        checked = check_rows(
+            self._written(written),
+            written.schema,
+            written.digest,
+            parts=written.parts,
+            row_bytes=written.row_bytes,
+        )
+        return {
+            "reader": READER,
+            "rows": checked.rows,
+            "row_checksum": checked.row_checksum,
+            "expected_checksum": written.digest.row_checksum,
+            "problem": checked.problem,
+        }
+
+    def summarise(self, written: Written) -> RowSummary:
+        """Sum up what was written by Spark SQL."""
+        return summarise(self._written(written))
+
+    def _written(self, written: Written) -> DataFrame:
+        version = written.output["version"]
+        return self._destination.written(self._session, written.schema, written.before, version)

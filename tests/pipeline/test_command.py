@@ -1,0 +1,237 @@
+"""``spillway pipeline`` as a user meets it: from options to files, record and report, and what it refuses."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import deltalake
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from spillway import datasets
+from spillway.harness import records
+from spillway.pipeline.record import PIPELINE, SCHEMA
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SPILLWAY = Path(sys.executable).with_name("spillway")
+SECONDS = 280
+
+
+def pipeline(folder: Path, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [SPILLWAY, "pipeline", *options],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+
+
+def run_of(folder: Path) -> tuple[dict[str, Any], str]:
+    """The record and the report of the only run."""
+    (run,) = (folder / "runs" / "pipeline").iterdir()
+    (record,) = records.read_lines(run / PIPELINE)
+    SCHEMA.check(record)
+    return record, (run / "report.md").read_text()
+
+
+def logs(rows: int, seed: int = 1) -> pa.Table:
+    return pa.Table.from_batches(datasets.batches("logs", seed, rows))
+
+
+@pytest.mark.spark
+def test_a_pipeline_from_its_options_to_its_report(tmp_path: Path) -> None:
+    done = pipeline(
+        tmp_path, "--rows", "20K", "--partitions", "4", "--master", "local[2]", "--seed", "3", "--to", "out"
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    for line in ("Spark 4", "writing 20,000 rows of logs: 4 tasks in", "validated: spark-vectorized read"):
+        assert line in done.stdout
+    assert pq.read_table(tmp_path / "out").sort_by("log_offset").equals(logs(20_000, 3))
+
+    record, report = run_of(tmp_path)
+    assert (record["outcome"], record["seed"], record["cell"]["partitions"]) == ("ok", 3, 4)
+    assert [phase["phase"] for phase in record["phases"]] == ["start", "write", "validate", "summarise"]
+    assert record["output"]["bytes"] == sum(each.stat().st_size for each in tmp_path.glob("out/*.parquet"))
+    assert record["driver"]["python_peak_bytes"] > record["driver"]["python_growth_bytes"]
+    assert record["driver"]["jvm_peak_bytes"] > record["driver"]["jvm_live_bytes"] > 0
+    assert str(tmp_path) not in json.dumps(record) + report
+    for title in ("## Outcome", "## Stages", "## Percentiles", "## Errors by service and hour"):
+        assert title in report
+    assert report.count("| checkout-api |") == 2  # two hours
+
+
+@pytest.mark.spark
+def test_a_task_that_fails_once_doubles_no_row(tmp_path: Path) -> None:
+    rows = 30_000
+    flag, table = tmp_path / "failed", tmp_path / "table"
+    done = subprocess.run(
+        [sys.executable, Path(__file__).with_name("retry_program.py"), flag, table, str(rows)],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert flag.exists()
+    answer = json.loads(done.stdout.splitlines()[-1])
+    assert answer["failed"] == 1
+    assert (answer["output"]["rows"], answer["output"]["version"]) == (rows, 1)
+    assert (answer["found"]["problem"], answer["found"]["rows"]) == (None, rows)
+    # Of a table with rows of before, those of the new version alone are checked.
+    assert answer["appended"]["version"] == 2
+    assert (answer["again"]["problem"], answer["again"]["rows"]) == (None, 500)
+    first = pa.table(deltalake.DeltaTable(table, version=1).to_pyarrow_table()).sort_by("log_offset")
+    expected = logs(rows)
+    assert first.select(expected.column_names).cast(expected.schema).equals(expected)
+    named = {Path(each).name for each in deltalake.DeltaTable(table).file_uris()}
+    assert {each.name for each in table.rglob("*.parquet")} == named
+
+
+@pytest.mark.spark
+def test_ctrl_c_leaves_neither_files_nor_a_version(tmp_path: Path) -> None:
+    command = [
+        SPILLWAY,
+        "pipeline",
+        "--rows",
+        "100M",
+        "--master",
+        "local[2]",
+        "--table",
+        "delta",
+        "--to",
+        "table",
+    ]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1
+    ) as program:
+        assert program.stdout is not None
+        said = []
+        for line in program.stdout:
+            said.append(line)
+            if line.rstrip().endswith("running") and " 0 running" not in line:
+                break
+        begun = psutil.Process(program.pid).children(recursive=True)
+        assert (tmp_path / "table" / "_delta_log").is_dir(), said
+        program.send_signal(signal.SIGINT)
+        out, err = program.communicate(timeout=SECONDS)
+    assert program.returncode == 130, err
+    assert "interrupted, its tasks are being cancelled" in out
+    assert "interrupted in the stage write: nothing was committed" in err
+    assert "Traceback" not in err
+    assert [each.name for each in tmp_path.iterdir()] == ["runs"]
+    assert begun
+    assert not psutil.wait_procs(begun, timeout=60)[1]
+    record, report = run_of(tmp_path)
+    assert (record["outcome"], record["died_in"], record["output"]) == ("interrupted", "write", None)
+    assert "Nothing was committed." in report
+
+
+def refused(folder: Path, *options: str, **environment: str) -> str:
+    """The one line that says why it does not run."""
+    before = sorted(folder.iterdir())
+    done = pipeline(folder, *options, **environment)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert sorted(folder.iterdir()) == before
+    assert "Traceback" not in done.stderr
+    return " ".join(done.stderr.split())
+
+
+def closed_port() -> int:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        return int(held.getsockname()[1])
+
+
+def test_a_master_that_does_not_answer_is_one_clear_error(tmp_path: Path) -> None:
+    master = f"spark://127.0.0.1:{closed_port()}"
+    said = refused(tmp_path, "--rows", "10", "--to", "out", "--master", master)
+    assert said.startswith(f"spillway pipeline: --master {master}: no master answers there")
+    assert "run on this machine with --master 'local[*]'" in said
+
+
+def test_absent_java_is_one_clear_error(tmp_path: Path) -> None:
+    with without("JAVA_HOME"):
+        said = refused(tmp_path, "--rows", "10", "--to", "out", PATH=str(tmp_path))
+    assert "there is no java on PATH. Spark needs Java 17 or newer" in said
+
+
+def test_another_pyspark_is_one_clear_error(tmp_path: Path) -> None:
+    found_first = tmp_path / "site" / "pyspark-3.5.0.dist-info"
+    found_first.mkdir(parents=True)
+    (found_first / "METADATA").write_text("Metadata-Version: 2.1\nName: pyspark\nVersion: 3.5.0\n")
+    said = refused(tmp_path, "--rows", "10", "--to", "out", PYTHONPATH=str(found_first.parent))
+    assert (
+        said
+        == "spillway pipeline: PySpark 3.5.0 is installed, and 4.2 is needed: pip install 'spillway[spark]'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            ["--rows", "10", "--to", "full"],
+            "--to full exists: choose another place, or say with --mode append",
+        ),
+        (["--rows", "10", "--to", "file"], "--to file is a file: name a folder"),
+        (["--rows", "10", "--to", "delta", "--table", "parquet", "--mode", "append"], "is a Delta table"),
+        (["--to", "out"], "--rows is needed: the dataset logs has no end"),
+        (["--rows", "0", "--to", "out"], "give a whole number from 1 up"),
+        (["--rows", "10", "--to", "out", "--dataset", "log"], "--dataset log: choose from logs, logs-nested"),
+        (["--rows", "10", "--to", "out", "--mode", "replace"], "choose from error, append, overwrite"),
+        (["--rows", "10", "--to", "out", "--codec", "zip"], "zip"),
+        (["--rows", "10", "--to", "out", "--master", "here"], "is no address of a master"),
+        (["--rows", "10", "--to", "out", "--conf", "secret"], "--conf takes NAME=VALUE"),
+        (["--to", "out", "--input", "absent.csv"], "absent.csv: no such file or folder"),
+        (["--to", "out", "--input", "file"], "is of no known format"),
+        (["--to", "out", "--input", "rows.arrow"], "which Spark does not read: give Parquet, CSV or NDJSON"),
+        (["--to", "out", "--input", "rows.csv", "--rows", "10"], "of --input all rows are written"),
+    ],
+    ids=lambda each: " ".join(each[2:]) if isinstance(each, list) else None,
+)
+def test_what_cannot_be_run_is_said_before_spark_starts(
+    places: Mapping[str, Path], options: list[str], said: str
+) -> None:
+    assert said in refused(places["folder"], *options)
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """A folder with something at every name but ``out`` and ``absent.csv``."""
+    folder = tmp_path_factory.mktemp("places")
+    (folder / "full").mkdir()
+    (folder / "full" / "other.txt").touch()
+    (folder / "file").write_text("text")
+    (folder / "rows.csv").write_text("a\n1\n")
+    table = pa.table({"a": [1]})
+    with pa.ipc.new_file(str(folder / "rows.arrow"), table.schema) as file:
+        file.write_table(table)
+    deltalake.write_deltalake(folder / "delta", table)
+    return {"folder": folder}
+
+
+@contextlib.contextmanager
+def without(name: str) -> Any:
+    """The environment without a variable."""
+    before = os.environ.pop(name, None)
+    try:
+        yield
+    finally:
+        if before is not None:
+            os.environ[name] = before
