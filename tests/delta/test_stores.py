@@ -579,3 +579,23 @@ def test_who_may_not_write_hears_it_though_another_handle_may(bucket: Bucket) ->
     with pytest.raises(PermissionError):
         spillway.delta.open(table.path, storage_options=bucket.options(AWS_ACCESS_KEY_ID="nobodys-key"))
     assert append(table, "a", 0) == 1
+
+
+def test_parts_of_an_append_are_committed_and_removed_on_a_store(bucket: Bucket) -> None:
+    table = create(bucket)
+
+    def part(number: int) -> bytes:
+        append = table._append(folder="job")
+        append.write(batch("w", number))
+        return append.detach()
+
+    with table.append() as append:
+        for number in range(3):
+            append.attach(part(number))
+    for read in READERS.values():
+        assert sorted(read(bucket)["number"].to_pylist()) == [0, 1, 2]
+    given_up = table.append()
+    given_up.attach(part(3))
+    given_up.abort()
+    keys = bucket.keys()
+    assert len([name for name in keys if name.startswith("table/job/")]) == 3

@@ -108,6 +108,56 @@ class Append(WithBlock):
         _checkpoint_when_due(self._table, version)
         return version
 
+    def detach(self) -> bytes:
+        """Complete the files, and leave their commit to an append of another process.
+
+        ``table.append().attach(part)`` takes the bytes there, as many parts as there are. Files that nobody
+        attaches stay in the table's folder, where no reader sees them, until a vacuum.
+
+        Returns:
+            The part: the files, their statistics, and the state of the table that they were written for.
+
+        Raises:
+            OptionError: The append has `app_id`, `user_metadata` or `coalesce`, which go with the commit.
+            ClosedError: The append was committed, aborted or failed before.
+            OSError: The file system refused; nothing of the append stays.
+
+        Example:
+            >>> import pyarrow as pa, spillway.delta
+            >>> table = spillway.delta.create("visits", pa.schema({"id": pa.int64()}))
+            >>> elsewhere = table.append()
+            >>> elsewhere.write(pa.table({"id": [1, 2, 3]}))
+            >>> part = elsewhere.detach()
+            >>> with table.append(app_id="job", app_version=1) as append:
+            ...     append.attach(part)
+            >>> append.version
+            1
+        """
+        # A block that it ends in has nothing to commit.
+        part = self._native.detach()
+        self._aborted = True
+        return part
+
+    def attach(self, part: bytes) -> None:
+        """Take over files that another append wrote for this table and did not commit.
+
+        They are committed as if this append had written them, and removed where it is not committed. Each
+        part is attached once. With `app_id`, files of a repeated append are removed by its commit.
+
+        Args:
+            part: The bytes that `detach` returned.
+
+        Raises:
+            OptionError: `part` is not what `detach` returns, or another table's, or attached before; or this
+                append has `coalesce`.
+            CommitConflict: The table's protocol, schema or partitioning is not the one that the files were
+                written for: write the rows again.
+            SchemaError: The part has columns that the table lacks, and ``schema_mode`` is not ``"merge"``; or
+                another type in a column than other parts.
+            ClosedError: The append was committed, aborted or failed before.
+        """
+        self._native.attach(part)
+
     def abort(self) -> None:
         """Discard the rows and their files."""
         self._aborted = True

@@ -182,6 +182,7 @@ class Table:
         user_metadata: str | None = None,
         limits: tuple[int | None, int | None] = (None, None),
         coalesce: bool = False,
+        folder: str | None = None,
         options: WriterOptions = _DEFAULTS,
     ) -> Append:
         if schema_mode not in {None, "merge"}:
@@ -195,6 +196,7 @@ class Table:
             user_metadata,
             *limits,
             coalesce,
+            folder,
         )
         return Append(native, self._native, timeout)
 

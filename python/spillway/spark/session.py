@@ -44,12 +44,13 @@ _DELTA = {
 }
 
 
-def local_session(
+def local_session(  # noqa: PLR0913 - each is one thing to say about a session
     app_name: str,
     *,
     cores: int = 2,
     memory: str = "2g",
     delta: bool = False,
+    retries: int = 0,
     say: Callable[[str], None] | None = None,
 ) -> SparkSession:
     """Start Spark on this machine: loopback only, UTC, no web UI, this Python for its workers.
@@ -63,6 +64,7 @@ def local_session(
         memory: The JVM's heap, as Spark spells sizes.
         delta: True if it can read and write Delta tables. The first such session on a machine downloads 9 MB
             of jars.
+        retries: Times that a failed task is tried again; a local master tries once by default.
         say: Told in one line what is being waited for; by default the log is.
 
     Raises:
@@ -80,7 +82,9 @@ def local_session(
     started = time.monotonic()
     scratch = tempfile.mkdtemp(prefix="spillway-spark-")
     try:
-        settings = _settings(app_name, cores, memory, scratch) | (_DELTA if delta else {})
+        settings = _settings(app_name, f"local[{cores},{retries + 1}]", memory, scratch) | (
+            _DELTA if delta else {}
+        )
         context = _start_context(settings, java)
     except BaseException:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -114,11 +118,11 @@ def stop_session(session: SparkSession) -> None:
             shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _settings(app_name: str, cores: int, memory: str, scratch: str) -> dict[str, str]:
+def _settings(app_name: str, master: str, memory: str, scratch: str) -> dict[str, str]:
     log = Path(__file__).with_name("log4j2.properties").as_uri()
     return {
         "spark.app.name": app_name,
-        "spark.master": f"local[{cores}]",
+        "spark.master": master,
         "spark.driver.memory": memory,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",

@@ -1,5 +1,6 @@
 //! An append: it writes files first, and commits them once at the end.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
@@ -11,6 +12,7 @@ use parquet_writer::{Batch, WriteError, WriterOptions};
 
 use crate::checkpoint::now;
 use crate::coalesce::{self, Terms};
+use crate::detached::{Basis, Part, check_new, is_known, stray_files};
 use crate::error::{Result, TableError};
 use crate::indexed::Indexed;
 use crate::kept::Kept;
@@ -44,6 +46,8 @@ pub struct AppendOptions {
     pub max_file_rows: Option<i64>,
     /// True if appends of this process that commit at the same time share files and a transaction.
     pub coalesce: bool,
+    /// The folder in the table for the data files, where they are not to be in the table's own.
+    pub folder: Option<String>,
 }
 
 /// The files of a finished writer, for one commit.
@@ -52,6 +56,14 @@ pub(crate) struct Written {
     pub adds: Vec<Add>,
     pub rows: u64,
     pub bytes: u64,
+}
+
+impl Written {
+    fn extend(&mut self, part: &Part) {
+        self.adds.extend(part.adds.iter().cloned());
+        self.rows += part.rows;
+        self.bytes += part.bytes;
+    }
 }
 
 /// Data files being written for one transaction.
@@ -86,8 +98,8 @@ impl Open {
 }
 
 /// Returns true if the table can take the files' column as it is. Files are not written again.
-fn holds_as_written(head: &Snapshot, column: &Column) -> bool {
-    head.schema
+fn holds_as_written(schema: &TableSchema, column: &Column) -> bool {
+    schema
         .column(&column.name)
         .is_none_or(|now| now.kind == column.kind && (now.nullable || !column.nullable))
 }
@@ -120,7 +132,7 @@ impl DataWriter {
 
     fn start(&self, schema: &SchemaRef) -> Result<Open> {
         let given = TableSchema::of(schema)?;
-        let (table, changes_schema) = target_schema(&self.head, &given, self.options.merge_schema)
+        let (table, changes_schema) = target_schema(&self.head.schema, &given, self.options.merge_schema)
             .map_err(|error| self.advised(error))?;
         for column in &self.head.metadata.partition_columns {
             if given.column(column).is_none() {
@@ -143,7 +155,10 @@ impl DataWriter {
             indexed: Indexed::of(&self.head, &table)?,
             schema: table,
             changes_schema,
-            spread: Spread::new(prepared, DataFiles::new(Arc::clone(&self.shared.place))),
+            spread: Spread::new(
+                prepared,
+                DataFiles::new(Arc::clone(&self.shared.place), self.options.folder.as_deref()),
+            ),
             nans: Nans::default(),
         })
     }
@@ -242,24 +257,20 @@ impl DataWriter {
         }
         Ok(written)
     }
-
-    /// The actions that change the table's schema and metadata to hold these rows.
-    pub fn new_metadata(&self) -> Result<Vec<Action>> {
-        match &self.open {
-            Some(open) if open.changes_schema => metadata_actions(&self.head, &open.schema),
-            _ => Ok(Vec::new()),
-        }
-    }
 }
 
 /// The table's schema with rows of `given` in it; true if it differs from the present one.
-fn target_schema(head: &Snapshot, given: &TableSchema, merge: bool) -> Result<(Arc<TableSchema>, bool)> {
-    if merge && let Some(merged) = head.schema.merged(given)? {
+fn target_schema(
+    table: &Arc<TableSchema>,
+    given: &TableSchema,
+    merge: bool,
+) -> Result<(Arc<TableSchema>, bool)> {
+    if merge && let Some(merged) = table.merged(given)? {
         merged.check_rows(given)?;
         return Ok((Arc::new(merged), true));
     }
-    head.schema.check_rows(given)?;
-    Ok((Arc::clone(&head.schema), false))
+    table.check_rows(given)?;
+    Ok((Arc::clone(table), false))
 }
 
 /// The actions that give the table another schema.
@@ -329,6 +340,12 @@ pub struct Append {
     writer: DataWriter,
     /// Rows that are to share files with other appends; none when the append has files of its own.
     kept: Option<Kept>,
+    /// Measures of the caller for the history.
+    metrics: BTreeMap<String, String>,
+    /// Files that other processes wrote.
+    attached: Vec<Part>,
+    /// The table as it was when the first of them came.
+    known: Option<Arc<Snapshot>>,
     /// True if the table already has these rows.
     is_repeated: bool,
     state: State,
@@ -389,6 +406,9 @@ impl Append {
             read_version,
             writer,
             kept,
+            metrics: BTreeMap::new(),
+            attached: Vec::new(),
+            known: None,
             is_repeated,
             state: State::Writing,
             in_doubt: false,
@@ -489,6 +509,7 @@ impl Append {
     ) -> Result<Version> {
         self.refuse_if_closed()?;
         if self.is_repeated {
+            self.remove_attached();
             self.state = State::Committed(self.read_version);
             return Ok(self.read_version);
         }
@@ -521,7 +542,11 @@ impl Append {
             }
         }
         self.writer.write_kept(kept, go_on)?;
-        self.state = State::Written(self.writer.finish(go_on)?);
+        let mut written = self.writer.finish(go_on)?;
+        for part in &self.attached {
+            written.extend(part);
+        }
+        self.state = State::Written(written);
         tries();
         self.commit_written(patience)
     }
@@ -572,16 +597,14 @@ impl Append {
         {
             return Ok(false);
         }
-        if let Some(open) = &mut self.writer.open {
-            let written = open.written();
-            if !written
-                .columns
-                .iter()
-                .all(|column| holds_as_written(&head, column))
-            {
+        for written in self.written()? {
+            let mut columns = written.columns.iter();
+            if !columns.all(|column| holds_as_written(&head.schema, column)) {
                 return Ok(false);
             }
-            let (schema, changes) = target_schema(&head, &written, self.writer.options.merge_schema)?;
+        }
+        let (schema, changes) = self.schema_with_rows(&head)?;
+        if let Some(open) = &mut self.writer.open {
             open.schema = schema;
             open.changes_schema = changes;
         }
@@ -590,12 +613,49 @@ impl Append {
         Ok(true)
     }
 
+    /// The columns of all files: those of this process, and those of each attached part.
+    fn written(&self) -> Result<Vec<TableSchema>> {
+        let own = self.writer.open.as_ref().map(|open| Ok(open.written()));
+        let attached = self.attached.iter().filter_map(|part| part.schema().transpose());
+        own.into_iter().chain(attached).collect()
+    }
+
+    /// The table's schema with all rows of the append in it; true if it differs from that of `head`.
+    fn schema_with_rows(&self, head: &Snapshot) -> Result<(Arc<TableSchema>, bool)> {
+        if self.attached.is_empty() {
+            return Ok(match &self.writer.open {
+                Some(open) => target_schema(&head.schema, &open.written(), self.writer.options.merge_schema)?,
+                None => (Arc::clone(&head.schema), false),
+            });
+        }
+        let all = self.written()?;
+        let mut schema = Arc::clone(&head.schema);
+        for written in &all {
+            schema = target_schema(&schema, written, self.writer.options.merge_schema)?.0;
+        }
+        let mut columns = all.iter().flat_map(|written| &written.columns);
+        if let Some(column) = columns.find(|column| !holds_as_written(&schema, column)) {
+            return Err(TableError::column(
+                &column.name,
+                format!(
+                    "the parts of the append have different types in the column {:?}: give it one type in all of them",
+                    column.name
+                ),
+            ));
+        }
+        let changes = schema.columns.len() > head.schema.columns.len();
+        Ok((schema, changes))
+    }
+
     fn transaction(&self) -> Result<Transaction> {
         let State::Written(written) = &self.state else {
             return Err(WriteError::Closed("the append has no files yet".into()).into());
         };
         let mut actions: Vec<Action> = written.adds.iter().cloned().map(Action::Add).collect();
-        actions.extend(self.writer.new_metadata()?);
+        let (schema, changes) = self.schema_with_rows(&self.writer.head)?;
+        if changes {
+            actions.extend(metadata_actions(&self.writer.head, &schema)?);
+        }
         if let Some((app_id, version)) = &self.writer.options.app_transaction {
             actions.push(Action::Txn(Txn {
                 app_id: app_id.clone(),
@@ -614,6 +674,7 @@ impl Append {
             replace(&mut transaction, conditions, head, written)?;
         }
         let operation = &mut transaction.operation;
+        operation.metrics.clone_from(&self.metrics);
         describe(operation, head, written);
         operation
             .user_metadata
@@ -632,22 +693,127 @@ impl Append {
         if self.in_doubt {
             return;
         }
-        if let Some(files) = files
-            && self.process == std::process::id()
-        {
+        if self.process != std::process::id() {
+            return;
+        }
+        if let Some(files) = files {
             files.remove();
         }
+        self.remove_attached();
+    }
+
+    /// Removes the files of attached parts, except those that the table has by another append's commit.
+    fn remove_attached(&mut self) {
+        let attached = std::mem::take(&mut self.attached);
+        if attached.iter().all(|part| part.adds.is_empty()) {
+            return;
+        }
+        // Where the log cannot be read, the files stay: no reader sees them.
+        if let Ok(head) = self.shared.refresh() {
+            self.shared.place.remove(&stray_files(&attached, &head));
+        }
+    }
+
+    /// Adds measures of the caller to the `operationMetrics` of the commit. Counts of files, rows and bytes are there by
+    /// themselves.
+    ///
+    /// # Errors
+    /// [`WriteError::Closed`] when the append is committed or was given up.
+    pub fn add_metrics(&mut self, metrics: BTreeMap<String, String>) -> Result<()> {
+        self.refuse_if_closed()?;
+        self.metrics.extend(metrics);
+        Ok(())
+    }
+
+    /// Completes the files and closes the append without a commit. Another append can [`attach`](Self::attach) the
+    /// files by the returned bytes.
+    ///
+    /// # Errors
+    /// [`TableError::Option`] when the append has an option that only a commit can follow. After any other error it is
+    /// closed and its files are gone.
+    pub fn detach(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<Vec<u8>> {
+        self.refuse_if_closed()?;
+        self.check_detachable()?;
+        let done = self.detached(go_on);
+        if done.is_ok() {
+            self.state = State::Closed("was detached");
+        } else {
+            self.abort();
+            self.state = State::Closed("failed before");
+        }
+        done.map_err(|error| self.shared.or_replaced(error))
+    }
+
+    fn check_detachable(&self) -> Result<()> {
+        let options = &self.writer.options;
+        let of_commit = [
+            ("app_id", options.app_transaction.is_some()),
+            ("mode", options.replace.is_some()),
+            ("user_metadata", options.user_metadata.is_some()),
+            ("coalesce", options.coalesce),
+        ];
+        if let Some((option, _)) = of_commit.iter().find(|(_, given)| *given) {
+            return Err(TableError::option(
+                option,
+                format!("{option} goes with the append that commits: leave it out where rows are detached"),
+            ));
+        }
+        if !self.attached.is_empty() {
+            return Err(TableError::refused(
+                "the append has parts of others: attach them to the append that commits",
+            ));
+        }
+        Ok(())
+    }
+
+    fn detached(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<Vec<u8>> {
+        let written = self.writer.finish(go_on)?;
+        let columns = self.writer.open.as_ref().map(Open::written);
+        Part::new(&self.writer.head, columns.as_ref(), written)?.to_bytes()
+    }
+
+    /// Takes over files that another process wrote for this table, as if this append had written them: its commit adds
+    /// them, and its end without one removes them.
+    ///
+    /// # Errors
+    /// [`TableError::Option`] when the bytes are not those of [`detach`](Self::detach), or of another table.
+    /// [`CommitError::Conflict`] when the table changed since they were written. [`CommitError::Schema`] when the rows
+    /// do not fit the table or the other rows of this append. [`CommitError::DuplicateFile`] when the table or this
+    /// append has the files already. The append can go on without the part.
+    pub fn attach(&mut self, part: &[u8]) -> Result<()> {
+        self.refuse_if_closed()?;
+        if self.writer.options.coalesce {
+            return Err(TableError::option(
+                "coalesce",
+                "coalesce goes with rows that this process writes: leave it out where parts are attached",
+            ));
+        }
+        let mut part = Part::parse(part)?;
+        part.check(&self.writer.head, self.writer.options.merge_schema)
+            .map_err(|error| self.shared.or_replaced(error))?;
+        let known = match &self.known {
+            Some(known) => Arc::clone(known),
+            None => self.shared.refresh()?,
+        };
+        if self.is_repeated {
+            // These may be the very files that the table has.
+            part.adds.retain(|add| !is_known(&add.path, &known));
+        }
+        check_new(&part, &self.attached, &known)?;
+        self.known = Some(known);
+        self.attached.push(part);
+        let fits = self.schema_with_rows(&self.writer.head);
+        if fits.is_err() {
+            self.attached.pop();
+        }
+        fits.map(drop)
     }
 }
 
 /// Returns true if files written for `before` are valid in `after`: the same table, protocol, schema and clustering.
 /// Clustering columns decide which statistics a file must have.
 fn is_same_but_for_properties(before: &Snapshot, after: &Snapshot) -> Result<bool> {
-    let (old, new) = (&before.metadata, &after.metadata);
-    Ok(before.protocol == after.protocol
-        && before.schema == after.schema
-        && (&old.id, &old.partition_columns, &old.format) == (&new.id, &new.partition_columns, &new.format)
-        && before.clustering()? == after.clustering()?)
+    Ok(Basis::of(before)? == Basis::of(after)?)
 }
 
 impl Drop for Append {

@@ -9,6 +9,7 @@ mod checkpoint;
 mod cleanup;
 mod coalesce;
 mod create;
+mod detached;
 mod error;
 mod foreign_fields;
 mod indexed;

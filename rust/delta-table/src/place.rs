@@ -239,14 +239,17 @@ impl Place for Folder {
 /// The data files of one writer, each with a name of its own.
 pub(crate) struct DataFiles {
     place: Arc<dyn Place>,
+    /// The folder in the table that all of them are in.
+    folder: PathBuf,
     /// All that were begun.
     files: Vec<PathBuf>,
 }
 
 impl DataFiles {
-    pub fn new(place: Arc<dyn Place>) -> Self {
+    pub fn new(place: Arc<dyn Place>, folder: Option<&str>) -> Self {
         Self {
             place,
+            folder: folder.map(PathBuf::from).unwrap_or_default(),
             files: Vec::new(),
         }
     }
@@ -264,9 +267,9 @@ impl Places for DataFiles {
         let name = format!("part-{:05}-{}.c000.parquet", self.files.len(), Uuid::new_v4());
         // The log says what a file's partition values are; its folder is for people, and must only be possible.
         let relative = if self.place.takes(folder) {
-            folder.join(name)
+            self.folder.join(folder).join(name)
         } else {
-            PathBuf::from(name)
+            self.folder.join(name)
         };
         let file = self.place.create(&relative)?;
         self.files.push(relative.clone());

@@ -18,7 +18,7 @@ use parquet_writer::{OptionFault, WriteError};
 use pyo3::Borrowed;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict, PyList, PyString};
+use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList, PyString};
 
 use crate::arrow::{Batches, Source, schema_from};
 use crate::errors::Failure;
@@ -265,6 +265,7 @@ impl DeltaTable {
         max_file_bytes: Option<i64>,
         max_file_rows: Option<i64>,
         coalesce: bool,
+        folder: Option<String>,
     ) -> PyResult<DeltaAppend> {
         let writer_options = options.validated(py)?;
         let options = AppendOptions {
@@ -275,6 +276,7 @@ impl DeltaTable {
             max_file_bytes,
             max_file_rows,
             coalesce,
+            folder,
         };
         let append = detached(py, || Ok(self.table.append(options, writer_options)?))?;
         Ok(DeltaAppend {
@@ -503,6 +505,28 @@ impl DeltaAppend {
             self.append
                 .take(|append| caller.commit(|patience, go_on| append.commit(patience, go_on)))
         })
+    }
+
+    /// Completes the files without a commit; returns the bytes of the part that they are.
+    fn detach<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let caller = Caller::of(py, None)?;
+        let part = detached(py, move || {
+            self.append
+                .take(|append| caller.wait(|_, go_on| append.detach(go_on)))
+        })?;
+        Ok(PyBytes::new(py, &part))
+    }
+
+    /// Adds measures to the history's entry.
+    fn add_metrics(&self, py: Python<'_>, metrics: BTreeMap<String, String>) -> PyResult<()> {
+        detached(py, move || {
+            self.append.take(|append| Ok(append.add_metrics(metrics)?))
+        })
+    }
+
+    /// Takes over the files of a part.
+    fn attach(&self, py: Python<'_>, part: Vec<u8>) -> PyResult<()> {
+        detached(py, move || self.append.take(|append| Ok(append.attach(&part)?)))
     }
 
     /// The version that holds the rows, once they are committed.

@@ -1,0 +1,221 @@
+"""The job that writes a Delta table: tasks detach parts, and the driver commits them in one version."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+import spillway.delta
+from spillway.delta.table import _app_transaction
+from spillway.errors import OptionError, TableNotFoundError
+from spillway.spark.job import Clock, Job, SparkWriteResult, TaskResult, peeked
+from spillway.spark.storage import filesystem_of, is_local
+from spillway.writer import WriterOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["DeltaJob"]
+
+#: The file in a job's folder that says that its commit was tried.
+_MARK = "_committing"
+
+_log = logging.getLogger("spillway.spark")
+
+
+class DeltaJob(Job):
+    """Tasks write files into ``spillway-JOB/`` inside the table; one transaction names those that count.
+
+    The folder of its own lets the driver find the files of attempts that were killed or repeated, and remove
+    them. A table that is not there is made before the tasks start, and stays, without rows, if they fail.
+    """
+
+    def begin(self) -> None:
+        table = self._opened()
+        wanted, present = list(self.target.partition_by), table.partition_columns
+        if wanted and wanted != present:
+            message = (
+                f"partition_by={wanted} is not accepted: the table is partitioned by {present}; leave it out"
+            )
+            raise OptionError(message, "partition_by", present)
+        append = self._append(table)
+        # Without rows it checks the schema alone.
+        append.write(pa.Table.from_batches([], self.target.schema))
+        append.abort()
+        if is_local(self.target.path):
+            Path(self.target.path, self._folder).mkdir()
+
+    def exists(self) -> bool:
+        try:
+            self._open()
+        except TableNotFoundError:
+            return False
+        return True
+
+    def present(self) -> SparkWriteResult:
+        return SparkWriteResult(0, 0, 0, self._open().version, 0.0)
+
+    def is_repeated(self) -> bool:
+        if self.target.app_id is None or not self.exists():
+            return False
+        known = self._open().transaction_version(self.target.app_id)
+        return known is not None and known >= (self.target.app_version or 0)
+
+    def write(self, batches: Iterable[pa.RecordBatch], task: int, attempt: int) -> TaskResult:  # noqa: ARG002 - files have names of their own
+        self.check_executor()
+        filled = peeked(batches)
+        if filled is None:
+            return TaskResult()
+        if is_local(self.target.path) and not Path(self.target.path, self._folder).is_dir():
+            place = f"{self.target.path}/{self._folder}"
+            message = f"{place} is gone: the job has ended, or this machine does not see the driver's folder"
+            raise FileNotFoundError(message)
+        append = self._append(self._open())
+        clock = Clock()
+        try:
+            for batch in filled:
+                with clock:
+                    append.write(batch)
+            with clock:
+                part = append.detach()
+        except BaseException:
+            append.abort()
+            raise
+        found = json.loads(part)
+        return TaskResult(
+            rows=found["rows"],
+            size=found["bytes"],
+            files=tuple(add["path"] for add in found["adds"]),
+            seconds=clock.seconds,
+            part=part,
+        )
+
+    def commit(self, results: Sequence[TaskResult]) -> SparkWriteResult:
+        target = self.target
+        table = self._open()
+        parts = [result.part for result in results if result.part is not None]
+        if not parts and not target.overwrite and target.app_id is None:
+            # An append without rows makes no version.
+            self._remove_strays(keep=())
+            return self.summary(results, table.version, 0)
+        append = table._append(  # noqa: SLF001 - one package
+            app_transaction=_app_transaction(target.app_id, target.app_version),
+            schema_mode=target.schema_mode,
+            replace=() if target.overwrite else None,
+            options=WriterOptions(**target.options),
+        )
+        repeated = append.repeated
+        seconds = sum(result.seconds for result in results)
+        self._mark()
+        try:
+            with append:
+                for part in parts:
+                    append.attach(part)
+                append._native.add_metrics({"writerTimeMs": str(round(seconds * 1000))})  # noqa: SLF001
+        except BaseException:
+            if append.token is None and append.version is None:
+                self._remove_strays(keep=self._live())
+            raise
+        files = () if repeated else tuple(name for result in results for name in result.files)
+        self._remove_strays(keep=files)
+        if repeated:
+            _log.info("%s has version %s of %s already", target.path, target.app_version, target.app_id)
+            return SparkWriteResult(0, 0, 0, append.version, seconds)
+        return self.summary(results, append.version, len(files))
+
+    def abort(self) -> None:
+        if self._is_marked():
+            # The commit failed, and has removed the files unless their outcome is unknown.
+            return
+        with contextlib.suppress(TableNotFoundError):
+            self._remove_strays(keep=self._live())
+
+    def _live(self) -> set[str]:
+        return {file.path for file in self._open().files()}
+
+    def _mark(self) -> None:
+        """Leave word for `abort`, which another process may call, that the commit was tried."""
+        if _is_cleaned(self.target.path):
+            files, root = filesystem_of(self.target.path, self.target.storage_options)
+            with files.open_output_stream(f"{root}/{self._folder}/{_MARK}") as mark:
+                mark.write(b"")
+
+    def _is_marked(self) -> bool:
+        if not _is_cleaned(self.target.path):
+            return True
+        files, root = filesystem_of(self.target.path, self.target.storage_options)
+        return bool(files.get_file_info(f"{root}/{self._folder}/{_MARK}").is_file)
+
+    @property
+    def _folder(self) -> str:
+        return f"spillway-{self.id}"
+
+    def _open(self) -> spillway.delta.Table:
+        return spillway.delta.open(self.target.path, storage_options=self.target.storage_options)
+
+    def _opened(self) -> spillway.delta.Table:
+        """The table, which is made where it is not there."""
+        try:
+            return self._open()
+        except TableNotFoundError:
+            return spillway.delta.create(
+                self.target.path,
+                # As Delta does: engines disagree about who checks that nothing is null.
+                pa.schema([field.with_nullable(nullable=True) for field in self.target.schema]),
+                partition_by=self.target.partition_by,
+                mode="ignore",
+                storage_options=self.target.storage_options,
+            )
+
+    def _append(self, table: spillway.delta.Table) -> spillway.delta.Append:
+        limits = self.target.limits
+        return table._append(  # noqa: SLF001 - one package
+            schema_mode=self.target.schema_mode,
+            limits=(limits.get("max_file_bytes"), limits.get("max_file_rows")),
+            folder=self._folder,
+            options=WriterOptions(**self.target.options),
+        )
+
+    def _remove_strays(self, keep: Iterable[str]) -> None:
+        """Remove what attempts that do not count left in the job's folder.
+
+        What cannot be removed is logged: no reader sees it.
+        """
+        try:
+            _remove_but(self.target.path, self._folder, set(keep), self.target.storage_options)
+        except OSError as error:
+            _log.warning("files of attempts that do not count stay in %s: %s", self.target.path, error)
+
+
+def _is_cleaned(path: str) -> bool:
+    """Return True if pyarrow lists the storage. Elsewhere, files of lost attempts wait for a vacuum."""
+    return is_local(path) or path.startswith("s3://")
+
+
+def _remove_but(path: str, folder: str, keep: set[str], storage_options: Any) -> None:
+    """Remove all files of a folder of a table but those that the log names so."""
+    from urllib.parse import unquote
+
+    from pyarrow import fs
+
+    if not _is_cleaned(path):
+        return
+    files, root = filesystem_of(path, storage_options)
+    wanted = {f"{root}/{unquote(name)}" for name in keep}
+    selector = fs.FileSelector(f"{root}/{folder}", allow_not_found=True, recursive=True)
+    found = files.get_file_info(selector)
+    for info in found:
+        if info.type == fs.FileType.File and info.path not in wanted:
+            with contextlib.suppress(FileNotFoundError):
+                files.delete_file(info.path)
+    if is_local(path):
+        folders = [info.path for info in found if info.type == fs.FileType.Directory]
+        for place in (*sorted(folders, key=len, reverse=True), f"{root}/{folder}"):
+            # Those with files stay.
+            with contextlib.suppress(OSError):
+                Path(place).rmdir()

@@ -1,0 +1,198 @@
+//! Detached parts of an append: files that one process wrote, for an append of another process to commit.
+//!
+//! A part holds the files' `add` actions, and all of the table's state that the files were written for. The append that
+//! takes the part compares this state with its own, so that files never get into a table that changed under them.
+
+use std::collections::BTreeSet;
+
+use delta_commit::actions::{Add, Format, Protocol};
+use delta_commit::conflict::{Conflict, ConflictKind};
+use delta_commit::{CommitError, Version, path};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::append::Written;
+use crate::error::{Result, TableError};
+use crate::schema::TableSchema;
+use crate::snapshot::Snapshot;
+
+/// The form of a part's bytes.
+const FORM: u32 = 1;
+
+/// The state of a table on which its data files depend. Properties are not in it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Basis {
+    id: String,
+    protocol: Protocol,
+    schema: Value,
+    partition_columns: Vec<String>,
+    format: Format,
+    /// The columns that every file must have statistics of.
+    clustering: Vec<Vec<String>>,
+}
+
+impl Basis {
+    pub fn of(snapshot: &Snapshot) -> Result<Self> {
+        let metadata = &snapshot.metadata;
+        Ok(Self {
+            id: metadata.id.clone(),
+            protocol: snapshot.protocol.clone(),
+            schema: json_of(&snapshot.schema)?,
+            partition_columns: metadata.partition_columns.clone(),
+            format: metadata.format.clone(),
+            clustering: snapshot.clustering()?,
+        })
+    }
+
+    /// The conflict between this state and the present one. Rows of a merged schema may be written before or after
+    /// another append adds columns: they depend on their own columns alone.
+    fn conflict(&self, now: &Self, merge: bool) -> Option<ConflictKind> {
+        if !merge && self.protocol != now.protocol {
+            return Some(ConflictKind::ProtocolChanged);
+        }
+        let is_same = (&self.partition_columns, &self.format, &self.clustering)
+            == (&now.partition_columns, &now.format, &now.clustering);
+        let fits = is_same && (merge || self.schema == now.schema);
+        (!fits).then_some(ConflictKind::MetadataChanged)
+    }
+}
+
+/// The files of a finished append that has no commit of its own.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Part {
+    /// The form of these fields.
+    #[serde(rename = "deltaAppendPart")]
+    form: u32,
+    version: Version,
+    basis: Basis,
+    /// The columns of the rows, as the table is to hold them; none where no rows came.
+    columns: Option<Value>,
+    pub adds: Vec<Add>,
+    pub rows: u64,
+    pub bytes: u64,
+}
+
+impl Part {
+    pub fn new(head: &Snapshot, columns: Option<&TableSchema>, written: Written) -> Result<Self> {
+        Ok(Self {
+            form: FORM,
+            version: head.version,
+            basis: Basis::of(head)?,
+            columns: columns.map(json_of).transpose()?,
+            adds: written.adds,
+            rows: written.rows,
+            bytes: written.bytes,
+        })
+    }
+
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        serde_json::to_vec(self).map_err(|error| TableError::Malformed(format!("the part: {error}")))
+    }
+
+    /// Parses the bytes of [`to_bytes`](Self::to_bytes).
+    ///
+    /// # Errors
+    /// [`TableError::Option`] when they are none.
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        let refused = |why: String| {
+            TableError::option(
+                "part",
+                format!("{why}: give the bytes that detach() returned, of the same version of Spillway"),
+            )
+        };
+        let value: Value = serde_json::from_slice(bytes)
+            .map_err(|error| refused(format!("this is no part of an append ({error})")))?;
+        match value.get("deltaAppendPart").and_then(Value::as_u64) {
+            Some(form) if form == u64::from(FORM) => {}
+            Some(form) => {
+                return Err(refused(format!(
+                    "the part has form {form}, and {FORM} is the one that is known"
+                )));
+            }
+            None => return Err(refused("this is no part of an append".to_owned())),
+        }
+        let part: Self = serde_json::from_value(value)
+            .map_err(|error| refused(format!("the part is damaged ({error})")))?;
+        part.schema()?;
+        for add in &part.adds {
+            path::decode_inside(&add.path)?;
+        }
+        Ok(part)
+    }
+
+    /// The columns of the rows.
+    pub fn schema(&self) -> Result<Option<TableSchema>> {
+        let columns = self.columns.as_ref();
+        columns
+            .map(|columns| TableSchema::parse(&columns.to_string()))
+            .transpose()
+    }
+
+    /// Checks that the files can become part of the table as it is in `head`.
+    ///
+    /// # Errors
+    /// [`TableError::Option`] when they are another table's. [`CommitError::Conflict`] when the table changed since
+    /// they were written, or was changed before they were and `head` is older.
+    pub fn check(&self, head: &Snapshot, merge: bool) -> Result<()> {
+        let now = Basis::of(head)?;
+        if self.basis.id != now.id {
+            return Err(TableError::option(
+                "part",
+                format!(
+                    "the part was written for the table with the id {}, and this one has the id {}",
+                    self.basis.id, now.id
+                ),
+            ));
+        }
+        match self.basis.conflict(&now, merge) {
+            None => Ok(()),
+            Some(kind) => Err(CommitError::from(Box::new(Conflict {
+                kind,
+                version: head.changed_in.max(self.version),
+                operation: "a change of the table".to_owned(),
+                read_version: self.version.min(head.version),
+            }))
+            .into()),
+        }
+    }
+}
+
+/// The names, in the table's folder, of files of parts that `head` does not have.
+pub(crate) fn stray_files(parts: &[Part], head: &Snapshot) -> Vec<String> {
+    let adds = parts.iter().flat_map(|part| &part.adds);
+    adds.filter(|add| !is_known(&add.path, head))
+        .filter_map(|add| path::decode_inside(&add.path).ok())
+        .collect()
+}
+
+/// Returns true if a version of the table has or had this file.
+pub(crate) fn is_known(path: &str, head: &Snapshot) -> bool {
+    head.contents.files.contains_key(path) || head.contents.tombstones.contains_key(path)
+}
+
+/// Refuses a part whose files are in the table, or in another part, already.
+pub(crate) fn check_new(part: &Part, others: &[Part], head: &Snapshot) -> Result<()> {
+    let mut taken: BTreeSet<&str> = others
+        .iter()
+        .flat_map(|part| &part.adds)
+        .map(|add| add.path.as_str())
+        .collect();
+    for add in &part.adds {
+        if is_known(&add.path, head) || !taken.insert(&add.path) {
+            return Err(CommitError::DuplicateFile {
+                path: add.path.clone(),
+                version: None,
+            }
+            .into());
+        }
+    }
+    Ok(())
+}
+
+/// A schema as JSON, which does not depend on the writer of the log.
+fn json_of(schema: &TableSchema) -> Result<Value> {
+    serde_json::from_str(&schema.to_json())
+        .map_err(|error| TableError::Malformed(format!("the schema of the table: {error}")))
+}
