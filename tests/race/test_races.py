@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
 import shutil
 import signal
+import subprocess
+import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from spillway.harness import records
-from spillway.race import committers
+from spillway.race import committers, worker
 from spillway.race.figures import draw_figures
+from spillway.race.place import Place
+from spillway.race.plan import Cell
 from spillway.race.record import RACES
 from spillway.race.report import write_report
 from spillway.race.summary import read_run
 from spillway.race.targets import targets_table
 
 from .conftest import invoke, races_in, start
-
-if TYPE_CHECKING:
-    import subprocess
 
 SECONDS = 120
 ENDLESS = ("--committers", "spillway", "--appends", "1000000")
@@ -250,6 +252,31 @@ def test_writers_end_with_the_race_that_started_them(out: Path) -> None:
     while any(map(is_alive, workers)):
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+WORKER_THEN_INTERVAL = """
+import runpy, sys
+usual = sys.getswitchinterval()
+runpy.run_path(sys.argv.pop(), run_name="__main__")
+print(sys.getswitchinterval() == usual, sys.getswitchinterval())
+"""
+
+
+def test_a_worker_leaves_the_switch_interval_as_it_is(tmp_path: Path) -> None:
+    """A longer one makes threads wait for the interpreter that have their answer already."""
+    begin, go = os.pipe()
+    cell = Cell(committer="spillway", workload="append-only", writers=1)
+    job = {"role": "create", "cell": cell.as_dict(), "place": asdict(Place(str(tmp_path / "table")))}
+    command = (sys.executable, "-c", WORKER_THEN_INTERVAL, str(begin), "2", worker.__file__)
+    try:
+        said = subprocess.run(
+            command, input=json.dumps(job), pass_fds=[begin], text=True, check=True, capture_output=True
+        ).stdout
+    finally:
+        os.close(begin)
+        os.close(go)
+    assert said.split()[0] == "True", said
+    assert (tmp_path / "table" / "_delta_log").is_dir()
 
 
 def test_tables_are_kept_on_request_where_they_are_wanted(out: Path) -> None:

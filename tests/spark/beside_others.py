@@ -24,7 +24,8 @@ import deltalake
 import pyarrow as pa
 
 import spillway.delta
-from spillway.spark import local_session, stop_session
+from spillway.spark import stop_session
+from spillway.spark.session import start_session
 
 from ..stores.server import KEY, SECRET, Bucket, minio
 
@@ -163,8 +164,13 @@ def race(session: SparkSession, bucket: Bucket, form: str, counts: dict[str, int
 @contextmanager
 def s3a_session(port: int) -> Iterator[SparkSession]:
     """A session that reaches the server by Spark's own means."""
-    settings = S3A | {"spark.hadoop.fs.s3a.endpoint": f"http://127.0.0.1:{port}"}
-    session = local_session("beside-others", delta=True, settings=settings, say=print)
+    own = {
+        "spark.app.name": "beside-others",
+        "spark.master": "local[2]",
+        "spark.driver.memory": "2g",
+        "spark.hadoop.fs.s3a.endpoint": f"http://127.0.0.1:{port}",
+    }
+    session = start_session({**S3A, **own}, on="2 cores", delta=True, say=print)
     try:
         yield session
     finally:
