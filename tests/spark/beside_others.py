@@ -3,8 +3,8 @@
     python -m tests.spark.beside_others --runs 10
     python -m tests.spark.beside_others --runs 1 --format delta
 
-Spark appends through the given format, other threads through this project's committer and through delta-rs. A run
-fails if an acknowledged append is missing, or if any append is there twice.
+Spark appends through the given format, other threads through this project's committer and through delta-rs. A
+run fails if an acknowledged append is missing, or if any append is there twice.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import deltalake
 import pyarrow as pa
+from rich.console import Console
 
 import spillway.delta
 from spillway.spark import stop_session
@@ -69,6 +70,7 @@ S3A = {
     "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
     "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
 }
+CONSOLE = Console(soft_wrap=True, markup=False, highlight=False)
 WRITERS = ("spark", "spillway", "delta-rs")
 SIDE_BY_SIDE = {"spark": 4, "spillway": 32, "delta-rs": 4}
 
@@ -170,7 +172,7 @@ def s3a_session(port: int) -> Iterator[SparkSession]:
         "spark.driver.memory": "2g",
         "spark.hadoop.fs.s3a.endpoint": f"http://127.0.0.1:{port}",
     }
-    session = start_session({**S3A, **own}, on="2 cores", delta=True, say=print)
+    session = start_session({**S3A, **own}, on="2 cores", delta=True, say=CONSOLE.print)
     try:
         yield session
     finally:
@@ -189,13 +191,16 @@ def main() -> int:
     given = parser.parse_args()
     counts = {writer: vars(given)[writer.replace("-", "_")] for writer in WRITERS}
     wrong = 0
-    with tempfile.TemporaryDirectory() as folder, minio(Path(folder)) as server:
-        with s3a_session(server.port) as session:
-            for number in range(given.runs):
-                outcome = race(session, server.bucket(f"run-{number}"), given.format, counts)
-                print(f"run {number + 1} of {given.runs}: {outcome.describe()}", flush=True)
-                wrong += not outcome.is_right
-    print(f"{given.runs - wrong} of {given.runs} runs lost and doubled nothing")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        minio(Path(folder)) as server,
+        s3a_session(server.port) as session,
+    ):
+        for number in range(given.runs):
+            outcome = race(session, server.bucket(f"run-{number}"), given.format, counts)
+            CONSOLE.print(f"run {number + 1} of {given.runs}: {outcome.describe()}")
+            wrong += not outcome.is_right
+    CONSOLE.print(f"{given.runs - wrong} of {given.runs} runs lost and doubled nothing")
     return min(wrong, 1)
 
 

@@ -136,4 +136,4 @@ def parsed(given: Mapping[str, str]) -> dict[str, Any]:
 def _unknown(name: str) -> UnknownOptionError:
     # Spark's look-up has lost the case of the name.
     elsewhere = {spelling.lower(): spelling for spelling in ELSEWHERE}
-    return refusal(elsewhere.get(name, name))
+    return refusal(elsewhere.get(name, name), _WRITER.keys() | _TARGET.keys())
