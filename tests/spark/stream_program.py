@@ -44,7 +44,7 @@ class KilledWriter(SpillwayStreamWriter):
 
 
 def kill_all_once() -> None:
-    """Kill the JVM and the driver, which are above this process."""
+    """Kill the JVM and the driver, which are above this process, and this process."""
     mark = Path(os.environ["KILLED"])
     if mark.exists():
         return
@@ -54,6 +54,7 @@ def kill_all_once() -> None:
     own = above[: [process.pid for process in above].index(driver) + 1]
     for process in own:
         process.send_signal(signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def main(source: str, to: str, table: str, checkpoint: str) -> None:

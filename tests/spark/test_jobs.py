@@ -61,7 +61,7 @@ def data_files(path: Path) -> set[str]:
 
 
 def hidden(path: Path) -> list[str]:
-    return [str(file) for file in path.rglob("*") if {"_temporary", "_committing"} & set(file.parts)]
+    return [str(file) for file in path.rglob("*") if {"_temporary", "_committing", "_job"} & set(file.parts)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -122,6 +122,31 @@ def test_an_attempt_that_outlives_an_aborted_job_fails(tmp_path: Path, kind: str
     with pytest.raises(FileNotFoundError, match="the job has ended"):
         job.write(rows(1), 0, 0)
     assert data_files(tmp_path) == before
+
+
+def test_an_attempt_that_is_writing_when_its_job_ends_removes_its_files(tmp_path: Path) -> None:
+    job = begun(tmp_path / "to", table="delta", max_file_rows=1)
+
+    def overtaken() -> Iterator[pa.RecordBatch]:
+        yield from rows(1, 2, 3)
+        job.abort()
+        yield from rows(4)
+
+    with pytest.raises(FileNotFoundError, match="the job has ended"):
+        job.write(overtaken(), 0, 0)
+    assert data_files(tmp_path / "to") == set()
+
+
+def test_a_job_does_not_show_its_secrets(tmp_path: Path) -> None:
+    target = Target.of(
+        f"s3://bucket{tmp_path}",
+        SCHEMA,
+        table="delta",
+        overwrite=False,
+        options={},
+        storage_options={"a": "secret"},
+    )
+    assert "secret" not in repr(target)
 
 
 def test_a_failing_attempt_leaves_nothing_in_the_job(tmp_path: Path) -> None:

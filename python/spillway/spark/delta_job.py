@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DeltaJob"]
 
-#: The file in a job's folder that says that its commit was tried.
-_MARK = "_committing"
+#: Files in a job's folder: the job is under way; its commit was tried.
+_UNDER_WAY, _COMMITTING = "_job", "_committing"
 
 _log = logging.getLogger("spillway.spark")
 
@@ -36,8 +36,6 @@ class DeltaJob(Job):
     """
 
     def begin(self) -> None:
-        # Both, or neither.
-        _app_transaction(self.target.app_id, self.target.app_version)
         table = self._opened()
         wanted, present = list(self.target.partition_by), table.partition_columns
         if wanted and wanted != present:
@@ -49,8 +47,7 @@ class DeltaJob(Job):
         # Without rows it checks the schema alone.
         append.write(pa.Table.from_batches([], self.target.schema))
         append.abort()
-        if is_local(self.target.path):
-            Path(self.target.path, self._folder).mkdir()
+        self._mark(_UNDER_WAY)
 
     def exists(self) -> bool:
         try:
@@ -73,16 +70,15 @@ class DeltaJob(Job):
         filled = peeked(batches)
         if filled is None:
             return TaskResult()
-        if is_local(self.target.path) and not Path(self.target.path, self._folder).is_dir():
-            place = f"{self.target.path}/{self._folder}"
-            message = f"{place} is gone: the job has ended, or this machine does not see the driver's folder"
-            raise FileNotFoundError(message)
+        self._check_under_way()
         append = self._append(self._open())
         clock = Clock()
         try:
             for batch in filled:
                 with clock:
                     append.write(batch)
+            # An attempt that outlives the job removes its files.
+            self._check_under_way()
             with clock:
                 part = append.detach()
         except BaseException:
@@ -113,7 +109,7 @@ class DeltaJob(Job):
         )
         repeated = append.repeated
         seconds = sum(result.seconds for result in results)
-        self._mark()
+        self._mark(_COMMITTING)
         try:
             with append:
                 for part in parts:
@@ -131,7 +127,7 @@ class DeltaJob(Job):
         return self.summary(results, append.version, len(files))
 
     def abort(self) -> None:
-        if self._is_marked():
+        if self._is_marked(_COMMITTING):
             # The commit failed, and has removed the files unless their outcome is unknown.
             return
         with contextlib.suppress(TableNotFoundError):
@@ -140,18 +136,31 @@ class DeltaJob(Job):
     def _live(self) -> set[str]:
         return {file.path for file in self._open().files()}
 
-    def _mark(self) -> None:
-        """Leave word for `abort`, which another process may call, that the commit was tried."""
+    def _check_under_way(self) -> None:
+        """Refuse to write for a job that was committed or aborted.
+
+        Raises:
+            FileNotFoundError: The mark of the job is gone, or this machine does not see the folder.
+        """
+        if not self._is_marked(_UNDER_WAY):
+            place = f"{self.target.path}/{self._folder}"
+            message = f"{place} is gone: the job has ended, or this machine does not see the driver's folder"
+            raise FileNotFoundError(message)
+
+    def _mark(self, name: str) -> None:
+        """Leave word in the job's folder for other processes."""
         if _is_cleaned(self.target.path):
             files, root = filesystem_of(self.target.path, self.target.storage_options)
-            with files.open_output_stream(f"{root}/{self._folder}/{_MARK}") as mark:
+            if is_local(self.target.path):
+                files.create_dir(f"{root}/{self._folder}", recursive=True)
+            with files.open_output_stream(f"{root}/{self._folder}/{name}") as mark:
                 mark.write(b"")
 
-    def _is_marked(self) -> bool:
+    def _is_marked(self, name: str) -> bool:
         if not _is_cleaned(self.target.path):
             return True
         files, root = filesystem_of(self.target.path, self.target.storage_options)
-        return bool(files.get_file_info(f"{root}/{self._folder}/{_MARK}").is_file)
+        return bool(files.get_file_info(f"{root}/{self._folder}/{name}").is_file)
 
     @property
     def _folder(self) -> str:

@@ -64,11 +64,7 @@ class FolderJob(Job):
         filled = peeked(batches)
         files, root = self._place()
         staging = self._staging(root)
-        if files.get_file_info(f"{staging}/{_MARK}").type == _types().NotFound:
-            message = (
-                f"{staging} is gone: the job has ended, or this machine does not see the driver's folder"
-            )
-            raise FileNotFoundError(message)
+        _check_under_way(files, staging)
         if filled is None:
             return TaskResult()
         # A driver that was started again counts its attempts from the beginning.
@@ -77,6 +73,7 @@ class FolderJob(Job):
             return self._written(filled, Path(staging, name), f"{task:05d}", name)
         with tempfile.TemporaryDirectory(prefix="spillway-") as scratch:
             written = self._written(filled, Path(scratch, name), f"{task:05d}", name)
+            _check_under_way(files, staging)
             self._upload(Path(scratch), written.files, files, staging)
         return written
 
@@ -220,6 +217,13 @@ class FolderJob(Job):
 
         selector = fs.FileSelector(folder, allow_not_found=True, recursive=recursive)
         return list(files.get_file_info(selector))
+
+
+def _check_under_way(files: pyarrow.fs.FileSystem, staging: str) -> None:
+    """Refuse to write for a job that was committed or aborted."""
+    if not files.get_file_info(f"{staging}/{_MARK}").is_file:
+        message = f"{staging} is gone: the job has ended, or this machine does not see the driver's folder"
+        raise FileNotFoundError(message)
 
 
 def _types() -> type[pyarrow.fs.FileType]:

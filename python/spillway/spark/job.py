@@ -73,7 +73,7 @@ class Target:
     overwrite: bool = False
     partition_by: tuple[str, ...] = ()
     limits: Mapping[str, Any] = field(default_factory=dict)
-    storage_options: Mapping[str, str] | None = None
+    storage_options: Mapping[str, str] | None = field(default=None, repr=False)
     options: Mapping[str, Any] = field(default_factory=dict)
     app_id: str | None = None
     app_version: int | None = None
@@ -114,6 +114,8 @@ class Target:
                 if value is not None:
                     message = f'{name} goes with a Delta table: say table="delta", or leave it out'
                     raise OptionError(message, name)
+        if (app_id is None) != (app_version is None):
+            raise OptionError("app_id and app_version go together: give both or neither")
         return cls(
             path=location,
             schema=schema,

@@ -10,7 +10,6 @@ import contextlib
 import json
 import logging
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spillway.spark.delta_job import DeltaJob
@@ -45,9 +44,10 @@ class DeltaBatch(DeltaJob):
 
     def write(self, batches: Iterable[pa.RecordBatch], task: int, attempt: int) -> TaskResult:
         self._opened()
-        if is_local(self.target.path):
-            Path(self.target.path, self._folder).mkdir(parents=True, exist_ok=True)
         return super().write(batches, task, attempt)
+
+    def _check_under_way(self) -> None:
+        """Let every attempt write: the commit of the batch, or of its replay, finds all its files."""
 
 
 class FolderBatch(FolderJob):
