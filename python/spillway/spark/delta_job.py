@@ -36,6 +36,8 @@ class DeltaJob(Job):
     """
 
     def begin(self) -> None:
+        # Both, or neither.
+        _app_transaction(self.target.app_id, self.target.app_version)
         table = self._opened()
         wanted, present = list(self.target.partition_by), table.partition_columns
         if wanted and wanted != present:
@@ -121,8 +123,8 @@ class DeltaJob(Job):
             if append.token is None and append.version is None:
                 self._remove_strays(keep=self._live())
             raise
-        files = () if repeated else tuple(name for result in results for name in result.files)
-        self._remove_strays(keep=files)
+        files = tuple(name for result in results for name in result.files)
+        self._remove_strays(keep=self._live() if repeated else files)
         if repeated:
             _log.info("%s has version %s of %s already", target.path, target.app_version, target.app_id)
             return SparkWriteResult(0, 0, 0, append.version, seconds)

@@ -114,8 +114,6 @@ class Target:
                 if value is not None:
                     message = f'{name} goes with a Delta table: say table="delta", or leave it out'
                     raise OptionError(message, name)
-        if (app_id is None) != (app_version is None):
-            raise OptionError("app_id and app_version go together: give both or neither")
         return cls(
             path=location,
             schema=schema,

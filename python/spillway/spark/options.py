@@ -101,6 +101,10 @@ _TARGET: dict[str, Callable[[str, str], Any]] = {
 }
 
 
+#: Options of a streaming query itself, which Spark hands on.
+_OF_SPARK = ("checkpointlocation", "queryname")
+
+
 def parsed(given: Mapping[str, str]) -> dict[str, Any]:
     """Parse the options of the data source into arguments of `Target.of`.
 
@@ -113,6 +117,8 @@ def parsed(given: Mapping[str, str]) -> dict[str, Any]:
     storage: dict[str, str] = {}
     for spelled, text in given.items():
         name = spelled.lower()
+        if name in _OF_SPARK:
+            continue
         if name in _TARGET:
             arguments[name] = _TARGET[name](name, text)
         elif name in _WRITER:

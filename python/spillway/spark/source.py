@@ -12,6 +12,7 @@ from spillway.errors import OptionError
 from spillway.spark.job import Job, Target, TaskResult, job_of
 from spillway.spark.options import parsed
 from spillway.spark.schema import arrow_schema
+from spillway.spark.stream import SpillwayStreamWriter
 from spillway.spark.write import attempt_number, partition_number
 
 if TYPE_CHECKING:
@@ -59,10 +60,21 @@ class DefaultSource(DataSource):
             OptionError: An option is unknown, or has a value that is not accepted.
             SchemaError: A column has a type that cannot be written.
         """
-        target = Target.of(schema=arrow_schema(schema), overwrite=overwrite, **parsed(self.options))
-        job = job_of(target)
+        job = job_of(self._target(schema, overwrite=overwrite))
         job.begin()
         return SpillwayWriter(job)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> SpillwayStreamWriter:  # noqa: FBT001, N802 - Spark's signature
+        """Return the sink of a query. The output mode ``complete`` overwrites with each micro-batch.
+
+        Raises:
+            OptionError: As `writer`; or ``app_id`` is given, which is the id of the query.
+            SchemaError: As `writer`.
+        """
+        return SpillwayStreamWriter(self._target(schema, overwrite=overwrite))
+
+    def _target(self, schema: StructType, *, overwrite: bool) -> Target:
+        return Target.of(schema=arrow_schema(schema), overwrite=overwrite, **parsed(self.options))
 
 
 @dataclass
