@@ -74,13 +74,21 @@ class Cluster:
     ) -> Iterator[subprocess.Popen[str]]:
         """A program that has the session `spark` on this cluster, in its own folder; it ends with the block.
 
-        The session has the settings of a small machine, and those of the archive. Executors run the base
-        interpreter, and so do the Python workers that Spark starts on the driver.
+        The session has the settings of a small machine, and those of the archive.
         """
         everything = {"spark.master": self.master, **_SMALL, **packed.settings, **(settings or {})}
         session = _SESSION.format(environment=packed.environment, settings=everything)
+        with self.bare_driver(folder, session + program) as driver:
+            yield driver
+
+    @contextlib.contextmanager
+    def bare_driver(self, folder: Path, program: str) -> Iterator[subprocess.Popen[str]]:
+        """A program that starts its own session.
+
+        Executors run the base interpreter, and so do the Python workers that Spark starts on the driver.
+        """
         with subprocess.Popen(
-            [sys.executable, "-W", "error", "-c", session + program],
+            [sys.executable, "-W", "error", "-c", program],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
