@@ -25,8 +25,8 @@ df = spark.range(0, {ROWS}, 1, 2).selectExpr("id", "concat('service-', id % 7) A
 
 
 def test_the_code_of_the_guide_runs_on_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
-    blocks = [block for block in blocks_of(ROOT / "docs" / "guide" / "spark.md") if block.reason]
-    ours = [block.text for block in blocks if "test_guide.py" in (block.reason or "")]
+    blocks = blocks_of(ROOT / "docs" / "guide" / "spark.md")
+    ours = [block.text for block in blocks if "tests/spark/test_guide.py" in (block.reason or "")]
     (session,) = [text for text in ours if "spark://host:7077" in text]
     jobs = [text for text in ours if text != session]
     assert len(jobs) == 4
