@@ -1,4 +1,4 @@
-"""A standalone Spark cluster of one master and two workers on the loopback address, for tests.
+"""A standalone Spark cluster of one master and two workers on loopback addresses, for tests.
 
 ``python cluster.py FOLDER`` runs one, and prints a line of JSON when all workers are there. It ends the
 cluster when its standard input ends, so that no cluster outlives its test run, however that ended. Workers
@@ -26,13 +26,15 @@ import pyspark
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["Cluster", "running"]
+    from spillway.spark import Packed
+
+__all__ = ["BASE_PYTHON", "SPARK_HOME", "Cluster", "finished", "running"]
 
 WORKERS = 2
 SPARK_HOME = Path(pyspark.__file__).parent
 # The interpreter below the virtual environment: it has none of the environment's packages.
 BASE_PYTHON = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
-_SECONDS = 120
+_SECONDS = 180
 _JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _SMALL = {
     "spark.driver.host": "127.0.0.1",
@@ -45,6 +47,8 @@ _SMALL = {
     "spark.ui.showConsoleProgress": "false",
 }
 _SESSION = """
+import os
+os.environ.update({environment!r})
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.config(map={settings!r}).getOrCreate()
 """
@@ -64,14 +68,27 @@ class Cluster:
     processes: tuple[int, ...]
     work: Path
 
-    def driver(self, folder: Path, program: str, settings: Mapping[str, str]) -> subprocess.Popen[str]:
-        """Start a program that has the session `spark` on this cluster, in its own folder.
+    @contextlib.contextmanager
+    def driver(
+        self, folder: Path, program: str, packed: Packed, settings: Mapping[str, str] | None = None
+    ) -> Iterator[subprocess.Popen[str]]:
+        """A program that has the session `spark` on this cluster, in its own folder; it ends with the block.
 
-        The session has the settings of a small machine, and `settings`. Executors run the base interpreter.
+        The session has the settings of a small machine, and those of the archive.
         """
-        session = _SESSION.format(settings={"spark.master": self.master, **_SMALL, **settings})
-        return subprocess.Popen(
-            [sys.executable, "-W", "error", "-c", session + program],
+        everything = {"spark.master": self.master, **_SMALL, **packed.settings, **(settings or {})}
+        session = _SESSION.format(environment=packed.environment, settings=everything)
+        with self.bare_driver(folder, session + program) as driver:
+            yield driver
+
+    @contextlib.contextmanager
+    def bare_driver(self, folder: Path, program: str) -> Iterator[subprocess.Popen[str]]:
+        """A program that starts its own session.
+
+        Executors run the base interpreter, and so do the Python workers that Spark starts on the driver.
+        """
+        with subprocess.Popen(
+            [sys.executable, "-W", "error", "-c", program],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -79,21 +96,11 @@ class Cluster:
             cwd=folder,
             env={**_clean_environment(folder), "PYSPARK_PYTHON": str(BASE_PYTHON)},
             start_new_session=True,
-        )
-
-    def run(self, folder: Path, program: str, settings: Mapping[str, str]) -> str:
-        """The output of such a program.
-
-        Raises:
-            AssertionError: It failed.
-        """
-        with self.driver(folder, program, settings) as driver:
+        ) as driver:
             try:
-                out, err = driver.communicate(timeout=_SECONDS)
+                yield driver
             finally:
                 _end([driver])
-        assert driver.returncode == 0, err
-        return out
 
     def executors(self) -> list[psutil.Process]:
         """The JVMs of executors that run now."""
@@ -103,6 +110,17 @@ class Cluster:
             for child in psutil.Process(daemon).children()
             if "CoarseGrainedExecutorBackend" in _command(child)
         ]
+
+
+def finished(driver: subprocess.Popen[str]) -> str:
+    """The output of a program on a cluster, which is waited for.
+
+    Raises:
+        AssertionError: It failed.
+    """
+    out, err = driver.communicate(timeout=_SECONDS)
+    assert driver.returncode == 0, err
+    return out
 
 
 def _command(process: psutil.Process) -> str:
@@ -154,9 +172,10 @@ def _clean_environment(folder: Path) -> dict[str, str]:
     }
 
 
-def _start(folder: Path, name: str, *arguments: str) -> subprocess.Popen[bytes]:
-    """Start a daemon as the leader of a session of its own, with a log of its name."""
-    command = [SPARK_HOME / "bin" / "spark-class", f"org.apache.spark.deploy.{arguments[0]}", *arguments[1:]]
+def _start(folder: Path, name: str, program: str, host: str, *arguments: str) -> subprocess.Popen[bytes]:
+    """Start a daemon in a session of its own, on ports of the system's choice, with a log of its name."""
+    address = ("--host", host, "--port", "0", "--webui-port", "0")
+    command = [SPARK_HOME / "bin" / "spark-class", f"org.apache.spark.deploy.{program}", *address, *arguments]
     with (folder / f"{name}.log").open("wb") as log:
         return subprocess.Popen(
             command,
@@ -164,7 +183,7 @@ def _start(folder: Path, name: str, *arguments: str) -> subprocess.Popen[bytes]:
             stdout=log,
             stderr=log,
             cwd=folder,
-            env=_clean_environment(folder),
+            env=_clean_environment(folder) | {"SPARK_LOCAL_IP": host},
             start_new_session=True,
         )
 
@@ -207,13 +226,14 @@ def main(folder: Path) -> None:
         signal.signal(number, lambda *_: sys.exit(1))
     for part in ("conf", "scratch", "work"):
         (folder / part).mkdir()
-    loopback = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
     try:
-        daemons.append(_start(folder, "master", "master.Master", *loopback))
+        daemons.append(_start(folder, "master", "master.Master", "127.0.0.1"))
         master = _line(folder, "master", daemons[0], r"Starting Spark master at (spark://[\d.:]+)")[1]
         for number in range(WORKERS):
             room = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / "work" / str(number)))
-            daemons.append(_start(folder, f"worker-{number}", "worker.Worker", *loopback, *room, master))
+            # Each on a host of its own: Spark repeats no task on the host that it runs on.
+            host = f"127.0.0.{number + 2}"
+            daemons.append(_start(folder, f"worker-{number}", "worker.Worker", host, *room, master))
         for number, daemon in enumerate(daemons[1:]):
             _line(folder, f"worker-{number}", daemon, "Successfully registered with master")
         told = {"master": master, "processes": [daemon.pid for daemon in daemons]}

@@ -16,9 +16,12 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
+
+import spillway
 
 from ..counts import count
-from .cluster import BASE_PYTHON, SPARK_HOME, running
+from .cluster import BASE_PYTHON, SPARK_HOME, finished, running
 
 if TYPE_CHECKING:
     from spillway.spark import Packed
@@ -48,7 +51,66 @@ def write(batches):
 
 frame = spark.range(0, ROWS, 1, 4).selectExpr("id", "cast(id % 7 as string) as word", "id / 3 as ratio")
 print(json.dumps([json.loads(row.told) for row in frame.mapInArrow(write, "told string").collect()]))
+# Nothing is registered: Spark looks for the format in the packages of the driver's worker.
+frame.write.format("spillway").mode("append").save(FOLDER + "-by-format")
 """
+
+# Each executor runs a task at a time. After half of its rows a task waits until an executor was killed.
+# The first attempt of the last partition waits for a second one, which speculation has to begin.
+WRITE_AND_WAIT = """
+import os, time
+from pathlib import Path
+import pyarrow as pa
+import spillway.spark
+
+SCHEMA = pa.schema({"id": pa.int64(), "word": pa.string()})
+PARTITIONS, BATCHES, BATCH = 6, 10, ROWS // 60
+
+def batches_of(number, meeting):
+    from pyspark import TaskContext
+    attempts = meeting / str(number)
+    attempts.mkdir(exist_ok=True)
+    first = not any(attempts.iterdir())
+    (attempts / str(TaskContext.get().taskAttemptId())).touch()
+    for batch in range(BATCHES):
+        start = (number * BATCHES + batch) * BATCH
+        ids = pa.array(range(start, start + BATCH), pa.int64())
+        yield pa.record_batch([ids, ids.cast(pa.string())], schema=SCHEMA)
+        if batch == BATCHES // 2:
+            while not (meeting / "killed").exists():
+                time.sleep(0.02)
+            while first and number == PARTITIONS - 1 and len(list(attempts.iterdir())) < 2:
+                time.sleep(0.02)
+
+def made_at(name):
+    meeting = FOLDER / name
+    meeting.mkdir()
+    def made(batches):
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from batches_of(number, meeting)
+    return made
+
+meeting = FOLDER / "write"
+meeting.mkdir()
+result = spillway.spark.write(
+    spark, lambda number: batches_of(number, meeting), PARTITIONS, str(FOLDER / "rows"), schema=SCHEMA
+)
+assert result.rows == PARTITIONS * BATCHES * BATCH, result
+
+spillway.spark.register(spark)
+frame = spark.range(0, PARTITIONS, 1, PARTITIONS).mapInArrow(made_at("format"), "id long, word string")
+frame.write.format("spillway").option("table", "delta").mode("append").save(str(FOLDER / "table"))
+"""
+
+# A task is repeated beside itself as soon as it is slower than others; by default, when it is far slower.
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "50ms",
+    "spark.speculation.quantile": "0.1",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.minTaskRuntime": "10ms",
+}
 
 RUN_AND_WAIT = """
 import sys, time
@@ -74,7 +136,8 @@ def test_executors_write_with_the_archive_alone(
     written = tmp_path / "written"
     written.mkdir()
     program = f"FOLDER, ROWS = {str(written)!r}, {ROWS}\n{WRITE_ON_EXECUTORS}"
-    told = json.loads(cluster.run(driver_folder, program, packed.settings))
+    with cluster.driver(driver_folder, program, packed) as driver:
+        told = json.loads(finished(driver))
 
     assert sum(task["rows"] for task in told) == ROWS
     assert {Path(task["cwd"]).parents[1].parent for task in told} == {cluster.work}
@@ -90,7 +153,46 @@ def test_executors_write_with_the_archive_alone(
     ids = np.arange(ROWS)
     made = pa.table({"id": ids, "word": pa.array(ids % 7).cast(pa.string()), "ratio": ids / 3})
     assert read.equals(made.cast(read.schema))
+    assert pq.read_table(f"{written}-by-format").sort_by("id").equals(read)
     assert not [path for path in driver_folder.iterdir() if path.name not in {"scratch", "artifacts"}]
+
+
+def kill_an_executor(cluster: Cluster, meeting: Path, driver: subprocess.Popen[str]) -> None:
+    """Kill an executor while both write; then let the tasks go on."""
+    deadline = time.monotonic() + 120
+    while len(list(meeting.glob("*/*"))) < 2:
+        assert driver.poll() is None, driver.communicate()[1]
+        assert time.monotonic() < deadline, "no two tasks ran side by side"
+        time.sleep(0.02)
+    cluster.executors()[0].send_signal(signal.SIGKILL)
+    (meeting / "killed").touch()
+
+
+def files_below(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_killed_executor_and_speculation_neither_lose_nor_double_rows(
+    cluster: Cluster, packed: Packed, driver_folder: Path, tmp_path: Path
+) -> None:
+    program = f"from pathlib import Path\nFOLDER, ROWS = Path({str(tmp_path)!r}), {ROWS}\n{WRITE_AND_WAIT}"
+    with cluster.driver(driver_folder, program, packed, SPECULATION) as driver:
+        for name in ("write", "format"):
+            kill_an_executor(cluster, tmp_path / name, driver)
+        finished(driver)
+
+    ids = np.arange(ROWS // 60 * 60)
+    made = pa.table({"id": ids, "word": pa.array(ids).cast(pa.string())})
+    rows, table = tmp_path / "rows", tmp_path / "table"
+    assert pq.read_table(rows).sort_by("id").equals(made)
+    assert DeltaTable(table).to_pyarrow_table().sort_by("id").equals(made)
+    # An executor was lost with its attempt, and the last partition had a second one: their files are gone.
+    assert all(len(list(tmp_path.glob(f"{name}/*/*"))) >= 8 for name in ("write", "format"))
+    parts = files_below(rows)
+    assert len(parts) == 7
+    assert all(part == "_SUCCESS" or part.startswith("part-") for part in parts)
+    data = {file for file in files_below(table) if not file.startswith("_delta_log/")}
+    assert data == {file.path for file in spillway.delta.open(table).files()}
 
 
 def gone(processes: list[psutil.Process]) -> bool:

@@ -42,6 +42,13 @@ from spillway.spark import pack
 pack(sys.argv[1])
 """
 
+PACK_ELSEWHERE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from spillway.spark import pack
+print(*pack(sys.argv[2], say=print).folders)
+"""
+
 PACK_WITHOUT = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -59,6 +66,15 @@ def members(packed: Packed) -> Iterator[list[tarfile.TarInfo]]:
         yield archive.getmembers()
 
 
+@pytest.fixture(scope="module")
+def site(packed: Packed, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The archive, unpacked."""
+    folder = tmp_path_factory.mktemp("site")
+    with tarfile.open(packed.path) as archive:
+        archive.extractall(folder, filter="data")
+    return folder
+
+
 def isolated(folder: Path, program: str, *arguments: str | Path) -> str:
     """The output of a program in the base interpreter, which is lent no package and no variable."""
     done = subprocess.run(
@@ -74,13 +90,8 @@ def isolated(folder: Path, program: str, *arguments: str | Path) -> str:
     return done.stdout
 
 
-def test_an_interpreter_with_nothing_else_writes_files_and_tables(packed: Packed, tmp_path: Path) -> None:
-    site = tmp_path / "site"
-    with tarfile.open(packed.path) as archive:
-        archive.extractall(site, filter="data")
-    work = tmp_path / "work"
-    work.mkdir()
-    written, elsewhere = isolated(work, USE, site).split("\n")[:2]
+def test_an_interpreter_with_nothing_else_writes_files_and_tables(site: Path, tmp_path: Path) -> None:
+    written, elsewhere = isolated(tmp_path, USE, site).split("\n")[:2]
     assert written == f"[1, 2] {spillway.__version__}"
     assert elsewhere == ""
 
@@ -99,13 +110,16 @@ def test_the_archive_holds_modules_and_nothing_of_this_machine(
     assert packed.bytes == packed.path.stat().st_size
 
 
-def test_packing_again_makes_the_same_bytes_and_tells_how_many(packed: Packed, tmp_path: Path) -> None:
-    told: list[str] = []
-    again = pack(tmp_path / "again.tgz", say=told.append)
-    assert told[0].startswith(f"packing {packed.files} files into {again.path}")
-    assert told[1].startswith(f"packed {again.bytes / 1e6:.0f} MB")
-    assert again.path.read_bytes() == packed.path.read_bytes()
-    assert again.path.stat().st_mode & 0o777 == 0o644
+def test_another_installation_of_the_same_packages_makes_the_same_bytes(
+    packed: Packed, site: Path, tmp_path: Path
+) -> None:
+    archive = tmp_path / "again.tgz"
+    told = isolated(tmp_path, PACK_ELSEWHERE, site, archive).splitlines()
+    assert told[0].startswith(f"packing {packed.files} files into {archive}")
+    assert told[1].startswith(f"packed {packed.bytes / 1e6:.0f} MB")
+    assert told[2] == str(site)
+    assert archive.read_bytes() == packed.path.read_bytes()
+    assert archive.stat().st_mode & 0o777 == 0o644
 
 
 def test_settings_name_the_archive_and_the_folder_that_it_becomes(packed: Packed) -> None:
