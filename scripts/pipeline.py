@@ -2,9 +2,9 @@
 
     .venv/bin/python scripts/pipeline.py runs/pipeline-targets --rows 1M,10M --samples 3
 
-A figure needs a release build of the native module. Each pipeline is a process of its own, and what it wrote is
-removed after it. Exits with 1 where a row of the largest costs over 10 % more than one of the smallest, or the
-driver's Python grew by over 10 %.
+A figure needs a release build of the native module. Each pipeline is a process of its own, and what it wrote
+is removed after it. Exits with 1 where a row of the largest costs over 10 % more than one of the smallest, or
+the driver's Python grew by over 10 %.
 """
 
 from __future__ import annotations

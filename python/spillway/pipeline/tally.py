@@ -50,7 +50,7 @@ class Tally:
 
     @property
     def parts(self) -> dict[int, PartitionTally]:
-        """What is known of each partition."""
+        """The updates of each partition."""
         return self.accumulator.value
 
     def total(self, schema: pa.Schema, partitions: int | None) -> Digest:
