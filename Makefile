@@ -21,7 +21,7 @@ BENCH_OPTIONS ?=
 RACE_OPTIONS ?=
 DIST ?= dist
 
-.PHONY: help bench targets race test test-quick peers soak lint check instructions format wheel readme docs lock setup setup-tests compile-tests clean
+.PHONY: help bench targets race test test-quick peers soak lint check instructions format wheel dist readme docs lock setup setup-tests compile-tests clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,6 +91,23 @@ wheel: export RUSTFLAGS := $(REMAP)
 wheel: .build/environment ## Leave a release wheel in dist/
 	rm -f $(DIST)/spillway-*.whl
 	$(BIN)/maturin build --release --locked --out $(DIST)
+
+# The oldest C library that a published wheel runs on. zig links against it wherever the wheel is built, so that no
+# container is needed. `make wheel` has the compiler and the C library of this machine in place of it: it is what tests
+# and the gate on instructions build, it shares what `make bench` compiled, and its figures are those of the bench.
+MANYLINUX := manylinux_2_17
+DIST_TARGETS := x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu
+
+dist: export RUSTFLAGS := $(REMAP)
+dist: .build/environment ## Leave what is published in dist/: portable wheels for each architecture and the sdist, checked
+	@PYTHON='$(PYTHON)' requirements/prerequisites.sh dist $(DIST_TARGETS)
+	rm -rf $(DIST)
+	for target in $(DIST_TARGETS); do \
+		PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin build --release --locked --zig --target $$target \
+			--compatibility $(MANYLINUX) --out $(DIST); \
+	done
+	$(BIN)/maturin sdist --out $(DIST)
+	$(BIN)/python scripts/check_dist.py $(DIST) --policy $(MANYLINUX)
 
 readme: setup ## Put the figures of the run in results/ into the README, and write the reports there anew
 	$(BIN)/python scripts/render.py

@@ -66,7 +66,7 @@ def _block(block: str) -> str:
 
 def _marked(text: str) -> str:
     """Plain text as Markdown, with the names of options as code."""
-    return _OPTION.sub(r"`\1`", text.replace("<", "&lt;").replace("Exit status", "\n\nExit status"))
+    return _OPTION.sub(r"`\1`", text.replace("<", "&lt;"))
 
 
 def _table(command: typer.core.TyperCommand) -> list[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import griffe
 
 import spillway
+from spillway._options import with_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,9 +19,6 @@ __all__ = ["Options"]
 
 _WRITER = (spillway.WriterOptions,)
 _DATASET = (spillway.DatasetOptions, spillway.WriterOptions)
-# An entry of "Args:" goes on as far as its lines are indented deeper than it.
-_KEYWORDS = re.compile(r"^    \*\*options: .*\n(?:     +.*\n?)*", re.MULTILINE)
-_ARGS = re.compile(r"^Args:\n((?:(?: {4}.*)?\n)*)", re.MULTILINE)
 
 
 class Options(griffe.Extension):
@@ -71,11 +69,4 @@ def _spread(pkg: griffe.Module, func: griffe.Function, name: str, classes: tuple
             )
     documented = func if func.name != "__init__" or func.parent is None else func.parent
     if documented.docstring is not None:
-        described = "".join(_described(owner) for owner in classes)
-        documented.docstring.value = _KEYWORDS.sub(lambda _: described, documented.docstring.value)
-
-
-def _described(owner: type) -> str:
-    """The descriptions of a class's arguments, as its docstring has them."""
-    found = _ARGS.search(inspect.getdoc(owner) or "")
-    return f"{found[1].strip(chr(10))}\n" if found else ""
+        documented.docstring.value = with_options(f"{documented.docstring.value}\n", *classes)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Names, in one message, everything that a machine lacks before Spillway can be built and its bench run; with the word
-# `tests`, before its tests can be run.
+# `tests`, before its tests can be run; with `dist` and targets of Rust, before their wheels can be built.
 set -uo pipefail
 
 python=${PYTHON:-python3}
@@ -17,6 +17,14 @@ major=$("$java" -version 2>&1 | sed -nE 's/.* version "([0-9]+).*/\1/p' | head -
 if [ "${1:-}" = tests ]; then
     minor=$(go version 2>/dev/null | sed -nE 's/.* go1\.([0-9]+).*/\1/p')
     [ "${minor:-0}" -ge 24 ] || missing+=("Go 1.24 or later, which builds the S3 server that tests talk to")
+fi
+
+if [ "${1:-}" = dist ]; then
+    libraries=$(rustc --print sysroot 2>/dev/null)/lib/rustlib
+    for target in "${@:2}"; do
+        [ -d "$libraries/$target/lib" ] ||
+            missing+=("Rust's standard library for $target: rustup target add $target")
+    done
 fi
 
 if [ ${#missing[@]} -gt 0 ]; then

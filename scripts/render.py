@@ -1,4 +1,4 @@
-"""Put the figures that prose quotes into README.md, and write the reports and schemas in ``results/`` anew.
+"""Put the figures that prose quotes into README.md, and write reports, schemas and the table of targets anew.
 
 ``make readme`` runs it; ``--check`` says whether the text is up to date. Each block of the README between
 ``<!-- results: NAME -->`` and ``<!-- end -->`` belongs to this script, everything else to people. A report is
@@ -14,12 +14,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import targets
 from spillway._wording import and_joined, counted
 from spillway.backends import OWN_LIBRARY, library
 from spillway.bench import record
+from spillway.bench.ranking import rankings, ratio
 from spillway.bench.record import SAMPLES
 from spillway.bench.report import report_parts
-from spillway.bench.summary import CellSummary, RunSummary, Setting, read_run
+from spillway.bench.summary import CellSummary, RunSummary, Setting, read_run, speed
 from spillway.bench.tables import throughput_table
 from spillway.harness.report.markdown import REPORT, document
 from spillway.harness.report.plots import Figure
@@ -31,9 +33,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spillway.harness.records import RecordSchema
+    from spillway.harness.statistics import Estimate
 
 _ROOT = Path(__file__).resolve().parent.parent
 _README = _ROOT / "README.md"
+_TARGETS = _ROOT / "results" / "targets"
 _SCHEMAS = _ROOT / "results" / "schemas" / f"v{record.SCHEMA_VERSION}"
 _RECORDS = {
     "sample.schema.json": record.SCHEMA,
@@ -70,21 +74,53 @@ def _headline(run: RunSummary) -> str:
     batches, table = (_largest(run, mode) for mode in ("batches", "table"))
     samples = len(batches["spillway"].samples)
     source = f"[Run {run.run_id}]({run.folder.relative_to(_ROOT)}/report.md)"
-    lines = [_speeds(run, table), _size(batches), _memory(batches, table), _disk(batches)]
+    lines = [_speeds(run, table), _size(batches), _memory(batches, table), _disk(batches, table)]
     return "\n".join(
         [*lines, "", f"{source}, {run.environment['cpu_model']}, medians of {samples} processes."]
     )
 
 
 def _speeds(run: RunSummary, table: dict[str, CellSummary]) -> str:
-    rows = sorted({each.cell.rows for each in run.of(_limited(run, "batches"))})
-    ratios = [_ratio(run, each) for each in rows]
-    fastest, own = max(_peers(table), key=_speed), table["spillway"]
-    return (
-        f"- **Speed:** {min(ratios):.2f} to {max(ratios):.2f} times the fastest peer, by row count. "
-        f"Given {own.cell.rows:,} rows as one table: {_speed(own) / _speed(fastest):.2f} times "
-        f"{fastest.cell.backend}."
-    )
+    return f"- **Speed:** {_by_rows(run)}. As one table of {_one_table(table)}."
+
+
+def _by_rows(run: RunSummary) -> str:
+    """The speed over that of the fastest peer at each number of rows, or the peers that are level there."""
+    found = sorted(rankings(run, _limited(run, "batches")), key=lambda each: each.rows)
+    cells = {each.rows: {cell.cell.backend: cell for cell in each.right} for each in found}
+    level = {rows: names for rows, held in cells.items() if (names := _level(held))}
+    ahead = {rows: _lead(held) for rows, held in cells.items() if rows not in level}
+    said = [f"level with {and_joined(names)} at {rows:,} rows" for rows, names in level.items()]
+    if ahead:
+        times = f"{min(ahead.values()):.2f} to {max(ahead.values()):.2f} times the fastest peer"
+        said.append(f"{times} at {and_joined([f'{rows:,}' for rows in ahead])} rows")
+    return "; ".join(said)
+
+
+def _one_table(cells: dict[str, CellSummary]) -> str:
+    rows, level = f"{cells['spillway'].cell.rows:,} rows", _level(cells)
+    if level:
+        return f"{rows}: level with {and_joined(level)}"
+    fastest = max(_peers(cells), key=_speed)
+    return f"{rows}: {_lead(cells):.2f} times {fastest.cell.backend}"
+
+
+def _level(cells: dict[str, CellSummary]) -> list[str]:
+    """The peers that the samples cannot tell from Spillway; none where a peer is faster than it."""
+    ratios = {each.cell.backend: _over(cells["spillway"], each) for each in _peers(cells)}
+    is_behind = any(found.high < 1 for found in ratios.values())
+    return [] if is_behind else [name for name, found in ratios.items() if found.low <= 1 <= found.high]
+
+
+def _lead(cells: dict[str, CellSummary]) -> float:
+    """The speed of Spillway over that of the fastest peer, block by block."""
+    return _over(cells["spillway"], max(_peers(cells), key=_speed)).median
+
+
+def _over(own: CellSummary, peer: CellSummary) -> Estimate:
+    found = ratio(own, peer, speed)
+    assert found is not None  # the cells of a run share its blocks
+    return found
 
 
 def _size(batches: dict[str, CellSummary]) -> str:
@@ -103,12 +139,16 @@ def _memory(batches: dict[str, CellSummary], table: dict[str, CellSummary]) -> s
     )
 
 
-def _disk(batches: dict[str, CellSummary]) -> str:
-    own = batches["spillway"]
-    return (
-        f"- **Disk:** {_written(own)} are written for a file of {_bytes(own) / 1e6:.0f} MB. Pages wait in a "
-        f"temporary file, which resident memory does not show. {_most_written(_peers(batches))}."
-    )
+def _disk(batches: dict[str, CellSummary], table: dict[str, CellSummary]) -> str:
+    own = [batches["spillway"], table["spillway"]]
+    amounts = [_written(each) for each in own]
+    lines = [
+        f"{amounts[0]} are written for a file of {_bytes(own[0]) / 1e6:.0f} MB; as one table: {amounts[1]}"
+    ]
+    if any(map(_spills, own)):
+        lines.append("Pages wait in a temporary file, which resident memory does not show")
+    lines.append(_most_written([*_peers(batches), *_peers(table)]))
+    return f"- **Disk:** {'. '.join(lines)}."
 
 
 def _written_bytes(cell: CellSummary) -> float:
@@ -119,11 +159,17 @@ def _written(cell: CellSummary) -> str:
     return f"{_written_bytes(cell) / 1e6:.0f} MB"
 
 
+def _spills(cell: CellSummary) -> bool:
+    """Return true if 1 % more than the file was written."""
+    return _written_bytes(cell) > 1.01 * _bytes(cell)
+
+
 def _most_written(peers: list[CellSummary]) -> str:
-    """The peers that write 1 % more than their file, or that none does."""
-    more = [each for each in peers if _written_bytes(each) > 1.01 * _bytes(each)]
-    said = and_joined([f"{each.cell.backend} writes {_written(each)}" for each in more])
-    return said or "No peer writes more than its file"
+    """The peers that write more than their file, with their mode, or that none does."""
+    said = [
+        f"{each.cell.backend} ({each.cell.mode}) writes {_written(each)}" for each in filter(_spills, peers)
+    ]
+    return and_joined(said) or "No peer writes more than its file"
 
 
 def _largest(run: RunSummary, mode: str) -> dict[str, CellSummary]:
@@ -135,12 +181,6 @@ def _largest(run: RunSummary, mode: str) -> dict[str, CellSummary]:
 
 def _peers(cells: dict[str, CellSummary]) -> list[CellSummary]:
     return [each for name, each in cells.items() if library(name) != OWN_LIBRARY]
-
-
-def _ratio(run: RunSummary, rows: int) -> float:
-    """The speed of Spillway over that of the fastest peer, in batches."""
-    cells = {each.cell.backend: each for each in run.of(_limited(run, "batches")) if each.cell.rows == rows}
-    return _speed(cells["spillway"]) / max(map(_speed, _peers(cells)))
 
 
 def _less_memory(cells: dict[str, CellSummary]) -> str:
@@ -202,6 +242,7 @@ def main() -> None:
     reports = sorted(path.with_name(REPORT) for path in (_ROOT / "results").rglob(SAMPLES))
     rendered = {
         _README: _readme(),
+        _TARGETS / "table.md": targets.table(_TARGETS) + "\n",
         **{_SCHEMAS / name: _schema(schema) for name, schema in _RECORDS.items()},
         **{path: _report(path) for path in reports},
     }

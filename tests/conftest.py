@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +20,18 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from spillway.spark import Packed
+
+    from .spark.cluster import Cluster
     from .stores.server import Bucket, Fault, Request, Server
 
 # Tests load the module with its debug assertions, and look at no speed.
 os.environ["SPILLWAY_ALLOW_CHECKED_BUILD"] = "1"
 # A JVM of a test lives for seconds: its second compiler takes up to half of the time, and returns none of it.
 os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1"
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, which tests send to themselves.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Deadlines are off: these machines are noisy, and a slow example is not a wrong one.
 for name, number in EXAMPLES.items():
@@ -58,7 +65,14 @@ GROUPS = {
     "timing": ("bench/*", "cli/*", "harness/*", "race/*"),
     "packaging": ("packaging/*",),
 }
-FIXTURES = {"spark": "spark", "delta_spark": "spark", "server": "s3", "wheel": "packaging"}
+FIXTURES = {
+    "spark": "spark",
+    "cluster": "spark",
+    "packed": "spark",
+    "delta_spark": "spark",
+    "server": "s3",
+    "wheel": "packaging",
+}
 BUCKETS = itertools.count()
 
 
@@ -108,6 +122,25 @@ def spark() -> Iterator[SparkSession]:
     session = local_session("spillway-tests")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> Packed:
+    """The archive that executors of a cluster get, in a folder whose name has what URLs escape."""
+    from spillway.spark import pack  # noqa: PLC0415 - other tests need no Spark
+
+    folder = tmp_path_factory.mktemp("archives") / "a b,c#d"
+    folder.mkdir()
+    return pack(folder / "spillway.tar.gz")
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A standalone Spark cluster of two workers; its executors find no package but Spark's own."""
+    from .spark.cluster import running  # noqa: PLC0415 - other tests need no Spark
+
+    with running(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")

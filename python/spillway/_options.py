@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from spillway._spellings import refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-__all__ = ["checks_names", "shows_options"]
+__all__ = ["checks_names", "refuse_unknown", "shows_options", "with_options"]
 
 _Class = TypeVar("_Class", bound=type)
 _Callable = TypeVar("_Callable", bound="Callable[..., Any]")
@@ -25,17 +25,22 @@ _PLACEHOLDER = re.compile(r"^( *)\*\*options:.*\n(?:\1 +.*\n)*", flags=re.MULTIL
 def checks_names(options: _Class) -> _Class:
     """Let a dataclass of options refuse a keyword that is none of its fields with `UnknownOptionError`."""
     initialise = options.__init__  # type: ignore[misc]  # of the class itself, which the decorator is put on
-    names = {field.name for field in fields(options)}
 
     @functools.wraps(initialise)
     def checked(self: object, **given: object) -> None:
-        unknown = next((name for name in given if name not in names), None)
-        if unknown is not None:
-            raise refusal(unknown)
+        refuse_unknown(given, options)
         initialise(self, **given)
 
     options.__init__ = checked  # type: ignore[misc]
     return options
+
+
+def refuse_unknown(given: Iterable[str], *groups: type) -> None:
+    """Refuse the first keyword that is no field of the dataclasses `groups` with `UnknownOptionError`."""
+    accepted = [field.name for group in groups for field in fields(group)]
+    unknown = next((name for name in given if name not in accepted), None)
+    if unknown is not None:
+        raise refusal(unknown, accepted)
 
 
 def shows_options(*groups: type) -> Callable[[_Callable], _Callable]:
@@ -62,12 +67,15 @@ def shows_options(*groups: type) -> Callable[[_Callable], _Callable]:
         ]
         function.__signature__ = own.replace(parameters=[*parameters, *options])
         if target.__doc__ is not None:  # there is none under -OO
-            target.__doc__ = _PLACEHOLDER.sub(
-                lambda found: "".join(_described(group, found[1]) for group in groups), target.__doc__
-            )
+            target.__doc__ = with_options(target.__doc__, *groups)
         return target
 
     return show
+
+
+def with_options(docstring: str, *groups: type) -> str:
+    """A docstring with the descriptions of the fields of dataclasses in the place of its ``**options``."""
+    return _PLACEHOLDER.sub(lambda found: "".join(_described(group, found[1]) for group in groups), docstring)
 
 
 def _described(group: type, indent: str) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from spillway.errors import UnknownOptionError
 from spillway.types import DatasetKeywords, WriterKeywords
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 __all__ = ["ELSEWHERE", "Spelling", "refusal"]
 
@@ -170,26 +173,45 @@ ELSEWHERE: dict[str, Spelling] = {
 }
 
 
-def refusal(name: str) -> UnknownOptionError:
-    """The error of a keyword that is no option, with the name that it has here."""
-    spelling = ELSEWHERE.get(name.partition("#")[0])
+def refusal(name: str, accepted: Collection[str]) -> UnknownOptionError:
+    """The error of a keyword that is no option, with the name that it has here.
+
+    Args:
+        name: The keyword.
+        accepted: The options of the dataclass, or of the function, that refuses it.
+    """
     if name in DatasetKeywords.__annotations__:
-        message = f"{name} is an option of DatasetWriter and write_dataset(), which write folders of files"
-        return UnknownOptionError(message, name)
+        return UnknownOptionError(f"{name} is an option of {_owner(name)}", name)
+    spelling = ELSEWHERE.get(name.partition("#")[0])
     if spelling is None:
-        return _unlike_any(name)
+        return _unlike_any(name, accepted)
     if not spelling.here:
         message = (
             f"{name} is an option of {spelling.library}, and there is none like it here: {spelling.note}"
         )
         return UnknownOptionError(message, name)
+    is_folder = spelling.here == "destination" and "partition_by" in accepted
+    here = "directory" if is_folder else spelling.here
     note = f" ({spelling.note})" if spelling.note else ""
-    message = f"{name} is an option of {spelling.library}: here it is {spelling.here}{note}"
-    return UnknownOptionError(message, name, (spelling.here,))
+    return UnknownOptionError(
+        f"{name} is an option of {spelling.library}: here it is {here}{note}", name, (here,)
+    )
 
 
-def _unlike_any(name: str) -> UnknownOptionError:
-    close = tuple(difflib.get_close_matches(name, DatasetKeywords.__annotations__, n=1))
-    known = tuple(WriterKeywords.__annotations__)
-    advice = f"{close[0]} is the nearest" if close else f"choose among {', '.join(known)}"
-    return UnknownOptionError(f"there is no option {name}: {advice}", name, close or known)
+def _owner(name: str) -> str:
+    """The public names that take an option of ours."""
+    if name in WriterKeywords.__annotations__:
+        return "WriterOptions, and of everything that writes files"
+    return "DatasetOptions, DatasetWriter and write_dataset(), which write folders of files"
+
+
+def _unlike_any(name: str, accepted: Collection[str]) -> UnknownOptionError:
+    # The nearest of those that are accepted; else one of another dataclass, with its name.
+    for known in (accepted, DatasetKeywords.__annotations__):
+        for close in difflib.get_close_matches(name, known, n=1):
+            of = "" if close in accepted else f", an option of {_owner(close)}"
+            return UnknownOptionError(
+                f"there is no option {name}: {close} is the nearest{of}", name, (close,)
+            )
+    message = f"there is no option {name}: choose among {', '.join(accepted)}"
+    return UnknownOptionError(message, name, tuple(accepted))

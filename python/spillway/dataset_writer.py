@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from spillway import _native
 from spillway._context import WithBlock
-from spillway._options import checks_names, shows_options
+from spillway._options import checks_names, refuse_unknown, shows_options
 from spillway.errors import ClosedError, OptionError
 from spillway.writer import WriteResult, WriterOptions, _write_result
 
@@ -264,6 +264,7 @@ def write_dataset(
 
 def _split(options: Mapping[str, Any]) -> tuple[DatasetOptions, WriterOptions]:
     """Sort the keyword arguments by what they are about."""
+    refuse_unknown(options, DatasetOptions, WriterOptions)
     ours = {field.name for field in fields(DatasetOptions)}
     dataset = {name: value for name, value in options.items() if name in ours}
     each = {name: value for name, value in options.items() if name not in ours}

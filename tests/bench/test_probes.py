@@ -25,6 +25,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MIB = 1 << 20
+TRIES = 20
+
+
+def shortest(take, planted, share=0.10):
+    """The shortest gap that `take` gives, as soon as one is near what was planted.
+
+    A busy host can only lengthen a gap: the shortest is the nearest to what was planted.
+    """
+    gaps = []
+    while len(gaps) < TRIES and not (gaps and min(gaps) <= planted * (1 + share)):
+        gaps.append(take())
+    return min(gaps)
 
 
 @pytest.mark.usefixtures("misbehaving")
@@ -63,28 +75,25 @@ def test_a_big_parent_does_not_show_in_its_child(take):
 
 @pytest.mark.usefixtures("misbehaving")
 def test_a_gil_held_for_50_ms_in_the_phase_is_reported_within_10_percent(take):
-    # A busy host can only lengthen the gap: the shortest of three is the nearest to what was planted.
-    gap = min(take("holds-the-gil")["gil"]["longest_gap_seconds"] for _ in range(3))
+    gap = shortest(lambda: take("holds-the-gil")["gil"]["longest_gap_seconds"], 0.050)
     assert gap == pytest.approx(0.050, rel=0.10)
 
 
 def gap_while(action):
-    """The longest gap during an action; the shortest of three, as a busy host can only lengthen it."""
-    gaps = []
-    for _ in range(3):
-        ticker = GilTicker()
-        ticker.start()
-        action()
-        gaps.append(ticker.stop()["longest_gap_seconds"])
-    return min(gaps)
+    """The longest gap during an action."""
+    ticker = GilTicker()
+    ticker.start()
+    action()
+    return ticker.stop()["longest_gap_seconds"]
 
 
 def test_a_gil_hold_that_is_still_on_when_the_phase_ends_is_counted():
-    assert gap_while(lambda: ctypes.PyDLL(None).usleep(50_000)) == pytest.approx(0.050, rel=0.10)
+    gap = shortest(lambda: gap_while(lambda: ctypes.PyDLL(None).usleep(50_000)), 0.050)
+    assert gap == pytest.approx(0.050, rel=0.10)
 
 
 def test_a_released_gil_leaves_no_gap():
-    assert gap_while(lambda: time.sleep(0.2)) < 0.05
+    assert shortest(lambda: gap_while(lambda: time.sleep(0.2)), 0.04) < 0.05
 
 
 @pytest.mark.usefixtures("misbehaving")

@@ -385,7 +385,7 @@ def test_a_quick_look_takes_few_rows_and_samples_and_says_that_it_is_none_to_dec
     arguments = ["--quick", "--input", own, "--backend", "arro3", "--out", str(out)]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
-    assert "a look, not a measurement" in result.output
+    assert "--quick gives rough figures" in result.output
     assert "validated by pyarrow: 1 of 1" in result.output
     folder, found = counts_of(out)
     assert found == {(20_000, "batches"): 2}
@@ -428,13 +428,13 @@ def interrupted(arguments, signals, *, when):
         stderr=subprocess.STDOUT,
         text=True,
     ) as process:
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and not when():
+        while not when():
+            assert process.poll() is None, "it ended too early"
             time.sleep(0.02)
         for each in signals:
             process.send_signal(each)
-            time.sleep(0.5)  # or two become one before the first is heard
-        output, _ = process.communicate(timeout=60)
+            time.sleep(0.5)  # or two become one before the first is heard, and the test sees less
+        output, _ = process.communicate()
     return output, process
 
 

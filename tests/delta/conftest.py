@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +21,8 @@ from ..stores.server import minio
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import spillway.delta
 
     from ..stores.server import Server
 
@@ -37,6 +42,23 @@ def read_polars(path: Path) -> pa.Table:
 
 
 READERS = {"delta-rs": read_deltalake, "polars": read_polars}
+
+
+def interrupted_in_an_attempt(
+    table: spillway.delta.Table, append: spillway.delta.Append
+) -> KeyboardInterrupt:
+    """The exception of a commit that Ctrl-C interrupts once it has tried to write a version."""
+    before = table.commit_stats().attempts
+
+    def interrupt() -> None:
+        while table.commit_stats().attempts == before:
+            time.sleep(0.01)
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt) as raised:  # noqa: PT012 - the signal must come inside
+        threading.Thread(target=interrupt, daemon=True).start()
+        append.commit(timeout=120)
+    return raised.value
 
 
 @pytest.fixture(scope="session")

@@ -25,12 +25,14 @@ def batch(writer: str, number: int, rows: int = 1) -> pa.Table:
 
 
 def many(folder: str, name: str, threads: str) -> None:
-    """Append once from each of many threads."""
+    """Append once from each of many threads, all at the same time."""
     table = spillway.delta.open(folder)
+    written = threading.Barrier(int(threads))
 
     def one(number: int) -> None:
         with table.append() as append:
             append.write(batch(name, number))
+            written.wait()
 
     print("ready", flush=True)
     sys.stdin.readline()

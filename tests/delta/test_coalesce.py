@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
-import time
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,11 +25,13 @@ from spillway.errors import (
 )
 
 from ..counts import examples
-from .conftest import READERS, read_deltalake
+from .conftest import READERS, interrupted_in_an_attempt, read_deltalake
 from .programs import SCHEMA, batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+OPEN_FILES = spillway.DatasetOptions().max_open_files
 
 
 @pytest.fixture
@@ -267,15 +267,24 @@ class _Blocked:
 def test_more_partitions_than_files_are_open_are_not_split(table: spillway.delta.Table) -> None:
     appender(table)(1_000)
     found: list[Any] = []
-    crowd = threading.Thread(target=lambda: found.extend(together(300, appender(table, 100))))
+    commits = threading.Semaphore(0)
+
+    def one(number: int) -> None:
+        append = table.append(coalesce=True)
+        append.write(batch(f"w{number % 100}", number))
+        commits.release()
+        append.commit()
+
+    crowd = threading.Thread(target=lambda: found.extend(together(300, one)))
     with _Blocked(table):
         crowd.start()
         # Whoever comes while a version cannot be written is in the next.
-        time.sleep(2)
-    crowd.join(60)
-    assert not crowd.is_alive()
-    assert all(isinstance(version, int) for version in found), found
-    assert max(assert_one_file_for_each_partition(table)) == 100
+        for _ in range(300):
+            assert commits.acquire(timeout=60)
+    crowd.join(120)
+    assert found == [None] * 300
+    # Some of the crowd may have come before the others, or a moment after.
+    assert max(assert_one_file_for_each_partition(table)) > OPEN_FILES
     assert numbers(table) == [*range(300), 1_000]
 
 
@@ -289,7 +298,7 @@ def test_who_waits_no_longer_is_answered_and_the_others_commit(table: spillway.d
         late.write(batch("a", 1))
         with pytest.raises((CommitTimeoutError, CommitUnknown)):
             late.commit()
-    patient.join(60)
+    patient.join(120)
     assert len(hasty) == 1
     is_in = late.token is not None and table.outcome(late.token).status == "committed"
     assert numbers(table) == ([0, 1, 2] if is_in else [0, 2])
@@ -300,14 +309,13 @@ def test_ctrl_c_ends_a_wait(table: spillway.delta.Table) -> None:
     append = table.append(coalesce=True)
     append.write(batch("a", 1))
     with _Blocked(table):
-        timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
-        timer.start()
-        with pytest.raises(KeyboardInterrupt) as raised:
-            append.commit(timeout=120)
-    assert isinstance(raised.value.__cause__, CommitTimeoutError | CommitUnknown)
-    assert append.token is None or table.outcome(append.token).status == "rejected"
+        raised = interrupted_in_an_attempt(table, append)
+    assert isinstance(raised.__cause__, CommitTimeoutError | CommitUnknown)
+    # Its rows may be in an attempt that goes on for others: then the table says what became of them.
+    outcome = None if append.token is None else table.outcome(append.token).status
+    assert outcome in {None, "committed", "rejected"}
     appender(table)(2)
-    assert numbers(table) == [0, 2]
+    assert numbers(table) == ([0, 1, 2] if outcome == "committed" else [0, 2])
 
 
 def test_a_forked_child_has_a_pool_of_its_own(table: spillway.delta.Table) -> None:

@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import pickle
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ def table(tmp_path: Path) -> spillway.delta.Table:
 def some_rows(*ids: int, day: str = "mon", **columns: Any) -> pa.Table:
     rows = pa.table({"day": [day] * len(ids), "id": list(ids)}, schema=SCHEMA)
     for name, values in columns.items():
-        rows = rows.append_column(name, values)
+        rows = rows.append_column(name, pa.array(values) if isinstance(values, list) else values)
     return rows
 
 
@@ -87,7 +88,7 @@ def test_parts_of_several_processes_are_one_version(table: spillway.delta.Table)
     }
     assert {file.partition_values["day"] for file in files} == {"day 0", "day 1"}
     assert all(file.stats is not None and file.stats["numRecords"] == ROWS // 2 for file in files)
-    assert data_files(table) == {file.path.replace("%20", " ") for file in files} or len(files) == 8
+    assert len(files) == len(data_files(table)) == 8
 
 
 def test_rows_of_the_append_itself_are_committed_with_its_parts(table: spillway.delta.Table) -> None:
@@ -172,10 +173,10 @@ def test_a_part_of_another_table_is_refused_and_keeps_its_file(
 def test_an_abort_removes_attached_files(table: spillway.delta.Table) -> None:
     parts = [detached(table, some_rows(number)) for number in range(3)]
     assert len(data_files(table)) == 3
-    with pytest.raises(RuntimeError, match="on purpose"), table.append() as append:
-        for part in parts:
-            append.attach(part)
-        raise RuntimeError("on purpose")
+    append = table.append()
+    for part in parts:
+        append.attach(part)
+    append.abort()
     assert (data_files(table), table.version) == (set(), 0)
 
 
@@ -204,11 +205,11 @@ def test_an_abort_keeps_files_that_another_append_has_committed(table: spillway.
 
 def test_a_repeated_append_removes_attached_files(table: spillway.delta.Table) -> None:
     first, second = (detached(table, some_rows(1)) for _ in range(2))
-    for part in (first, second, first):
+    for part, repeated in ((first, False), (second, True), (first, True)):
         with table.append(app_id="job", app_version=7) as append:
+            assert append.repeated == repeated
             append.attach(part)
         assert append.version == 1
-        assert append.repeated == (part is not first or table.version == 1 and append.repeated)
     assert ids(table) == [1]
     assert len(data_files(table)) == 1
     assert table.transaction_version("job") == 7
@@ -245,8 +246,8 @@ def test_a_part_outside_of_what_is_replaced_fails_the_commit(table: spillway.del
 
 
 def test_parts_add_columns_where_schemas_are_merged(table: spillway.delta.Table) -> None:
-    one = detached(table, some_rows(1, note=[["a"]]), schema_mode="merge")
-    two = detached(table, some_rows(2, when=[pa.scalar(0, pa.timestamp("us"))]), schema_mode="merge")
+    one = detached(table, some_rows(1, note=["a"]), schema_mode="merge")
+    two = detached(table, some_rows(2, when=pa.array([0], pa.timestamp("us"))), schema_mode="merge")
     refusing = table.append()
     with pytest.raises(SchemaError, match='schema_mode="merge"'):
         refusing.attach(one)
@@ -257,7 +258,7 @@ def test_parts_add_columns_where_schemas_are_merged(table: spillway.delta.Table)
         append.write(some_rows(3))
     assert pa.schema(table.schema).names == ["day", "id", "note", "when"]
     read = {row["id"]: row for row in READERS["delta-rs"](Path(table.path)).to_pylist()}
-    assert (read[1]["note"], read[2]["note"], read[3]["when"]) == (["a"], None, None)
+    assert (read[1]["note"], read[2]["note"], read[3]["when"]) == ("a", None, None)
     assert read[2]["when"] is not None
 
 
@@ -283,13 +284,10 @@ def test_a_changed_schema_refuses_parts_that_were_written_before(
         append.attach(part)
     with table.append(schema_mode="merge") as other:
         other.write(some_rows(2, note=["x"]))
+    late = table.append()
+    act = append.commit if when == "before the commit" else partial(late.attach, part)
     with pytest.raises(MetadataChanged):
-        if when == "before the commit":
-            append.commit()
-        else:
-            append = table.append()
-            append.attach(part)
-    append.abort()
+        act()
     assert ids(table) == [2]
 
 
@@ -320,7 +318,7 @@ def test_a_changed_protocol_refuses_parts_that_were_written_before(tmp_path: Pat
     table = spillway.delta.create(tmp_path / "table", SCHEMA)
     part = detached(table, some_rows(1))
     with table.append(schema_mode="merge") as other:
-        other.write(some_rows(2, when=[pa.scalar(0, pa.timestamp("us"))]))
+        other.write(some_rows(2, when=pa.array([0], pa.timestamp("us"))))
     append = table.append()
     with pytest.raises(ProtocolChanged):
         append.attach(part)
@@ -332,13 +330,17 @@ def test_a_property_may_change_between(table: spillway.delta.Table) -> None:
     import deltalake  # noqa: PLC0415 - the other writer of this one test
 
     part = detached(table, some_rows(1))
-    deltalake.DeltaTable(table.path).alter.set_table_properties({"delta.logRetentionDuration": "interval 9 days"})
+    deltalake.DeltaTable(table.path).alter.set_table_properties(
+        {"delta.logRetentionDuration": "interval 9 days"}
+    )
     with table.append() as append:
         append.attach(part)
     assert ids(table) == [1]
 
 
-@pytest.mark.parametrize("options", [{"app_id": "job", "app_version": 1}, {"user_metadata": "x"}, {"coalesce": True}])
+@pytest.mark.parametrize(
+    "options", [{"app_id": "job", "app_version": 1}, {"user_metadata": "x"}, {"coalesce": True}]
+)
 def test_options_of_a_commit_are_refused_where_rows_are_detached(
     table: spillway.delta.Table, options: dict[str, Any]
 ) -> None:

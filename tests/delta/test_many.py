@@ -20,7 +20,7 @@ import spillway.delta
 from spillway.errors import CommitTimeoutError, CommitUnknown
 
 from ..counts import count
-from .conftest import read_deltalake
+from .conftest import interrupted_in_an_attempt, read_deltalake
 from .programs import SCHEMA, batch
 
 # How long others may wait because a process was killed, with much to spare for a busy machine.
@@ -64,11 +64,13 @@ def appended(folder: Path) -> list[tuple[str, int]]:
 @pytest.mark.parametrize("own", [True, False], ids=["own partitions", "one partition"])
 def test_two_hundred_threads_all_commit(table: spillway.delta.Table, own: bool) -> None:  # noqa: FBT001
     versions: list[int] = []
+    written = threading.Barrier(200)
 
     def one(number: int) -> None:
         mine = spillway.delta.open(table.path)
         with mine.append() as append:
             append.write(batch(f"w{number}" if own else "all", number))
+            written.wait()
         assert append.version is not None
         versions.append(append.version)
 
@@ -116,7 +118,11 @@ def test_processes_help_each_other(table: spillway.delta.Table) -> None:
         assert worker.stdout is not None
         assert worker.stdout.readline() == "ready\n"
     for worker in workers:
-        worker.communicate("go\n", timeout=60)
+        assert worker.stdin is not None
+        worker.stdin.write("go\n")
+        worker.stdin.flush()
+    for worker in workers:
+        worker.communicate(timeout=120)
         assert worker.returncode == 0
     check_log(Path(table.path))
     expected = [(f"p{process}", number) for process in range(4) for number in range(8)]
@@ -230,13 +236,8 @@ def test_ctrl_c_ends_a_wait(table: spillway.delta.Table) -> None:
     # A version that is there, and cannot be read: its writer tries until its time is up.
     unseen = Path(table.path) / "_delta_log" / f"{2:020}.json"
     unseen.symlink_to("nowhere")
-    timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
-    started = time.monotonic()
-    timer.start()
-    with pytest.raises(KeyboardInterrupt) as raised:
-        late.commit(timeout=120)
-    assert 0.2 < time.monotonic() - started < 60
-    assert isinstance(raised.value.__cause__, CommitUnknown)
+    raised = interrupted_in_an_attempt(table, late)
+    assert isinstance(raised.__cause__, CommitUnknown)
     assert late.version is None
     assert late.token is not None
     unseen.unlink()
@@ -255,12 +256,13 @@ def test_a_signal_hides_no_version(table: spillway.delta.Table) -> None:
     chance = random.Random(7)  # noqa: S311 - when to ring
     before = signal.signal(signal.SIGALRM, ring)
     said = []
+    longest = 0.01
     try:
         for number in range(10 * ROUNDS):
             append = table.append()
             append.write(batch("a", number))
             try:
-                signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-5, 0.01))
+                signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-5, longest))
                 append.commit()
                 # A handler runs between two bytecodes: this is where it does when it was not earlier.
                 time.sleep(10)
@@ -270,6 +272,8 @@ def test_a_signal_hides_no_version(table: spillway.delta.Table) -> None:
             in_doubt = append.token and table.outcome(append.token).version
             if append.version is not None or in_doubt is not None:
                 said.append(("a", number))
+            # Both before and after the end of a commit, however long one takes on a busy machine.
+            longest *= 0.8 if append.version is not None else 1.25
     finally:
         signal.signal(signal.SIGALRM, before)
     assert said

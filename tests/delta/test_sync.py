@@ -87,7 +87,7 @@ def test_a_data_file_whose_sync_failed_fails_its_own_append_only(machine: Machin
     assert appended(machine.folder) == sorted(said)
     check_log(machine.folder)
     assert not left_behind(machine.folder)
-    assert spillway.delta.open(machine.folder).version <= 3, "they did not share a version"
+    assert spillway.delta.open(machine.folder).version < THREADS / 2, "they did not share a version"
     synced = machine.synced()
     assert {count for path, count in synced.items() if path.endswith(".parquet")} == {1}
 

@@ -7,6 +7,7 @@ import json
 import logging
 import pickle
 import shutil
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 import spillway.delta
+from spillway.delta import append as checkpoints
 from spillway.errors import (
     AppendOnlyError,
     ConcurrentAppend,
@@ -544,6 +546,84 @@ def test_a_version_is_not_hidden_by_what_comes_after(
     append.write(batch("a", 1))
     assert append.commit() == 1
     assert "no such device" in caplog.text
+
+
+class Slow:
+    """A table whose checkpoint is being written until it is told to end."""
+
+    root = "slow-table"
+
+    def __init__(self) -> None:
+        self.begun, self.end = threading.Event(), threading.Event()
+
+    def is_checkpoint_due(self, _version: int) -> bool:
+        return True
+
+    def checkpoint(self) -> int:
+        self.begun.set()
+        assert self.end.wait(120)
+        return 1
+
+    def clean_up_log(self) -> int:
+        return 0
+
+
+class Heard(logging.Handler):
+    """An event for the first record of a logger."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+        self.first = threading.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(record.getMessage())
+        self.first.set()
+
+
+def test_a_long_wait_for_a_checkpoint_is_logged(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO, "spillway.delta")
+    monkeypatch.setattr(checkpoints, "_SILENT_SECONDS", 0.01)
+    heard, slow = Heard(), Slow()
+    logging.getLogger("spillway.delta").addHandler(heard)
+    try:
+        checkpoints._checkpoint_when_due(slow, 1)  # type: ignore[arg-type]
+        waiting = threading.Thread(target=checkpoints._wait_for_checkpoints)
+        waiting.start()
+        assert heard.first.wait(120)
+        assert waiting.is_alive()
+        slow.end.set()
+        waiting.join(120)
+    finally:
+        logging.getLogger("spillway.delta").removeHandler(heard)
+    assert heard.texts[0] == "waiting for the checkpoint of slow-table, which is being written"
+    assert not waiting.is_alive()
+
+
+@pytest.mark.parametrize("is_started", [True, False], ids=["after", "before"])
+def test_a_signal_at_the_start_of_a_checkpoint_hides_no_thread(
+    monkeypatch: pytest.MonkeyPatch, *, is_started: bool
+) -> None:
+    """The handler raises where it may: before the thread is started, or after."""
+    slow, start = Slow(), checkpoints._thread.start_new_thread
+
+    def interrupted(run: Any, arguments: Any) -> None:
+        if is_started:
+            start(run, arguments)
+            assert slow.begun.wait(120)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(checkpoints._thread, "start_new_thread", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        checkpoints._checkpoint_when_due(slow, 1)  # type: ignore[arg-type]
+    monkeypatch.undo()
+    assert slow.begun.is_set() == is_started
+    assert [*checkpoints._running.values()] == ["slow-table"] * is_started
+    slow.end.set()
+    checkpoints._wait_for_checkpoints()
+    assert not checkpoints._running
 
 
 def test_a_checkpoint_is_made_once(table: spillway.delta.Table) -> None:

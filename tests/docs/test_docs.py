@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from typer.main import get_command
 
 import spillway
 import spillway.delta
+from spillway.cli.app import app
 
-from .pages import ROOT, blocks_of, pages
+from .pages import ROOT, blocks_of, check, pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +30,6 @@ RUNNER = Path(__file__).with_name("pages.py")
 # That of Spark is run by tests/spark, where a JVM may start.
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.stem != "spark_reads")
 PLUGIN = ROOT / "examples" / "backend_plugin"
-LANGUAGES = {"python", "console", "json", "text"}
 # Blocks below "not run: REASON". One more is a decision.
 NOT_RUN = 11
 
@@ -100,8 +101,8 @@ def test_the_example_of_a_backend_is_measured(tmp_path: Path) -> None:
 
 def test_every_block_runs_or_says_why_not() -> None:
     blocks = [(name_of(page), block) for page in pages() for block in blocks_of(page)]
-    other = [(page, block.line) for page, block in blocks if block.language not in LANGUAGES]
-    assert not other
+    for page, block in blocks:
+        check(ROOT / page, block)
     idle = [(page, block.line, block.reason) for page, block in blocks if block.reason is not None]
     assert len(idle) == NOT_RUN, idle
     runnable = [block for _, block in blocks if block.language in {"python", "console"} and not block.reason]
@@ -115,6 +116,25 @@ def test_a_block_that_fails_fails_its_page(tmp_path: Path) -> None:
         assert run(tmp_path, sys.executable, RUNNER, page, environment={}).returncode != 0
         page.write_text(f"# Page\n\n<!-- not run: it fails -->\n{block}\n")
         assert run(tmp_path, sys.executable, RUNNER, page, environment={}).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "```bash\nls\n```",
+        "```console\nls\n```",
+        "```\nls\n```",
+        "    indented code",
+        "<!-- not run: of no block -->\n\ntext\n\n```python\n1\n```",
+        "```python\n\n```",
+    ],
+)
+def test_a_block_that_would_be_passed_over_is_an_error(tmp_path: Path, block: str) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"# Page\n\ntext\n\n{block}\n")
+    done = run(tmp_path, sys.executable, RUNNER, page, environment={})
+    assert done.returncode != 0
+    assert f"{page}, line 5" in done.stderr
 
 
 @pytest.fixture(scope="session")
@@ -222,7 +242,20 @@ def test_every_column_of_a_report_is_explained() -> None:
 
 def test_the_command_line_page_has_every_command_and_option(site: Path) -> None:
     page = (site / "reference" / "cli.html").read_text()
-    for command in ("bench", "doctor", "inspect", "race", "validate"):
-        assert f">spillway {command}<" in page.replace("&lt;", "<") or f"spillway {command}" in page
-    for option in ("--memory", "--storage-option", "--against", "--column", "--no-trace"):
-        assert option in page
+    sections = dict(re.findall(r'<h2 id="spillway-([\w-]+)">(.*?)(?=<h2 |</article>)', page, flags=re.DOTALL))
+    group: Any = get_command(app)
+    assert set(sections) == set(group.commands)
+    assert len(sections) >= 5
+    for name, command in group.commands.items():
+        shown = set(re.findall(r"<code>([^<]+)</code>", sections[name]))
+        wanted = {
+            each
+            for parameter in command.params
+            for each in (
+                [*parameter.opts, *parameter.secondary_opts]
+                if parameter.param_type_name == "option"
+                else [parameter.name.upper()]
+            )
+        }
+        assert wanted
+        assert not wanted - shown, name

@@ -137,6 +137,44 @@ def test_a_docstring_describes_its_record() -> None:
     assert (point["description"], point["properties"]["x"]["description"]) == ("A place.", "To the right.")
 
 
+class More(Whole):
+    """One that inherits.
+
+    Attributes:
+        text: Told anew.
+        last: Its own.
+    """
+
+    last: int
+
+
+@dataclass
+class Further(Point):
+    """A place that is further away.
+
+    Attributes:
+        z: Up.
+    """
+
+    z: int
+
+
+def test_a_record_has_the_descriptions_of_those_it_inherits_from() -> None:
+    told = {name: field.get("description") for name, field in schema_of(More)["properties"].items()}
+    assert (told["kind"], told["text"], told["last"]) == (
+        "The kind, which takes two lines.",
+        "Told anew.",
+        "Its own.",
+    )
+    further = schema_of(Further)
+    assert further["title"] == "A place that is further away."
+    assert {name: field.get("description") for name, field in further["properties"].items()} == {
+        "x": "To the right.",
+        "y": None,
+        "z": "Up.",
+    }
+
+
 def test_a_type_without_a_rule_is_named() -> None:
     class Odd(TypedDict):
         """A record with a set."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from typing import Any
 
 import pytest
@@ -25,6 +27,33 @@ def test_a_workflow_calls_targets_of_make_and_nothing_else(path: Any) -> None:
         called = re.fullmatch(r"make ([a-z-]+)( [A-Z_]+='[^']*')?", command)
         assert called is not None, command
         assert called[1] in targets
+
+
+def planned(target: str, **environment: str) -> str:
+    """The commands that make would run for a target."""
+    # Tests may be run by make themselves, in continuous integration or not.
+    outer = {
+        name: value for name, value in os.environ.items() if name not in {"CI", "MAKEFLAGS", "MAKELEVEL"}
+    }
+    return subprocess.run(
+        ["make", "--dry-run", target],
+        cwd=ROOT,
+        env=outer | environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+
+def test_continuous_integration_draws_by_the_commit_and_nothing_else_does() -> None:
+    commit = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    seed = f"--hypothesis-seed={int(commit.stdout[:8], 16)}"
+    assert seed in planned("test", CI="true")
+    for target in ("test", "test-quick", "soak"):
+        assert "pytest" in planned(target)
+        assert "--hypothesis-seed" not in planned(target)
 
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.stem)

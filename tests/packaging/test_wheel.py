@@ -120,6 +120,12 @@ def test_the_wheel_holds_the_package_alone(wheel: Path) -> None:
     assert any("licenses/LICENSE" in name for name in names)
 
 
+def test_files_of_every_codec_are_written_with_the_wheel_alone(bare: Environment) -> None:
+    done = bare.run("python", "-W", "error", str(Path(__file__).with_name("write_with_wheel.py")))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(bare.evaluate("import spillway; print(spillway.__version__)"))
+
+
 def test_a_polars_frame_is_written_and_read_back(with_polars: Environment) -> None:
     answer = with_polars.evaluate("""
 import datetime

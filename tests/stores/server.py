@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -22,7 +23,7 @@ import botocore.session
 from botocore.config import Config
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Self
 
 SECONDS = 30
@@ -31,10 +32,29 @@ MINIO = Path(__file__).parents[2] / ".build" / "minio"
 KEY, SECRET = "test", "a-secret-that-nobody-may-see"
 
 
+# Below those that Linux gives to connections: no client of a test takes one between its choice and its use.
+PORTS = range(20_000, 32_000)
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port for a server that has to be told one."""
+    while True:
+        port = secrets.choice(PORTS)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+
+
+@contextlib.contextmanager
+def refusing_port() -> Iterator[int]:
+    """A port that refuses connections, and that no other process gets: it is bound, and nobody listens."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield int(held.getsockname()[1])
+
+
+class PortTakenError(RuntimeError):
+    """A server ended before it answered: as a rule, another process has its port."""
 
 
 class Server:
@@ -42,6 +62,7 @@ class Server:
 
     def __init__(self, folder: Path, port: int, command: Sequence[str], environment: dict[str, str]) -> None:
         self.port = port
+        self._folder = folder
         common = {"PATH": os.environ["PATH"], "HOME": str(folder), "TMPDIR": str(folder)}
         self._log = (folder / "server.log").open("wb")
         self._process = subprocess.Popen(
@@ -60,7 +81,8 @@ class Server:
     def _await(self) -> None:
         deadline = time.monotonic() + SECONDS
         while time.monotonic() < deadline:
-            assert self._process.poll() is None, "the S3 server ended at its start"
+            if self._process.poll() is not None:
+                raise PortTakenError(f"the S3 server ended at its start: {self.said()}")
             if self._answers():
                 return
             time.sleep(0.05)
@@ -75,6 +97,10 @@ class Server:
             connection.request("GET", "/")
             return connection.getresponse().status < 500
         return False
+
+    def said(self) -> str:
+        """The end of what the server wrote to its log."""
+        return (self._folder / "server.log").read_text(errors="replace")[-1000:]
 
     def bucket(self, name: str) -> Bucket:
         """A new bucket."""
@@ -98,9 +124,23 @@ class Server:
         self._log.close()
 
 
+TRIES = 5
+
+
+def started(start: Callable[[int], Server]) -> Server:
+    """A server at a port of its own. Where another process takes the port first, the next one is tried."""
+    for _ in range(TRIES - 1):
+        with contextlib.suppress(PortTakenError):
+            return start(free_port())
+    return start(free_port())
+
+
 def ministack(folder: Path) -> Server:
     """A small server that keeps its data in its memory."""
-    port = free_port()
+    return started(partial(_ministack, folder))
+
+
+def _ministack(folder: Path, port: int) -> Server:
     environment = {
         "BIND_HOST": "127.0.0.1",
         "GATEWAY_PORT": str(port),
@@ -114,14 +154,17 @@ def ministack(folder: Path) -> Server:
 def minio(folder: Path) -> Server:
     """MinIO, which `make test` builds: a server that many people keep their tables in."""
     assert MINIO.exists(), f"{MINIO} is not there: run make setup-tests"
-    port = free_port()
+    (folder / "data").mkdir()
+    return started(partial(_minio, folder))
+
+
+def _minio(folder: Path, port: int) -> Server:
     environment = {
         "MINIO_ROOT_USER": KEY,
         "MINIO_ROOT_PASSWORD": SECRET,
         "MINIO_UPDATE": "off",
         "MINIO_BROWSER": "off",
     }
-    (folder / "data").mkdir()
     addresses = ["--address", f"127.0.0.1:{port}", "--console-address", f"127.0.0.1:{free_port()}"]
     command = [str(MINIO), "server", "--quiet", *addresses, str(folder / "data")]
     return Server(folder, port, command, environment)
@@ -230,9 +273,9 @@ class Proxy:
 
     Args:
         port: The server's.
-        fault: Called with each request. A status is answered without asking the server, ``"hang"`` never
-            answers, ``"close"`` ends the connection, `Instead` asks the server and keeps its answer back,
-            `Late` asks it later, and ``None`` hands the request on.
+        fault: Called with each request. A status is answered without asking the server, ``"hang"`` does not
+            answer before the proxy stops, ``"close"`` ends the connection, `Instead` asks the server and
+            keeps its answer back, `Late` asks it later, and ``None`` hands the request on.
 
     Attributes:
         ahead: Seconds by which the store's clock is to be ahead of its objects.
@@ -294,7 +337,7 @@ class Handler(BaseHTTPRequestHandler):
             case int() as status:
                 self.explain(status)
             case "hang":
-                self.proxy.finished.wait(SECONDS)
+                self.proxy.finished.wait()
                 self.explain(None)
             case _:
                 self.explain(None)

@@ -114,7 +114,7 @@ def test_no_spelling_is_kept_that_no_library_has() -> None:
         ("max_rows_per_file", "max_file_rows"),
         ("partition_by", "DatasetWriter"),
         ("row_group_row", "row_group_rows is the nearest"),
-        ("colour", "choose among compression, "),
+        ("colour", "there is no option colour: choose among "),
     ],
 )
 def test_every_function_with_options_refuses_a_name_alike(tmp_path: Path, name: str, here: str) -> None:
@@ -141,6 +141,42 @@ def test_every_function_with_options_refuses_a_name_alike(tmp_path: Path, name: 
         assert isinstance(caught.value, ValueError)
     assert not (tmp_path / "new").exists()
     assert delta.version == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "says", "accepted"),
+    [
+        ("compression", "compression is an option of WriterOptions, and of everything that writes files", ()),
+        ("colour", "choose among partition_by, max_file_bytes, ", tuple(sorted(DATASET))),
+        ("max_file_row", "max_file_rows is the nearest", ("max_file_rows",)),
+        ("row_group_row", "row_group_rows is the nearest, an option of WriterOptions", ("row_group_rows",)),
+        ("path", "here it is directory", ("directory",)),
+        ("where", "here it is directory", ("directory",)),
+    ],
+)
+def test_options_of_a_dataset_refuse_by_their_own_names(
+    name: str, says: str, accepted: tuple[str, ...]
+) -> None:
+    with pytest.raises(spillway.UnknownOptionError, match=re.escape(says)) as caught:
+        spillway.DatasetOptions(**{name: 1})
+    assert tuple(sorted(caught.value.accepted)) == accepted
+
+
+def test_a_function_that_writes_folders_names_all_that_it_accepts(tmp_path: Path) -> None:
+    table = pa.table({"id": [1]})
+    with pytest.raises(spillway.UnknownOptionError) as caught:
+        spillway.write_dataset(table, tmp_path / "new", colour=1)
+    assert set(caught.value.accepted) == DATASET | WRITER
+    with pytest.raises(spillway.UnknownOptionError, match="here it is directory"):
+        spillway.write_dataset(table, tmp_path / "new", path=1)
+    with pytest.raises(spillway.UnknownOptionError) as caught:
+        spillway.write_parquet(table, tmp_path / "new", colour=1)
+    assert set(caught.value.accepted) == WRITER
+    with pytest.raises(
+        spillway.UnknownOptionError, match="max_file_rows is the nearest, an option of Dataset"
+    ):
+        spillway.write_parquet(table, tmp_path / "new", max_file_row=1)
+    assert not (tmp_path / "new").exists()
 
 
 @given(st.text(string.ascii_letters + "_.#", min_size=1))

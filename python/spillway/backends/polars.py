@@ -19,7 +19,16 @@ if TYPE_CHECKING:
 __all__ = ["Polars", "PolarsNdjson", "PolarsRows"]
 
 
-class Polars:
+class _Library:
+    def version(self) -> str:
+        return pl.__version__
+
+    def threads_in_force(self) -> dict[str, int]:
+        """The pool polars made when it was imported."""
+        return {"polars": pl.thread_pool_size()}
+
+
+class Polars(_Library):
     """A frame from Arrow, then one write; the conversion is part of the phase.
 
     Batches are collected, each as a frame, and concatenated at the end: the lazy sink that could take a
@@ -29,46 +38,25 @@ class Polars:
     name = "polars"
     modes: frozenset[Mode] = frozenset({"batches", "table"})
 
-    def version(self) -> str:
-        return pl.__version__
-
-    def threads_in_force(self) -> dict[str, int]:
-        """The pool polars made when it was imported."""
-        return {"polars": pl.thread_pool_size()}
-
     def open(self, path: Path, schema: pa.Schema, settings: Settings) -> _Sink:
         return _Sink(path, schema, settings)
 
 
-class PolarsRows:
+class PolarsRows(_Library):
     """`polars.DataFrame` with the schema. Rows out of JSON have times as text, which is parsed."""
 
     name = "polars-rows"
     modes: frozenset[Mode] = frozenset({"rows", "rows-json"})
 
-    def version(self) -> str:
-        return pl.__version__
-
-    def threads_in_force(self) -> dict[str, int]:
-        """The pool polars made when it was imported."""
-        return {"polars": pl.thread_pool_size()}
-
     def open(self, path: Path, schema: pa.Schema, settings: Settings) -> _Rows:
         return _Rows(path, schema, settings)
 
 
-class PolarsNdjson:
+class PolarsNdjson(_Library):
     """`polars.read_ndjson` with the schema, but for times and integers below 32 bits, which are cast."""
 
     name = "polars-ndjson"
     modes: frozenset[Mode] = frozenset({"ndjson"})
-
-    def version(self) -> str:
-        return pl.__version__
-
-    def threads_in_force(self) -> dict[str, int]:
-        """The pool polars made when it was imported."""
-        return {"polars": pl.thread_pool_size()}
 
     def open(self, path: Path, schema: pa.Schema, settings: Settings) -> _Lines:
         return _Lines(path, schema, settings)
@@ -87,13 +75,7 @@ class _Sink:
 
     def close(self) -> None:
         frames = self._frames or [cast("pl.DataFrame", pl.from_arrow(self._schema.empty_table()))]
-        compression: Any = self._settings.codec
-        pl.concat(frames).write_parquet(
-            self._path,
-            compression=compression,
-            compression_level=self._settings.level,
-            row_group_size=self._settings.row_group_rows,
-        )
+        _write(frames, self._path, self._settings)
 
 
 class _Frames:
@@ -107,13 +89,7 @@ class _Frames:
         self._frames.append(_with_times(frame, self._schema).cast(self._schema))
 
     def close(self) -> None:
-        compression: Any = self._settings.codec
-        pl.concat(self._frames or [self._schema.to_frame()]).write_parquet(
-            self._path,
-            compression=compression,
-            compression_level=self._settings.level,
-            row_group_size=self._settings.row_group_rows,
-        )
+        _write(self._frames or [self._schema.to_frame()], self._path, self._settings)
 
 
 class _Rows(_Frames):
@@ -132,6 +108,16 @@ class _Lines(_Frames):
             for name, kind in self._schema.items()
         }
         self._keep(pl.read_ndjson(io.BytesIO(data), schema=schema))
+
+
+def _write(frames: list[pl.DataFrame], path: Path, settings: Settings) -> None:
+    compression: Any = settings.codec
+    pl.concat(frames).write_parquet(
+        path,
+        compression=compression,
+        compression_level=settings.level,
+        row_group_size=settings.row_group_rows,
+    )
 
 
 def _with_times(frame: pl.DataFrame, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:

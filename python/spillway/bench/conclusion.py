@@ -69,7 +69,9 @@ def verdict_caveats(run: RunSummary) -> list[str]:
 
 def _of_samples(fewest: int) -> str:
     if fewest == 1:
-        return "One sample a backend shows no spread: take --samples 5 for a look, 12 for a quoted figure."
+        return (
+            "One sample a backend shows no spread: take --samples 5 for a rough figure, 12 for one to quote."
+        )
     if fewest < FEWEST_FOR_INTERVAL:
         coverage = 1 - 2 * 0.5**fewest
         return (

@@ -15,7 +15,7 @@ from spillway.harness.probes.readings import (
     UsageReading,
 )
 from spillway.harness.records import RecordSchema
-from spillway.harness.schema import Keywords, Signed
+from spillway.harness.schema import Instant, Keywords, Signed
 
 __all__ = [
     "ALLOCATIONS",
@@ -27,6 +27,7 @@ __all__ = [
     "Measures",
     "Outcome",
     "OutputFile",
+    "Phase",
     "PhaseLength",
     "Result",
     "Sample",
@@ -40,12 +41,8 @@ SCHEMA_VERSION: Literal[1] = 1
 Outcome = Literal[
     "ok", "memory_error", "library_error", "aborted", "segfault", "oom_killed", "timeout", "wrong_output"
 ]
-_Phase = Annotated[
-    str,
-    Keywords(enum=["exec", "limits", "import", "input", "warm-up", "baseline", "write", "after", "exit"]),
-]
+Phase = Literal["exec", "limits", "import", "input", "warm-up", "baseline", "write", "after", "exit"]
 _Share = Annotated[float, Keywords(maximum=1)]
-_Instant = Annotated[str, Keywords(format="date-time")]
 _Sha256 = Annotated[str, Keywords(pattern="^[0-9a-f]{64}$")]
 
 
@@ -66,7 +63,7 @@ class Failure(TypedDict):
 class PhaseLength(TypedDict):
     """One phase of the measured process."""
 
-    phase: str
+    phase: Phase
     seconds: float
 
 
@@ -125,7 +122,14 @@ class _Memory(MemoryReading):
 
 
 class Measures(TypedDict):
-    """The measures of the process itself: all null if it did not live to report them."""
+    """The measures of the process itself: all null if it did not live to report them.
+
+    Attributes:
+        fsync_seconds: An extra fsync after the write, not part of it.
+        pools: Thread pools as read back.
+        account: The library's own account of memory.
+        affinity_cores: Cores in the affinity mask, as read back.
+    """
 
     throughput: _Throughput | None
     use: UsageReading | None
@@ -155,10 +159,6 @@ class Sample(Measures):
         process_seconds: The whole process, from its start to its end.
         phases: The phases that were over, in their order.
         host: The host during the sample.
-        fsync_seconds: An extra fsync after the write, not part of it.
-        pools: Thread pools as read back.
-        account: The library's own account of memory.
-        affinity_cores: Cores in the affinity mask, as read back.
     """
 
     schema_version: Literal[1]
@@ -166,10 +166,10 @@ class Sample(Measures):
     block: int
     position: int
     seed: Signed
-    started_at: _Instant
+    started_at: Instant
     cell: Annotated[dict[str, Any], Cell]
     outcome: Outcome
-    died_in: _Phase | None
+    died_in: Phase | None
     exit_status: int | None
     signal: str | None
     error: Failure | None

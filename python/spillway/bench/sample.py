@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from spillway._wording import counted
 from spillway.bench.outputs import describe_file
@@ -27,7 +27,16 @@ if TYPE_CHECKING:
 
     from spillway.bench.outputs import OutputFiles
     from spillway.bench.plan import Cell
-    from spillway.bench.record import Failure, Measures, Outcome, OutputFile, PhaseLength, Result, Sample
+    from spillway.bench.record import (
+        Failure,
+        Measures,
+        Outcome,
+        OutputFile,
+        Phase,
+        PhaseLength,
+        Result,
+        Sample,
+    )
     from spillway.harness.limits import Limiter, MemoryLimit
     from spillway.harness.probes.readings import Curve
     from spillway.harness.schedule import Slot
@@ -175,16 +184,21 @@ def _failure(ended: ProcessResult) -> Failure | None:
     return None
 
 
-def _last_phase(ended: ProcessResult) -> str:
+def _phases(ended: ProcessResult) -> list[tuple[Phase, float]]:
+    """The phases that the worker named, with the time at which each began."""
+    return [(cast("Phase", name), begin) for name, begin in ended.phases]
+
+
+def _last_phase(ended: ProcessResult) -> Phase:
     """The phase a process was in when it ended; "exec" before its first word."""
-    named = [name for name, _ in ended.phases]
+    named = [name for name, _ in _phases(ended)]
     if _failure(ended) is not None and named[-1:] == ["exit"]:
         named.pop()
     return named[-1] if named else "exec"
 
 
 def _phase_lengths(ended: ProcessResult) -> list[PhaseLength]:
-    starts = ended.phases
+    starts = _phases(ended)
     return [{"phase": name, "seconds": round(end - begin, 6)} for (name, begin), (_, end) in pairwise(starts)]
 
 

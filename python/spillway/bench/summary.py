@@ -157,7 +157,7 @@ class RunSummary(RunOfCells[CellSummary, Setting]):
         fewest = min((len(each.samples) for each in self.cells), default=0)
         if fewest == 1:
             none = "one sample a cell shows no spread, so there are no intervals"
-            return [f"{none}: take 5 for a look, 12 for a quoted figure"]
+            return [f"{none}: take 5 for a rough figure, 12 for one to quote"]
         if 1 < fewest < FEWEST_FOR_INTERVAL:
             coverage = 1 - 2 * 0.5**fewest
             few = f"{fewest} samples a cell are too few for a 95 % interval: intervals are the whole range"

@@ -36,7 +36,7 @@ _QUICK_ROWS = 20_000
 # What --quick asks for where the command line does not say otherwise.
 _QUICK = {"mode": "batches", "samples": 2, "trace": False, "validate": "pyarrow"}
 _LOOK = (
-    "--quick is a look, not a measurement: batches only, two processes a cell, no allocation curves, read "
+    "--quick gives rough figures: batches only, two processes per cell, no allocation curves, read "
     "back by pyarrow alone. Leave it out for figures to decide by."
 )
 
@@ -93,7 +93,7 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
             "--quick",
             callback=_make_quick,
             is_eager=True,
-            help="A look within half a minute instead of a measurement: 20000 rows (of --input the first), "
+            help="Rough figures within half a minute: 20000 rows (of --input the first), "
             "mode batches, 2 samples, no allocation curves, read back by pyarrow alone. Options beside it "
             "count.",
         ),
@@ -133,7 +133,7 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
     ] = "zstd",
     level: Annotated[int | None, typer.Option(help="The codecs' level; 1 for zstd.")] = None,
     samples: Annotated[
-        int, typer.Option(help="Processes per cell: 5 for a look, 12 for a quoted figure.")
+        int, typer.Option(help="Processes per cell: 5 for a rough figure, 12 for one to quote.")
     ] = 3,
     seed: Annotated[int, typer.Option(help="Of the generated rows and of the order of samples.")] = 1,
     out: Annotated[Path, typer.Option(help="Folder of all runs, on a disk.")] = Path("runs"),
@@ -158,8 +158,10 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
     the code that writes so.
 
     Exit status 0: all was measured. Peers that fail are a finding.
+
     Exit status 1: Spillway's own writer wrote wrong output, or failed other
     than at the memory limit; or no backend wrote the right rows.
+
     Exit status 2: it cannot be measured as asked. 130: interrupted.
     """
     from rich.console import Console
@@ -299,7 +301,7 @@ def _limits(text: str) -> tuple[int | None, ...]:
 
 
 def _rows(text: str | None, *, quick: bool, own: bool) -> tuple[tuple[int, ...] | None, int | None]:
-    """Row counts, None for all of the user's own; and for a look how many of those at most."""
+    """Row counts, None for all of the user's own; and with --quick how many of those at most."""
     from spillway.bench.plan import DEFAULT_ROWS
     from spillway.errors import OptionError
 

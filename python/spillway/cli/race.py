@@ -58,7 +58,7 @@ def race(  # noqa: PLR0913 - one argument per option of the command
     spread: Annotated[
         str,
         typer.Option(
-            help="threads of one process, processes (one a writer), or processes:N with threads in each."
+            help="threads of one process, processes (one per writer), or processes:N with threads in each."
         ),
     ] = "threads",
     store: Annotated[
@@ -78,7 +78,7 @@ def race(  # noqa: PLR0913 - one argument per option of the command
         typer.Option(help="Seconds a race may take; one that is not over by then is a result: stalled."),
     ] = 60.0,
     samples: Annotated[
-        int, typer.Option(help="Races of each cell: 5 for a look, 12 for a quoted figure.")
+        int, typer.Option(help="Races of each cell: 5 for a rough figure, 12 for one to quote.")
     ] = 1,
     seed: Annotated[int, typer.Option(help="Of the order of races.")] = 1,
     targets: Annotated[

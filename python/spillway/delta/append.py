@@ -179,38 +179,47 @@ def _checkpoint_when_due(table: _native.DeltaTable, version: int) -> None:
     except (SpillwayError, OSError):  # the version is committed, and the next one asks again
         _log.exception("nobody could say whether %s needs a checkpoint after version %d", table.root, version)
         return
-    ended = threading.Event()
+    ended, claim = threading.Event(), threading.Lock()
     try:
-        _running.add(ended)
+        _running[ended] = table.root
         # Not by `threading.Thread`: its `start` is many bytecodes, and where the handler of a signal raises
         # between them, the thread that was started ends with an error of its own.
-        _thread.start_new_thread(_run, (table, ended))
+        _thread.start_new_thread(_run, (table, ended, claim))
     except RuntimeError as error:  # no more threads, or the interpreter is ending
-        _running.discard(ended)
+        _running.pop(ended, None)
         _log.warning("no checkpoint after version %d: %s", version, error)
     except BaseException:
-        _running.discard(ended)
+        # The handler of a signal raised, before the thread was started or after. A thread that has not
+        # claimed its work by now does nothing; one that has is waited for.
+        if claim.acquire(blocking=False):
+            _running.pop(ended, None)
         raise
 
 
-# The checkpoints that are being written, each by a thread.
-_running: set[threading.Event] = set()
+# The checkpoints that are being written, each by a thread, and their tables.
+_running: dict[threading.Event, str] = {}
 # A child made by a fork has none of its parent's threads.
 os.register_at_fork(after_in_child=_running.clear)
+_SILENT_SECONDS = 2.0
 
 
 @atexit.register
 def _wait_for_checkpoints() -> None:
-    """Wait until no checkpoint is being written."""
-    for ended in tuple(_running):
-        ended.wait()
+    """Wait until no checkpoint is being written, and log it if that takes its time."""
+    silent_until = time.monotonic() + _SILENT_SECONDS
+    for ended, root in tuple(_running.items()):
+        if not ended.wait(max(0.0, silent_until - time.monotonic())):
+            _log.info("waiting for the checkpoint of %s, which is being written", root)
+            ended.wait()
 
 
-def _run(table: _native.DeltaTable, ended: threading.Event) -> None:
+def _run(table: _native.DeltaTable, ended: threading.Event, claim: threading.Lock) -> None:
+    if not claim.acquire(blocking=False):
+        return
     try:
         _checkpoint(table)
     finally:
-        _running.discard(ended)
+        _running.pop(ended, None)
         ended.set()
 
 

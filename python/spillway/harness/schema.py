@@ -1,15 +1,19 @@
 """JSON Schemas of records, made from the types that the code is checked with.
 
 A record is a `TypedDict` or a dataclass. Its docstring describes it: the first line the whole, the section
-``Attributes`` its fields. Numbers are at least 0, since nearly all of them count or measure something.
-`Keywords` in ``Annotated`` change the schema of a type; a record there says which fields a dict has.
+``Attributes`` its fields, also in records that inherit from it. Numbers are at least 0, since nearly all of
+them count or measure something. `Keywords` in ``Annotated`` change the schema of a type; a record there says
+which fields a dict has.
 """
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import inspect
 import re
+import sys
+import textwrap
 import types
 from typing import (
     TYPE_CHECKING,
@@ -27,7 +31,7 @@ from typing import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Keywords", "Positive", "Signed", "schema_of"]
+__all__ = ["Instant", "Keywords", "Positive", "Signed", "schema_of"]
 
 
 class Keywords:
@@ -45,6 +49,8 @@ Signed = Annotated[int, Keywords(minimum=None)]
 """An integer that may be negative."""
 Positive = Annotated[int, Keywords(minimum=1)]
 """An integer from 1 up."""
+Instant = Annotated[str, Keywords(format="date-time")]
+"""A date with its time and its distance from UTC, as ISO 8601 writes it."""
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _SCALARS: dict[Any, dict[str, Any]] = {
@@ -120,8 +126,20 @@ _RULES: dict[Any, Callable[..., dict[str, Any]]] = {
 
 
 def _described(record: type) -> tuple[str, dict[str, str]]:
-    """The first line of a class's docstring, and its attributes."""
-    text = inspect.getdoc(record) or ""
+    """The first line of a class's docstring, and its attributes with the inherited ones."""
+    text = inspect.cleandoc(record.__doc__ or "")
     _, _, attributes = text.partition("\nAttributes:\n")
-    told = {name: " ".join(words.split()) for name, words in _ATTRIBUTE.findall(attributes)}
-    return text.split("\n", 1)[0], told
+    inherited = [_described(base)[1] for base in reversed(_bases(record))]
+    own = {name: " ".join(words.split()) for name, words in _ATTRIBUTE.findall(attributes)}
+    return text.split("\n", 1)[0], {name: words for told in [*inherited, own] for name, words in told.items()}
+
+
+def _bases(record: type) -> list[type]:
+    """The records that a record inherits from. A `TypedDict` forgets them, so that its source is read."""
+    if not is_typeddict(record):
+        return [base for base in record.__bases__ if _is_record(base)]
+    source = ast.parse(textwrap.dedent(inspect.getsource(record)))
+    bases = [base for each in source.body if isinstance(each, ast.ClassDef) for base in each.bases]
+    names = vars(sys.modules[record.__module__])
+    found = [names.get(base.id) for base in bases if isinstance(base, ast.Name)]
+    return [base for base in found if base is not None and _is_record(base)]

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, TypedDict
 
 from spillway.harness.host import HostReading
 from spillway.harness.records import RecordSchema
-from spillway.harness.schema import Keywords
+from spillway.harness.schema import Instant, Keywords
 from spillway.race.check import Verdict
 from spillway.race.plan import Cell
 
@@ -25,7 +25,18 @@ class _ErrorCount(TypedDict):
 
 
 class Measures(TypedDict):
-    """The figures of a race."""
+    """The figures of a race.
+
+    Attributes:
+        acknowledged: Appends that writers were told are committed.
+        still_waiting: Appends without an answer when the time was up.
+        seconds: From the start to the last acknowledgement, or to the time limit.
+        attempts: Tries to write a version, of all writers; null where the library does not say.
+        most_lost: The most races that one append lost; null where nobody counts.
+        wait_seconds: Waits from handing over all rows to the acknowledgement: quantiles 0 to 100 %.
+        errors: The errors that were raised most.
+        failed: Appends that ended with an error.
+    """
 
     acknowledged: int
     still_waiting: int
@@ -51,14 +62,6 @@ class RaceRecord(Measures):
         outcome: "ok": every append committed; "incomplete": writers gave up; "stalled": the time was up;
             "failed": a process died; "wrong_output": the table is not what writers were told.
         problem: The end of a process that died.
-        acknowledged: Appends that writers were told are committed.
-        still_waiting: Appends without an answer when the time was up.
-        seconds: From the start to the last acknowledgement, or to the time limit.
-        attempts: Tries to write a version, of all writers; null where the library does not say.
-        most_lost: The most races that one append lost; null where nobody counts.
-        wait_seconds: Waits from handing over all rows to the acknowledgement: quantiles 0 to 100 %.
-        errors: The errors that were raised most.
-        failed: Appends that ended with an error.
         table: The table after the race, as the check found it.
         host: The host during the race.
         process_seconds: From the start of the processes to their end.
@@ -68,7 +71,7 @@ class RaceRecord(Measures):
     run_id: str
     block: int
     position: int
-    started_at: str
+    started_at: Instant
     cell: Annotated[dict[str, Any], Cell]
     outcome: Outcome
     problem: str | None

@@ -119,7 +119,9 @@ class RunSummary(RunOfCells[CellSummary, Setting]):
         seconds = sum(race["process_seconds"] for race in races)
         warnings = noise_warnings(self.environment["load_before"], [race["host"] for race in races], seconds)
         if races and min(len(each.races) for each in self.cells) == 1:
-            warnings.append("one race a cell shows no spread: --samples 5 for a look, 12 for a quoted figure")
+            warnings.append(
+                "one race a cell shows no spread: --samples 5 for a rough figure, 12 for one to quote"
+            )
         if (
             self.environment["store"] == "local disk"
             and len({each.cell.committer for each in self.cells}) > 1

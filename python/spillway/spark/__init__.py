@@ -1,9 +1,12 @@
-"""Spillway on Spark: the writer on executors, and a local session with every setting pinned."""
+"""Spillway on Spark: the writer on executors, the archive that brings it there, and a local session."""
 
 from __future__ import annotations
 
+# Not imported late: the import of a submodule would put itself in the place of the function of its name.
 from spillway.spark.job import SparkWriteResult
+from spillway.spark.pack import Packed, pack
+from spillway.spark.register import register
 from spillway.spark.session import local_session, stop_session
 from spillway.spark.write import write
 
-__all__ = ["SparkWriteResult", "local_session", "stop_session", "write"]
+__all__ = ["Packed", "SparkWriteResult", "local_session", "pack", "register", "stop_session", "write"]

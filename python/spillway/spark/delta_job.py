@@ -12,7 +12,7 @@ import pyarrow as pa
 
 import spillway.delta
 from spillway.delta.table import _app_transaction
-from spillway.errors import TableNotFoundError
+from spillway.errors import OptionError, TableNotFoundError
 from spillway.spark.job import Clock, Job, SparkWriteResult, TaskResult, peeked
 from spillway.spark.storage import filesystem_of, is_local
 from spillway.writer import WriterOptions
@@ -36,7 +36,15 @@ class DeltaJob(Job):
     """
 
     def begin(self) -> None:
+        # Both, or neither.
+        _app_transaction(self.target.app_id, self.target.app_version)
         table = self._opened()
+        wanted, present = list(self.target.partition_by), table.partition_columns
+        if wanted and wanted != present:
+            message = (
+                f"partition_by={wanted} is not accepted: the table is partitioned by {present}; leave it out"
+            )
+            raise OptionError(message, "partition_by", present)
         append = self._append(table)
         # Without rows it checks the schema alone.
         append.write(pa.Table.from_batches([], self.target.schema))
@@ -55,8 +63,9 @@ class DeltaJob(Job):
         return SparkWriteResult(0, 0, 0, self._open().version, 0.0)
 
     def is_repeated(self) -> bool:
-        """Return True if the table already has the rows, by the application's version."""
-        known = None if self.target.app_id is None else self._open().transaction_version(self.target.app_id)
+        if self.target.app_id is None or not self.exists():
+            return False
+        known = self._open().transaction_version(self.target.app_id)
         return known is not None and known >= (self.target.app_version or 0)
 
     def write(self, batches: Iterable[pa.RecordBatch], task: int, attempt: int) -> TaskResult:  # noqa: ARG002 - files have names of their own
@@ -114,8 +123,8 @@ class DeltaJob(Job):
             if append.token is None and append.version is None:
                 self._remove_strays(keep=self._live())
             raise
-        files = () if repeated else tuple(name for result in results for name in result.files)
-        self._remove_strays(keep=files)
+        files = tuple(name for result in results for name in result.files)
+        self._remove_strays(keep=self._live() if repeated else files)
         if repeated:
             _log.info("%s has version %s of %s already", target.path, target.app_version, target.app_id)
             return SparkWriteResult(0, 0, 0, append.version, seconds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
@@ -36,19 +37,23 @@ class FolderJob(Job):
     """
 
     def begin(self) -> None:
-        self._check()
+        self.check()
+        self.prepare()
+
+    def check(self) -> None:
+        """Let the writer refuse schema and options before there is a file."""
+        with tempfile.TemporaryDirectory() as scratch:
+            self._writer(Path(scratch, "check"), "check").abort()
+        filesystem_of(self.target.path, self.target.storage_options)
+
+    def prepare(self) -> None:
+        """Make the job's folder, which is the sign that the job is under way."""
         files, root = self._place()
         self._made = files.get_file_info(root).type == _types().NotFound
         if is_local(self.target.path):
             files.create_dir(self._staging(root), recursive=True)
         with files.open_output_stream(f"{self._staging(root)}/{_MARK}") as mark:
             mark.write(b"")
-
-    def _check(self) -> None:
-        """Let the writer refuse schema and options before there is a file."""
-        with tempfile.TemporaryDirectory() as scratch:
-            self._writer(Path(scratch, "check"), "check").abort()
-        filesystem_of(self.target.path, self.target.storage_options)
 
     def exists(self) -> bool:
         files, root = self._place()
@@ -66,7 +71,8 @@ class FolderJob(Job):
             raise FileNotFoundError(message)
         if filled is None:
             return TaskResult()
-        name = f"{task:05d}-{attempt}"
+        # A driver that was started again counts its attempts from the beginning.
+        name = f"{task:05d}-{attempt}-{secrets.token_hex(4)}"
         if is_local(self.target.path):
             return self._written(filled, Path(staging, name), f"{task:05d}", name)
         with tempfile.TemporaryDirectory(prefix="spillway-") as scratch:

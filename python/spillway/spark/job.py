@@ -85,7 +85,7 @@ class Target:
         path: str,
         schema: pa.Schema,
         *,
-        table: str | None,
+        table: str | None = None,
         overwrite: bool,
         partition_by: str | Sequence[str] = (),
         max_file_bytes: int | None = None,
@@ -114,8 +114,6 @@ class Target:
                 if value is not None:
                     message = f'{name} goes with a Delta table: say table="delta", or leave it out'
                     raise OptionError(message, name)
-        if (app_id is None) != (app_version is None):
-            raise OptionError("app_id and app_version go together: give both or neither")
         return cls(
             path=location,
             schema=schema,
@@ -206,6 +204,10 @@ class Job:
     def exists(self) -> bool:
         """Return True if there is something at the destination already."""
         raise NotImplementedError
+
+    def is_repeated(self) -> bool:
+        """Return True if the destination has these rows already, by the application's version."""
+        return False
 
     def present(self) -> SparkWriteResult:
         """Return the result of a write that leaves the destination as it is."""

@@ -46,12 +46,13 @@ _DELTA = {
 }
 
 
-def local_session(
+def local_session(  # noqa: PLR0913 - each is one thing to say about a session
     app_name: str,
     *,
     cores: int = 2,
     memory: str = "2g",
     delta: bool = False,
+    retries: int = 0,
     say: Callable[[str], None] | None = None,
 ) -> SparkSession:
     """Start Spark on this machine: loopback only, UTC, no web UI, this Python for its workers.
@@ -65,6 +66,7 @@ def local_session(
         memory: The JVM's heap, as Spark spells sizes.
         delta: True if it can read and write Delta tables. The first such session on a machine downloads 9 MB
             of jars.
+        retries: Times that a failed task is tried again; a local master tries once by default.
         say: Told in one line what is being waited for; by default the log is.
 
     Raises:
@@ -73,7 +75,11 @@ def local_session(
     """
     on = f"{cores} core{'' if cores == 1 else 's'}"
     return start_session(
-        {"spark.app.name": app_name, "spark.master": f"local[{cores}]", "spark.driver.memory": memory},
+        {
+            "spark.app.name": app_name,
+            "spark.master": f"local[{cores},{retries + 1}]",
+            "spark.driver.memory": memory,
+        },
         on=on,
         delta=delta,
         say=say,

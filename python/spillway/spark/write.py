@@ -117,6 +117,8 @@ def write(  # noqa: PLR0913 - what a write is
             f'{target.path}: there is something already, and mode="error": choose "append" or "overwrite"'
         )
         raise TableExistsError(message) if target.table == "delta" else FileExistsError(message)
+    if job.is_repeated():
+        return job.present()
     job.begin()
     try:
         results = _run(session, job, make, partitions)
@@ -162,6 +164,14 @@ class _Task:
         for number in numbers:
             result: Any = self._job.write(self._make(number), number, attempt)
             yield pa.record_batch({"result": pa.array([pickle.dumps(result)], pa.binary())})
+
+
+def partition_number() -> int:
+    """The number of this task's partition."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return 0 if context is None else int(context.partitionId())
 
 
 def attempt_number() -> int:

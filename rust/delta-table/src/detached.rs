@@ -63,7 +63,8 @@ impl Basis {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Part {
     /// The form of these fields.
-    delta_append_part: u32,
+    #[serde(rename = "deltaAppendPart")]
+    form: u32,
     version: Version,
     basis: Basis,
     /// The columns of the rows, as the table is to hold them; none where no rows came.
@@ -76,7 +77,7 @@ pub(crate) struct Part {
 impl Part {
     pub fn new(head: &Snapshot, columns: Option<&TableSchema>, written: Written) -> Result<Self> {
         Ok(Self {
-            delta_append_part: FORM,
+            form: FORM,
             version: head.version,
             basis: Basis::of(head)?,
             columns: columns.map(json_of).transpose()?,

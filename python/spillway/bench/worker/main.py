@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from spillway.backends import Backend, Sink
-    from spillway.bench.record import Result
+    from spillway.bench.record import Phase, Result
     from spillway.bench.worker.mapped_input import MappedInput
 
 _WARM_UP_ROWS = 100
@@ -39,7 +39,7 @@ class Channel:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
-    def mark(self, phase: str) -> None:
+    def mark(self, phase: Phase) -> None:
         """Say which phase begins, so that the parent knows in which one a process died."""
         self._send({"phase": phase, "at": time.monotonic()})
 

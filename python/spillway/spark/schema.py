@@ -1,0 +1,106 @@
+"""Spark's schemas as Arrow schemas, with an error for each type that no file holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from spillway.errors import SchemaError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+    from pyspark.sql.types import DataType, StructType
+
+__all__ = ["arrow_schema"]
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """Convert the schema of a DataFrame.
+
+    Timestamps with a zone are in UTC, times of day in microseconds. Types of users become the types that they
+    are made of.
+
+    Raises:
+        SchemaError: A column has a type that neither Arrow nor Parquet carries.
+    """
+    import pyarrow as pa
+
+    fields = [
+        pa.field(field.name, _converted(field.dataType, field.name), field.nullable)
+        for field in schema.fields
+    ]
+    if not fields:
+        raise SchemaError("the DataFrame has no column, and a Parquet file has one at least")
+    return pa.schema(fields)
+
+
+def _converted(data_type: DataType, path: str) -> pa.DataType:  # noqa: PLR0911 - one for each kind of type
+    import pyarrow as pa
+    from pyspark.sql import types
+
+    match data_type:
+        case types.DecimalType():
+            return pa.decimal128(data_type.precision, data_type.scale)
+        case types.ArrayType():
+            element = _converted(data_type.elementType, f"{path}.element")
+            return pa.list_(pa.field("element", element, data_type.containsNull))
+        case types.MapType():
+            key: Any = pa.field("key", _converted(data_type.keyType, f"{path}.key"), nullable=False)
+            value = _converted(data_type.valueType, f"{path}.value")
+            entry: Any = pa.field("value", value, data_type.valueContainsNull)
+            return pa.map_(key, entry)
+        case types.StructType():
+            return _struct(data_type, path)
+        case types.UserDefinedType():
+            return _converted(data_type.sqlType(), path)
+        case types.TimeType():
+            return pa.time64("us")
+    name = type(data_type).__name__
+    if name not in _SIMPLE:
+        raise SchemaError(
+            f"the column {path} is {data_type.simpleString()}, which no Parquet file of this writer holds: "
+            f"{_REMEDIES.get(name, 'cast it first, or leave it out')}",
+            path,
+        )
+    return _SIMPLE[name](pa)
+
+
+def _struct(data_type: StructType, path: str) -> pa.DataType:
+    import pyarrow as pa
+
+    if not data_type.fields:
+        message = f"the column {path} is a struct without fields, which Parquet does not have: leave it out"
+        raise SchemaError(message, path)
+    return pa.struct(
+        [
+            pa.field(field.name, _converted(field.dataType, f"{path}.{field.name}"), field.nullable)
+            for field in data_type.fields
+        ]
+    )
+
+
+_SIMPLE: dict[str, Callable[[Any], pa.DataType]] = {
+    "BooleanType": lambda pa: pa.bool_(),
+    "ByteType": lambda pa: pa.int8(),
+    "ShortType": lambda pa: pa.int16(),
+    "IntegerType": lambda pa: pa.int32(),
+    "LongType": lambda pa: pa.int64(),
+    "FloatType": lambda pa: pa.float32(),
+    "DoubleType": lambda pa: pa.float64(),
+    "StringType": lambda pa: pa.string(),
+    "CharType": lambda pa: pa.string(),
+    "VarcharType": lambda pa: pa.string(),
+    "BinaryType": lambda pa: pa.binary(),
+    "DateType": lambda pa: pa.date32(),
+    "TimestampType": lambda pa: pa.timestamp("us", "UTC"),
+    "TimestampNTZType": lambda pa: pa.timestamp("us"),
+}
+
+_REMEDIES = {
+    "NullType": "give it a type, as in lit(None).cast('string')",
+    "DayTimeIntervalType": "cast it to a number of seconds",
+    "YearMonthIntervalType": "cast it to a number of months",
+    "CalendarIntervalType": "cast it to a string",
+    "VariantType": "convert it by to_json(), or extract what is needed by variant_get()",
+}

@@ -1,0 +1,110 @@
+"""The data source ``spillway``: ``df.write.format("spillway")`` runs the native writer on executors."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
+
+from spillway.errors import OptionError
+from spillway.spark.job import Job, Target, TaskResult, job_of
+from spillway.spark.options import parsed
+from spillway.spark.schema import arrow_schema
+from spillway.spark.stream import SpillwayStreamWriter
+from spillway.spark.write import attempt_number, partition_number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import NoReturn
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+__all__ = ["DefaultSource", "SpillwayWriter", "TaskMessage"]
+
+_log = logging.getLogger("spillway.spark")
+
+
+class DefaultSource(DataSource):
+    """The data source that Spark finds by the name ``spillway``.
+
+    ``df.write.format("spillway").mode("append").save(path)`` writes a folder of Parquet files, or with
+    ``.option("table", "delta")`` or where there is one, a Delta table. Options are those of `WriterOptions`,
+    by the same names: numbers and booleans as text, lists and mappings as JSON. Beside them are
+    ``partition_by`` (names with commas between them, or a JSON list), ``max_file_bytes``, ``max_file_rows``,
+    ``table`` (``parquet`` or ``delta``), ``app_id``, ``app_version``, ``schema_mode``, and the settings of an
+    object store by their names, such as ``AWS_REGION``.
+
+    The modes are ``append`` and ``overwrite``. Spark refuses ``errorifexists``, which is its default, and
+    ``ignore`` before it asks a source written in Python.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """The name of the format."""
+        return "spillway"
+
+    def schema(self) -> NoReturn:
+        """Refuse to be read: Spark's own readers read what is written."""
+        raise OptionError(
+            'the format "spillway" only writes: read the folder with format("parquet"), and a Delta table '
+            'with format("delta")'
+        )
+
+    def writer(self, schema: StructType, overwrite: bool) -> SpillwayWriter:  # noqa: FBT001 - Spark's signature
+        """Begin a job: everything that can be refused is refused here, before the first task.
+
+        Raises:
+            OptionError: An option is unknown, or has a value that is not accepted.
+            SchemaError: A column has a type that cannot be written.
+        """
+        job = job_of(self._target(schema, overwrite=overwrite))
+        job.begin()
+        return SpillwayWriter(job)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> SpillwayStreamWriter:  # noqa: FBT001, N802 - Spark's signature
+        """Return the sink of a query. The output mode ``complete`` overwrites with each micro-batch.
+
+        Raises:
+            OptionError: As `writer`; or ``app_id`` is given, which is the id of the query.
+            SchemaError: As `writer`.
+        """
+        return SpillwayStreamWriter(self._target(schema, overwrite=overwrite))
+
+    def _target(self, schema: StructType, *, overwrite: bool) -> Target:
+        return Target.of(schema=arrow_schema(schema), overwrite=overwrite, **parsed(self.options))
+
+
+@dataclass
+class TaskMessage(WriterCommitMessage):
+    """The message of a task to the driver.
+
+    Args:
+        result: Its files and its measures.
+    """
+
+    result: TaskResult
+
+
+class SpillwayWriter(DataSourceArrowWriter):
+    """The writer of one job. It is made on the driver and pickled for tasks, and for the commit."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:  # type: ignore[override]  # PySpark overrides it so too
+        """Write the rows of a task."""
+        schema = self._job.target.schema
+        # Spark's timestamps have the time zone of the session. The conversion copies nothing.
+        batches = (batch.cast(schema) for batch in iterator)
+        return TaskMessage(self._job.write(batches, partition_number(), attempt_number()))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Publish the files of the tasks that count."""
+        self._job.commit([message.result for message in messages if isinstance(message, TaskMessage)])
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - the job's folder has all
+        """Remove the files of all tasks."""
+        self._job.abort()

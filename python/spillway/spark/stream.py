@@ -1,0 +1,91 @@
+"""The streaming sink ``spillway``: each micro-batch is in the destination once, whatever is killed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+
+from spillway.errors import OptionError, SpillwayError
+from spillway.spark.folder_job import FolderJob
+from spillway.spark.stream_jobs import batch_of
+from spillway.spark.write import attempt_number, partition_number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from spillway.spark.job import Target, TaskResult
+
+__all__ = ["BatchMessage", "SpillwayStreamWriter"]
+
+# The names by which Spark tells tasks of a micro-batch which query and batch they are of.
+_QUERY = "sql.streaming.queryId"
+_BATCH = "streaming.sql.batchId"
+
+
+@dataclass
+class BatchMessage(WriterCommitMessage):
+    """The message of a task of a micro-batch to the driver.
+
+    Args:
+        result: Its files and its measures.
+        query: The id of the query, which the driver's side of a Python sink is not told.
+    """
+
+    result: TaskResult
+    query: str
+
+
+class SpillwayStreamWriter(DataSourceStreamArrowWriter):
+    """The writer of a query. Spark makes one for the tasks of each micro-batch, and another for its commit.
+
+    A query keeps its id in its checkpoint, so one that is started again from there replays its last batch by
+    the same id and number. With a new checkpoint it is another query, whose rows are added.
+    """
+
+    def __init__(self, target: Target) -> None:
+        given = {"app_id": target.app_id, "app_version": target.app_version}
+        for name, value in given.items():
+            if value is not None:
+                message = f"{name} is the query's id or the batch's number in a stream: leave it out"
+                raise OptionError(message, name)
+        self._target = target
+        if target.table == "parquet":
+            FolderJob(target).check()
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> BatchMessage:  # type: ignore[override]  # PySpark overrides it so too
+        """Write the rows of a task."""
+        query, batch = _micro_batch()
+        schema = self._target.schema
+        batches = (batch.cast(schema) for batch in iterator)
+        job = batch_of(self._target, query, batch)
+        return BatchMessage(job.write(batches, partition_number(), attempt_number()), query)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        """Publish the files of the batch, unless they are there by an earlier commit."""
+        found = [message for message in messages if isinstance(message, BatchMessage)]
+        if found:
+            batch_of(self._target, found[0].query, batchId).commit([message.result for message in found])
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        """Leave the batch to its replay, which removes what is left of it.
+
+        The commit may have got anywhere, so nothing can be removed here.
+        """
+
+
+def _micro_batch() -> tuple[str, int]:
+    """The query and the number of the batch that this task is of."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    query, batch = (None, None) if context is None else map(context.getLocalProperty, (_QUERY, _BATCH))
+    if query is None or batch is None:
+        raise SpillwayError(
+            f"Spark did not tell this task its query and micro-batch ({_QUERY}, {_BATCH}): the sink is for "
+            'queries of micro-batches; use format("spillway") in a batch job elsewhere'
+        )
+    return query, int(batch)

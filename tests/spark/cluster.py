@@ -1,0 +1,228 @@
+"""A standalone Spark cluster of one master and two workers on the loopback address, for tests.
+
+``python cluster.py FOLDER`` runs one, and prints a line of JSON when all workers are there. It ends the
+cluster when its standard input ends, so that no cluster outlives its test run, however that ended. Workers
+start executors in an environment that holds no variable of the test run, and thereby none of its packages.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pyspark
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+__all__ = ["Cluster", "running"]
+
+WORKERS = 2
+SPARK_HOME = Path(pyspark.__file__).parent
+# The interpreter below the virtual environment: it has none of the environment's packages.
+BASE_PYTHON = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
+_SECONDS = 120
+_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_SMALL = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "512m",
+    "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": _JAVA_OPTIONS,
+    "spark.driver.extraJavaOptions": _JAVA_OPTIONS,
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+_SESSION = """
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.config(map={settings!r}).getOrCreate()
+"""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster that runs.
+
+    Attributes:
+        master: The address that sessions take.
+        processes: The daemons: the master first.
+        work: The folder in which each worker has its executors' folders.
+    """
+
+    master: str
+    processes: tuple[int, ...]
+    work: Path
+
+    def driver(self, folder: Path, program: str, settings: Mapping[str, str]) -> subprocess.Popen[str]:
+        """Start a program that has the session `spark` on this cluster, in its own folder.
+
+        The session has the settings of a small machine, and `settings`. Executors run the base interpreter.
+        """
+        session = _SESSION.format(settings={"spark.master": self.master, **_SMALL, **settings})
+        return subprocess.Popen(
+            [sys.executable, "-W", "error", "-c", session + program],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=folder,
+            env={**_clean_environment(folder), "PYSPARK_PYTHON": str(BASE_PYTHON)},
+            start_new_session=True,
+        )
+
+    def run(self, folder: Path, program: str, settings: Mapping[str, str]) -> str:
+        """The output of such a program.
+
+        Raises:
+            AssertionError: It failed.
+        """
+        with self.driver(folder, program, settings) as driver:
+            try:
+                out, err = driver.communicate(timeout=_SECONDS)
+            finally:
+                _end([driver])
+        assert driver.returncode == 0, err
+        return out
+
+    def executors(self) -> list[psutil.Process]:
+        """The JVMs of executors that run now."""
+        return [
+            child
+            for daemon in self.processes[1:]
+            for child in psutil.Process(daemon).children()
+            if "CoarseGrainedExecutorBackend" in _command(child)
+        ]
+
+
+def _command(process: psutil.Process) -> str:
+    """The command line of a process, empty once it has ended."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.NoSuchProcess:
+        return ""
+
+
+@contextlib.contextmanager
+def running(folder: Path) -> Iterator[Cluster]:
+    """A cluster, for as long as the block runs; its logs and its executors' folders are in `folder`.
+
+    Raises:
+        RuntimeError: It did not start. The message has the end of its logs.
+    """
+    command = [sys.executable, str(Path(__file__)), str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as supervisor:
+        assert supervisor.stdin is not None
+        assert supervisor.stdout is not None
+        try:
+            line = supervisor.stdout.readline()
+            if not line:
+                logs = [f"{log.name}: {log.read_text()[-2000:]}" for log in folder.glob("*.log")]
+                raise RuntimeError("the cluster did not start\n" + "\n".join(logs))
+            told = json.loads(line)
+            yield Cluster(told["master"], tuple(told["processes"]), folder / "work")
+        finally:
+            supervisor.stdin.close()
+            supervisor.wait(_SECONDS)
+
+
+def _clean_environment(folder: Path) -> dict[str, str]:
+    """The environment of daemons, and so of executors: programs of the system and Java."""
+    java = shutil.which("java")
+    home = os.environ.get("JAVA_HOME") or (str(Path(java).resolve().parent.parent) if java else "")
+    return {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(folder),
+        "JAVA_HOME": home,
+        "SPARK_HOME": str(SPARK_HOME),
+        "SPARK_CONF_DIR": str(folder / "conf"),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_DIRS": str(folder / "scratch"),
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": _JAVA_OPTIONS,
+        "PYTHONNOUSERSITE": "1",
+    }
+
+
+def _start(folder: Path, name: str, *arguments: str) -> subprocess.Popen[bytes]:
+    """Start a daemon as the leader of a session of its own, with a log of its name."""
+    command = [SPARK_HOME / "bin" / "spark-class", f"org.apache.spark.deploy.{arguments[0]}", *arguments[1:]]
+    with (folder / f"{name}.log").open("wb") as log:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=folder,
+            env=_clean_environment(folder),
+            start_new_session=True,
+        )
+
+
+def _line(folder: Path, name: str, daemon: subprocess.Popen[bytes], pattern: str) -> re.Match[str]:
+    """The first match in a daemon's log, which may have to be waited for."""
+    log = folder / f"{name}.log"
+    deadline = time.monotonic() + _SECONDS
+    while (found := re.search(pattern, log.read_text())) is None:
+        if daemon.poll() is not None or time.monotonic() > deadline:
+            raise SystemExit(f"{name} did not start")
+        time.sleep(0.05)
+    return found
+
+
+def _end(daemons: Sequence[subprocess.Popen[Any]]) -> None:
+    """End the sessions of daemons: executors and Python workers are in them, in groups of their own."""
+    leaders = {daemon.pid for daemon in daemons}
+    while True:
+        members = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error, ProcessLookupError):
+                if os.getsid(process.pid) in leaders and process.status() != psutil.STATUS_ZOMBIE:
+                    members.append(process)
+        if not members:
+            break
+        for process in members:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        time.sleep(0.05)
+    for daemon in daemons:
+        daemon.wait()
+
+
+def main(folder: Path) -> None:
+    """Run a cluster until the standard input ends."""
+    daemons: list[subprocess.Popen[bytes]] = []
+    # Both end the cluster as the end of input does.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: sys.exit(1))
+    for part in ("conf", "scratch", "work"):
+        (folder / part).mkdir()
+    loopback = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+    try:
+        daemons.append(_start(folder, "master", "master.Master", *loopback))
+        master = _line(folder, "master", daemons[0], r"Starting Spark master at (spark://[\d.:]+)")[1]
+        for number in range(WORKERS):
+            room = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / "work" / str(number)))
+            daemons.append(_start(folder, f"worker-{number}", "worker.Worker", *loopback, *room, master))
+        for number, daemon in enumerate(daemons[1:]):
+            _line(folder, f"worker-{number}", daemon, "Successfully registered with master")
+        told = {"master": master, "processes": [daemon.pid for daemon in daemons]}
+        sys.stdout.write(f"{json.dumps(told)}\n")
+        sys.stdout.flush()
+        sys.stdin.read()
+    finally:
+        _end(daemons)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,448 @@
+"""Jobs without Spark: attempts that do not count leave nothing, whatever becomes of them."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+import spillway.delta
+from spillway.errors import (
+    CommitUnknown,
+    OptionError,
+    SchemaError,
+    SpillwayError,
+    UnknownOptionError,
+)
+from spillway.spark import storage
+from spillway.spark.job import Job, Target, TaskResult, job_of
+from spillway.spark.options import parsed
+from spillway.types import WriterKeywords
+
+from ..stores.server import minio
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from ..stores.server import Bucket
+
+SCHEMA = pa.schema({"day": pa.string(), "id": pa.int64()})
+KINDS = ("parquet", "delta")
+
+
+def rows(*ids: int) -> list[pa.RecordBatch]:
+    return [pa.record_batch({"day": [f"d{number % 2}"], "id": [number]}, schema=SCHEMA) for number in ids]
+
+
+def begun(path: str | Path, **options: Any) -> Job:
+    """A job as tasks have it: pickled."""
+    options = {"table": "parquet", "overwrite": False, "options": {}} | options
+    job = job_of(Target.of(str(path), SCHEMA, **options))
+    job.begin()
+    copy: Job = pickle.loads(pickle.dumps(job))  # noqa: S301 - its own
+    return copy
+
+
+def ids(path: Path) -> list[int]:
+    if (path / "_delta_log").exists():
+        files = [path / file.path for file in spillway.delta.open(path).files()]
+        found = [pa.table({"id": ds.dataset(file).to_table()["id"]}) for file in files]
+        return sorted(pa.concat_tables(found)["id"].to_pylist()) if found else []
+    found = ds.dataset(path, partitioning="hive")
+    return sorted(found.to_table()["id"].to_pylist()) if found.files else []
+
+
+def data_files(path: Path) -> set[str]:
+    return {str(file.relative_to(path)) for file in path.rglob("*.parquet") if "_delta_log" not in file.parts}
+
+
+def hidden(path: Path) -> list[str]:
+    return [str(file) for file in path.rglob("*") if {"_temporary", "_committing"} & set(file.parts)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("partition_by", [(), ("day",)])
+def test_attempts_that_do_not_count_leave_nothing(
+    tmp_path: Path, kind: str, partition_by: tuple[str, ...]
+) -> None:
+    job = begun(tmp_path / "to", table=kind, partition_by=partition_by)
+    job.write(rows(1, 2), 0, 10)
+    speculative = [job.write(rows(1, 2), 0, 11), job.write(rows(3, 4), 1, 12)]
+    done = job.commit(speculative)
+    assert (done.rows, done.files) == (4, len(data_files(tmp_path / "to")))
+    assert ids(tmp_path / "to") == [1, 2, 3, 4]
+    assert hidden(tmp_path / "to") == []
+    assert done.bytes == sum((tmp_path / "to" / name).stat().st_size for name in data_files(tmp_path / "to"))
+    assert done.writer_seconds > 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_file_is_seen_before_the_commit(tmp_path: Path, kind: str) -> None:
+    to = tmp_path / "to"
+    job = begun(to, table=kind)
+    results = [job.write(rows(1), 0, 0)]
+    assert ids(to) == []
+    job.commit(results)
+    assert ids(to) == [1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_abort_leaves_the_destination_as_it_was(tmp_path: Path, kind: str) -> None:
+    to = tmp_path / "to"
+    job = begun(to, table=kind)
+    job.commit([job.write(rows(1), 0, 0)])
+    before = data_files(to)
+    failing = begun(to, table=kind, overwrite=True)
+    failing.write(rows(2), 0, 1)
+    failing.write(rows(3), 1, 2)
+    failing.abort()
+    assert (data_files(to), ids(to), hidden(to)) == (before, [1], [])
+
+
+def test_an_abort_removes_a_folder_that_the_job_made(tmp_path: Path) -> None:
+    job = begun(tmp_path / "to")
+    job.write(rows(1), 0, 0)
+    job.abort()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("end", ["commit", "abort"])
+def test_an_attempt_that_outlives_an_aborted_job_fails(tmp_path: Path, kind: str, end: str) -> None:
+    job = begun(tmp_path / "to", table=kind)
+    if end == "abort":
+        job.abort()
+    else:
+        job.commit([])
+    before = data_files(tmp_path)
+    with pytest.raises(FileNotFoundError, match="the job has ended"):
+        job.write(rows(1), 0, 0)
+    assert data_files(tmp_path) == before
+
+
+def test_a_failing_attempt_leaves_nothing_in_the_job(tmp_path: Path) -> None:
+    job = begun(tmp_path / "to", table="delta")
+
+    def failing() -> Iterator[pa.RecordBatch]:
+        yield from rows(1, 2, 3)
+        raise RuntimeError("on purpose")
+
+    with pytest.raises(RuntimeError, match="on purpose"):
+        job.write(failing(), 0, 0)
+    assert data_files(tmp_path / "to") == set()
+
+
+def test_an_overwrite_publishes_before_it_removes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    to = tmp_path / "to"
+    first = begun(to)
+    first.commit([first.write(rows(1), 0, 0)])
+    job = begun(to, overwrite=True)
+    results = [job.write(rows(2), 0, 0)]
+    seen: list[list[int]] = []
+    remove = type(job)._remove_old
+
+    def looking(*arguments: Any) -> None:
+        seen.append(ids(to))
+        remove(*arguments)
+
+    monkeypatch.setattr(type(job), "_remove_old", looking)
+    job.commit(results)
+    assert (seen, ids(to)) == ([[1, 2]], [2])
+
+
+def test_an_overwrite_removes_data_files_alone(tmp_path: Path) -> None:
+    to = tmp_path / "to"
+    first = begun(to, partition_by=("day",))
+    first.commit([first.write(rows(1, 2), 0, 0)])
+    (to / "notes.txt").write_text("kept")
+    (to / ".hidden").mkdir()
+    (to / ".hidden" / "other.parquet").write_bytes(b"kept")
+    (to / "day=d0" / ".old.parquet.crc").write_bytes(b"")
+    job = begun(to, overwrite=True)
+    job.commit([job.write(rows(3), 0, 0)])
+    left = sorted(str(file.relative_to(to)) for file in to.rglob("*") if file.is_file())
+    assert left == [".hidden/other.parquet", "_SUCCESS", "notes.txt", *data_files_seen(to)]
+    assert not (to / "day=d0").exists()
+
+
+def data_files_seen(path: Path) -> list[str]:
+    return sorted(name for name in data_files(path) if not name.startswith("."))
+
+
+def test_a_failure_while_files_are_published_brings_all_back(
+    tmp_path: Path,
+) -> None:
+    to = tmp_path / "to"
+    first = begun(to)
+    first.commit([first.write(rows(1), 0, 0)])
+    before = data_files(to)
+    job = begun(to, overwrite=True)
+    results = [job.write(rows(2), 0, 0), TaskResult(1, 1, ("00001-1/part-missing.parquet",))]
+    with pytest.raises(FileNotFoundError):
+        job.commit(results)
+    job.abort()
+    assert (data_files(to), ids(to), hidden(to)) == (before, [1], [])
+
+
+def test_a_second_job_is_not_disturbed_by_the_end_of_the_first(tmp_path: Path) -> None:
+    to = tmp_path / "to"
+    one, two = begun(to), begun(to)
+    kept = two.write(rows(2), 0, 0)
+    one.commit([one.write(rows(1), 0, 0)])
+    two.commit([kept])
+    assert (ids(to), hidden(to)) == ([1, 2], [])
+
+
+def test_files_of_a_commit_in_doubt_outlive_the_abort(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark aborts a job whose commit failed, in another process, which knows nothing of the doubt."""
+    to = tmp_path / "to"
+    job = begun(to, table="delta")
+    results = [job.write(rows(1), 0, 0)]
+
+    class Doubtful(spillway.delta.Append):
+        def commit(self, timeout: float | None = None) -> int:
+            super().commit(timeout)
+            self.version, self.token = None, "token"
+            raise CommitUnknown("nobody knows", "token")
+
+    monkeypatch.setattr("spillway.delta.table.Append", Doubtful)
+    with pytest.raises(CommitUnknown):
+        job.commit(results)
+    pickle.loads(pickle.dumps(job)).abort()  # noqa: S301 - its own
+    assert ids(to) == [1]
+
+
+def test_a_job_without_rows_leaves_a_schema(tmp_path: Path) -> None:
+    job = begun(tmp_path / "plain")
+    done = job.commit([job.write([], 0, 0), job.write([], 1, 1)])
+    assert (done.rows, len(data_files(tmp_path / "plain"))) == (0, 1)
+    assert ds.dataset(tmp_path / "plain").schema.equals(SCHEMA)
+    job = begun(tmp_path / "table", table="delta")
+    assert job.commit([job.write([], 0, 0)]).version == 0
+    assert pa.schema(spillway.delta.open(tmp_path / "table").schema).names == SCHEMA.names
+
+
+def test_a_repeated_delta_job_writes_nothing(tmp_path: Path) -> None:
+    for _ in range(2):
+        job = begun(tmp_path / "to", table="delta", app_id="q", app_version=3)
+        job.commit([job.write(rows(1, 2), 0, 0)])
+    assert (ids(tmp_path / "to"), spillway.delta.open(tmp_path / "to").version) == ([1, 2], 1)
+    assert len(data_files(tmp_path / "to")) == 1
+    assert job.is_repeated()
+
+
+def test_measures_of_tasks_are_in_the_history(tmp_path: Path) -> None:
+    job = begun(tmp_path / "to", table="delta")
+    done = job.commit([job.write(rows(1, 2), 0, 0), job.write(rows(3), 1, 1)])
+    metrics = spillway.delta.open(tmp_path / "to").history(1)[0].info["operationMetrics"]
+    assert metrics == {
+        "numFiles": "2",
+        "numOutputRows": "3",
+        "numOutputBytes": str(done.bytes),
+        "writerTimeMs": str(round(done.writer_seconds * 1000)),
+    }
+
+
+def test_a_table_that_is_there_is_found(tmp_path: Path) -> None:
+    spillway.delta.create(tmp_path / "table", SCHEMA)
+    assert Target.of(str(tmp_path / "table"), SCHEMA, overwrite=False, options={}).table == "delta"
+    assert Target.of(str(tmp_path / "none"), SCHEMA, overwrite=False, options={}).table == "parquet"
+
+
+def test_what_does_not_fit_is_refused_before_there_is_a_file(tmp_path: Path) -> None:
+    other = pa.schema({"id": pa.string()})
+    spillway.delta.create(tmp_path / "table", SCHEMA)
+    job = job_of(Target.of(str(tmp_path / "table"), other, table="delta", overwrite=False, options={}))
+    with pytest.raises(SchemaError, match=r"the column .id. is"):
+        job.begin()
+    interval = pa.schema({"wait": pa.month_day_nano_interval()})
+    job = job_of(Target.of(str(tmp_path / "plain"), interval, table="parquet", overwrite=False, options={}))
+    with pytest.raises(SchemaError, match="wait"):
+        job.begin()
+    assert [path.name for path in tmp_path.iterdir()] == ["table"]
+    assert data_files(tmp_path) == set()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"table": "iceberg"}, '"parquet" or "delta"'),
+        ({"app_id": "q", "app_version": 1}, "goes with a Delta table"),
+        ({"table": "delta", "app_id": "q"}, "go together"),
+        ({"schema_mode": "merge"}, "goes with a Delta table"),
+    ],
+)
+def test_arguments_that_contradict_each_other_are_refused(
+    tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
+    options = {"table": "parquet", "overwrite": False, "options": {}} | options
+    with pytest.raises(OptionError, match=message):
+        Target.of(str(tmp_path / "to"), SCHEMA, **options)
+
+
+def test_another_partitioning_than_the_table_has_is_refused(tmp_path: Path) -> None:
+    spillway.delta.create(tmp_path / "to", SCHEMA, partition_by="day")
+    with pytest.raises(OptionError, match=r"partitioned by \['day'\]"):
+        begun(tmp_path / "to", table="delta", partition_by=("id",))
+
+
+def test_an_executor_with_another_version_is_refused(tmp_path: Path) -> None:
+    job = begun(tmp_path / "to")
+    for versions, message in (
+        (("0.0.1", ("3", "11")), "the driver has Spillway 0.0.1"),
+        ((spillway.__version__, ("3", "9")), "the driver has Python 3.9"),
+    ):
+        job._versions = versions
+        with pytest.raises(SpillwayError, match=message):
+            job.write(rows(1), 0, 0)
+    job.abort()
+
+
+def test_every_option_of_the_writer_has_a_form_as_text() -> None:
+    texts = {
+        "compression": "zstd",
+        "compression_level": "3",
+        "row_group_rows": "100",
+        "row_group_bytes": "1048576",
+        "page_bytes": "65536",
+        "memory_limit": "16MiB",
+        "threads": "2",
+        "dictionary": "false",
+        "encoding": '{"id": "plain"}',
+        "bloom_filter": '["id"]',
+        "page_checksums": "TRUE",
+        "compatibility": "v1",
+        "timestamps": "us",
+        "sorting_columns": '[["id", "descending", "nulls_first"], "day"]',
+        "sorting": "verify",
+        "durable": "true",
+        "metadata": '{"a": "b"}',
+    }
+    assert texts.keys() == WriterKeywords.__annotations__.keys()
+    given = parsed({"path": "/to", "MAX_FILE_ROWS": "5", "partition_by": "a, b", "AWS_Region": "x", **texts})
+    assert given["options"] == {
+        "compression": "zstd",
+        "compression_level": 3,
+        "row_group_rows": 100,
+        "row_group_bytes": 1048576,
+        "page_bytes": 65536,
+        "memory_limit": "16MiB",
+        "threads": 2,
+        "dictionary": False,
+        "encoding": {"id": "plain"},
+        "bloom_filter": ["id"],
+        "page_checksums": True,
+        "compatibility": "v1",
+        "timestamps": "us",
+        "sorting_columns": [("id", "descending", "nulls_first"), "day"],
+        "sorting": "verify",
+        "durable": True,
+        "metadata": {"a": "b"},
+    }
+    assert (given["max_file_rows"], given["partition_by"]) == (5, ["a", "b"])
+    assert parsed({"path": "/to", "compression": '{"id": "snappy"}'})["options"] == {
+        "compression": {"id": "snappy"}
+    }
+    assert given["storage_options"] == {"aws_region": "x"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"row_group_size": "5"}, "here it is row_group_rows"),
+        ({"maxrecordsperfile": "5"}, "here it is max_file_rows"),
+        ({"rowgroup_rows": "5"}, "row_group_rows is the nearest"),
+        ({"existing": "append"}, "DatasetWriter"),
+    ],
+)
+def test_an_unknown_option_is_refused_with_the_one_that_is_meant(
+    options: dict[str, str], message: str
+) -> None:
+    with pytest.raises(UnknownOptionError, match=message):
+        parsed({"path": "/to", **options})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"row_group_rows": "many"}, "give an integer"),
+        ({"durable": "perhaps"}, '"true" or "false"'),
+        ({"metadata": "{"}, "is not JSON"),
+        ({"compression": "lzo"}, "choose one of"),
+        ({"path": "hdfs://host/folder"}, "hdfs:// is not accepted"),
+        ({"path": "gs://bucket/folder", "table": "parquet"}, "write a Delta table"),
+    ],
+)
+def test_a_value_that_is_not_accepted_is_refused(options: dict[str, str], message: str) -> None:
+    given = {"path": "/to", "table": "parquet", **options}
+    with pytest.raises(OptionError, match=message):
+        job_of(Target.of(schema=SCHEMA, overwrite=False, **parsed(given))).begin()
+
+
+def test_a_path_is_asked_for() -> None:
+    with pytest.raises(OptionError, match="there is no path"):
+        parsed({"table": "delta"})
+
+
+@pytest.mark.parametrize(
+    ("path", "location"),
+    [
+        ("file:///a/b%20c", "/a/b c"),
+        ("file:/a/b", "/a/b"),
+        ("s3a://bucket/folder/", "s3://bucket/folder"),
+        ("/a/../b", "/b"),
+    ],
+)
+def test_a_location_means_the_same_in_every_process(path: str, location: str) -> None:
+    assert storage.absolute(path) == location
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
+    with minio(tmp_path_factory.mktemp("minio")) as server:
+        yield server.bucket("jobs")
+
+
+def keys(store: Bucket, folder: str) -> list[str]:
+    """Names of objects below a folder; pyarrow leaves empty objects for folders."""
+    found = [key.removeprefix(f"{folder}/") for key in store.keys() if key.startswith(f"{folder}/")]  # noqa: SIM118 - a bucket is no mapping
+    return sorted(key for key in found if key and not key.endswith("/"))
+
+
+@pytest.mark.parametrize("partition_by", [(), ("day",)])
+def test_a_folder_on_s3_appears_at_its_commit(store: Bucket, partition_by: tuple[str, ...]) -> None:
+    folder = f"folder-{len(partition_by)}"
+    options: dict[str, Any] = {"storage_options": store.options(), "partition_by": partition_by}
+    job = begun(f"s3a://{store.name}/{folder}", **options)
+    job.write(rows(1, 2), 0, 0)
+    results = [job.write(rows(1, 2), 0, 1), job.write(rows(3), 1, 2)]
+    assert all(key.startswith("_temporary/") for key in keys(store, folder))
+    job.commit(results)
+    published = keys(store, folder)
+    assert "_SUCCESS" in published
+    assert not any(key.startswith("_temporary") for key in published)
+    assert len(published) == 1 + (3 if partition_by else 2)
+    with pytest.raises(FileNotFoundError, match="the job has ended"):
+        job.write(rows(1), 0, 3)
+    job = begun(f"s3://{store.name}/{folder}", overwrite=True, **options)
+    job.commit([job.write(rows(9), 0, 0)])
+    assert len(keys(store, folder)) == 2
+    job = begun(f"s3://{store.name}/{folder}", **options)
+    job.write(rows(10), 0, 0)
+    job.abort()
+    assert len(keys(store, folder)) == 2
+
+
+def test_a_table_on_s3_has_no_file_of_a_lost_attempt(store: Bucket) -> None:
+    job = begun(f"s3://{store.name}/table", table="delta", storage_options=store.options())
+    job.write(rows(1, 2), 0, 0)
+    done = job.commit([job.write(rows(1, 2), 0, 1)])
+    assert (done.version, done.rows) == (1, 2)
+    assert len([key for key in keys(store, "table") if key.endswith(".parquet")]) == 1
+    assert not any("_committing" in key for key in keys(store, "table"))

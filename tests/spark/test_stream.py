@@ -1,0 +1,249 @@
+"""The streaming sink: each micro-batch once, through restarts, replays and kills at each step of a commit."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import StreamingQueryException
+
+import spillway.delta
+from spillway.errors import OptionError
+from spillway.spark.job import Target
+from spillway.spark.stream import SpillwayStreamWriter
+from spillway.spark.stream_jobs import FolderBatch, batch_of
+
+from ..counts import count
+from .test_jobs import SCHEMA, data_files, hidden, ids, rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+    from spillway.spark.job import Job
+
+KINDS = ("parquet", "delta")
+EACH = 10
+BATCHES = count(quick=4, ci=5, soak=50)
+
+
+class Killed(BaseException):
+    """The end of the process."""
+
+
+def batch(path: Path, kind: str, number: int, **options: Any) -> Job:
+    target = Target.of(str(path), SCHEMA, **({"table": kind, "overwrite": False, "options": {}} | options))
+    job: Job = pickle.loads(pickle.dumps(batch_of(target, "query", number)))  # noqa: S301 - its own
+    return job
+
+
+def run(path: Path, kind: str, number: int, *numbers: int, **options: Any) -> None:
+    """Do one micro-batch: each of its rows in a task of its own, of which the first is tried twice."""
+    job = batch(path, kind, number, **options)
+    job.write(rows(numbers[0]), 0, 0)
+    results = [job.write(rows(one), task, task + 1) for task, one in enumerate(numbers)]
+    batch(path, kind, number, **options).commit(results)
+
+
+def strays(path: Path, kind: str) -> set[str]:
+    if kind == "delta":
+        return data_files(path) - {file.path for file in spillway.delta.open(path).files()}
+    return set(hidden(path))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_that_is_replayed_is_there_once(tmp_path: Path, kind: str) -> None:
+    to = tmp_path / "to"
+    for number in (0, 0, 1, 1, 1, 2):
+        run(to, kind, number, number * 2, number * 2 + 1)
+    assert ids(to) == list(range(6))
+    assert strays(to, kind) == set()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_that_died_before_its_commit_is_replayed(tmp_path: Path, kind: str) -> None:
+    to = tmp_path / "to"
+    run(to, kind, 0, 1, 2)
+    batch(to, kind, 1).write(rows(3, 4), 0, 0)
+    assert ids(to) == [1, 2]
+    run(to, kind, 1, 3, 4)
+    assert ids(to) == [1, 2, 3, 4]
+    assert strays(to, kind) == set()
+
+
+@pytest.mark.parametrize("step", ["_fulfil", "_publish", "_remove_old", "_end", "half of _publish"])
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_folder_is_right_after_a_kill_at_any_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, *, overwrite: bool
+) -> None:
+    to = tmp_path / "to"
+    options = {"overwrite": overwrite}
+    run(to, "parquet", 0, 1, 2, **options)
+    name = step.rpartition(" ")[2]
+    work: Callable[..., None] = getattr(FolderBatch, name)
+
+    def killed(self: FolderBatch, *arguments: Any) -> None:
+        if step.startswith("half"):
+            files, staging, places = arguments
+            work(self, files, staging, dict(list(places.items())[:1]))
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FolderBatch, name, killed)
+        if overwrite or name != "_remove_old":
+            with pytest.raises(Killed):
+                run(to, "parquet", 1, 3, 4, 5, **options)
+    # The replay makes the same rows in another split.
+    run(to, "parquet", 1, 5, 4, 3, **options)
+    assert ids(to) == [3, 4, 5] if overwrite else [1, 2, 3, 4, 5]
+    assert strays(to, "parquet") == set()
+
+
+def test_the_first_commit_decides_about_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    to = tmp_path / "to"
+
+    def killed(*_: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FolderBatch, "_fulfil", killed)
+        with pytest.raises(Killed):
+            run(to, "parquet", 0, 1, 2)
+    manifest = json.loads((to / "_spillway_sink" / "query" / "00000000.json").read_text())
+    assert (manifest["form"], manifest["rows"], len(manifest["files"])) == (1, 2, 2)
+    assert ids(to) == []
+    run(to, "parquet", 0, 1, 2)
+    assert data_files(to) == set(manifest["files"].values())
+
+
+def test_a_file_that_somebody_removed_before_the_replay_is_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    to = tmp_path / "to"
+
+    def killed(*_: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FolderBatch, "_fulfil", killed)
+        with pytest.raises(Killed):
+            run(to, "parquet", 0, 1, 2)
+    for file in (to / "_temporary").rglob("*.parquet"):
+        file.unlink()
+    with pytest.raises(FileNotFoundError, match="somebody removed them"):
+        run(to, "parquet", 0, 1, 2)
+
+
+def test_old_manifests_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spillway.spark.stream_jobs._KEPT", 2)
+    for number in range(5):
+        run(tmp_path / "to", "parquet", number, number)
+    names = sorted(path.name for path in (tmp_path / "to" / "_spillway_sink" / "query").iterdir())
+    assert names == ["00000003.done", "00000003.json", "00000004.done", "00000004.json"]
+    assert ids(tmp_path / "to") == list(range(5))
+
+
+@pytest.mark.parametrize("option", [{"app_id": "a"}, {"app_version": 1}])
+def test_a_stream_has_its_own_application(tmp_path: Path, option: dict[str, Any]) -> None:
+    target = Target.of(str(tmp_path), SCHEMA, table="delta", overwrite=False, options={}, **option)
+    with pytest.raises(OptionError, match="leave it out"):
+        SpillwayStreamWriter(target)
+
+
+def source(folder: Path, batches: int) -> Path:
+    """A folder of files, each of which becomes a micro-batch."""
+    folder.mkdir(parents=True, exist_ok=True)
+    present = len(list(folder.iterdir()))
+    for number in range(present, present + batches):
+        table = pa.table({"id": range(number * EACH, (number + 1) * EACH)})
+        hidden_file = folder / f".{number}"
+        pq.write_table(table, hidden_file)
+        hidden_file.rename(folder / f"{number:05d}.parquet")
+    return folder
+
+
+def streamed(spark: SparkSession, tmp_path: Path, table: str, mode: str = "append", **options: str) -> None:
+    frame = (
+        spark.readStream.schema("id bigint")
+        .option("maxFilesPerTrigger", "1")
+        .parquet(str(tmp_path / "source"))
+    )
+    if mode == "complete":
+        frame = frame.groupBy((frame.id % 3).alias("id")).count()
+    query = (
+        frame.writeStream.format("spillway")
+        .outputMode(mode)
+        .options(table=table, checkpointLocation=str(tmp_path / "checkpoint"), **options)
+        .trigger(availableNow=True)
+        .start(str(tmp_path / "to"))
+    )
+    query.awaitTermination()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_query_goes_on_where_it_stopped(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    for _ in range(2):
+        source(tmp_path / "source", 2)
+        streamed(spark, tmp_path, kind)
+    # Spark does not know that the last batch was committed.
+    max((tmp_path / "checkpoint" / "commits").glob("[0-9]")).unlink()
+    streamed(spark, tmp_path, kind)
+    assert ids(tmp_path / "to") == list(range(4 * EACH))
+    assert strays(tmp_path / "to", kind) == set()
+    if kind == "delta":
+        metadata = json.loads((tmp_path / "checkpoint" / "metadata").read_text())
+        table = spillway.delta.open(tmp_path / "to")
+        assert (table.transaction_version(metadata["id"]), table.version) == (3, 4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_mode_complete_replaces_all_rows(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    source(tmp_path / "source", 2)
+    streamed(spark, tmp_path, kind, "complete")
+    assert ids(tmp_path / "to") == [0, 1, 2]
+
+
+def test_a_query_refuses_an_unknown_option(spark: SparkSession, tmp_path: Path) -> None:
+    source(tmp_path / "source", 1)
+    with pytest.raises(StreamingQueryException, match="here it is row_group_rows"):
+        streamed(spark, tmp_path, "parquet", row_group_size="5")
+
+
+def program(tmp_path: Path, kind: str, kill: str) -> subprocess.CompletedProcess[str]:
+    places = [str(tmp_path / name) for name in ("source", "to", "checkpoint")]
+    return subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("stream_program.py")), *places[:2], kind, places[2]],
+        env={**os.environ, "KILL": kill, "KILLED": str(tmp_path / f"killed {kill}")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+    )
+
+
+@pytest.mark.parametrize(("kind", "moment"), [("delta", "before"), ("parquet", "after")])
+def test_rows_are_equal_after_the_driver_is_killed_beside_a_commit(
+    tmp_path: Path, kind: str, moment: str
+) -> None:
+    """The small form of 50 batches with two restarts, one of them after a kill between write and commit."""
+    source(tmp_path / "source", BATCHES)
+    killed = program(tmp_path, kind, f"{moment} {BATCHES // 2}")
+    assert killed.returncode == -9, killed.stderr
+    assert (tmp_path / f"killed {moment} {BATCHES // 2}").exists()
+    seen = ids(tmp_path / "to")
+    assert len(seen) == (BATCHES // 2 + (moment == "after")) * EACH
+    source(tmp_path / "source", 1)
+    done = program(tmp_path, kind, "")
+    assert done.returncode == 0, done.stderr
+    assert ids(tmp_path / "to") == list(range((BATCHES + 1) * EACH))
+    assert strays(tmp_path / "to", kind) == set()

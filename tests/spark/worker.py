@@ -1,0 +1,128 @@
+# ruff: noqa: T201, PLC0415 - what it prints is its answer; tasks import what they need
+"""Spark with Delta and retries in a process of its own: one JSON command a line, one answer a line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+import spillway.spark
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+SCHEMA = pa.schema({"day": pa.string(), "id": pa.int64()})
+
+
+def failing(kind: str, times: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """A step that gives batches on, and fails in the middle of partition 1 so many times."""
+
+    def step(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        for number, batch in enumerate(batches):
+            if number and context.partitionId() == 1 and context.attemptNumber() < times:
+                if kind == "kill":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                raise RuntimeError("on purpose")
+            yield batch
+
+    return step
+
+
+def write_frame(  # noqa: PLR0913 - a command
+    session: Any,
+    *,
+    path: str,
+    rows: int,
+    mode: str,
+    options: dict[str, str],
+    kind: str = "raise",
+    times: int = 0,
+) -> int:
+    """Write rows in 3 partitions by the data source; say how many."""
+    frame = session.range(0, rows, 1, 3).selectExpr("concat('d', id % 2) day", "id")
+    if times:
+        frame = frame.mapInArrow(failing(kind, times), "day string, id bigint")
+    frame.write.format("spillway").mode(mode).options(**options).save(path)
+    return rows
+
+
+def write_made(  # noqa: PLR0913 - a command
+    session: Any, *, path: str, rows: int, options: dict[str, Any], kind: str = "raise", times: int = 0
+) -> dict[str, Any]:
+    """Write rows that tasks make, in 3 partitions of 10 batches."""
+
+    def make(partition: int) -> Iterator[pa.RecordBatch]:
+        each = rows // 30
+        starts = range(partition * 10 * each, (partition + 1) * 10 * each, each)
+        batches = (
+            pa.record_batch(
+                {
+                    "day": [f"d{n % 2}" for n in range(start, start + each)],
+                    "id": list(range(start, start + each)),
+                }
+            )
+            for start in starts
+        )
+        return failing(kind, times)(batches) if times else batches
+
+    done = spillway.spark.write(session, make, 3, path, schema=SCHEMA, **options)
+    return {"rows": done.rows, "files": done.files, "version": done.version, "bytes": done.bytes}
+
+
+def ids(session: Any, path: str, form: str) -> list[int]:
+    """The ids that Spark reads."""
+    return sorted(row.id for row in session.read.format(form).load(path).select("id").collect())
+
+
+def days(session: Any, path: str, form: str) -> dict[str, int]:
+    """The rows of each day that Spark reads."""
+    return {
+        row.day: row["count"] for row in session.read.format(form).load(path).groupBy("day").count().collect()
+    }
+
+
+def operation_metrics(session: Any, path: str) -> dict[str, str]:
+    """The metrics of the newest version, as delta-spark gives them."""
+    metrics: dict[str, str] = session.sql(f"DESCRIBE HISTORY delta.`{path}` LIMIT 1").first().operationMetrics
+    return metrics
+
+
+def optimized(session: Any, path: str) -> int:
+    """Let Delta compact the table and remove all files that it does not need; say how many rows are left."""
+    session.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    session.sql(f"OPTIMIZE delta.`{path}`")
+    session.sql(f"VACUUM delta.`{path}` RETAIN 0 HOURS")
+    count: int = session.read.format("delta").load(path).count()
+    return count
+
+
+COMMANDS = {
+    function.__name__: function
+    for function in (write_frame, write_made, ids, days, operation_metrics, optimized)
+}
+
+
+def main() -> None:
+    session = spillway.spark.local_session("spillway-worker", delta=True, retries=1, say=lambda _: None)
+    session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "10")
+    print(json.dumps("ready"), flush=True)
+    for line in sys.stdin:
+        command = json.loads(line)
+        try:
+            reply = {"answer": COMMANDS[command.pop("do")](session, **command)}
+        except Exception as error:  # noqa: BLE001 - the test that asked shall see it
+            reply = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(reply, default=str), flush=True)
+
+
+if __name__ == "__main__":
+    main()
