@@ -61,6 +61,10 @@ def pipeline(  # noqa: PLR0913 - one argument per option of the command
         list[str] | None,
         typer.Option(help="NAME=VALUE, a setting of Spark, as often as needed."),
     ] = None,
+    pack: Annotated[
+        bool,
+        typer.Option("--pack", help="Send this package, pyarrow and numpy to executors that lack them."),
+    ] = False,
     memory: Annotated[str, typer.Option(help="Heap of the driver's JVM, as Spark spells sizes.")] = "2g",
     seed: Annotated[int, typer.Option(help="Of the generated rows.")] = 1,
     partitions: Annotated[
@@ -133,6 +137,7 @@ def pipeline(  # noqa: PLR0913 - one argument per option of the command
                 row_group_rows=row_group_rows,
                 max_file_bytes=_bytes(max_file_bytes),
                 memory=memory,
+                pack=pack,
                 settings=pairs("--conf", conf or []),
                 storage_options=pairs("--storage-option", storage_option or []),
             )
