@@ -196,6 +196,11 @@ def test_another_pyspark_is_one_clear_error(tmp_path: Path) -> None:
         (["--rows", "10", "--to", "out", "--mode", "replace"], "choose from error, append, overwrite"),
         (["--rows", "10", "--to", "out", "--codec", "zip"], "zip"),
         (["--rows", "10", "--to", "out", "--master", "here"], "is no address of a master"),
+        (["--rows", "10", "--to", "out", "--pack"], "--pack is for executors elsewhere"),
+        (
+            ["--rows", "10", "--to", "out", "--pack", "--master", "yarn", "--dataset", "lineitem"],
+            "--pack holds no program that makes lineitem",
+        ),
         (["--rows", "10", "--to", "out", "--conf", "secret"], "--conf takes NAME=VALUE"),
         (["--to", "out", "--input", "absent.csv"], "absent.csv: no such file or folder"),
         (["--to", "out", "--input", "file"], "is of no known format"),
