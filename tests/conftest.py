@@ -56,6 +56,7 @@ GROUPS = {
         "interop/test_partitions.py",
         "interop/test_predicates.py",
         "interop/test_spark.py",
+        "pipeline/test_cluster.py",
         "pipeline/test_command.py",
         "pipeline/test_steps.py",
         "validation/test_good_files.py",

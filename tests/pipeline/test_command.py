@@ -10,20 +10,19 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import deltalake
 import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 from spillway import datasets
+from spillway.cli.app import app
 from spillway.harness import records
 from spillway.pipeline.record import PIPELINE, SCHEMA
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 SPILLWAY = Path(sys.executable).with_name("spillway")
 SECONDS = 280
@@ -197,6 +196,11 @@ def test_another_pyspark_is_one_clear_error(tmp_path: Path) -> None:
         (["--rows", "10", "--to", "out", "--mode", "replace"], "choose from error, append, overwrite"),
         (["--rows", "10", "--to", "out", "--codec", "zip"], "zip"),
         (["--rows", "10", "--to", "out", "--master", "here"], "is no address of a master"),
+        (["--rows", "10", "--to", "out", "--pack"], "--pack is for executors elsewhere"),
+        (
+            ["--rows", "10", "--to", "out", "--pack", "--master", "yarn", "--dataset", "lineitem"],
+            "--pack holds no program that makes lineitem",
+        ),
         (["--rows", "10", "--to", "out", "--conf", "secret"], "--conf takes NAME=VALUE"),
         (["--to", "out", "--input", "absent.csv"], "absent.csv: no such file or folder"),
         (["--to", "out", "--input", "file"], "is of no known format"),
@@ -206,13 +210,18 @@ def test_another_pyspark_is_one_clear_error(tmp_path: Path) -> None:
     ids=lambda each: " ".join(each[2:]) if isinstance(each, list) else None,
 )
 def test_what_cannot_be_run_is_said_before_spark_starts(
-    places: Mapping[str, Path], options: list[str], said: str
+    places: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], said: str
 ) -> None:
-    assert said in refused(places["folder"], *options)
+    monkeypatch.chdir(places)
+    before = sorted(places.iterdir())
+    done = CliRunner().invoke(app, ["pipeline", *options])
+    assert done.exit_code == 2, done.output
+    assert said in " ".join(done.stderr.split())
+    assert sorted(places.iterdir()) == before
 
 
 @pytest.fixture(scope="module")
-def places(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+def places(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with something at every name but ``out`` and ``absent.csv``."""
     folder = tmp_path_factory.mktemp("places")
     (folder / "full").mkdir()
@@ -223,7 +232,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     with pa.ipc.new_file(str(folder / "rows.arrow"), table.schema) as file:
         file.write_table(table)
     deltalake.write_deltalake(folder / "delta", table)
-    return {"folder": folder}
+    return folder
 
 
 @contextlib.contextmanager

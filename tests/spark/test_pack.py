@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import spillway
-from spillway.errors import OptionError
+from spillway.errors import MissingExtraError, OptionError
 from spillway.spark import Packed, pack
 
 from .cluster import BASE_PYTHON
@@ -156,6 +156,12 @@ def test_without_pyarrow_the_extra_is_named(tmp_path: Path) -> None:
     told = isolated(tmp_path, PACK_WITHOUT, PACKAGE)
     assert told.startswith("MissingExtraError pyarrow is needed to write from Spark's executors")
     assert "pip install 'spillway[spark]'" in told
+    assert not list(tmp_path.iterdir())
+
+
+def test_another_package_that_is_not_installed_is_named(tmp_path: Path) -> None:
+    with pytest.raises(MissingExtraError, match="no-such-package is needed to write from Spark's executors"):
+        pack(tmp_path / "spillway.tar.gz", also=["numpy", "no-such-package"])
     assert not list(tmp_path.iterdir())
 
 

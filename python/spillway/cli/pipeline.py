@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from spillway.datasets import FileSource
+    from spillway.harness.report.table import Table
     from spillway.pipeline.run import Finished
 
 __all__ = ["pipeline"]
 
-_SHOWN_ERRORS = 12
+_SHOWN_ROWS = 12
 
 
 def pipeline(  # noqa: PLR0913 - one argument per option of the command
@@ -61,6 +62,10 @@ def pipeline(  # noqa: PLR0913 - one argument per option of the command
         list[str] | None,
         typer.Option(help="NAME=VALUE, a setting of Spark, as often as needed."),
     ] = None,
+    pack: Annotated[
+        bool,
+        typer.Option("--pack", help="Send this package, pyarrow and numpy to executors that lack them."),
+    ] = False,
     memory: Annotated[str, typer.Option(help="Heap of the driver's JVM, as Spark spells sizes.")] = "2g",
     seed: Annotated[int, typer.Option(help="Of the generated rows.")] = 1,
     partitions: Annotated[
@@ -133,6 +138,7 @@ def pipeline(  # noqa: PLR0913 - one argument per option of the command
                 row_group_rows=row_group_rows,
                 max_file_bytes=_bytes(max_file_bytes),
                 memory=memory,
+                pack=pack,
                 settings=pairs("--conf", conf or []),
                 storage_options=pairs("--storage-option", storage_option or []),
             )
@@ -150,21 +156,12 @@ def pipeline(  # noqa: PLR0913 - one argument per option of the command
 
 def _report(console: Console, finished: Finished) -> int:
     """Write the report from what is on disk and print what a user needs of it; the exit status."""
-    from dataclasses import replace
-
     from spillway.harness import records
     from spillway.pipeline.report import read_record, tables, warnings, write_report
 
     record = read_record(finished.folder)
     report = write_report(finished.folder)
-    shown = [
-        replace(
-            table,
-            rows=table.rows[:_SHOWN_ERRORS],
-            notes=["The report has all." if len(table.rows) > _SHOWN_ERRORS else ""][: len(table.rows)],
-        )
-        for table in tables(record)
-    ]
+    shown = [_shortened(table) for table in tables(record)]
     print_tables(
         console, shown, [], warnings(record, records.read_json(finished.folder / records.ENVIRONMENT))
     )
@@ -173,6 +170,15 @@ def _report(console: Console, finished: Finished) -> int:
         return 0
     typer.secho(f"spillway pipeline: {_problem(finished)}", err=True, fg=typer.colors.RED)
     return INTERRUPTED if finished.record["outcome"] == "interrupted" else 1
+
+
+def _shortened(table: Table) -> Table:
+    """The first rows of a table."""
+    from dataclasses import replace
+
+    if len(table.rows) <= _SHOWN_ROWS:
+        return table
+    return replace(table, rows=table.rows[:_SHOWN_ROWS], notes=["The report has all rows of this table."])
 
 
 def _problem(finished: Finished) -> str:

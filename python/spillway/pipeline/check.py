@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from spillway.validation.source import empty_digest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from spillway.validation.normalize import Plan
 
@@ -72,16 +73,31 @@ def check_rows(
     """
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    normal = normal_schema(schema)
-    conf = frame.sparkSession.conf
-    if row_bytes <= _NARROW_ROW_BYTES:
-        conf.set(_BATCH_BYTES, _NO_CUT)
     try:
-        plan = plan_reader(normal, to_arrow_schema(frame.schema, timezone="UTC"), engine="spark")
+        plan = plan_reader(
+            normal_schema(schema), to_arrow_schema(frame.schema, timezone="UTC"), engine="spark"
+        )
     except SchemaDiffersError as error:
         return Checked(0, None, str(error))
-    numbered = [f"c{place}" for place in range(len(normal))]
-    found = _digests(frame.toDF(*numbered), plan, by_file=False)
+    with _batches_uncut(frame.sparkSession, uncut=row_bytes <= _NARROW_ROW_BYTES):
+        return _compare(frame, plan, expected, parts)
+
+
+@contextmanager
+def _batches_uncut(session: SparkSession, *, uncut: bool) -> Iterator[None]:
+    """Have Spark cut batches by rows alone."""
+    if uncut:
+        session.conf.set(_BATCH_BYTES, _NO_CUT)
+    try:
+        yield
+    finally:
+        if uncut:
+            session.conf.unset(_BATCH_BYTES)
+
+
+def _compare(frame: DataFrame, plan: Plan, expected: Digest, parts: Sequence[Digest]) -> Checked:
+    # By place: a name may have dots, or be there twice.
+    found = _digests(frame.toDF(*(f"c{place}" for place in range(len(plan.schema)))), plan, by_file=False)
     total = empty_digest(plan.schema)
     for part, lossy in found.values():
         if lossy:

@@ -72,11 +72,12 @@ class Destination:
         Raises:
             OptionError: It is there, and the mode is "error"; or it is no folder.
         """
+        holds_anything = _holds_anything(uri)
         there = _is_delta(uri, storage_options)
         kind: Table = table or ("delta" if there else "parquet")
         if there and kind == "parquet":
             raise OptionError(f"--to {uri} is a Delta table: --table delta writes to it")
-        is_new = not (there or _holds_anything(uri))
+        is_new = not (there or holds_anything)
         if mode == "error" and not is_new:
             raise OptionError(
                 f"--to {uri} exists: choose another place, or say with --mode append or overwrite what "

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal, TypedDict
 
-from spillway.bench.record import Failure, PhaseLength
+from spillway.bench.record import Failure
 from spillway.harness.host import HostReading
 from spillway.harness.records import RecordSchema
 from spillway.harness.schema import Keywords, Signed
@@ -17,6 +17,13 @@ SCHEMA_VERSION: Literal[1] = 1
 
 Outcome = Literal["ok", "wrong_output", "failed", "interrupted"]
 Stage = Literal["start", "read", "count", "write", "validate", "summarise"]
+
+
+class StageLength(TypedDict):
+    """One stage of the pipeline."""
+
+    phase: Stage
+    seconds: float
 
 
 class Throughput(TypedDict):
@@ -105,7 +112,7 @@ class PipelineRecord(TypedDict):
     died_in: Stage | None
     error: Failure | None
     process_seconds: float
-    phases: list[PhaseLength]
+    phases: list[StageLength]
     tasks: list[StageTasks]
     throughput: Throughput | None
     output: Output | None

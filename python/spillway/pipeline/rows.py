@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol
 
 from spillway import datasets
 from spillway.datasets.lineitem import LINEITEM_SCHEMA, open_lineitem
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["GeneratedRows", "LineitemRows", "RowSource", "count_lineitem"]
 
 
-@runtime_checkable
 class RowSource(Protocol):
     """The rows of a dataset by partition. It is pickled, and called on executors."""
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from spillway import datasets
@@ -27,12 +29,12 @@ from spillway.pipeline.record import PIPELINE, SCHEMA, SCHEMA_VERSION
 from spillway.pipeline.rows import GeneratedRows
 from spillway.pipeline.session import open_session, require_spark
 from spillway.pipeline.steps import Steps, Written, count_rows
+from spillway.spark.pack import pack
 from spillway.spark.session import stop_session
 from spillway.writer import WriterOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
     from pyspark.sql import DataFrame
 
@@ -70,6 +72,7 @@ class Options:
         memory: The heap of the driver's JVM, as Spark spells sizes.
         settings: Settings of Spark.
         storage_options: Endpoint and credentials of an object store.
+        pack: True if executors get this package and what it needs as an archive.
     """
 
     source: str | FileSource
@@ -88,6 +91,7 @@ class Options:
     memory: str = "2g"
     settings: Mapping[str, str] = field(default_factory=dict)
     storage_options: Mapping[str, str] = field(default_factory=dict)
+    pack: bool = False
 
     def __post_init__(self) -> None:
         """Check what can be checked without Spark.
@@ -111,7 +115,10 @@ class Options:
             raise OptionError(f"--dataset {self.source}: choose from {known}, or name files with --input")
         elif self.rows is None:
             raise OptionError(f"--rows is needed: the dataset {self.source} has no end")
-        cores_of(self.master)
+        if cores_of(self.master) is not None and self.pack:
+            raise OptionError(f"--pack is for executors elsewhere, and those of {self.master} are here")
+        if self.pack and self.source == LINEITEM:
+            raise OptionError("--pack holds no program that makes lineitem: install tpchgen-cli on executors")
         WriterOptions(**self.writer_options)
 
     @property
@@ -225,11 +232,16 @@ class _Run:
     def start(self, stack: ExitStack) -> None:
         """Start Spark; leaving the stack stops it."""
         options = self._options
+        settings = dict(options.settings)
+        if options.pack:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="spillway-pack-"))
+            archive = pack(Path(folder, "spillway.tar.gz"), also=["numpy"], say=self._progress.say)
+            settings = {**archive.settings, **settings}
         self._session = open_session(
             options.master,
             memory=options.memory,
             delta=self._destination.table == "delta",
-            settings=options.settings,
+            settings=settings,
             say=self._progress.say,
         )
         stack.callback(stop_session, self._session)

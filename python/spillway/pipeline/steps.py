@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spillway._native import Digest
-from spillway.errors import SpillwayError
 from spillway.pipeline.check import READER, check_rows
 from spillway.pipeline.frame import frame_schema, write_frame
-from spillway.pipeline.rows import LineitemRows, RowSource, count_lineitem
+from spillway.pipeline.rows import LineitemRows, count_lineitem
 from spillway.pipeline.summary import summarise
 from spillway.pipeline.tally import Tallied, Tally
 from spillway.spark.job import Target
@@ -23,7 +22,9 @@ if TYPE_CHECKING:
 
     from spillway.pipeline.destination import Destination
     from spillway.pipeline.record import Output, Throughput, Validation
+    from spillway.pipeline.rows import RowSource
     from spillway.pipeline.summary import RowSummary
+    from spillway.spark.job import SparkWriteResult
 
 __all__ = ["Steps", "Written", "count_rows"]
 
@@ -106,10 +107,7 @@ class Steps:
         """
         before = self._destination.files(self._session) if self._destination.mode == "append" else []
         tally = Tally(self._session.sparkContext)
-        schema, partitions, result = self._write(tally)
-        total = tally.total(schema, partitions)
-        if result.rows != total.rows:
-            raise SpillwayError(f"{total.rows:,} rows were made, and {result.rows:,} were committed")
+        schema, result = self._write(tally)
         parts = tally.parts.values()
         return Written(
             output={
@@ -121,13 +119,15 @@ class Steps:
             },
             schema=schema,
             before=tuple(before),
-            digest=total,
+            digest=tally.total(schema),
             parts=tuple(Digest.from_bytes(part.digest) for part in parts),
             arrow_bytes=sum(part.arrow_bytes for part in parts),
             make_seconds=sum(part.seconds for part in parts),
         )
 
-    def _write(self, tally: Tally) -> tuple[pa.Schema, int | None, Any]:
+    def _write(self, tally: Tally) -> tuple[pa.Schema, SparkWriteResult]:
+        from pyspark.sql import DataFrame
+
         rows, destination = self._rows, self._destination
         place: dict[str, Any] = {
             "table": destination.table,
@@ -135,7 +135,7 @@ class Steps:
             "storage_options": destination.storage_options,
             "max_file_bytes": self._max_file_bytes,
         }
-        if isinstance(rows, RowSource):
+        if not isinstance(rows, DataFrame):
             made = Tallied(rows.make, rows.schema, tally.accumulator)
             result = write(
                 self._session,
@@ -147,11 +147,11 @@ class Steps:
                 **place,
                 **self._options,
             )
-            return rows.schema, rows.partitions, result
+            return rows.schema, result
         schema = frame_schema(rows)
         overwrite = destination.mode == "overwrite"
         target = Target.of(destination.uri, schema, overwrite=overwrite, options=self._options, **place)
-        return schema, None, write_frame(rows, target, tally)
+        return schema, write_frame(rows, target, tally)
 
     def validate(self, written: Written) -> Validation:
         """Read what was written by Spark, and compare it with the checksums made where the rows were."""
@@ -162,12 +162,14 @@ class Steps:
             parts=written.parts,
             row_bytes=written.row_bytes,
         )
+        made, committed = written.digest.rows, written.output["rows"]
+        counts = None if made == committed else f"{made:,} rows were made, and {committed:,} committed"
         return {
             "reader": READER,
             "rows": checked.rows,
             "row_checksum": checked.row_checksum,
             "expected_checksum": written.digest.row_checksum,
-            "problem": checked.problem,
+            "problem": counts or checked.problem,
         }
 
     def summarise(self, written: Written) -> RowSummary:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from spillway.errors import MissingExtraError, OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 __all__ = ["Packed", "pack"]
 
@@ -75,7 +75,9 @@ class Packed:
         return {"PYTHONPATH": os.pathsep.join([*map(str, self.folders), *inherited])}
 
 
-def pack(path: str | os.PathLike[str], *, say: Callable[[str], None] | None = None) -> Packed:
+def pack(
+    path: str | os.PathLike[str], *, also: Sequence[str] = (), say: Callable[[str], None] | None = None
+) -> Packed:
     """Pack this Spillway, and the pyarrow that it finds, into an archive for executors.
 
     Its modules are compiled for machines like this one: executors need the same processor architecture, the
@@ -89,10 +91,11 @@ def pack(path: str | os.PathLike[str], *, say: Callable[[str], None] | None = No
 
     Args:
         path: The archive to write, ``.tar.gz``; what is there already is replaced.
+        also: Names of other installed packages that executors need, such as ``"numpy"``; not what those need.
         say: Told in one line what is being waited for; by default the log is.
 
     Raises:
-        MissingExtraError: pyarrow is not installed.
+        MissingExtraError: pyarrow, or one of the others, is not installed.
         OptionError: The name does not end in ``.tar.gz`` or ``.tgz``, by which Spark knows how to unpack it.
         FileNotFoundError: The folder of the archive is missing.
     """
@@ -106,7 +109,7 @@ def pack(path: str | os.PathLike[str], *, say: Callable[[str], None] | None = No
         )
     if not destination.parent.is_dir():
         raise FileNotFoundError(f"{destination.parent} is no folder: create it, or pack into another one")
-    members = _members()
+    members = _members(also)
     say(f"packing {len(members)} files into {destination}; this takes some seconds")
     started = time.monotonic()
     _write(destination, members)
@@ -116,14 +119,15 @@ def pack(path: str | os.PathLike[str], *, say: Callable[[str], None] | None = No
     return Packed(destination, tuple(folders), len(members), size)
 
 
-def _members() -> dict[str, Path]:
+def _members(also: Sequence[str]) -> dict[str, Path]:
     """The files by their names in the archive: this project's first."""
-    try:
-        needed = distribution(_NEEDED)
-    except PackageNotFoundError as error:
-        raise MissingExtraError(_NEEDED, "spark", "write from Spark's executors") from error
     found = dict(_of_modules())
-    found.update(_of_distribution(needed))
+    for name in (_NEEDED, *also):
+        try:
+            needed = distribution(name)
+        except PackageNotFoundError as error:
+            raise MissingExtraError(name, "spark", "write from Spark's executors") from error
+        found.update(_of_distribution(needed))
     return found
 
 

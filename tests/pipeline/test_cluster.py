@@ -1,0 +1,73 @@
+"""A pipeline on a standalone cluster whose executors have nothing but the archive, one of them killed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from spillway import datasets
+
+from ..counts import count
+from ..spark.cluster import BASE_PYTHON, running
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..spark.cluster import Cluster
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+ROWS = count(quick=20_000, ci=120_000, soak=10_000_000)
+TASKS = count(quick=6, ci=12, soak=40)
+SETTINGS = {
+    "spark.executor.memory": "1g",
+    "spark.speculation": "true",
+    "spark.executorEnv.PYTHONNOUSERSITE": "1",
+}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with running(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
+def test_an_executor_that_is_killed_costs_no_row_and_doubles_none(cluster: Cluster, tmp_path: Path) -> None:
+    driver = tmp_path / "driver"
+    driver.mkdir()
+    command = [Path(sys.executable).with_name("spillway"), "pipeline", "--rows", str(ROWS), "--pack"]
+    command += ["--partitions", str(TASKS), "--master", cluster.master, "--to", str(tmp_path / "out")]
+    for name, value in SETTINGS.items():
+        command += ["--conf", f"{name}={value}"]
+    with subprocess.Popen(
+        command,
+        cwd=driver,
+        env={**os.environ, "PYSPARK_PYTHON": str(BASE_PYTHON)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as program:
+        assert program.stdout is not None
+        said = []
+        for line in program.stdout:
+            said.append(line)
+            if line.rstrip().endswith("running") and " 0 running" not in line:
+                break
+        executors = cluster.executors()
+        assert executors, said
+        executors[0].kill()
+        out, err = program.communicate(timeout=500)
+    assert program.returncode == 0, err + out
+    assert f"validated: spark-vectorized read the {ROWS:,} rows that were made" in out
+    assert [each.name for each in driver.iterdir()] == ["runs"]
+    found = pq.read_table(tmp_path / "out", columns=["log_offset", "message"]).sort_by("log_offset")
+    made = pa.Table.from_batches(datasets.batches("logs", 1, ROWS)).select(["log_offset", "message"])
+    assert found.equals(made)
+    names = {each.name for each in (tmp_path / "out").iterdir()}
+    assert len(names - {"_SUCCESS"}) == TASKS
