@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import signal
+import tempfile
 from fnmatch import fnmatch
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -110,6 +113,16 @@ def spark() -> Iterator[SparkSession]:
     session = local_session("spillway-tests")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def disk(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A folder in the checkout: the system's temporary folder may lie in memory."""
+    base = request.config.rootpath / ".build"
+    base.mkdir(exist_ok=True)
+    folder = Path(tempfile.mkdtemp(dir=base, prefix="test-"))
+    yield folder
+    shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="session")
