@@ -59,7 +59,8 @@ def counted(dataset: str, rows: int) -> Counter[str]:
         trace = Path(folder) / "callgrind.out"
         tool = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={trace}"]
         program = [sys.executable, "-c", PROGRAM, str(prepared.path), f"{folder}/file.parquet"]
-        # Addresses of objects decide the order of Python's sets and dicts of them, and so some instructions.
+        # The hashes of text decide the order of Python's sets of it, and so some instructions. Those of other
+        # objects come from their addresses, which the leanest of several runs evens out.
         environment = {**os.environ, "PYTHONHASHSEED": "0", "ARROW_DEFAULT_MEMORY_POOL": "system"}
         subprocess.run([*tool, *program], check=True, capture_output=True, env=environment)
         annotate = ["callgrind_annotate", "--auto=no", "--threshold=100", "--show-percs=no", str(trace)]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import signal
+import tempfile
 from fnmatch import fnmatch
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -142,6 +145,16 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
     with running(tmp_path_factory.mktemp("cluster")) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def disk(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A folder in the checkout: the system's temporary folder may lie in memory."""
+    base = request.config.rootpath / ".build"
+    base.mkdir(exist_ok=True)
+    folder = Path(tempfile.mkdtemp(dir=base, prefix="test-"))
+    yield folder
+    shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="session")

@@ -41,13 +41,9 @@ def disk_folder(module_disk_folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def module_disk_folder(request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A folder in the checkout: the system's temporary folder may lie in memory."""
-    base = request.config.rootpath / ".build"
-    base.mkdir(exist_ok=True)
-    folder = Path(tempfile.mkdtemp(dir=base, prefix="test-"))
-    yield folder
-    shutil.rmtree(folder)
+def module_disk_folder(disk: Path) -> Path:
+    """A fresh folder on a disk, for all tests of a file."""
+    return Path(tempfile.mkdtemp(dir=disk))
 
 
 @pytest.fixture(scope="module")

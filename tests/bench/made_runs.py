@@ -9,28 +9,15 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spillway.bench.record import SAMPLES, SCHEMA, VALIDATION
+from spillway.bench.record import SAMPLES, SCHEMA, VALIDATION, Measures
 from spillway.bench.summary import RunSummary, read_run
 from spillway.harness import records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_MEASURED = (
-    *(
-        "output",
-        "throughput",
-        "use",
-        "memory",
-        "fsync_seconds",
-        "pools",
-        "pyarrow_pool",
-        "account",
-        "gc",
-        "gil",
-    ),
-    *("affinity_cores", "backend_version"),
-)
+# What a sample that failed does not have.
+_MEASURED = ("output", *Measures.__annotations__)
 ROOT = Path(__file__).parents[2]
 
 

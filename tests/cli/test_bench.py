@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -45,12 +46,9 @@ def _cache(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def runs(request, tmp_path_factory):
-    """A folder for runs in the checkout: the system's temporary folder may lie in memory."""
-    base = request.config.rootpath / ".build" / tmp_path_factory.mktemp("runs").name
-    base.mkdir(parents=True, exist_ok=True)
-    yield base
-    subprocess.run(["rm", "-r", str(base)], check=True)
+def runs(disk):
+    """A folder for runs."""
+    return Path(tempfile.mkdtemp(dir=disk))
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Place:
+class OldFile:
     """A path with an older file at it."""
 
     path: Path
@@ -28,9 +28,9 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path) -> OldFile:
     folder = tmp_path / "folder"
     folder.mkdir()
     path = folder / "data.parquet"
     pq.write_table(pa.table({"old": [1, 2, 3]}), path)
-    return Place(path, path.read_bytes())
+    return OldFile(path, path.read_bytes())

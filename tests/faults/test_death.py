@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import subprocess
     from pathlib import Path
 
-    from .conftest import Place
+    from .conftest import OldFile
 
 # Forks a writer twenty times and kills each at another moment; the first one lives, to time a whole write.
 KILL = """
@@ -68,7 +68,7 @@ KILL = """
 """
 
 
-def test_a_killed_writer_leaves_the_old_file_or_a_whole_new_one(place: Place) -> None:
+def test_a_killed_writer_leaves_the_old_file_or_a_whole_new_one(place: OldFile) -> None:
     found = run(KILL, place.path, 20)
     assert found["ends"][:3] == ["lived"] * 3
     assert found["ends"].count("killed") == 20, "hardly a writer was killed in the middle"
@@ -131,7 +131,7 @@ def interrupt(program: subprocess.Popen[str], number: signal.Signals) -> tuple[s
     ids=["int", "term"],
 )
 def test_a_signal_ends_a_long_write_within_a_second(
-    place: Place, number: signal.Signals, kind: str, feed: str
+    place: OldFile, number: signal.Signals, kind: str, feed: str
 ) -> None:
     output, sent = interrupt(start(LONG, place.path, "raise", feed), number)
     answer = json.loads(output)
@@ -140,14 +140,14 @@ def test_a_signal_ends_a_long_write_within_a_second(
     assert place.is_untouched()
 
 
-def test_a_terminated_writer_leaves_the_old_file(place: Place) -> None:
+def test_a_terminated_writer_leaves_the_old_file(place: OldFile) -> None:
     program = start(LONG, place.path, "default", "table")
     interrupt(program, signal.SIGTERM)
     assert program.returncode == -signal.SIGTERM
     assert place.path.read_bytes() == place.before
 
 
-def test_an_exception_inside_the_block_leaves_the_old_file(place: Place) -> None:
+def test_an_exception_inside_the_block_leaves_the_old_file(place: OldFile) -> None:
     class OwnError(Exception):
         pass
 
@@ -164,7 +164,7 @@ def test_an_exception_inside_the_block_leaves_the_old_file(place: Place) -> None
     assert writer.closed
 
 
-def test_a_writer_that_is_dropped_leaves_the_old_file(place: Place) -> None:
+def test_a_writer_that_is_dropped_leaves_the_old_file(place: OldFile) -> None:
     writer = spillway.ParquetWriter(place.path, row_group_rows=10)
     writer.write(pa.table({"n": range(1000)}))
     del writer
@@ -172,7 +172,7 @@ def test_a_writer_that_is_dropped_leaves_the_old_file(place: Place) -> None:
     assert place.is_untouched()
 
 
-def test_a_writer_alive_at_exit_leaves_the_old_file(place: Place) -> None:
+def test_a_writer_alive_at_exit_leaves_the_old_file(place: OldFile) -> None:
     run(
         """
         import sys
@@ -217,13 +217,13 @@ FORK = """
 
 
 @pytest.mark.parametrize("way", ["drop", "abort", "block", "exit"])
-def test_a_forked_child_does_not_touch_the_parents_file(place: Place, way: str) -> None:
+def test_a_forked_child_does_not_touch_the_parents_file(place: OldFile, way: str) -> None:
     assert run(FORK, place.path, way) == 0
     assert pq.read_table(place.path).column("n").to_pylist() == list(range(2000))
     assert place.names() == [place.path.name]
 
 
-def test_a_writer_used_in_a_forked_child_does_not_corrupt_the_parents_file(place: Place) -> None:
+def test_a_writer_used_in_a_forked_child_does_not_corrupt_the_parents_file(place: OldFile) -> None:
     status = run(
         """
         import json, os, sys

@@ -22,7 +22,7 @@ from .programs import run
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .conftest import Place
+    from .conftest import OldFile
 
 TABLE = pa.table({"n": range(1000)})
 
@@ -47,7 +47,7 @@ def test_a_folder_is_no_destination(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_is_no_folder(place: Place) -> None:
+def test_a_file_is_no_folder(place: OldFile) -> None:
     with pytest.raises(NotADirectoryError, match="below"):
         spillway.ParquetWriter(place.path / "below")
     assert place.is_untouched()
@@ -97,7 +97,7 @@ def test_relative_paths_belong_to_the_folder_of_their_opening(
     assert list((tmp_path / "b").iterdir()) == []
 
 
-def test_a_symbolic_link_stays_a_link(place: Place, tmp_path: Path) -> None:
+def test_a_symbolic_link_stays_a_link(place: OldFile, tmp_path: Path) -> None:
     link = tmp_path / "link.parquet"
     link.symlink_to(place.path)
     spillway.write_parquet(TABLE, link)
@@ -170,7 +170,7 @@ def test_a_pipe_whose_reader_leaves_is_an_error(tmp_path: Path) -> None:
     assert "pipe" in found
 
 
-def test_the_last_of_two_writers_on_one_path_wins_and_both_are_whole(place: Place) -> None:
+def test_the_last_of_two_writers_on_one_path_wins_and_both_are_whole(place: OldFile) -> None:
     first = spillway.ParquetWriter(place.path, row_group_rows=10)
     second = spillway.ParquetWriter(place.path, row_group_rows=10)
     for writer, start in ((first, 0), (second, 5000)):
@@ -192,7 +192,7 @@ def test_a_file_may_be_rewritten_from_itself(tmp_path: Path) -> None:
     assert pq.read_table(path).equals(TABLE)
 
 
-def test_readers_of_the_old_file_keep_it(place: Place) -> None:
+def test_readers_of_the_old_file_keep_it(place: OldFile) -> None:
     with place.path.open("rb") as reader:
         spillway.write_parquet(TABLE, place.path)
         assert reader.read() == place.before

@@ -12,7 +12,7 @@ from .programs import IS_ROOT, NAMESPACE, open_the_way_to, run, with_mount
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .conftest import Place
+    from .conftest import OldFile
 
 # Fills what room there is, and tells the error and what is left in the folder.
 FILL = """
@@ -143,7 +143,7 @@ def test_a_folder_without_permission_is_an_error_that_names_the_file(tmp_path: P
     assert found["left"] == []
 
 
-def test_a_full_device_is_a_full_disk(place: Place) -> None:
+def test_a_full_device_is_a_full_disk(place: OldFile) -> None:
     found = run(
         """
         import json

@@ -12,7 +12,7 @@ from .programs import NAMESPACE, run, with_mount
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .conftest import Place
+    from .conftest import OldFile
 
 # Writes more pages than the limit holds, with the temporary file in the folder of its first argument.
 SPILL = """
@@ -39,7 +39,7 @@ SPILL = """
 
 
 @pytest.mark.skipif(not NAMESPACE, reason="needs the right to mount")
-def test_a_full_disk_for_temporary_files_leaves_the_old_file(tmp_path: Path, place: Place) -> None:
+def test_a_full_disk_for_temporary_files_leaves_the_old_file(tmp_path: Path, place: OldFile) -> None:
     folder = tmp_path / "temporary"
     folder.mkdir()
     prefix = with_mount(folder, 'mount -t tmpfs -o size=1m none "$1"')
@@ -53,7 +53,7 @@ def test_a_full_disk_for_temporary_files_leaves_the_old_file(tmp_path: Path, pla
     assert place.is_untouched()
 
 
-def test_a_folder_for_temporary_files_that_is_missing_is_named(tmp_path: Path, place: Place) -> None:
+def test_a_folder_for_temporary_files_that_is_missing_is_named(tmp_path: Path, place: OldFile) -> None:
     found = run(SPILL.replace("os.listdir(folder)", "[]"), tmp_path / "gone", place.path, 400_000)
     number, message, where = found["caught"]
     assert number == errno.ENOENT
@@ -62,7 +62,7 @@ def test_a_folder_for_temporary_files_that_is_missing_is_named(tmp_path: Path, p
     assert place.is_untouched()
 
 
-def test_a_spill_that_fits_leaves_the_new_file_alone(tmp_path: Path, place: Place) -> None:
+def test_a_spill_that_fits_leaves_the_new_file_alone(tmp_path: Path, place: OldFile) -> None:
     folder = tmp_path / "temporary"
     folder.mkdir()
     found = run(SPILL, folder, place.path, 400_000)
@@ -70,7 +70,7 @@ def test_a_spill_that_fits_leaves_the_new_file_alone(tmp_path: Path, place: Plac
     assert list(folder.iterdir()) == []
 
 
-def test_a_process_killed_with_pages_spilled_leaves_no_temporary_file(tmp_path: Path, place: Place) -> None:
+def test_a_process_killed_with_pages_spilled_leaves_no_temporary_file(tmp_path: Path, place: OldFile) -> None:
     folder = tmp_path / "temporary"
     folder.mkdir()
     died = SPILL.replace("writer.close()", "os.kill(os.getpid(), 9)")

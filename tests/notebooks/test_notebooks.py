@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import re
-import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -25,22 +24,18 @@ NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 
 
 @pytest.fixture(scope="module")
-def results(request):
+def results(request, disk):
     """The reference run if there is one, else a tiny run of one's own."""
     reference = request.config.rootpath / "results" / "reference"
     if list(reference.glob("*/samples.jsonl")):
-        yield reference
-        return
-    base = request.config.rootpath / ".build"
-    base.mkdir(exist_ok=True)
-    folder = Path(tempfile.mkdtemp(dir=base, prefix="notebook-"))
+        return reference
+    folder = Path(tempfile.mkdtemp(dir=disk))
     app = typer.Typer()
     app.command()(bench)
     tiny = ["--rows", "1000,2000", "--samples", "2", "--backend", "spillway,arro3", "--memory", "none"]
     result = CliRunner().invoke(app, [*tiny, "--validate", "none", "--no-trace", "--out", str(folder)])
     assert result.exit_code == 0, result.output
-    yield folder
-    shutil.rmtree(folder)
+    return folder
 
 
 @pytest.fixture
@@ -72,11 +67,9 @@ def test_a_notebook_runs_from_top_to_bottom(path, results, monkeypatch):
 
 
 @pytest.fixture
-def several(request):
+def several(request, disk):
     """A folder of runs below the checkout, whose one run has two datasets, two codecs and two limits."""
-    base = request.config.rootpath / ".build"
-    base.mkdir(exist_ok=True)
-    folder = Path(tempfile.mkdtemp(dir=base, prefix="several-"))
+    folder = Path(tempfile.mkdtemp(dir=disk))
     speeds = {}
     backends = {"spillway": [], "arro3": []}
     for dataset, codec, memory in itertools.product(("logs", "wide:10"), ("snappy", "lz4"), (None, 10**9)):
@@ -86,8 +79,7 @@ def several(request):
             speeds[dataset, codec, memory and memory / 1e6, backend] = speed
             writes.append(Writes([speed] * 3, cell=fields))
     make_run(folder / "20260101T000000Z-0000", backends)
-    yield folder.relative_to(request.config.rootpath), speeds
-    shutil.rmtree(folder)
+    return folder.relative_to(request.config.rootpath), speeds
 
 
 @pytest.mark.usefixtures("_kernel")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,22 +17,10 @@ from spillway.harness import records
 from spillway.race.record import RACES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from click.testing import Result
 
 app = typer.Typer()
 app.command()(race)
-
-
-@pytest.fixture(scope="session")
-def disk(request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A folder in the checkout: the system's temporary folder may lie in memory."""
-    base = request.config.rootpath / ".build"
-    base.mkdir(exist_ok=True)
-    folder = Path(tempfile.mkdtemp(dir=base, prefix="race-"))
-    yield folder
-    shutil.rmtree(folder)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from spillway.errors import MissingExtraError, OptionError
 from spillway.race import committers
 from spillway.race.cell import quantile
 from spillway.race.limits import reason_to_skip
-from spillway.race.place import Place
+from spillway.race.location import Location
 from spillway.race.plan import Cell, Options, parse_spread, plan_cells
 from spillway.race.targets import TARGETS, target_cells
 
@@ -87,11 +87,11 @@ def test_what_exceeds_the_machine_is_skipped_with_a_reason() -> None:
 
 
 def test_places_are_folders_or_buckets() -> None:
-    assert Place.of("s3://bucket/prefix/", {}).below("a").uri == "s3://bucket/prefix/a"
+    assert Location.of("s3://bucket/prefix/", {}).below("a").uri == "s3://bucket/prefix/a"
     with pytest.raises(OptionError, match="s3://BUCKET"):
-        Place.of("gs://bucket", {})
+        Location.of("gs://bucket", {})
     with pytest.raises(OptionError, match="--store s3://"):
-        Place.of("folder", {"AWS_REGION": "x"})
+        Location.of("folder", {"AWS_REGION": "x"})
 
 
 def test_the_targets_cover_both_stores_and_run_each_race_once() -> None:

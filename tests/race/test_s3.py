@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spillway.race import committers
-from spillway.race.place import Place, log_name
+from spillway.race.location import Location, log_name
 
 from .conftest import invoke, races_in
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def test_a_name_is_taken_once(bucket: Bucket) -> None:
-    files = Place(bucket.url("once"), bucket.options()).files()
+    files = Location(bucket.url("once"), bucket.options()).files()
     with files.draft(b"first") as first, files.draft(b"second") as second:
         assert first.put_new(log_name(0))
         assert not second.put_new(log_name(0))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from spillway.harness.schedule import Slot
-    from spillway.race.place import Place
+    from spillway.race.location import Location
     from spillway.race.plan import Cell
     from spillway.race.progress import Progress
     from spillway.race.record import Measures, Outcome, RaceRecord
@@ -96,7 +96,7 @@ class Race:
 
     Attributes:
         run_id: The run's name.
-        place: The folder or bucket for tables.
+        location: The folder or bucket for tables.
         scratch: A folder on the disk that tables are on, or None.
         time_limit: Seconds after which a race is stopped.
         keep: True if tables are kept.
@@ -104,7 +104,7 @@ class Race:
     """
 
     run_id: str
-    place: Place
+    location: Location
     scratch: Path | None
     time_limit: float
     keep: bool
@@ -117,24 +117,24 @@ class Race:
             SpillwayError: The table could not be made.
         """
         cell = slot.cell
-        place = self.place.below(f"{self.run_id}-{slot.block}-{slot.position}-{cell.committer}")
+        location = self.location.below(f"{self.run_id}-{slot.block}-{slot.position}-{cell.committer}")
         started = datetime.now(UTC)
         keep = self.keep
         try:
-            self._create(cell, place)
+            self._create(cell, location)
             if self.scratch is not None:
                 sync_filesystem(self.scratch)
             watch, begun = HostWatch(), time.monotonic()
-            heard, problem, stalled = self._race(cell, place)
+            heard, problem, stalled = self._race(cell, location)
             host = watch.read()
             process_seconds = time.monotonic() - begun
             self.progress.checking(slot)
-            verdict = self._check(cell, place, heard)
+            verdict = self._check(cell, location, heard)
             # A table that is wrong is the evidence.
             keep |= bool(verdict["problems"])
         finally:
             if not keep:
-                self._remove(place)
+                self._remove(location)
         return {
             "schema_version": SCHEMA_VERSION,
             "run_id": self.run_id,
@@ -150,27 +150,27 @@ class Race:
             "process_seconds": process_seconds,
         }
 
-    def _remove(self, place: Place) -> None:
+    def _remove(self, location: Location) -> None:
         try:
-            place.files().remove()
+            location.files().remove()
         except Exception as error:  # noqa: BLE001 - what is left behind must not hide what happened
-            self.progress.say(f"{place.uri} is left behind: {redact(str(error))}")
+            self.progress.say(f"{location.uri} is left behind: {redact(str(error))}")
 
-    def _job(self, role: str, cell: Cell, place: Place, **more: Any) -> dict[str, Any]:
-        return {"role": role, "cell": cell.as_dict(), "place": place.as_dict(), **more}
+    def _job(self, role: str, cell: Cell, location: Location, **more: Any) -> dict[str, Any]:
+        return {"role": role, "cell": cell.as_dict(), "location": location.as_dict(), **more}
 
-    def _create(self, cell: Cell, place: Place) -> None:
-        with WorkerProcesses([self._job("create", cell, place)]) as workers:
+    def _create(self, cell: Cell, location: Location) -> None:
+        with WorkerProcesses([self._job("create", cell, location)]) as workers:
             for _ in workers.messages(time.monotonic() + _CREATE_SECONDS):
                 pass
             problem = workers.wait()
         if problem is not None:
             raise SpillwayError(f"{cell.committer} cannot make a table: {problem}")
 
-    def _race(self, cell: Cell, place: Place) -> tuple[_Heard, str | None, bool]:
+    def _race(self, cell: Cell, location: Location) -> tuple[_Heard, str | None, bool]:
         """Run the writers; return their messages, the problem of a process, and True if time ran out."""
         heard = _Heard()
-        jobs = [self._job("write", cell, place, process=process) for process in range(cell.processes)]
+        jobs = [self._job("write", cell, location, process=process) for process in range(cell.processes)]
         patience = (
             _READY_SECONDS
             + cell.writers * _READY_SECONDS_PER_WRITER
@@ -203,8 +203,8 @@ class Race:
                 return heard, problem, heard.settled < cell.expected
             return heard, workers.wait(), False
 
-    def _check(self, cell: Cell, place: Place, heard: _Heard) -> dict[str, Any]:
-        job = self._job("check", cell, place, acknowledged=heard.acknowledged)
+    def _check(self, cell: Cell, location: Location, heard: _Heard) -> dict[str, Any]:
+        job = self._job("check", cell, location, acknowledged=heard.acknowledged)
         with WorkerProcesses([job]) as workers:
             for message in workers.messages(time.monotonic() + _CHECK_SECONDS):
                 if message is not None and "verdict" in message:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from spillway.race.place import Files, Place
+    from spillway.race.location import Files, Location
     from spillway.race.plan import Cell
 
 __all__ = ["Verdict", "check"]
@@ -54,10 +54,10 @@ class Verdict:
         return asdict(self)
 
 
-def check(place: Place, cell: Cell, acknowledged: Sequence[Append]) -> Verdict:
+def check(location: Location, cell: Cell, acknowledged: Sequence[Append]) -> Verdict:
     """Check a table to which nothing is written any more."""
     verdict = Verdict()
-    files = place.files()
+    files = location.files()
     paths = _check_log(files, verdict)
     known = set(acknowledged)
     if len(known) != len(acknowledged):
@@ -65,7 +65,7 @@ def check(place: Place, cell: Cell, acknowledged: Sequence[Append]) -> Verdict:
     findings = []
     for name, read in (("delta-rs", _read_by_delta_rs), ("polars", _read_by_polars)):
         try:
-            found = read(place, paths, verdict.versions)
+            found = read(location, paths, verdict.versions)
         except ModuleNotFoundError:  # a reader less
             continue
         except BaseException as error:  # noqa: BLE001 - a table that cannot be read is a finding, a panic too
@@ -127,17 +127,17 @@ def _check_log(files: Files, verdict: Verdict) -> list[str]:
     return [path for path in added if path in names]
 
 
-def _read_by_delta_rs(place: Place, _paths: list[str], version: int) -> pa.Table:
+def _read_by_delta_rs(location: Location, _paths: list[str], version: int) -> pa.Table:
     """All rows by delta-rs, which reads the log and the files itself."""
     import deltalake
     import pyarrow as pa
 
     # Requests of writers that were stopped may still arrive: what was looked at is one version.
-    table = deltalake.DeltaTable(place.uri, version=version, **place.keywords)
+    table = deltalake.DeltaTable(location.uri, version=version, **location.keywords)
     return pa.table(table.to_pyarrow_table(columns=[*KEYS, MESSAGE, PARTITION_COLUMN]))
 
 
-def _read_by_polars(place: Place, paths: list[str], _version: int) -> pa.Table:
+def _read_by_polars(location: Location, paths: list[str], _version: int) -> pa.Table:
     """All rows by polars, from the files that the log names."""
     import polars as pl
     import pyarrow as pa
@@ -146,7 +146,7 @@ def _read_by_polars(place: Place, paths: list[str], _version: int) -> pa.Table:
         empty = {name: pa.array([], pa.int64()) for name in KEYS}
         return pa.table({**empty, MESSAGE: pa.array([], pa.string())})
     frame = pl.scan_parquet(
-        [f"{place.uri}/{path}" for path in paths], hive_partitioning=False, glob=False, **place.keywords
+        [f"{location.uri}/{path}" for path in paths], hive_partitioning=False, glob=False, **location.keywords
     )
     return frame.select(*KEYS, MESSAGE).collect().to_arrow()
 

@@ -15,7 +15,7 @@ from spillway.harness.redaction import redact
 from spillway.harness.schedule import Slot, schedule
 from spillway.race.cell import Race
 from spillway.race.limits import reason_to_skip
-from spillway.race.place import Place
+from spillway.race.location import Location
 from spillway.race.record import RACES, SCHEMA, SCHEMA_VERSION
 
 if TYPE_CHECKING:
@@ -74,11 +74,11 @@ def hold_races(  # noqa: PLR0913 - options, by keyword only
     refuse_debug_build()
     run_id = records.new_run_id()
     folder = out / run_id
-    place = Place.of(store or str(folder / "tables"), storage_options)
-    if place.is_local and store is not None:
+    location = Location.of(store or str(folder / "tables"), storage_options)
+    if location.is_local and store is not None:
         require_disk(Path(store))
-    if not place.is_local:
-        place.files()  # which says what is missing
+    if not location.is_local:
+        location.files()  # which says what is missing
     skipped = {cell: reason for cell in cells if (reason := reason_to_skip(cell)) is not None}
     able = [cell for cell in cells if cell not in skipped]
     if not able:
@@ -89,7 +89,7 @@ def hold_races(  # noqa: PLR0913 - options, by keyword only
         folder / records.ENVIRONMENT,
         {
             **describe_run(run_id, options, schema_version=SCHEMA_VERSION),
-            "store": "local disk" if place.is_local else "S3",
+            "store": "local disk" if location.is_local else "S3",
             "targets": targets,
             "skipped": [
                 {"cell": cell.as_dict(), "words": cell.words, "reason": reason}
@@ -101,14 +101,14 @@ def hold_races(  # noqa: PLR0913 - options, by keyword only
         progress.say(f"{cell.words}: skipped, {reason}")
     scratch = None
     with ExitStack() as cleanup:
-        if place.is_local:
-            scratch = Path(place.uri)
+        if location.is_local:
+            scratch = Path(location.uri)
             scratch.mkdir(parents=True, exist_ok=True)
             if store is None and not keep_tables:
                 cleanup.callback(_remove_if_empty, scratch)
         race = Race(
             run_id=run_id,
-            place=place,
+            location=location,
             scratch=scratch,
             time_limit=options.time_limit,
             keep=keep_tables,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from spillway.harness.redaction import redact
 from spillway.race import committers
 from spillway.race.check import check
-from spillway.race.place import Place
+from spillway.race.location import Location
 from spillway.race.plan import Cell
 from spillway.race.workload import rows
 
@@ -47,14 +47,14 @@ class _Race:
     def say(self, **message: Any) -> None:
         os.write(self._results, (json.dumps(message) + "\n").encode())
 
-    def write(self, place: Place, process: int) -> None:
+    def write(self, location: Location, process: int) -> None:
         """Open the table for each writer, wait for the start, and append."""
         committer = committers.load(self._cell.committer)
-        self._warm_up(committer, Place(f"{place.uri}/_warm-{process}", place.storage_options))
+        self._warm_up(committer, Location(f"{location.uri}/_warm-{process}", location.storage_options))
         threads = []
         threading.stack_size(_STACK_BYTES)
         for number in self._cell.share(process):
-            writer = committer.writer(place, self._cell)
+            writer = committer.writer(location, self._cell)
             # A daemon: when the race is called off, nobody waits for it.
             threads.append(threading.Thread(target=self._run, args=(writer, number), daemon=True))
             threads[-1].start()
@@ -68,11 +68,11 @@ class _Race:
         tally = committer.tally()
         self.say(process=process, tally=None if tally is None else tally._asdict())
 
-    def _warm_up(self, committer: Committer, place: Place) -> None:
+    def _warm_up(self, committer: Committer, location: Location) -> None:
         """Append once to a table of this process' own: a library's first call is not measured."""
-        committer.create(place, self._cell)
-        committer.writer(place, self._cell).append(rows(self._cell, 0, 0))
-        place.files().remove()
+        committer.create(location, self._cell)
+        committer.writer(location, self._cell).append(rows(self._cell, 0, 0))
+        location.files().remove()
 
     def _run(self, writer: Writer, name: int) -> None:
         first = rows(self._cell, name, 0)
@@ -110,14 +110,14 @@ def main() -> None:
     job = json.load(sys.stdin)
     threading.Thread(target=_end_with, args=(start,), daemon=True).start()
     _open_many_files()
-    cell, place = Cell(**job["cell"]), Place(**job["place"])
+    cell, location = Cell(**job["cell"]), Location(**job["location"])
     race = _Race(cell, start, results)
     if job["role"] == "create":
-        committers.load(cell.committer).create(place, cell)
+        committers.load(cell.committer).create(location, cell)
     elif job["role"] == "write":
-        race.write(place, job["process"])
+        race.write(location, job["process"])
     else:
-        verdict = check(place, cell, [(writer, number) for writer, number in job["acknowledged"]])
+        verdict = check(location, cell, [(writer, number) for writer, number in job["acknowledged"]])
         race.say(verdict=verdict.as_dict())
     # Threads that the checkpoint or a library left behind end by themselves, and are waited for.
 

@@ -130,6 +130,13 @@ pub(crate) fn note_signals() {
         return;
     }
     if let Err(Failure::Python(raised)) = check_signals() {
+        keep_raised(raised);
+    }
+}
+
+/// Keeps the exception of a signal handler for the caller, unless there is one already.
+pub(crate) fn keep_raised(raised: PyErr) {
+    if !is_raised() {
         RAISED.set(Some(raised));
     }
 }
@@ -151,7 +158,8 @@ pub(crate) fn thread_mark() -> usize {
 
 /// Ends the wait for a store with the exception of a signal handler.
 pub(crate) fn attend() -> io::Result<()> {
-    Python::attach(|py| py.check_signals().map_err(io::Error::other))
+    note_signals();
+    take_raised().map_or(Ok(()), |raised| Err(io::Error::other(raised)))
 }
 
 pub(crate) fn check_signals() -> Result<(), Failure> {

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from spillway.race.committers.protocol import Tally
-    from spillway.race.place import Place
+    from spillway.race.location import Location
     from spillway.race.plan import Cell
 
 __all__ = ["DeltaRs", "DeltaRsRetry"]
@@ -27,19 +27,19 @@ _FIRST, _MOST = 0.1, 10.0
 class DeltaRs:
     """`write_deltalake` with its defaults."""
 
-    def create(self, place: Place, cell: Cell) -> None:
+    def create(self, location: Location, cell: Cell) -> None:
         """Make the table."""
         deltalake.DeltaTable.create(
-            place.uri,
+            location.uri,
             schema(),
             partition_by=[PARTITION_COLUMN],
             configuration={**properties(cell)},
-            **place.keywords,
+            **location.keywords,
         )
 
-    def writer(self, place: Place, cell: Cell) -> _Writer:
+    def writer(self, location: Location, cell: Cell) -> _Writer:
         """Open the table anew: each writer has a handle, and need not read the log from its beginning."""
-        return _Writer(deltalake.DeltaTable(place.uri, **place.keywords), cell)
+        return _Writer(deltalake.DeltaTable(location.uri, **location.keywords), cell)
 
     def tally(self) -> Tally | None:
         """None: delta-rs keeps no count."""
@@ -49,9 +49,9 @@ class DeltaRs:
 class DeltaRsRetry(DeltaRs):
     """`write_deltalake`, called again as long as it fails."""
 
-    def writer(self, place: Place, cell: Cell) -> _RetryingWriter:
+    def writer(self, location: Location, cell: Cell) -> _RetryingWriter:
         """Open the table anew."""
-        return _RetryingWriter(deltalake.DeltaTable(place.uri, **place.keywords), cell)
+        return _RetryingWriter(deltalake.DeltaTable(location.uri, **location.keywords), cell)
 
 
 class _Writer:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from spillway.race.place import Place
+    from spillway.race.location import Location
     from spillway.race.plan import Cell
 
 __all__ = ["Committer", "Receipt", "Tally", "Writer"]
@@ -47,10 +47,10 @@ class Writer(Protocol):
 class Committer(Protocol):
     """A way to append to a table. Its constructor imports the library."""
 
-    def create(self, place: Place, cell: Cell) -> None:
+    def create(self, location: Location, cell: Cell) -> None:
         """Make the table."""
 
-    def writer(self, place: Place, cell: Cell) -> Writer:
+    def writer(self, location: Location, cell: Cell) -> Writer:
         """Open the table for one more writer, before the race begins."""
 
     def tally(self) -> Tally | None:

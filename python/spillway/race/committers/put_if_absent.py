@@ -16,14 +16,14 @@ from spillway.errors import MetadataChanged
 from spillway.race.committers.backoff import Backoff
 from spillway.race.committers.protocol import Receipt
 from spillway.race.committers.spillway import create
-from spillway.race.place import log_name, sync_folder
+from spillway.race.location import log_name, sync_folder
 from spillway.race.workload import PARTITION_COLUMN
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from spillway.race.committers.protocol import Tally
-    from spillway.race.place import Place
+    from spillway.race.location import Location
     from spillway.race.plan import Cell
 
 __all__ = ["PutIfAbsent"]
@@ -34,13 +34,13 @@ _FIRST, _MOST = 0.01, 1.0
 class PutIfAbsent:
     """One version for each append, by put-if-absent."""
 
-    def create(self, place: Place, cell: Cell) -> None:
+    def create(self, location: Location, cell: Cell) -> None:
         """Make the table."""
-        create(place, cell)
+        create(location, cell)
 
-    def writer(self, place: Place, cell: Cell) -> _Writer:  # noqa: ARG002 - all cells are alike to it
+    def writer(self, location: Location, cell: Cell) -> _Writer:  # noqa: ARG002 - all cells are alike to it
         """A writer that has read the log to its tip."""
-        return _Writer(place)
+        return _Writer(location)
 
     def tally(self) -> Tally | None:
         """None: each append counts its own attempts."""
@@ -48,9 +48,9 @@ class PutIfAbsent:
 
 
 class _Writer:
-    def __init__(self, place: Place) -> None:
-        self._place = place
-        self._files = place.files()
+    def __init__(self, location: Location) -> None:
+        self._location = location
+        self._files = location.files()
         self._tip = -1
         self._catch_up()
 
@@ -78,12 +78,12 @@ class _Writer:
         partition = rows.column(PARTITION_COLUMN)[0].as_py()
         name = f"{PARTITION_COLUMN}={partition}/part-{uuid.uuid4()}.zstd.parquet"
         data = rows.drop_columns([PARTITION_COLUMN])
-        uri = f"{self._place.uri}/{name}"
-        if self._place.is_local:
+        uri = f"{self._location.uri}/{name}"
+        if self._location.is_local:
             _make_folder(Path(uri).parent)
             result = spillway.write_parquet(data, uri, durable=True)
         else:
-            result = spillway.write_parquet(data, uri, storage_options=self._place.storage_options)
+            result = spillway.write_parquet(data, uri, storage_options=self._location.storage_options)
         return {
             "path": name,
             "partitionValues": {PARTITION_COLUMN: partition},

@@ -12,16 +12,20 @@ from spillway.race.workload import PARTITION_COLUMN, properties, schema
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from spillway.race.place import Place
+    from spillway.race.location import Location
     from spillway.race.plan import Cell
 
 __all__ = ["Spillway", "SpillwayCoalesce", "create"]
 
 
-def create(place: Place, cell: Cell) -> None:
+def create(location: Location, cell: Cell) -> None:
     """Make the table of a race."""
     spillway.delta.create(
-        place.uri, schema(), partition_by=PARTITION_COLUMN, properties=properties(cell), **place.keywords
+        location.uri,
+        schema(),
+        partition_by=PARTITION_COLUMN,
+        properties=properties(cell),
+        **location.keywords,
     )
 
 
@@ -33,13 +37,13 @@ class Spillway:
     def __init__(self) -> None:
         self._table: spillway.delta.Table | None = None
 
-    def create(self, place: Place, cell: Cell) -> None:
+    def create(self, location: Location, cell: Cell) -> None:
         """Make the table."""
-        create(place, cell)
+        create(location, cell)
 
-    def writer(self, place: Place, cell: Cell) -> _Writer:
+    def writer(self, location: Location, cell: Cell) -> _Writer:
         """Open the table; all threads of a process share what is below."""
-        self._table = spillway.delta.open(place.uri, **place.keywords)
+        self._table = spillway.delta.open(location.uri, **location.keywords)
         return _Writer(self._table, cell, coalesce=self.shares_files)
 
     def tally(self) -> Tally | None:

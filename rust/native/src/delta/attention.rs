@@ -10,7 +10,7 @@ use object_sink::Attend;
 use pyo3::prelude::*;
 
 use crate::errors::Failure;
-use crate::turn::{attend, check_signals, is_raised, note_signals, take_raised};
+use crate::turn::{attend, check_signals, is_raised, keep_raised, note_signals, take_raised};
 
 /// Seconds: longer than any program runs, and too few to overflow.
 const FOREVER: f64 = 1e8;
@@ -35,7 +35,14 @@ pub(crate) fn attention() -> Attend {
 /// Returns true if the calling thread is Python's main thread. Threads that serve shared appends are not Python's, and
 /// must not wait for the GIL.
 fn is_main_here() -> bool {
-    !delta_table::is_serving() && !matches!(Python::attach(is_main_thread), Ok(false))
+    if delta_table::is_serving() {
+        return false;
+    }
+    Python::attach(is_main_thread).unwrap_or_else(|raised| {
+        // It runs Python, and with it the handler of a signal that has come: what that raises must not be lost.
+        keep_raised(raised);
+        true
+    })
 }
 
 fn unless_abandoned() -> io::Result<()> {

@@ -1,4 +1,4 @@
-"""The place of a table, and its files as the race itself reads and writes them: on a disk, or on S3."""
+"""The location of a table, and its files as the race itself reads and writes them: on a disk, or on S3."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from spillway.errors import MissingExtraError, OptionError
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ["Files", "Place", "log_name", "sync_folder"]
+__all__ = ["Files", "Location", "log_name", "sync_folder"]
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """A folder, or a prefix of a bucket.
 
     Attributes:
@@ -33,8 +33,8 @@ class Place:
     storage_options: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, uri: str, storage_options: dict[str, str]) -> Place:
-        """The place that a user named.
+    def of(cls, uri: str, storage_options: dict[str, str]) -> Location:
+        """The location that a user named.
 
         Raises:
             OptionError: It is in a store that the race has no way to.
@@ -51,9 +51,9 @@ class Place:
         """True if it is a folder on this machine."""
         return "://" not in self.uri
 
-    def below(self, name: str) -> Place:
-        """A place inside."""
-        return Place(f"{self.uri}/{name}", self.storage_options)
+    def below(self, name: str) -> Location:
+        """A location inside."""
+        return Location(f"{self.uri}/{name}", self.storage_options)
 
     def files(self) -> Files:
         """Its files.
@@ -180,9 +180,9 @@ def sync_folder(folder: Path) -> None:
 class S3Files(Files):
     """Objects below a prefix, by conditional writes."""
 
-    def __init__(self, place: Place) -> None:
-        self._bucket, _, self._prefix = place.uri.removeprefix("s3://").partition("/")
-        self._client = _s3_client(tuple(sorted(place.storage_options.items())))
+    def __init__(self, location: Location) -> None:
+        self._bucket, _, self._prefix = location.uri.removeprefix("s3://").partition("/")
+        self._client = _s3_client(tuple(sorted(location.storage_options.items())))
 
     def draft(self, body: bytes) -> Draft:
         """The body of a request."""
