@@ -19,7 +19,7 @@ import pytest
 from spillway.harness import records
 from spillway.race import committers, worker
 from spillway.race.figures import draw_figures
-from spillway.race.place import Place
+from spillway.race.location import Location
 from spillway.race.plan import Cell
 from spillway.race.record import RACES
 from spillway.race.report import write_report
@@ -266,7 +266,7 @@ def test_a_worker_leaves_the_switch_interval_as_it_is(tmp_path: Path) -> None:
     """A longer one makes threads wait for the interpreter that have their answer already."""
     begin, go = os.pipe()
     cell = Cell(committer="spillway", workload="append-only", writers=1)
-    job = {"role": "create", "cell": cell.as_dict(), "place": asdict(Place(str(tmp_path / "table")))}
+    job = {"role": "create", "cell": cell.as_dict(), "place": asdict(Location(str(tmp_path / "table")))}
     command = (sys.executable, "-c", WORKER_THEN_INTERVAL, str(begin), "2", worker.__file__)
     try:
         said = subprocess.run(
