@@ -112,8 +112,9 @@ def test_the_wheel_knows_nothing_of_the_machine_that_built_it(wheel: Path) -> No
 def test_the_wheel_holds_the_package_alone(wheel: Path) -> None:
     with ZipFile(wheel) as archive:
         names = archive.namelist()
-    # Spark finds data sources in modules named so.
+    # The second is how Spark finds the data source.
     assert {name.split("/")[0].split("-")[0] for name in names} == {"spillway", "pyspark_spillway"}
+    assert [name for name in names if name.startswith("pyspark_")] == ["pyspark_spillway/__init__.py"]
     assert not [name for name in names if "__pycache__" in name or name.endswith((".pyc", ".rs"))]
     assert "spillway/py.typed" in names
     assert "spillway/_native.pyi" in names
