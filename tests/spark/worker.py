@@ -114,6 +114,8 @@ COMMANDS = {
 def main() -> None:
     session = spillway.spark.local_session("spillway-worker", delta=True, retries=1, say=lambda _: None)
     session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "10")
+    # Delta shuffles in its VACUUM, 200 tasks by default.
+    session.conf.set("spark.sql.shuffle.partitions", "2")
     print(json.dumps("ready"), flush=True)
     for line in sys.stdin:
         command = json.loads(line)
