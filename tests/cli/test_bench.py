@@ -441,7 +441,7 @@ def interrupted(arguments, signals, *, when):
     "signals", [[signal.SIGINT], [signal.SIGTERM], [signal.SIGTERM] * 2], ids=["ctrl-c", "kill", "timeout"]
 )
 def test_an_end_in_the_middle_keeps_what_was_measured_and_leaves_nothing_running(runs, signals):
-    out = runs / f"interrupted-{len(signals)}-{signals[0].name}"
+    out = Path(tempfile.mkdtemp(dir=runs))
     arguments = ["--samples", "500", "--validate", "none", "--memory", "1GB", "--out", str(out), *QUICK[:4]]
     output, process = interrupted(arguments, signals, when=lambda: len(_samples_in(out)) >= 3)
     assert process.returncode == 130
@@ -455,7 +455,7 @@ def test_an_end_in_the_middle_keeps_what_was_measured_and_leaves_nothing_running
 
 
 def test_a_report_that_is_being_made_is_ended(runs):
-    out = runs / "reported"
+    out = Path(tempfile.mkdtemp(dir=runs))
     arguments = ["--samples", "1", "--validate", "none", "--no-trace", "--out", str(out), *QUICK[:4]]
     output, process = interrupted(arguments, [signal.SIGTERM], when=lambda: list(out.glob("*/figures")))
     assert process.returncode == 0
@@ -465,7 +465,7 @@ def test_a_report_that_is_being_made_is_ended(runs):
 
 def test_ctrl_c_before_the_first_sample_leaves_nothing_and_says_so(runs, tmp_path, monkeypatch):
     monkeypatch.setenv("SPILLWAY_CACHE", str(tmp_path / "cache"))
-    out = runs / "early" / "runs"
+    out = Path(tempfile.mkdtemp(dir=runs)) / "early" / "runs"
     arguments = ["--rows", "3000000", "--mode", "batches", "--validate", "none", "--out", str(out)]
     output, process = interrupted(
         arguments, [signal.SIGINT], when=lambda: list(tmp_path.glob("cache/.*.part"))
