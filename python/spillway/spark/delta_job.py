@@ -12,7 +12,7 @@ import pyarrow as pa
 
 import spillway.delta
 from spillway.delta.table import _app_transaction
-from spillway.errors import OptionError, TableNotFoundError
+from spillway.errors import OptionError, SpillwayError, TableNotFoundError
 from spillway.spark.job import Clock, Job, SparkWriteResult, TaskResult, peeked
 from spillway.spark.storage import filesystem_of, is_local
 from spillway.writer import WriterOptions
@@ -109,32 +109,44 @@ class DeltaJob(Job):
         )
         repeated = append.repeated
         seconds = sum(result.seconds for result in results)
-        self._mark(_COMMITTING)
         try:
             with append:
                 for part in parts:
                     append.attach(part)
                 append._native.add_metrics({"writerTimeMs": str(round(seconds * 1000))})  # noqa: SLF001
+                # The end of the block commits. What fails before that, an abort removes.
+                self._mark(_COMMITTING)
         except BaseException:
             if append.token is None and append.version is None:
-                self._remove_strays(keep=self._live())
+                self._remove_unknown()
             raise
         files = tuple(name for result in results for name in result.files)
-        self._remove_strays(keep=self._live() if repeated else files)
         if repeated:
+            self._remove_unknown()
             _log.info("%s has version %s of %s already", target.path, target.app_version, target.app_id)
             return SparkWriteResult(0, 0, 0, append.version, seconds)
+        self._remove_strays(keep=files)
         return self.summary(results, append.version, len(files))
 
     def abort(self) -> None:
         if self._is_marked(_COMMITTING):
             # The commit failed, and has removed the files unless their outcome is unknown.
             return
-        with contextlib.suppress(TableNotFoundError):
-            self._remove_strays(keep=self._live())
+        self._remove_unknown()
 
-    def _live(self) -> set[str]:
-        return {file.path for file in self._open().files()}
+    def _remove_unknown(self) -> None:
+        """Remove the job's files that the table does not name.
+
+        Where its log cannot be read, they stay: the failure that led here is the one to raise.
+        """
+        try:
+            keep = {file.path for file in self._open().files()}
+        except TableNotFoundError:
+            return
+        except (SpillwayError, OSError) as error:
+            _log.warning("files of the job %s stay in %s: %s", self.id, self.target.path, error)
+            return
+        self._remove_strays(keep=keep)
 
     def _check_under_way(self) -> None:
         """Refuse to write for a job that was committed or aborted.

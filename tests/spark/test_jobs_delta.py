@@ -1,0 +1,77 @@
+"""Jobs of Delta tables, without Spark: what they refuse at their beginning, and what their failures leave."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import spillway.delta
+from spillway.errors import SpillwayError
+from spillway.spark.delta_job import DeltaJob
+from spillway.spark.job import Target
+
+from .test_jobs import SCHEMA, begun, data_files, hidden, rows
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def delta(path: Path, **options: Any) -> Target:
+    return Target.of(str(path), SCHEMA, **({"table": "delta", "overwrite": False, "options": {}} | options))
+
+
+def ids(path: Path, version: int | None = None) -> list[int]:
+    files = [path / file.path for file in spillway.delta.open(path).files(version)]
+    return sorted(number for file in files for number in pq.read_table(file)["id"].to_pylist())
+
+
+def forbid_removal(table: spillway.delta.Table) -> None:
+    import deltalake  # noqa: PLC0415 - the other writer of these tests
+
+    deltalake.DeltaTable(table.path).alter.set_table_properties({"delta.appendOnly": "true"})
+
+
+class Interrupted(DeltaJob):
+    """A job that Ctrl-C reaches when other processes have been told of its commit, which has not begun."""
+
+    def _mark(self, name: str) -> None:
+        super()._mark(name)
+        if name == "_committing":
+            raise KeyboardInterrupt
+
+
+def test_a_commit_that_is_interrupted_before_its_attempt_leaves_nothing(tmp_path: Path) -> None:
+    job = Interrupted(delta(tmp_path / "to"))
+    job.begin()
+    results = [job.write(rows(1, 2), 0, 0)]
+    with pytest.raises(KeyboardInterrupt):
+        job.commit(results)
+    job.abort()
+    assert (data_files(tmp_path / "to"), hidden(tmp_path / "to")) == (set(), [])
+    assert spillway.delta.open(tmp_path / "to").version == 0
+
+
+def test_a_commit_that_the_table_refuses_leaves_nothing_after_the_abort(tmp_path: Path) -> None:
+    to = tmp_path / "to"
+    job = begun(to, table="delta", overwrite=True)
+    results = [job.write(rows(1, 2), 0, 0)]
+    forbid_removal(spillway.delta.open(to))
+    with pytest.raises(SpillwayError, match="appendOnly"):
+        job.commit(results)
+    job.abort()
+    assert (data_files(to), hidden(to)) == (set(), [])
+
+
+def test_an_abort_that_cannot_read_the_log_keeps_the_files_and_does_not_raise(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    to = tmp_path / "to"
+    job = begun(to, table="delta")
+    job.write(rows(1), 0, 0)
+    (to / "_delta_log" / f"{1:020}.json").write_text("no JSON\n")
+    job.abort()
+    assert len(data_files(to)) == 1
+    assert "stay in" in caplog.text
