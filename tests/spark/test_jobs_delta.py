@@ -9,10 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import spillway.delta
-from spillway.errors import SpillwayError
+from spillway.errors import SchemaError, SpillwayError
 from spillway.spark.delta_job import DeltaJob
 from spillway.spark.job import Target
 
+from ..delta.logs import content
+from ..delta.test_features import clustered
 from .test_jobs import SCHEMA, begun, data_files, hidden, rows
 
 if TYPE_CHECKING:
@@ -75,3 +77,53 @@ def test_an_abort_that_cannot_read_the_log_keeps_the_files_and_does_not_raise(
     job.abort()
     assert len(data_files(to)) == 1
     assert "stay in" in caplog.text
+
+
+@pytest.mark.parametrize("feature", ["appendOnly", "clustering"])
+def test_an_overwrite_that_the_table_forbids_is_refused_at_the_beginning(
+    tmp_path: Path, feature: str
+) -> None:
+    to = tmp_path / "to"
+    if feature == "appendOnly":
+        spillway.delta.create(to, SCHEMA, properties={"delta.appendOnly": "true"})
+    else:
+        clustered(to, [["id"]], SCHEMA)
+    before = content(to)
+    with pytest.raises(SpillwayError, match=feature):
+        begun(to, table="delta", overwrite=True)
+    assert (content(to), hidden(to), data_files(to)) == (before, [], set())
+    job = begun(to, table="delta")
+    job.commit([job.write(rows(1), 0, 0)])
+    assert ids(to) == [1]
+
+
+def test_a_schema_that_only_a_merge_accepts_is_accepted_at_the_beginning(tmp_path: Path) -> None:
+    to = tmp_path / "to"
+    spillway.delta.create(to, pa.schema({"id": pa.int64()}))
+    with pytest.raises(SchemaError, match="merge"):
+        begun(to, table="delta", overwrite=True)
+    job = begun(to, table="delta", overwrite=True, schema_mode="merge")
+    job.commit([job.write(rows(1), 0, 0)])
+    assert pa.schema(spillway.delta.open(to).schema).names == ["id", "day"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"options": {"sorting_columns": ["nowhere"]}}, "nowhere"),
+        ({"options": {"bloom_filter": ["nowhere"]}}, "nowhere"),
+        ({"options": {"compression": "lzo"}}, "lzo"),
+        ({"options": {"row_group_rows": 0}}, "row_group_rows"),
+        ({"partition_by": "nowhere"}, "nowhere"),
+        ({"partition_by": ("day", "id")}, "partition"),
+        ({"max_file_rows": 0}, "max_file_rows"),
+        ({"max_file_bytes": -1}, "max_file_bytes"),
+        ({"schema_mode": "overwrite"}, "schema_mode"),
+    ],
+)
+def test_an_option_that_is_not_accepted_leaves_no_table(
+    tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(SpillwayError, match=message):
+        begun(tmp_path / "to", table="delta", **options)
+    assert list(tmp_path.iterdir()) == []

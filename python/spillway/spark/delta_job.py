@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from spillway.spark.storage import filesystem_of, is_local
 from spillway.writer import WriterOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = ["DeltaJob"]
 
@@ -43,11 +44,17 @@ class DeltaJob(Job):
                 f"partition_by={wanted} is not accepted: the table is partitioned by {present}; leave it out"
             )
             raise OptionError(message, "partition_by", present)
-        append = self._append(table)
-        # Without rows it checks the schema alone.
-        append.write(pa.Table.from_batches([], self.target.schema))
-        append.abort()
+        self._check(table)
         self._mark(_UNDER_WAY)
+
+    def _check(self, table: spillway.delta.Table) -> None:
+        """Let the appends of the tasks and of the commit refuse what they do not accept."""
+        for append in (self._append(table), self._committing(table)):
+            try:
+                # Without rows it checks options and schema alone.
+                append.write(pa.Table.from_batches([], self.target.schema))
+            finally:
+                append.abort()
 
     def exists(self) -> bool:
         try:
@@ -101,12 +108,7 @@ class DeltaJob(Job):
             # An append without rows makes no version.
             self._remove_strays(keep=())
             return self.summary(results, table.version, 0)
-        append = table._append(  # noqa: SLF001 - one package
-            app_transaction=_app_transaction(target.app_id, target.app_version),
-            schema_mode=target.schema_mode,
-            replace=() if target.overwrite else None,
-            options=WriterOptions(**target.options),
-        )
+        append = self._committing(table)
         repeated = append.repeated
         seconds = sum(result.seconds for result in results)
         try:
@@ -186,14 +188,20 @@ class DeltaJob(Job):
         try:
             return self._open()
         except TableNotFoundError:
-            return spillway.delta.create(
-                self.target.path,
-                # As Delta does: engines disagree about who checks that nothing is null.
-                pa.schema([field.with_nullable(nullable=True) for field in self.target.schema]),
-                partition_by=self.target.partition_by,
-                mode="ignore",
-                storage_options=self.target.storage_options,
-            )
+            with tempfile.TemporaryDirectory() as scratch:
+                # What is refused leaves no empty table.
+                self._check(self._created(scratch))
+            return self._created(self.target.path, self.target.storage_options)
+
+    def _created(self, path: str, storage_options: Mapping[str, str] | None = None) -> spillway.delta.Table:
+        return spillway.delta.create(
+            path,
+            # As Delta does: engines disagree about who checks that nothing is null.
+            pa.schema([field.with_nullable(nullable=True) for field in self.target.schema]),
+            partition_by=self.target.partition_by,
+            mode="ignore",
+            storage_options=storage_options,
+        )
 
     def _append(self, table: spillway.delta.Table) -> spillway.delta.Append:
         limits = self.target.limits
@@ -202,6 +210,16 @@ class DeltaJob(Job):
             limits=(limits.get("max_file_bytes"), limits.get("max_file_rows")),
             folder=self._folder,
             options=WriterOptions(**self.target.options),
+        )
+
+    def _committing(self, table: spillway.delta.Table) -> spillway.delta.Append:
+        """The append that commits the parts."""
+        target = self.target
+        return table._append(  # noqa: SLF001 - one package
+            app_transaction=_app_transaction(target.app_id, target.app_version),
+            schema_mode=target.schema_mode,
+            replace=() if target.overwrite else None,
+            options=WriterOptions(**target.options),
         )
 
     def _remove_strays(self, keep: Iterable[str]) -> None:
