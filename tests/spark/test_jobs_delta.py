@@ -12,6 +12,7 @@ import spillway.delta
 from spillway.errors import SchemaError, SpillwayError
 from spillway.spark.delta_job import DeltaJob
 from spillway.spark.job import Target
+from spillway.spark.stream_jobs import DeltaBatch
 
 from ..delta.logs import content
 from ..delta.test_features import clustered
@@ -127,3 +128,27 @@ def test_an_option_that_is_not_accepted_leaves_no_table(
     with pytest.raises(SpillwayError, match=message):
         begun(tmp_path / "to", table="delta", **options)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("end", ["commit", "abort"])
+def test_a_replay_keeps_the_files_that_older_versions_have(tmp_path: Path, end: str) -> None:
+    to = tmp_path / "to"
+
+    def batch() -> DeltaBatch:
+        return DeltaBatch(delta(to, partition_by="day"), "query", 0)
+
+    first = batch()
+    first.commit([first.write(rows(1, 2), 0, 0)])
+    written = data_files(to)
+    table = spillway.delta.open(to)
+    table.truncate()
+    replay = batch()
+    replay.write(rows(1, 2), 0, 1)
+    results = [replay.write(rows(1, 2), 0, 2)]
+    assert len(data_files(to)) == 3 * len(written)
+    if end == "commit":
+        assert replay.commit(results).rows == 0
+    else:
+        replay.abort()
+    assert (data_files(to), ids(to), ids(to, version=1)) == (written, [], [1, 2])
+    assert table.version == 2

@@ -137,12 +137,13 @@ class DeltaJob(Job):
         self._remove_unknown()
 
     def _remove_unknown(self) -> None:
-        """Remove the job's files that the table does not name.
+        """Remove the job's files that no version of the table names.
 
+        A replay finds files of the first run that the table had and does not have now: its history reads them.
         Where its log cannot be read, they stay: the failure that led here is the one to raise.
         """
         try:
-            keep = {file.path for file in self._open().files()}
+            keep = set(self._open()._native.known_paths(self._folder))  # noqa: SLF001 - one package
         except TableNotFoundError:
             return
         except (SpillwayError, OSError) as error:
