@@ -139,7 +139,7 @@ class DeltaJob(Job):
     def _remove_unknown(self) -> None:
         """Remove the job's files that no version of the table names.
 
-        A replay finds files of the first run that the table had and does not have now: its history reads them.
+        A replay finds files of the first run that the table had once: its history reads them.
         Where its log cannot be read, they stay: the failure that led here is the one to raise.
         """
         try:
