@@ -274,6 +274,59 @@ def test_parts_with_different_types_in_a_new_column_do_not_mix(table: spillway.d
     assert ids(table) == [1]
 
 
+def test_many_parts_are_one_version(table: spillway.delta.Table) -> None:
+    names = ["first", "second", "third"]
+    parts = [detached(table, some_rows(n, **{names[n % 3]: [n]}), schema_mode="merge") for n in range(60)]
+    with table.append(schema_mode="merge") as append:
+        for number, part in enumerate(parts):
+            append.attach(part)
+            with pytest.raises(OptionError, match="added already"):
+                append.attach(parts[number // 2])
+            if number == 30:
+                append.write(some_rows(60, own=["x"]))
+    assert ids(table) == list(range(61))
+    # Columns of the append's own rows come first.
+    assert pa.schema(table.schema).names == ["day", "id", "own", *names]
+    read = {row["id"]: row for row in READERS["delta-rs"](Path(table.path)).to_pylist()}
+    assert all(read[n][names[n % 3]] == n for n in range(60))
+
+
+def test_a_part_that_was_refused_takes_no_place(table: spillway.delta.Table) -> None:
+    long = detached(table, some_rows(1, note=pa.array([1], pa.int64())), schema_mode="merge")
+    integer = detached(table, some_rows(2, note=pa.array([2], pa.int32())), schema_mode="merge")
+    append = table.append(schema_mode="merge")
+    append.attach(long)
+    for _ in range(2):
+        with pytest.raises(SchemaError, match="different types"):
+            append.attach(integer)
+    append.attach(changed(integer, columns=json.loads(long)["columns"]))
+    append.abort()
+    assert data_files(table) == set()
+
+
+def test_a_part_is_checked_against_rows_written_after_the_first_part(table: spillway.delta.Table) -> None:
+    parts = [detached(table, some_rows(n)) for n in (1, 2)]
+    noted = detached(table, some_rows(3, note=pa.array([3], pa.int32())), schema_mode="merge")
+    append = table.append(schema_mode="merge")
+    append.attach(parts[0])
+    append.write(some_rows(4, note=pa.array([4], pa.int64())))
+    with pytest.raises(SchemaError, match="different types") as raised:
+        append.attach(noted)
+    assert raised.value.column == "note"
+    append.attach(parts[1])
+    append.commit()
+    assert ids(table) == [1, 2, 4]
+
+
+def test_a_part_that_names_a_file_twice_is_refused(table: spillway.delta.Table) -> None:
+    part = detached(table, some_rows(1))
+    with table.append() as append:
+        with pytest.raises(OptionError, match="added already"):
+            append.attach(changed(part, adds=json.loads(part)["adds"] * 2))
+        append.attach(part)
+    assert ids(table) == [1]
+
+
 @pytest.mark.parametrize("when", ["before the attachment", "before the commit"])
 def test_a_changed_schema_refuses_parts_that_were_written_before(
     table: spillway.delta.Table, when: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +13,13 @@ import pyarrow as pa
 
 import spillway.delta
 from spillway.delta.table import _app_transaction
-from spillway.errors import OptionError, TableNotFoundError
+from spillway.errors import OptionError, SpillwayError, TableNotFoundError
 from spillway.spark.job import Clock, Job, SparkWriteResult, TaskResult, peeked
 from spillway.spark.storage import filesystem_of, is_local
 from spillway.writer import WriterOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = ["DeltaJob"]
 
@@ -43,11 +44,17 @@ class DeltaJob(Job):
                 f"partition_by={wanted} is not accepted: the table is partitioned by {present}; leave it out"
             )
             raise OptionError(message, "partition_by", present)
-        append = self._append(table)
-        # Without rows it checks the schema alone.
-        append.write(pa.Table.from_batches([], self.target.schema))
-        append.abort()
+        self._check(table)
         self._mark(_UNDER_WAY)
+
+    def _check(self, table: spillway.delta.Table) -> None:
+        """Let the appends of the tasks and of the commit refuse what they do not accept."""
+        for append in (self._append(table), self._committing(table)):
+            try:
+                # Without rows it checks options and schema alone.
+                append.write(pa.Table.from_batches([], self.target.schema))
+            finally:
+                append.abort()
 
     def exists(self) -> bool:
         try:
@@ -101,40 +108,48 @@ class DeltaJob(Job):
             # An append without rows makes no version.
             self._remove_strays(keep=())
             return self.summary(results, table.version, 0)
-        append = table._append(  # noqa: SLF001 - one package
-            app_transaction=_app_transaction(target.app_id, target.app_version),
-            schema_mode=target.schema_mode,
-            replace=() if target.overwrite else None,
-            options=WriterOptions(**target.options),
-        )
+        append = self._committing(table)
         repeated = append.repeated
         seconds = sum(result.seconds for result in results)
-        self._mark(_COMMITTING)
         try:
             with append:
                 for part in parts:
                     append.attach(part)
                 append._native.add_metrics({"writerTimeMs": str(round(seconds * 1000))})  # noqa: SLF001
+                # The end of the block commits. What fails before that, an abort removes.
+                self._mark(_COMMITTING)
         except BaseException:
             if append.token is None and append.version is None:
-                self._remove_strays(keep=self._live())
+                self._remove_unknown()
             raise
         files = tuple(name for result in results for name in result.files)
-        self._remove_strays(keep=self._live() if repeated else files)
         if repeated:
+            self._remove_unknown()
             _log.info("%s has version %s of %s already", target.path, target.app_version, target.app_id)
             return SparkWriteResult(0, 0, 0, append.version, seconds)
+        self._remove_strays(keep=files)
         return self.summary(results, append.version, len(files))
 
     def abort(self) -> None:
         if self._is_marked(_COMMITTING):
             # The commit failed, and has removed the files unless their outcome is unknown.
             return
-        with contextlib.suppress(TableNotFoundError):
-            self._remove_strays(keep=self._live())
+        self._remove_unknown()
 
-    def _live(self) -> set[str]:
-        return {file.path for file in self._open().files()}
+    def _remove_unknown(self) -> None:
+        """Remove the job's files that no version of the table names.
+
+        A replay finds files of the first run that the table had once: its history reads them.
+        Where its log cannot be read, they stay: the failure that led here is the one to raise.
+        """
+        try:
+            keep = set(self._open()._native.known_paths(self._folder))  # noqa: SLF001 - one package
+        except TableNotFoundError:
+            return
+        except (SpillwayError, OSError) as error:
+            _log.warning("files of the job %s stay in %s: %s", self.id, self.target.path, error)
+            return
+        self._remove_strays(keep=keep)
 
     def _check_under_way(self) -> None:
         """Refuse to write for a job that was committed or aborted.
@@ -174,14 +189,20 @@ class DeltaJob(Job):
         try:
             return self._open()
         except TableNotFoundError:
-            return spillway.delta.create(
-                self.target.path,
-                # As Delta does: engines disagree about who checks that nothing is null.
-                pa.schema([field.with_nullable(nullable=True) for field in self.target.schema]),
-                partition_by=self.target.partition_by,
-                mode="ignore",
-                storage_options=self.target.storage_options,
-            )
+            with tempfile.TemporaryDirectory() as scratch:
+                # What is refused leaves no empty table.
+                self._check(self._created(scratch))
+            return self._created(self.target.path, self.target.storage_options)
+
+    def _created(self, path: str, storage_options: Mapping[str, str] | None = None) -> spillway.delta.Table:
+        return spillway.delta.create(
+            path,
+            # As Delta does: engines disagree about who checks that nothing is null.
+            pa.schema([field.with_nullable(nullable=True) for field in self.target.schema]),
+            partition_by=self.target.partition_by,
+            mode="ignore",
+            storage_options=storage_options,
+        )
 
     def _append(self, table: spillway.delta.Table) -> spillway.delta.Append:
         limits = self.target.limits
@@ -190,6 +211,16 @@ class DeltaJob(Job):
             limits=(limits.get("max_file_bytes"), limits.get("max_file_rows")),
             folder=self._folder,
             options=WriterOptions(**self.target.options),
+        )
+
+    def _committing(self, table: spillway.delta.Table) -> spillway.delta.Append:
+        """The append that commits the parts."""
+        target = self.target
+        return table._append(  # noqa: SLF001 - one package
+            app_transaction=_app_transaction(target.app_id, target.app_version),
+            schema_mode=target.schema_mode,
+            replace=() if target.overwrite else None,
+            options=WriterOptions(**target.options),
         )
 
     def _remove_strays(self, keep: Iterable[str]) -> None:

@@ -1,6 +1,7 @@
 //! An append: it writes files first, and commits them once at the end.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
@@ -102,6 +103,20 @@ fn holds_as_written(schema: &TableSchema, column: &Column) -> bool {
     schema
         .column(&column.name)
         .is_none_or(|now| now.kind == column.kind && (now.nullable || !column.nullable))
+}
+
+fn check_one_type(schema: &TableSchema, written: &TableSchema) -> Result<()> {
+    let mut columns = written.columns.iter();
+    match columns.find(|column| !holds_as_written(schema, column)) {
+        Some(column) => Err(TableError::column(
+            &column.name,
+            format!(
+                "the parts of the append have different types in the column {:?}: give it one type in all of them",
+                column.name
+            ),
+        )),
+        None => Ok(()),
+    }
 }
 
 impl DataWriter {
@@ -344,6 +359,10 @@ pub struct Append {
     metrics: BTreeMap<String, String>,
     /// Files that other processes wrote.
     attached: Vec<Part>,
+    /// The paths of these files.
+    taken: HashSet<String>,
+    /// The table's schema with the attached rows in it; none before the first part.
+    merged: Option<Merged>,
     /// The table as it was when the first of them came.
     known: Option<Arc<Snapshot>>,
     /// True if the table already has these rows.
@@ -353,6 +372,13 @@ pub struct Append {
     in_doubt: bool,
     /// The process that the append belongs to. A forked child inherits the append, but the files are its parent's.
     process: u32,
+}
+
+/// A schema that the next attached part is checked against.
+struct Merged {
+    schema: Arc<TableSchema>,
+    /// True if the append's own rows are in it.
+    has_own: bool,
 }
 
 enum State {
@@ -408,6 +434,8 @@ impl Append {
             kept,
             metrics: BTreeMap::new(),
             attached: Vec::new(),
+            taken: HashSet::new(),
+            merged: None,
             known: None,
             is_repeated,
             state: State::Writing,
@@ -597,11 +625,10 @@ impl Append {
         {
             return Ok(false);
         }
-        for written in self.written()? {
-            let mut columns = written.columns.iter();
-            if !columns.all(|column| holds_as_written(&head.schema, column)) {
-                return Ok(false);
-            }
+        let all = self.written();
+        let mut columns = all.iter().flat_map(|written| &written.columns);
+        if !columns.all(|column| holds_as_written(&head.schema, column)) {
+            return Ok(false);
         }
         let (schema, changes) = self.schema_with_rows(&head)?;
         if let Some(open) = &mut self.writer.open {
@@ -614,9 +641,9 @@ impl Append {
     }
 
     /// The columns of all files: those of this process, and those of each attached part.
-    fn written(&self) -> Result<Vec<TableSchema>> {
-        let own = self.writer.open.as_ref().map(|open| Ok(open.written()));
-        let attached = self.attached.iter().filter_map(|part| part.schema().transpose());
+    fn written(&self) -> Vec<Cow<'_, TableSchema>> {
+        let own = self.writer.open.as_ref().map(|open| Cow::Owned(open.written()));
+        let attached = self.attached.iter().filter_map(Part::schema).map(Cow::Borrowed);
         own.into_iter().chain(attached).collect()
     }
 
@@ -628,23 +655,31 @@ impl Append {
                 None => (Arc::clone(&head.schema), false),
             });
         }
-        let all = self.written()?;
+        let all = self.written();
         let mut schema = Arc::clone(&head.schema);
         for written in &all {
             schema = target_schema(&schema, written, self.writer.options.merge_schema)?.0;
         }
-        let mut columns = all.iter().flat_map(|written| &written.columns);
-        if let Some(column) = columns.find(|column| !holds_as_written(&schema, column)) {
-            return Err(TableError::column(
-                &column.name,
-                format!(
-                    "the parts of the append have different types in the column {:?}: give it one type in all of them",
-                    column.name
-                ),
-            ));
+        for written in &all {
+            check_one_type(&schema, written)?;
         }
         let changes = schema.columns.len() > head.schema.columns.len();
         Ok((schema, changes))
+    }
+
+    /// The table's schema with one more part in it. Parts that are attached already are not looked at again: merging
+    /// changes no column that is there.
+    fn merged_with(&self, part: &Part) -> Result<Merged> {
+        let has_own = self.writer.open.is_some();
+        let mut schema = match &self.merged {
+            Some(merged) if merged.has_own == has_own => Arc::clone(&merged.schema),
+            _ => self.schema_with_rows(&self.writer.head)?.0,
+        };
+        if let Some(written) = part.schema() {
+            schema = target_schema(&schema, written, self.writer.options.merge_schema)?.0;
+            check_one_type(&schema, written)?;
+        }
+        Ok(Merged { schema, has_own })
     }
 
     fn transaction(&self) -> Result<Transaction> {
@@ -799,14 +834,12 @@ impl Append {
             // These may be the very files that the table has.
             part.adds.retain(|add| !is_known(&add.path, &known));
         }
-        check_new(&part, &self.attached, &known)?;
+        check_new(&part, &self.taken, &known)?;
+        self.merged = Some(self.merged_with(&part)?);
         self.known = Some(known);
+        self.taken.extend(part.adds.iter().map(|add| add.path.clone()));
         self.attached.push(part);
-        let fits = self.schema_with_rows(&self.writer.head);
-        if fits.is_err() {
-            self.attached.pop();
-        }
-        fits.map(drop)
+        Ok(())
     }
 }
 

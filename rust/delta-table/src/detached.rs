@@ -3,7 +3,7 @@
 //! A part holds the files' `add` actions, and all of the table's state that the files were written for. The append that
 //! takes the part compares this state with its own, so that files never get into a table that changed under them.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 
 use delta_commit::actions::{Add, Format, Protocol};
 use delta_commit::conflict::{Conflict, ConflictKind};
@@ -69,6 +69,9 @@ pub(crate) struct Part {
     basis: Basis,
     /// The columns of the rows, as the table is to hold them; none where no rows came.
     columns: Option<Value>,
+    /// The parsed `columns`.
+    #[serde(skip)]
+    schema: Option<TableSchema>,
     pub adds: Vec<Add>,
     pub rows: u64,
     pub bytes: u64,
@@ -81,6 +84,7 @@ impl Part {
             version: head.version,
             basis: Basis::of(head)?,
             columns: columns.map(json_of).transpose()?,
+            schema: columns.cloned(),
             adds: written.adds,
             rows: written.rows,
             bytes: written.bytes,
@@ -113,9 +117,12 @@ impl Part {
             }
             None => return Err(refused("this is no part of an append".to_owned())),
         }
-        let part: Self = serde_json::from_value(value)
+        let mut part: Self = serde_json::from_value(value)
             .map_err(|error| refused(format!("the part is damaged ({error})")))?;
-        part.schema()?;
+        let columns = part.columns.as_ref();
+        part.schema = columns
+            .map(|columns| TableSchema::parse(&columns.to_string()))
+            .transpose()?;
         for add in &part.adds {
             path::decode_inside(&add.path)?;
         }
@@ -123,11 +130,8 @@ impl Part {
     }
 
     /// The columns of the rows.
-    pub fn schema(&self) -> Result<Option<TableSchema>> {
-        let columns = self.columns.as_ref();
-        columns
-            .map(|columns| TableSchema::parse(&columns.to_string()))
-            .transpose()
+    pub fn schema(&self) -> Option<&TableSchema> {
+        self.schema.as_ref()
     }
 
     /// Checks that the files can become part of the table as it is in `head`.
@@ -172,15 +176,11 @@ pub(crate) fn is_known(path: &str, head: &Snapshot) -> bool {
     head.contents.files.contains_key(path) || head.contents.tombstones.contains_key(path)
 }
 
-/// Refuses a part whose files are in the table, or in another part, already.
-pub(crate) fn check_new(part: &Part, others: &[Part], head: &Snapshot) -> Result<()> {
-    let mut taken: BTreeSet<&str> = others
-        .iter()
-        .flat_map(|part| &part.adds)
-        .map(|add| add.path.as_str())
-        .collect();
+/// Refuses a part whose files are in the table, in another part, or in this one twice.
+pub(crate) fn check_new(part: &Part, taken: &HashSet<String>, head: &Snapshot) -> Result<()> {
+    let mut own = HashSet::new();
     for add in &part.adds {
-        if is_known(&add.path, head) || !taken.insert(&add.path) {
+        if is_known(&add.path, head) || taken.contains(&add.path) || !own.insert(&add.path) {
             return Err(CommitError::DuplicateFile {
                 path: add.path.clone(),
                 version: None,

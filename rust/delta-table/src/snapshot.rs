@@ -215,6 +215,17 @@ impl Snapshot {
         self.contents.files.values()
     }
 
+    /// The paths of files that are in the table, or that left it and may be read in older versions.
+    pub fn known_paths(&self) -> impl Iterator<Item = &str> {
+        let present = self.contents.files.values().map(|add| add.path.as_str());
+        let gone = self
+            .contents
+            .tombstones
+            .values()
+            .map(|remove| remove.path.as_str());
+        present.chain(gone)
+    }
+
     /// The last transaction version of an application.
     #[must_use]
     pub fn transaction_version(&self, app_id: &str) -> Option<i64> {

@@ -237,6 +237,14 @@ impl DeltaTable {
         PyList::new(py, files.collect::<PyResult<Vec<_>>>()?)
     }
 
+    /// The paths, as the log has them, of files below a folder that the table has, or had and may still be asked for.
+    fn known_paths(&self, py: Python<'_>, folder: &str) -> PyResult<Vec<String>> {
+        let snapshot = detached(py, || Ok(self.table.snapshot()?))?;
+        let below = format!("{folder}/");
+        let known = snapshot.known_paths().filter(|path| path.starts_with(&below));
+        Ok(known.map(str::to_owned).collect())
+    }
+
     /// Versions and their `commitInfo` as JSON, the newest first.
     fn history(&self, py: Python<'_>, limit: Option<usize>) -> PyResult<Vec<(i64, String)>> {
         let history = detached(py, || Ok(self.table.history(limit)?))?;

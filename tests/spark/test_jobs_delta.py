@@ -1,0 +1,154 @@
+"""Jobs of Delta tables, without Spark: what they refuse at their beginning, and what their failures leave."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import spillway.delta
+from spillway.errors import SchemaError, SpillwayError
+from spillway.spark.delta_job import DeltaJob
+from spillway.spark.job import Target
+from spillway.spark.stream_jobs import DeltaBatch
+
+from ..delta.logs import content
+from ..delta.test_features import clustered
+from .test_jobs import SCHEMA, begun, data_files, hidden, rows
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def delta(path: Path, **options: Any) -> Target:
+    return Target.of(str(path), SCHEMA, **({"table": "delta", "overwrite": False, "options": {}} | options))
+
+
+def ids(path: Path, version: int | None = None) -> list[int]:
+    files = [path / file.path for file in spillway.delta.open(path).files(version)]
+    return sorted(number for file in files for number in pq.read_table(file)["id"].to_pylist())
+
+
+def forbid_removal(table: spillway.delta.Table) -> None:
+    import deltalake  # noqa: PLC0415 - the other writer of these tests
+
+    deltalake.DeltaTable(table.path).alter.set_table_properties({"delta.appendOnly": "true"})
+
+
+class Interrupted(DeltaJob):
+    """A job that Ctrl-C reaches when other processes have been told of its commit, which has not begun."""
+
+    def _mark(self, name: str) -> None:
+        super()._mark(name)
+        if name == "_committing":
+            raise KeyboardInterrupt
+
+
+def test_a_commit_that_is_interrupted_before_its_attempt_leaves_nothing(tmp_path: Path) -> None:
+    job = Interrupted(delta(tmp_path / "to"))
+    job.begin()
+    results = [job.write(rows(1, 2), 0, 0)]
+    with pytest.raises(KeyboardInterrupt):
+        job.commit(results)
+    job.abort()
+    assert (data_files(tmp_path / "to"), hidden(tmp_path / "to")) == (set(), [])
+    assert spillway.delta.open(tmp_path / "to").version == 0
+
+
+def test_a_commit_that_the_table_refuses_leaves_nothing_after_the_abort(tmp_path: Path) -> None:
+    to = tmp_path / "to"
+    job = begun(to, table="delta", overwrite=True)
+    results = [job.write(rows(1, 2), 0, 0)]
+    forbid_removal(spillway.delta.open(to))
+    with pytest.raises(SpillwayError, match="appendOnly"):
+        job.commit(results)
+    job.abort()
+    assert (data_files(to), hidden(to)) == (set(), [])
+
+
+def test_an_abort_that_cannot_read_the_log_keeps_the_files_and_does_not_raise(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    to = tmp_path / "to"
+    job = begun(to, table="delta")
+    job.write(rows(1), 0, 0)
+    (to / "_delta_log" / f"{1:020}.json").write_text("no JSON\n")
+    job.abort()
+    assert len(data_files(to)) == 1
+    assert "stay in" in caplog.text
+
+
+@pytest.mark.parametrize("feature", ["appendOnly", "clustering"])
+def test_an_overwrite_that_the_table_forbids_is_refused_at_the_beginning(
+    tmp_path: Path, feature: str
+) -> None:
+    to = tmp_path / "to"
+    if feature == "appendOnly":
+        spillway.delta.create(to, SCHEMA, properties={"delta.appendOnly": "true"})
+    else:
+        clustered(to, [["id"]], SCHEMA)
+    before = content(to)
+    with pytest.raises(SpillwayError, match=feature):
+        begun(to, table="delta", overwrite=True)
+    assert (content(to), hidden(to), data_files(to)) == (before, [], set())
+    job = begun(to, table="delta")
+    job.commit([job.write(rows(1), 0, 0)])
+    assert ids(to) == [1]
+
+
+def test_a_schema_that_only_a_merge_accepts_is_accepted_at_the_beginning(tmp_path: Path) -> None:
+    to = tmp_path / "to"
+    spillway.delta.create(to, pa.schema({"id": pa.int64()}))
+    with pytest.raises(SchemaError, match="merge"):
+        begun(to, table="delta", overwrite=True)
+    job = begun(to, table="delta", overwrite=True, schema_mode="merge")
+    job.commit([job.write(rows(1), 0, 0)])
+    assert pa.schema(spillway.delta.open(to).schema).names == ["id", "day"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"options": {"sorting_columns": ["nowhere"]}}, "nowhere"),
+        ({"options": {"bloom_filter": ["nowhere"]}}, "nowhere"),
+        ({"options": {"compression": "lzo"}}, "lzo"),
+        ({"options": {"row_group_rows": 0}}, "row_group_rows"),
+        ({"partition_by": "nowhere"}, "nowhere"),
+        ({"partition_by": ("day", "id")}, "partition"),
+        ({"max_file_rows": 0}, "max_file_rows"),
+        ({"max_file_bytes": -1}, "max_file_bytes"),
+        ({"schema_mode": "overwrite"}, "schema_mode"),
+    ],
+)
+def test_an_option_that_is_not_accepted_leaves_no_table(
+    tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(SpillwayError, match=message):
+        begun(tmp_path / "to", table="delta", **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("end", ["commit", "abort"])
+def test_a_replay_keeps_the_files_that_older_versions_have(tmp_path: Path, end: str) -> None:
+    to = tmp_path / "to"
+
+    def batch() -> DeltaBatch:
+        return DeltaBatch(delta(to, partition_by="day"), "query", 0)
+
+    first = batch()
+    first.commit([first.write(rows(1, 2), 0, 0)])
+    written = data_files(to)
+    table = spillway.delta.open(to)
+    table.truncate()
+    replay = batch()
+    replay.write(rows(1, 2), 0, 1)
+    results = [replay.write(rows(1, 2), 0, 2)]
+    assert len(data_files(to)) == 3 * len(written)
+    if end == "commit":
+        assert replay.commit(results).rows == 0
+    else:
+        replay.abort()
+    assert (data_files(to), ids(to), ids(to, version=1)) == (written, [], [1, 2])
+    assert table.version == 2
