@@ -20,8 +20,9 @@ from spillway.errors import (
     UnknownOptionError,
 )
 from spillway.spark import storage
-from spillway.spark.job import Job, Target, TaskResult, job_of
+from spillway.spark.job import Job, SparkWriteResult, Target, TaskResult, job_of
 from spillway.spark.options import parsed
+from spillway.spark.run import run
 from spillway.types import WriterKeywords
 
 from ..stores.server import minio
@@ -377,6 +378,76 @@ def test_files_of_a_commit_in_doubt_outlive_the_abort(
         job.commit(results)
     pickle.loads(pickle.dumps(job)).abort()  # noqa: S301 - its own
     assert ids(to) == [1]
+
+
+def run_here(
+    monkeypatch: pytest.MonkeyPatch, job: Job, mode: Any, *written: int, error: BaseException | None = None
+) -> SparkWriteResult:
+    """All that is done on the driver; the tasks run here, too."""
+
+    def tasks(*_: object) -> list[TaskResult]:
+        results = [job.write(rows(one), task, task) for task, one in enumerate(written)]
+        if error is not None:
+            raise error
+        return results
+
+    monkeypatch.setattr("spillway.spark.run._results", tasks)
+    nobody: Any = None
+    return run(nobody, job, nobody, nobody, mode)
+
+
+def unbegun(path: Path, kind: str) -> Job:
+    return job_of(Target.of(str(path), SCHEMA, table=kind, overwrite=False, options={}))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_mode_decides_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    to = tmp_path / "to"
+    assert run_here(monkeypatch, unbegun(to, kind), "error", 1).rows == 1
+    before = set(tmp_path.rglob("*"))
+    with pytest.raises(FileExistsError, match='mode="error"'):
+        run_here(monkeypatch, unbegun(to, kind), "error", 2)
+    assert run_here(monkeypatch, unbegun(to, kind), "ignore", 2).rows == 0
+    with pytest.raises(OptionError, match="choose one of 'append'"):
+        run_here(monkeypatch, unbegun(to, kind), "upsert", 2)
+    assert set(tmp_path.rglob("*")) == before
+    assert run_here(monkeypatch, unbegun(to, kind), "append", 2).rows == 1
+    assert ids(to) == [1, 2]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("error", [OSError("on purpose"), KeyboardInterrupt("on purpose")])
+@pytest.mark.parametrize("step", ["tasks", "commit"])
+def test_what_fails_is_aborted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, error: BaseException, step: str
+) -> None:
+    to = tmp_path / "to"
+    job = unbegun(to, kind)
+
+    def failing(*_: object) -> None:
+        raise error
+
+    if step == "commit":
+        monkeypatch.setattr(job, "commit", failing)
+    with pytest.raises(type(error), match="on purpose"):
+        run_here(monkeypatch, job, "append", 1, 2, error=error if step == "tasks" else None)
+    assert (data_files(tmp_path), hidden(tmp_path)) == (set(), [])
+
+
+def test_an_error_of_the_abort_does_not_hide_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    job = unbegun(tmp_path / "to", "parquet")
+
+    def failing() -> None:
+        raise OSError("the second")
+
+    monkeypatch.setattr(job, "abort", failing)
+    with pytest.raises(RuntimeError, match="the first"):
+        run_here(monkeypatch, job, "append", 1, error=RuntimeError("the first"))
+    assert "the second" in caplog.text
 
 
 def test_a_job_without_rows_leaves_a_schema(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pickle
@@ -187,6 +188,20 @@ def test_of_two_drivers_one_decides_about_the_files(
     names = sorted(path.name for path in (to / "_spillway_sink" / "query").iterdir())
     assert names == ["00000000.done", "00000000.json", "00000001.done", "00000001.json"]
     assert strays(to, "parquet") == set()
+
+
+def test_a_file_system_without_hard_links_holds_a_stream(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: Any) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refused)
+    for number in (0, 0, 1):
+        run(tmp_path / "to", "parquet", number, number)
+    assert ids(tmp_path / "to") == [0, 1]
+    names = [path.name for path in (tmp_path / "to" / "_spillway_sink" / "query").iterdir()]
+    assert not any(name.endswith(".new") for name in names)
 
 
 def test_a_file_that_somebody_removed_before_the_replay_is_missed(

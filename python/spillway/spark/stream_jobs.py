@@ -8,6 +8,7 @@ leaves nothing: it takes its rows, as Spark expects of it, and writes none.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import logging
 import os
@@ -38,6 +39,8 @@ _log = logging.getLogger("spillway.spark")
 SINK = "_spillway_sink"
 #: Batches whose manifests are kept. Spark replays the last batch alone.
 _KEPT = 100
+#: Errors of file systems without hard links, such as some network mounts.
+_NO_LINKS = (errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 class DeltaBatch(DeltaJob):
@@ -84,7 +87,7 @@ class FolderBatch(FolderJob):
 
     ``_spillway_sink/QUERY/BATCH.json`` is written once. Whoever commits the batch again, after a kill, moves
     the files that the manifest names, and discards those of the replay. Of two drivers that commit it at
-    once on local storage, one makes the manifest, and the other reads it. On S3, pyarrow excludes neither.
+    once, one makes the manifest and the other reads it, by a hard link. Nothing excludes the second on S3.
     """
 
     def __init__(self, target: Target, query: str, batch: int) -> None:
@@ -206,7 +209,7 @@ def _read(files: pyarrow.fs.FileSystem, name: str) -> dict[str, Any]:
 
 
 def _write_once(path: Path, content: bytes) -> None:
-    """Make a file that appears whole, and that nobody else has made.
+    """Make a file that appears whole, and that nobody else has made as far as the file system can tell.
 
     Raises:
         FileExistsError: It is there.
@@ -215,8 +218,13 @@ def _write_once(path: Path, content: bytes) -> None:
     new = path.with_name(f"{path.name}.{secrets.token_hex(8)}.new")
     try:
         new.write_bytes(content)
-        # A rename would replace what is there.
-        os.link(new, path)
+        try:
+            # A rename would replace what is there.
+            os.link(new, path)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            new.replace(path)
     finally:
         new.unlink(missing_ok=True)
 
