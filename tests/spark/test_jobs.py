@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import pickle
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,8 +20,9 @@ from spillway.errors import (
     UnknownOptionError,
 )
 from spillway.spark import storage
-from spillway.spark.job import Job, Target, TaskResult, job_of
+from spillway.spark.job import Job, SparkWriteResult, Target, TaskResult, job_of
 from spillway.spark.options import parsed
+from spillway.spark.run import run
 from spillway.types import WriterKeywords
 
 from ..stores.server import minio
@@ -124,17 +127,151 @@ def test_an_attempt_that_outlives_an_aborted_job_fails(tmp_path: Path, kind: str
     assert data_files(tmp_path) == before
 
 
-def test_an_attempt_that_is_writing_when_its_job_ends_removes_its_files(tmp_path: Path) -> None:
-    job = begun(tmp_path / "to", table="delta", max_file_rows=1)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("end", ["commit", "abort"])
+def test_an_attempt_that_is_writing_when_its_job_ends_removes_its_files(
+    tmp_path: Path, kind: str, end: str
+) -> None:
+    to = tmp_path / "to"
+    job = begun(to, table=kind, max_file_rows=1, options={"threads": 2})
+    counting = [job.write(rows(5), 0, 0)]
 
     def overtaken() -> Iterator[pa.RecordBatch]:
         yield from rows(1, 2, 3)
-        job.abort()
+        job.commit(counting) if end == "commit" else job.abort()
         yield from rows(4)
 
+    with pytest.raises(FileNotFoundError):
+        job.write(overtaken(), 0, 1)
+    assert (len(data_files(tmp_path)), hidden(tmp_path)) == (int(end == "commit"), [])
+
+
+@pytest.mark.parametrize("end", ["commit", "abort"])
+@pytest.mark.parametrize("times", [1, 1000])
+def test_files_that_appear_while_a_job_ends_do_not_fail_it(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    end: str,
+    times: int,
+) -> None:
+    to = tmp_path / "to"
+    job = begun(to)
+    results = [job.write(rows(1), 0, 0)]
+    remove, left = shutil.rmtree, times
+
+    def beside_an_attempt(folder: Path, *, ignore_errors: bool = False) -> None:
+        nonlocal left
+        assert not (folder / "_job").exists()
+        if left and folder.name == job.id:
+            left -= 1
+            (folder / "attempt").mkdir(parents=True, exist_ok=True)
+            if not ignore_errors:
+                raise OSError(errno.ENOTEMPTY, "Directory not empty", str(folder))
+            return
+        remove(folder, ignore_errors=ignore_errors)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", beside_an_attempt)
+        job.commit(results) if end == "commit" else job.abort()
+    assert (to / "_temporary").exists() == (times > 1)
+    assert any("has ended stay in" in message for message in caplog.messages) == (times > 1)
+    if end == "commit":
+        assert ids(to) == [1]
     with pytest.raises(FileNotFoundError, match="the job has ended"):
-        job.write(overtaken(), 0, 0)
-    assert data_files(tmp_path / "to") == set()
+        job.write(rows(2), 1, 1)
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_delta_table_is_not_written_as_a_folder(tmp_path: Path, *, overwrite: bool) -> None:
+    to = tmp_path / "to"
+    table = begun(to, table="delta")
+    table.commit([table.write(rows(1), 0, 0)])
+    with pytest.raises(OptionError, match='is a Delta table, and table="parquet"'):
+        begun(to, overwrite=overwrite)
+    assert (ids(to), hidden(to)) == ([1], [])
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_failing_success_mark_never_leaves_half_a_commit(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, *, overwrite: bool
+) -> None:
+    """An append is undone; of an overwrite that is complete but for the mark, the lack is logged."""
+    to = tmp_path / "to"
+    first = begun(to, partition_by=("day",))
+    first.commit([first.write(rows(1), 0, 0)])
+    (to / "_SUCCESS").unlink()
+    # No file can be made in its place.
+    (to / "_SUCCESS").mkdir()
+    job = begun(to, overwrite=overwrite, partition_by=("day",))
+    results = [job.write(rows(2), 0, 0)]
+    if overwrite:
+        job.commit(results)
+        assert any("without _SUCCESS" in message for message in caplog.messages)
+    else:
+        with pytest.raises(OSError, match="_SUCCESS"):
+            job.commit(results)
+        job.abort()
+        assert not (to / "day=d0").exists()
+    assert (ids(to), hidden(to)) == ([2] if overwrite else [1], [])
+
+
+def test_an_append_without_rows_that_fails_leaves_no_empty_file(tmp_path: Path) -> None:
+    job = begun(tmp_path / "to")
+    (tmp_path / "to" / "_SUCCESS").mkdir()
+    with pytest.raises(OSError, match="_SUCCESS"):
+        job.commit([])
+    assert data_files(tmp_path) == set()
+
+
+@pytest.mark.parametrize("removed", [0, 1])
+def test_an_overwrite_that_cannot_remove_old_files_is_undone_or_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, removed: int
+) -> None:
+    to = tmp_path / "to"
+    first = begun(to)
+    first.commit([first.write(rows(1), 0, 0), first.write(rows(2), 1, 1)])
+    job = begun(to, overwrite=True)
+    results = [job.write(rows(3), 0, 0)]
+
+    def failing(_job: Job, files: Any, _root: str, old: list[str]) -> None:
+        for name in sorted(old)[:removed]:
+            files.delete_file(name)
+        raise PermissionError("on purpose")
+
+    monkeypatch.setattr(type(job), "_remove_old", failing)
+    with pytest.raises(PermissionError, match="on purpose") as caught:
+        job.commit(results)
+    assert (to / "_SUCCESS").exists() == (removed == 0)
+    if removed:
+        assert ids(to) == [2, 3]
+        assert "has all new rows, and 1 of 2 old files" in caught.value.__notes__[0]
+    else:
+        assert ids(to) == [1, 2]
+
+
+def test_no_mark_of_an_earlier_write_is_beside_half_a_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    to = tmp_path / "to"
+    first = begun(to)
+    first.commit([first.write(rows(1), 0, 0)])
+    job = begun(to)
+    results = [job.write(rows(2), 0, 0)]
+    seen: list[bool] = []
+    publish = type(job)._publish
+
+    def looking(*arguments: Any) -> None:
+        seen.append((to / "_SUCCESS").exists())
+        publish(*arguments)
+        raise OSError("on purpose")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(job), "_publish", looking)
+        with pytest.raises(OSError, match="on purpose"):
+            job.commit(results)
+    # What is undone leaves the mark as it was.
+    assert (seen, (to / "_SUCCESS").exists(), ids(to)) == ([False], True, [1])
 
 
 def test_a_job_does_not_show_its_secrets(tmp_path: Path) -> None:
@@ -241,6 +378,76 @@ def test_files_of_a_commit_in_doubt_outlive_the_abort(
         job.commit(results)
     pickle.loads(pickle.dumps(job)).abort()  # noqa: S301 - its own
     assert ids(to) == [1]
+
+
+def run_here(
+    monkeypatch: pytest.MonkeyPatch, job: Job, mode: Any, *written: int, error: BaseException | None = None
+) -> SparkWriteResult:
+    """All that is done on the driver; the tasks run here, too."""
+
+    def tasks(*_: object) -> list[TaskResult]:
+        results = [job.write(rows(one), task, task) for task, one in enumerate(written)]
+        if error is not None:
+            raise error
+        return results
+
+    monkeypatch.setattr("spillway.spark.run._results", tasks)
+    nobody: Any = None
+    return run(nobody, job, nobody, nobody, mode)
+
+
+def unbegun(path: Path, kind: str) -> Job:
+    return job_of(Target.of(str(path), SCHEMA, table=kind, overwrite=False, options={}))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_mode_decides_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    to = tmp_path / "to"
+    assert run_here(monkeypatch, unbegun(to, kind), "error", 1).rows == 1
+    before = set(tmp_path.rglob("*"))
+    with pytest.raises(FileExistsError, match='mode="error"'):
+        run_here(monkeypatch, unbegun(to, kind), "error", 2)
+    assert run_here(monkeypatch, unbegun(to, kind), "ignore", 2).rows == 0
+    with pytest.raises(OptionError, match="choose one of 'append'"):
+        run_here(monkeypatch, unbegun(to, kind), "upsert", 2)
+    assert set(tmp_path.rglob("*")) == before
+    assert run_here(monkeypatch, unbegun(to, kind), "append", 2).rows == 1
+    assert ids(to) == [1, 2]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("error", [OSError("on purpose"), KeyboardInterrupt("on purpose")])
+@pytest.mark.parametrize("step", ["tasks", "commit"])
+def test_what_fails_is_aborted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, error: BaseException, step: str
+) -> None:
+    to = tmp_path / "to"
+    job = unbegun(to, kind)
+
+    def failing(*_: object) -> None:
+        raise error
+
+    if step == "commit":
+        monkeypatch.setattr(job, "commit", failing)
+    with pytest.raises(type(error), match="on purpose"):
+        run_here(monkeypatch, job, "append", 1, 2, error=error if step == "tasks" else None)
+    assert (data_files(tmp_path), hidden(tmp_path)) == (set(), [])
+
+
+def test_an_error_of_the_abort_does_not_hide_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    job = unbegun(tmp_path / "to", "parquet")
+
+    def failing() -> None:
+        raise OSError("the second")
+
+    monkeypatch.setattr(job, "abort", failing)
+    with pytest.raises(RuntimeError, match="the first"):
+        run_here(monkeypatch, job, "append", 1, error=RuntimeError("the first"))
+    assert "the second" in caplog.text
 
 
 def test_a_job_without_rows_leaves_a_schema(tmp_path: Path) -> None:
@@ -428,6 +635,12 @@ def test_a_location_means_the_same_in_every_process(path: str, location: str) ->
     assert storage.absolute(path) == location
 
 
+def test_a_relative_path_is_that_of_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    target = Target.of("folder", SCHEMA, table="parquet", overwrite=False, options={})
+    assert target.path == str(tmp_path / "folder")
+
+
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
     with minio(tmp_path_factory.mktemp("minio")) as server:
@@ -462,6 +675,31 @@ def test_a_folder_on_s3_appears_at_its_commit(store: Bucket, partition_by: tuple
     job.write(rows(10), 0, 0)
     job.abort()
     assert len(keys(store, folder)) == 2
+
+
+@pytest.mark.parametrize("end", ["commit", "abort"])
+def test_an_upload_that_outlives_its_job_is_removed(
+    store: Bucket, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    folder = f"late-{end}"
+    job = begun(f"s3://{store.name}/{folder}", storage_options=store.options())
+    other = begun(f"s3://{store.name}/{folder}", storage_options=store.options())
+    counting = [job.write(rows(1), 0, 0)]
+    upload = type(job)._upload
+
+    def overtaken(*arguments: Any) -> None:
+        job.commit(counting) if end == "commit" else job.abort()
+        upload(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(job), "_upload", staticmethod(overtaken))
+        with pytest.raises(FileNotFoundError, match="the job has ended"):
+            job.write(rows(1), 0, 1)
+    left = [key for key in keys(store, folder) if key.startswith("_temporary/")]
+    # The end of one job leaves the other's mark.
+    assert left == [f"_temporary/{other.id}/_job"]
+    other.commit([other.write(rows(2), 0, 0)])
+    assert not any(key.startswith("_temporary/") for key in keys(store, folder))
 
 
 def test_a_table_on_s3_has_no_file_of_a_lost_attempt(store: Bucket) -> None:

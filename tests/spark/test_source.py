@@ -139,7 +139,7 @@ def test_a_name_with_dots_and_spaces_is_a_name(spark: SparkSession, tmp_path: Pa
     assert ds.dataset(tmp_path / "to").schema.names == ["id", "a.b c", "ä;="]
 
 
-def test_a_relative_path_is_that_of_the_driver(frame: DataFrame, tmp_path: Path) -> None:
+def test_a_url_of_a_file_is_its_path(frame: DataFrame, tmp_path: Path) -> None:
     frame.write.format("spillway").mode("append").save(f"file://{tmp_path}/a%20folder")
     assert (tmp_path / "a folder" / "_SUCCESS").exists()
 

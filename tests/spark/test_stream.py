@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pickle
@@ -18,7 +19,7 @@ from pyspark.errors import StreamingQueryException
 
 import spillway.delta
 from spillway.errors import OptionError
-from spillway.spark.job import Target
+from spillway.spark.job import Target, TaskResult
 from spillway.spark.stream import SpillwayStreamWriter
 from spillway.spark.stream_jobs import FolderBatch, batch_of
 
@@ -26,7 +27,7 @@ from ..counts import SOAK, count
 from .test_jobs import SCHEMA, data_files, hidden, ids, rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from pyspark.sql import SparkSession
 
@@ -81,8 +82,14 @@ def test_a_batch_that_died_before_its_commit_is_replayed(tmp_path: Path, kind: s
     assert strays(to, kind) == set()
 
 
-@pytest.mark.parametrize("step", ["_fulfil", "_publish", "_remove_old", "_end", "half of _publish"])
-@pytest.mark.parametrize("overwrite", [False, True])
+STEPS = ("_fulfil", "_publish", "_end", "half of _publish")
+
+
+@pytest.mark.parametrize(
+    ("step", "overwrite"),
+    # An append removes nothing.
+    [*((step, overwrite) for step in STEPS for overwrite in (False, True)), ("_remove_old", True)],
+)
 def test_a_folder_is_right_after_a_kill_at_any_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, *, overwrite: bool
 ) -> None:
@@ -100,9 +107,8 @@ def test_a_folder_is_right_after_a_kill_at_any_step(
 
     with monkeypatch.context() as patched:
         patched.setattr(FolderBatch, name, killed)
-        if overwrite or name != "_remove_old":
-            with pytest.raises(Killed):
-                run(to, "parquet", 1, 3, 4, 5, **options)
+        with pytest.raises(Killed):
+            run(to, "parquet", 1, 3, 4, 5, **options)
     # The replay makes the same rows in another split.
     run(to, "parquet", 1, 5, 4, 3, **options)
     assert ids(to) == [3, 4, 5] if overwrite else [1, 2, 3, 4, 5]
@@ -124,6 +130,78 @@ def test_the_first_commit_decides_about_the_files(tmp_path: Path, monkeypatch: p
     assert ids(to) == []
     run(to, "parquet", 0, 1, 2)
     assert data_files(to) == set(manifest["files"].values())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_attempt_of_a_batch_that_is_committed_leaves_nothing(tmp_path: Path, kind: str) -> None:
+    """It takes its rows all the same: Spark keeps the state of a query by the tasks that took theirs."""
+    to = tmp_path / "to"
+    run(to, kind, 0, 1, 2)
+    run(to, kind, 1, 3)
+    before = data_files(to)
+    for number in (0, 1):
+        given = iter(rows(3, 4))
+        assert batch(to, kind, number).write(given, 0, 9) == TaskResult()
+        assert list(given) == []
+    assert (data_files(to), strays(to, kind), ids(to)) == (before, set(), [1, 2, 3])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("limits", [{}, {"max_file_rows": 1}])
+def test_an_attempt_that_outlives_its_batch_leaves_nothing(
+    tmp_path: Path, kind: str, limits: dict[str, int]
+) -> None:
+    to = tmp_path / "to"
+    run(to, kind, 0, 0)
+    taken = []
+
+    def overtaken() -> Iterator[pa.RecordBatch]:
+        for number, one in enumerate(rows(1, 2, 3)):
+            if number == 1:
+                run(to, kind, 1, 1, 2, 3)
+            taken.append(number)
+            yield one
+
+    assert batch(to, kind, 1, **limits).write(overtaken(), 0, 9) == TaskResult()
+    assert (taken, ids(to), strays(to, kind)) == ([0, 1, 2], [0, 1, 2, 3], set())
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_of_two_drivers_one_decides_about_the_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, overwrite: bool
+) -> None:
+    """The second commits all of the batch between the first's look for a manifest and its own."""
+    to = tmp_path / "to"
+    options = {"overwrite": overwrite}
+    run(to, "parquet", 0, 1, 2, **options)
+    link = os.link
+
+    def overtaken(*arguments: Any) -> None:
+        monkeypatch.setattr(os, "link", link)
+        run(to, "parquet", 1, 4, 3, **options)
+        link(*arguments)
+
+    monkeypatch.setattr(os, "link", overtaken)
+    run(to, "parquet", 1, 3, 4, **options)
+    assert os.link is link
+    assert ids(to) == [3, 4] if overwrite else [1, 2, 3, 4]
+    names = sorted(path.name for path in (to / "_spillway_sink" / "query").iterdir())
+    assert names == ["00000000.done", "00000000.json", "00000001.done", "00000001.json"]
+    assert strays(to, "parquet") == set()
+
+
+def test_a_file_system_without_hard_links_holds_a_stream(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: Any) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refused)
+    for number in (0, 0, 1):
+        run(tmp_path / "to", "parquet", number, number)
+    assert ids(tmp_path / "to") == [0, 1]
+    names = [path.name for path in (tmp_path / "to" / "_spillway_sink" / "query").iterdir()]
+    assert not any(name.endswith(".new") for name in names)
 
 
 def test_a_file_that_somebody_removed_before_the_replay_is_missed(

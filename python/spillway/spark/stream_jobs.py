@@ -1,24 +1,30 @@
 """Jobs of micro-batches: a batch that Spark replays after a failure is written once all the same.
 
 A batch is known by the id of its query and its number. Both jobs take these for the job's own id, so that the
-replay of a batch finds, and removes, what the batch left before.
+replay of a batch finds, and removes, what the batch left before. Of a batch that is committed, an attempt
+leaves nothing: it takes its rows, as Spark expects of it, and writes none.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import logging
+import os
+import secrets
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from spillway.spark.delta_job import DeltaJob
 from spillway.spark.folder_job import FolderJob
 from spillway.spark.job import SparkWriteResult, TaskResult
-from spillway.spark.storage import is_local
+from spillway.spark.storage import filesystem_of, is_local
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow as pa
     import pyarrow.fs
@@ -33,6 +39,8 @@ _log = logging.getLogger("spillway.spark")
 SINK = "_spillway_sink"
 #: Batches whose manifests are kept. Spark replays the last batch alone.
 _KEPT = 100
+#: Errors of file systems without hard links, such as some network mounts.
+_NO_LINKS = (errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 class DeltaBatch(DeltaJob):
@@ -41,10 +49,34 @@ class DeltaBatch(DeltaJob):
     def __init__(self, target: Target, query: str, batch: int) -> None:
         super().__init__(replace(target, app_id=query, app_version=batch))
         self.id = f"{query}/{batch:08d}"
+        self._query = query
+        self._batch = batch
 
     def write(self, batches: Iterable[pa.RecordBatch], task: int, attempt: int) -> TaskResult:
-        self._opened()
-        return super().write(batches, task, attempt)
+        rest = iter(batches)
+        if self._is_done():
+            return _without(rest)
+        result = super().write(rest, task, attempt)
+        if self._is_done():
+            # Another attempt was quicker; no commit is to come which would name or remove these files.
+            self._remove(result.files)
+            return TaskResult()
+        return result
+
+    def _is_done(self) -> bool:
+        known = self._opened().transaction_version(self._query)
+        return known is not None and known >= self._batch
+
+    def _remove(self, names: Sequence[str]) -> None:
+        if not names or not (is_local(self.target.path) or self.target.path.startswith("s3://")):
+            return
+        files, root = filesystem_of(self.target.path, self.target.storage_options)
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                files.delete_file(f"{root}/{unquote(name)}")
+        if is_local(self.target.path):
+            with contextlib.suppress(OSError):
+                Path(root, self._folder).rmdir()
 
     def _check_under_way(self) -> None:
         """Let every attempt write: the commit of the batch, or of its replay, finds all its files."""
@@ -54,7 +86,8 @@ class FolderBatch(FolderJob):
     """A micro-batch of a folder: its manifest decides which files it has, before one of them is seen.
 
     ``_spillway_sink/QUERY/BATCH.json`` is written once. Whoever commits the batch again, after a kill, moves
-    the files that the manifest names, and discards those of the replay.
+    the files that the manifest names, and discards those of the replay. Of two drivers that commit it at
+    once, one makes the manifest and the other reads it, by a hard link. Nothing excludes the second on S3.
     """
 
     def __init__(self, target: Target, query: str, batch: int) -> None:
@@ -64,13 +97,33 @@ class FolderBatch(FolderJob):
         self._batch = batch
 
     def write(self, batches: Iterable[pa.RecordBatch], task: int, attempt: int) -> TaskResult:
+        files, root = self._place()
+        rest = iter(batches)
+        if self._is_done(files, root):
+            return _without(rest)
         self.prepare()
-        return super().write(batches, task, attempt)
+        try:
+            result = super().write(rest, task, attempt)
+        except FileNotFoundError:
+            # The commit removes the batch's folder.
+            if not self._is_done(files, root):
+                raise
+            result = _without(rest)
+        if self._is_done(files, root):
+            # The attempt made the folder again, or wrote beside the commit that removes it.
+            self._end(files, root)
+            return TaskResult()
+        return result
+
+    def _is_done(self, files: pyarrow.fs.FileSystem, root: str) -> bool:
+        return bool(files.get_file_info(self._done(root)).is_file)
+
+    def _done(self, root: str) -> str:
+        return f"{self._name(root, self._batch)}.done"
 
     def commit(self, results: Sequence[TaskResult]) -> SparkWriteResult:
         files, root = self._place()
-        done = f"{self._name(root, self._batch)}.done"
-        if files.get_file_info(done).is_file:
+        if self._is_done(files, root):
             _log.info("%s has batch %d of %s already", self.target.path, self._batch, self._query)
             self._end(files, root)
             return SparkWriteResult(0, 0, 0, None, 0.0)
@@ -81,7 +134,7 @@ class FolderBatch(FolderJob):
             self._remove_old(
                 files, root, [name for name in self._data_files(files, root) if name not in wanted]
             )
-        with files.open_output_stream(done) as mark:
+        with files.open_output_stream(self._done(root)) as mark:
             mark.write(b"")
         self._end(files, root)
         self._forget(files, root)
@@ -93,9 +146,7 @@ class FolderBatch(FolderJob):
         """The manifest of the batch, which is written unless it was before."""
         name = f"{self._name(root, self._batch)}.json"
         if files.get_file_info(name).is_file:
-            with files.open_input_stream(name) as stream:
-                found: dict[str, Any] = json.loads(stream.read())
-            return found
+            return _read(files, name)
         manifest = {
             "form": 1,
             "query": self._query,
@@ -104,12 +155,17 @@ class FolderBatch(FolderJob):
             # The name of a file in the job's folder, and that of its place.
             "files": {name: name.partition("/")[2] for result in results for name in result.files},
         }
+        content = json.dumps(manifest, indent=1).encode()
         if is_local(self.target.path):
-            files.create_dir(name.rpartition("/")[0], recursive=True)
-        with files.open_output_stream(f"{name}.new") as stream:
-            stream.write(json.dumps(manifest, indent=1).encode())
-        # A kill leaves a whole manifest, or none.
-        files.move(f"{name}.new", name)
+            try:
+                _write_once(Path(name), content)
+            except FileExistsError:
+                _log.info("another driver decided about batch %d of %s", self._batch, self._query)
+                return _read(files, name)
+        else:
+            # An object appears whole.
+            with files.open_output_stream(name) as stream:
+                stream.write(content)
         return manifest
 
     def _fulfil(self, files: pyarrow.fs.FileSystem, root: str, wanted: dict[str, str]) -> None:
@@ -137,6 +193,40 @@ class FolderBatch(FolderJob):
 
     def _name(self, root: str, batch: int) -> str:
         return f"{root}/{SINK}/{self._query}/{batch:08d}"
+
+
+def _without(rest: Iterator[pa.RecordBatch]) -> TaskResult:
+    """Take all rows, since Spark keeps the state of a query only of tasks that did; write none."""
+    for _ in rest:
+        pass
+    return TaskResult()
+
+
+def _read(files: pyarrow.fs.FileSystem, name: str) -> dict[str, Any]:
+    with files.open_input_stream(name) as stream:
+        found: dict[str, Any] = json.loads(stream.read())
+    return found
+
+
+def _write_once(path: Path, content: bytes) -> None:
+    """Make a file that appears whole, and that nobody else has made as far as the file system can tell.
+
+    Raises:
+        FileExistsError: It is there.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f"{path.name}.{secrets.token_hex(8)}.new")
+    try:
+        new.write_bytes(content)
+        try:
+            # A rename would replace what is there.
+            os.link(new, path)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def batch_of(target: Target, query: str, batch: int) -> Job:
