@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -12,10 +13,15 @@ from hypothesis import strategies as st
 
 from spillway import datasets
 from spillway.errors import OptionError
+from spillway.pipeline.destination import Destination
 from spillway.pipeline.plan import MOST_ROWS, cores_of, parse_rows, partition_bounds, partitions_for
 from spillway.pipeline.rows import GeneratedRows, LineitemRows, count_lineitem
+from spillway.pipeline.run import Options
 
 from ..counts import examples
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.parametrize(
@@ -83,3 +89,12 @@ def test_parts_of_lineitem_in_turn_are_its_first_rows() -> None:
     with datasets.lineitem.open_lineitem(rows) as whole:
         expected = pa.Table.from_batches(whole.batches).slice(0, rows)
     assert pa.Table.from_batches(made, source.schema).equals(expected)
+
+
+def test_options_do_not_show_their_secrets(tmp_path: Path) -> None:
+    secrets = {"spark.hadoop.fs.s3a.secret.key": "secret"}
+    options = Options("logs", "out", rows=1, settings=secrets, storage_options=secrets)
+    destination = Destination.of(
+        str(tmp_path), table=None, mode="error", partition_by=(), storage_options=secrets
+    )
+    assert "secret" not in repr(options) + repr(destination)

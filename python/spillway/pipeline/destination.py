@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import shutil
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +53,7 @@ class Destination:
     table: Table
     mode: Mode
     partition_by: Sequence[str]
-    storage_options: Mapping[str, str]
+    storage_options: Mapping[str, str] = field(repr=False)
     is_new: bool
     is_folder: bool
 

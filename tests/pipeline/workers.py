@@ -1,0 +1,68 @@
+"""The Python worker of a task that is in the middle of its file, found and killed there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable, Iterable
+
+__all__ = ["kill_a_writer"]
+
+
+def kill_a_writer(
+    program: subprocess.Popen[str],
+    folder: Path,
+    roots: Callable[[], Iterable[psutil.Process]],
+    *,
+    root_too: bool = False,
+) -> None:
+    """Kill the first worker that is seen with a file of a job in `folder` open.
+
+    It is stopped first and looked at again, so its task cannot have ended.
+
+    Args:
+        program: The pipeline, which must not end before.
+        folder: The destination.
+        roots: The processes whose descendants are workers, as they are now.
+        root_too: True if the process that the worker descends from is killed, before it.
+    """
+    while True:
+        assert program.poll() is None, program.communicate()
+        for root in roots():
+            for worker in _descendants(root):
+                if not _writes(worker, folder):
+                    continue
+                worker.suspend()
+                if _writes(worker, folder):
+                    if root_too:
+                        root.kill()
+                    worker.kill()
+                    return
+                worker.resume()
+        time.sleep(0.005)
+
+
+def _descendants(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return process.children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _writes(process: psutil.Process, folder: Path) -> bool:
+    """Return True for a process with an open file in the folder of a job, which readers do not see."""
+    staging = f"{folder.resolve()}/_temporary/"
+    with contextlib.suppress(OSError):
+        for handle in Path(f"/proc/{process.pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                if os.readlink(handle).startswith(staging):
+                    return True
+    return False
