@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import pickle
-import uuid
 from typing import TYPE_CHECKING, Any
 
 from spillway._options import shows_options
-from spillway.errors import OptionError, TableExistsError
-from spillway.spark.job import Job, SparkWriteResult, Target, TaskResult, job_of
+from spillway.errors import OptionError
+from spillway.spark.job import Job, SparkWriteResult, Target, job_of
+from spillway.spark.run import check_mode, run
 from spillway.writer import WriterOptions
 
 if TYPE_CHECKING:
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from spillway.types import WriteMode, WriterKeywords
 
 __all__ = ["write"]
-
-_MODES = ("append", "overwrite", "error", "ignore")
 
 
 @shows_options(WriterOptions)
@@ -90,9 +87,7 @@ def write(  # noqa: PLR0913 - what a write is
         ... ).rows
         4000
     """
-    if mode not in _MODES:
-        message = f"mode={mode!r} is not accepted: choose one of {', '.join(map(repr, _MODES))}"
-        raise OptionError(message, "mode", _MODES)
+    check_mode(mode)
     if partitions < 1:
         raise OptionError(f"partitions={partitions} is not accepted: choose 1 or more", "partitions")
     WriterOptions(**options)
@@ -109,44 +104,9 @@ def write(  # noqa: PLR0913 - what a write is
         app_version=app_version,
         options=options,
     )
-    job = job_of(target)
-    if mode in {"error", "ignore"} and job.exists():
-        if mode == "ignore":
-            return job.present()
-        message = (
-            f'{target.path}: there is something already, and mode="error": choose "append" or "overwrite"'
-        )
-        raise TableExistsError(message) if target.table == "delta" else FileExistsError(message)
-    if job.is_repeated():
-        return job.present()
-    job.begin()
-    try:
-        results = _run(session, job, make, partitions)
-    except BaseException:
-        job.abort()
-        raise
-    return job.commit(results)
-
-
-def _run(
-    session: SparkSession, job: Job, make: Callable[[int], Iterable[pa.RecordBatch]], partitions: int
-) -> list[TaskResult]:
-    """Run the tasks; if that is interrupted, stop those that are under way."""
     numbers = session.range(0, partitions, numPartitions=partitions)
-    context = session.sparkContext
-    group = f"spillway-{uuid.uuid4().hex}"
-    session.addTag(group)
-    try:
-        rows = numbers.mapInArrow(_Task(job, make), "result binary").collect()
-    except BaseException:
-        with contextlib.suppress(Exception):
-            session.interruptTag(group)
-            context.cancelJobsWithTag(group)
-        raise
-    finally:
-        with contextlib.suppress(Exception):
-            session.removeTag(group)
-    return [pickle.loads(row.result) for row in rows]  # noqa: S301 - of this job's own tasks
+    job = job_of(target)
+    return run(session, job, numbers, _Task(job, make), mode)
 
 
 class _Task:
