@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from ..spark.cluster import Cluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
-ROWS = count(quick=20_000, ci=120_000, soak=10_000_000)
-TASKS = count(quick=6, ci=12, soak=40)
+ROWS = count(quick=20_000, ci=60_000, soak=10_000_000)
+TASKS = count(quick=6, ci=6, soak=40)
 SETTINGS = {
     "spark.executor.memory": "1g",
     "spark.speculation": "true",
@@ -35,7 +35,7 @@ SETTINGS = {
 def test_an_executor_that_is_killed_costs_no_row_and_doubles_none(cluster: Cluster, tmp_path: Path) -> None:
     driver = tmp_path / "driver"
     driver.mkdir()
-    command = [Path(sys.executable).with_name("spillway"), "pipeline", "--rows", str(ROWS), "--pack", "--memory", "512m"]
+    command = [Path(sys.executable).with_name("spillway"), "pipeline", "--rows", str(ROWS), "--pack"]
     command += ["--partitions", str(TASKS), "--master", cluster.master, "--to", str(tmp_path / "out")]
     for name, value in SETTINGS.items():
         command += ["--conf", f"{name}={value}"]

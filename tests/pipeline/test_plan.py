@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -19,9 +18,6 @@ from spillway.pipeline.rows import GeneratedRows, LineitemRows, count_lineitem
 from spillway.pipeline.run import Options
 
 from ..counts import examples
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize(
@@ -91,10 +87,10 @@ def test_parts_of_lineitem_in_turn_are_its_first_rows() -> None:
     assert pa.Table.from_batches(made, source.schema).equals(expected)
 
 
-def test_options_do_not_show_their_secrets(tmp_path: Path) -> None:
+def test_options_do_not_show_their_secrets() -> None:
     secrets = {"spark.hadoop.fs.s3a.secret.key": "secret"}
     options = Options("logs", "out", rows=1, settings=secrets, storage_options=secrets)
-    destination = Destination.of(
-        str(tmp_path), table=None, mode="error", partition_by=(), storage_options=secrets
+    destination = Destination(
+        "s3://bucket/out", "parquet", "error", (), secrets, is_new=True, is_folder=False
     )
     assert "secret" not in repr(options) + repr(destination)

@@ -114,10 +114,23 @@ def test_appended_rows_are_checked_without_those_before(spark: SparkSession, tmp
     first.write()
     second = steps(spark, GeneratedRows("logs", 2, 3_000, 1), tmp_path / "out", "append")
     written = second.write()
+    # Nor with those of another writer.
+    pq.write_table(logs(100, 3), tmp_path / "out" / "other.parquet")
     found = second.validate(written)
     assert (found["problem"], found["rows"]) == (None, 3_000)
     assert second.summarise(written)["rows"] == 3_000
-    assert pq.read_table(tmp_path / "out").num_rows == 5_000
+    assert pq.read_table(tmp_path / "out").num_rows == 5_100
+
+
+def test_a_folder_that_came_into_being_meanwhile_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    frame = steps(spark, spark.range(10), tmp_path / "out")
+    made = steps(spark, GeneratedRows("wide:4", 1, 10, 1), tmp_path / "out")
+    steps(spark, spark.range(5), tmp_path / "out").write()
+    for late in (frame, made):
+        with pytest.raises(FileExistsError, match="there is something already"):
+            late.write()
+        late.forget()
+    assert pq.read_table(tmp_path / "out").num_rows == 5
 
 
 def test_overwritten_rows_are_gone(spark: SparkSession, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -58,11 +57,13 @@ def _descendants(process: psutil.Process) -> list[psutil.Process]:
 
 
 def _writes(process: psutil.Process, folder: Path) -> bool:
-    """Return True for a process with an open file in the folder of a job, which readers do not see."""
-    staging = f"{folder.resolve()}/_temporary/"
-    with contextlib.suppress(OSError):
+    """Return True for a Python process with an open file in the folder of a job."""
+    staging = (f"{folder.resolve()}/_temporary/", f"{folder.resolve()}/spillway-")
+    with contextlib.suppress(OSError, psutil.NoSuchProcess):
+        if process.name() == "java":
+            return False
         for handle in Path(f"/proc/{process.pid}/fd").iterdir():
             with contextlib.suppress(OSError):
-                if os.readlink(handle).startswith(staging):
+                if str(handle.readlink()).startswith(staging):
                     return True
     return False

@@ -224,6 +224,7 @@ class _Run:
         self._host = HostWatch()
         self._phases: list[dict[str, Any]] = []
         self._tasks: list[dict[str, Any]] = []
+        self._steps: Steps | None = None
         self._written: Written | None = None
         self._found: dict[str, Any] = {"validation": None, "summary": None}
         self._stage: Stage = "start"
@@ -251,14 +252,14 @@ class _Run:
 
     def tidy(self) -> None:
         """Remove what is left of a write that was not committed."""
-        if self._written is None:
-            self._destination.forget()
+        if self._written is None and self._steps is not None:
+            self._steps.forget()
 
     def work(self) -> None:
         """Go through all stages, up to the first that fails or is interrupted."""
         try:
             rows = self._rows()
-            steps = Steps(
+            self._steps = steps = Steps(
                 self._session,
                 rows,
                 self._destination,
