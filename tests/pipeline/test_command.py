@@ -56,7 +56,7 @@ def logs(rows: int, seed: int = 1) -> pa.Table:
 
 
 # One run for the report, the repeated task and the append, as each start of a JVM costs ten seconds or more.
-# A folder of files goes through the same command in test_cluster.py, and here before a release.
+# A folder of files is written through the same steps in test_steps.py, and by the command before a release.
 @pytest.mark.spark
 @pytest.mark.parametrize("table", ["delta", *(["parquet"] if SOAK else [])])
 def test_a_pipeline_from_its_options_to_its_report_with_a_task_killed(tmp_path: Path, table: str) -> None:

@@ -35,7 +35,7 @@ def kill_a_writer(
     """
     while True:
         assert program.poll() is None, program.communicate()
-        for root in roots():
+        for root in roots() if _is_begun(folder) else ():  # looking at all processes is dear
             for worker in _descendants(root):
                 if not _writes(worker, folder):
                     continue
@@ -47,6 +47,12 @@ def kill_a_writer(
                     return
                 worker.resume()
         time.sleep(0.005)
+
+
+def _is_begun(folder: Path) -> bool:
+    """Return True if an attempt has anything in the folder of a job."""
+    found = (*folder.glob("_temporary/*/*"), *folder.glob("spillway-*/*"))
+    return any(not each.name.startswith("_") for each in found)
 
 
 def _descendants(process: psutil.Process) -> list[psutil.Process]:
