@@ -24,6 +24,9 @@ from spillway.cli.app import app
 from spillway.harness import records
 from spillway.pipeline.record import PIPELINE, SCHEMA
 
+from ..counts import SOAK
+from .workers import kill_a_writer
+
 SPILLWAY = Path(sys.executable).with_name("spillway")
 SECONDS = 280
 
@@ -52,54 +55,54 @@ def logs(rows: int, seed: int = 1) -> pa.Table:
     return pa.Table.from_batches(datasets.batches("logs", seed, rows))
 
 
+# One run for the report, the repeated task and the append, as each start of a JVM costs ten seconds or more.
+# A folder of files is written through the same steps in test_steps.py, and by the command before a release.
 @pytest.mark.spark
-def test_a_pipeline_from_its_options_to_its_report(tmp_path: Path) -> None:
-    done = pipeline(
-        tmp_path, "--rows", "20K", "--partitions", "4", "--master", "local[2]", "--seed", "3", "--to", "out"
-    )
-    assert done.returncode == 0, done.stderr
-    assert "Traceback" not in done.stderr
-    for line in ("Spark 4", "writing 20,000 rows of logs: 4 tasks in", "validated: spark-vectorized read"):
-        assert line in done.stdout
-    assert pq.read_table(tmp_path / "out").sort_by("log_offset").equals(logs(20_000, 3))
+@pytest.mark.parametrize("table", ["delta", *(["parquet"] if SOAK else [])])
+def test_a_pipeline_from_its_options_to_its_report_with_a_task_killed(tmp_path: Path, table: str) -> None:
+    to = tmp_path / "out"
+    before = logs(500, 2)
+    if table == "delta":
+        deltalake.write_deltalake(to, before)
+    else:
+        to.mkdir()
+        pq.write_table(before, to / "before.parquet")
+    options = ("--rows", "80K", "--partitions", "4", "--master", "local[2]", "--seed", "3", "--to", "out")
+    with subprocess.Popen(
+        [SPILLWAY, "pipeline", *options, "--mode", "append"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as program:
+        kill_a_writer(program, to, lambda: [psutil.Process(program.pid)])
+        out, err = program.communicate(timeout=SECONDS)
+    assert program.returncode == 0, err
+    assert "Traceback" not in err
+    for line in ("Spark 4", "writing 80,000 rows of logs: 4 tasks in", "validated: spark-vectorized read"):
+        assert line in out
+    files = {each for each in to.rglob("*.parquet") if "_delta_log" not in each.parts}
+    if table == "delta":
+        found = deltalake.DeltaTable(to)
+        assert found.version() == 1
+        assert {Path(each) for each in found.file_uris()} == files
+    rows = pa.concat_tables([pq.read_table(each).select(before.column_names) for each in files])
+    expected = pa.concat_tables([before, logs(80_000, 3)])
+    order = [("log_offset", "ascending"), ("message", "ascending")]
+    assert rows.cast(expected.schema).sort_by(order).equals(expected.sort_by(order))
 
     record, report = run_of(tmp_path)
     assert (record["outcome"], record["seed"], record["cell"]["partitions"]) == ("ok", 3, 4)
+    assert {each["stage"]: each["failed"] for each in record["tasks"]}["write"] >= 1
     assert [phase["phase"] for phase in record["phases"]] == ["start", "write", "validate", "summarise"]
-    assert record["output"]["bytes"] == sum(each.stat().st_size for each in tmp_path.glob("out/*.parquet"))
+    assert record["output"]["files"] == len(files) - 1 == 4
+    assert record["validation"]["rows"] == record["summary"]["rows"] == 80_000  # without those of before
     assert record["driver"]["python_peak_bytes"] > record["driver"]["python_growth_bytes"]
     assert record["driver"]["jvm_peak_bytes"] > record["driver"]["jvm_live_bytes"] > 0
     assert str(tmp_path) not in json.dumps(record) + report
     for title in ("## Outcome", "## Stages", "## Percentiles", "## Errors by service and hour"):
         assert title in report
-    assert report.count("| checkout-api |") == 2  # two hours
-
-
-@pytest.mark.spark
-def test_a_task_that_fails_once_doubles_no_row(tmp_path: Path) -> None:
-    rows = 30_000
-    flag, table = tmp_path / "failed", tmp_path / "table"
-    done = subprocess.run(
-        [sys.executable, Path(__file__).with_name("retry_program.py"), flag, table, str(rows)],
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert flag.exists()
-    answer = json.loads(done.stdout.splitlines()[-1])
-    assert answer["failed"] == 1
-    assert (answer["output"]["rows"], answer["output"]["version"]) == (rows, 1)
-    assert (answer["found"]["problem"], answer["found"]["rows"]) == (None, rows)
-    # Of a table with rows of before, those of the new version alone are checked.
-    assert answer["appended"]["version"] == 2
-    assert (answer["again"]["problem"], answer["again"]["rows"]) == (None, 500)
-    first = pa.table(deltalake.DeltaTable(table, version=1).to_pyarrow_table()).sort_by("log_offset")
-    expected = logs(rows)
-    assert first.select(expected.column_names).cast(expected.schema).equals(expected)
-    named = {Path(each).name for each in deltalake.DeltaTable(table).file_uris()}
-    assert {each.name for each in table.rglob("*.parquet")} == named
+    assert "| checkout-api |" in report
 
 
 @pytest.mark.spark

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from spillway import datasets
 from spillway.errors import OptionError
+from spillway.pipeline.destination import Destination
 from spillway.pipeline.plan import MOST_ROWS, cores_of, parse_rows, partition_bounds, partitions_for
 from spillway.pipeline.rows import GeneratedRows, LineitemRows, count_lineitem
+from spillway.pipeline.run import Options
 
 from ..counts import examples
 
@@ -83,3 +85,12 @@ def test_parts_of_lineitem_in_turn_are_its_first_rows() -> None:
     with datasets.lineitem.open_lineitem(rows) as whole:
         expected = pa.Table.from_batches(whole.batches).slice(0, rows)
     assert pa.Table.from_batches(made, source.schema).equals(expected)
+
+
+def test_options_do_not_show_their_secrets() -> None:
+    secrets = {"spark.hadoop.fs.s3a.secret.key": "secret"}
+    options = Options("logs", "out", rows=1, settings=secrets, storage_options=secrets)
+    destination = Destination(
+        "s3://bucket/out", "parquet", "error", (), secrets, is_new=True, is_folder=False
+    )
+    assert "secret" not in repr(options) + repr(destination)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import signal
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ from spillway.datasets.lineitem import open_lineitem
 from spillway.errors import SpillwayError
 from spillway.pipeline.destination import Destination
 from spillway.pipeline.input import find_input, read_input
-from spillway.pipeline.jobs import InterruptedStageError, StageRunner, Tasks, cause_of
+from spillway.pipeline.jobs import StageRunner, Tasks, cause_of
 from spillway.pipeline.progress import Progress
 from spillway.pipeline.rows import GeneratedRows
 from spillway.pipeline.steps import Steps, count_rows
@@ -113,10 +114,23 @@ def test_appended_rows_are_checked_without_those_before(spark: SparkSession, tmp
     first.write()
     second = steps(spark, GeneratedRows("logs", 2, 3_000, 1), tmp_path / "out", "append")
     written = second.write()
+    # Nor with those of another writer.
+    pq.write_table(logs(100, 3), tmp_path / "out" / "other.parquet")
     found = second.validate(written)
     assert (found["problem"], found["rows"]) == (None, 3_000)
     assert second.summarise(written)["rows"] == 3_000
-    assert pq.read_table(tmp_path / "out").num_rows == 5_000
+    assert pq.read_table(tmp_path / "out").num_rows == 5_100
+
+
+def test_a_folder_that_came_into_being_meanwhile_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    frame = steps(spark, spark.range(10), tmp_path / "out")
+    made = steps(spark, GeneratedRows("wide:4", 1, 10, 1), tmp_path / "out")
+    steps(spark, spark.range(5), tmp_path / "out").write()
+    for late in (frame, made):
+        with pytest.raises(FileExistsError, match="there is something already"):
+            late.write()
+        late.forget()
+    assert pq.read_table(tmp_path / "out").num_rows == 5
 
 
 def test_overwritten_rows_are_gone(spark: SparkSession, tmp_path: Path) -> None:
@@ -249,11 +263,28 @@ class OtherProgress(Progress):
 
 
 class InterruptsWhenTasksRun(OtherProgress):
-    """Sends the signal of Ctrl-C when tasks run."""
+    """Sends the signal of Ctrl-C when tasks run, and again while they are being cancelled."""
 
     def seen(self, tasks: Tasks) -> None:
         if tasks.running:
             signal.raise_signal(signal.SIGINT)
+
+    def say(self, line: str) -> None:
+        super().say(line)
+        if "cancelled" in line:
+            signal.raise_signal(signal.SIGINT)
+
+
+class InterruptsAtOnce(OtherProgress):
+    """Sends the signal of Ctrl-C while the work waits for it."""
+
+    def __init__(self, ended: threading.Event) -> None:
+        super().__init__()
+        self._ended = ended
+
+    def seen(self, tasks: Tasks) -> None:  # noqa: ARG002 - whatever they are
+        signal.raise_signal(signal.SIGINT)
+        self._ended.set()
 
 
 class EndlessRows(GeneratedRows):
@@ -267,11 +298,33 @@ class EndlessRows(GeneratedRows):
 def test_an_interrupted_write_leaves_no_file(spark: SparkSession, tmp_path: Path) -> None:
     pipeline = steps(spark, EndlessRows("wide:4", 1, 20_000, 2), tmp_path / "out")
     progress = InterruptsWhenTasksRun()
-    with pytest.raises(InterruptedStageError) as caught:
-        StageRunner(spark, progress).run("writing", pipeline.write)
-    assert caught.value.result is None
+    ended = threading.Event()
+
+    def write() -> None:
+        try:
+            pipeline.write()
+        finally:
+            ended.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        StageRunner(spark, progress).run("writing", write)
+    assert ended.is_set()
     assert "writing: interrupted, its tasks are being cancelled" in progress.said.getvalue()
     assert not (tmp_path / "out").exists()
+
+
+def test_work_that_cannot_be_cancelled_is_waited_for(spark: SparkSession) -> None:
+    interrupted, done = threading.Event(), []
+
+    def work() -> None:
+        assert interrupted.wait(60)
+        done.append("committed")
+
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        StageRunner(spark, InterruptsAtOnce(interrupted)).run("committing", work)
+    assert done == ["committed"]
+    assert signal.getsignal(signal.SIGINT) is handler
 
 
 class BrokenRows(GeneratedRows):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import shutil
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,17 +22,6 @@ if TYPE_CHECKING:
     from spillway.pipeline.plan import Mode, Table
 
 __all__ = ["Destination"]
-
-# What Spark says of a place where nothing is.
-_ABSENT = frozenset(
-    {
-        "PATH_NOT_FOUND",
-        "UNABLE_TO_INFER_SCHEMA",
-        "DELTA_TABLE_NOT_FOUND",
-        "DELTA_PATH_DOES_NOT_EXIST",
-        "DELTA_MISSING_DELTA_TABLE",
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -53,7 +42,7 @@ class Destination:
     table: Table
     mode: Mode
     partition_by: Sequence[str]
-    storage_options: Mapping[str, str]
+    storage_options: Mapping[str, str] = field(repr=False)
     is_new: bool
     is_folder: bool
 
@@ -91,79 +80,66 @@ class Destination:
         """True for a path of this machine."""
         return "://" not in self.uri
 
-    def forget(self) -> None:
-        """Remove what a write left that was never committed, where nothing was before.
+    def forget(self, job: str) -> None:
+        """Remove what a job of a local destination left that was never committed.
 
-        To be called when no task runs any more. An empty Delta table is left, too: tasks need the table,
-        so it is made before the first row. It is moved aside first, and comes back if another process has put
-        anything into it: a commit that was acknowledged is never removed.
+        To be called when no task runs any more: until then one may write although its job was aborted. An
+        empty Delta table is left, too, where nothing was before: tasks need the table, so it is made before
+        the first row. It is moved aside first, and comes back if another process has put anything into it: a
+        commit that was acknowledged is never removed, and nothing of another job.
+
+        Args:
+            job: The job's id.
         """
         path = Path(self.uri)
-        if not (self.is_local and self.is_new and path.is_dir()):
+        if not (self.is_local and path.is_dir()):
             return
         if self.table == "parquet":
-            shutil.rmtree(path / STAGING, ignore_errors=True)
-            if not self.is_folder:
-                with suppress(OSError):  # another process has put something there
+            shutil.rmtree(path / STAGING / job, ignore_errors=True)
+            with suppress(OSError):  # another job is under way there, or has put something there
+                (path / STAGING).rmdir()
+            if self.is_new and not self.is_folder:
+                with suppress(OSError):
                     path.rmdir()
-            return
-        aside = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
-        path.rename(aside)
-        if _is_untouched(aside):
-            shutil.rmtree(aside)
-            if self.is_folder:
-                path.mkdir()
-        else:
-            aside.rename(path)
+        elif self.is_new:
+            aside = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
+            path.rename(aside)
+            if _is_untouched(aside, job):
+                shutil.rmtree(aside)
+                if self.is_folder:
+                    path.mkdir()
+            else:
+                aside.rename(path)
 
-    def files(self, session: SparkSession) -> list[str]:
-        """The files that Spark sees now; none where nothing is."""
-        from pyspark.errors import PySparkException
-
-        try:
-            return list(self._reader(session).load(self._uri).inputFiles())
-        except PySparkException as error:
-            if _is_absent(error):
-                return []
-            raise
-
-    def written(
-        self, session: SparkSession, schema: pa.Schema, before: Sequence[str], version: int | None
-    ) -> DataFrame:
-        """The rows that this pipeline wrote: those of files that were not there before.
+    def written(self, session: SparkSession, schema: pa.Schema, job: str, version: int | None) -> DataFrame:
+        """The rows that this pipeline wrote: after an append, those of files whose names hold its job's id.
 
         Args:
             session: A running session.
             schema: The schema of the rows.
-            before: The files before the write; none unless rows were appended.
+            job: The job's id.
             version: The version of the Delta table that was committed.
         """
+        from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+
         reader = self._reader(session)
         if self.table == "delta":
-            return self._of_version(session, before, version)
+            if version is not None:
+                reader = reader.option("versionAsOf", version)
+            frame: DataFrame = reader.load(self._uri)
+            own = F.col("_metadata.file_path").contains(job)
+            return frame.where(own) if self.mode == "append" else frame
         if self.partition_by:
             # Spark would guess the types of partition columns by their values.
             from pyspark.sql.pandas.types import from_arrow_schema
 
             reader = reader.schema(from_arrow_schema(schema, prefer_timestamp_ntz=True))
-        if not before:
+        if self.mode != "append":
             return self._in_order(reader.load(self._uri), schema)
-        known = set(before)
-        new = [each for each in self._reader(session).load(self._uri).inputFiles() if each not in known]
+        new = [each for each in self._reader(session).load(self._uri).inputFiles() if job in each]
+        if not new:  # partitioned rows, of which there were none
+            return self._in_order(reader.load(self._uri), schema).limit(0)
         return self._in_order(reader.option("basePath", self._uri).load(new), schema)
-
-    def _of_version(self, session: SparkSession, before: Sequence[str], version: int | None) -> DataFrame:
-        from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
-
-        reader = self._reader(session)
-        if version is not None:
-            reader = reader.option("versionAsOf", version)
-        frame: DataFrame = reader.load(self._uri)
-        if not before:
-            return frame
-        known = set(before)
-        new = [each for each in frame.inputFiles() if each not in known]
-        return frame.where(F.col("_metadata.file_path").isin(new))
 
     def _in_order(self, frame: DataFrame, schema: pa.Schema) -> DataFrame:
         """The columns in the order of the rows: Spark puts partition columns last."""
@@ -204,14 +180,13 @@ def _holds_anything(uri: str) -> bool:
     return path.is_dir() and any(path.iterdir())
 
 
-def _is_untouched(path: Path) -> bool:
-    """Return True for a Delta table as it was made: without a row, ever."""
+def _is_untouched(path: Path, job: str) -> bool:
+    """Return True for a Delta table as a job made it: without a row, ever, or a file of another job."""
+    own = {"_delta_log", "_spillway", f"spillway-{job}"}
+    if not {each.name for each in path.iterdir()} <= own:
+        return False
     try:
         table = delta.open(str(path))
     except TableNotFoundError:
         return not any(path.iterdir())
     return table.version == 0 and not table.files()
-
-
-def _is_absent(error: Any) -> bool:
-    return error.getCondition() in _ABSENT

@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from spillway.pipeline.tally import Tallied
-from spillway.spark.job import job_of
-from spillway.spark.write import attempt_number
+from spillway.spark.write import attempt_number, partition_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from pyspark.sql import DataFrame
 
-    from spillway.pipeline.tally import Tally
-    from spillway.spark.job import Job, SparkWriteResult, Target, TaskResult
+    from spillway.spark.job import Job
 
-__all__ = ["frame_schema", "write_frame"]
+__all__ = ["FrameTask", "frame_schema"]
 
 
 def frame_schema(frame: DataFrame) -> pa.Schema:
@@ -31,36 +29,26 @@ def frame_schema(frame: DataFrame) -> pa.Schema:
     return schema
 
 
-def write_frame(frame: DataFrame, target: Target, tally: Tally) -> SparkWriteResult:
-    """Write the rows of a frame where Spark hands them to Python, and commit them once.
+class FrameTask:
+    """The work of a task: it writes its rows of a frame, whose checksums are made before.
 
-    Rows cross from the JVM once, and their checksums are made before they are written.
+    Args:
+        job: The job.
+        schema: The schema of the rows.
+        accumulator: That of a `Tally`.
     """
-    job = job_of(target)
-    job.begin()
-    try:
-        task = _frame_task(job, target.schema, tally.accumulator)
-        answers = frame.mapInArrow(task, "result binary").collect()
-    except BaseException:
-        job.abort()
-        raise
-    results: list[TaskResult] = [pickle.loads(each.result) for each in answers]  # noqa: S301 - of its own tasks
-    return job.commit(results)
 
+    def __init__(self, job: Job, schema: pa.Schema, accumulator: Any) -> None:
+        self._job = job
+        self._schema = schema
+        self._accumulator = accumulator
 
-def _frame_task(
-    job: Job, schema: pa.Schema, accumulator: Any
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        context: Any = TaskContext.get()
-        number = int(context.partitionId())
-        made = Tallied(_Given(batches, schema), schema, accumulator)
-        result = job.write(made(number), number, attempt_number())
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write the rows; the answer is that of the job."""
+        number = partition_number()
+        made = Tallied(_Given(batches, self._schema), self._schema, self._accumulator)
+        result = self._job.write(made(number), number, attempt_number())
         yield pa.record_batch({"result": pa.array([pickle.dumps(result)], pa.binary())})
-
-    return task
 
 
 @dataclass(frozen=True)

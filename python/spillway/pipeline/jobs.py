@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import threading
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -10,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from spillway.errors import SpillwayError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
     from spillway.pipeline.progress import Progress
 
-__all__ = ["InterruptedStageError", "StageRunner", "Tasks"]
+__all__ = ["StageRunner", "Tasks"]
 
 Result = TypeVar("Result")
 
@@ -32,18 +34,6 @@ class Tasks:
     done: int = 0
     running: int = 0
     failed: int = 0
-
-
-class InterruptedStageError(KeyboardInterrupt):
-    """Ctrl-C came while a stage ran.
-
-    Attributes:
-        result: The result of the stage, which it had nevertheless; None if it was cancelled.
-    """
-
-    def __init__(self, result: object) -> None:
-        super().__init__()
-        self.result = result
 
 
 class StageRunner:
@@ -63,34 +53,38 @@ class StageRunner:
     def run(self, title: str, work: Callable[[], Result]) -> tuple[Result, Tasks]:
         """Do `work`, whose Spark jobs are watched; the result and its tasks.
 
-        A thread of its own does it, so that Ctrl-C reaches this one while Spark is busy.
+        A thread of its own does it, so that Ctrl-C reaches this one while Spark is busy. However often it
+        comes, the work has ended before this returns or raises.
 
         Raises:
-            InterruptedStageError: Ctrl-C came; the jobs are cancelled, and the work has ended.
+            KeyboardInterrupt: Ctrl-C came; the jobs were cancelled. The work may have had its result before.
             SpillwayError: A job failed; the message is the cause, without Java's stack.
         """
         group = f"spillway-pipeline-{next(self._numbers)}"
         done: _Outcome[Result] = _Outcome()
         thread = self._thread(lambda: self._work(group, title, work, done))
         self._progress.begins(title)
-        thread.start()
-        tasks = Tasks()
-        try:
+        with interrupts_put_off() as interrupts:
+            thread.start()
+            tasks = Tasks()
             while not done.event.wait(_POLL_SECONDS):
+                if interrupts:
+                    self._cancel(title, group, done)
                 tasks = self._count(group)
                 self._progress.tasks(tasks)
-            tasks = self._count(group)
-            self._progress.tasks(tasks)
-        except KeyboardInterrupt as error:
-            self._progress.say(f"{title}: interrupted, its tasks are being cancelled")
-            self._context.cancelJobGroup(group)
-            while not done.event.wait(_CANCEL_SECONDS):
-                self._context.cancelJobGroup(group)  # of a job that had not begun
-            raise InterruptedStageError(done.result) from error
-        thread.join()
+            thread.join()
+        tasks = self._count(group)
+        self._progress.tasks(tasks)
         if done.error is not None:
             raise explained(done.error) from done.error
         return done.value, tasks
+
+    def _cancel(self, title: str, group: str, done: _Outcome[Any]) -> None:
+        """Cancel the jobs, and wait for the end of the work."""
+        self._progress.say(f"{title}: interrupted, its tasks are being cancelled")
+        self._context.cancelJobGroup(group)
+        while not done.event.wait(_CANCEL_SECONDS):
+            self._context.cancelJobGroup(group)  # of a job that had not begun
 
     def _work(self, group: str, title: str, work: Callable[[], Result], done: _Outcome[Result]) -> None:
         try:
@@ -133,6 +127,29 @@ class _Outcome(Generic[Result]):
     def value(self) -> Result:
         result: Any = self.result
         return result  # type: ignore[no-any-return]  # that of the work, which may be None
+
+
+@contextmanager
+def interrupts_put_off() -> Iterator[Sequence[int]]:
+    """Put off Ctrl-C and SIGTERM to the end of the block; what is yielded has the signals that came.
+
+    An exception could be raised between any two steps of whoever waits, and leave the work behind. Nothing
+    is changed in another thread than the main one, where no interrupt is raised.
+    """
+    came: list[int] = []
+    before: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: handler for number, handler in handlers.items() if callable(handler)}
+    try:
+        for number in before:
+            signal.signal(number, lambda number, _: came.append(number))
+        yield came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for number in came[:1]:
+            before[number](number, None)
 
 
 def explained(error: BaseException) -> BaseException:

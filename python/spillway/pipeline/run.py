@@ -23,7 +23,7 @@ from spillway.harness.redaction import redact
 from spillway.pipeline.destination import Destination
 from spillway.pipeline.driver import DriverWatch
 from spillway.pipeline.input import find_input, read_input
-from spillway.pipeline.jobs import InterruptedStageError, StageRunner
+from spillway.pipeline.jobs import StageRunner
 from spillway.pipeline.plan import MODES, Cell, cores_of, partitions_for
 from spillway.pipeline.record import PIPELINE, SCHEMA, SCHEMA_VERSION
 from spillway.pipeline.rows import GeneratedRows
@@ -89,8 +89,8 @@ class Options:
     row_group_rows: int = 1_048_576
     max_file_bytes: int | None = None
     memory: str = "2g"
-    settings: Mapping[str, str] = field(default_factory=dict)
-    storage_options: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     pack: bool = False
 
     def __post_init__(self) -> None:
@@ -224,6 +224,7 @@ class _Run:
         self._host = HostWatch()
         self._phases: list[dict[str, Any]] = []
         self._tasks: list[dict[str, Any]] = []
+        self._steps: Steps | None = None
         self._written: Written | None = None
         self._found: dict[str, Any] = {"validation": None, "summary": None}
         self._stage: Stage = "start"
@@ -251,14 +252,14 @@ class _Run:
 
     def tidy(self) -> None:
         """Remove what is left of a write that was not committed."""
-        if self._written is None:
-            self._destination.forget()
+        if self._written is None and self._steps is not None:
+            self._steps.forget()
 
     def work(self) -> None:
         """Go through all stages, up to the first that fails or is interrupted."""
         try:
             rows = self._rows()
-            steps = Steps(
+            self._steps = steps = Steps(
                 self._session,
                 rows,
                 self._destination,
@@ -269,10 +270,6 @@ class _Run:
             self._validate(steps, written)
             summary = self._do("summarise", "summarising with Spark SQL", lambda: steps.summarise(written))
             self._found["summary"] = summary
-        except InterruptedStageError as error:
-            if isinstance(error.result, Written):
-                self._written = error.result
-            self.error = error
         except KeyboardInterrupt as error:
             self.error = error
         except Exception as error:  # noqa: BLE001  # whatever it is, it ends in the record and on the terminal
@@ -296,8 +293,13 @@ class _Run:
     def _write(self, steps: Steps) -> Written:
         cell = self._cell
         what = "the files' rows" if cell.rows is None else f"{counted(cell.rows, 'row')} of {cell.source}"
-        written = self._do("write", f"writing {what}", steps.write)
-        self._written = written
+
+        def write() -> Written:
+            # Noted by the thread that commits: an interrupt reaches only the thread that waits for it.
+            self._written = written = steps.write()
+            return written
+
+        written = self._do("write", f"writing {what}", write)
         output = written.output
         version = "" if output["version"] is None else f", version {output['version']}"
         self._progress.say(

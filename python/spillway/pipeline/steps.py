@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from spillway._native import Digest
 from spillway.pipeline.check import READER, check_rows
-from spillway.pipeline.frame import frame_schema, write_frame
+from spillway.pipeline.frame import FrameTask, frame_schema
 from spillway.pipeline.rows import LineitemRows, count_lineitem
 from spillway.pipeline.summary import summarise
 from spillway.pipeline.tally import Tallied, Tally
-from spillway.spark.job import Target
-from spillway.spark.write import write
+from spillway.spark.job import Target, job_of
+from spillway.spark.run import run
+from spillway.spark.write import MakingTask
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from spillway.pipeline.record import Output, Throughput, Validation
     from spillway.pipeline.rows import RowSource
     from spillway.pipeline.summary import RowSummary
-    from spillway.spark.job import SparkWriteResult
+    from spillway.spark.job import Job, SparkWriteResult
 
 __all__ = ["Steps", "Written", "count_rows"]
 
@@ -36,7 +37,6 @@ class Written:
     Attributes:
         output: The files.
         schema: The schema of the rows.
-        before: The files that were there before, where rows were appended.
         digest: The checksums of all rows, made where the rows were.
         parts: Those of each partition.
         arrow_bytes: The size of the rows in Arrow's layout.
@@ -45,7 +45,6 @@ class Written:
 
     output: Output
     schema: pa.Schema
-    before: tuple[str, ...]
     digest: Digest
     parts: tuple[Digest, ...]
     arrow_bytes: int
@@ -98,6 +97,7 @@ class Steps:
         self._destination = destination
         self._options = dict(options)
         self._max_file_bytes = max_file_bytes
+        self._job: Job | None = None
 
     def write(self) -> Written:
         """Write the rows by the native writer on executors, and commit them once.
@@ -105,7 +105,6 @@ class Steps:
         Raises:
             SpillwayError: They cannot be written as asked; nothing is left.
         """
-        before = self._destination.files(self._session) if self._destination.mode == "append" else []
         tally = Tally(self._session.sparkContext)
         schema, result = self._write(tally)
         parts = tally.parts.values()
@@ -118,7 +117,6 @@ class Steps:
                 "writer_seconds": result.writer_seconds,
             },
             schema=schema,
-            before=tuple(before),
             digest=tally.total(schema),
             parts=tuple(Digest.from_bytes(part.digest) for part in parts),
             arrow_bytes=sum(part.arrow_bytes for part in parts),
@@ -128,30 +126,36 @@ class Steps:
     def _write(self, tally: Tally) -> tuple[pa.Schema, SparkWriteResult]:
         from pyspark.sql import DataFrame
 
-        rows, destination = self._rows, self._destination
-        place: dict[str, Any] = {
-            "table": destination.table,
-            "partition_by": destination.partition_by,
-            "storage_options": destination.storage_options,
-            "max_file_bytes": self._max_file_bytes,
-        }
-        if not isinstance(rows, DataFrame):
-            made = Tallied(rows.make, rows.schema, tally.accumulator)
-            result = write(
-                self._session,
-                made,
-                rows.partitions,
-                destination.uri,
-                schema=rows.schema,
-                mode=destination.mode,
-                **place,
-                **self._options,
-            )
-            return rows.schema, result
-        schema = frame_schema(rows)
-        overwrite = destination.mode == "overwrite"
-        target = Target.of(destination.uri, schema, overwrite=overwrite, options=self._options, **place)
-        return schema, write_frame(rows, target, tally)
+        rows, mode = self._rows, self._destination.mode
+        task: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+        if isinstance(rows, DataFrame):
+            schema, frame = frame_schema(rows), rows
+            self._job = job = self._job_of(schema)
+            task = FrameTask(job, schema, tally.accumulator)
+        else:
+            schema, frame = rows.schema, self._session.range(0, rows.partitions, 1, rows.partitions)
+            self._job = job = self._job_of(schema)
+            task = MakingTask(job, Tallied(rows.make, schema, tally.accumulator))
+        return schema, run(self._session, job, frame, task, mode)
+
+    def _job_of(self, schema: pa.Schema) -> Job:
+        destination = self._destination
+        target = Target.of(
+            destination.uri,
+            schema,
+            table=destination.table,
+            overwrite=destination.mode == "overwrite",
+            partition_by=destination.partition_by,
+            max_file_bytes=self._max_file_bytes,
+            storage_options=destination.storage_options,
+            options=self._options,
+        )
+        return job_of(target)
+
+    def forget(self) -> None:
+        """Remove what is left of a write that was not committed, when no task runs any more."""
+        if self._job is not None:
+            self._destination.forget(self._job.id)
 
     def validate(self, written: Written) -> Validation:
         """Read what was written by Spark, and compare it with the checksums made where the rows were."""
@@ -177,5 +181,6 @@ class Steps:
         return summarise(self._written(written))
 
     def _written(self, written: Written) -> DataFrame:
+        assert self._job is not None  # noqa: S101 - it has written
         version = written.output["version"]
-        return self._destination.written(self._session, written.schema, written.before, version)
+        return self._destination.written(self._session, written.schema, self._job.id, version)

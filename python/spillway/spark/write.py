@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from spillway.types import WriteMode, WriterKeywords
 
-__all__ = ["write"]
+__all__ = ["MakingTask", "attempt_number", "partition_number", "write"]
 
 
 @shows_options(WriterOptions)
@@ -107,17 +107,23 @@ def write(  # noqa: PLR0913 - what a write is
     )
     numbers = session.range(0, partitions, numPartitions=partitions)
     job = job_of(target)
-    return run(session, job, numbers, _Task(job, make), mode)
+    return run(session, job, numbers, MakingTask(job, make), mode)
 
 
-class _Task:
-    """The work of a task: it makes the rows of its partitions, and writes them."""
+class MakingTask:
+    """The work of a task: it makes the rows of its partitions, and writes them.
+
+    Args:
+        job: The job.
+        make: Returns the batches of the partition with this number.
+    """
 
     def __init__(self, job: Job, make: Callable[[int], Iterable[pa.RecordBatch]]) -> None:
         self._job = job
         self._make = make
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write the partitions whose numbers are the rows; each answer is that of the job."""
         import pyarrow as pa
 
         numbers: list[Any] = [number for batch in batches for number in batch.column(0).to_pylist()]
