@@ -163,7 +163,7 @@ class DeltaJob(Job):
             raise FileNotFoundError(message)
 
     def _mark(self, name: str) -> None:
-        """Leave word in the job's folder for other processes."""
+        """Mark in the job's folder that its commit was tried: another process may be the one that aborts."""
         if _is_cleaned(self.target.path):
             files, root = filesystem_of(self.target.path, self.target.storage_options)
             if is_local(self.target.path):
