@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..spark.cluster import Cluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
-# Collected before a release only: it takes a driver, three executors and an archive. In CI a worker that is killed
+# Collected before a release only: it takes a driver, three executors and an archive. In CI a killed worker
 # stands for the executor (test_command.py), and spark/test_cluster.py kills one under `spillway.spark.write`.
 __test__ = SOAK
 ROWS = count(quick=20_000, ci=60_000, soak=10_000_000)
