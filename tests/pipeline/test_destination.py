@@ -1,4 +1,4 @@
-"""What a write that was not committed left is removed, and nothing of any other job."""
+"""Leftovers of a write that was not committed are removed, and nothing of any other job."""
 
 from __future__ import annotations
 
