@@ -21,7 +21,7 @@ BENCH_OPTIONS ?=
 RACE_OPTIONS ?=
 DIST ?= dist
 
-.PHONY: help bench targets race test test-quick peers soak lint check instructions format wheel dist readme docs lock setup setup-tests compile-tests clean
+.PHONY: help bench targets race test test-quick peers soak lint check instructions format wheel dist import-wheel readme docs lock setup setup-tests compile-tests clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -108,6 +108,13 @@ dist: .build/environment ## Leave what is published in dist/: portable wheels fo
 	done
 	$(BIN)/maturin sdist --out $(DIST)
 	$(BIN)/python scripts/check_dist.py $(DIST) --policy $(MANYLINUX)
+
+# The tag of the image is that of the policy above.
+import-wheel: ## Write a file with a wheel of dist/ under the oldest C library that it is for (Docker; ARCHITECTURE=x86_64)
+	docker run --rm --volume '$(CURDIR):/spillway:ro' --workdir /tmp quay.io/pypa/manylinux2014_$(ARCHITECTURE) \
+		bash -euxc '/opt/python/cp311-cp311/bin/python -m venv venv; \
+		venv/bin/pip install --no-index /spillway/dist/spillway-*_$(ARCHITECTURE).whl; \
+		venv/bin/python /spillway/tests/packaging/write_with_wheel.py'
 
 readme: setup ## Put the figures of the run in results/ into the README, and write the reports there anew
 	$(BIN)/python scripts/render.py
