@@ -96,17 +96,26 @@ def _results(
     task: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
 ) -> list[TaskResult]:
     """Run the tasks; if that is interrupted, stop those that are under way."""
+    tag = f"spillway-{uuid.uuid4().hex}"
     context = session.sparkContext
-    group = f"spillway-{uuid.uuid4().hex}"
-    session.addTag(group)
+    # Jobs have the context's tags; those of a session cancel none of them (Spark 4.2).
+    context.addJobTag(tag)
     try:
         answers = frame.mapInArrow(task, ANSWER).collect()
     except BaseException:
-        with contextlib.suppress(Exception):
-            session.interruptTag(group)
-            context.cancelJobsWithTag(group)
+        with _logged("the tasks of a job that failed were not cancelled"):
+            context.cancelJobsWithTag(tag)
         raise
     finally:
-        with contextlib.suppress(Exception):
-            session.removeTag(group)
+        with _logged("a job's tag stays with the context"):
+            context.removeJobTag(tag)
     return [pickle.loads(answer[0]) for answer in answers]  # noqa: S301 - of this job's own tasks
+
+
+@contextlib.contextmanager
+def _logged(text: str) -> Iterator[None]:
+    """Log an error of Spark in place of raising it: the error that is under way is the one to tell."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - the JVM may be gone, which py4j tells by many classes
+        _log.warning("%s: %s", text, error)
