@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -43,13 +44,17 @@ def of_rust(path: Path) -> Iterator[Opener]:
 
 
 def of_python(path: Path) -> Iterator[Opener]:
-    """Yields the opener of every docstring of a module, class or function."""
+    """Yields the opener of every docstring of a module, class, function or assignment."""
     for node in ast.walk(ast.parse(path.read_text())):
         if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         docstring = ast.get_docstring(node)
         if docstring:
             yield Opener(path, node.body[0].lineno, docstring.splitlines()[0])
+        for before, statement in pairwise(node.body):
+            match before, statement:
+                case ast.Assign() | ast.AnnAssign(), ast.Expr(ast.Constant(str(text))) if text.strip():
+                    yield Opener(path, statement.lineno, text.strip().splitlines()[0])
 
 
 def openers(paths: Iterable[Path]) -> list[Opener]:

@@ -133,13 +133,15 @@ def test_openers_are_found_in_rust_and_in_python(tmp_path: Path) -> None:
         'x = 1\n\n\nclass Page:\n    """Who reads it."""\n\n'
         '    def full(self):\n        """\n        Returns how full."""\n\n'
         '    def bare(self):\n        return "What"\n\n'
-        '    async def wait(self):\n        """In which order."""\n'
+        '    async def wait(self):\n        """In which order."""\n\n'
+        'MODES = ()\n"""What becomes of it."""\n"not of a name"\n'
     )
     found = openers([rust, python, tmp_path / "data.json"])
     assert [(opener.path, opener.line, opener.text, opener.interrogative) for opener in found] == [
         (rust, 1, "Where pages wait.", True),
         (rust, 4, "A page.", False),
         (rust, 7, "Whether it is full.", True),
+        (python, 19, "What becomes of it.", True),
         (python, 5, "Who reads it.", True),
         (python, 8, "Returns how full.", False),
         (python, 15, "In which order.", True),

@@ -13,7 +13,7 @@ from spillway.errors import OptionError
 __all__ = ["MODES", "Cell", "cores_of", "parse_rows", "partition_bounds", "partitions_for"]
 
 MODES = ("error", "append", "overwrite")
-"""What becomes of a destination that is there already."""
+"""The treatments of a destination that is there already."""
 
 Table = Literal["parquet", "delta"]
 Mode = Literal["error", "append", "overwrite"]
