@@ -41,9 +41,8 @@ class DriverWatch:
 
     def __init__(self, session: "SparkSession") -> None:
         self._gateway: Any = session.sparkContext._gateway  # noqa: SLF001  # no public way to the JVM's process
-        with suppress(
-            OSError
-        ):  # some kernels keep the mark for themselves: then it is that of the whole process
+        # Some kernels keep the mark for themselves: then it is that of the whole process.
+        with suppress(OSError):
             reset_high_water()
         self._before = read_memory().rss
 
