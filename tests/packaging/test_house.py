@@ -141,7 +141,7 @@ def test_openers_are_found_in_rust_and_in_python(tmp_path: Path) -> None:
         (rust, 1, "Where pages wait.", True),
         (rust, 4, "A page.", False),
         (rust, 7, "Whether it is full.", True),
-        (python, 19, "What becomes of it.", True),
+        (python, 18, "What becomes of it.", True),
         (python, 5, "Who reads it.", True),
         (python, 8, "Returns how full.", False),
         (python, 15, "In which order.", True),
