@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from spillway._wording import counted
 from spillway.bench.conclusion import conclude, verdict_caveats
 from spillway.bench.failures import wrong_outputs
+from spillway.bench.memory_table import MEMORY_LEGEND, memory_table
 from spillway.bench.ranking import rankings
 from spillway.bench.tables import measures_table, ranking_table, throughput_table
 from spillway.harness.report.markdown import (
@@ -32,14 +33,14 @@ __all__ = ["report_parts", "run_tables", "write_report"]
 
 
 def run_tables(run: RunSummary) -> list[Table]:
-    """Per setting: the ranking at its most rows, throughput by rows where they differ, all other measures."""
+    """Per setting: the ranking at its most rows, throughput by rows where they differ, memory, the rest."""
     tables = []
     for setting in run.settings:
         ranked = rankings(run, setting)
         tables.append(ranking_table(run, ranked[0]))
         if len(ranked) > 1:
             tables.append(throughput_table(run, setting))
-        tables.append(measures_table(run, setting))
+        tables += [memory_table(run, setting), measures_table(run, setting)]
     return tables
 
 
@@ -53,7 +54,7 @@ def report_parts(run: RunSummary, figures: Sequence[Figure]) -> list[str]:
     parts = [f"# Run {run.run_id}", _WHERE_THE_VERDICT_IS, _environment(run)]
     parts += [*caveats(run.warnings()), *_validation(run)]
     parts += [table_section(table) for table in run_tables(run)]
-    parts += [_INTERVALS]
+    parts += [_INTERVALS, MEMORY_LEGEND]
     parts += [figure_section(figure) for figure in figures]
     return [*parts, *_invisible(run), *_verdict(run)]
 

@@ -12,6 +12,7 @@ from spillway.bench.allocations import trace_backends
 from spillway.bench.check_outputs import require_engines, validate_outputs
 from spillway.bench.outputs import OutputFiles
 from spillway.bench.plan import Cell, Options, plan_cells
+from spillway.bench.probing import probe_backends
 from spillway.bench.record import SAMPLES, SCHEMA, SCHEMA_VERSION
 from spillway.bench.sample import SampleTaker
 from spillway.errors import OptionError
@@ -169,6 +170,8 @@ def _finish(  # noqa: PLR0913 - the options of `measure`, handed on
             cleanup.callback(taker.files.remove)
         try:
             _take_samples(folder, taker, cells, options, progress)
+            if options.probes:
+                probe_backends(folder, taker, cells, options.probes, progress)
             if trace:
                 trace_backends(folder, taker, cells, progress)
             if engines:

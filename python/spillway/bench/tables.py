@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from statistics import median
 from typing import TYPE_CHECKING
 
 from spillway._wording import counted
@@ -12,7 +14,7 @@ from spillway.datasets import CHUNK_ROWS
 from spillway.harness.report.table import Entry, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
     from spillway.bench.ranking import Ranking
@@ -31,9 +33,11 @@ LEGEND = (
 
 __all__ = [
     "LEGEND",
+    "file_bytes",
     "file_megabytes",
     "measures_table",
     "megabytes",
+    "metric_column",
     "ranking_table",
     "setting_title",
     "short_tables",
@@ -78,8 +82,8 @@ def ranking_table(run: RunSummary, ranking: Ranking, *, reason_characters: int |
     """
     cells = ranking.cells
     fastest = indistinct(cells, speed, 1)
-    growths = _column(cells, growth, megabytes, -1)
-    sizes = _column(cells, _file_bytes, file_megabytes, -1)
+    growths = metric_column(cells, growth, megabytes, -1)
+    sizes = metric_column(cells, file_bytes, file_megabytes, -1)
     rows = [
         [
             Entry(each.cell.backend),
@@ -121,13 +125,14 @@ def measures_table(run: RunSummary, setting: Setting) -> Table:
     """All measures beside speed, memory and size, of a setting at its most rows."""
     ranking = rankings(run, setting)[0]
     cells = [each for each in ranking.cells if each.good]
-    columns = [_column(cells, metric, written, best) for _, metric, written, best in _MEASURES]
+    columns = [metric_column(cells, metric, written, best) for _, metric, written, best in _MEASURES]
+    columns += [_probed_column(cells, probe, field, written) for _, probe, field, written in _PROBED]
     rows = [
         [Entry(each.cell.backend), *(column[place] for column in columns)] for place, each in enumerate(cells)
     ]
     return Table(
         f"More measures at {counted(ranking.rows, 'row')}: {setting_title(setting)}",
-        ("backend", *(name for name, *_ in _MEASURES)),
+        ("backend", *(name for name, *_ in (*_MEASURES, *_PROBED))),
         rows,
         [],
     )
@@ -156,11 +161,13 @@ def _cpu(sample: dict[str, Any]) -> float:
     return float(use["user_seconds"] + use["system_seconds"])
 
 
-def _file_bytes(sample: dict[str, Any]) -> float:
+def file_bytes(sample: dict[str, Any]) -> float:
+    """Bytes of the file."""
     return float(sample["output"]["bytes"])
 
 
-_Measure = tuple[str, "Metric", "Callable[[float], str]", int]
+_Written = Callable[[float], str]
+_Measure = tuple[str, "Metric", "_Written", int]
 _MEASURES: tuple[_Measure, ...] = (
     # name, value of a sample, how it is written, and what is best: 1 the largest, -1 the smallest, 0 neither
     ("MB/s", lambda s: s["throughput"]["megabytes_per_second"], lambda v: f"{v:,.0f}", 1),
@@ -169,15 +176,17 @@ _MEASURES: tuple[_Measure, ...] = (
     ("row groups", lambda s: s["output"]["row_groups"], lambda v: f"{v:,.0f}", 0),
     ("pool MB", lambda s: s["pyarrow_pool"] and s["pyarrow_pool"]["allocated_bytes"], megabytes, 0),
     ("own account MB", lambda s: s["account"][0]["bytes"] if s["account"] else None, megabytes, 0),
-    ("faults", lambda s: s["use"]["minor_faults"] + s["use"]["major_faults"], lambda v: f"{v:,.0f}", -1),
-    ("GC runs", lambda s: s["gc"]["runs"], lambda v: f"{v:,.0f}", 0),
-    ("GC ms", lambda s: s["gc"]["pause_seconds"], _milliseconds, 0),
-    ("GIL gap ms", lambda s: s["gil"]["longest_gap_seconds"], _milliseconds, -1),
     ("fsync ms", lambda s: s["fsync_seconds"], _milliseconds, 0),
+)
+_PROBED: tuple[tuple[str, str, str, _Written], ...] = (
+    # name, probe, field of its reading, how it is written
+    ("GC runs", "gc", "runs", lambda v: f"{v:,.0f}"),
+    ("GC ms", "gc", "pause_seconds", _milliseconds),
+    ("GIL gap ms", "gil", "longest_gap_seconds", _milliseconds),
 )
 
 
-def _column(
+def metric_column(
     cells: Sequence[CellSummary], metric: Metric, written: Callable[[float], str], direction: int
 ) -> list[Entry]:
     """A metric's medians; marked are the best, and those that the samples cannot tell from it."""
@@ -187,6 +196,12 @@ def _column(
         Entry("-") if each is None else _marked(written(each.median), mark)
         for each, mark in zip(found, marks, strict=True)
     ]
+
+
+def _probed_column(cells: Sequence[CellSummary], probe: str, field: str, written: _Written) -> list[Entry]:
+    """The medians of a probe's readings, of passes of their own: no interval tells them apart."""
+    found = [[float(reading[field]) for reading in each.readings(probe)] for each in cells]
+    return [Entry(written(median(values)) if values else "-") for values in found]
 
 
 def _marked(text: str, best: bool) -> Entry:  # noqa: FBT001 - of an entry
