@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from spillway.cli import bench, doctor, inspect, pipeline, race, report, validate
+from spillway.cli import bench, compare, doctor, inspect, pipeline, race, report, validate
 
 __all__ = ["app"]
 
@@ -37,6 +37,7 @@ def spillway(
 
 
 app.command()(bench.bench)
+app.command()(compare.compare)
 app.command()(doctor.doctor)
 app.command()(inspect.inspect)
 app.command()(pipeline.pipeline)
