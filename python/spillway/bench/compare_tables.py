@@ -49,7 +49,7 @@ def legend(found: Comparison) -> list[str]:
 
 
 def gate_lines(found: Comparison, gate: float) -> list[str]:
-    """What exceeds the gate and what may, in a sentence for each row."""
+    """Rows that exceed the gate and rows that may, in sentences."""
     beyond = [f"{_label(row, found)}: {_worse(row, row.loss)}" for row in found.beyond(gate)]
     unclear = found.unclear(gate)
     if unclear:
