@@ -1,4 +1,4 @@
-"""One traced write per backend, mode, dataset and codec, after all timing: who allocates how much, and when."""
+"""One traced write per backend, mode, dataset and codec, after all timing: what is allocated, and when."""
 
 from __future__ import annotations
 
@@ -26,8 +26,12 @@ __all__ = ["trace_backends"]
 
 
 def trace_backends(folder: Path, taker: SampleTaker, cells: Sequence[Cell], progress: Progress) -> None:
-    """Trace the largest cells, without a limit, and append the curves."""
-    largest = largest_cells(cells)
+    """Trace the largest cells, without a limit, and append the curves that lack."""
+    names = ("backend", "mode", "dataset", "codec")
+    done = {tuple(each[name] for name in names) for each in records.read_lines(folder / ALLOCATIONS)}
+    largest = [
+        cell for cell in largest_cells(cells) if tuple(getattr(cell, name) for name in names) not in done
+    ]
     progress.tracing(len(largest))
     for cell in largest:
         progress.trace_begins(cell)

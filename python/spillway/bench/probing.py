@@ -33,10 +33,13 @@ _KINDS: tuple[Probe, ...] = get_args(Probe)
 def probe_backends(
     folder: Path, taker: SampleTaker, cells: Sequence[Cell], blocks: int, progress: Progress
 ) -> None:
-    """Write the largest cells beside each probe and beside none, once a block, and append what was seen."""
+    """Write the largest cells beside each probe and beside none, once a block, and append what lacks."""
     pairs = [(cell, probe) for cell in largest_cells(cells) for probe in _KINDS]
-    progress.probing(blocks * len(pairs))
-    for slot in schedule(pairs, blocks=blocks, seed=taker.seed):
+    done = {(each["block"], each["position"]) for each in records.read_lines(folder / PROBES)}
+    slots = schedule(pairs, blocks=blocks, seed=taker.seed)
+    left = [slot for slot in slots if (slot.block, slot.position) not in done]
+    progress.probing(len(left))
+    for slot in left:
         progress.probe_begins(*slot.cell)
         record = _take(taker, slot)
         PROBE_SCHEMA.check(record)

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spillway.harness.limits.guard import guard
 from spillway.harness.limits.memory_limit import MemoryLimit
 
 if TYPE_CHECKING:
@@ -165,6 +166,7 @@ def _candidates(mount: _Mount, own: str) -> list[Path]:
 @contextmanager
 def _group(parent: Path) -> Iterator[Path]:
     group = parent / f"spillway-{os.getpid()}-{next(_serial)}"
+    guard(group)
     group.mkdir()
     try:
         yield group
