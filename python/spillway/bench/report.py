@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from spillway._wording import counted
 from spillway.bench.conclusion import conclude, verdict_caveats
+from spillway.bench.drift import drift_warnings, drift_words
 from spillway.bench.failures import wrong_outputs
 from spillway.bench.memory_table import MEMORY_LEGEND, memory_table
+from spillway.bench.probe_cost import probe_costs
 from spillway.bench.ranking import rankings
+from spillway.bench.ratios import RATIO_LEGEND, ratio_tables
 from spillway.bench.tables import measures_table, ranking_table, throughput_table
 from spillway.harness.report.markdown import (
     bullets,
@@ -52,21 +55,37 @@ def write_report(run: RunSummary, figures: Sequence[Figure]) -> Path:
 def report_parts(run: RunSummary, figures: Sequence[Figure]) -> list[str]:
     """The report, part by part: what it was measured on, caveats, tables, figures, and the verdict."""
     parts = [f"# Run {run.run_id}", _WHERE_THE_VERDICT_IS, _environment(run)]
-    parts += [*caveats(run.warnings()), *_validation(run)]
+    parts += [*caveats([*run.warnings(), *drift_warnings(run)]), *_validation(run)]
     parts += [table_section(table) for table in run_tables(run)]
     parts += [_INTERVALS, MEMORY_LEGEND]
+    parts += _ratios(run)
+    parts += _probe_costs(run)
     parts += [figure_section(figure) for figure in figures]
     return [*parts, *_invisible(run), *_verdict(run)]
 
 
 _WHERE_THE_VERDICT_IS = "Who wins, and the code that does: [the verdict](#verdict), at the end."
 _INTERVALS = (
-    "Medians; in brackets the interval, from order statistics: 95 % with six samples or more, else the whole "
-    "range. Bold are the best of a column and all that the samples cannot tell from it, block by block; with "
-    "one sample a backend nothing is. *x best* is the speed over that of the fastest. *peak MB* is the "
-    "growth of RSS: the exact peak of resident memory during the write over the baseline before it; the "
-    "mapped input belongs to the baseline. MB is 10^6 bytes; MB/s counts Arrow data."
+    "Medians in three digits; in brackets the interval, from order statistics: 95 % with six samples or "
+    "more, else the whole range. Bold are the best of a column and all that the samples cannot tell from "
+    "it, block by block; with one sample a backend nothing is. *x best* is the speed over that of the "
+    "fastest, block by block, with its bootstrap interval, and `~` where samples cannot tell it from 1; "
+    "*least effect* is the difference that such samples find 8 times in 10. *peak MB* is the growth of "
+    "RSS: the exact peak of resident memory during the write over the baseline before it; the mapped "
+    "input belongs to the baseline. MB is 10^6 bytes; MB/s counts Arrow data."
 )
+
+
+def _ratios(run: RunSummary) -> list[str]:
+    tables = ratio_tables(run)
+    words = [text for text in [drift_words(run)] if text]
+    return [*[table_section(table) for table in tables], *([RATIO_LEGEND] if tables else []), *words]
+
+
+def _probe_costs(run: RunSummary) -> list[str]:
+    lines = probe_costs(run)
+    why = "Timed samples have no probe that works beside the write but the first."
+    return [f"## Cost of the probes\n\n{why}\n\n{bullets(lines)}"] if lines else []
 
 
 def _verdict(run: RunSummary) -> list[str]:

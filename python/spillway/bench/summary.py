@@ -13,7 +13,12 @@ from spillway.bench.record import ALLOCATIONS, PROBES, SAMPLES, VALIDATION
 from spillway.harness import records
 from spillway.harness.host import noise_warnings
 from spillway.harness.report.summary import CellOfRun, RunOfCells, estimate_of, outcomes, records_by_cell
-from spillway.harness.statistics import FEWEST_FOR_INTERVAL, Estimate, exact_value
+from spillway.harness.statistics import (
+    FEWEST_FOR_INTERVAL,
+    FEWEST_FOR_OUTLIERS,
+    Estimate,
+    exact_value,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -199,6 +204,8 @@ class RunSummary(RunOfCells[CellSummary, Setting]):
         return warnings
 
     def _outliers(self) -> list[str]:
+        if all(len(each.good) < FEWEST_FOR_OUTLIERS for each in self.cells):
+            return []  # which the caveat about few samples says
         found = sum(speed.outliers for each in self.cells if (speed := each.rows_per_second) is not None)
         are = "is an outlier" if found == 1 else "are outliers"
         return [f"{counted(found, 'sample')} {are} in throughput; none is dropped"] if found else []
