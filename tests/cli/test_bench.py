@@ -69,6 +69,7 @@ def test_a_run_leaves_its_files_and_no_output(run):
         "environment.json",
         "allocations.jsonl",
         "report.md",
+        "report.html",
         "figures",
     }
     assert {path.stem for path in (folder / "figures").iterdir()} == {

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spillway._wording import counted
+from spillway.bench.command import command_of
 from spillway.bench.conclusion import conclude, verdict_caveats
 from spillway.bench.failures import wrong_outputs
 from spillway.bench.ranking import rankings
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from spillway.harness.report.plots import Figure
     from spillway.harness.report.table import Table
 
-__all__ = ["report_parts", "run_tables", "write_report"]
+__all__ = ["READING", "RunDescription", "describe_run", "report_parts", "run_tables", "write_report"]
 
 
 def run_tables(run: RunSummary) -> list[Table]:
@@ -48,14 +50,46 @@ def write_report(run: RunSummary, figures: Sequence[Figure]) -> Path:
     return write_document(run.folder, report_parts(run, figures))
 
 
+@dataclass(frozen=True)
+class RunDescription:
+    """A run in sentences, for reports of any form.
+
+    Attributes:
+        run_id: The run's name.
+        command: The command that measures the same.
+        lines: Machine, libraries, inputs, checkout, proofs of limits.
+        validation: The readers that read the output back, and what they found.
+        invisible: Backends without an allocation curve, with the reason.
+    """
+
+    run_id: str
+    command: str
+    lines: Sequence[str]
+    validation: Sequence[str]
+    invisible: Sequence[str]
+
+
+def describe_run(run: RunSummary) -> RunDescription:
+    """Describe a run: what it was measured on and with, and who read the output back."""
+    return RunDescription(
+        run.run_id, command_of(run.environment), _environment(run), _validation(run), _invisible(run)
+    )
+
+
 def report_parts(run: RunSummary, figures: Sequence[Figure]) -> list[str]:
     """The report, part by part: what it was measured on, caveats, tables, figures, and the verdict."""
-    parts = [f"# Run {run.run_id}", _WHERE_THE_VERDICT_IS, _environment(run)]
-    parts += [*caveats(run.warnings()), *_validation(run)]
+    described = describe_run(run)
+    parts = [f"# Run {run.run_id}", _WHERE_THE_VERDICT_IS, bullets(described.lines)]
+    parts += caveats(run.warnings())
+    if described.validation:
+        first, *more = described.validation
+        parts.append("\n".join([first, *(f"- {line}" for line in more)]))
     parts += [table_section(table) for table in run_tables(run)]
-    parts += [_INTERVALS]
+    parts += READING
     parts += [figure_section(figure) for figure in figures]
-    return [*parts, *_invisible(run), *_verdict(run)]
+    if described.invisible:
+        parts.append(f"Without an allocation curve:\n\n{bullets(described.invisible)}")
+    return [*parts, f"## The command\n\n```console\n$ {described.command}\n```", *_verdict(run)]
 
 
 _WHERE_THE_VERDICT_IS = "Who wins, and the code that does: [the verdict](#verdict), at the end."
@@ -66,6 +100,8 @@ _INTERVALS = (
     "growth of RSS: the exact peak of resident memory during the write over the baseline before it; the "
     "mapped input belongs to the baseline. MB is 10^6 bytes; MB/s counts Arrow data."
 )
+READING = (_INTERVALS,)
+"""The meaning of the columns and marks of a report's tables, in Markdown."""
 
 
 def _verdict(run: RunSummary) -> list[str]:
@@ -78,7 +114,7 @@ def _verdict(run: RunSummary) -> list[str]:
     return [*parts, *(verdict_caveats(run) if found else ["No sample was taken."])]
 
 
-def _environment(run: RunSummary) -> str:
+def _environment(run: RunSummary) -> list[str]:
     environment = run.environment
     options = environment["options"]
     huge_pages = environment["transparent_huge_pages"]
@@ -86,7 +122,14 @@ def _environment(run: RunSummary) -> str:
     lines += [_input(data, options) for data in environment["inputs"]]
     lines += checkout(environment)
     lines += [_proof(proof) for proof in environment["limit_proofs"]]
-    return bullets(lines)
+    lines += [_resumed(each) for each in environment.get("resumed", ())]
+    return lines
+
+
+def _resumed(again: dict[str, Any]) -> str:
+    return (
+        f"Resumed on {again['at']}, at a load of {again['load_before']:.1f}: blocks from there on are later."
+    )
 
 
 def _input(data: dict[str, Any], options: dict[str, Any]) -> str:
@@ -115,18 +158,17 @@ def _validation(run: RunSummary) -> list[str]:
     right = f"{len(contents) - len(wrong)} of {counted(len(contents), 'distinct output')}"
     hold = "holds" if len(contents) == 1 else "hold"
     lines = [f"Read back by {engines}: {right} {hold} the rows that were written."]
-    lines += [f"- Wrong output of {each}" for each in wrong_outputs(run)]
+    lines += [f"Wrong output of {each}" for each in wrong_outputs(run)]
     excused = sum(verdict["outcome"] == "excused" for verdict in run.verdicts)
     if excused:
         why = "the reader also fails on pyarrow's file of the same rows"
-        lines.append(f"- {counted(excused, 'reading')} {'is' if excused == 1 else 'are'} excused: {why}.")
-    return ["\n".join(lines)]
+        lines.append(f"{counted(excused, 'reading')} {'is' if excused == 1 else 'are'} excused: {why}.")
+    return lines
 
 
 def _invisible(run: RunSummary) -> list[str]:
-    lines = [
+    return [
         f"{each['backend']}, {each['mode']}: n/a, {each['reason']}"
         for each in run.allocations
         if each["reason"] is not None
     ]
-    return [f"Without an allocation curve:\n\n{bullets(lines)}"] if lines else []

@@ -75,6 +75,7 @@ def report_run(
     """
     from spillway.bench.failures import status_of, wrong_outputs
     from spillway.bench.figures import draw_figures
+    from spillway.bench.html import write_html
     from spillway.bench.report import run_tables, write_report
     from spillway.bench.summary import read_run
     from spillway.bench.tables import LEGEND, short_tables
@@ -82,6 +83,7 @@ def report_run(
     run = read_run(folder)
     with console.status("drawing figures"):
         path = write_report(run, draw_figures(run))
+        page = write_html(run)
     tables = run_tables(run) if verbose else short_tables(run)
     print_tables(console, tables, [LEGEND] if tables else [], run.warnings())
     wrong = wrong_outputs(run)
@@ -96,7 +98,7 @@ def report_run(
         console.print(f"interrupted: the report {covered}", style="yellow")
         again = f"spillway bench --resume {folder} goes on"
         console.print(again, style="yellow", highlight=False, markup=False, soft_wrap=True)
-    console.print(f"report: {path}", highlight=False, soft_wrap=True)
+    console.print(f"report: {path}, and {page.name} beside it", highlight=False, soft_wrap=True)
     _print_verdict(console, run)
     return INTERRUPTED if interrupted else status_of(run)
 
