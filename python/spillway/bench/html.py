@@ -56,7 +56,7 @@ def html_report(run: RunSummary) -> str:
 
 
 def _content(run: RunSummary) -> dict[str, Any]:
-    """What the template shows, from the same parts as ``report.md``."""
+    """The content of the page, from the same parts as ``report.md``."""
     verdicts = conclude(run)
     tables = run_tables(run)
     titles = [setting_title(setting) for setting in run.settings]
