@@ -78,6 +78,7 @@ def test_a_run_leaves_its_files_and_no_output(run):
         "allocations.jsonl",
         "probes.jsonl",
         "report.md",
+        "report.html",
         "figures",
     }
     assert {path.stem for path in (folder / "figures").iterdir()} == {

@@ -18,15 +18,14 @@ _NOTICEABLE = 0.01
 _SURE = 0.01  # two lines are drawn through each run
 
 
-def drift_words(run: RunSummary) -> str | None:
-    """The drift in a sentence; None where there are too few samples."""
+def drift_words(run: RunSummary) -> list[str]:
+    """The drift in a sentence; nothing where there are too few samples."""
     over, within = _drifts(run)
     if over is None or within is None:
-        return None
-    return (
-        f"Drift in speed, all cells together: {_words(over)} from the first block to the last, "
-        f"{_words(within)} from the first place in a block to the last."
-    )
+        return []
+    first, second = _words(over), _words(within)
+    text = f"Drift in speed, all cells together: {first} from the first block to the last, {second} from the"
+    return [f"{text} first place in a block to the last."]
 
 
 def drift_warnings(run: RunSummary) -> list[str]:

@@ -43,12 +43,12 @@ class _Found:
         return ratio_text(self.ratio) if self.is_told else "~"
 
 
-def ratio_tables(run: RunSummary) -> list[Table]:
+def ratio_tables(run: RunSummary) -> dict[Setting, Table]:
     """A table for each setting in which the first of our own backends, or else the first, met others."""
     base = _base(run)
     found = _ratios(run, base)
-    tables = (_table(run, setting, base, found) for setting in run.settings)
-    return [table for table in tables if table.rows]
+    tables = {setting: _table(run, setting, base, found) for setting in run.settings}
+    return {setting: table for setting, table in tables.items() if table.rows}
 
 
 def _base(run: RunSummary) -> str | None:
@@ -89,7 +89,9 @@ def _table(run: RunSummary, setting: Setting, base: str | None, found: dict[_Key
             rows.append([Entry(text) for text in (backend, *texts, *mean, effect_text(least))])
     header = ["backend", *(f"{count:,}" for count in counts)]
     header += ["mean"] if len(counts) > 1 else []
-    return Table(f"Speed of {base} over: {setting_title(setting)}", (*header, "least effect"), rows, [])
+    return Table(
+        f"Speed of {base} over others: {setting_title(setting)}", (*header, "least effect"), rows, []
+    )
 
 
 def _mean(cells: Sequence[CellSummary], base: str | None, backend: str, counts: Sequence[int]) -> list[str]:

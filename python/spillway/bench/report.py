@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spillway._wording import counted
+from spillway.bench.command import command_of
 from spillway.bench.conclusion import conclude, verdict_caveats
 from spillway.bench.drift import drift_warnings, drift_words
 from spillway.bench.failures import wrong_outputs
@@ -32,17 +34,26 @@ if TYPE_CHECKING:
     from spillway.harness.report.plots import Figure
     from spillway.harness.report.table import Table
 
-__all__ = ["report_parts", "run_tables", "write_report"]
+__all__ = [
+    "PROBES_OF_SAMPLES",
+    "READING",
+    "RunDescription",
+    "describe_run",
+    "report_parts",
+    "run_tables",
+    "write_report",
+]
 
 
 def run_tables(run: RunSummary) -> list[Table]:
-    """Per setting: the ranking at its most rows, throughput by rows where they differ, memory, the rest."""
-    tables = []
+    """Per setting: the ranking at its most rows, throughput by rows, ratios, memory, all other measures."""
+    tables, ratios = [], ratio_tables(run)
     for setting in run.settings:
         ranked = rankings(run, setting)
         tables.append(ranking_table(run, ranked[0]))
         if len(ranked) > 1:
             tables.append(throughput_table(run, setting))
+        tables += [ratios[setting]] if setting in ratios else []
         tables += [memory_table(run, setting), measures_table(run, setting)]
     return tables
 
@@ -52,16 +63,58 @@ def write_report(run: RunSummary, figures: Sequence[Figure]) -> Path:
     return write_document(run.folder, report_parts(run, figures))
 
 
+@dataclass(frozen=True)
+class RunDescription:
+    """A run in sentences, for reports of any form.
+
+    Attributes:
+        run_id: The run's name.
+        command: The command that measures the same.
+        lines: Machine, libraries, inputs, checkout, proofs of limits, drift.
+        caveats: The reasons to doubt the figures.
+        validation: The readers that read the output back, and what they found.
+        invisible: Backends without an allocation curve, with the reason.
+        costs: The time that each probe adds to a write.
+    """
+
+    run_id: str
+    command: str
+    lines: Sequence[str]
+    caveats: Sequence[str]
+    validation: Sequence[str]
+    invisible: Sequence[str]
+    costs: Sequence[str]
+
+
+def describe_run(run: RunSummary) -> RunDescription:
+    """Describe a run: what it was measured on and with, and who read the output back."""
+    return RunDescription(
+        run_id=run.run_id,
+        command=command_of(run.environment),
+        lines=[*_environment(run), *drift_words(run)],
+        caveats=[*run.warnings(), *drift_warnings(run)],
+        validation=_validation(run),
+        invisible=_invisible(run),
+        costs=probe_costs(run),
+    )
+
+
 def report_parts(run: RunSummary, figures: Sequence[Figure]) -> list[str]:
     """The report, part by part: what it was measured on, caveats, tables, figures, and the verdict."""
-    parts = [f"# Run {run.run_id}", _WHERE_THE_VERDICT_IS, _environment(run)]
-    parts += [*caveats([*run.warnings(), *drift_warnings(run)]), *_validation(run)]
+    described = describe_run(run)
+    parts = [f"# Run {run.run_id}", _WHERE_THE_VERDICT_IS, bullets(described.lines)]
+    parts += caveats(described.caveats)
+    if described.validation:
+        first, *more = described.validation
+        parts.append("\n".join([first, *(f"- {line}" for line in more)]))
     parts += [table_section(table) for table in run_tables(run)]
-    parts += [_INTERVALS, MEMORY_LEGEND]
-    parts += _ratios(run)
-    parts += _probe_costs(run)
+    parts += READING
     parts += [figure_section(figure) for figure in figures]
-    return [*parts, *_invisible(run), *_verdict(run)]
+    if described.invisible:
+        parts.append(f"Without an allocation curve:\n\n{bullets(described.invisible)}")
+    if described.costs:
+        parts.append(f"## Cost of the probes\n\n{PROBES_OF_SAMPLES}\n\n{bullets(described.costs)}")
+    return [*parts, f"## The command\n\n```console\n$ {described.command}\n```", *_verdict(run)]
 
 
 _WHERE_THE_VERDICT_IS = "Who wins, and the code that does: [the verdict](#verdict), at the end."
@@ -74,18 +127,10 @@ _INTERVALS = (
     "RSS: the exact peak of resident memory during the write over the baseline before it; the mapped "
     "input belongs to the baseline. MB is 10^6 bytes; MB/s counts Arrow data."
 )
-
-
-def _ratios(run: RunSummary) -> list[str]:
-    tables = ratio_tables(run)
-    words = [text for text in [drift_words(run)] if text]
-    return [*[table_section(table) for table in tables], *([RATIO_LEGEND] if tables else []), *words]
-
-
-def _probe_costs(run: RunSummary) -> list[str]:
-    lines = probe_costs(run)
-    why = "Timed samples have no probe that works beside the write but the first."
-    return [f"## Cost of the probes\n\n{why}\n\n{bullets(lines)}"] if lines else []
+READING = (_INTERVALS, RATIO_LEGEND, MEMORY_LEGEND)
+"""The meaning of the columns and marks of a report's tables, in Markdown."""
+PROBES_OF_SAMPLES = "Timed samples have no probe beside the write but the first."
+"""The meaning of the costs of probes."""
 
 
 def _verdict(run: RunSummary) -> list[str]:
@@ -98,7 +143,7 @@ def _verdict(run: RunSummary) -> list[str]:
     return [*parts, *(verdict_caveats(run) if found else ["No sample was taken."])]
 
 
-def _environment(run: RunSummary) -> str:
+def _environment(run: RunSummary) -> list[str]:
     environment = run.environment
     options = environment["options"]
     huge_pages = environment["transparent_huge_pages"]
@@ -106,7 +151,14 @@ def _environment(run: RunSummary) -> str:
     lines += [_input(data, options) for data in environment["inputs"]]
     lines += checkout(environment)
     lines += [_proof(proof) for proof in environment["limit_proofs"]]
-    return bullets(lines)
+    lines += [_resumed(each) for each in environment.get("resumed", ())]
+    return lines
+
+
+def _resumed(again: dict[str, Any]) -> str:
+    return (
+        f"Resumed on {again['at']}, at a load of {again['load_before']:.1f}: blocks from there on are later."
+    )
 
 
 def _input(data: dict[str, Any], options: dict[str, Any]) -> str:
@@ -135,18 +187,17 @@ def _validation(run: RunSummary) -> list[str]:
     right = f"{len(contents) - len(wrong)} of {counted(len(contents), 'distinct output')}"
     hold = "holds" if len(contents) == 1 else "hold"
     lines = [f"Read back by {engines}: {right} {hold} the rows that were written."]
-    lines += [f"- Wrong output of {each}" for each in wrong_outputs(run)]
+    lines += [f"Wrong output of {each}" for each in wrong_outputs(run)]
     excused = sum(verdict["outcome"] == "excused" for verdict in run.verdicts)
     if excused:
         why = "the reader also fails on pyarrow's file of the same rows"
-        lines.append(f"- {counted(excused, 'reading')} {'is' if excused == 1 else 'are'} excused: {why}.")
-    return ["\n".join(lines)]
+        lines.append(f"{counted(excused, 'reading')} {'is' if excused == 1 else 'are'} excused: {why}.")
+    return lines
 
 
 def _invisible(run: RunSummary) -> list[str]:
-    lines = [
+    return [
         f"{each['backend']}, {each['mode']}: n/a, {each['reason']}"
         for each in run.allocations
         if each["reason"] is not None
     ]
-    return [f"Without an allocation curve:\n\n{bullets(lines)}"] if lines else []
