@@ -96,7 +96,7 @@ def taker(prepared: datasets.PreparedInput, disk_folder: Path) -> SampleTaker:
 
 @pytest.fixture
 def probe(taker: SampleTaker) -> Callable[[str, str], dict]:
-    """What one probe says of one write of a backend."""
+    """Take the readings of one probe beside one write of a backend."""
 
     def probe_one(backend: str, kind: str) -> dict:
         with Unlimited().limit(0) as memory_limit:
