@@ -14,6 +14,7 @@ _USUAL: dict[str, Any] = {
     "--level": None,
     "--seed": 1,
     "--timeout": 300.0,
+    "--probes": 1,
 }
 
 
@@ -38,6 +39,7 @@ def command_of(environment: dict[str, Any]) -> str:
         "--samples": options["samples"],
         "--seed": options["seed"],
         "--timeout": options["timeout"],
+        "--probes": options.get("probes", 1),  # runs of version 1 had none beside their samples
     }
     words = [
         f"{name} {_written(value)}"

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_ROWS", "MODES", "Cell", "Options", "largest_cells", "plan_cells", "resolve_level"]
 
 DEFAULT_ROWS = (10_000, 25_000, 50_000, 100_000, 200_000, 400_000)
-MODES: tuple[Mode, ...] = ("batches", "table", "rows", "rows-json", "ndjson")
-DEFAULT_MODES: tuple[Mode, ...] = ("batches", "table")
+MODES: tuple[Mode, ...] = ("batches", "batches-retained", "table", "rows", "rows-json", "ndjson")
+DEFAULT_MODES: tuple[Mode, ...] = ("batches", "batches-retained", "table")
+# Beside "batches", these are measured at the most rows alone.
+_AT_THE_MOST_ROWS = frozenset({"batches-retained", "table"})
 _DEFAULT_LEVELS = {"zstd": 1, "gzip": 6, "brotli": 1}
 
 
@@ -30,8 +32,9 @@ class Cell:
 
     Attributes:
         backend: Its name.
-        mode: "batches" that arrive one at a time, or a "table" that is there already; or a chunk at a time,
-            dicts that share their keys ("rows") or come fresh from JSON ("rows-json"), or "ndjson".
+        mode: "batches" that arrive one at a time, and are the producer's again after each call;
+            "batches-retained", which a writer may keep; a "table" that is there already; or, a chunk at a
+            time, dicts that share their keys ("rows") or come fresh from JSON ("rows-json"), or "ndjson".
         dataset: A dataset's name, or "file" for the user's own.
         rows: Rows written.
         chunk_rows: Rows per record batch of the input.
@@ -124,7 +127,8 @@ class Options:
             return self.table_rows
         if self.rows is None:
             raise RuntimeError("the rows of the input are not counted yet")
-        return (max(self.rows),) if mode == "table" and "batches" in self.modes else self.rows
+        is_beside = mode in _AT_THE_MOST_ROWS and "batches" in self.modes
+        return (max(self.rows),) if is_beside else self.rows
 
     @property
     def most_rows(self) -> int | None:

@@ -99,10 +99,11 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
         str,
         typer.Option(
             autocompletion=complete_mode,
-            help="batches: record batches one at a time; table: one table that is there already; rows: lists "
-            "of dicts; rows-json: dicts fresh from json.loads; ndjson: lines.",
+            help="batches: record batches one at a time; batches-retained: the same, and a writer may keep "
+            "them; table: one table that is there already; rows: lists of dicts; rows-json: dicts fresh from "
+            "json.loads; ndjson: lines.",
         ),
-    ] = "batches,table",
+    ] = "batches,batches-retained,table",
     table_rows: Annotated[
         str | None,
         typer.Option(help="Row counts of mode table; beside batches only the largest of --rows by default."),
