@@ -71,7 +71,7 @@ def test_datasets_codecs_and_cores_are_dimensions():
         ({"codecs": ("zstd",), "level": 23}, "1 to 22"),
         ({"datasets": ()}, "--dataset"),
         ({"threads": (1, 0)}, "--cores"),
-        ({"modes": ("stream",)}, "batches, table"),
+        ({"modes": ("stream",)}, "batches, batches-retained, table"),
         ({"timeout": 0}, "--timeout"),
     ],
 )

@@ -354,6 +354,8 @@ def test_datasets_codecs_and_cores_are_cells_of_one_run(runs):
         (["--dataset", "lgos"], "logs, logs-nested, lineitem, wide:N"),
         (["--dataset", "wide:0"], "1 to 10,000 columns"),
         (["--cores", "two"], "give whole numbers"),
+        (["--samples", "some"], "give a whole number, or auto"),
+        (["--samples", "auto", "--precision", "high"], "give per cent, as in 2%"),
         (["--mode", "stream"], "batches, batches-retained, table, rows, rows-json, ndjson"),
     ],
 )

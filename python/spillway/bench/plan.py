@@ -72,7 +72,10 @@ class Options:
         at_most: With no `rows`, the first of a file that has more.
         table_rows: Row counts of mode "table"; None for the largest of `rows` beside mode "batches", else
             `rows`.
-        samples: Processes per cell, fixed before looking.
+        samples: Processes per cell, fixed before looking; with a precision the most.
+        precision: Stop once the 95 % interval of each cell's median speed reaches no further than this share
+            of it to both sides; None to take all samples.
+        budget_minutes: Minutes after which a run with a precision takes no further block.
         seed: Of the dataset and of the order of samples.
         timeout: Seconds one sample may take.
         probes: Writes beside each probe, and beside none, of each backend at its most rows; 0 for none.
@@ -92,6 +95,8 @@ class Options:
     limit_kind: str = "none"
     threads: tuple[int, ...] = (1,)
     samples: int = 3
+    precision: float | None = None
+    budget_minutes: float = 10.0
     seed: int = 1
     timeout: float = 300.0
     probes: int = 1
@@ -111,6 +116,10 @@ class Options:
             raise OptionError(f"--mode takes {joined(MODES)}, not {joined(self.modes)}")
         # After the modes: which backends there are to choose from depends on them.
         _check_backends(self.backends)
+        if self.precision is not None and not 0 < self.precision < 1:
+            raise OptionError(f"--precision takes a share between 0 and 100 %, not {self.precision:.0%}")
+        if self.budget_minutes <= 0:
+            raise OptionError(f"--budget takes minutes above 0, not {self.budget_minutes:g}")
         if self.probes < 0:
             raise OptionError(f"--probes takes a whole number from 0 up, not {self.probes}")
         if self.timeout <= 0:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from spillway._wording import counted
 from spillway.bench.plan import Cell
 from spillway.bench.record import ALLOCATIONS, PROBES, SAMPLES, VALIDATION
+from spillway.bench.stopping import imprecise_cells
 from spillway.harness import records
 from spillway.harness.host import noise_warnings
 from spillway.harness.report.summary import CellOfRun, RunOfCells, estimate_of, outcomes, records_by_cell
@@ -155,7 +156,13 @@ class RunSummary(RunOfCells[CellSummary, Setting]):
 
     def warnings(self) -> list[str]:
         """The caveats that a reader has to know before believing the figures."""
-        return [*self._noise(), *self._few_samples(), *self._varying(), *self._outliers()]
+        return [
+            *self._noise(),
+            *self._few_samples(),
+            *self._imprecise(),
+            *self._varying(),
+            *self._outliers(),
+        ]
 
     def _noise(self) -> list[str]:
         taken = [sample for each in self.cells for sample in each.samples]
@@ -189,6 +196,15 @@ class RunSummary(RunOfCells[CellSummary, Setting]):
             enough = f"take {FEWEST_FOR_INTERVAL} or more, 12 for a quoted figure"
             return [f"{few} and cover the median with {coverage * 100:.0f} %; {enough}"]
         return []
+
+    def _imprecise(self) -> list[str]:
+        precision = self.environment["options"].get("precision")
+        if precision is None:
+            return []
+        taken = [sample for each in self.cells for sample in each.samples]
+        wide = imprecise_cells(taken, precision)
+        missed = f"{counted(len(wide), 'cell')} {'is' if len(wide) == 1 else 'are'} less precise"
+        return [f"{missed} than the {precision:.1%} asked for: the budget was over"] if wide else []
 
     def _varying(self) -> list[str]:
         warnings = []
