@@ -199,11 +199,10 @@ def test_the_verdict_ends_the_output_with_code_that_runs(run):
 
 
 def test_all_tables_are_printed_when_asked_for(run):
-    from spillway.bench.run import Finished  # noqa: PLC0415
-    from spillway.cli.bench import _report  # noqa: PLC0415 - what is under test
+    from spillway.cli.report import report_run  # noqa: PLC0415 - what is under test
 
     console = Console(width=80, record=True, file=io.StringIO())
-    assert _report(console, Finished(run[0], interrupted=False, validation=()), verbose=True) == 0
+    assert report_run(console, run[0], verbose=True) == 0
     printed = console.export_text()
     assert "More measures at 10,000 rows" in printed
     assert "GIL gap ms" in printed

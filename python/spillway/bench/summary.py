@@ -157,22 +157,31 @@ class RunSummary(RunOfCells[CellSummary, Setting]):
     def warnings(self) -> list[str]:
         """The caveats that a reader has to know before believing the figures."""
         return [
-            *self._noise(),
+            *self.noise(),
+            *self._watching(),
             *self._few_samples(),
             *self._imprecise(),
             *self._varying(),
             *self._outliers(),
         ]
 
-    def _noise(self) -> list[str]:
-        taken = [sample for each in self.cells for sample in each.samples]
+    def noise(self) -> list[str]:
+        """The ways in which the host was not quiet."""
+        taken = self._taken()
         seconds = sum(sample["process_seconds"] for sample in taken)
-        warnings = noise_warnings(
+        return noise_warnings(
             self.environment["load_before"],
             [sample["host"] for sample in taken],
             seconds,
             cores=self.environment["cores"],
         )
+
+    def _taken(self) -> list[dict[str, Any]]:
+        return [sample for each in self.cells for sample in each.samples]
+
+    def _watching(self) -> list[str]:
+        """The samples that were not watched as they should have been."""
+        taken, warnings = self._taken(), []
         shared = sum(sample.get("shares_core", False) for sample in taken)
         if shared:
             warnings.append(
@@ -201,8 +210,7 @@ class RunSummary(RunOfCells[CellSummary, Setting]):
         precision = self.environment["options"].get("precision")
         if precision is None:
             return []
-        taken = [sample for each in self.cells for sample in each.samples]
-        wide = imprecise_cells(taken, precision)
+        wide = imprecise_cells(self._taken(), precision)
         missed = f"{counted(len(wide), 'cell')} {'is' if len(wide) == 1 else 'are'} less precise"
         return [f"{missed} than the {precision:.1%} asked for: the budget was over"] if wide else []
 
