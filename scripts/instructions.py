@@ -4,9 +4,9 @@
     python scripts/instructions.py compare     # fails where a row costs over 2 % more than there
     python scripts/instructions.py compare --dataset logs
 
-``make instructions`` compares the wheel, and continuous integration calls it. Each dataset is written twice
-under callgrind, with few and with many rows; the difference belongs to the rows alone. It is split by who
-spent it, which needs symbols: ``CARGO_PROFILE_RELEASE_STRIP=none maturin develop --release``.
+``make instructions`` builds the program that is counted, the example ``write_ipc`` of the writer's crate, and
+compares; continuous integration calls it. Each dataset is written twice under callgrind, with few and with
+many rows; the difference belongs to the rows alone. It is split by who spent it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -26,30 +27,20 @@ from pathlib import Path
 from rich.progress import track
 
 from spillway import datasets
-from spillway.harness.environment import cpu_model, native_build, refuse_debug_build
+from spillway.harness.environment import cpu_model
 
-RESULTS = Path(__file__).resolve().parent.parent / "results" / "instructions.json"
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "results" / "instructions.json"
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+PROGRAM = TARGET / "instructions" / "examples" / "write_ipc"
 DATASETS = ("logs", "lineitem", "logs-nested")
-# A process takes up to three million instructions more than it needs, by what waits for a clock: the rows
-# must outweigh that, and the leanest run of each counts.
-FEW, MANY = 10_000, 160_000
-RUNS = 3
+FEW, MANY = 10_000, 60_000
 MOST_GROWTH = 1.02
 PARTS = {
     "parquet-encode": re.compile(r"parquet_encode"),
     "parquet-writer": re.compile(r"parquet_writer"),
     "zstd": re.compile(r":(ZSTD|HUF|FSE|HIST|XXH)"),
 }
-PROGRAM = """
-import sys
-import pyarrow as pa
-import spillway
-with pa.memory_map(sys.argv[1]) as file:
-    rows = pa.ipc.open_file(file)
-    with spillway.ParquetWriter(sys.argv[2], rows.schema) as writer:
-        for index in range(rows.num_record_batches):
-            writer.write(rows.get_batch(index))
-"""
 
 
 def counted(dataset: str, rows: int) -> Counter[str]:
@@ -58,11 +49,8 @@ def counted(dataset: str, rows: int) -> Counter[str]:
     with tempfile.TemporaryDirectory(prefix="spillway-callgrind-") as folder:
         trace = Path(folder) / "callgrind.out"
         tool = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={trace}"]
-        program = [sys.executable, "-c", PROGRAM, str(prepared.path), f"{folder}/file.parquet"]
-        # The hashes of text decide the order of Python's sets of it, and so some instructions. Those of other
-        # objects come from their addresses, which the leanest of several runs evens out.
-        environment = {**os.environ, "PYTHONHASHSEED": "0", "ARROW_DEFAULT_MEMORY_POOL": "system"}
-        subprocess.run([*tool, *program], check=True, capture_output=True, env=environment)
+        program = [PROGRAM, prepared.path, f"{folder}/file.parquet"]
+        subprocess.run([*tool, *program], check=True, capture_output=True)
         annotate = ["callgrind_annotate", "--auto=no", "--threshold=100", "--show-percs=no", str(trace)]
         lines = subprocess.run(annotate, check=True, capture_output=True, text=True).stdout.splitlines()
     counts: Counter[str] = Counter()
@@ -80,12 +68,10 @@ def part_of(function: str) -> str:
 
 
 def per_row(dataset: str) -> dict[str, float]:
-    """Instructions per row, in all and by part; a module without symbols has no parts."""
-    with ThreadPoolExecutor(2) as threads:  # callgrind counts nearly the same, however busy the machine is
-        runs = list(threads.map(partial(counted, dataset), (FEW, MANY) * RUNS))
-    few, many = (min(runs[start::2], key=lambda run: run["all"]) for start in (0, 1))
-    split = ("all", *PARTS, "else") if any(many[part] for part in PARTS) else ("all",)
-    return {part: round((many[part] - few[part]) / (MANY - FEW), 1) for part in split}
+    """Instructions per row, in all and by part."""
+    with ThreadPoolExecutor(2) as threads:  # callgrind counts the same, however busy the machine is
+        few, many = threads.map(partial(counted, dataset), (FEW, MANY))
+    return {part: round((many[part] - few[part]) / (MANY - FEW), 1) for part in ("all", *PARTS, "else")}
 
 
 def main() -> None:
@@ -97,7 +83,8 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.action == "record" and asked.dataset:
         parser.error("record takes no --dataset: all figures on record are of one build and one machine")
-    refuse_debug_build()
+    if not PROGRAM.exists():
+        sys.exit(f"{PROGRAM} is not built: run make instructions")
     before = json.loads(RESULTS.read_text())["instructions_per_row"] if RESULTS.exists() else {}
     names = asked.dataset or DATASETS
     if asked.action == "compare" and (absent := set(names) - set(before)):
@@ -115,7 +102,7 @@ def main() -> None:
     record = {
         "rows": [FEW, MANY],
         "cpu_model": cpu_model(),
-        "native_build": native_build(),
+        "rust": tomllib.loads((ROOT / "rust-toolchain.toml").read_text())["toolchain"]["channel"],
         "instructions_per_row": found,
     }
     RESULTS.write_text(json.dumps(record, indent=2) + "\n")

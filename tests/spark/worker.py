@@ -114,8 +114,9 @@ COMMANDS = {
 def main() -> None:
     session = spillway.spark.local_session("spillway-worker", delta=True, retries=1, say=lambda _: None)
     session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "10")
-    # Delta shuffles in its VACUUM, 200 tasks by default.
+    # Delta shuffles in its VACUUM, in 200 tasks by default, and lists the files for it in up to 10,000.
     session.conf.set("spark.sql.shuffle.partitions", "2")
+    session.conf.set("spark.sql.sources.parallelPartitionDiscovery.parallelism", "2")
     print(json.dumps("ready"), flush=True)
     for line in sys.stdin:
         command = json.loads(line)
