@@ -38,11 +38,13 @@ if TYPE_CHECKING:
 _ROOT = Path(__file__).resolve().parent.parent
 _README = _ROOT / "README.md"
 _TARGETS = _ROOT / "results" / "targets"
-_SCHEMAS = _ROOT / "results" / "schemas" / f"v{record.SCHEMA_VERSION}"
+_SCHEMAS = _ROOT / "results" / "schemas"
 _RECORDS = {
-    "sample.schema.json": record.SCHEMA,
-    "race.schema.json": race_record.SCHEMA,
-    "pipeline.schema.json": pipeline_record.SCHEMA,
+    f"v{record.SCHEMA_VERSION}/sample.schema.json": record.SCHEMA,
+    f"v{record.SCHEMA_VERSION}/probe.schema.json": record.PROBE_SCHEMA,
+    f"v{record.SCHEMA_VERSION}/allocations.schema.json": record.ALLOCATION_SCHEMA,
+    f"v{race_record.SCHEMA_VERSION}/race.schema.json": race_record.SCHEMA,
+    f"v{pipeline_record.SCHEMA_VERSION}/pipeline.schema.json": pipeline_record.SCHEMA,
 }
 _PICTURE = re.compile(r"^!\[(.*)\]\((.*)\)$", re.MULTILINE)
 _BLOCK = re.compile(r"(<!-- results: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)

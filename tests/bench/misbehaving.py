@@ -7,6 +7,7 @@ import gc
 import mmap
 import os
 import signal
+import tempfile
 import time
 from pathlib import Path
 
@@ -136,6 +137,21 @@ class SpillingWriter(Writer):
         Path(".spilled/pages").write_bytes(bytes(MIB))
 
 
+class SpillingToFileWriter(Writer):
+    """Spills 64 MiB where temporary files go, to a file that has no name, as writers do."""
+
+    name = "spills-to-a-file"
+
+    def effect(self, sink):
+        sink.spilled = tempfile.TemporaryFile()  # noqa: SIM115 - open until the process ends
+        folder = Path(f"/proc/self/fd/{sink.spilled.fileno()}").readlink().parent
+        if folder != Path.cwd():
+            raise RuntimeError("spilled pages are not where the output is")
+        for _ in range(64):
+            sink.spilled.write(bytes(MIB))
+        sink.spilled.flush()
+
+
 class GarbageWriter(Writer):
     name = "writes-no-parquet"
 
@@ -210,6 +226,7 @@ ALL = (
     LosingWriter,
     SwappingWriter,
     SpillingWriter,
+    SpillingToFileWriter,
     GarbageWriter,
     HungryWriter,
     GluttonousWriter,

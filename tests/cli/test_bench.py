@@ -24,9 +24,17 @@ from typer.testing import CliRunner
 
 from spillway import datasets
 from spillway.bench.figures import draw_figures
-from spillway.bench.record import ALLOCATIONS, SAMPLES, SCHEMA
+from spillway.bench.record import (
+    ALLOCATION_SCHEMA,
+    ALLOCATIONS,
+    PROBE_SCHEMA,
+    PROBES,
+    SAMPLES,
+    SCHEMA,
+)
 from spillway.bench.report import write_report
 from spillway.bench.summary import read_run
+from spillway.bench.tables import megabytes
 from spillway.cli.bench import bench, parse_bytes
 from spillway.harness import records
 
@@ -68,6 +76,7 @@ def test_a_run_leaves_its_files_and_no_output(run):
         "samples.jsonl",
         "environment.json",
         "allocations.jsonl",
+        "probes.jsonl",
         "report.md",
         "report.html",
         "figures",
@@ -99,11 +108,27 @@ def test_a_sample_holds_every_measure(run):
         assert sample["throughput"]["rows_per_second"] > 0
         assert sample["memory"]["growth_bytes"] > 0
         assert sample["use"]["minor_faults"] > 0
-        assert sample["gil"]["ticks"] > 0
+        assert sample["group"]["write_peak_bytes"] > 0
+        assert not sample["shares_core"]
+        assert sample["host"]["wall_seconds"] > 0
         assert sample["output"]["row_groups"] == 1
         assert len(sample["output"]["encodings"]) == 52
         assert sample["affinity_cores"] == 1
         assert sample["cell"]["limit_kind"] != "none"
+
+
+def test_each_probe_has_writes_of_its_own(run):
+    taken = records.read_lines(run[0] / PROBES)
+    assert Counter(write["probe"] for write in taken) == dict.fromkeys(("none", "curve", "gil", "gc"), 4)
+    for write in taken:
+        PROBE_SCHEMA.check(write)
+        assert (write["gil"] is not None) == (write["probe"] == "gil")
+        assert (write["gc"] is not None) == (write["probe"] == "gc")
+        assert write["wall_seconds"] > 0
+    report = (run[0] / "report.md").read_text()
+    for traced in records.read_lines(run[0] / ALLOCATIONS):
+        ALLOCATION_SCHEMA.check(traced)
+        assert megabytes(traced["curve"]["peak_bytes"]) in report
 
 
 def test_the_limit_is_proved_and_the_proof_recorded(run):
@@ -147,8 +172,8 @@ def test_the_table_has_six_columns_within_80_and_is_sorted_by_speed(run):
         rows = [line.split() for line in lines[at + 2 : at + 4]]
         assert {row[0] for row in rows} == {"pyarrow-streaming", "arro3"}
         assert {row[-1] for row in rows} == {"ok"}
-        times = [float(row[-4]) for row in rows]
-        assert times[0] == 1.0
+        assert rows[0][-4] == "1"
+        assert re.fullmatch(r"~|0\.\d\d", rows[1][-4])
         for row in rows:
             assert re.fullmatch(r"[\d.,]+[KM]? \[[\d.,]+[KM]?, [\d.,]+[KM]?\]\*?", " ".join(row[1:-4]))
 
@@ -190,6 +215,7 @@ def test_a_pipe_gets_a_line_for_each_stage_and_block(run):
         "preparing the input: 10,000 rows",
         "proving the limit of 2,276 MB",
         "taking 12 samples in 2 blocks",
+        "probing GIL and garbage collector: 16 writes",
         "tracing allocations: 4 writes",
     ):
         assert line in output
@@ -203,7 +229,9 @@ def test_the_report_shows_environment_caveats_and_figures(run):
         assert f"(figures/{figure.name})" in report
     assert "is proved" in report
     assert "2 samples a cell are too few" in report
-    assert re.search(r"\*\*[\d,]+K", report)
+    assert re.search(r"\*\*[\d.]+K", report)
+    assert "Cost of the probes" in report
+    assert re.search(r"the GIL's ticker: [\d.]+ \[[\d.]+, [\d.]+\] times the time, by 4 pairs", report)
 
 
 def test_a_report_is_made_again_from_the_disk_alone(run):
@@ -216,7 +244,19 @@ def test_a_users_own_file_is_measured(runs, tmp_path):
     path = tmp_path / "mine.csv"
     path.write_text("id,name\n" + "".join(f"{n},name {n % 9}\n" for n in range(5000)))
     out = str(runs / "own")
-    arguments = ["--input", str(path), "--rows", "5000", "--mode", "table", "--samples", "1", "--no-trace"]
+    arguments = [
+        "--input",
+        str(path),
+        "--rows",
+        "5000",
+        "--mode",
+        "table",
+        "--samples",
+        "1",
+        "--no-trace",
+        "--probes",
+        "0",
+    ]
     result = CliRunner().invoke(app, [*arguments, "--backend", "duckdb", "--validate", "none", "--out", out])
     assert result.exit_code == 0, result.output
     assert "5,000 rows" in result.output
@@ -228,7 +268,19 @@ def test_a_broken_peer_says_why_and_does_not_fail_the_run(runs, tmp_path):
     path = tmp_path / "doubled.csv"
     path.write_text("a,a,b\n1,2,3\n4,5,6\n")
     out = str(runs / "doubled")
-    arguments = ["--input", str(path), "--rows", "2", "--mode", "table", "--samples", "2", "--no-trace"]
+    arguments = [
+        "--input",
+        str(path),
+        "--rows",
+        "2",
+        "--mode",
+        "table",
+        "--samples",
+        "2",
+        "--no-trace",
+        "--probes",
+        "0",
+    ]
     result = CliRunner().invoke(
         app, [*arguments, "--backend", "spillway,polars", "--validate", "pyarrow,duckdb", "--out", out]
     )
@@ -250,6 +302,8 @@ def test_datasets_codecs_and_cores_are_cells_of_one_run(runs):
         "--samples",
         "1",
         "--no-trace",
+        "--probes",
+        "0",
         "--validate",
         "pyarrow",
     ]
@@ -336,7 +390,19 @@ def _read(folder):
     return records.read_lines(folder / SAMPLES)
 
 
-SHORT = ["--backend", "arro3", "--samples", "1", "--no-trace", "--validate", "none", "--memory", "none"]
+SHORT = [
+    "--backend",
+    "arro3",
+    "--samples",
+    "1",
+    "--no-trace",
+    "--probes",
+    "0",
+    "--validate",
+    "none",
+    "--memory",
+    "none",
+]
 
 
 @pytest.mark.parametrize(
@@ -408,7 +474,19 @@ def test_an_absent_library_is_a_line_in_the_table(runs, monkeypatch):
         lambda name: None if name == "polars" else object(),
     )
     out = str(runs / "absent")
-    quick = ["--rows", "2000", "--samples", "1", "--no-trace", "--validate", "none", "--mode", "batches"]
+    quick = [
+        "--rows",
+        "2000",
+        "--samples",
+        "1",
+        "--no-trace",
+        "--probes",
+        "0",
+        "--validate",
+        "none",
+        "--mode",
+        "batches",
+    ]
     result = CliRunner().invoke(app, [*quick, "--backend", "polars,arro3", "--out", out])
     assert result.exit_code == 0, result.output
     assert "polars is not installed" in " ".join(result.output.split())
@@ -457,7 +535,18 @@ def test_an_end_in_the_middle_keeps_what_was_measured_and_leaves_nothing_running
 
 def test_a_report_that_is_being_made_is_ended(runs):
     out = Path(tempfile.mkdtemp(dir=runs))
-    arguments = ["--samples", "1", "--validate", "none", "--no-trace", "--out", str(out), *QUICK[:4]]
+    arguments = [
+        "--samples",
+        "1",
+        "--validate",
+        "none",
+        "--no-trace",
+        "--probes",
+        "0",
+        "--out",
+        str(out),
+        *QUICK[:4],
+    ]
     output, process = interrupted(arguments, [signal.SIGTERM], when=lambda: list(out.glob("*/figures")))
     assert process.returncode == 0
     assert "report:" in output

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from spillway.bench.conclusion import conclude, verdict_caveats
 from spillway.bench.html_figures import html_figures
-from spillway.bench.report import READING, describe_run, run_tables
+from spillway.bench.report import PROBES_OF_SAMPLES, READING, describe_run, run_tables
 from spillway.bench.tables import setting_title
 from spillway.errors import MissingExtraError
 
@@ -62,8 +62,8 @@ def _content(run: RunSummary) -> dict[str, Any]:
     titles = [setting_title(setting) for setting in run.settings]
     return {
         "described": describe_run(run),
-        "caveats": run.warnings(),
         "reading": READING,
+        "probes_of_samples": PROBES_OF_SAMPLES,
         "verdict_caveats": verdict_caveats(run),
         "settings": [
             {

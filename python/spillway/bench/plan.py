@@ -16,7 +16,7 @@ from spillway.harness.schema import Keywords, Positive, Signed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["DEFAULT_ROWS", "MODES", "Cell", "Options", "plan_cells", "resolve_level"]
+__all__ = ["DEFAULT_ROWS", "MODES", "Cell", "Options", "largest_cells", "plan_cells", "resolve_level"]
 
 DEFAULT_ROWS = (10_000, 25_000, 50_000, 100_000, 200_000, 400_000)
 MODES: tuple[Mode, ...] = ("batches", "table", "rows", "rows-json", "ndjson")
@@ -72,6 +72,7 @@ class Options:
         samples: Processes per cell, fixed before looking.
         seed: Of the dataset and of the order of samples.
         timeout: Seconds one sample may take.
+        probes: Writes beside each probe, and beside none, of each backend at its most rows; 0 for none.
     """
 
     backends: tuple[str, ...]
@@ -90,6 +91,7 @@ class Options:
     samples: int = 3
     seed: int = 1
     timeout: float = 300.0
+    probes: int = 1
 
     def __post_init__(self) -> None:
         require_counts(
@@ -106,6 +108,8 @@ class Options:
             raise OptionError(f"--mode takes {joined(MODES)}, not {joined(self.modes)}")
         # After the modes: which backends there are to choose from depends on them.
         _check_backends(self.backends)
+        if self.probes < 0:
+            raise OptionError(f"--probes takes a whole number from 0 up, not {self.probes}")
         if self.timeout <= 0:
             raise OptionError(f"--timeout takes seconds above 0, not {self.timeout:g}")
         for option, names in (("--dataset", self.datasets), ("--codec", self.codecs)):
@@ -164,6 +168,15 @@ def plan_cells(options: Options) -> list[Cell]:
         for rows in options.rows_of(mode)
         for backend in options.backends
     ]
+
+
+def largest_cells(cells: Sequence[Cell]) -> list[Cell]:
+    """The cells of the most rows for each backend, mode, dataset and codec: those of untimed passes."""
+    largest = {
+        (cell.backend, cell.mode, cell.dataset, cell.codec): cell
+        for cell in sorted(cells, key=lambda cell: cell.rows)
+    }
+    return list(largest.values())
 
 
 def resolve_level(codec: str, level: int | None) -> int | None:

@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Any
 from spillway._wording import counted
 from spillway.bench.command import command_of
 from spillway.bench.conclusion import conclude, verdict_caveats
+from spillway.bench.drift import drift_warnings, drift_words
 from spillway.bench.failures import wrong_outputs
+from spillway.bench.memory_table import MEMORY_LEGEND, memory_table
+from spillway.bench.probe_cost import probe_costs
 from spillway.bench.ranking import rankings
+from spillway.bench.ratios import RATIO_LEGEND, ratio_tables
 from spillway.bench.tables import measures_table, ranking_table, throughput_table
 from spillway.harness.report.markdown import (
     bullets,
@@ -30,18 +34,27 @@ if TYPE_CHECKING:
     from spillway.harness.report.plots import Figure
     from spillway.harness.report.table import Table
 
-__all__ = ["READING", "RunDescription", "describe_run", "report_parts", "run_tables", "write_report"]
+__all__ = [
+    "PROBES_OF_SAMPLES",
+    "READING",
+    "RunDescription",
+    "describe_run",
+    "report_parts",
+    "run_tables",
+    "write_report",
+]
 
 
 def run_tables(run: RunSummary) -> list[Table]:
-    """Per setting: the ranking at its most rows, throughput by rows where they differ, all other measures."""
-    tables = []
+    """Per setting: the ranking at its most rows, throughput by rows, ratios, memory, all other measures."""
+    tables, ratios = [], ratio_tables(run)
     for setting in run.settings:
         ranked = rankings(run, setting)
         tables.append(ranking_table(run, ranked[0]))
         if len(ranked) > 1:
             tables.append(throughput_table(run, setting))
-        tables.append(measures_table(run, setting))
+        tables += [ratios[setting]] if setting in ratios else []
+        tables += [memory_table(run, setting), measures_table(run, setting)]
     return tables
 
 
@@ -57,22 +70,32 @@ class RunDescription:
     Attributes:
         run_id: The run's name.
         command: The command that measures the same.
-        lines: Machine, libraries, inputs, checkout, proofs of limits.
+        lines: Machine, libraries, inputs, checkout, proofs of limits, drift.
+        caveats: The reasons to doubt the figures.
         validation: The readers that read the output back, and what they found.
         invisible: Backends without an allocation curve, with the reason.
+        costs: The time that each probe adds to a write.
     """
 
     run_id: str
     command: str
     lines: Sequence[str]
+    caveats: Sequence[str]
     validation: Sequence[str]
     invisible: Sequence[str]
+    costs: Sequence[str]
 
 
 def describe_run(run: RunSummary) -> RunDescription:
     """Describe a run: what it was measured on and with, and who read the output back."""
     return RunDescription(
-        run.run_id, command_of(run.environment), _environment(run), _validation(run), _invisible(run)
+        run_id=run.run_id,
+        command=command_of(run.environment),
+        lines=[*_environment(run), *drift_words(run)],
+        caveats=[*run.warnings(), *drift_warnings(run)],
+        validation=_validation(run),
+        invisible=_invisible(run),
+        costs=probe_costs(run),
     )
 
 
@@ -80,7 +103,7 @@ def report_parts(run: RunSummary, figures: Sequence[Figure]) -> list[str]:
     """The report, part by part: what it was measured on, caveats, tables, figures, and the verdict."""
     described = describe_run(run)
     parts = [f"# Run {run.run_id}", _WHERE_THE_VERDICT_IS, bullets(described.lines)]
-    parts += caveats(run.warnings())
+    parts += caveats(described.caveats)
     if described.validation:
         first, *more = described.validation
         parts.append("\n".join([first, *(f"- {line}" for line in more)]))
@@ -89,19 +112,25 @@ def report_parts(run: RunSummary, figures: Sequence[Figure]) -> list[str]:
     parts += [figure_section(figure) for figure in figures]
     if described.invisible:
         parts.append(f"Without an allocation curve:\n\n{bullets(described.invisible)}")
+    if described.costs:
+        parts.append(f"## Cost of the probes\n\n{PROBES_OF_SAMPLES}\n\n{bullets(described.costs)}")
     return [*parts, f"## The command\n\n```console\n$ {described.command}\n```", *_verdict(run)]
 
 
 _WHERE_THE_VERDICT_IS = "Who wins, and the code that does: [the verdict](#verdict), at the end."
 _INTERVALS = (
-    "Medians; in brackets the interval, from order statistics: 95 % with six samples or more, else the whole "
-    "range. Bold are the best of a column and all that the samples cannot tell from it, block by block; with "
-    "one sample a backend nothing is. *x best* is the speed over that of the fastest. *peak MB* is the "
-    "growth of RSS: the exact peak of resident memory during the write over the baseline before it; the "
-    "mapped input belongs to the baseline. MB is 10^6 bytes; MB/s counts Arrow data."
+    "Medians in three digits; in brackets the interval, from order statistics: 95 % with six samples or "
+    "more, else the whole range. Bold are the best of a column and all that the samples cannot tell from "
+    "it, block by block; with one sample a backend nothing is. *x best* is the speed over that of the "
+    "fastest, block by block, with its bootstrap interval, and `~` where samples cannot tell it from 1; "
+    "*least effect* is the difference that such samples find 8 times in 10. *peak MB* is the growth of "
+    "RSS: the exact peak of resident memory during the write over the baseline before it; the mapped "
+    "input belongs to the baseline. MB is 10^6 bytes; MB/s counts Arrow data."
 )
-READING = (_INTERVALS,)
+READING = (_INTERVALS, RATIO_LEGEND, MEMORY_LEGEND)
 """The meaning of the columns and marks of a report's tables, in Markdown."""
+PROBES_OF_SAMPLES = "Timed samples have no probe beside the write but the first."
+"""The meaning of the costs of probes."""
 
 
 def _verdict(run: RunSummary) -> list[str]:

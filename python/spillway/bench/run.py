@@ -13,6 +13,7 @@ from spillway.bench.check_outputs import require_engines, validate_outputs
 from spillway.bench.identity import describe_benchmark, fingerprint_of_rows
 from spillway.bench.outputs import OutputFiles
 from spillway.bench.plan import Cell, Options, plan_cells
+from spillway.bench.probing import probe_backends
 from spillway.bench.record import SAMPLES, SCHEMA, SCHEMA_VERSION
 from spillway.bench.resume import slots_left
 from spillway.bench.sample import SampleTaker
@@ -179,6 +180,8 @@ def _finish(  # noqa: PLR0913 - the options of `measure`, handed on
             cleanup.callback(taker.files.remove)
         try:
             _take_samples(folder, taker, cells, options, progress)
+            if options.probes:
+                probe_backends(folder, taker, cells, options.probes, progress)
             if trace:
                 trace_backends(folder, taker, cells, progress)
             if engines:

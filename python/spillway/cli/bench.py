@@ -30,7 +30,7 @@ _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "M
 _ALL_ROWS = "all"
 _QUICK_ROWS = 20_000
 # What --quick asks for where the command line does not say otherwise.
-_QUICK = {"mode": "batches", "samples": 2, "trace": False, "validate": "pyarrow"}
+_QUICK = {"mode": "batches", "samples": 2, "trace": False, "probes": 0, "validate": "pyarrow"}
 _LOOK = (
     "--quick gives rough figures: batches only, two processes per cell, no allocation curves, read "
     "back by pyarrow alone. Leave it out for figures to decide by."
@@ -138,6 +138,13 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
         str, typer.Option(help="Who reads the output back: spark, pyarrow, polars, duckdb, or none.")
     ] = "spark",
     trace: Annotated[bool, typer.Option(help="Draw each backend's allocation curve with memray.")] = True,
+    probes: Annotated[
+        int,
+        typer.Option(
+            help="Writes of each backend beside each probe (GIL, garbage collector, curve) and beside none, "
+            "after all timing; 0 for none."
+        ),
+    ] = 1,
     keep_output: Annotated[bool, typer.Option(help="Keep the files that were written.")] = False,
     timeout: Annotated[float, typer.Option(help="Seconds one sample may take.")] = 300.0,
     resume: Annotated[
@@ -208,6 +215,7 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
                     samples=samples,
                     seed=seed,
                     timeout=timeout,
+                    probes=probes,
                 )
                 engines = _engines(validate)
             finished = measure(
