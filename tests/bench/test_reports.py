@@ -75,7 +75,9 @@ def test_a_failure_is_data_not_an_end(folder):
 
 def test_why_a_writer_failed_stands_below_the_table(folder):
     ranking, *_ = run_tables(read_run(folder))
-    aborted, refused = sorted(ranking.notes)
+    contract, *failures = ranking.notes
+    assert "is its producer's again" in contract
+    aborted, refused = sorted(failures)
     assert aborted.startswith("aborts, 2,000 and 10,000 rows: aborted: died by SIGABRT in phase write: ")
     assert refused == (
         "raises-memory-error, 2,000 and 10,000 rows: memory error: MemoryError: no room for a page of 8 MiB"

@@ -42,7 +42,10 @@ app = typer.Typer()
 app.command()(bench)
 
 IN_MEMORY = "/dev/shm/spillway-runs"  # noqa: S108 - to be refused
-QUICK = ["--rows", "2000,10000", "--backend", "pyarrow-streaming,arro3", "--validate", "none"]
+QUICK = [
+    *("--rows", "2000,10000", "--mode", "batches,table"),
+    *("--backend", "pyarrow-streaming,arro3", "--validate", "none"),
+]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -196,11 +199,10 @@ def test_the_verdict_ends_the_output_with_code_that_runs(run):
 
 
 def test_all_tables_are_printed_when_asked_for(run):
-    from spillway.bench.run import Finished  # noqa: PLC0415
-    from spillway.cli.bench import _report  # noqa: PLC0415 - what is under test
+    from spillway.cli.report import report_run  # noqa: PLC0415 - what is under test
 
     console = Console(width=80, record=True, file=io.StringIO())
-    assert _report(console, Finished(run[0], interrupted=False, validation=()), verbose=True) == 0
+    assert report_run(console, run[0], verbose=True) == 0
     printed = console.export_text()
     assert "More measures at 10,000 rows" in printed
     assert "GIL gap ms" in printed
@@ -351,7 +353,9 @@ def test_datasets_codecs_and_cores_are_cells_of_one_run(runs):
         (["--dataset", "lgos"], "logs, logs-nested, lineitem, wide:N"),
         (["--dataset", "wide:0"], "1 to 10,000 columns"),
         (["--cores", "two"], "give whole numbers"),
-        (["--mode", "stream"], "batches, table, rows, rows-json, ndjson"),
+        (["--samples", "some"], "give a whole number, or auto"),
+        (["--samples", "auto", "--precision", "high"], "give per cent, as in 2%"),
+        (["--mode", "stream"], "batches, batches-retained, table, rows, rows-json, ndjson"),
     ],
 )
 def test_an_option_that_cannot_be_says_what_to_do_and_leaves_no_folder(runs, arguments, words):
@@ -416,7 +420,8 @@ def test_all_rows_of_the_users_file_are_measured_unless_he_says_how_many(runs, t
     assert result.exit_code == 0, result.output
     assert "mine.csv: 3,210 rows, 2 columns" in result.output
     folder, found = counts_of(out)
-    assert found == {**{(count, "batches"): 1 for count in counts}, (3210, "table"): 1}
+    beside = {(3210, mode): 1 for mode in ("batches-retained", "table")}
+    assert found == {**{(count, "batches"): 1 for count in counts}, **beside}
     assert records.read_json(folder / records.ENVIRONMENT)["options"]["rows"] == counts
 
 
@@ -521,7 +526,7 @@ def interrupted(arguments, signals, *, when):
 )
 def test_an_end_in_the_middle_keeps_what_was_measured_and_leaves_nothing_running(runs, signals):
     out = Path(tempfile.mkdtemp(dir=runs))
-    arguments = ["--samples", "500", "--validate", "none", "--memory", "1GB", "--out", str(out), *QUICK[:4]]
+    arguments = ["--samples", "500", "--validate", "none", "--memory", "1GB", "--out", str(out), *QUICK[:6]]
     output, process = interrupted(arguments, signals, when=lambda: len(_samples_in(out)) >= 3)
     assert process.returncode == 130
     (folder,) = out.iterdir()

@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from spillway.backends.protocol import BATCHES_AND_TABLE
 from spillway.errors import MissingExtraError, OptionError, SpillwayError
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class _BuiltIn(NamedTuple):
     attribute: str
     requires: str  # the import without which it cannot run
     package: str  # the distribution that brings it
-    modes: frozenset[Mode] = frozenset({"batches", "table"})
+    modes: frozenset[Mode] = BATCHES_AND_TABLE
 
 
 _ROWS: frozenset[Mode] = frozenset({"rows", "rows-json"})

@@ -14,6 +14,9 @@ _USUAL: dict[str, Any] = {
     "--level": None,
     "--seed": 1,
     "--timeout": 300.0,
+    "--probes": 1,
+    "--precision": "2%",
+    "--budget": 10.0,
 }
 
 
@@ -35,9 +38,12 @@ def command_of(environment: dict[str, Any]) -> str:
         "--memory": limits,
         **({} if limits == ["none"] else {"--limit-kind": options["limit_kind"]}),
         "--cores": options["threads"],
-        "--samples": options["samples"],
+        "--samples": "auto" if options.get("precision") else options["samples"],
+        "--precision": f"{100 * (options.get('precision') or 0.02):g}%",
+        "--budget": options.get("budget_minutes", 10.0),
         "--seed": options["seed"],
         "--timeout": options["timeout"],
+        "--probes": options.get("probes", 1),  # runs of version 1 had none beside their samples
     }
     words = [
         f"{name} {_written(value)}"

@@ -17,6 +17,7 @@ from spillway.bench.probing import probe_backends
 from spillway.bench.record import SAMPLES, SCHEMA, SCHEMA_VERSION
 from spillway.bench.resume import slots_left
 from spillway.bench.sample import SampleTaker
+from spillway.bench.stopping import StoppingRule
 from spillway.errors import OptionError
 from spillway.harness import records
 from spillway.harness.disk import on_disk, run_folder
@@ -215,7 +216,13 @@ def _take_samples(
     if not slots:
         return
     progress.sampling(slots)
+    rule, block = StoppingRule(options), slots[0].block
     for slot in slots:
+        if slot.block != block:
+            block, reason = slot.block, rule.ends_here(records.read_lines(folder / SAMPLES))
+            if reason is not None:
+                progress.say(f"{counted(block, 'block')} taken: {reason}")
+                return
         progress.sample_begins(slot)
         limiter, limit = _limit_of(slot.cell, taker.limiter)
         with limiter.limit(limit) as memory_limit:

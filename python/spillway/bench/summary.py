@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from spillway._wording import counted
 from spillway.bench.plan import Cell
 from spillway.bench.record import ALLOCATIONS, PROBES, SAMPLES, VALIDATION
+from spillway.bench.stopping import imprecise_cells
 from spillway.harness import records
 from spillway.harness.host import noise_warnings
 from spillway.harness.report.summary import CellOfRun, RunOfCells, estimate_of, outcomes, records_by_cell
@@ -155,17 +156,32 @@ class RunSummary(RunOfCells[CellSummary, Setting]):
 
     def warnings(self) -> list[str]:
         """The caveats that a reader has to know before believing the figures."""
-        return [*self._noise(), *self._few_samples(), *self._varying(), *self._outliers()]
+        return [
+            *self.noise(),
+            *self._watching(),
+            *self._few_samples(),
+            *self._imprecise(),
+            *self._varying(),
+            *self._outliers(),
+        ]
 
-    def _noise(self) -> list[str]:
-        taken = [sample for each in self.cells for sample in each.samples]
+    def noise(self) -> list[str]:
+        """The ways in which the host was not quiet."""
+        taken = self._taken()
         seconds = sum(sample["process_seconds"] for sample in taken)
-        warnings = noise_warnings(
+        return noise_warnings(
             self.environment["load_before"],
             [sample["host"] for sample in taken],
             seconds,
             cores=self.environment["cores"],
         )
+
+    def _taken(self) -> list[dict[str, Any]]:
+        return [sample for each in self.cells for sample in each.samples]
+
+    def _watching(self) -> list[str]:
+        """The samples that were not watched as they should have been."""
+        taken, warnings = self._taken(), []
         shared = sum(sample.get("shares_core", False) for sample in taken)
         if shared:
             warnings.append(
@@ -189,6 +205,14 @@ class RunSummary(RunOfCells[CellSummary, Setting]):
             enough = f"take {FEWEST_FOR_INTERVAL} or more, 12 for a quoted figure"
             return [f"{few} and cover the median with {coverage * 100:.0f} %; {enough}"]
         return []
+
+    def _imprecise(self) -> list[str]:
+        precision = self.environment["options"].get("precision")
+        if precision is None:
+            return []
+        wide = imprecise_cells(self._taken(), precision)
+        missed = f"{counted(len(wide), 'cell')} {'is' if len(wide) == 1 else 'are'} less precise"
+        return [f"{missed} than the {precision:.1%} asked for: the budget was over"] if wide else []
 
     def _varying(self) -> list[str]:
         warnings = []

@@ -32,6 +32,7 @@ LEGEND = (
 
 __all__ = [
     "LEGEND",
+    "contract",
     "effect_text",
     "file_bytes",
     "file_megabytes",
@@ -48,6 +49,7 @@ __all__ = [
 
 _WHAT = {
     "batches": "record batches one at a time",
+    "batches-retained": "record batches one at a time, which may be kept",
     "table": "one table",
     "rows": "dicts, a list for each chunk",
     "rows-json": "dicts fresh from json.loads, a list for each chunk",
@@ -66,6 +68,24 @@ def setting_title(setting: Setting) -> str:
         f"{setting.dataset}, {_WHAT[setting.mode]}, {codec}, {counted(setting.threads, 'core')}, {limit}, "
         f"{batches}row groups of at most {counted(setting.row_group_rows, 'row')}"
     )
+
+
+def contract(setting: Setting) -> str:
+    """The contract between producer and writer, which decides who has to copy; nothing for other modes."""
+    return _CONTRACTS.get(setting.mode, "")
+
+
+_CONTRACTS = {
+    "batches": (
+        "A batch is its producer's again once a call has taken it: pyarrow-buffered, "
+        "pyarrow-streaming-tuned and polars, which keep batches, copy them."
+    ),
+    "batches-retained": (
+        "A writer may keep references to batches, as most programs allow: none copies. The batches that are "
+        "kept lie in the mapped input, and are in no figure of memory."
+    ),
+    "table": "The table is there before the write, in the mapped input: it is in no figure of memory.",
+}
 
 
 def short_tables(run: RunSummary) -> list[Table]:
@@ -105,7 +125,11 @@ def ranking_table(
         f"At {counted(ranking.rows, 'row')}: {setting_title(ranking.setting)}",
         ("backend", "rows/s", *times, "peak MB", "file MB", "outcome"),
         [*rows, *_absent_rows(run, len(times) + 4)],
-        [*failure_notes(run.of(ranking.setting), reason_characters), *_absent_notes(run)],
+        [
+            *([] if is_short or not contract(ranking.setting) else [contract(ranking.setting)]),
+            *failure_notes(run.of(ranking.setting), reason_characters),
+            *_absent_notes(run),
+        ],
         ends_in_words=True,
     )
 

@@ -29,8 +29,10 @@ _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "M
 
 _ALL_ROWS = "all"
 _QUICK_ROWS = 20_000
+_AUTO = "auto"
+_MOST_SAMPLES = 100
 # What --quick asks for where the command line does not say otherwise.
-_QUICK = {"mode": "batches", "samples": 2, "trace": False, "probes": 0, "validate": "pyarrow"}
+_QUICK = {"mode": "batches", "samples": "2", "trace": False, "probes": 0, "validate": "pyarrow"}
 _LOOK = (
     "--quick gives rough figures: batches only, two processes per cell, no allocation curves, read "
     "back by pyarrow alone. Leave it out for figures to decide by."
@@ -99,10 +101,11 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
         str,
         typer.Option(
             autocompletion=complete_mode,
-            help="batches: record batches one at a time; table: one table that is there already; rows: lists "
-            "of dicts; rows-json: dicts fresh from json.loads; ndjson: lines.",
+            help="batches: record batches one at a time; batches-retained: the same, and a writer may keep "
+            "them; table: one table that is there already; rows: lists of dicts; rows-json: dicts fresh from "
+            "json.loads; ndjson: lines.",
         ),
-    ] = "batches,table",
+    ] = "batches,batches-retained,table",
     table_rows: Annotated[
         str | None,
         typer.Option(help="Row counts of mode table; beside batches only the largest of --rows by default."),
@@ -130,8 +133,21 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
     ] = "zstd",
     level: Annotated[int | None, typer.Option(help="The codecs' level; 1 for zstd.")] = None,
     samples: Annotated[
-        int, typer.Option(help="Processes per cell: 5 for a rough figure, 12 for one to quote.")
-    ] = 3,
+        str,
+        typer.Option(
+            help="Processes per cell: 5 for a rough figure, 12 for one to quote; or auto, for as many as "
+            "--precision takes within --budget."
+        ),
+    ] = "3",
+    precision: Annotated[
+        str,
+        typer.Option(
+            help="With --samples auto: how far the interval of each cell's speed may reach to both sides."
+        ),
+    ] = "2%",
+    budget: Annotated[
+        float, typer.Option(help="With --samples auto: minutes after which no further block begins.")
+    ] = 10.0,
     seed: Annotated[int, typer.Option(help="Of the generated rows and of the order of samples.")] = 1,
     out: Annotated[Path, typer.Option(help="Folder of all runs, on a disk.")] = Path("runs"),
     validate: Annotated[
@@ -212,7 +228,9 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
                     memory=limits,
                     limit_kind="none" if limits == (None,) else choose_limiter(limit_kind).kind,
                     threads=whole_numbers("--cores", cores),
-                    samples=samples,
+                    samples=_MOST_SAMPLES if samples == _AUTO else _count(samples),
+                    precision=_share(precision) if samples == _AUTO else None,
+                    budget_minutes=budget,
                     seed=seed,
                     timeout=timeout,
                     probes=probes,
@@ -301,6 +319,25 @@ def _limits(text: str) -> tuple[int | None, ...]:
     if not limits or 0 in limits:
         raise OptionError(f"--memory {text!r} names no limit; write for example 2276MB, or 512MB,1GB,none")
     return tuple(limits)
+
+
+def _count(text: str) -> int:
+    """The number of samples."""
+    from spillway.errors import OptionError
+
+    if not text.isascii() or not text.isdigit():
+        raise OptionError(f"--samples {text!r}: give a whole number, or auto")
+    return int(text)
+
+
+def _share(text: str) -> float:
+    """A share from per cent: 2% or 2."""
+    from spillway.errors import OptionError
+
+    try:
+        return float(text.removesuffix("%")) / 100
+    except ValueError as error:
+        raise OptionError(f"--precision {text!r}: give per cent, as in 2%") from error
 
 
 def _rows(text: str | None, *, quick: bool, own: bool) -> tuple[tuple[int, ...] | None, int | None]:

@@ -148,6 +148,7 @@ def _write(
         row_group_rows=cell["row_group_rows"],
         threads=cell["threads"],
         dataset=cell["dataset"],
+        may_retain=cell["mode"] == "batches-retained",
     )
     sink = backend.open(path, source.schema, settings)
     for each in data:
@@ -165,7 +166,7 @@ def _data(source: MappedInput, request: dict[str, Any]) -> Iterable[Any]:
 def _chunks(batches: Iterable[Any], request: dict[str, Any]) -> Iterable[Any]:
     """Make of each batch what the mode's sinks take. Batches are mapped already; all else is made here."""
     mode = request["cell"]["mode"]
-    if mode == "batches":
+    if mode in {"batches", "batches-retained"}:
         return batches
     from spillway.bench.worker import row_input
 
