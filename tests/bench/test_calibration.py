@@ -46,7 +46,7 @@ class Reading:
 
 @pytest.fixture(scope="module")
 def ledger():
-    """What the tests of this file saw; written where that is asked for."""
+    """The readings of the tests of this file, written where that is asked for."""
     seen = {"readings": [], "costs": []}
     yield seen
     if os.environ.get("SPILLWAY_CALIBRATION"):
