@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from spillway.cli import bench, compare, doctor, inspect, pipeline, race, report, validate
+from spillway.cli import bench, compare, doctor, inspect, pipeline, race, report, tune, validate
 
 __all__ = ["app"]
 
@@ -43,4 +43,5 @@ app.command()(inspect.inspect)
 app.command()(pipeline.pipeline)
 app.command()(race.race)
 app.command()(report.report)
+app.command()(tune.tune)
 app.command()(validate.validate)
