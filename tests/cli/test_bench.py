@@ -94,6 +94,8 @@ def test_a_run_leaves_its_files_and_no_output(run):
         "peak-rss-batches-2276MB",
         "rss-over-time-batches-2276MB",
         "rss-over-time-table-2276MB",
+        "size-and-speed-batches-2276MB",
+        "size-and-speed-table-2276MB",
         "allocations-batches",
         "allocations-table",
     }
