@@ -140,7 +140,7 @@ def _plan(cell: CellSummary, demand: Demand) -> Plan:
 
 
 def _worker_bytes(sample: dict[str, Any]) -> float:
-    """The most that a process holds: its own memory before the write, its growth, and a batch that arrives."""
+    """The most that a process holds: its own memory before the write, its growth, a batch that arrives."""
     memory, cell = sample["memory"], sample["cell"]
     arrives = sample["throughput"]["arrow_bytes"] * min(1.0, cell["chunk_rows"] / cell["rows"])
     before = memory["before"]

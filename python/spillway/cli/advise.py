@@ -157,8 +157,8 @@ def _table(plans: list[Plan], setting: Setting, demand: Demand) -> Table:
 def _legend(setting: Setting) -> list[str]:
     reading = (
         f"batch: rows of a file; rows/s and MB: of a worker; workers: with the interval of its speed. "
-        f"Measured with {setting.codec}, chunks of {setting.chunk_rows:,} rows and the machine of the run: a slower "
-        f"one takes more."
+        f"Measured with {setting.codec}, chunks of {setting.chunk_rows:,} rows and the machine of the "
+        f"run: a slower one takes more."
     )
     return [reading]
 
