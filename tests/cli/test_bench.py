@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
 
 import duckdb
@@ -511,7 +512,7 @@ def test_what_is_asked_for_beside_a_quick_look_counts(runs, tmp_path):
 def test_an_absent_library_is_a_line_in_the_table(runs, monkeypatch):
     monkeypatch.setattr(
         "spillway.backends.registry.importlib.util.find_spec",
-        lambda name: None if name == "polars" else object(),
+        lambda name: None if name == "polars" else find_spec(name),
     )
     out = str(runs / "absent")
     quick = [
