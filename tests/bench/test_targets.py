@@ -38,7 +38,8 @@ def findings():
         (None, {"commit": "a", "changed": False}, False),
     ],
 )
-def test_a_job_of_another_commit_is_measured_again(findings, tmp_path, monkeypatch, git, now, same):
+@pytest.mark.usefixtures("findings")
+def test_a_job_of_another_commit_is_measured_again(tmp_path, monkeypatch, git, now, same):
     import targets  # noqa: PLC0415 - of a folder of programs, which the fixture has put on the path
 
     run = make_run(tmp_path / "run", {"spillway": Writes([1e6])})
@@ -46,7 +47,7 @@ def test_a_job_of_another_commit_is_measured_again(findings, tmp_path, monkeypat
     monkeypatch.setattr(targets, "git_state", lambda: now)
     assert targets.is_of_this_commit(run.folder) == same
     assert not targets.is_of_this_commit(None)
-    assert findings.FINDINGS.keys() == targets.JOBS.keys()
+    assert targets.FINDINGS.keys() == targets.JOBS.keys()
 
 
 def lines_of_the_table():
