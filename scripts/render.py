@@ -27,7 +27,7 @@ from spillway.bench.summary import CellSummary, RunSummary, Setting, read_run, s
 from spillway.bench.tables import ratio_text, throughput_table
 from spillway.harness.report.markdown import REPORT, document
 from spillway.harness.report.plots import Figure
-from spillway.harness.report.table import markdown_table
+from spillway.harness.report.table import Entry, Table, markdown_table
 from spillway.pipeline import record as pipeline_record
 from spillway.race import record as race_record
 
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 _ROOT = Path(__file__).resolve().parent.parent
 _README = _ROOT / "README.md"
 _TARGETS = _ROOT / "results" / "targets"
+_CALIBRATION = _ROOT / "results" / "calibration.json"
+_METHOD = _ROOT / "docs" / "design" / "benchmark-method.md"
 _SCHEMAS = _ROOT / "results" / "schemas"
 _RECORDS = {
     f"v{record.SCHEMA_VERSION}/sample.schema.json": record.SCHEMA,
@@ -267,6 +269,32 @@ def _readme() -> str:
     return _BLOCK.sub(lambda block: f"{block[1]}{_BLOCKS[block[2]](run)}\n{block[3]}", _README.read_text())
 
 
+def _calibration() -> str:
+    """The page of the method with what each probe said of planted effects, from the tests' own ledger."""
+    ledger = json.loads(_CALIBRATION.read_text())
+    readings = [
+        [each["probe"], each["effect"], _amount(each["planted"], each), _amount(each["seen"], each)]
+        for each in ledger["readings"]
+    ]
+    costs = [[each["probe"], each["cost"]] for each in ledger["costs"]]
+    parts = [
+        _plain_table(("probe", "planted effect", "planted", "seen"), readings),
+        _plain_table(("probe", "cost"), costs),
+        f"Seen on {ledger['cpu_model']}, Linux {ledger['kernel']}.",
+    ]
+    text = "\n\n".join(parts)
+    return _BLOCK.sub(lambda block: f"{block[1]}{text}\n{block[3]}", _METHOD.read_text())
+
+
+def _plain_table(header: tuple[str, ...], rows: list[list[str]]) -> str:
+    return markdown_table(Table("", header, [[Entry(text) for text in row] for row in rows], []))
+
+
+def _amount(value: float, reading: dict[str, str]) -> str:
+    unit = reading["unit"]
+    return f"{value:,.4g} {unit}" if unit else f"{value:,.0f}"
+
+
 def _schema(schema: RecordSchema) -> str:
     return json.dumps(schema.document, indent=2) + "\n"
 
@@ -281,6 +309,7 @@ def main() -> None:
     reports = sorted(path.with_name(REPORT) for path in (_ROOT / "results").rglob(SAMPLES))
     rendered = {
         _README: _readme(),
+        _METHOD: _calibration(),
         _TARGETS / "table.md": targets.table(_TARGETS) + "\n",
         **{_SCHEMAS / name: _schema(schema) for name, schema in _RECORDS.items()},
         **{path: _report(path) for path in reports},

@@ -181,6 +181,20 @@ class HungryWriter(Writer):
                 block[page] = 1
 
 
+class HugePagesWriter(Writer):
+    """Takes 64 MiB of huge pages, and keeps them until the process ends."""
+
+    name = "takes-huge-pages"
+
+    def effect(self, sink):
+        # A huge page begins at a multiple of its size, so that one more than is asked for is mapped.
+        sink.block = mmap.mmap(-1, 66 * MIB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        sink.block.madvise(mmap.MADV_HUGEPAGE)
+        begin = -ctypes.addressof(ctypes.c_char.from_buffer(sink.block)) % (2 * MIB)
+        for page in range(begin, begin + 64 * MIB, mmap.PAGESIZE):
+            sink.block[page] = 1
+
+
 class GluttonousWriter(Writer):
     """Takes memory until something stops it."""
 
@@ -229,6 +243,7 @@ ALL = (
     SpillingToFileWriter,
     GarbageWriter,
     HungryWriter,
+    HugePagesWriter,
     GluttonousWriter,
     CollectingWriter,
     GilHoldingWriter,

@@ -5,8 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from spillway._wording import and_joined, counted
+from spillway._wording import counted
 from spillway.backends import OWN_LIBRARY, library
+from spillway.bench.figure_words import (
+    bytes_of,
+    measured_on,
+    who_is_fastest,
+    who_is_leanest,
+    who_leads,
+    whose_file_is_smallest,
+)
 from spillway.bench.ranking import rankings, ratio
 from spillway.bench.summary import speed
 from spillway.bench.tables import file_megabytes, megabytes
@@ -24,7 +32,6 @@ from spillway.harness.report.svg import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from spillway.bench.ranking import Ranking
     from spillway.bench.summary import CellSummary, RunSummary, Setting
     from spillway.harness.statistics import Estimate
 
@@ -96,22 +103,16 @@ class _Figures:
         ]
         axis = Axis("speed over that of the fastest", lambda value: f"{value:.2f}")
         how = "Ratios within blocks, with their interval."
-        return self._figure(_who_is_fastest(top), how, chart_intervals(rows, axis, reference=1), [])
+        return self._figure(who_is_fastest(top), how, chart_intervals(rows, axis, reference=1), [])
 
     def speeds(self) -> HtmlFigure | None:
         """Rows per second by rows."""
         if not self._has_several_counts:
             return None
-        led = [each for each in self._ranked if each.best is not None]
-        leaders = list(dict.fromkeys(each.best.cell.backend for each in led if each.best is not None))
-        title = f"{and_joined(leaders)} {'leads' if len(leaders) == 1 else 'lead'}, by number of rows"
-        if len(leaders) == 1:
-            title = f"{leaders[0]} is fastest at every number of rows"
         series = self._by_rows(lambda each: each.rows_per_second)
         axis = Axis("rows per second", _short)
-        return self._figure(
-            title, "Medians with their interval.", chart_lines(series, self._rows, axis), series
-        )
+        chart = chart_lines(series, self._rows, axis)
+        return self._figure(who_leads(self._ranked), "Medians with their interval.", chart, series)
 
     def peaks(self) -> HtmlFigure | None:
         """Peak memory by rows, with the limit."""
@@ -121,7 +122,7 @@ class _Figures:
         axis = Axis("peak memory over the baseline, MB (powers)", _megabytes, is_log=True)
         chart = chart_lines(series, self._rows, axis, limit=self._setting.memory_bytes)
         return self._figure(
-            self._who_is_leanest(), "Growth of resident memory. Lower is better.", chart, series
+            who_is_leanest(self._at_most_rows), "Growth of resident memory. Lower is better.", chart, series
         )
 
     def over_time(self) -> HtmlFigure | None:
@@ -188,18 +189,16 @@ class _Figures:
         if len(cells) <= 1:
             return None
         points = [
-            Point(each.cell.backend, self._styles[each.cell.backend], found.median, float(_bytes(each)))
+            Point(each.cell.backend, self._styles[each.cell.backend], found.median, float(bytes_of(each)))
             for each in cells
             if (found := each.rows_per_second) is not None
         ]
-        smallest = min(cells, key=_bytes)
-        of_best = "" if self._top.best is None else self._top.best.cell.backend
-        title = f"{smallest.cell.backend} writes the smallest file: {file_megabytes(_bytes(smallest))} MB"
-        if smallest.cell.backend == of_best:
-            title += ", and is the fastest"
         x, y = Axis("rows per second", _short), Axis("file, MB", file_megabytes, from_zero=False)
         return self._figure(
-            title, "Lower is smaller, further right is faster.", chart_points(points, x, y), []
+            whose_file_is_smallest(self._top),
+            "Lower is smaller, further right is faster.",
+            chart_points(points, x, y),
+            [],
         )
 
     @property
@@ -229,49 +228,14 @@ class _Figures:
                 series.append(Series(name, self._styles[name], points, intervals))
         return series
 
-    def _who_is_leanest(self) -> str:
-        cells = [(each, each.growth.median) for each in self._at_most_rows if each.growth is not None]
-        if not cells:
-            return "Peak memory by rows"
-        leanest, least = min(cells, key=lambda each: each[1])
-        most = max(value for _, value in cells)
-        return f"{leanest.cell.backend} stays at {megabytes(least)} MB where the most is {megabytes(most)} MB"
-
     def _figure(self, title: str, how: str, drawing: str, series: Sequence[Series]) -> HtmlFigure:
-        fewest = min((len(each.good) for each in self._cells), default=0)
-        setting, environment = self._setting, self._run.environment
-        codec = setting.codec if setting.level is None else f"{setting.codec} {setting.level}"
-        where = f"{setting.dataset}, {codec}, {environment['cpu_model']}, {counted(fewest, 'sample')} a cell"
         legend = [(each.name, swatch(each.style, has_marker=each.has_markers)) for each in series]
-        return HtmlFigure(title, f"{how} {where[:1].upper()}{where[1:]}.", drawing, legend)
-
-
-def _who_is_fastest(ranking: Ranking) -> str:
-    """The finding of a ranking in a sentence."""
-    best = ranking.best
-    rows = counted(ranking.rows, "row")
-    if best is None:
-        return f"Nobody wrote {rows} right"
-    name, other = best.cell.backend, ranking.others[0]
-    over = ranking.over(other)
-    if ranking.has_winner and over is not None:
-        return f"{name} writes {rows} {over.median:.2f} times as fast as {other.cell.backend}, the next"
-    level = [each.cell.backend for each in ranking.level]
-    return (
-        f"{and_joined([name, *level])} cannot be told apart at {rows}"
-        if level
-        else f"{name} is ahead at {rows}"
-    )
+        return HtmlFigure(title, f"{how} {measured_on(self._run, self._setting)}", drawing, legend)
 
 
 def _median_sample(cell: CellSummary) -> dict[str, Any]:
     ordered = sorted(cell.good, key=lambda sample: float(sample["use"]["wall_seconds"]))
     return ordered[len(ordered) // 2]
-
-
-def _bytes(cell: CellSummary) -> int:
-    found = cell.exact("bytes")
-    return 0 if found is None else found[0]
 
 
 def _short(value: float) -> str:
