@@ -32,7 +32,7 @@ from spillway.harness.environment import cpu_model
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results" / "instructions.json"
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-PROGRAM = TARGET / "instructions" / "examples" / "write_ipc"
+PROGRAM = TARGET / "debug" / "examples" / "write_ipc"
 DATASETS = ("logs", "lineitem", "logs-nested")
 FEW, MANY = 10_000, 60_000
 MOST_GROWTH = 1.02
