@@ -69,7 +69,7 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
         str,
         typer.Option(
             help="Generated rows, separated by commas: logs (52 columns), logs-nested, lineitem of TPC-H, or "
-            "wide:N for N columns.",
+            "wide:N for N columns; or real tables: flights, cities.",
             autocompletion=complete_dataset,
         ),
     ] = "logs",
@@ -220,7 +220,7 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
             else:
                 begun = None
                 limits = _limits(memory)
-                counts, at_most = _rows(rows, quick=quick, own=input is not None)
+                counts, at_most = _rows(rows, quick=quick, own=_has_end(input, dataset))
                 modes = tuple(listed(mode))
                 sources = _sources(dataset, input, delimiter, encoding)
                 options = Options(
@@ -370,15 +370,25 @@ def _rows(text: str | None, *, quick: bool, own: bool) -> tuple[tuple[int, ...] 
     if text != _ALL_ROWS:
         return whole_numbers("--rows", text), None
     if not own:
-        raise OptionError("--rows all is for --input: the rows of a dataset have no end")
+        raise OptionError(
+            "--rows all is for --input, and for flights and cities: the rows of other datasets have no end"
+        )
     return None, None
+
+
+def _has_end(own: str | None, dataset: str) -> bool:
+    """Return True if the rows are those that there are: files, or tables that packages ship."""
+    from spillway.datasets import packaged_names
+
+    named = listed(dataset)
+    return own is not None or (bool(named) and set(named) <= set(packaged_names()))
 
 
 def _sources(
     dataset: str, own: str | None, delimiter: str | None, encoding: str | None
 ) -> dict[str, str | FileSource]:
     """Sources of rows by the names of datasets, which are known before anything is made."""
-    from spillway.datasets import FileSource, TextOptions, is_dataset, names
+    from spillway.datasets import FileSource, TextOptions, is_dataset, names, packaged_names
     from spillway.errors import OptionError
 
     if own is not None:
@@ -386,8 +396,8 @@ def _sources(
     if delimiter is not None or encoding is not None:
         raise OptionError("--delimiter and --encoding say how to read --input, which is not given")
     for name in listed(dataset):
-        if not is_dataset(name):
-            known = ", ".join((*names(), "lineitem", "wide:N"))
+        if not is_dataset(name) and name not in packaged_names():
+            known = ", ".join((*names(), "lineitem", "wide:N", *packaged_names()))
             raise OptionError(f"--dataset {name}: choose from {known}, or name a file with --input")
     return {name: name for name in listed(dataset)}
 
