@@ -19,7 +19,7 @@ from spillway.harness.machine import read_settings
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = ["cpu_model", "describe_run", "native_build", "refuse_debug_build"]
+__all__ = ["cpu_model", "describe_run", "git_state", "native_build", "refuse_debug_build"]
 
 _LIBRARIES = (
     "spillway",
@@ -80,7 +80,7 @@ def _machine_and_software() -> dict[str, Any]:
         "libraries": [{"name": name, "version": version} for name, version in _libraries().items()],
         "pyarrow_build": _pyarrow_build(),
         "native_build": native_build(),
-        "git": _git_state(),
+        "git": git_state(),
     }
 
 
@@ -150,7 +150,7 @@ def _malloc_settings() -> list[dict[str, str]]:
     return [{"name": name, "value": Path(value).name} for name, value in sorted(chosen.items())]
 
 
-def _git_state() -> dict[str, Any] | None:
+def git_state() -> dict[str, Any] | None:
     """Commit of the checkout this runs from and whether it is changed; None for an installed wheel."""
     git = shutil.which("git")
     if git is None:
