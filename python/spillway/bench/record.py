@@ -38,6 +38,7 @@ __all__ = [
     "Probe",
     "ProbeResult",
     "ProbeSample",
+    "ProgramFigure",
     "Result",
     "Sample",
 ]
@@ -110,6 +111,13 @@ class OutputFile(TypedDict):
     encodings: list[_Column]
 
 
+class ProgramFigure(TypedDict):
+    """A figure that an external program printed of itself: bytes, seconds or a count, as its name says."""
+
+    name: str
+    value: Annotated[float, Keywords(minimum=None)]
+
+
 class _Throughput(TypedDict):
     """The speed of the write.
 
@@ -140,6 +148,7 @@ class Measures(TypedDict):
         pools: Thread pools as read back.
         account: The library's own account of memory.
         affinity_cores: Cores in the affinity mask, as read back.
+        program: Further figures of an external program; null for a library.
     """
 
     throughput: _Throughput | None
@@ -151,6 +160,7 @@ class Measures(TypedDict):
     account: list[Account] | None
     affinity_cores: int | None
     backend_version: str | None
+    program: NotRequired[list[ProgramFigure] | None]
 
 
 class Sample(Measures):
@@ -209,6 +219,7 @@ class Result(TypedDict):
     group: GroupReading | None
     affinity: int
     version: str
+    program: list[ProgramFigure] | None
 
 
 class ProbeResult(TypedDict):
