@@ -11,6 +11,7 @@ from spillway.backends.protocol import CODECS, Backend, Mode, Settings, Sink
 from spillway.backends.registry import (
     ENTRY_POINT_GROUP,
     OWN_LIBRARY,
+    SPARK_LIBRARY,
     library,
     load,
     missing,
@@ -24,6 +25,7 @@ __all__ = [
     "CODECS",
     "ENTRY_POINT_GROUP",
     "OWN_LIBRARY",
+    "SPARK_LIBRARY",
     "Backend",
     "Mode",
     "Settings",
