@@ -103,7 +103,7 @@ class SampleTaker:
             "group": _group(ended, result),
             "output": output,
             "curve": _curve(ended),
-            **_measured(result),
+            **_measured(result),  # type: ignore[typeddict-item]  # without a placement, which it may be
         }
         self.files.discard_fresh()
         return record
@@ -264,6 +264,7 @@ def _measured(result: Result | None) -> Measures:
             "pools": None,
             "pyarrow_pool": None,
             "account": None,
+            "jvm": None,
             "affinity_cores": None,
             "backend_version": None,
         }
@@ -281,6 +282,7 @@ def _measured(result: Result | None) -> Measures:
         "pools": result["pools"],
         "pyarrow_pool": result["pyarrow_pool"],
         "account": result["account"],
+        "jvm": result["jvm"],
         "affinity_cores": result["affinity"],
         "backend_version": result["version"],
     }
