@@ -53,7 +53,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def take(site: Path, folder: Path, prepared: PreparedInput, *slots: Slot[Any], keep: bool = True) -> Any:
-    """What a task tells, and the modules that it has loaded."""
+    """The account of a task, and the modules that it has loaded."""
     block = Block("run", 1, slots, {"logs": prepared.path.name}, 60.0, keep)
     done = subprocess.run(
         [BASE_PYTHON, "-c", TAKE, prepared.path.parent],
