@@ -83,6 +83,9 @@ def require_cluster(cluster: Cluster, names: Sequence[str], options: Options) ->
             "--samples auto looks at a block before it takes the next, and --on takes them side by side: "
             "give a number"
         )
+    programs = [name for name in names if backends.is_external(name)]
+    if programs:
+        raise OptionError(f"--on sends no programs to executors: leave {and_joined(programs)} out")
     own = [name for name in names if backends.library(name) == backends.SPARK_LIBRARY]
     if own:
         raise OptionError(

@@ -40,6 +40,7 @@ __all__ = [
     "Probe",
     "ProbeResult",
     "ProbeSample",
+    "ProgramFigure",
     "Result",
     "Sample",
 ]
@@ -112,6 +113,13 @@ class OutputFile(TypedDict):
     encodings: list[_Column]
 
 
+class ProgramFigure(TypedDict):
+    """A figure that an external program printed of itself: bytes, seconds or a count, as its name says."""
+
+    name: str
+    value: Annotated[float, Keywords(minimum=None)]
+
+
 class _Throughput(TypedDict):
     """The speed of the write.
 
@@ -155,6 +163,7 @@ class Measures(TypedDict):
         account: The library's own account of memory.
         jvm: The JVM of a backend that writes in one; null for all others.
         affinity_cores: Cores in the affinity mask, as read back.
+        program: Further figures of an external program; null for a library.
     """
 
     throughput: _Throughput | None
@@ -167,6 +176,7 @@ class Measures(TypedDict):
     jvm: NotRequired[JvmReading | None]
     affinity_cores: int | None
     backend_version: str | None
+    program: NotRequired[list[ProgramFigure] | None]
 
 
 class Sample(Measures):
@@ -228,6 +238,7 @@ class Result(TypedDict):
     jvm: JvmReading | None
     affinity: int
     version: str
+    program: list[ProgramFigure] | None
 
 
 class ProbeResult(TypedDict):

@@ -13,6 +13,7 @@ from spillway.bench.failures import wrong_outputs
 from spillway.bench.hosts import host_lines, hosts_of
 from spillway.bench.memory_table import MEMORY_LEGEND, memory_table
 from spillway.bench.probe_cost import probe_costs
+from spillway.bench.program_table import program_table
 from spillway.bench.ranking import rankings
 from spillway.bench.ratios import RATIO_LEGEND, ratio_tables
 from spillway.bench.tables import measures_table, ranking_table, throughput_table
@@ -56,6 +57,8 @@ def run_tables(run: RunSummary) -> list[Table]:
             tables.append(throughput_table(run, setting))
         tables += [ratios[setting]] if setting in ratios else []
         tables += [memory_table(run, setting), measures_table(run, setting)]
+        programs = program_table(run, setting)
+        tables += [] if programs is None else [programs]
     return tables
 
 

@@ -204,12 +204,14 @@ def _finish(  # noqa: PLR0913 - the options of `measure`, handed on
     with ExitStack() as cleanup:
         if not keep_output:
             cleanup.callback(taker.files.remove)
+        # Of a program that is only fed here, probes of this process see nothing.
+        libraries = [cell for cell in cells if not backends.is_external(cell.backend)]
         try:
             sampling()
             if options.probes:
-                probe_backends(folder, taker, cells, options.probes, progress)
+                probe_backends(folder, taker, libraries, options.probes, progress)
             if trace:
-                trace_backends(folder, taker, cells, progress)
+                trace_backends(folder, taker, libraries, progress)
             if engines:
                 validation = validate_outputs(folder, taker, engines, progress)
         except KeyboardInterrupt:

@@ -46,6 +46,7 @@ __all__ = ["SampleTaker", "outcome_of", "result_of"]
 
 _WORKER = str(Path(__file__).parent / "worker" / "main.py")
 _CURVE_POINTS = 200
+_NO_CURVE: Curve = {"seconds": [], "rss_bytes": []}  # of a process that only feeds another one
 _TEMPORARY_FOLDERS = ("TMPDIR", "TMP", "TEMP", "POLARS_TEMP_DIR")
 
 
@@ -102,7 +103,7 @@ class SampleTaker:
             "host": host,
             "group": _group(ended, result),
             "output": output,
-            "curve": _curve(ended),
+            "curve": _NO_CURVE if result is not None and result["program"] is not None else _curve(ended),
             **_measured(result),  # type: ignore[typeddict-item]  # without a placement, which it may be
         }
         self.files.discard_fresh()
@@ -267,6 +268,7 @@ def _measured(result: Result | None) -> Measures:
             "jvm": None,
             "affinity_cores": None,
             "backend_version": None,
+            "program": None,
         }
     wall = result["use"]["wall_seconds"]
     memory = result["memory"]
@@ -285,4 +287,5 @@ def _measured(result: Result | None) -> Measures:
         "jvm": result["jvm"],
         "affinity_cores": result["affinity"],
         "backend_version": result["version"],
+        "program": result["program"],
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -180,6 +181,13 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
         list[str] | None,
         typer.Option(help="NAME=VALUE, a setting of Spark for --on, as often as needed."),
     ] = None,
+    external: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="TOML file that names programs as backends, as bench/go/external.toml; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     resume: Annotated[
         Path | None,
         typer.Option(
@@ -217,6 +225,7 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
     from spillway.errors import JavaError, MissingExtraError, SpillwayError
 
     console = Console()
+    _name_programs(external)
     with termination_as_interrupt() as end_what_was_begun:
         try:
             if resume is not None:
@@ -285,6 +294,15 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
         raise typer.Exit(status)
 
 
+def _name_programs(files: list[Path] | None) -> None:
+    """Have this process and those that it starts know external programs."""
+    from spillway.backends import EXTERNAL_VARIABLE
+
+    if files:
+        listed = [os.environ.get(EXTERNAL_VARIABLE, ""), *(str(path.absolute()) for path in files)]
+        os.environ[EXTERNAL_VARIABLE] = os.pathsep.join(filter(None, listed))
+
+
 def _begun(context: typer.Context, folder: Path, *, own: bool) -> BegunRun:
     """The run that is resumed. Other options would change what it measures, and are refused.
 
@@ -294,7 +312,7 @@ def _begun(context: typer.Context, folder: Path, *, own: bool) -> BegunRun:
     from spillway.bench.resume import read_begun
     from spillway.errors import OptionError
 
-    allowed = {"resume", "input", "delimiter", "encoding", "verbose"}
+    allowed = {"resume", "input", "delimiter", "encoding", "external", "verbose"}
     sources = {name: context.get_parameter_source(name) for name in context.params}
     given = {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
     if given - allowed:

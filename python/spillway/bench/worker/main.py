@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from spillway.backends import Backend, Sink
     from spillway.bench.record import Phase, ProbeResult, Result
@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 _WARM_UP_ROWS = 100
 _MOST_IDLE_SECONDS = 2.0
 _PR_SET_PDEATHSIG = 1
+# Figures of an external program that every sample has; others are the program's own.
+_OF_ALL = frozenset(
+    {"rows", "version", "seconds", "user_seconds", "system_seconds", "baseline_bytes", "peak_bytes"}
+)
 
 
 class Channel:
@@ -220,19 +224,49 @@ def _write_and_measure(
     account: dict[str, int] = getattr(backend, "peak_account", dict)()
     del sink
     use = usage.usage_between(begin, end)
+    return _as_the_program_says(
+        {
+            "rows": source.rows,
+            "arrow_bytes": source.arrow_bytes,
+            "use": use if jvm is None else jvm.add_to(use),
+            "memory": {"before": before.as_dict(), "after": after.as_dict(), "rollup_after": rollup},
+            "fsync_seconds": _fsync(Path(request["output"])),
+            "pools": pools.threads_in_force(backend),
+            "pyarrow_pool": pool.read(),
+            "account": [{"name": name, "bytes": value} for name, value in sorted(account.items())],
+            "group": charged,
+            "jvm": None if jvm is None else jvm.read(after.high_water),
+            "affinity": len(os.sched_getaffinity(0)),
+            "version": backend.version(),
+            "program": None,
+        },
+        getattr(backend, "own_figures", None),
+    )
+
+
+def _as_the_program_says(result: Result, own_figures: Callable[[], dict[str, Any] | None] | None) -> Result:
+    """A result with the figures of an external program in the place of this process's, which only fed it."""
+    figures = None if own_figures is None else own_figures()
+    if figures is None:
+        return result
+    nothing = dict.fromkeys(result["memory"]["before"], 0)
+    baseline, peak = figures["baseline_bytes"], figures["peak_bytes"]
+    use = {
+        "wall_seconds": figures["seconds"],
+        **{name: figures[name] for name in ("user_seconds", "system_seconds")},
+    }
+    memory = {
+        "before": {**nothing, "rss": baseline, "high_water": baseline},
+        "after": {**nothing, "rss": peak, "high_water": peak},
+    }
+    own = [{"name": name, "value": float(value)} for name, value in figures.items() if name not in _OF_ALL]
     return {
-        "rows": source.rows,
-        "arrow_bytes": source.arrow_bytes,
-        "use": use if jvm is None else jvm.add_to(use),
-        "memory": {"before": before.as_dict(), "after": after.as_dict(), "rollup_after": rollup},
-        "fsync_seconds": _fsync(Path(request["output"])),
-        "pools": pools.threads_in_force(backend),
-        "pyarrow_pool": pool.read(),
-        "account": [{"name": name, "bytes": value} for name, value in sorted(account.items())],
-        "group": charged,
-        "jvm": None if jvm is None else jvm.read(after.high_water),
-        "affinity": len(os.sched_getaffinity(0)),
-        "version": backend.version(),
+        **result,
+        "use": {**dict.fromkeys(result["use"], 0), **use},  # type: ignore[typeddict-item]
+        "memory": {**result["memory"], **memory},  # type: ignore[typeddict-item]
+        "pyarrow_pool": None,
+        "group": None,
+        "program": own,  # type: ignore[typeddict-item]
     }
 
 
