@@ -52,6 +52,7 @@ settings.load_profile(PROFILE)
 GROUPS = {
     "spark": (
         "spark/*",
+        "backends/test_spark.py",
         "delta/conflicts/*",
         "delta/test_checkpoints.py",
         "delta/test_features.py",

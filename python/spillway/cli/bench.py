@@ -13,6 +13,7 @@ from spillway.cli.common import (
     INTERRUPTED,
     fail,
     listed,
+    pairs,
     reason,
     termination_as_interrupt,
     whole_numbers,
@@ -21,6 +22,7 @@ from spillway.cli.completion import complete_backend, complete_codec, complete_d
 from spillway.cli.report import report_run
 
 if TYPE_CHECKING:
+    from spillway.bench.on_spark import Cluster
     from spillway.bench.resume import BegunRun
     from spillway.datasets import FileSource
 
@@ -164,6 +166,21 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
     ] = 1,
     keep_output: Annotated[bool, typer.Option(help="Keep the files that were written.")] = False,
     timeout: Annotated[float, typer.Option(help="Seconds one sample may take.")] = 300.0,
+    on: Annotated[
+        str | None,
+        typer.Option(
+            help="Take the samples on executors of a Spark cluster, a block on each at a time: "
+            "spark://HOST:PORT, yarn or k8s://https://HOST:PORT."
+        ),
+    ] = None,
+    pack: Annotated[
+        bool,
+        typer.Option("--pack", help="Send this package and the backends to executors that lack them."),
+    ] = False,
+    conf: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=VALUE, a setting of Spark for --on, as often as needed."),
+    ] = None,
     external: Annotated[
         list[Path] | None,
         typer.Option(
@@ -206,7 +223,6 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
     from spillway.bench.progress import Progress
     from spillway.bench.run import measure
     from spillway.errors import JavaError, MissingExtraError, SpillwayError
-    from spillway.harness.limits import choose_limiter
 
     console = Console()
     _name_programs(external)
@@ -235,7 +251,7 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
                     codecs=tuple(listed(codec)),
                     level=level,
                     memory=limits,
-                    limit_kind="none" if limits == (None,) else choose_limiter(limit_kind).kind,
+                    limit_kind=_limit_kind(limits, limit_kind, on),
                     threads=whole_numbers("--cores", cores),
                     samples=_MOST_SAMPLES if samples == _AUTO else _count(samples),
                     precision=_share(precision) if samples == _AUTO else None,
@@ -254,6 +270,7 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
                 keep_output=keep_output,
                 progress=Progress(console),
                 begun=begun,
+                on=_cluster(on, conf, pack=pack),
             )
         except (JavaError, MissingExtraError) as error:
             without = " Or leave Spark out: --validate pyarrow" if "spark" in engines else ""
@@ -310,6 +327,36 @@ def _begun(context: typer.Context, folder: Path, *, own: bool) -> BegunRun:
     if own and not needs:
         raise OptionError("--resume: this run measures no files of yours: leave --input out")
     return begun
+
+
+def _limit_kind(limits: tuple[int | None, ...], asked: str | None, on: str | None) -> str:
+    """The kind of memory limits; of executors only they can say which is the best."""
+    from spillway.harness.limits import choose_limiter
+
+    if limits == (None,):
+        return "none"
+    if on is None:
+        return choose_limiter(asked).kind
+    from spillway.bench.on_spark import BEST
+
+    return asked or BEST
+
+
+def _cluster(on: str | None, conf: list[str] | None, *, pack: bool) -> Cluster | None:
+    """The cluster that takes the samples.
+
+    Raises:
+        OptionError: An option of a cluster is given without one.
+    """
+    from spillway.errors import OptionError
+
+    if on is None:
+        if conf or pack:
+            raise OptionError("--pack and --conf are for executors: name their cluster with --on")
+        return None
+    from spillway.bench.on_spark import Cluster
+
+    return Cluster(on, pairs("--conf", conf or []), pack)
 
 
 def parse_bytes(text: str) -> int:

@@ -24,11 +24,11 @@ from spillway.pipeline.destination import Destination
 from spillway.pipeline.driver import DriverWatch
 from spillway.pipeline.input import find_input, read_input
 from spillway.pipeline.jobs import StageRunner
-from spillway.pipeline.plan import MODES, Cell, cores_of, partitions_for
+from spillway.pipeline.plan import MODES, Cell, partitions_for
 from spillway.pipeline.record import PIPELINE, SCHEMA, SCHEMA_VERSION
 from spillway.pipeline.rows import GeneratedRows
-from spillway.pipeline.session import open_session, require_spark
 from spillway.pipeline.steps import Steps, Written, count_rows
+from spillway.spark.master import cores_of, open_session, require_spark
 from spillway.spark.pack import pack
 from spillway.spark.session import stop_session
 from spillway.writer import WriterOptions
@@ -245,6 +245,7 @@ class _Run:
             settings = {**archive.settings, **settings}
         self._session = open_session(
             options.master,
+            name="spillway-pipeline",
             memory=options.memory,
             delta=self._destination.table == "delta",
             settings=settings,
