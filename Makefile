@@ -79,7 +79,7 @@ check: lint setup ## All lints: those above, clippy, rustdoc, and the stubs agai
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps --quiet
 	$(BIN)/python -m mypy.stubtest spillway._native --mypy-config-file pyproject.toml
 
-instructions: setup ## Count the instructions per row; fails where a row costs over 2 % more than on record
+instructions: setup ## Count the instructions per row; fails where a row costs over 1 % more than on record
 	cargo build --locked --workspace --example write_ipc
 	$(BIN)/python scripts/instructions.py compare
 

@@ -1,7 +1,7 @@
 """Count the instructions that a row costs, by callgrind: a figure that a noisy machine does not change.
 
     python scripts/instructions.py record      # writes results/instructions.json
-    python scripts/instructions.py compare     # fails where a row costs over 2 % more than there
+    python scripts/instructions.py compare     # fails where a row costs over 1 % more than there
     python scripts/instructions.py compare --dataset logs
 
 ``make instructions`` builds the program that is counted, the example ``write_ipc`` of the writer's crate, and
@@ -35,7 +35,8 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 PROGRAM = TARGET / "debug" / "examples" / "write_ipc"
 DATASETS = ("logs", "lineitem", "logs-nested")
 FEW, MANY = 10_000, 60_000
-MOST_GROWTH = 1.02
+# A build with debug assertions dilutes what a release would feel: 3 % of its instructions are 1.7 % of these.
+MOST_GROWTH = 1.01
 PARTS = {
     "parquet-encode": re.compile(r"parquet_encode"),
     "parquet-writer": re.compile(r"parquet_writer"),
@@ -98,7 +99,7 @@ def main() -> None:
         if old is not None and parts["all"] > MOST_GROWTH * old:
             worse.append(name)
     if asked.action == "compare":
-        sys.exit(f"a row costs more than 2 % more: {', '.join(worse)}" if worse else 0)
+        sys.exit(f"a row costs more than 1 % more: {', '.join(worse)}" if worse else 0)
     record = {
         "rows": [FEW, MANY],
         "cpu_model": cpu_model(),

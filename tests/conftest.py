@@ -55,6 +55,7 @@ GROUPS = {
         "delta/conflicts/*",
         "pipeline/test_cluster.py",
         "pipeline/test_command.py",
+        "spark/test_bench.py",
         "spark/test_cluster.py",
         "spark/test_example.py",
         "spark/test_guide.py",
@@ -64,6 +65,7 @@ GROUPS = {
     # Those that share the sessions of a run.
     "spark": (
         "spark/*",
+        "backends/test_spark.py",
         "delta/test_checkpoints.py",
         "delta/test_features.py",
         "delta/test_spark.py",

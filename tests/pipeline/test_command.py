@@ -68,8 +68,12 @@ def test_a_pipeline_from_its_options_to_its_report_with_a_task_killed(tmp_path: 
         to.mkdir()
         pq.write_table(before, to / "before.parquet")
     options = ("--rows", "80K", "--partitions", "4", "--master", "local[2]", "--seed", "3", "--to", "out")
+    # A folder for Spark's files that was there before stays, with what is in it.
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    (scratch / "mine").touch()
     with subprocess.Popen(
-        [SPILLWAY, "pipeline", *options, "--mode", "append"],
+        [SPILLWAY, "pipeline", *options, "--mode", "append", "--conf", f"spark.local.dir={scratch}"],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -79,6 +83,7 @@ def test_a_pipeline_from_its_options_to_its_report_with_a_task_killed(tmp_path: 
         out, err = program.communicate(timeout=SECONDS)
     assert program.returncode == 0, err
     assert "Traceback" not in err
+    assert (scratch / "mine").exists()
     for line in ("Spark 4", "writing 80,000 rows of logs: 4 tasks in", "validated: spark-vectorized read"):
         assert line in out
     files = {each for each in to.rglob("*.parquet") if "_delta_log" not in each.parts}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
+from pyspark.errors import PySparkRuntimeError
 
 import spillway.delta
 from spillway.errors import (
@@ -20,9 +21,10 @@ from spillway.errors import (
     UnknownOptionError,
 )
 from spillway.spark import storage
+from spillway.spark.folder_storage import FolderStorage
 from spillway.spark.job import Job, SparkWriteResult, Target, TaskResult, job_of
 from spillway.spark.options import parsed
-from spillway.spark.run import run
+from spillway.spark.run import _of_another_python, run
 from spillway.types import WriterKeywords
 
 from ..stores.server import minio
@@ -234,9 +236,8 @@ def test_an_overwrite_that_cannot_remove_old_files_is_undone_or_says_so(
     job = begun(to, overwrite=True)
     results = [job.write(rows(3), 0, 0)]
 
-    def failing(_job: Job, files: Any, _root: str, old: list[str]) -> None:
-        for name in sorted(old)[:removed]:
-            files.delete_file(name)
+    def failing(_job: Job, storage: FolderStorage, old: list[str]) -> None:
+        storage.remove(sorted(old)[:removed])
         raise PermissionError("on purpose")
 
     monkeypatch.setattr(type(job), "_remove_old", failing)
@@ -448,6 +449,15 @@ def test_an_error_of_the_abort_does_not_hide_the_first(
     with pytest.raises(RuntimeError, match="the first"):
         run_here(monkeypatch, job, "append", 1, error=RuntimeError("the first"))
     assert "the second" in caplog.text
+
+
+def test_another_python_on_executors_is_told_in_a_sentence() -> None:
+    """PySpark says so in the middle of a stack of Java."""
+    versions = {"worker_version": "3.12", "driver_version": "3.11"}
+    error = PySparkRuntimeError(errorClass="PYTHON_VERSION_MISMATCH", messageParameters=versions)
+    told = _of_another_python(RuntimeError(f"Job aborted\n{error}\n\tat org.apache.spark"))
+    assert str(told).startswith("the driver has Python 3.11 and executors have 3.12: let PYSPARK_PYTHON name")
+    assert _of_another_python(RuntimeError("Job aborted")) is None
 
 
 def test_a_job_without_rows_leaves_a_schema(tmp_path: Path) -> None:
@@ -685,14 +695,14 @@ def test_an_upload_that_outlives_its_job_is_removed(
     job = begun(f"s3://{store.name}/{folder}", storage_options=store.options())
     other = begun(f"s3://{store.name}/{folder}", storage_options=store.options())
     counting = [job.write(rows(1), 0, 0)]
-    upload = type(job)._upload
+    upload = FolderStorage.upload
 
     def overtaken(*arguments: Any) -> None:
         job.commit(counting) if end == "commit" else job.abort()
         upload(*arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(job), "_upload", staticmethod(overtaken))
+        patched.setattr(FolderStorage, "upload", overtaken)
         with pytest.raises(FileNotFoundError, match="the job has ended"):
             job.write(rows(1), 0, 1)
     left = [key for key in keys(store, folder) if key.startswith("_temporary/")]
@@ -700,6 +710,17 @@ def test_an_upload_that_outlives_its_job_is_removed(
     assert left == [f"_temporary/{other.id}/_job"]
     other.commit([other.write(rows(2), 0, 0)])
     assert not any(key.startswith("_temporary/") for key in keys(store, folder))
+
+
+@pytest.mark.parametrize("given", [{}, {"max_file_bytes": 1 << 20}])
+def test_no_file_on_s3_outgrows_what_a_move_takes(given: dict[str, int]) -> None:
+    """Without a limit of the caller, a file ends before the size that S3 copies at once."""
+    options: dict[str, Any] = {"table": "parquet", "overwrite": False, "options": {}, **given}
+    job = job_of(Target.of("s3://bucket/folder", SCHEMA, **options))
+    assert job.target.limits == (given or {"max_file_bytes": 4 << 30})
+    assert job_of(Target.of("/folder", SCHEMA, **options)).target.limits == given
+    with pytest.raises(OptionError, match="moves no file of more than 5 GB"):
+        job_of(Target.of("s3://bucket/folder", SCHEMA, **{**options, "max_file_bytes": 5 << 30}))
 
 
 def test_a_table_on_s3_has_no_file_of_a_lost_attempt(store: Bucket) -> None:

@@ -101,8 +101,8 @@ def test_a_folder_is_right_after_a_kill_at_any_step(
 
     def killed(self: FolderBatch, *arguments: Any) -> None:
         if step.startswith("half"):
-            files, staging, places = arguments
-            work(self, files, staging, dict(list(places.items())[:1]))
+            storage, places = arguments
+            work(self, storage, dict(list(places.items())[:1]))
         raise Killed
 
     with monkeypatch.context() as patched:

@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from spillway.backends.protocol import BATCHES_AND_TABLE
-from spillway.errors import MissingExtraError, OptionError, SpillwayError
+from spillway.errors import JavaError, MissingExtraError, OptionError, SpillwayError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -21,6 +21,7 @@ __all__ = [
     "ENTRY_POINT_GROUP",
     "EXTERNAL_VARIABLE",
     "OWN_LIBRARY",
+    "SPARK_LIBRARY",
     "is_external",
     "library",
     "load",
@@ -37,6 +38,9 @@ EXTERNAL_VARIABLE = "SPILLWAY_EXTERNAL"
 OWN_LIBRARY = "spillway"
 """The `library` of the backends that are Spillway's own writer."""
 
+SPARK_LIBRARY = "pyspark"
+"""The `library` of the backends that are Spark's writers, and run in a JVM."""
+
 
 class _BuiltIn(NamedTuple):
     module: str
@@ -44,6 +48,8 @@ class _BuiltIn(NamedTuple):
     requires: str  # the import without which it cannot run
     package: str  # the distribution that brings it
     modes: frozenset[Mode] = BATCHES_AND_TABLE
+    extra: str = "bench"  # of this package, which brings the distribution
+    asked: bool = False  # True for one that is measured only where it is named
 
 
 _ROWS: frozenset[Mode] = frozenset({"rows", "rows-json"})
@@ -66,6 +72,9 @@ _BUILT_IN = {
     "pyarrow-ndjson": _BuiltIn("pyarrow", "PyarrowNdjson", "pyarrow", "pyarrow", _NDJSON),
     "polars-ndjson": _BuiltIn("polars", "PolarsNdjson", "polars", "polars", _NDJSON),
     "duckdb-ndjson": _BuiltIn("duckdb", "DuckDBNdjson", "duckdb", "duckdb", _NDJSON),
+    # Each of their samples starts a JVM, which takes longer than all others together.
+    "spark-parquet": _BuiltIn("spark", "SparkParquet", "pyspark", "pyspark", extra="spark", asked=True),
+    "spark-delta": _BuiltIn("spark", "SparkDelta", "pyspark", "pyspark", extra="spark", asked=True),
 }
 
 
@@ -135,9 +144,13 @@ def is_external(name: str) -> bool:
 
 
 def with_modes(wanted: Iterable[str]) -> tuple[str, ...]:
-    """All backends but the built-in ones that have none of these modes."""
+    """All backends but the built-in ones that have none of these modes, or run only where they are named."""
     asked = set(wanted)
-    return tuple(name for name in names() if name not in _BUILT_IN or _BUILT_IN[name].modes & asked)
+    return tuple(name for name in names() if name not in _BUILT_IN or _is_usual(_BUILT_IN[name], asked))
+
+
+def _is_usual(built_in: _BuiltIn, modes: set[str]) -> bool:
+    return bool(built_in.modes & modes) and not built_in.asked
 
 
 def missing(name: str) -> str | None:
@@ -162,13 +175,26 @@ def missing(name: str) -> str | None:
         found = importlib.util.find_spec(built_in.requires) is not None
     except ModuleNotFoundError:  # the parent package of a dotted name is absent
         found = False
-    return None if found else _absent(built_in)
+    if not found:
+        return _absent(built_in)
+    return _without_java() if built_in.package == SPARK_LIBRARY else None
+
+
+def _without_java() -> str | None:
+    """Say why no JVM would start here, or None if one would."""
+    from spillway.spark.java import find_java
+
+    try:
+        find_java()
+    except JavaError as error:
+        return str(error)
+    return None
 
 
 def _absent(built_in: _BuiltIn) -> str:
     if built_in.package == OWN_LIBRARY:
         return "the native module is not built: run maturin develop --release, or install the wheel"
-    return f"{built_in.package} is not installed: pip install 'spillway[bench]'"
+    return f"{built_in.package} is not installed: pip install 'spillway[{built_in.extra}]'"
 
 
 def _load_built_in(name: str, built_in: _BuiltIn) -> Backend:
@@ -179,7 +205,7 @@ def _load_built_in(name: str, built_in: _BuiltIn) -> Backend:
         if built_in.requires == wanted or built_in.requires.startswith(f"{wanted}."):
             if built_in.package == OWN_LIBRARY:
                 raise SpillwayError(f"backend {name!r} cannot run: {_absent(built_in)}") from error
-            raise MissingExtraError(built_in.package, "bench", f"run the backend {name!r}") from error
+            raise MissingExtraError(built_in.package, built_in.extra, f"run the backend {name!r}") from error
         raise
     return cast("Backend", getattr(module, built_in.attribute)())
 

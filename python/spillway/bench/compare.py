@@ -256,6 +256,7 @@ _MACHINE: dict[str, _Found] = {
     "processor": lambda each: each["cpu_model"],
     "architecture": lambda each: each["architecture"],
     "usable cores": lambda each: each["usable_cores"],
+    "hosts of a cluster": lambda each: sorted(host["cpu_model"] for host in each.get("hosts", [])),
 }
 # What may explain a difference, and is said.
 _NOTED: dict[str, _Found] = {

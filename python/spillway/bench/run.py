@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from spillway import backends, datasets
@@ -28,11 +29,13 @@ from spillway.harness.limits.proof import Proof, prove
 from spillway.harness.schedule import schedule
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from spillway.backends import Mode
+    from spillway.bench.on_spark import Cluster, Executors
     from spillway.bench.progress import Progress
+    from spillway.bench.record import Sample
     from spillway.bench.resume import BegunRun
     from spillway.datasets import FileSource, PreparedInput
     from spillway.harness.limits import Limiter
@@ -68,6 +71,7 @@ def measure(  # noqa: PLR0913 - options, by keyword only
     keep_output: bool,
     progress: Progress,
     begun: BegunRun | None = None,
+    on: Cluster | None = None,
 ) -> Finished:
     """Measure all cells of `options` and leave everything in a new folder below `out`.
 
@@ -83,6 +87,8 @@ def measure(  # noqa: PLR0913 - options, by keyword only
         keep_output: Keep the written files in the run's folder.
         progress: Where to say how far it is.
         begun: A run that ended early, to which the samples are added that it lacks; its options are these.
+        on: The cluster whose executors take the samples; this machine by default. The limit kind of the
+            options may be "best" then, for that of an executor.
 
     Raises:
         KeyboardInterrupt: Ctrl-C came before the first sample.
@@ -99,11 +105,22 @@ def measure(  # noqa: PLR0913 - options, by keyword only
         for source in sources.values():
             if not isinstance(source, str):
                 datasets.find_files(source)  # which says at once what cannot be read
-        limiter = _limiter(options)
-        cores = choose_cores(max(options.threads))
-        proofs = _prove_limits(options, limiter, progress)
+        if on is not None:
+            from spillway.bench.on_spark import require_cluster
+
+            require_cluster(on, tuple(present), options)
+        # Executors have limits and cores of their own, and prove them.
+        limiter = _limiter(options) if on is None else Unlimited()
+        cores = choose_cores(max(options.threads) if on is None else 1)
+        proofs = _prove_limits(options, limiter, progress) if on is None else []
         prepared = _prepare(options, sources, progress)
         options = options.with_rows_of(min(each.rows for each in prepared.values()))
+        executors = None
+        if on is not None:
+            from spillway.bench.on_spark import running
+
+            executors = stack.enter_context(running(on, tuple(present), max(options.threads), progress.say))
+            options = executors.fit(options, tuple(present), progress)
         cells = [cell for cell in plan_cells(options) if cell.mode in present.get(cell.backend, ())]
         environment = {
             **describe_run(run_id, options, schema_version=SCHEMA_VERSION),
@@ -127,11 +144,18 @@ def measure(  # noqa: PLR0913 - options, by keyword only
             timeout=options.timeout,
         )
         records.write_json(folder / records.ENVIRONMENT, environment)
+        sampling = partial(_take_samples, folder, taker, cells, options, progress)
+        if executors is not None:
+            keep = bool(engines) or keep_output
+            sampling = partial(
+                _take_on_executors, executors, environment, folder, taker, cells, options, keep, progress
+            )
         return _finish(
             folder,
             taker,
             cells,
             options,
+            sampling=sampling,
             engines=engines,
             trace=trace,
             keep_output=keep_output,
@@ -168,6 +192,7 @@ def _finish(  # noqa: PLR0913 - the options of `measure`, handed on
     cells: list[Cell],
     options: Options,
     *,
+    sampling: Callable[[], None],
     engines: Sequence[str],
     trace: bool,
     keep_output: bool,
@@ -182,7 +207,7 @@ def _finish(  # noqa: PLR0913 - the options of `measure`, handed on
         # Of a program that is only fed here, probes of this process see nothing.
         libraries = [cell for cell in cells if not backends.is_external(cell.backend)]
         try:
-            _take_samples(folder, taker, cells, options, progress)
+            sampling()
             if options.probes:
                 probe_backends(folder, taker, libraries, options.probes, progress)
             if trace:
@@ -232,6 +257,32 @@ def _take_samples(
         SCHEMA.check(record)
         records.append(folder / SAMPLES, record)
         progress.sample_ended(slot, record)
+
+
+def _take_on_executors(  # noqa: PLR0913, PLR0917 - the parts of a run
+    executors: Executors,
+    environment: dict[str, Any],
+    folder: Path,
+    taker: SampleTaker,
+    cells: list[Cell],
+    options: Options,
+    keep: bool,  # noqa: FBT001 - as above
+    progress: Progress,
+) -> None:
+    """Take the samples on a cluster, whose hosts are described in the run's environment."""
+
+    def append(record: Sample) -> None:
+        SCHEMA.check(record)
+        records.append(folder / SAMPLES, record)
+
+    slots = list(schedule(cells, blocks=options.samples, seed=options.seed))
+    progress.sampling(slots)
+    try:
+        executors.take(taker, slots, keep=keep, progress=progress, append=append)
+    finally:
+        described = {**environment, "hosts": list(executors.hosts.values())}
+        records.write_json(folder / records.ENVIRONMENT, described)
+        executors.stop()
 
 
 def _limit_of(cell: Cell, limiter: Limiter) -> tuple[Limiter, int]:

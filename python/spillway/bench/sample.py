@@ -104,7 +104,7 @@ class SampleTaker:
             "group": _group(ended, result),
             "output": output,
             "curve": _NO_CURVE if result is not None and result["program"] is not None else _curve(ended),
-            **_measured(result),
+            **_measured(result),  # type: ignore[typeddict-item]  # without a placement, which it may be
         }
         self.files.discard_fresh()
         return record
@@ -265,6 +265,7 @@ def _measured(result: Result | None) -> Measures:
             "pools": None,
             "pyarrow_pool": None,
             "account": None,
+            "jvm": None,
             "affinity_cores": None,
             "backend_version": None,
             "program": None,
@@ -283,6 +284,7 @@ def _measured(result: Result | None) -> Measures:
         "pools": result["pools"],
         "pyarrow_pool": result["pyarrow_pool"],
         "account": result["account"],
+        "jvm": result["jvm"],
         "affinity_cores": result["affinity"],
         "backend_version": result["version"],
         "program": result["program"],
