@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from spillway.tune.choice import Codec
     from spillway.tune.writers import Writer
 
-__all__ = ["Cost", "choices_of", "measure_columns"]
+__all__ = ["Cost", "Costs", "choices_of", "measure_columns"]
 
 _ROUNDS = 3
 # Weights of a byte against a second, over those at which the library's defaults count alike.
