@@ -20,6 +20,7 @@ from spillway.errors import (
     UnknownOptionError,
 )
 from spillway.spark import storage
+from spillway.spark.folder_storage import FolderStorage
 from spillway.spark.job import Job, SparkWriteResult, Target, TaskResult, job_of
 from spillway.spark.options import parsed
 from spillway.spark.run import run
@@ -234,9 +235,8 @@ def test_an_overwrite_that_cannot_remove_old_files_is_undone_or_says_so(
     job = begun(to, overwrite=True)
     results = [job.write(rows(3), 0, 0)]
 
-    def failing(_job: Job, files: Any, _root: str, old: list[str]) -> None:
-        for name in sorted(old)[:removed]:
-            files.delete_file(name)
+    def failing(_job: Job, storage: FolderStorage, old: list[str]) -> None:
+        storage.remove(sorted(old)[:removed])
         raise PermissionError("on purpose")
 
     monkeypatch.setattr(type(job), "_remove_old", failing)
@@ -464,7 +464,7 @@ def test_a_repeated_delta_job_writes_nothing(tmp_path: Path) -> None:
     for _ in range(2):
         job = begun(tmp_path / "to", table="delta", app_id="q", app_version=3)
         job.commit([job.write(rows(1, 2), 0, 0)])
-    assert (ids(tmp_path / "to"), spillway.delta.open(tmp_path / "to").version) == ([1, 2], 1)
+    assert (ids(tmp_path / "to"), spillway.delta.open(tmp_path / "to").version) == ([1, 2], 0)
     assert len(data_files(tmp_path / "to")) == 1
     assert job.is_repeated()
 
@@ -685,14 +685,14 @@ def test_an_upload_that_outlives_its_job_is_removed(
     job = begun(f"s3://{store.name}/{folder}", storage_options=store.options())
     other = begun(f"s3://{store.name}/{folder}", storage_options=store.options())
     counting = [job.write(rows(1), 0, 0)]
-    upload = type(job)._upload
+    upload = FolderStorage.upload
 
     def overtaken(*arguments: Any) -> None:
         job.commit(counting) if end == "commit" else job.abort()
         upload(*arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(job), "_upload", staticmethod(overtaken))
+        patched.setattr(FolderStorage, "upload", overtaken)
         with pytest.raises(FileNotFoundError, match="the job has ended"):
             job.write(rows(1), 0, 1)
     left = [key for key in keys(store, folder) if key.startswith("_temporary/")]
@@ -702,10 +702,21 @@ def test_an_upload_that_outlives_its_job_is_removed(
     assert not any(key.startswith("_temporary/") for key in keys(store, folder))
 
 
+@pytest.mark.parametrize("given", [{}, {"max_file_bytes": 1 << 20}])
+def test_no_file_on_s3_outgrows_what_a_move_takes(given: dict[str, int]) -> None:
+    """Without a limit of the caller, a file ends before the size that S3 copies at once."""
+    options: dict[str, Any] = {"table": "parquet", "overwrite": False, "options": {}, **given}
+    job = job_of(Target.of("s3://bucket/folder", SCHEMA, **options))
+    assert job.target.limits == (given or {"max_file_bytes": 4 << 30})
+    assert job_of(Target.of("/folder", SCHEMA, **options)).target.limits == given
+    with pytest.raises(OptionError, match="moves no file of more than 5 GB"):
+        job_of(Target.of("s3://bucket/folder", SCHEMA, **{**options, "max_file_bytes": 5 << 30}))
+
+
 def test_a_table_on_s3_has_no_file_of_a_lost_attempt(store: Bucket) -> None:
     job = begun(f"s3://{store.name}/table", table="delta", storage_options=store.options())
     job.write(rows(1, 2), 0, 0)
     done = job.commit([job.write(rows(1, 2), 0, 1)])
-    assert (done.version, done.rows) == (1, 2)
+    assert (done.version, done.rows) == (0, 2)
     assert len([key for key in keys(store, "table") if key.endswith(".parquet")]) == 1
     assert not any("_committing" in key for key in keys(store, "table"))
