@@ -106,7 +106,7 @@ def optimized(session: Any, path: str) -> int:
 
 
 def round_trip(session: Any, *, rows: str, to: str, back: str, zone: str = "UTC") -> list[str]:
-    """Write a file of rows to a Delta table by the data source, and what Delta's reader reads to another file.
+    """Write a file of rows to a Delta table by the data source, and what Delta reads there to another file.
 
     Both types are answered, as Spark spells them: those of the rows, and those that were read.
     """
