@@ -224,6 +224,8 @@ class Request:
 
     method: str
     path: str
+    is_conditional: bool = False
+    """True if it asks to replace nothing."""
 
     @property
     def is_begin(self) -> bool:
@@ -323,7 +325,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def answer(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        request = Request(self.command, self.path)
+        request = Request(self.command, self.path, self.headers.get("If-None-Match") == "*")
         self.proxy.seen.append(request)
         match self.proxy.fault(request):
             case None:
