@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import pickle
+import re
 import uuid
 from typing import TYPE_CHECKING
 
-from spillway.errors import OptionError, TableExistsError
+from spillway.errors import OptionError, SpillwayError, TableExistsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,6 +25,9 @@ __all__ = ["check_mode", "run"]
 _log = logging.getLogger("spillway.spark")
 
 _MODES = ("append", "overwrite", "error", "ignore")
+
+#: The words of PySpark for executors with another minor version of Python.
+_OTHER_PYTHON = re.compile(r"different version: ([\d.]+) than that in driver: ([\d.]+)")
 
 #: The form of the answers of tasks: pickled `TaskResult`.
 ANSWER = "result binary"
@@ -57,7 +61,8 @@ def run(
     Raises:
         OptionError: The mode is not accepted.
         FileExistsError: There is something at the destination, and ``mode="error"``.
-        SpillwayError: A task, or the commit, failed.
+        SpillwayError: The commit failed, or executors run another version of Python.
+        pyspark.errors.PySparkException: A task failed more often than Spark repeats it.
     """
     check_mode(mode)
     if mode in {"error", "ignore"} and job.exists():
@@ -102,9 +107,15 @@ def _results(
     context.addJobTag(tag)
     try:
         answers = frame.mapInArrow(task, ANSWER).collect()
-    except BaseException:
+    except BaseException as error:
         with _logged("the tasks of a job that failed were not cancelled"):
             context.cancelJobsWithTag(tag)
+        if (other := _OTHER_PYTHON.search(str(error))) is not None:
+            executors, driver = other.groups()
+            raise SpillwayError(
+                f"the driver has Python {driver} and executors have {executors}: let PYSPARK_PYTHON name a "
+                f"Python {driver} on them, or give all of them the same environment, as spark.archives does"
+            ) from error
         raise
     finally:
         with _logged("a job's tag stays with the context"):

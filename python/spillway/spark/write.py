@@ -78,6 +78,7 @@ def write(  # noqa: PLR0913 - what a write is
         SchemaError: The rows do not fit the table, or cannot be written.
         FileExistsError: There is something at `path`, and ``mode="error"``.
         CommitConflict: The Delta table was changed by another transaction that is in the way.
+        SpillwayError: Executors run another minor version of Python than the driver.
         pyspark.errors.PySparkException: A task failed more often than Spark repeats it; nothing is written.
 
     Example:
