@@ -191,8 +191,7 @@ impl DeltaTable {
             partition_by,
             ..CreateOptions::default()
         };
-        let plan =
-            Table::plan(&schema, options).map_err(|error| Failure::from(error).into_py(py))?;
+        let plan = Table::plan(&schema, options).map_err(|error| Failure::from(error).into_py(py))?;
         Ok(PyBytes::new(py, &plan))
     }
 
