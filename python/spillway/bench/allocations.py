@@ -23,10 +23,12 @@ __all__ = ["trace_backends"]
 
 
 def trace_backends(folder: Path, taker: SampleTaker, cells: Sequence[Cell], progress: Progress) -> None:
-    """Trace the largest cell of each backend and mode, without a limit, and append the curves."""
+    """Trace the largest cell of each backend and mode, without a limit, and append the curves that lack."""
     largest: dict[tuple[str, str], Cell] = {}
     for cell in sorted(cells, key=lambda cell: cell.rows):
         largest[cell.backend, cell.mode] = cell
+    for done in records.read_lines(folder / ALLOCATIONS):
+        largest.pop((done["backend"], done["mode"]), None)
     progress.tracing(len(largest))
     for (backend, mode), cell in largest.items():
         progress.trace_begins(cell)

@@ -48,6 +48,7 @@ class Progress(ProgressLine):
         self._weight_done = 0.0
         self._weight = 0.0
         self._last_of_block: dict[int, int] = {}
+        self._blocks = 0
         self._failures: set[str] = set()
 
     def say(self, line: str) -> None:
@@ -69,6 +70,7 @@ class Progress(ProgressLine):
         self._of = len(slots)
         self._weight = sum(_weight(slot.cell.rows) for slot in slots)
         self._last_of_block = {slot.block: place for place, slot in enumerate(slots, start=1)}
+        self._blocks = 1 + max(self._last_of_block)
         self._begin("samples", self._weight)
         self._log(f"taking {counted(self._of, 'sample')} in {counted(len(self._last_of_block), 'block')}")
 
@@ -90,7 +92,7 @@ class Progress(ProgressLine):
             if failure not in self._failures:
                 self._failures.add(failure)
                 self.say(failure)
-        block = f"block {slot.block + 1} of {len(self._last_of_block)}"
+        block = f"block {slot.block + 1} of {self._blocks}"
         if self._done == self._last_of_block[slot.block]:
             self._log(f"{block} done: {self._how_far()}")
         else:

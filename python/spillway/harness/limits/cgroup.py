@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spillway.harness.limits.guard import guard
 from spillway.harness.limits.memory_limit import MemoryLimit
 
 if TYPE_CHECKING:
@@ -124,6 +125,7 @@ def _candidates(mount: _Mount, own: str) -> list[Path]:
 @contextmanager
 def _group(parent: Path) -> Iterator[Path]:
     group = parent / f"spillway-{os.getpid()}-{next(_serial)}"
+    guard(group)
     group.mkdir()
     try:
         yield group
