@@ -81,7 +81,7 @@ CONSOLE = Console(soft_wrap=True, markup=False, highlight=False)
 WRITERS = ("spark", "spillway", "delta-rs")
 SIDE_BY_SIDE = {"spark": 4, "spillway": 32, "delta-rs": 4}
 #: Seconds between two appends of a thread that appends for as long as Spark does.
-PACE = 0.2
+PACE = 1.0
 Append = tuple[str, int]
 
 

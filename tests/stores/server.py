@@ -353,7 +353,9 @@ class Handler(BaseHTTPRequestHandler):
             connection.request(self.command, self.path, body, dict(self.headers))
             answer = connection.getresponse()
             content = answer.read()
-        headers = {name: value for name, value in answer.getheaders() if name.lower() not in OWN_HEADERS}
+        # The length of what is not sent is the server's to say.
+        own = OWN_HEADERS - {"content-length"} if self.command == "HEAD" else OWN_HEADERS
+        headers = {name: value for name, value in answer.getheaders() if name.lower() not in own}
         return answer.status, headers, content
 
     def explain(self, status: int | None) -> None:
@@ -367,7 +369,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
-        self.send_header("Content-Length", str(len(content)))
+        if self.command != "HEAD" or "content-length" not in {name.lower() for name in headers}:
+            self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(content)
