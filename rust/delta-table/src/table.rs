@@ -377,8 +377,9 @@ impl Table {
 
     /// A table that is not there yet, by its protocol and metadata.
     pub(crate) fn planned_as(place: Arc<dyn Place>, snapshot: Snapshot) -> Self {
+        let shared = Arc::new(Shared::planned(&place, snapshot));
         let own = PerProcess::new();
-        own.get_or_init(|| Mutex::new(Arc::new(Shared::planned(&place, snapshot))));
+        own.get_or_init(|| Mutex::new(Arc::clone(&shared)));
         Self {
             place,
             shared: own,
