@@ -105,7 +105,7 @@ def killed(module_disk_folder):
     """A run whose process was killed after two of four samples; the process's number and the folder."""
     out = Path(tempfile.mkdtemp(dir=module_disk_folder))
     cells = ["--backend", "arro3", "--rows", "2000", "--mode", "batches", "--samples", "4"]
-    shared = ["--no-trace", "--validate", "pyarrow", "--memory", "1GB", "--out", out]
+    shared = ["--no-trace", "--probes", "0", "--validate", "pyarrow", "--memory", "1GB", "--out", out]
     command = [Path(sys.executable).with_name("spillway"), "bench", *cells, *shared]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         while len(_samples_below(out)) < 2:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
+from pyspark.errors import PySparkRuntimeError
 
 import spillway.delta
 from spillway.errors import (
@@ -23,7 +24,7 @@ from spillway.spark import storage
 from spillway.spark.folder_storage import FolderStorage
 from spillway.spark.job import Job, SparkWriteResult, Target, TaskResult, job_of
 from spillway.spark.options import parsed
-from spillway.spark.run import run
+from spillway.spark.run import _of_another_python, run
 from spillway.types import WriterKeywords
 
 from ..stores.server import minio
@@ -448,6 +449,15 @@ def test_an_error_of_the_abort_does_not_hide_the_first(
     with pytest.raises(RuntimeError, match="the first"):
         run_here(monkeypatch, job, "append", 1, error=RuntimeError("the first"))
     assert "the second" in caplog.text
+
+
+def test_another_python_on_executors_is_told_in_a_sentence() -> None:
+    """PySpark says so in the middle of a stack of Java."""
+    versions = {"worker_version": "3.12", "driver_version": "3.11"}
+    error = PySparkRuntimeError(errorClass="PYTHON_VERSION_MISMATCH", messageParameters=versions)
+    told = _of_another_python(RuntimeError(f"Job aborted\n{error}\n\tat org.apache.spark"))
+    assert str(told).startswith("the driver has Python 3.11 and executors have 3.12: let PYSPARK_PYTHON name")
+    assert _of_another_python(RuntimeError("Job aborted")) is None
 
 
 def test_a_job_without_rows_leaves_a_schema(tmp_path: Path) -> None:

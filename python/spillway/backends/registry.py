@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from spillway.backends.protocol import BATCHES_AND_TABLE
 from spillway.errors import MissingExtraError, OptionError, SpillwayError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from importlib.metadata import EntryPoint
 
+    from spillway.backends.external import Program
     from spillway.backends.protocol import Backend, Mode
 
 __all__ = [
     "ENTRY_POINT_GROUP",
+    "EXTERNAL_VARIABLE",
     "OWN_LIBRARY",
+    "is_external",
     "library",
     "load",
     "missing",
@@ -27,6 +32,8 @@ __all__ = [
 ]
 
 ENTRY_POINT_GROUP = "spillway.backends"
+EXTERNAL_VARIABLE = "SPILLWAY_EXTERNAL"
+"""The variable that lists the TOML files of external programs, separated as in ``$PATH``."""
 OWN_LIBRARY = "spillway"
 """The `library` of the backends that are Spillway's own writer."""
 
@@ -36,11 +43,12 @@ class _BuiltIn(NamedTuple):
     attribute: str
     requires: str  # the import without which it cannot run
     package: str  # the distribution that brings it
-    modes: frozenset[Mode] = frozenset({"batches", "table"})
+    modes: frozenset[Mode] = BATCHES_AND_TABLE
 
 
 _ROWS: frozenset[Mode] = frozenset({"rows", "rows-json"})
 _NDJSON: frozenset[Mode] = frozenset({"ndjson"})
+_EXTERNAL_MODES: frozenset[Mode] = frozenset({"batches", "table"})
 _BUILT_IN = {
     "spillway": _BuiltIn("spillway", "Spillway", "spillway._native", "spillway"),
     "spillway-16mb": _BuiltIn("spillway", "Spillway16MB", "spillway._native", "spillway"),
@@ -63,7 +71,7 @@ _BUILT_IN = {
 
 def names() -> tuple[str, ...]:
     """All backends by name, the built-in ones first, whether or not their library is installed."""
-    return (*_BUILT_IN, *sorted(_registered()))
+    return (*_BUILT_IN, *sorted(_registered()), *_programs())
 
 
 def library(name: str) -> str:
@@ -81,10 +89,17 @@ def load(name: str) -> Backend:
     """
     if name in _BUILT_IN:
         return _load_built_in(name, _BUILT_IN[name])
-    registered = _registered()
-    if name not in registered:
+    registered, external = _registered(), _programs()
+    if name in registered:
+        return _load_registered(name, registered[name])
+    if name not in external:
         raise OptionError(f"there is no backend {name!r}; choose from: {', '.join(names())}")
-    return _load_registered(name, registered[name])
+    reason = external[name].missing
+    if reason is not None:
+        raise SpillwayError(f"backend {name!r} cannot run: {reason}")
+    from spillway.backends.external import External
+
+    return External(external[name])
 
 
 def module_of(name: str) -> str:
@@ -96,9 +111,11 @@ def module_of(name: str) -> str:
     if name in _BUILT_IN:
         return f"spillway.backends.{_BUILT_IN[name].module}"
     registered = _registered()
-    if name not in registered:
+    if name in registered:
+        return registered[name].module
+    if name not in _programs():
         raise OptionError(f"there is no backend {name!r}; choose from: {', '.join(names())}")
-    return registered[name].module
+    return "spillway.backends.external"
 
 
 def modes(name: str) -> frozenset[Mode]:
@@ -109,7 +126,12 @@ def modes(name: str) -> frozenset[Mode]:
     """
     if name in _BUILT_IN:
         return _BUILT_IN[name].modes
-    return load(name).modes
+    return _EXTERNAL_MODES if is_external(name) else load(name).modes
+
+
+def is_external(name: str) -> bool:
+    """Return True if a backend is a program of its own, which the bench feeds."""
+    return name not in _BUILT_IN and name in _programs()
 
 
 def with_modes(wanted: Iterable[str]) -> tuple[str, ...]:
@@ -125,6 +147,9 @@ def missing(name: str) -> str | None:
         OptionError: No backend has this name.
     """
     if name not in _BUILT_IN:
+        external = _programs().get(name)
+        if external is not None:
+            return external.missing
         try:
             load(name)
         except OptionError:
@@ -157,6 +182,15 @@ def _load_built_in(name: str, built_in: _BuiltIn) -> Backend:
             raise MissingExtraError(built_in.package, "bench", f"run the backend {name!r}") from error
         raise
     return cast("Backend", getattr(module, built_in.attribute)())
+
+
+def _programs() -> Mapping[str, Program]:
+    """External programs. Without any, nothing is imported for them: it would be charged to the writer."""
+    if not os.environ.get(EXTERNAL_VARIABLE):
+        return {}
+    from spillway.backends.external import programs
+
+    return programs()
 
 
 def _registered() -> dict[str, EntryPoint]:

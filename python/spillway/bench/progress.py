@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from spillway.bench.plan import Cell
-    from spillway.bench.record import Sample
+    from spillway.bench.record import Probe, Sample
     from spillway.harness.schedule import Slot
 
 __all__ = ["Progress"]
@@ -97,6 +97,20 @@ class Progress(ProgressLine):
             self._log(f"{block} done: {self._how_far()}")
         else:
             self._log_at_times(f"{block}: {self._how_far()}")
+
+    def probing(self, total: int) -> None:
+        """Writes beside a probe."""
+        self._begin("probing", total)
+        self._log(f"probing GIL and garbage collector: {counted(total, 'write')}")
+
+    def probe_begins(self, cell: Cell, probe: Probe) -> None:
+        """A write beside a probe starts."""
+        self._update(description=f"probing ({probe}): {cell.backend}, {cell.mode}")
+        self._log_at_times(f"probing ({probe}): {cell.backend}, {cell.mode}")
+
+    def probe_ended(self) -> None:
+        """A write beside a probe ended."""
+        self._update(advance=1)
 
     def tracing(self, total: int) -> None:
         """Allocation curves that will be drawn."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from spillway._wording import and_joined
 from spillway.bench.plan import Options
-from spillway.bench.record import ALLOCATIONS, SAMPLES, VALIDATION
+from spillway.bench.record import ALLOCATIONS, PROBES, SAMPLES, VALIDATION
 from spillway.errors import OptionError
 from spillway.harness import records
 from spillway.harness.host import read_load
@@ -122,7 +122,7 @@ def read_begun(folder: Path) -> BegunRun:
             f"--resume {folder.name}: it does not say how it was begun, as runs of this version do: measure "
             f"anew, or `spillway report` what is there"
         )
-    for name in (SAMPLES, VALIDATION, ALLOCATIONS):
+    for name in (SAMPLES, VALIDATION, ALLOCATIONS, PROBES):
         records.drop_torn_line(folder / name)
     return BegunRun(folder, environment, records.read_lines(folder / SAMPLES))
 

@@ -13,9 +13,11 @@ from spillway.bench.check_outputs import require_engines, validate_outputs
 from spillway.bench.identity import describe_benchmark, fingerprint_of_rows
 from spillway.bench.outputs import OutputFiles
 from spillway.bench.plan import Cell, Options, plan_cells
+from spillway.bench.probing import probe_backends
 from spillway.bench.record import SAMPLES, SCHEMA, SCHEMA_VERSION
 from spillway.bench.resume import slots_left
 from spillway.bench.sample import SampleTaker
+from spillway.bench.stopping import StoppingRule
 from spillway.errors import OptionError
 from spillway.harness import records
 from spillway.harness.disk import on_disk, run_folder
@@ -177,10 +179,14 @@ def _finish(  # noqa: PLR0913 - the options of `measure`, handed on
     with ExitStack() as cleanup:
         if not keep_output:
             cleanup.callback(taker.files.remove)
+        # Of a program that is only fed here, probes of this process see nothing.
+        libraries = [cell for cell in cells if not backends.is_external(cell.backend)]
         try:
             _take_samples(folder, taker, cells, options, progress)
+            if options.probes:
+                probe_backends(folder, taker, libraries, options.probes, progress)
             if trace:
-                trace_backends(folder, taker, cells, progress)
+                trace_backends(folder, taker, libraries, progress)
             if engines:
                 validation = validate_outputs(folder, taker, engines, progress)
         except KeyboardInterrupt:
@@ -212,7 +218,13 @@ def _take_samples(
     if not slots:
         return
     progress.sampling(slots)
+    rule, block = StoppingRule(options), slots[0].block
     for slot in slots:
+        if slot.block != block:
+            block, reason = slot.block, rule.ends_here(records.read_lines(folder / SAMPLES))
+            if reason is not None:
+                progress.say(f"{counted(block, 'block')} taken: {reason}")
+                return
         progress.sample_begins(slot)
         limiter, limit = _limit_of(slot.cell, taker.limiter)
         with limiter.limit(limit) as memory_limit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -29,8 +30,10 @@ _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "M
 
 _ALL_ROWS = "all"
 _QUICK_ROWS = 20_000
+_AUTO = "auto"
+_MOST_SAMPLES = 100
 # What --quick asks for where the command line does not say otherwise.
-_QUICK = {"mode": "batches", "samples": 2, "trace": False, "validate": "pyarrow"}
+_QUICK = {"mode": "batches", "samples": "2", "trace": False, "probes": 0, "validate": "pyarrow"}
 _LOOK = (
     "--quick gives rough figures: batches only, two processes per cell, no allocation curves, read "
     "back by pyarrow alone. Leave it out for figures to decide by."
@@ -99,10 +102,11 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
         str,
         typer.Option(
             autocompletion=complete_mode,
-            help="batches: record batches one at a time; table: one table that is there already; rows: lists "
-            "of dicts; rows-json: dicts fresh from json.loads; ndjson: lines.",
+            help="batches: record batches one at a time; batches-retained: the same, and a writer may keep "
+            "them; table: one table that is there already; rows: lists of dicts; rows-json: dicts fresh from "
+            "json.loads; ndjson: lines.",
         ),
-    ] = "batches,table",
+    ] = "batches,batches-retained,table",
     table_rows: Annotated[
         str | None,
         typer.Option(help="Row counts of mode table; beside batches only the largest of --rows by default."),
@@ -130,16 +134,43 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
     ] = "zstd",
     level: Annotated[int | None, typer.Option(help="The codecs' level; 1 for zstd.")] = None,
     samples: Annotated[
-        int, typer.Option(help="Processes per cell: 5 for a rough figure, 12 for one to quote.")
-    ] = 3,
+        str,
+        typer.Option(
+            help="Processes per cell: 5 for a rough figure, 12 for one to quote; or auto, for as many as "
+            "--precision takes within --budget."
+        ),
+    ] = "3",
+    precision: Annotated[
+        str,
+        typer.Option(
+            help="With --samples auto: how far the interval of each cell's speed may reach to both sides."
+        ),
+    ] = "2%",
+    budget: Annotated[
+        float, typer.Option(help="With --samples auto: minutes after which no further block begins.")
+    ] = 10.0,
     seed: Annotated[int, typer.Option(help="Of the generated rows and of the order of samples.")] = 1,
     out: Annotated[Path, typer.Option(help="Folder of all runs, on a disk.")] = Path("runs"),
     validate: Annotated[
         str, typer.Option(help="Who reads the output back: spark, pyarrow, polars, duckdb, or none.")
     ] = "spark",
     trace: Annotated[bool, typer.Option(help="Draw each backend's allocation curve with memray.")] = True,
+    probes: Annotated[
+        int,
+        typer.Option(
+            help="Writes of each backend beside each probe (GIL, garbage collector, curve) and beside none, "
+            "after all timing; 0 for none."
+        ),
+    ] = 1,
     keep_output: Annotated[bool, typer.Option(help="Keep the files that were written.")] = False,
     timeout: Annotated[float, typer.Option(help="Seconds one sample may take.")] = 300.0,
+    external: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="TOML file that names programs as backends, as bench/go/external.toml; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     resume: Annotated[
         Path | None,
         typer.Option(
@@ -178,6 +209,7 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
     from spillway.harness.limits import choose_limiter
 
     console = Console()
+    _name_programs(external)
     with termination_as_interrupt() as end_what_was_begun:
         try:
             if resume is not None:
@@ -205,9 +237,12 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
                     memory=limits,
                     limit_kind="none" if limits == (None,) else choose_limiter(limit_kind).kind,
                     threads=whole_numbers("--cores", cores),
-                    samples=samples,
+                    samples=_MOST_SAMPLES if samples == _AUTO else _count(samples),
+                    precision=_share(precision) if samples == _AUTO else None,
+                    budget_minutes=budget,
                     seed=seed,
                     timeout=timeout,
+                    probes=probes,
                 )
                 engines = _engines(validate)
             finished = measure(
@@ -242,6 +277,15 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
         raise typer.Exit(status)
 
 
+def _name_programs(files: list[Path] | None) -> None:
+    """Have this process and those that it starts know external programs."""
+    from spillway.backends import EXTERNAL_VARIABLE
+
+    if files:
+        listed = [os.environ.get(EXTERNAL_VARIABLE, ""), *(str(path.absolute()) for path in files)]
+        os.environ[EXTERNAL_VARIABLE] = os.pathsep.join(filter(None, listed))
+
+
 def _begun(context: typer.Context, folder: Path, *, own: bool) -> BegunRun:
     """The run that is resumed. Other options would change what it measures, and are refused.
 
@@ -251,7 +295,7 @@ def _begun(context: typer.Context, folder: Path, *, own: bool) -> BegunRun:
     from spillway.bench.resume import read_begun
     from spillway.errors import OptionError
 
-    allowed = {"resume", "input", "delimiter", "encoding", "verbose"}
+    allowed = {"resume", "input", "delimiter", "encoding", "external", "verbose"}
     sources = {name: context.get_parameter_source(name) for name in context.params}
     given = {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
     if given - allowed:
@@ -293,6 +337,25 @@ def _limits(text: str) -> tuple[int | None, ...]:
     if not limits or 0 in limits:
         raise OptionError(f"--memory {text!r} names no limit; write for example 2276MB, or 512MB,1GB,none")
     return tuple(limits)
+
+
+def _count(text: str) -> int:
+    """The number of samples."""
+    from spillway.errors import OptionError
+
+    if not text.isascii() or not text.isdigit():
+        raise OptionError(f"--samples {text!r}: give a whole number, or auto")
+    return int(text)
+
+
+def _share(text: str) -> float:
+    """A share from per cent: 2% or 2."""
+    from spillway.errors import OptionError
+
+    try:
+        return float(text.removesuffix("%")) / 100
+    except ValueError as error:
+        raise OptionError(f"--precision {text!r}: give per cent, as in 2%") from error
 
 
 def _rows(text: str | None, *, quick: bool, own: bool) -> tuple[tuple[int, ...] | None, int | None]:

@@ -75,15 +75,17 @@ def report_run(
     """
     from spillway.bench.failures import status_of, wrong_outputs
     from spillway.bench.figures import draw_figures
-    from spillway.bench.report import run_tables, write_report
+    from spillway.bench.html import write_html
+    from spillway.bench.report import describe_run, run_tables, write_report
     from spillway.bench.summary import read_run
     from spillway.bench.tables import LEGEND, short_tables
 
     run = read_run(folder)
     with console.status("drawing figures"):
         path = write_report(run, draw_figures(run))
+        page = write_html(run)
     tables = run_tables(run) if verbose else short_tables(run)
-    print_tables(console, tables, [LEGEND] if tables else [], run.warnings())
+    print_tables(console, tables, [LEGEND] if tables else [], describe_run(run).caveats)
     wrong = wrong_outputs(run)
     for each in wrong:
         console.print(f"wrong output of {each}", style="red", highlight=False, markup=False)
@@ -96,7 +98,7 @@ def report_run(
         console.print(f"interrupted: the report {covered}", style="yellow")
         again = f"spillway bench --resume {folder} goes on"
         console.print(again, style="yellow", highlight=False, markup=False, soft_wrap=True)
-    console.print(f"report: {path}", highlight=False, soft_wrap=True)
+    console.print(f"report: {path}, and {page.name} beside it", highlight=False, soft_wrap=True)
     _print_verdict(console, run)
     return INTERRUPTED if interrupted else status_of(run)
 

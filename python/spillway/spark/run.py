@@ -110,17 +110,25 @@ def _results(
     except BaseException as error:
         with _logged("the tasks of a job that failed were not cancelled"):
             context.cancelJobsWithTag(tag)
-        if (other := _OTHER_PYTHON.search(str(error))) is not None:
-            executors, driver = other.groups()
-            raise SpillwayError(
-                f"the driver has Python {driver} and executors have {executors}: let PYSPARK_PYTHON name a "
-                f"Python {driver} on them, or give all of them the same environment, as spark.archives does"
-            ) from error
+        if (explained := _of_another_python(error)) is not None:
+            raise explained from error
         raise
     finally:
         with _logged("a job's tag stays with the context"):
             context.removeJobTag(tag)
     return [pickle.loads(answer[0]) for answer in answers]  # noqa: S301 - of this job's own tasks
+
+
+def _of_another_python(error: BaseException) -> SpillwayError | None:
+    """The error in a sentence, if it is that executors run another minor version of Python."""
+    other = _OTHER_PYTHON.search(str(error))
+    if other is None:
+        return None
+    executors, driver = other.groups()
+    return SpillwayError(
+        f"the driver has Python {driver} and executors have {executors}: let PYSPARK_PYTHON name a Python "
+        f"{driver} on them, or give all of them the same environment, as spark.archives does"
+    )
 
 
 @contextlib.contextmanager
