@@ -38,7 +38,7 @@ def memory_table(run: RunSummary, setting: Setting) -> Table:
     ranking = rankings(run, setting)[0]
     cells = [each for each in ranking.cells if each.good]
     columns = [metric_column(cells, metric, megabytes, best) for _, metric, best in _MEMORY]
-    columns.insert(2, [Entry(_text(allocated(each))) for each in cells])
+    columns.insert(2, [Entry(_allocated_text(each)) for each in cells])
     columns.append(metric_column(cells, file_bytes, file_megabytes, 0))
     columns.append(metric_column(cells, _faults, lambda value: f"{value:,.0f}", 0))
     names = [name for name, *_ in _MEMORY]
@@ -94,8 +94,12 @@ _MEMORY: tuple[tuple[str, Metric, int], ...] = (
 )
 
 
-def _text(value: float | None) -> str:
-    return "n/a" if value is None else megabytes(value)
+def _allocated_text(cell: CellSummary) -> str:
+    """The peak of the traced write; "n/a" where a tracer cannot see it, "-" where nothing was traced."""
+    value = allocated(cell)
+    if value is not None:
+        return megabytes(value)
+    return "-" if cell.allocations is None else "n/a"
 
 
 def _least(cells: Sequence[CellSummary]) -> str:
