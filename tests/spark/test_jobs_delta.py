@@ -58,6 +58,7 @@ def test_a_commit_that_is_interrupted_before_its_attempt_leaves_nothing(tmp_path
 
 def test_a_commit_that_the_table_refuses_leaves_nothing_after_the_abort(tmp_path: Path) -> None:
     to = tmp_path / "to"
+    spillway.delta.create(to, SCHEMA)
     job = begun(to, table="delta", overwrite=True)
     results = [job.write(rows(1, 2), 0, 0)]
     forbid_removal(spillway.delta.open(to))
@@ -71,6 +72,7 @@ def test_an_abort_that_cannot_read_the_log_keeps_the_files_and_does_not_raise(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     to = tmp_path / "to"
+    spillway.delta.create(to, SCHEMA)
     job = begun(to, table="delta")
     job.write(rows(1), 0, 0)
     (to / "_delta_log" / f"{1:020}.json").write_text("no JSON\n")
@@ -219,5 +221,6 @@ def test_jobs_that_create_one_table_at_once_are_all_in_it(tmp_path: Path) -> Non
     written = [[job.write(rows(number), 0, 0)] for number, job in enumerate(jobs)]
     with ThreadPoolExecutor(len(jobs)) as pool:
         done = list(pool.map(lambda job, results: job.commit(results), jobs, written))
-    assert sorted(result.version or 0 for result in done) == list(range(8))
+    # Jobs of one process that commit at once share versions; one job created the table.
+    assert [result.version for result in done].count(0) == 1
     assert (ids(to), hidden(to)) == (list(range(8)), [])
