@@ -39,8 +39,6 @@ def test_all_that_a_job_left_is_removed(tmp_path: Path, table: Table, *, made_be
     if made_before:
         to.mkdir()
     place = destination(to, table)
-    if table == "delta":
-        delta.create(str(to), SCHEMA)
     staged(to / f"spillway-{JOB}" if table == "delta" else to / "_temporary" / JOB)
     place.forget(JOB)
     assert to.exists() is made_before

@@ -13,17 +13,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import StreamingQueryException
 
 import spillway.delta
+from spillway import _native
 from spillway.errors import OptionError
 from spillway.spark.job import Target, TaskResult
+from spillway.spark.storage import filesystem_of
 from spillway.spark.stream import SpillwayStreamWriter
 from spillway.spark.stream_jobs import FolderBatch, batch_of
 
 from ..counts import SOAK, count
+from ..stores.server import minio
 from .test_jobs import SCHEMA, data_files, hidden, ids, rows
 
 if TYPE_CHECKING:
@@ -42,13 +46,13 @@ class Killed(BaseException):
     """The end of the process."""
 
 
-def batch(path: Path, kind: str, number: int, **options: Any) -> Job:
+def batch(path: Path | str, kind: str, number: int, **options: Any) -> Job:
     target = Target.of(str(path), SCHEMA, **({"table": kind, "overwrite": False, "options": {}} | options))
     job: Job = pickle.loads(pickle.dumps(batch_of(target, "query", number)))  # noqa: S301 - its own
     return job
 
 
-def run(path: Path, kind: str, number: int, *numbers: int, **options: Any) -> None:
+def run(path: Path | str, kind: str, number: int, *numbers: int, **options: Any) -> None:
     """Do one micro-batch: each of its rows in a task of its own, of which the first is tried twice."""
     job = batch(path, kind, number, **options)
     job.write(rows(numbers[0]), 0, 0)
@@ -188,6 +192,32 @@ def test_of_two_drivers_one_decides_about_the_files(
     names = sorted(path.name for path in (to / "_spillway_sink" / "query").iterdir())
     assert names == ["00000000.done", "00000000.json", "00000001.done", "00000001.json"]
     assert strays(to, "parquet") == set()
+
+
+def test_of_two_drivers_one_decides_about_the_files_on_s3(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As above, and each may move what the manifest names: the second finds it in its place."""
+    with minio(tmp_path) as server:
+        store = server.bucket("sink")
+        options = {"storage_options": store.options()}
+        create = _native.create_object
+
+        def overtaken(*arguments: Any) -> bool:
+            monkeypatch.setattr(_native, "create_object", create)
+            run("s3://sink/to", "parquet", 0, 4, 3, **options)
+            return create(*arguments)
+
+        monkeypatch.setattr(_native, "create_object", overtaken)
+        run("s3://sink/to", "parquet", 0, 3, 4, **options)
+        assert _native.create_object is create
+        files, root = filesystem_of("s3://sink/to", store.options())
+        assert sorted(ds.dataset(root, filesystem=files).to_table()["id"].to_pylist()) == [3, 4]
+        names = [key for key in store.keys() if not key.endswith("/")]  # noqa: SIM118 - a bucket is no mapping
+        assert [key for key in names if "_spillway_sink" in key] == [
+            f"to/_spillway_sink/query/00000000.{suffix}" for suffix in ("done", "json")
+        ]
+        assert not any("_temporary" in key or "probe" in key for key in names)
 
 
 def test_a_file_system_without_hard_links_holds_a_stream(

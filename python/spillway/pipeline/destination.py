@@ -83,10 +83,9 @@ class Destination:
     def forget(self, job: str) -> None:
         """Remove what a job of a local destination left that was never committed.
 
-        To be called when no task runs any more: until then one may write although its job was aborted. An
-        empty Delta table is left, too, where nothing was before: tasks need the table, so it is made before
-        the first row. It is moved aside first, and comes back if another process has put anything into it: a
-        commit that was acknowledged is never removed, and nothing of another job.
+        To be called when no task runs any more: until then one may write although its job was aborted. Where
+        nothing was before, the folder is moved aside first, and comes back if another process has put
+        anything into it: a commit that was acknowledged is never removed, and nothing of another job.
 
         Args:
             job: The job's id.
@@ -181,12 +180,12 @@ def _holds_anything(uri: str) -> bool:
 
 
 def _is_untouched(path: Path, job: str) -> bool:
-    """Return True for a Delta table as a job made it: without a row, ever, or a file of another job."""
+    """Return True for what a job left that created no table, without a file of another job."""
     own = {"_delta_log", "_spillway", f"spillway-{job}"}
     if not {each.name for each in path.iterdir()} <= own:
         return False
     try:
-        table = delta.open(str(path))
+        delta.open(str(path))
     except TableNotFoundError:
-        return not any(path.iterdir())
-    return table.version == 0 and not table.files()
+        return True
+    return False

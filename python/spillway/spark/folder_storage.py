@@ -11,10 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from spillway import _native
 from spillway.spark.storage import filesystem_of, is_local
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     import pyarrow.fs
 
@@ -47,6 +48,7 @@ class FolderStorage:
         self.files, self.root = filesystem_of(path, storage_options)
         self.is_local = is_local(path)
         self._url = path
+        self._options = dict(storage_options or {})
 
     def __str__(self) -> str:
         return self._url
@@ -102,16 +104,19 @@ class FolderStorage:
     def create_once(self, name: str, content: bytes) -> bool:
         """Make a file that appears whole, unless there is one; return False if there is.
 
-        A local file system decides by a hard link. On S3, and where there are no hard links, two that make
-        the file at once may both believe that they did.
+        S3 decides by a conditional PUT, a local file system by a hard link. Where there are no hard links,
+        two that make the file at once may both believe that they did.
+
+        Args:
+            name: The name of the file.
+            content: Bytes that nobody else writes: where an answer of S3 is lost, they tell whose file it is.
+
+        Raises:
+            OSError: It is not certain who made the file, or S3 replaces what it should only create.
         """
-        path = self._path(name)
         if self.is_local:
-            return _linked_once(Path(path), content)
-        # An object appears whole.
-        with self.files.open_output_stream(path) as stream:
-            stream.write(content)
-        return True
+            return _linked_once(Path(self._path(name)), content)
+        return _native.create_object(self._url, name, content, self._options)
 
     def move(self, places: Mapping[str, str]) -> None:
         """Move files to other names. On S3 they are copied, and then deleted."""
@@ -154,6 +159,14 @@ class FolderStorage:
                 self.files.delete_file(self._path(name))
 
         self._at_once(remove, names)
+
+    def remove_but(self, folder: str, keep: Collection[str]) -> None:
+        """Remove the files of a folder but those to keep, and local folders in which nothing is left."""
+        found = self.listed(folder, recursive=True)
+        names = {PurePosixPath(info.path).relative_to(self.root).as_posix(): info for info in found}
+        self._remove([name for name, info in names.items() if info.is_file and name not in keep])
+        folders = [name for name, info in names.items() if not info.is_file]
+        self.remove_if_empty(*sorted(folders, key=len, reverse=True), folder)
 
     def remove_folder(self, folder: str) -> None:
         """Remove a folder and all that is in it. Locally, attempts may still make files there meanwhile.

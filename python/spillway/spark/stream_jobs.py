@@ -14,17 +14,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from spillway.spark.delta_job import DeltaJob
+import spillway.delta
+from spillway.errors import TableNotFoundError
+from spillway.spark.delta_job import DeltaJob, nullable
 from spillway.spark.folder_job import FolderJob
-from spillway.spark.folder_storage import FolderStorage
 from spillway.spark.job import SparkWriteResult, TaskResult
-from spillway.spark.storage import is_local
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
+    from spillway.spark.folder_storage import FolderStorage
     from spillway.spark.job import Job, Target
 
 __all__ = ["DeltaBatch", "FolderBatch", "batch_of"]
@@ -61,10 +62,23 @@ class DeltaBatch(DeltaJob):
         known = self._opened().transaction_version(self._query)
         return known is not None and known >= self._batch
 
+    def _opened(self) -> spillway.delta.Table:
+        """The table, which the first task of a query makes: no driver is asked before it."""
+        try:
+            return self._open()
+        except TableNotFoundError:
+            target = self.target
+            return spillway.delta.create(
+                target.path,
+                nullable(target.schema),
+                partition_by=target.partition_by,
+                mode="ignore",
+                storage_options=target.storage_options,
+            )
+
     def _remove(self, names: Sequence[str]) -> None:
-        path = self.target.path
-        if names and (is_local(path) or path.startswith("s3://")):
-            storage = FolderStorage(path, self.target.storage_options)
+        storage = self._storage()
+        if storage is not None and names:
             storage.remove([unquote(name) for name in names])
 
     def _check_under_way(self) -> None:
@@ -76,7 +90,7 @@ class FolderBatch(FolderJob):
 
     ``_spillway_sink/QUERY/BATCH.json`` is written once. Whoever commits the batch again, after a kill, moves
     the files that the manifest names, and discards those of the replay. Of two drivers that commit it at
-    once, one makes the manifest and the other reads it, by a hard link. Nothing excludes the second on S3.
+    once, one makes the manifest and the other reads it: by a hard link, or on S3 by a conditional PUT.
     """
 
     def __init__(self, target: Target, query: str, batch: int) -> None:
