@@ -36,7 +36,7 @@ race: .build/release-module ## Race writers that append to one Delta table (10 m
 	$(BIN)/spillway race --targets --out runs/race $(RACE_OPTIONS)
 
 # Processes of pytest. The groups in tests/conftest.py say which tests never run side by side.
-JOBS ?= 2
+JOBS ?= 3
 # The same commit draws the same examples in continuous integration: what failed there fails here, by CI=true make test.
 ifdef CI
 SEED := $(shell printf '%d' 0x$$(git rev-parse HEAD | cut -c1-8))
