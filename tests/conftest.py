@@ -52,7 +52,6 @@ settings.load_profile(PROFILE)
 GROUPS = {
     # Programs with a JVM of their own, and the cluster.
     "cluster": (
-        "delta/conflicts/*",
         "pipeline/test_cluster.py",
         "pipeline/test_command.py",
         "spark/test_bench.py",
@@ -60,12 +59,14 @@ GROUPS = {
         "spark/test_example.py",
         "spark/test_guide.py",
         "spark/test_interrupt.py",
+        "spark/test_other_python.py",
         "spark/test_pack.py",
     ),
     # Those that share the sessions of a run.
     "spark": (
         "spark/*",
         "backends/test_spark.py",
+        "delta/conflicts/*",
         "delta/test_checkpoints.py",
         "delta/test_features.py",
         "delta/test_spark.py",
