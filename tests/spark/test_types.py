@@ -125,20 +125,20 @@ def check_table(worker: Worker, path: Path, table: pa.Table, zone: str = "UTC") 
     assert read == written
     with pa.ipc.open_file(back) as file:
         found = file.read_all()
-    assert found.schema.types == [in_zone(kind, zone) for kind in table.schema.types]
+    assert found.schema.types == [in_utc(kind) for kind in table.schema.types]
     assert rows_of(found.cast(table.schema)) == rows_of(table)
 
 
-def in_zone(kind: pa.DataType, zone: str) -> pa.DataType:
-    """A type as Spark hands it over: moments have the zone of the session."""
+def in_utc(kind: pa.DataType) -> pa.DataType:
+    """A type as Spark hands it over: moments are in UTC, whatever the zone of the session."""
     if pa.types.is_timestamp(kind) and kind.tz is not None:
-        return pa.timestamp("us", zone)
+        return pa.timestamp("us", "UTC")
     if pa.types.is_map(kind):
-        return pa.map_(in_zone(kind.key_type, zone), in_zone(kind.item_type, zone))
+        return pa.map_(in_utc(kind.key_type), in_utc(kind.item_type))
     if pa.types.is_list(kind):
-        return pa.list_(in_zone(kind.value_type, zone))
+        return pa.list_(in_utc(kind.value_type))
     if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(in_zone(field.type, zone)) for field in kind])
+        return pa.struct([field.with_type(in_utc(field.type)) for field in kind])
     return kind
 
 
