@@ -180,6 +180,7 @@ class HungryWriter(Writer):
         with mmap.mmap(-1, 200 * MIB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as block:
             for page in range(0, 200 * MIB, mmap.PAGESIZE):
                 block[page] = 1
+            time.sleep(0.05)  # the curve is looked at from outside, every few milliseconds
 
 
 class HugePagesWriter(Writer):

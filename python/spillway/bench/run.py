@@ -239,11 +239,13 @@ def _take_samples(
     folder: Path, taker: SampleTaker, cells: list[Cell], options: Options, progress: Progress
 ) -> None:
     whole = schedule(cells, blocks=options.samples, seed=options.seed)
-    slots = slots_left(whole, records.read_lines(folder / SAMPLES))
+    taken = records.read_lines(folder / SAMPLES)
+    slots = slots_left(whole, taken)
     if not slots:
         return
     progress.sampling(slots)
-    rule, block = StoppingRule(options), slots[0].block
+    # A resumed run whose last block is whole may have met its rule.
+    rule, block = StoppingRule(options), max((each["block"] for each in taken), default=slots[0].block)
     for slot in slots:
         if slot.block != block:
             block, reason = slot.block, rule.ends_here(records.read_lines(folder / SAMPLES))

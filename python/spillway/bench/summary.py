@@ -215,7 +215,7 @@ class RunSummary(RunOfCells[CellSummary, Setting]):
             return []
         wide = imprecise_cells(self._taken(), precision)
         missed = f"{counted(len(wide), 'cell')} {'is' if len(wide) == 1 else 'are'} less precise"
-        return [f"{missed} than the {precision:.1%} asked for: the budget was over"] if wide else []
+        return [f"{missed} than the {precision:.1%} asked for: the run ended before"] if wide else []
 
     def _varying(self) -> list[str]:
         warnings = []
