@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from spillway.bench.advice import BUSY, Demand, advise, best_of
+from spillway.bench.advice import BUSY, Demand, _worker_bytes, advise, best_of
 from spillway.cli.advise import _price, _rate
 from spillway.cli.app import app
 from spillway.errors import OptionError
@@ -44,6 +44,20 @@ def test_workers_machines_and_cost_follow_from_speed_memory_and_cores(run):
     assert (fast.machines, fast.cost) == (2, 100.0)
     assert lean.worker_bytes < 500e6
     assert fast.worker_bytes > 1e9
+
+
+def test_a_worker_holds_the_rows_that_its_mode_keeps_and_both_processes_of_a_jvm(run):
+    (sample, *_) = run.cells[0].good
+    rows = {**sample["cell"], "rows": 100, "chunk_rows": 10}
+
+    def held(**more):
+        return _worker_bytes({**sample, **more})
+
+    batches = held(cell={**rows, "mode": "batches"})
+    for mode in ("table", "batches-retained"):
+        more = held(cell={**rows, "mode": mode}) - batches
+        assert more == pytest.approx(0.9 * sample["throughput"]["arrow_bytes"])
+    assert held(jvm={"both_peak_bytes": 7}) == 7
 
 
 def test_memory_limits_the_workers_of_a_machine(run):
