@@ -180,6 +180,7 @@ class HungryWriter(Writer):
         with mmap.mmap(-1, 200 * MIB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as block:
             for page in range(0, 200 * MIB, mmap.PAGESIZE):
                 block[page] = 1
+            time.sleep(0.05)  # so long that memory over time has a point in it, also on a busy machine
 
 
 class HugePagesWriter(Writer):

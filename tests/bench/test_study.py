@@ -36,7 +36,8 @@ def test_pairs_are_measured_and_slow_downs_found(study, disk_folder):
     assert [len(each.ratios) for each in (equal, slower, slowest)] == [pairs, *[max(1, pairs // 4)] * 2]
     assert {each.n for each in equal.ratios} == {samples}
     if SOAK:
-        assert equal.called <= 3, str(equal)
+        # Of 40 equal pairs an interval of 95 % calls two by chance; more than six come in 0.3 % of soaks.
+        assert equal.called <= 6, str(equal)
         assert slower.called >= 8, str(slower)
         assert slowest.called == 10, str(slowest)
         assert slowest.covered >= 9, str(slowest)
