@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from spillway.bench.advice import BUSY, Demand, _worker_bytes, advise, best_of
-from spillway.cli.advise import _price, _rate
+from spillway.cli.advise import _price, _rate, _setting
 from spillway.cli.app import app
 from spillway.errors import OptionError
 
@@ -82,6 +82,13 @@ def test_a_plan_carries_its_load_and_no_machine_is_too_many(run, rate, memory, c
             assert each.machines * each.workers_per_machine >= each.workers[0]
             assert (each.machines - 1) * each.workers_per_machine < each.workers[0]
             assert each.workers_per_machine * each.worker_bytes <= memory
+
+
+def test_of_several_settings_none_is_taken_silently(tmp_path):
+    writers = [Writes(SPEEDS), Writes(SPEEDS, cell={"chunk_rows": 7})]
+    several = make_run(tmp_path / "run", {"arro3": writers})
+    with pytest.raises(OptionError, match=r"--mode table: the run has 2 settings .* They are: .*; "):
+        _setting(several, "table")
 
 
 def test_a_batch_that_was_not_measured_says_how(run):
