@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,10 +13,13 @@ from spillway.bench.conclusion import conclude
 from spillway.bench.figures import draw_figures
 from spillway.bench.html import write_html
 from spillway.bench.memory_table import memory_table
+from spillway.bench.plan import Options
+from spillway.bench.probe_cost import probe_costs
 from spillway.bench.ranking import rankings
 from spillway.bench.record import SAMPLES, SCHEMA
 from spillway.bench.report import write_report
 from spillway.bench.resume import read_begun
+from spillway.bench.run import _cores_here
 from spillway.bench.summary import RunSummary, read_run
 from spillway.bench.tables import ranking_table
 from spillway.errors import OptionError
@@ -132,6 +137,21 @@ def test_noise_and_differences_are_told_by_host(on_hosts: RunSummary) -> None:
     busy = [each for each in warnings if "busy" in each]
     assert busy == ["host-2: the host was busy before the run: load 7.5 on 8 cores"]
     assert [each for each in warnings if each.startswith("hosts differ in processors: ")]
+
+
+def test_a_traced_write_on_the_driver_is_not_compared_with_samples_of_hosts(on_hosts: RunSummary) -> None:
+    traced = replace(on_hosts.cells[0], allocations={"wall_seconds": 1.0})
+    alone = {name: value for name, value in on_hosts.environment.items() if name != "hosts"}
+    (line,) = probe_costs(replace(on_hosts, cells=[traced], environment=alone))
+    assert line.startswith("memray: ")
+    assert probe_costs(replace(on_hosts, cells=[traced])) == []
+
+
+def test_traces_of_a_cluster_have_as_many_cores_as_there_are_here() -> None:
+    here = len(os.sched_getaffinity(0))
+    cluster: Any = object()
+    assert _cores_here(Options(backends=("arro3",), threads=(1, here + 1)), cluster) == here
+    assert _cores_here(Options(backends=("arro3",), threads=(1,)), cluster) == 1
 
 
 def test_a_run_of_a_cluster_says_its_command_and_is_not_resumed(on_hosts: RunSummary) -> None:
