@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -19,7 +20,7 @@ from spillway.bench.ranking import rankings
 from spillway.bench.record import SAMPLES, SCHEMA
 from spillway.bench.report import write_report
 from spillway.bench.resume import read_begun
-from spillway.bench.run import _cores_here
+from spillway.bench.run import _cores_here, _take_on_executors
 from spillway.bench.summary import RunSummary, read_run
 from spillway.bench.tables import ranking_table
 from spillway.errors import OptionError
@@ -160,3 +161,14 @@ def test_a_run_of_a_cluster_says_its_command_and_is_not_resumed(on_hosts: RunSum
     )
     with pytest.raises(OptionError, match="executors of a cluster took its samples"):
         read_begun(on_hosts.folder)
+
+
+def test_a_run_of_a_cluster_is_known_as_one_before_its_first_sample(tmp_path: Path) -> None:
+    executors = MagicMock(hosts={})
+    executors.take.side_effect = lambda *_, **__: seen.append(
+        records.read_json(tmp_path / records.ENVIRONMENT)
+    )
+    seen: list[dict[str, Any]] = []
+    options = Options(backends=("arro3",))
+    _take_on_executors(executors, {"run_id": "r"}, tmp_path, MagicMock(), [], options, False, MagicMock())  # noqa: FBT003 - by place
+    assert seen == [{"run_id": "r", "hosts": []}]
