@@ -1,8 +1,8 @@
 """Text of the site that is made, not written: figures of the README, and the options of every command.
 
 A page asks for it by a comment: ``<!-- results: NAME -->`` stands for the block of that name in README.md,
-which ``make readme`` makes from ``results/``; ``<!-- commands -->`` stands for the help of every command. A block
-that is not in README.md is the page's own, and ``make readme`` has filled it there.
+which ``make readme`` makes from ``results/``; ``<!-- commands -->`` stands for the help of every command.
+A block that is not in README.md is the page's own, and ``make readme`` has filled it there.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from spillway.bench.advice import BUSY, Demand, advise, best_of
-from spillway.cli.advise import _price, _rate
+from spillway.bench.advice import BUSY, Demand, _worker_bytes, advise, best_of
+from spillway.cli.advise import _price, _rate, _setting
 from spillway.cli.app import app
 from spillway.errors import OptionError
 
@@ -46,6 +46,20 @@ def test_workers_machines_and_cost_follow_from_speed_memory_and_cores(run):
     assert fast.worker_bytes > 1e9
 
 
+def test_a_worker_holds_the_rows_that_its_mode_keeps_and_both_processes_of_a_jvm(run):
+    (sample, *_) = run.cells[0].good
+    rows = {**sample["cell"], "rows": 100, "chunk_rows": 10}
+
+    def held(**more):
+        return _worker_bytes({**sample, **more})
+
+    batches = held(cell={**rows, "mode": "batches"})
+    for mode in ("table", "batches-retained"):
+        more = held(cell={**rows, "mode": mode}) - batches
+        assert more == pytest.approx(0.9 * sample["throughput"]["arrow_bytes"])
+    assert held(jvm={"both_peak_bytes": 7}) == 7
+
+
 def test_memory_limits_the_workers_of_a_machine(run):
     found = plans(run, memory=3 * GIB)
     assert found["polars"].limited_by == "memory"
@@ -68,6 +82,13 @@ def test_a_plan_carries_its_load_and_no_machine_is_too_many(run, rate, memory, c
             assert each.machines * each.workers_per_machine >= each.workers[0]
             assert (each.machines - 1) * each.workers_per_machine < each.workers[0]
             assert each.workers_per_machine * each.worker_bytes <= memory
+
+
+def test_of_several_settings_none_is_taken_silently(tmp_path):
+    writers = [Writes(SPEEDS), Writes(SPEEDS, cell={"chunk_rows": 7})]
+    several = make_run(tmp_path / "run", {"arro3": writers})
+    with pytest.raises(OptionError, match=r"--mode table: the run has 2 settings .* They are: .*; "):
+        _setting(several, "table")
 
 
 def test_a_batch_that_was_not_measured_says_how(run):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -11,10 +14,13 @@ from spillway.bench.conclusion import conclude
 from spillway.bench.figures import draw_figures
 from spillway.bench.html import write_html
 from spillway.bench.memory_table import memory_table
+from spillway.bench.plan import Options
+from spillway.bench.probe_cost import probe_costs
 from spillway.bench.ranking import rankings
 from spillway.bench.record import SAMPLES, SCHEMA
 from spillway.bench.report import write_report
 from spillway.bench.resume import read_begun
+from spillway.bench.run import _cores_here, _take_on_executors
 from spillway.bench.summary import RunSummary, read_run
 from spillway.bench.tables import ranking_table
 from spillway.errors import OptionError
@@ -134,9 +140,35 @@ def test_noise_and_differences_are_told_by_host(on_hosts: RunSummary) -> None:
     assert [each for each in warnings if each.startswith("hosts differ in processors: ")]
 
 
+def test_a_traced_write_on_the_driver_is_not_compared_with_samples_of_hosts(on_hosts: RunSummary) -> None:
+    traced = replace(on_hosts.cells[0], allocations={"wall_seconds": 1.0})
+    alone = {name: value for name, value in on_hosts.environment.items() if name != "hosts"}
+    (line,) = probe_costs(replace(on_hosts, cells=[traced], environment=alone))
+    assert line.startswith("memray: ")
+    assert probe_costs(replace(on_hosts, cells=[traced])) == []
+
+
+def test_traces_of_a_cluster_have_as_many_cores_as_there_are_here() -> None:
+    here = len(os.sched_getaffinity(0))
+    cluster: Any = object()
+    assert _cores_here(Options(backends=("arro3",), threads=(1, here + 1)), cluster) == here
+    assert _cores_here(Options(backends=("arro3",), threads=(1,)), cluster) == 1
+
+
 def test_a_run_of_a_cluster_says_its_command_and_is_not_resumed(on_hosts: RunSummary) -> None:
     assert command_of(on_hosts.environment).startswith(
         "spillway bench --on spark://HOST:PORT --backend spillway,"
     )
     with pytest.raises(OptionError, match="executors of a cluster took its samples"):
         read_begun(on_hosts.folder)
+
+
+def test_a_run_of_a_cluster_is_known_as_one_before_its_first_sample(tmp_path: Path) -> None:
+    executors = MagicMock(hosts={})
+    executors.take.side_effect = lambda *_, **__: seen.append(
+        records.read_json(tmp_path / records.ENVIRONMENT)
+    )
+    seen: list[dict[str, Any]] = []
+    options = Options(backends=("arro3",))
+    _take_on_executors(executors, {"run_id": "r"}, tmp_path, MagicMock(), [], options, False, MagicMock())  # noqa: FBT003 - by place
+    assert seen == [{"run_id": "r", "hosts": []}]

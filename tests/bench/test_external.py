@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from spillway import backends
 from spillway.backends import Settings
-from spillway.backends.external import programs
+from spillway.backends.external import _figures, programs
 from spillway.bench.record import SAMPLES, SCHEMA
 from spillway.cli.app import app
 from spillway.errors import OptionError, SpillwayError
@@ -88,6 +88,52 @@ def test_a_program_that_lost_rows_is_told(program, tmp_path):
     program(TEMPLATE.read_text().replace('"rows": table.num_rows', '"rows": table.num_rows - 1'))
     with pytest.raises(SpillwayError, match="wrote 999 rows; it was given 1,000"):
         write(tmp_path / "out.parquet")
+
+
+FIGURES = {
+    "rows": 1000,
+    "version": "1",
+    "seconds": 0.1,
+    "user_seconds": 0,
+    "system_seconds": 0,
+    "baseline_bytes": 1,
+    "peak_bytes": 2,
+}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "least"),
+    [
+        ("seconds", 0, "above 0"),
+        ("seconds", True, "above 0"),
+        ("user_seconds", "0.1", "of at least 0"),
+        ("system_seconds", -0.1, "of at least 0"),
+        ("peak_bytes", float("nan"), "of at least 0"),
+        ("baseline_bytes", None, "of at least 0"),
+    ],
+)
+def test_figures_that_are_no_such_number_are_told(key, value, least):
+    printed = json.dumps({**FIGURES, key: value})
+    with pytest.raises(SpillwayError, match=f"mine says '{key}': .*; it has to print a number {least}"):
+        _figures("mine", printed, 1000)
+
+
+def test_of_figures_of_its_own_only_numbers_are_kept():
+    own = {"go_version": "go1.25", "pool_bytes": 12, "share": float("inf"), "pauses": [1]}
+    assert _figures("mine", json.dumps({**FIGURES, **own}), 1000) == {**FIGURES, "pool_bytes": 12}
+
+
+@pytest.mark.parametrize("printed", ["[]", "7", '"rows"'])
+def test_json_that_is_no_line_of_figures_is_told(printed):
+    with pytest.raises(SpillwayError, match="printed no JSON line of figures"):
+        _figures("mine", printed, 1000)
+
+
+def test_a_program_takes_no_name_of_another_backend(tmp_path, monkeypatch):
+    (tmp_path / "mine.toml").write_text('[polars]\ncommand = ["true"]\n')
+    monkeypatch.setenv(backends.EXTERNAL_VARIABLE, str(tmp_path / "mine.toml"))
+    with pytest.raises(OptionError, match=r"--external: \[polars\] is the name of another backend"):
+        backends.names()
 
 
 def test_a_program_that_is_killed_ran_out_of_memory(program, tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spillway.bench.memory_table import memory_table
+from spillway.bench.memory_table import _faults, memory_table, written
 from spillway.bench.record import ALLOCATIONS
 from spillway.bench.summary import read_run
 from spillway.harness import records
@@ -53,6 +53,12 @@ def test_allocations_that_no_tracer_sees_have_no_number(table):
         "arro3": "30.0",
         "polars": "n/a",
     }
+
+
+def test_a_program_has_no_counters_that_it_does_not_say():
+    sample = {"use": {"bytes_written": 0, "minor_faults": 0, "major_faults": 0}}
+    assert (written({**sample, "program": None}), _faults({**sample, "program": None})) == (0, 0)
+    assert (written({**sample, "program": []}), _faults({**sample, "program": []})) == (None, None)
 
 
 def test_faults_are_never_best(table):

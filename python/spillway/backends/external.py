@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 import os
 import shutil
 import signal
@@ -30,8 +31,11 @@ if TYPE_CHECKING:
 __all__ = ["External", "Program", "programs"]
 
 _VARIABLE = "SPILLWAY_EXTERNAL"
-_NEEDED = ("rows", "version", "seconds", "user_seconds", "system_seconds", "baseline_bytes", "peak_bytes")
+_NUMBERS = ("seconds", "user_seconds", "system_seconds", "baseline_bytes", "peak_bytes")
+_NEEDED = ("rows", "version", *_NUMBERS)
 _PR_SET_PDEATHSIG = 1
+# Loaded before any fork: the loader's lock may be held by another thread, and would be for ever in the child.
+_LIBC = ctypes.CDLL(None)
 
 
 @dataclass(frozen=True)
@@ -194,22 +198,37 @@ def _request(path: Path, settings: Settings) -> dict[str, str]:
 
 
 def _figures(name: str, printed: str, rows: int) -> dict[str, Any]:
-    """The program's line of figures, checked.
+    """The program's line of figures, checked. Of those that are its own only numbers are kept.
 
     Raises:
         SpillwayError: It is none.
     """
     try:
-        found: dict[str, Any] = json.loads(printed)
-        absent = [key for key in _NEEDED if key not in found]
-    except (ValueError, TypeError) as error:
-        raise SpillwayError(f"{name} printed no JSON line of figures, but {printed[:200]!r}") from error
+        found = json.loads(printed)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise SpillwayError(f"{name} printed no JSON line of figures, but {printed[:200]!r}")
+    absent = [key for key in _NEEDED if key not in found]
     if absent:
         raise SpillwayError(f"{name}: its line of figures lacks {', '.join(absent)}")
     if found["rows"] != rows:
-        raise SpillwayError(f"{name} says that it wrote {found['rows']:,} rows; it was given {rows:,}")
-    return found
+        raise SpillwayError(f"{name} says that it wrote {found['rows']!r} rows; it was given {rows:,}")
+    for key in _NUMBERS:
+        _require_number(name, key, found[key])
+    return {key: value for key, value in found.items() if key in _NEEDED or _is_number(value)}
+
+
+def _require_number(name: str, key: str, value: Any) -> None:
+    if _is_number(value) and (value > 0 if key == "seconds" else value >= 0):
+        return
+    least = "above 0" if key == "seconds" else "of at least 0"
+    raise SpillwayError(f"{name} says {key!r}: {value!r}; it has to print a number {least}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

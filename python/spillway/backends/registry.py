@@ -216,7 +216,14 @@ def _programs() -> Mapping[str, Program]:
         return {}
     from spillway.backends.external import programs
 
-    return programs()
+    found = programs()
+    taken = sorted(name for name in found if name in _BUILT_IN) or sorted(found.keys() & _registered().keys())
+    if taken:
+        raise OptionError(
+            f"--external: [{taken[0]}] is the name of another backend, which would be measured in its place: "
+            f"choose another name"
+        )
+    return found
 
 
 def _registered() -> dict[str, EntryPoint]:

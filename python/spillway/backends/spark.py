@@ -159,6 +159,8 @@ def _kill(session: SparkSession, process: int) -> None:
     if os.getpid() == process:  # not in a fork
         gateway: Any = session.sparkContext._gateway  # noqa: SLF001 - no public way to the JVM's process
         gateway.proc.kill()
+        # Without a wait the processor time of the JVM would be charged to no child of this process.
+        gateway.proc.wait()
 
 
 def _of_parquet_java(settings: Settings) -> dict[str, str]:

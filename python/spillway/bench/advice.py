@@ -140,9 +140,17 @@ def _plan(cell: CellSummary, demand: Demand) -> Plan:
 
 
 def _worker_bytes(sample: dict[str, Any]) -> float:
-    """The most that a process holds: its own memory before the write, its growth, a batch that arrives."""
-    memory, cell = sample["memory"], sample["cell"]
-    arrives = sample["throughput"]["arrow_bytes"] * min(1.0, cell["chunk_rows"] / cell["rows"])
+    """The most that a process holds: its own memory before the write, its growth, rows that arrive.
+
+    Of a writer in a JVM it is the most of both processes, which hold their rows themselves.
+    """
+    memory, cell, jvm = sample["memory"], sample["cell"], sample.get("jvm")
+    if jvm:
+        return float(jvm["both_peak_bytes"])
+    # These modes hold all rows until the last is written.
+    whole = cell["mode"] in {"table", "batches-retained"}
+    share = 1.0 if whole else min(1.0, cell["chunk_rows"] / cell["rows"])
+    arrives = sample["throughput"]["arrow_bytes"] * share
     before = memory["before"]
     own = before["anon"] or before["rss"]  # an external program says the sum alone
     return float(own + memory["growth_bytes"] + arrives)

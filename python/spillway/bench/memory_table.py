@@ -59,9 +59,9 @@ def charged(sample: dict[str, Any]) -> float | None:
     return float(group["write_peak_bytes"] - group["before_bytes"])
 
 
-def written(sample: dict[str, Any]) -> float:
-    """Bytes handed to the kernel."""
-    return float(sample["use"]["bytes_written"])
+def written(sample: dict[str, Any]) -> float | None:
+    """Bytes handed to the kernel; None of an external program, which does not say them."""
+    return None if sample.get("program") is not None else float(sample["use"]["bytes_written"])
 
 
 def allocated(cell: CellSummary) -> float | None:
@@ -87,7 +87,9 @@ def _huge(sample: dict[str, Any]) -> float | None:
     return None if found is None else float(found)
 
 
-def _faults(sample: dict[str, Any]) -> float:
+def _faults(sample: dict[str, Any]) -> float | None:
+    if sample.get("program") is not None:  # the counters are of no process that wrote
+        return None
     return float(sample["use"]["minor_faults"] + sample["use"]["major_faults"])
 
 

@@ -196,7 +196,7 @@ class Sample(Measures):
         group: Memory of the control group; null where the process had none of its own.
         phases: The phases that were over, in their order.
         host: The host during the sample.
-        placement: Who took it, in a run on a cluster.
+        placement: The executor that took it, in a run on a cluster.
     """
 
     schema_version: Literal[2]

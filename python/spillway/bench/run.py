@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -53,7 +54,7 @@ class Finished:
     Attributes:
         folder: The run's folder.
         interrupted: Ctrl-C ended it before all samples were taken.
-        validation: What was validated, a line per engine.
+        validation: The lines of validation, one per engine.
     """
 
     folder: Path
@@ -79,13 +80,13 @@ def measure(  # noqa: PLR0913 - options, by keyword only
     there is nothing to report, and then, as after a refusal, no folder is left.
 
     Args:
-        options: What to measure.
-        sources: Where the rows of each dataset are from: its name, or the user's files.
+        options: The cells and how often to measure them.
+        sources: The source of each dataset: its name, or the user's files.
         out: Folder of all runs, on a disk.
         engines: Readers that validate the output after all timing; none for no validation.
-        trace: Whether to trace each backend's allocations once, after all timing.
+        trace: Trace each backend's allocations once, after all timing.
         keep_output: Keep the written files in the run's folder.
-        progress: Where to say how far it is.
+        progress: Told how far it is.
         begun: A run that ended early, to which the samples are added that it lacks; its options are these.
         on: The cluster whose executors take the samples; this machine by default. The limit kind of the
             options may be "best" then, for that of an executor.
@@ -111,7 +112,7 @@ def measure(  # noqa: PLR0913 - options, by keyword only
             require_cluster(on, tuple(present), options)
         # Executors have limits and cores of their own, and prove them.
         limiter = _limiter(options) if on is None else Unlimited()
-        cores = choose_cores(max(options.threads) if on is None else 1)
+        cores = choose_cores(_cores_here(options, on))
         proofs = _prove_limits(options, limiter, progress) if on is None else []
         prepared = _prepare(options, sources, progress)
         options = options.with_rows_of(min(each.rows for each in prepared.values()))
@@ -161,6 +162,12 @@ def measure(  # noqa: PLR0913 - options, by keyword only
             keep_output=keep_output,
             progress=progress,
         )
+
+
+def _cores_here(options: Options, on: Cluster | None) -> int:
+    """The cores of a write on this machine: in a run on a cluster, of its traces and probes."""
+    most = max(options.threads)
+    return most if on is None else min(most, len(os.sched_getaffinity(0)))
 
 
 def _prepare(
@@ -279,6 +286,8 @@ def _take_on_executors(  # noqa: PLR0913, PLR0917 - the parts of a run
 
     slots = list(schedule(cells, blocks=options.samples, seed=options.seed))
     progress.sampling(slots)
+    # At once, so that a run that is killed is known as one of a cluster too.
+    records.write_json(folder / records.ENVIRONMENT, {**environment, "hosts": []})
     try:
         executors.take(taker, slots, keep=keep, progress=progress, append=append)
     finally:

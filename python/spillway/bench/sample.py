@@ -58,8 +58,8 @@ class SampleTaker:
         run_id: The run's name.
         seed: The run's seed.
         inputs: For each dataset the Arrow IPC file that holds the rows of every cell.
-        files: Where output goes.
-        limiter: How a cell's memory limit is set.
+        files: The files of output.
+        limiter: Sets a cell's memory limit.
         cores: The cores samples may be pinned to, as many of the last ones as a cell has threads.
         timeout: Seconds one sample may take.
     """
@@ -123,7 +123,7 @@ class SampleTaker:
         Args:
             cell: The cell.
             memory_limit: The memory limit of the process.
-            memray: Where to leave a trace of allocations, for a write that is traced.
+            memray: The file for a trace of allocations, for a write that is traced.
             probe: The only probe beside the write, for one that is not timed.
             environment: Variables beside those of every sample.
 

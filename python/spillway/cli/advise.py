@@ -87,12 +87,19 @@ def advise(  # noqa: PLR0913 - one argument per option of the command
 
 
 def _setting(run: RunSummary, mode: str) -> Setting:
+    from spillway.bench.tables import setting_title
     from spillway.errors import OptionError
 
     found = [each for each in run.settings if each.mode == mode]
     if not found:
         known = ", ".join(dict.fromkeys(each.mode for each in run.settings))
         raise OptionError(f"--mode {mode}: the run has {known}")
+    if len(found) > 1:
+        known = "; ".join(setting_title(each) for each in found)
+        raise OptionError(
+            f"--mode {mode}: the run has {len(found)} settings of it, and a load has one: measure it "
+            f"alone by `spillway bench`. They are: {known}"
+        )
     return found[0]
 
 

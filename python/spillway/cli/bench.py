@@ -154,7 +154,7 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
     seed: Annotated[int, typer.Option(help="Of the generated rows and of the order of samples.")] = 1,
     out: Annotated[Path, typer.Option(help="Folder of all runs, on a disk.")] = Path("runs"),
     validate: Annotated[
-        str, typer.Option(help="Who reads the output back: spark, pyarrow, polars, duckdb, or none.")
+        str, typer.Option(help="Readers that read the output back: spark, pyarrow, polars, duckdb, or none.")
     ] = "spark",
     trace: Annotated[bool, typer.Option(help="Draw each backend's allocation curve with memray.")] = True,
     probes: Annotated[
