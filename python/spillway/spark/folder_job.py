@@ -49,6 +49,8 @@ class FolderJob(Job):
 
     def __init__(self, target: Target) -> None:
         super().__init__(_limited(target))
+        # None until something may have been made.
+        self._made: bool | None = None
 
     def begin(self) -> None:
         self.check()
@@ -213,6 +215,8 @@ class FolderJob(Job):
         storage.remove(old)
 
     def abort(self) -> None:
+        if self._made is None:
+            return
         storage = self._storage()
         self._end(storage)
         if self._made:
