@@ -72,7 +72,7 @@ class Part(NamedTuple):
         kind: "host", a description; "sample", a record; "stored", the size of a file that follows; "chunk",
             bytes of one; "refused", the reason why this host cannot measure.
         name: The content hash of a file.
-        value: What the kind says.
+        value: The value, as the kind says.
     """
 
     kind: Literal["host", "sample", "stored", "chunk", "refused"]

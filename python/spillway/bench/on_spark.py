@@ -159,7 +159,7 @@ class _Taken:
     """A block that was taken.
 
     Attributes:
-        kept: What its task handed on, in Spark's block store, for the files in it.
+        kept: The answer of its task in Spark's block store, for the files in it.
         parts: All of it but the files.
     """
 
@@ -221,7 +221,7 @@ class Executors:
         """Take all samples, blocks side by side; those of a block are appended when it is over.
 
         Args:
-            taker: What a sample is taken with on this machine: the run, its inputs and its files.
+            taker: The means of this machine to take a sample: the run, its inputs and its files.
             slots: The samples in their order.
             keep: True if the files that samples write are brought here, one of each content.
             progress: Told of each sample.

@@ -34,7 +34,7 @@ class WarmUp(TypedDict):
 
     Attributes:
         rows: Rows of each of them.
-        seconds: How long each took; the last ones tell how warm the JVM is.
+        seconds: The time that each took; the last ones tell how warm the JVM is.
     """
 
     rows: int
@@ -46,9 +46,9 @@ class HeapReading(TypedDict):
 
     Attributes:
         limit_bytes: The most that it may grow to.
-        live_before_bytes: What a collection before the write left.
+        live_before_bytes: Bytes that a collection before the write left.
         peak_bytes: The peaks of its pools added up, which is never below the true peak.
-        live_after_bytes: What a collection after the write left.
+        live_after_bytes: Bytes that a collection after the write left.
     """
 
     limit_bytes: int
