@@ -23,6 +23,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from rich.progress import track
 
@@ -75,6 +76,21 @@ def per_row(dataset: str) -> dict[str, float]:
     return {part: round((many[part] - few[part]) / (MANY - FEW), 1) for part in ("all", *PARTS, "else")}
 
 
+def machine() -> dict[str, str]:
+    """The processor and the toolchain, by which counts differ too."""
+    toolchain = tomllib.loads((ROOT / "rust-toolchain.toml").read_text())["toolchain"]
+    return {"cpu_model": cpu_model(), "rust": toolchain["channel"]}
+
+
+def differences(recorded: dict[str, Any], here: dict[str, str]) -> list[str]:
+    """A line for each value that differs from the record's."""
+    return [
+        f"{name}: {value} here, {recorded[name]} on record: counts may differ by it alone"
+        for name, value in here.items()
+        if recorded.get(name, value) != value
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -86,7 +102,11 @@ def main() -> None:
         parser.error("record takes no --dataset: all figures on record are of one build and one machine")
     if not PROGRAM.exists():
         sys.exit(f"{PROGRAM} is not built: run make instructions")
-    before = json.loads(RESULTS.read_text())["instructions_per_row"] if RESULTS.exists() else {}
+    recorded = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    before = recorded.get("instructions_per_row", {})
+    here = machine()
+    for line in differences(recorded, here):
+        print(line)
     names = asked.dataset or DATASETS
     if asked.action == "compare" and (absent := set(names) - set(before)):
         sys.exit(f"{RESULTS.name} has no record of {', '.join(sorted(absent))}: run record first")
@@ -102,8 +122,7 @@ def main() -> None:
         sys.exit(f"a row costs more than 1 % more: {', '.join(worse)}" if worse else 0)
     record = {
         "rows": [FEW, MANY],
-        "cpu_model": cpu_model(),
-        "rust": tomllib.loads((ROOT / "rust-toolchain.toml").read_text())["toolchain"]["channel"],
+        **here,
         "instructions_per_row": found,
     }
     RESULTS.write_text(json.dumps(record, indent=2) + "\n")

@@ -48,7 +48,8 @@ for name, number in EXAMPLES.items():
 settings.load_profile(PROFILE)
 
 # Files whose tests share what is dear to start, or watch a clock or the memory. A group stays in one process:
-# a run has one JVM and one server of each kind, and no two tests of time run side by side. Longest first.
+# a run has one shared session of Spark and one server of each kind, and no two tests of time run at once. The
+# two groups with JVMs may, and with three processes another group beside them. Longest first.
 GROUPS = {
     # Programs with a JVM of their own, and the cluster.
     "cluster": (

@@ -37,3 +37,23 @@ def test_a_second_ctrl_c_does_not_end_the_tidying_up() -> None:
                 program.send_signal(signal.SIGINT)
     assert said == ["begun", "tidying up", "tidied", "nothing is left"]
     assert program.returncode == 0
+
+
+PRESSED_TO_THE_END = """
+import os, signal
+from spillway.cli.common import first_interrupt_alone
+
+try:
+    with first_interrupt_alone():
+        os.kill(os.getpid(), signal.SIGINT)
+except KeyboardInterrupt:
+    os.kill(os.getpid(), signal.SIGINT)
+    print("ended", flush=True)
+"""
+
+
+def test_a_ctrl_c_after_the_tidying_up_does_not_end_the_last_words() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PRESSED_TO_THE_END], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "ended\n"), done.stderr

@@ -26,7 +26,7 @@ from spillway.harness import records
 from spillway.pipeline.record import PIPELINE, SCHEMA
 
 from ..counts import SOAK
-from .workers import kill_a_writer
+from .workers import kill_a_writer, lives
 
 SPILLWAY = Path(sys.executable).with_name("spillway")
 SECONDS = 280
@@ -150,7 +150,7 @@ def test_ctrl_c_leaves_neither_files_nor_a_version_when_it_says_so(tmp_path: Pat
         assert program.stderr is not None
         err = next((line for line in program.stderr if "interrupted in the stage" in line), "")
         left = [each.name for each in tmp_path.iterdir()]
-        running = [each for each in begun if each.is_running() and each.name() == "java"]
+        running = [each for each in begun if lives(each, "java")]
         stopped.set()
         impatient.join()
         out, more = program.communicate(timeout=SECONDS)

@@ -94,7 +94,7 @@ class Outcome:
         refused: Those whose writer said that they are not, and how.
         lost: Those that were acknowledged, and are not in the table.
         doubled: Those that are in the table more than once.
-        spark: When the first append of Spark began, and when the last one ended.
+        spark: The times at which Spark's first append began and its last one ended.
         versions: Spark's requests for a version, and those of them that were conditional.
     """
 

@@ -17,6 +17,7 @@ import pytest
 from spillway.bench.record import SAMPLES, SCHEMA, VALIDATION
 from spillway.harness import records
 
+from ..pipeline.workers import lives
 from .cluster import BASE_PYTHON
 
 if TYPE_CHECKING:
@@ -103,7 +104,9 @@ def test_sparks_own_writers_are_measured_warm_and_validated(place: Path) -> None
 def test_samples_of_a_cluster_name_their_hosts_and_merge_into_one_run(cluster: Cluster, place: Path) -> None:
     options = ["--backend", "spillway,pyarrow-streaming", "--rows", "1000,3000", "--mode", "batches"]
     more = ["--samples", "2", "--validate", "pyarrow", "--pack"]
-    done = bench(place, *on(cluster, *options, *more), PYSPARK_PYTHON=str(BASE_PYTHON))
+    # Both executors are waited for: the one that comes first would take both blocks.
+    both = ["--conf", "spark.cores.max=2", "--conf", "spark.scheduler.minRegisteredResourcesRatio=1"]
+    done = bench(place, *on(cluster, *options, *more, *both), PYSPARK_PYTHON=str(BASE_PYTHON))
     assert done.returncode == 0, done.stdout + done.stderr
     folder, samples = run_of(place)
     assert len(samples) == 8
@@ -169,8 +172,8 @@ def test_ctrl_c_leaves_no_process_on_any_worker(cluster: Cluster, place: Path) -
     assert program.returncode == 130, out
     assert seen
     deadline = time.monotonic() + 60
-    while any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in below):
-        assert time.monotonic() < deadline, [each for each in below if each.is_running()]
+    while left := [each for each in below if lives(each)]:
+        assert time.monotonic() < deadline, left
         time.sleep(0.05)
     assert not measured(cluster)
 

@@ -65,6 +65,19 @@ def data_files(path: Path) -> set[str]:
     return {str(file.relative_to(path)) for file in path.rglob("*.parquet") if "_delta_log" not in file.parts}
 
 
+def test_a_folder_in_which_a_store_was_probed_counts_as_empty(tmp_path: Path) -> None:
+    (tmp_path / "_spillway").mkdir()
+    job = job_of(Target.of(str(tmp_path), SCHEMA, table="parquet", overwrite=False, options={}))
+    assert not job.exists()
+    (tmp_path / "file").touch()
+    assert job.exists()
+
+
+def test_an_escaped_url_is_one_place_for_pyarrow_and_the_native_module() -> None:
+    _, path = storage.filesystem_of("s3://bucket/a%20b", {"region": "us-east-1"})
+    assert path == "bucket/a b"
+
+
 def hidden(path: Path) -> list[str]:
     return [str(file) for file in path.rglob("*") if {"_temporary", "_committing", "_job"} & set(file.parts)]
 

@@ -11,9 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import spillway.delta
-from spillway.errors import CommitConflict, SchemaError, SpillwayError
+from spillway.errors import CommitConflict, SchemaError, SpillwayError, TableExistsError
 from spillway.spark.delta_job import DeltaJob
+from spillway.spark.folder_storage import FolderStorage
 from spillway.spark.job import Target
+from spillway.spark.run import run
 from spillway.spark.stream_jobs import DeltaBatch
 
 from ..delta.logs import content
@@ -22,6 +24,9 @@ from .test_jobs import SCHEMA, begun, data_files, hidden, rows
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from spillway.spark.job import TaskResult
+    from spillway.types import WriteMode
 
 
 def delta(path: Path, **options: Any) -> Target:
@@ -213,6 +218,55 @@ def test_a_job_refuses_the_table_of_another_schema_that_was_created_meanwhile(tm
         slow.commit(results)
     slow.abort()
     assert (data_files(to), hidden(to)) == (own, [])
+
+
+def test_a_job_that_cannot_replace_the_table_of_another_leaves_nothing(tmp_path: Path) -> None:
+    to = tmp_path / "to"
+    slow = begun(to, table="delta", overwrite=True)
+    results = [slow.write(rows(1), 0, 0)]
+    forbid_removal(spillway.delta.create(to, SCHEMA))
+    with pytest.raises(SpillwayError, match="appendOnly"):
+        slow.commit(results)
+    slow.abort()
+    assert (data_files(to), hidden(to)) == (set(), [])
+
+
+@pytest.mark.parametrize("mode", ["append", "error", "ignore"])
+def test_only_an_append_adds_to_a_table_that_was_created_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: WriteMode
+) -> None:
+    to = tmp_path / "to"
+    job = DeltaJob(delta(to))
+
+    def results(*_: object) -> list[TaskResult]:
+        quick = begun(to, table="delta")
+        quick.commit([quick.write(rows(2), 0, 0)])
+        return [job.write(rows(1), 0, 0)]
+
+    nothing: Any = None
+    monkeypatch.setattr("spillway.spark.run._results", results)
+    if mode == "error":
+        with pytest.raises(TableExistsError):
+            run(nothing, job, nothing, nothing, mode)
+    else:
+        assert run(nothing, job, nothing, nothing, mode).rows == (1 if mode == "append" else 0)
+    files = {str(file.path) for file in spillway.delta.open(to).files()}
+    assert (ids(to), data_files(to), hidden(to)) == ([1, 2] if mode == "append" else [2], files, [])
+
+
+def test_a_beginning_that_fails_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    to = tmp_path / "to"
+    create_once = FolderStorage.create_once
+
+    def interrupted(*given: Any) -> bool:
+        create_once(*given)
+        raise KeyboardInterrupt
+
+    nothing: Any = None
+    monkeypatch.setattr(FolderStorage, "create_once", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(nothing, DeltaJob(delta(to)), nothing, nothing, "append")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_jobs_that_create_one_table_at_once_are_all_in_it(tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ from pyspark.errors import StreamingQueryException
 import spillway.delta
 from spillway import _native
 from spillway.errors import OptionError
+from spillway.spark.folder_job import FolderJob
+from spillway.spark.folder_storage import FolderStorage
 from spillway.spark.job import Target, TaskResult
 from spillway.spark.storage import filesystem_of
 from spillway.spark.stream import SpillwayStreamWriter
@@ -265,6 +267,22 @@ def test_old_manifests_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_stream_has_its_own_application(tmp_path: Path, option: dict[str, Any]) -> None:
     target = Target.of(str(tmp_path), SCHEMA, table="delta", overwrite=False, options={}, **option)
     with pytest.raises(OptionError, match="leave it out"):
+        SpillwayStreamWriter(target)
+
+
+def test_a_store_without_conditional_put_is_refused_before_the_first_row(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object) -> bool:
+        raise OSError("no conditional PUT")
+
+    monkeypatch.setattr(FolderJob, "check", lambda _: None)
+    monkeypatch.setattr(FolderStorage, "create_once", refuse)
+    storage = {"region": "us-east-1"}
+    target = Target.of(
+        "s3://bucket/to", SCHEMA, table="parquet", overwrite=False, options={}, storage_options=storage
+    )
+    with pytest.raises(OSError, match="conditional"):
         SpillwayStreamWriter(target)
 
 

@@ -11,7 +11,7 @@ import queue
 import tempfile
 import time
 import uuid
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
@@ -386,6 +386,7 @@ def _results(
         KeyboardInterrupt: Ctrl-C came; the jobs were cancelled.
         SpillwayError: A job failed; the message is the cause, without Java's stack.
     """
+    from py4j.protocol import Py4JError
     from pyspark import InheritableThread
 
     group = f"spillway-bench-{uuid.uuid4().hex}"
@@ -411,10 +412,12 @@ def _results(
             try:
                 job = over.get(timeout=_POLL_SECONDS)
             except queue.Empty:
-                if interrupts or failure is not None:
-                    context.cancelJobGroup(group)  # again, for a job that had not begun
-                else:
-                    watch.look(len(found))
+                # Jobs that fail end all the same, and are waited for.
+                with suppress(Py4JError, OSError):
+                    if interrupts or failure is not None:
+                        context.cancelJobGroup(group)  # again, for a job that had not begun
+                    else:
+                        watch.look(len(found))
                 continue
             left -= 1
             if job.error is not None:

@@ -12,6 +12,7 @@ import typer
 from spillway.cli.common import (
     INTERRUPTED,
     fail,
+    first_interrupt_alone,
     listed,
     pairs,
     reason,
@@ -226,7 +227,7 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
 
     console = Console()
     _name_programs(external)
-    with termination_as_interrupt() as end_what_was_begun:
+    with first_interrupt_alone(), termination_as_interrupt() as end_what_was_begun:
         try:
             if resume is not None:
                 begun = _begun(context, resume, own=input is not None)

@@ -123,7 +123,9 @@ def first_interrupt_alone() -> Iterator[None]:
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        # Once it came, others may: they are for what is tidied up, not for the caller.
+        if signal.getsignal(signal.SIGINT) is not _unheard:
+            signal.signal(signal.SIGINT, before)
 
 
 def reason(error: Exception) -> str:

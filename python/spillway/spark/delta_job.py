@@ -122,8 +122,12 @@ class DeltaJob(Job):
         except TableExistsError:
             if self._plan is None:
                 raise
-            # Another job was quicker to create the table.
+            # Another job was quicker to create the table: this commit has failed for certain.
             self._plan = None
+            self._unmark(_COMMITTING)
+            if self.is_new_only:
+                self._remove_unknown()
+                raise
             return self._commit(self._open(), results)
 
     def _commit(self, table: spillway.delta.Table, results: Sequence[TaskResult]) -> SparkWriteResult:
@@ -199,6 +203,11 @@ class DeltaJob(Job):
         storage = self._storage()
         if storage is not None:
             storage.mark(f"{self._folder}/{name}")
+
+    def _unmark(self, name: str) -> None:
+        storage = self._storage()
+        if storage is not None:
+            storage.discard([f"{self._folder}/{name}"])
 
     def _is_marked(self, name: str) -> bool:
         storage = self._storage()

@@ -26,6 +26,8 @@ __all__ = ["FolderJob"]
 
 #: The folder of jobs inside the destination. Spark, pyarrow and Hive read no folder that begins with `_`.
 STAGING = "_temporary"
+#: The folder in which the native module looks if a store has conditional PUTs.
+_ANNOUNCEMENTS = "_spillway"
 #: The file that is in a job's folder while the job is under way.
 _MARK = "_job"
 _SUCCESS = "_SUCCESS"
@@ -49,6 +51,8 @@ class FolderJob(Job):
 
     def __init__(self, target: Target) -> None:
         super().__init__(_limited(target))
+        # None until something may have been made.
+        self._made: bool | None = None
 
     def begin(self) -> None:
         self.check()
@@ -81,7 +85,8 @@ class FolderJob(Job):
         storage.mark(f"{self._staging}/{_MARK}")
 
     def exists(self) -> bool:
-        return any(PurePosixPath(info.path).name != STAGING for info in self._storage().listed())
+        own = {STAGING, _ANNOUNCEMENTS}
+        return any(PurePosixPath(info.path).name not in own for info in self._storage().listed())
 
     def write(self, batches: Iterable[pa.RecordBatch], task: int, attempt: int) -> TaskResult:
         self.check_executor()
@@ -213,6 +218,8 @@ class FolderJob(Job):
         storage.remove(old)
 
     def abort(self) -> None:
+        if self._made is None:
+            return
         storage = self._storage()
         self._end(storage)
         if self._made:

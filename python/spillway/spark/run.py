@@ -73,14 +73,17 @@ def run(
         raise TableExistsError(message) if job.target.table == "delta" else FileExistsError(message)
     if job.is_repeated():
         return job.present()
-    job.begin()
+    job.is_new_only = mode in {"error", "ignore"}
     try:
+        job.begin()
         return job.commit(_results(session, frame, task))
-    except BaseException:
+    except BaseException as failure:
         try:
             job.abort()
         except Exception as error:  # noqa: BLE001 - the first error is the one to tell
             _log.warning("files of a job that failed stay in %s: %s", job.target.path, error)
+        if mode == "ignore" and isinstance(failure, TableExistsError):
+            return job.present()
         raise
 
 

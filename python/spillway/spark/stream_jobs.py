@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from spillway.spark.folder_storage import FolderStorage
     from spillway.spark.job import Job, Target
 
-__all__ = ["DeltaBatch", "FolderBatch", "batch_of"]
+__all__ = ["SINK", "DeltaBatch", "FolderBatch", "batch_of"]
 
 _log = logging.getLogger("spillway.spark")
 
