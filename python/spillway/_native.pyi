@@ -17,6 +17,7 @@ __all__ = [
     "build_info",
     "check_dataset_options",
     "check_options",
+    "create_object",
     "dataset_options",
     "digest",
     "inspect",
