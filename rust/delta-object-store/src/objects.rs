@@ -148,7 +148,7 @@ impl Objects {
     /// be one that nobody else writes: where the store's answer is lost, it tells whose object is there.
     ///
     /// # Errors
-    /// When it is not certain who created the object, or when the store replaces objects that it should create.
+    /// Refuses a store that replaces objects that it should create, and an answer that leaves open who created the object.
     pub fn create_once(&self, name: &str, body: &[u8]) -> Result<bool> {
         self.clients.require_conditional_put()?;
         let folder = self.clients.folder()?;
