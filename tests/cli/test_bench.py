@@ -593,7 +593,7 @@ def test_a_report_that_is_being_made_is_ended(runs):
         "0",
         "--out",
         str(out),
-        *QUICK[:4],
+        *QUICK[:6],
     ]
     output, process = interrupted(arguments, [signal.SIGTERM], when=lambda: list(out.glob("*/figures")))
     assert process.returncode == 0
