@@ -50,6 +50,7 @@ def interrupt(*_):
 signal.signal(signal.SIGINT, interrupt)
 signal.signal(signal.SIGTERM, interrupt)
 local_session("interrupted")
+signal.pause()
 """
 
 START_AND_STOP = """
@@ -159,9 +160,9 @@ def _starting(program: psutil.Process) -> list[psutil.Process]:
 
 
 # Both signals are put off by one handler: each is sent at one moment, and before a release at both.
-INTERRUPTS = [(signal.SIGINT, 0), (signal.SIGTERM, 2)]
+INTERRUPTS = [(signal.SIGINT, 0), (signal.SIGTERM, 1)]
 if SOAK:
-    INTERRUPTS += [(signal.SIGINT, 2), (signal.SIGTERM, 0)]
+    INTERRUPTS += [(signal.SIGINT, 1), (signal.SIGTERM, 0)]
 
 
 @pytest.mark.spark
