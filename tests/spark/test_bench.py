@@ -25,6 +25,8 @@ from .cluster import BASE_PYTHON
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from spillway.spark import Packed
+
     from .cluster import Cluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -155,9 +157,11 @@ def measured(cluster: Cluster) -> list[psutil.Process]:
     return found
 
 
-def test_ctrl_c_leaves_no_process_on_any_worker(cluster: Cluster, place: Path) -> None:
-    options = ["--backend", "pyarrow-streaming", "--rows", "200000", "--mode", "batches", "--samples", "40"]
-    started = command(place, *on(cluster, *options, "--validate", "none", "--pack"))
+def test_ctrl_c_leaves_no_process_on_any_worker(cluster: Cluster, packed: Packed, place: Path) -> None:
+    options = ["--backend", "pyarrow-streaming", "--rows", "20000", "--mode", "batches", "--samples", "40"]
+    # The archive that is there, in place of one by --pack, which the test above has.
+    archive = [word for name, value in packed.settings.items() for word in ("--conf", f"{name}={value}")]
+    started = command(place, *on(cluster, *options, "--validate", "none", *archive))
     with subprocess.Popen(
         started,
         env=environment(place, PYSPARK_PYTHON=str(BASE_PYTHON)),
