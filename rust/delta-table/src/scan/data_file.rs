@@ -33,7 +33,7 @@ impl DataFile {
             size,
             held: Vec::new(),
         };
-        file.hold([size.saturating_sub(TAIL_BYTES)..size])?;
+        file.hold(std::iter::once(size.saturating_sub(TAIL_BYTES)..size))?;
         Ok(file)
     }
 
