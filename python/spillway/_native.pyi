@@ -9,6 +9,7 @@ from spillway.writer import WriterOptions
 __all__ = [
     "DatasetWriter",
     "DeltaAppend",
+    "DeltaScan",
     "DeltaSchema",
     "DeltaTable",
     "Digest",

@@ -30,7 +30,7 @@ impl DeltaScan {
     fn __arrow_c_stream__<'py>(
         &self,
         py: Python<'py>,
-        requested_schema: Option<Bound<'py, PyAny>>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         // The interface lets a producer answer in other types.
         let _ = requested_schema;
