@@ -161,8 +161,9 @@ def _crossings(places: NDArray[np.float64], logs: NDArray[np.float64]) -> NDArra
     last = count - 1 - np.argmax(is_behind[::-1], axis=0)  # the last place at which it is behind
     column = np.arange(columns)
     before, after = logs[last, column], logs[np.minimum(last + 1, count - 1), column]
-    with np.errstate(invalid="ignore", divide="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore"):  # of columns that do not cross
         share = before / (before - after)
-    between = places[last] + share * (places[np.minimum(last + 1, count - 1)] - places[last])
-    found: NDArray[np.float64] = np.where(is_behind[-1], np.inf, between)
-    return np.where(is_behind.any(axis=0), found, -np.inf).astype(np.float64)
+        between = places[last] + share * (places[np.minimum(last + 1, count - 1)] - places[last])
+    found = np.where(is_behind[-1], np.inf, between)
+    starts: NDArray[np.float64] = np.where(is_behind.any(axis=0), found, -np.inf)
+    return starts
