@@ -138,7 +138,8 @@ def _log_ratios(
     ratios = [
         [one[block] / other[block] for block in shared] for one, other in zip(above, below, strict=True)
     ]
-    return np.log(np.asarray(ratios, dtype=float))
+    logs: NDArray[np.float64] = np.log(np.asarray(ratios, dtype=float))
+    return logs
 
 
 def _interval(places: NDArray[np.float64], logs: NDArray[np.float64]) -> tuple[float, float]:
