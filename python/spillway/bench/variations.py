@@ -68,7 +68,7 @@ def variation_tables(run: RunSummary) -> list[Table]:
 
 
 def variations(run: RunSummary) -> Iterator[tuple[str, list[Setting], list[Variation]]]:
-    """What varies: the field, the settings that differ in it alone, and the backends under each of them."""
+    """The fields that vary, each with the settings that differ in it alone and the backends under them."""
     for field in _FIELDS:
         groups: dict[Setting, list[Setting]] = {}
         for setting in run.settings:
