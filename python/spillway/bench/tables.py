@@ -10,9 +10,9 @@ from spillway._wording import counted
 from spillway.bench.arms import arm_of
 from spillway.bench.failures import failure_notes, outcome_words
 from spillway.bench.jvm_notes import jvm_notes
+from spillway.bench.plan import Options
 from spillway.bench.ranking import indistinct, rankings, ratio
 from spillway.bench.summary import cpu_seconds, file_bytes, growth, speed
-from spillway.datasets import CHUNK_ROWS
 from spillway.harness.report.table import Entry, Table
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def setting_title(setting: Setting, *, with_limit: bool = True) -> str:
     codec = setting.codec if setting.level is None else f"{setting.codec} level {setting.level}"
     memory = setting.memory_bytes
     limit = "no memory limit, " if memory is None else f"{memory / 1e6:,.0f} MB ({setting.limit_kind}), "
-    usual = setting.chunk_rows == CHUNK_ROWS
+    usual = setting.chunk_rows in Options.chunk_rows
     batches = "" if usual else f"{counted(setting.chunk_rows, 'row')} a batch, "
     words = arm_of(setting.arm).words
     arm = f"{words}, " if words else ""
