@@ -22,9 +22,9 @@ from spillway.errors import (
 )
 from spillway.spark import storage
 from spillway.spark.folder_storage import FolderStorage
-from spillway.spark.job import Job, SparkWriteResult, Target, TaskResult, job_of
 from spillway.spark.options import parsed
 from spillway.spark.run import _of_another_python, run
+from spillway.spark.write_job import Job, SparkWriteResult, Target, TaskResult, job_of
 from spillway.types import WriterKeywords
 
 from ..stores.server import minio

@@ -14,9 +14,9 @@ import spillway.delta
 from spillway.errors import CommitConflict, SchemaError, SpillwayError, TableExistsError
 from spillway.spark.delta_job import DeltaJob
 from spillway.spark.folder_storage import FolderStorage
-from spillway.spark.job import Target
 from spillway.spark.run import run
 from spillway.spark.stream_jobs import DeltaBatch
+from spillway.spark.write_job import Target
 
 from ..delta.logs import content
 from ..delta.test_features import clustered
@@ -25,7 +25,7 @@ from .test_jobs import SCHEMA, begun, data_files, hidden, rows
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from spillway.spark.job import TaskResult
+    from spillway.spark.write_job import TaskResult
     from spillway.types import WriteMode
 
 

@@ -23,10 +23,10 @@ from spillway import _native
 from spillway.errors import OptionError
 from spillway.spark.folder_job import FolderJob
 from spillway.spark.folder_storage import FolderStorage
-from spillway.spark.job import Target, TaskResult
 from spillway.spark.storage import filesystem_of
 from spillway.spark.stream import SpillwayStreamWriter
 from spillway.spark.stream_jobs import FolderBatch, batch_of
+from spillway.spark.write_job import Target, TaskResult
 
 from ..counts import SOAK, count
 from ..stores.server import minio
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from spillway.spark.job import Job
+    from spillway.spark.write_job import Job
 
 KINDS = ("parquet", "delta")
 EACH = 10

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from spillway.spark.job import Job
+    from spillway.spark.write_job import Job
 
 __all__ = ["FrameTask", "frame_schema"]
 

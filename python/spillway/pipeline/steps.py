@@ -11,9 +11,9 @@ from spillway.pipeline.frame import FrameTask, frame_schema
 from spillway.pipeline.rows import LineitemRows, count_lineitem
 from spillway.pipeline.summary import summarise
 from spillway.pipeline.tally import Tallied, Tally
-from spillway.spark.job import Target, job_of
 from spillway.spark.run import run
 from spillway.spark.write import MakingTask
+from spillway.spark.write_job import Target, job_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from spillway.pipeline.record import Output, Throughput, Validation
     from spillway.pipeline.rows import RowSource
     from spillway.pipeline.summary import RowSummary
-    from spillway.spark.job import Job, SparkWriteResult
+    from spillway.spark.write_job import Job, SparkWriteResult
 
 __all__ = ["Steps", "Written", "count_rows"]
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from spillway.spark.job import Job, SparkWriteResult, TaskResult
+    from spillway.spark.write_job import Job, SparkWriteResult, TaskResult
     from spillway.types import WriteMode
 
 __all__ = ["check_mode", "run"]

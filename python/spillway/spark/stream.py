@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from spillway.spark.job import Target, TaskResult
+    from spillway.spark.write_job import Target, TaskResult
 
 __all__ = ["BatchMessage", "SpillwayStreamWriter"]
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from spillway._options import shows_options
 from spillway.errors import OptionError
-from spillway.spark.job import Job, SparkWriteResult, Target, job_of
 from spillway.spark.run import check_mode, run
+from spillway.spark.write_job import Job, SparkWriteResult, Target, job_of
 from spillway.writer import WriterOptions
 
 if TYPE_CHECKING:
