@@ -7,6 +7,7 @@ import pickle
 import shutil
 from typing import TYPE_CHECKING, Any
 
+import deltalake
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
@@ -27,13 +28,13 @@ from spillway.spark.run import _of_another_python, run
 from spillway.spark.write_job import Job, SparkWriteResult, Target, TaskResult, job_of
 from spillway.types import WriterKeywords
 
-from ..stores.server import minio
+from ..stores.server import Proxy, minio
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ..stores.server import Bucket
+    from ..stores.server import Bucket, Request
 
 SCHEMA = pa.schema({"day": pa.string(), "id": pa.int64()})
 KINDS = ("parquet", "delta")
@@ -736,6 +737,32 @@ def test_no_file_on_s3_outgrows_what_a_move_takes(given: dict[str, int]) -> None
     assert job_of(Target.of("/folder", SCHEMA, **options)).target.limits == given
     with pytest.raises(OptionError, match="moves no file of more than 5 GB"):
         job_of(Target.of("s3://bucket/folder", SCHEMA, **{**options, "max_file_bytes": 5 << 30}))
+
+
+def test_a_commit_that_another_one_overtakes_on_s3_loses_neither(store: Bucket) -> None:
+    """An append gets there between the look at the log and the request for the version."""
+    place = f"s3://{store.name}/overtaken"
+    table = spillway.delta.create(place, SCHEMA, storage_options=store.options())
+    versions: list[Request] = []
+
+    def overtake(request: Request) -> None:
+        if request.is_version:
+            versions.append(request)
+            if len(versions) == 1:
+                with table.append() as append:
+                    append.write(rows(1)[0])
+
+    proxy = Proxy(store.port, overtake)
+    try:
+        through = store.options(AWS_ENDPOINT_URL=f"http://127.0.0.1:{proxy.port}")
+        job = begun(place, table="delta", storage_options=through)
+        job.commit([job.write(rows(2), 0, 0)])
+    finally:
+        proxy.stop()
+    assert [request.path.rpartition("/")[2] for request in versions] == [f"{n:020}.json" for n in (1, 2)]
+    assert all(request.is_conditional for request in versions)
+    found = deltalake.DeltaTable(place, storage_options=store.options()).to_pyarrow_table()
+    assert sorted(found["id"].to_pylist()) == [1, 2]
 
 
 def test_a_table_on_s3_has_no_file_of_a_lost_attempt(store: Bucket) -> None:
