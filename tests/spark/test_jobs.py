@@ -397,20 +397,16 @@ def test_files_of_a_commit_in_doubt_outlive_the_abort(
     assert ids(to) == [1]
 
 
-def run_here(
-    monkeypatch: pytest.MonkeyPatch, job: Job, mode: Any, *written: int, error: BaseException | None = None
-) -> SparkWriteResult:
+def run_here(job: Job, mode: Any, *written: int, error: BaseException | None = None) -> SparkWriteResult:
     """All that is done on the driver; the tasks run here, too."""
 
-    def tasks(*_: object) -> list[TaskResult]:
+    def tasks() -> list[TaskResult]:
         results = [job.write(rows(one), task, task) for task, one in enumerate(written)]
         if error is not None:
             raise error
         return results
 
-    monkeypatch.setattr("spillway.spark.run._results", tasks)
-    nobody: Any = None
-    return run(nobody, job, nobody, nobody, mode)
+    return run(job, tasks, mode)
 
 
 def unbegun(path: Path, kind: str) -> Job:
@@ -418,19 +414,17 @@ def unbegun(path: Path, kind: str) -> Job:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_mode_decides_before_anything_is_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
+def test_a_mode_decides_before_anything_is_made(tmp_path: Path, kind: str) -> None:
     to = tmp_path / "to"
-    assert run_here(monkeypatch, unbegun(to, kind), "error", 1).rows == 1
+    assert run_here(unbegun(to, kind), "error", 1).rows == 1
     before = set(tmp_path.rglob("*"))
     with pytest.raises(FileExistsError, match='mode="error"'):
-        run_here(monkeypatch, unbegun(to, kind), "error", 2)
-    assert run_here(monkeypatch, unbegun(to, kind), "ignore", 2).rows == 0
+        run_here(unbegun(to, kind), "error", 2)
+    assert run_here(unbegun(to, kind), "ignore", 2).rows == 0
     with pytest.raises(OptionError, match="choose one of 'append'"):
-        run_here(monkeypatch, unbegun(to, kind), "upsert", 2)
+        run_here(unbegun(to, kind), "upsert", 2)
     assert set(tmp_path.rglob("*")) == before
-    assert run_here(monkeypatch, unbegun(to, kind), "append", 2).rows == 1
+    assert run_here(unbegun(to, kind), "append", 2).rows == 1
     assert ids(to) == [1, 2]
 
 
@@ -449,7 +443,7 @@ def test_what_fails_is_aborted(
     if step == "commit":
         monkeypatch.setattr(job, "commit", failing)
     with pytest.raises(type(error), match="on purpose"):
-        run_here(monkeypatch, job, "append", 1, 2, error=error if step == "tasks" else None)
+        run_here(job, "append", 1, 2, error=error if step == "tasks" else None)
     assert (data_files(tmp_path), hidden(tmp_path)) == (set(), [])
 
 
@@ -463,7 +457,7 @@ def test_an_error_of_the_abort_does_not_hide_the_first(
 
     monkeypatch.setattr(job, "abort", failing)
     with pytest.raises(RuntimeError, match="the first"):
-        run_here(monkeypatch, job, "append", 1, error=RuntimeError("the first"))
+        run_here(job, "append", 1, error=RuntimeError("the first"))
     assert "the second" in caplog.text
 
 
