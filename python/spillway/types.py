@@ -70,7 +70,7 @@ Encoding: TypeAlias = Literal[
     "delta_byte_array",
     "byte_stream_split",
 ]
-"""An encoding of values, by Parquet's name in lower case; ``"auto"`` chooses one by a sample."""
+"""An encoding of values, by Parquet's name in lower case; ``"auto"`` chooses one by the first page."""
 
 Existing: TypeAlias = Literal["error", "append", "overwrite"]
 """The fate of files that are in the folder of a dataset before."""

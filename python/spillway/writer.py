@@ -68,8 +68,8 @@ class WriterOptions:
             any number of them.
         dictionary: ``False`` forbids dictionaries, a mapping forbids them by column. A key is a column's
             dotted path as Parquet has it (``"tags.list.element"``), or a tuple of its parts where names have
-            dots. Columns that are not named get a dictionary where a sample says that it pays.
-        encoding: ``"auto"`` takes for each column what costs least on a sample of it. A name (Parquet's own,
+            dots. Columns that are not named get a dictionary where their first page says that it pays.
+        encoding: ``"auto"`` takes for each column what costs least on its first page. A name (Parquet's own,
             in lower case) is taken as it is, for all columns or by column; it must suit their types, and of a
             dictionary of text pyarrow reads ``"plain"`` and ``"dictionary"`` only. Not every reader knows
             every encoding: Spark's vectorized reader refuses ``"byte_stream_split"``.

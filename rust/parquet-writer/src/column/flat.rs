@@ -2,6 +2,7 @@
 
 mod bools;
 mod bytes;
+mod contest;
 mod hashes;
 mod indexed;
 mod levels;
@@ -34,13 +35,14 @@ pub(crate) use source::is_flat;
 
 use super::{EncodedChunk, FieldEncoder};
 use crate::budget::Budget;
-use crate::choose::Choice;
+use crate::choose::{Choice, FEWEST_VALUES};
 use crate::error::{Result, WriteError};
 use crate::int96;
 use crate::options::WriterOptions;
 use crate::pages::{ChunkPages, Filter};
 use bools::Bools;
 use bytes::{Bytes, Meaning};
+use contest::{Contest, Indexed, Repeats};
 use levels::{Histograms, PageLevels};
 use numbers::{Numbers, Order};
 use page::{PageFacts, PageValues};
@@ -61,6 +63,18 @@ pub(super) struct FlatEncoder {
     account: Account,
     /// The bit widths of indices of up to 8 and of up to 16 bits, each chosen by trial on one page.
     index_widths: [Option<u8>; 2],
+    choice: Choice,
+    /// A dictionary that pages go on to be weighed against.
+    contest: Option<Contest>,
+}
+
+/// The reason why a page ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// It is full.
+    Page,
+    /// Nothing follows.
+    Chunk,
 }
 
 /// Counts of a page or of a chunk.
@@ -108,6 +122,8 @@ impl FlatEncoder {
             pages,
             account,
             index_widths: [None; 2],
+            choice,
+            contest: None,
         }
     }
 
@@ -116,6 +132,8 @@ impl FlatEncoder {
         let preserved = preserved.within(choice.room, self.budget.dictionaries.is_some());
         if let Some(preserved) = preserved.filter(|_| choice.dictionary) {
             self.values.adopt(preserved);
+            self.choice.trial = None;
+            self.values.settle_with_dictionary(page_encoding(choice.encoding));
         }
     }
 
@@ -169,7 +187,9 @@ impl FlatEncoder {
         while start < run.rows {
             let room = self.room(run, start);
             if room == 0 {
-                self.finish_page()?;
+                if !self.decide(End::Page)? {
+                    self.finish_page(End::Page)?;
+                }
                 continue;
             }
             let piece = run.piece(start, room);
@@ -188,7 +208,7 @@ impl FlatEncoder {
             start += rows;
             if full {
                 // The page so far keeps its indices; the rest of the chunk does without.
-                self.finish_page()?;
+                self.finish_page(End::Page)?;
                 self.values.give_up_dictionary();
             }
         }
@@ -270,12 +290,99 @@ impl FlatEncoder {
         Ok(width)
     }
 
-    fn finish_page(&mut self) -> Result<()> {
+    /// Decides by the first page how the chunk goes on, where that is open. Returns true if it decided.
+    fn decide(&mut self, end: End) -> Result<bool> {
+        let Some(trial) = self.choice.trial else {
+            return Ok(false);
+        };
+        let values = self.page.entries - self.page.nulls;
+        if values == 0 || (end == End::Page && values < FEWEST_VALUES) {
+            return Ok(false);
+        }
+        self.choice.trial = None;
+        let with = match self.values.repeats() {
+            Some(repeats) if repeats.are_many(self.is_integer()) => {
+                self.values.settle_with_dictionary(PageEncoding::Plain);
+                return Ok(true);
+            }
+            Some(repeats) if repeats.distinct < repeats.values => Some(self.weigh_indexed(repeats)?),
+            _ => None,
+        };
+        let (direct, weight) = self.weigh_direct(trial.direct)?;
+        #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+        let dictionary = with.filter(|with| match end {
+            End::Chunk => with.whole() < weight,
+            End::Page => {
+                let expected = trial.rows.max(self.page.rows) as f64 * values as f64 / self.page.rows as f64;
+                with.of_value(expected) < weight as f64 / values as f64
+            }
+        });
+        self.choice.dictionary = dictionary.is_some();
+        self.choice.encoding = direct;
+        let encoding = page_encoding(direct);
+        if let Some(with) = dictionary {
+            self.values.settle_with_dictionary(encoding);
+            self.contest = Some(Contest::new(weight, &with));
+        } else {
+            self.values.settle(encoding);
+        }
+        Ok(true)
+    }
+
+    fn is_integer(&self) -> bool {
+        matches!(self.column.physical_type(), Type::INT32 | Type::INT64)
+    }
+
+    /// Weighs the page with its dictionary.
+    fn weigh_indexed(&mut self, repeats: Repeats) -> Result<Indexed> {
+        let width = self.index_width()?;
+        let Self { values, pages, .. } = self;
+        let indices = pages.weight_of(&mut |out| {
+            values.encode(width, out);
+        })?;
+        let page = values.dictionary().map_or(&[][..], |(page, _)| page);
+        Ok(Indexed {
+            repeats,
+            indices,
+            dictionary: pages.weight_of(&mut |out| out.extend_from_slice(page))?,
+            dictionary_bytes: page.len(),
+        })
+    }
+
+    /// The lightest of some encodings of the page without a dictionary, and its weight.
+    fn weigh_direct(&mut self, encodings: &[Encoding]) -> Result<(Encoding, usize)> {
+        let mut best = (Encoding::PLAIN, usize::MAX);
+        for &encoding in encodings {
+            let Self { values, pages, .. } = self;
+            let page = page_encoding(encoding);
+            let weight = pages.weight_of(&mut |out| values.encode_direct(page, out))?;
+            if weight < best.1 {
+                best = (encoding, weight);
+            }
+        }
+        Ok(best)
+    }
+
+    /// Gives up a dictionary that lately cost more than it saved.
+    fn watch(&mut self, values: usize, page_bytes: u64) {
+        let dictionary = self.values.dictionary().map_or(0, |(page, _)| page.len());
+        let page_bytes = usize::try_from(page_bytes).unwrap_or(usize::MAX);
+        if let Some(contest) = &mut self.contest {
+            if contest.is_lost(values, page_bytes, dictionary) {
+                self.contest = None;
+                self.values.give_up_dictionary();
+            }
+        }
+    }
+
+    fn finish_page(&mut self, end: End) -> Result<()> {
         let Count { rows, entries, nulls } = self.page;
         if rows == 0 {
             return Ok(());
         }
+        self.decide(end)?;
         let index_width = self.index_width()?;
+        let before = self.pages.bytes();
         let Self { values, levels, .. } = self;
         let mut encoding = PageEncoding::Plain;
         self.pages.add(&mut |out| {
@@ -296,6 +403,7 @@ impl FlatEncoder {
         self.account.note_page((encoding, &facts), self.page, &histograms);
         self.levels.clear();
         self.page = Count::default();
+        self.watch(entries - nulls, self.pages.bytes() - before);
         Ok(())
     }
 }
@@ -304,6 +412,7 @@ impl FlatEncoder {
 fn page_values(column: &ColumnDescriptor, choice: Choice) -> Box<dyn PageValues> {
     let limits = choice.dictionary.then(|| choice.room.limits());
     let encoding = page_encoding(choice.encoding);
+    let undecided = choice.trial.is_some();
     let order = if is_unsigned(column) {
         Order::Unsigned
     } else {
@@ -311,13 +420,14 @@ fn page_values(column: &ColumnDescriptor, choice: Choice) -> Box<dyn PageValues>
     };
     match column.physical_type() {
         Type::BOOLEAN => Box::new(Bools::new(encoding)),
-        Type::INT32 => Box::new(Numbers::<i32>::new(order, limits, encoding)),
-        Type::INT64 => Box::new(Numbers::<i64>::new(order, limits, encoding)),
-        Type::FLOAT => Box::new(Numbers::<f32>::new(order, limits, encoding)),
-        Type::DOUBLE => Box::new(Numbers::<f64>::new(order, limits, encoding)),
-        Type::BYTE_ARRAY => Box::new(Bytes::new(meaning(column), None, limits, encoding)),
+        Type::INT32 => Box::new(Numbers::<i32>::new(order, limits, encoding, undecided)),
+        Type::INT64 => Box::new(Numbers::<i64>::new(order, limits, encoding, undecided)),
+        Type::FLOAT => Box::new(Numbers::<f32>::new(order, limits, encoding, undecided)),
+        Type::DOUBLE => Box::new(Numbers::<f64>::new(order, limits, encoding, undecided)),
+        Type::BYTE_ARRAY => Box::new(Bytes::new(meaning(column), None, limits, (encoding, undecided))),
         Type::FIXED_LEN_BYTE_ARRAY | Type::INT96 => {
-            Box::new(Bytes::new(meaning(column), Some(width(column)), limits, encoding))
+            let width = Some(width(column));
+            Box::new(Bytes::new(meaning(column), width, limits, (encoding, undecided)))
         }
     }
 }
@@ -488,7 +598,7 @@ impl FieldEncoder for FlatEncoder {
         let room = self.value_room();
         if !self.values.preserve(values, room) {
             // Wider indices would make the page too large.
-            self.finish_page()
+            self.finish_page(End::Page)
                 .map_err(|error| in_column(&self.column, error))?;
             self.values.preserve(values, room);
         }
@@ -509,8 +619,9 @@ impl FieldEncoder for FlatEncoder {
     }
 
     fn close(mut self: Box<Self>, each: &mut dyn FnMut(EncodedChunk) -> Result<()>) -> Result<()> {
-        self.finish_page()
+        self.finish_page(End::Chunk)
             .map_err(|error| in_column(&self.column, error))?;
+        let choice = self.choice;
         let Self {
             column,
             values,
@@ -545,6 +656,7 @@ impl FieldEncoder for FlatEncoder {
             pages,
             distinct,
             preserved,
+            choice,
         })
     }
 }

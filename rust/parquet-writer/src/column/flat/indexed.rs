@@ -3,6 +3,8 @@
 use parquet_encode::dictionary::{ByteDictionary, KeyMap, NumberDictionary, UsedEntries, Word};
 use parquet_encode::rle;
 
+use super::contest::Repeats;
+
 /// Values of an Arrow dictionary above which mapping all of them for a run costs more than looking its keys up.
 const MAPPED_VALUES: usize = 8192;
 
@@ -112,6 +114,17 @@ impl<D: Dictionary> Indexed<D> {
         self.active = false;
     }
 
+    /// Returns true if an earlier page refers to the dictionary.
+    pub fn serves_earlier_pages(&self) -> bool {
+        self.entries_before > 0
+    }
+
+    /// The repeats among the indices of the page, while pages get any.
+    pub fn repeats(&self) -> Option<Repeats> {
+        self.active
+            .then(|| Repeats::of(&self.indices, self.dictionary.len()))
+    }
+
     /// The bits that an index needs.
     pub fn width(&self) -> u8 {
         rle::index_width(self.dictionary.len())
@@ -157,6 +170,15 @@ impl<D: Dictionary> Indexed<D> {
             + self.keys.memory_bytes()
             + self.used.memory_bytes()
     }
+}
+
+/// Goes on without a dictionary, and drops it unless earlier pages refer to it.
+pub(super) fn leave<D: Dictionary>(place: &mut Option<Indexed<D>>) {
+    if let Some(indexed) = place {
+        indexed.indices.clear();
+        indexed.give_up();
+    }
+    *place = place.take().filter(Indexed::serves_earlier_pages);
 }
 
 /// The most bits of an index for a dictionary that needs `bits`: some widths are rounded up to whole bytes.

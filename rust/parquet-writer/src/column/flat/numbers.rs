@@ -8,7 +8,8 @@ use parquet_encode::fixed::as_bytes;
 use parquet_encode::page_header::Encoding;
 use parquet_encode::{byte_stream_split, delta, plain, stats};
 
-use super::indexed::Indexed;
+use super::contest::Repeats;
+use super::indexed::{Indexed, leave};
 use super::page::{PageFacts, PageValues};
 use super::piece::Piece;
 use super::ranges::Ranges;
@@ -122,11 +123,13 @@ pub(super) struct Numbers<T> {
     ranges: Ranges<T>,
     rows: Vec<u32>,
     valid: Vec<T>,
+    /// True until the first page has decided about the dictionary.
+    undecided: bool,
 }
 
 impl<T: Number> Numbers<T> {
-    /// `limits` are those of the dictionary; without them there is none.
-    pub fn new(order: Order, limits: Option<Limits>, encoding: Encoding) -> Self {
+    /// `limits` are those of the dictionary; without them there is none. `undecided` if the first page decides about it.
+    pub fn new(order: Order, limits: Option<Limits>, encoding: Encoding, undecided: bool) -> Self {
         Self {
             order,
             indexed: limits.map(|limits| Indexed::new(NumberDictionary::new(limits))),
@@ -135,7 +138,18 @@ impl<T: Number> Numbers<T> {
             ranges: Ranges::new(T::compare(order)),
             rows: Vec::new(),
             valid: Vec::new(),
+            undecided,
         }
+    }
+
+    /// The values of the page that its indices stand for, in a buffer taken from `valid`; `None` without indices.
+    fn named(&mut self) -> Option<Vec<T>> {
+        let indexed = self.indexed.as_ref().and_then(Indexed::while_active)?;
+        let entries = indexed.dictionary.entries();
+        let mut named = std::mem::take(&mut self.valid);
+        named.clear();
+        named.extend(indexed.indices.iter().map(|index| entries[*index as usize]));
+        Some(named)
     }
 
     fn append_slots(&mut self, slots: &[T], piece: Piece<'_>) -> usize {
@@ -192,10 +206,13 @@ impl<T: Number> PageValues for Numbers<T> {
     }
 
     fn fitting(&self, _: &Values<'_>, piece: Piece<'_>, page: usize) -> usize {
-        let room = self.indexed.as_ref().and_then(Indexed::while_active).map_or_else(
-            || (page / size_of::<T>()).saturating_sub(self.values.len()),
-            |indexed| indexed.room(page),
-        );
+        let direct = |held: usize| (page / size_of::<T>()).saturating_sub(held);
+        let room = match self.indexed.as_ref().and_then(Indexed::while_active) {
+            // Until it is decided, the page must have room in either form.
+            Some(indexed) if self.undecided => indexed.room(page).min(direct(indexed.indices.len())),
+            Some(indexed) => indexed.room(page),
+            None => direct(self.values.len()),
+        };
         piece.rows_with(room)
     }
 
@@ -222,6 +239,36 @@ impl<T: Number> PageValues for Numbers<T> {
         }
     }
 
+    fn repeats(&self) -> Option<Repeats> {
+        self.indexed.as_ref().and_then(Indexed::repeats)
+    }
+
+    fn encode_direct(&mut self, encoding: Encoding, out: &mut Vec<u8>) {
+        match self.named() {
+            Some(named) => {
+                append_direct(&named, encoding, out);
+                self.valid = named;
+            }
+            None => {
+                append_direct(&self.values, encoding, out);
+            }
+        }
+    }
+
+    fn settle(&mut self, encoding: Encoding) {
+        self.undecided = false;
+        self.encoding = encoding;
+        if let Some(named) = self.named() {
+            self.values = named;
+        }
+        leave(&mut self.indexed);
+    }
+
+    fn settle_with_dictionary(&mut self, encoding: Encoding) {
+        self.undecided = false;
+        self.encoding = encoding;
+    }
+
     fn give_up_dictionary(&mut self) {
         if let Some(indexed) = &mut self.indexed {
             indexed.give_up();
@@ -237,18 +284,7 @@ impl<T: Number> PageValues for Numbers<T> {
         if indexed.is_some_and(|indexed| indexed.encode(index_width, out)) {
             return Encoding::RleDictionary;
         }
-        match self.encoding {
-            _ if self.values.is_empty() => {}
-            Encoding::DeltaBinaryPacked if T::deltas(&self.values, out) => {
-                return Encoding::DeltaBinaryPacked;
-            }
-            Encoding::ByteStreamSplit => {
-                byte_stream_split::encode(as_bytes(&self.values), size_of::<T>(), out);
-                return Encoding::ByteStreamSplit;
-            }
-            _ => plain::encode_fixed(&self.values, out),
-        }
-        Encoding::Plain
+        append_direct(&self.values, self.encoding, out)
     }
 
     fn finish(&mut self) -> PageFacts {
@@ -297,6 +333,20 @@ impl<T: Number> PageValues for Numbers<T> {
             + self.rows.capacity() * size_of::<u32>()
             + (self.values.capacity() + self.valid.capacity()) * size_of::<T>()
     }
+}
+
+/// Appends values without a dictionary. Returns the encoding, which is PLAIN for those that it does not suit.
+fn append_direct<T: Number>(values: &[T], encoding: Encoding, out: &mut Vec<u8>) -> Encoding {
+    match encoding {
+        _ if values.is_empty() => {}
+        Encoding::DeltaBinaryPacked if T::deltas(values, out) => return Encoding::DeltaBinaryPacked,
+        Encoding::ByteStreamSplit => {
+            byte_stream_split::encode(as_bytes(values), size_of::<T>(), out);
+            return Encoding::ByteStreamSplit;
+        }
+        _ => plain::encode_fixed(values, out),
+    }
+    Encoding::Plain
 }
 
 pub(super) fn mismatch() -> WriteError {

@@ -5,6 +5,7 @@ use parquet::basic::BoundaryOrder;
 use parquet::file::statistics::Statistics;
 use parquet_encode::page_header::Encoding;
 
+use super::contest::Repeats;
 use super::piece::Piece;
 use super::preserved::Preserved;
 use super::source::Values;
@@ -54,6 +55,21 @@ pub(super) trait PageValues: Send {
 
     /// Goes on without the dictionary. The page must be empty.
     fn give_up_dictionary(&mut self);
+
+    /// The repeats among the values of the page, while there is a dictionary.
+    fn repeats(&self) -> Option<Repeats> {
+        None
+    }
+
+    /// Appends the page's values in an encoding without a dictionary, whatever they are held in.
+    fn encode_direct(&mut self, _encoding: Encoding, _out: &mut Vec<u8>) {}
+
+    /// Goes on in an encoding without a dictionary, the page's values too. A dictionary that no page refers to is
+    /// dropped.
+    fn settle(&mut self, _encoding: Encoding) {}
+
+    /// Goes on with the dictionary, and without it in an encoding for the values that follow it.
+    fn settle_with_dictionary(&mut self, _encoding: Encoding) {}
 
     /// The bits that an index needs, while pages get indices.
     fn index_width(&self) -> Option<u8>;

@@ -1,0 +1,181 @@
+//! Dictionaries against direct encodings, in bytes of the file.
+//!
+//! A chunk begins with a dictionary where it may have one. Its first page is then weighed in every encoding, and goes on
+//! in the lightest. Pages that follow are weighed against what a value took in that one.
+
+use crate::choose::{DICTIONARY_BYTES, Growth};
+
+/// The cost of looking a value up, in bytes of a file; see `BYTES_WORTH_ONE` of the pages.
+const LOOK_UP: f64 = 0.1;
+/// Bytes of the header of a dictionary page.
+const DICTIONARY_HEADER: usize = 16;
+/// Pages in a row that must cost more with the dictionary than without it, until it is given up.
+const PAGES_TO_GIVE_UP: usize = 2;
+
+/// The repeats among the values of a page.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Repeats {
+    /// Values.
+    pub values: usize,
+    /// Different ones.
+    pub distinct: usize,
+    /// Different ones in the first half of them.
+    pub distinct_in_half: usize,
+}
+
+impl Repeats {
+    /// The repeats among indices of a dictionary with `entries` entries.
+    pub fn of(indices: &[u32], entries: usize) -> Self {
+        let mut seen = vec![false; entries];
+        let mut new = |indices: &[u32]| {
+            let is_new = |index: &&u32| !std::mem::replace(&mut seen[**index as usize], true);
+            indices.iter().filter(is_new).count()
+        };
+        let (half, rest) = indices.split_at(indices.len() / 2);
+        let distinct_in_half = new(half);
+        Self {
+            values: indices.len(),
+            distinct: distinct_in_half + new(rest),
+            distinct_in_half,
+        }
+    }
+
+    /// Returns true if each value stands for so many others that a dictionary is plainly the best.
+    pub fn are_many(self, integers: bool) -> bool {
+        // Few different integers may still be runs or steps, which deltas code in next to nothing.
+        let least = if integers { 32 } else { 8 };
+        self.distinct * least <= self.values
+    }
+}
+
+/// What the first page weighs with a dictionary.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Indexed {
+    pub repeats: Repeats,
+    /// The weight of the page's indices.
+    pub indices: usize,
+    /// The weight of the dictionary page.
+    pub dictionary: usize,
+    /// Bytes of the dictionary page before compression.
+    pub dictionary_bytes: usize,
+}
+
+impl Indexed {
+    /// The weight where nothing follows.
+    pub fn whole(&self) -> usize {
+        self.indices + self.dictionary + DICTIONARY_HEADER
+    }
+
+    /// The weight of a value, over those that the dictionary serves before it is full or before `values` came.
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    pub fn of_value(&self, values: f64) -> f64 {
+        let (sampled, distinct) = (self.repeats.values as f64, self.repeats.distinct as f64);
+        let growth = Growth::new(sampled, distinct, self.repeats.distinct_in_half as f64);
+        let most_entries = DICTIONARY_BYTES as f64 / (self.dictionary_bytes as f64 / distinct);
+        let served = growth.values_for(most_entries).min(values.max(sampled));
+        let entries = growth.distinct(served);
+        let index_bits = |entries: f64| entries.log2().ceil().max(1.0);
+        // First occurrences have rising indices, which compress in a sample; over a row group they are few.
+        let (first, ratio) = (
+            distinct / sampled,
+            self.indices as f64 / (sampled * index_bits(distinct) / 8.0),
+        );
+        let index_bytes = index_bits(entries) / 8.0 * (ratio.min(1.0) * (1.0 - first) + first);
+        let page_bytes = entries / served * self.dictionary as f64 / distinct;
+        index_bytes + page_bytes + LOOK_UP
+    }
+}
+
+/// A dictionary that won the first page narrowly enough to be watched.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Contest {
+    /// The weight of a value without it.
+    direct_weight: f64,
+    /// The weight of a byte of the dictionary page.
+    entry_weight: f64,
+    dictionary_bytes: usize,
+    lost: usize,
+}
+
+impl Contest {
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    /// The lightest direct encoding of the first page has the weight `direct`.
+    pub fn new(direct: usize, with: &Indexed) -> Self {
+        Self {
+            direct_weight: direct as f64 / with.repeats.values as f64,
+            entry_weight: with.dictionary as f64 / with.dictionary_bytes as f64,
+            dictionary_bytes: with.dictionary_bytes,
+            lost: 0,
+        }
+    }
+
+    /// Notes a page of `values` values whose indices took `indices` bytes. Returns true if the dictionary costs more
+    /// than it saves.
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    pub fn is_lost(&mut self, values: usize, indices: usize, dictionary_bytes: usize) -> bool {
+        let added = dictionary_bytes.saturating_sub(self.dictionary_bytes);
+        self.dictionary_bytes = dictionary_bytes;
+        let with = indices as f64 + added as f64 * self.entry_weight + values as f64 * LOOK_UP;
+        self.lost = if with > values as f64 * self.direct_weight { self.lost + 1 } else { 0 };
+        self.lost >= PAGES_TO_GIVE_UP
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{Contest, Indexed, PAGES_TO_GIVE_UP, Repeats};
+
+    proptest! {
+        #[test]
+        fn repeats_are_counted(indices in prop::collection::vec(0..50_u32, 0..200)) {
+            let different = |indices: &[u32]| indices.iter().collect::<std::collections::HashSet<_>>().len();
+            let repeats = Repeats::of(&indices, 50);
+            prop_assert_eq!(repeats.values, indices.len());
+            prop_assert_eq!(repeats.distinct, different(&indices));
+            prop_assert_eq!(repeats.distinct_in_half, different(&indices[..indices.len() / 2]));
+        }
+    }
+
+    /// A page of 1,000 values, `distinct` of them different, and as many in its first half as when all are equally
+    /// likely.
+    fn page(distinct: usize, distinct_in_half: usize) -> Indexed {
+        Indexed {
+            repeats: Repeats {
+                values: 1000,
+                distinct,
+                distinct_in_half,
+            },
+            indices: 1000,
+            dictionary: distinct * 8,
+            dictionary_bytes: distinct * 10,
+        }
+    }
+
+    #[test]
+    fn a_dictionary_that_is_complete_costs_less_the_more_values_follow() {
+        let complete = page(100, 100);
+        assert!(complete.of_value(1e6) < 0.5 * complete.of_value(1e3));
+    }
+
+    #[test]
+    fn a_dictionary_that_goes_on_growing_costs_no_less_however_many_follow() {
+        let growing = page(900, 450);
+        assert!(growing.of_value(1e6) > 0.9 * growing.of_value(1e3));
+    }
+
+    #[test]
+    fn a_dictionary_is_given_up_after_some_pages_in_a_row_that_cost_more() {
+        // A value takes 4 bytes without the dictionary, and an entry 0.8 of its 10.
+        let mut contest = Contest::new(4000, &page(100, 100));
+        let cheap = |contest: &mut Contest, held: usize| contest.is_lost(1000, 1000, held);
+        let dear = |contest: &mut Contest, held: usize| contest.is_lost(1000, 1000, held + 10_000);
+        for _ in 1..PAGES_TO_GIVE_UP {
+            assert!(!dear(&mut contest, 1000));
+            assert!(!cheap(&mut contest, 11_000), "one page that pays begins the count anew");
+        }
+        let pages = (1..).take_while(|page| !dear(&mut contest, 1000 + page * 10_000));
+        assert_eq!(pages.count(), PAGES_TO_GIVE_UP - 1);
+    }
+}
