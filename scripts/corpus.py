@@ -19,6 +19,7 @@ import sys
 import tempfile
 import tokenize
 import unicodedata
+import zipfile
 from importlib.metadata import distributions
 from importlib.util import find_spec
 from itertools import chain
@@ -71,7 +72,11 @@ def installed(package: str) -> Path:
 def of_flights(name: str) -> pa.Table:
     """A table of the flights from New York in 2013, or of their planes, airports or weather."""
     options = pcsv.ConvertOptions(null_values=["", "NA"], strings_can_be_null=True)
-    return pcsv.read_csv(downloaded(FLIGHTS) / "data" / f"{name}.csv", convert_options=options)
+    path = downloaded(FLIGHTS) / "data" / f"{name}.csv"
+    if path.exists():
+        return pcsv.read_csv(path, convert_options=options)
+    with zipfile.ZipFile(path.with_suffix(".csv.zip")) as packed, packed.open(path.name) as file:
+        return pcsv.read_csv(file, convert_options=options)
 
 
 def of_cities(least: int) -> pa.Table:

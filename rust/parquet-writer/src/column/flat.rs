@@ -301,7 +301,7 @@ impl FlatEncoder {
         }
         self.choice.trial = None;
         let with = match self.values.repeats() {
-            Some(repeats) if repeats.are_many(self.is_integer()) => {
+            Some(repeats) if repeats.are_many(self.is_integer()) && !repeats.are_in_sequence() => {
                 self.values.settle_with_dictionary(PageEncoding::Plain);
                 return Ok(true);
             }
@@ -309,13 +309,12 @@ impl FlatEncoder {
             _ => None,
         };
         let (direct, weight) = self.weigh_direct(trial.direct)?;
+        let integers = self.is_integer();
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+        let expected = trial.rows.max(self.page.rows) as f64 * values as f64 / self.page.rows as f64;
         let dictionary = with.filter(|with| match end {
             End::Chunk => with.whole() < weight,
-            End::Page => {
-                let expected = trial.rows.max(self.page.rows) as f64 * values as f64 / self.page.rows as f64;
-                with.of_value(expected) < weight as f64 / values as f64
-            }
+            End::Page => with.pays(weight, expected, integers),
         });
         self.choice.dictionary = dictionary.is_some();
         self.choice.encoding = direct;

@@ -555,6 +555,8 @@ impl PageValues for Bytes {
         }
         match (self.encoding, self.width) {
             _ if self.data.is_empty() && self.lengths.is_empty() => {}
+            // A page of too few values to decide by.
+            _ if self.undecided => self.encode_direct(Encoding::Plain, out),
             (Encoding::DeltaLengthByteArray, None) => {
                 delta::encode(&self.lengths, out);
                 out.extend_from_slice(&self.data);

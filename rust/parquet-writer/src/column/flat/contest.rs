@@ -9,8 +9,10 @@ use crate::choose::{DICTIONARY_BYTES, Growth};
 const LOOK_UP: f64 = 0.1;
 /// Bytes of the header of a dictionary page.
 const DICTIONARY_HEADER: usize = 16;
-/// Pages in a row that must cost more with the dictionary than without it, until it is given up.
+/// Pages after which a dictionary that cost more than it saved is given up.
 const PAGES_TO_GIVE_UP: usize = 2;
+/// Entries below which a dictionary with many repeats is the best in any order of its values.
+const FEW_ENTRIES: usize = 16;
 
 /// The repeats among the values of a page.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub(super) struct Repeats {
     pub distinct: usize,
     /// Different ones in the first half of them.
     pub distinct_in_half: usize,
+    /// Values that follow the same value as the time before.
+    pub in_sequence: usize,
 }
 
 impl Repeats {
@@ -37,15 +41,29 @@ impl Repeats {
             values: indices.len(),
             distinct: distinct_in_half + new(rest),
             distinct_in_half,
+            in_sequence: in_sequence(indices, entries),
         }
     }
 
-    /// Returns true if each value stands for so many others that a dictionary is plainly the best.
+    /// Returns true if each value stands for so many others that the page of the dictionary weighs nothing.
     pub fn are_many(self, integers: bool) -> bool {
         // Few different integers may still be runs or steps, which deltas code in next to nothing.
         let least = if integers { 32 } else { 8 };
         self.distinct * least <= self.values
     }
+
+    /// Returns true if most values follow each other in sequences that come again. A codec finds these among values
+    /// better than among packed indices.
+    pub fn are_in_sequence(self) -> bool {
+        self.distinct >= FEW_ENTRIES && self.in_sequence * 4 > self.values * 3
+    }
+}
+
+/// The number of indices that follow the same index as the time before.
+fn in_sequence(indices: &[u32], entries: usize) -> usize {
+    let mut next = vec![u32::MAX; entries];
+    let follows = |pair: &&[u32]| std::mem::replace(&mut next[pair[0] as usize], pair[1]) == pair[1];
+    indices.windows(2).filter(follows).count()
 }
 
 /// What the first page weighs with a dictionary.
@@ -61,6 +79,17 @@ pub(super) struct Indexed {
 }
 
 impl Indexed {
+    /// Returns true if the dictionary costs less than a direct encoding in which the page weighs `direct`, over `values`
+    /// values.
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    pub fn pays(&self, direct: usize, values: f64, integers: bool) -> bool {
+        if self.repeats.are_many(integers) {
+            // Both are small: what a look-up takes counts less than the error of the estimate.
+            return self.indices * 4 < direct * 5;
+        }
+        self.of_value(values) < direct as f64 / self.repeats.values as f64
+    }
+
     /// The weight where nothing follows.
     pub fn whole(&self) -> usize {
         self.indices + self.dictionary + DICTIONARY_HEADER
@@ -68,7 +97,7 @@ impl Indexed {
 
     /// The weight of a value, over those that the dictionary serves before it is full or before `values` came.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    pub fn of_value(&self, values: f64) -> f64 {
+    fn of_value(&self, values: f64) -> f64 {
         let (sampled, distinct) = (self.repeats.values as f64, self.repeats.distinct as f64);
         let growth = Growth::new(sampled, distinct, self.repeats.distinct_in_half as f64);
         let most_entries = DICTIONARY_BYTES as f64 / (self.dictionary_bytes as f64 / distinct);
@@ -94,7 +123,9 @@ pub(super) struct Contest {
     /// The weight of a byte of the dictionary page.
     entry_weight: f64,
     dictionary_bytes: usize,
-    lost: usize,
+    pages: usize,
+    /// The weight that the dictionary has saved since the first page.
+    saved: f64,
 }
 
 impl Contest {
@@ -105,19 +136,21 @@ impl Contest {
             direct_weight: direct as f64 / with.repeats.values as f64,
             entry_weight: with.dictionary as f64 / with.dictionary_bytes as f64,
             dictionary_bytes: with.dictionary_bytes,
-            lost: 0,
+            pages: 0,
+            saved: 0.0,
         }
     }
 
-    /// Notes a page of `values` values whose indices took `indices` bytes. Returns true if the dictionary costs more
-    /// than it saves.
+    /// Notes a page of `values` values whose indices took `indices` bytes. Returns true if the dictionary cost more than
+    /// it saved, in all pages since the first.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     pub fn is_lost(&mut self, values: usize, indices: usize, dictionary_bytes: usize) -> bool {
         let added = dictionary_bytes.saturating_sub(self.dictionary_bytes);
         self.dictionary_bytes = dictionary_bytes;
         let with = indices as f64 + added as f64 * self.entry_weight + values as f64 * LOOK_UP;
-        self.lost = if with > values as f64 * self.direct_weight { self.lost + 1 } else { 0 };
-        self.lost >= PAGES_TO_GIVE_UP
+        self.saved += values as f64 * self.direct_weight - with;
+        self.pages += 1;
+        self.pages >= PAGES_TO_GIVE_UP && self.saved < 0.0
     }
 }
 
@@ -125,7 +158,7 @@ impl Contest {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Contest, Indexed, PAGES_TO_GIVE_UP, Repeats};
+    use super::{Contest, Indexed, Repeats};
 
     proptest! {
         #[test]
@@ -146,6 +179,7 @@ mod tests {
                 values: 1000,
                 distinct,
                 distinct_in_half,
+                in_sequence: 0,
             },
             indices: 1000,
             dictionary: distinct * 8,
@@ -156,7 +190,7 @@ mod tests {
     #[test]
     fn a_dictionary_that_is_complete_costs_less_the_more_values_follow() {
         let complete = page(100, 100);
-        assert!(complete.of_value(1e6) < 0.5 * complete.of_value(1e3));
+        assert!(complete.of_value(1e6) < 0.6 * complete.of_value(1e3));
     }
 
     #[test]
@@ -166,16 +200,26 @@ mod tests {
     }
 
     #[test]
-    fn a_dictionary_is_given_up_after_some_pages_in_a_row_that_cost_more() {
+    fn a_dictionary_is_given_up_when_it_cost_more_than_it_saved() {
         // A value takes 4 bytes without the dictionary, and an entry 0.8 of its 10.
         let mut contest = Contest::new(4000, &page(100, 100));
-        let cheap = |contest: &mut Contest, held: usize| contest.is_lost(1000, 1000, held);
-        let dear = |contest: &mut Contest, held: usize| contest.is_lost(1000, 1000, held + 10_000);
-        for _ in 1..PAGES_TO_GIVE_UP {
-            assert!(!dear(&mut contest, 1000));
-            assert!(!cheap(&mut contest, 11_000), "one page that pays begins the count anew");
-        }
-        let pages = (1..).take_while(|page| !dear(&mut contest, 1000 + page * 10_000));
-        assert_eq!(pages.count(), PAGES_TO_GIVE_UP - 1);
+        let mut held = 1000;
+        let mut page_of = |entries: usize| {
+            held += entries * 10;
+            contest.is_lost(1000, 1000, held)
+        };
+        assert!(!page_of(0), "saves 2,900");
+        assert!(!page_of(500), "costs 1,100");
+        assert!(!page_of(500), "costs 1,100");
+        assert!(page_of(500));
+    }
+
+    #[test]
+    fn sequences_that_come_again_are_tried_without_a_dictionary() {
+        let cycle: Vec<u32> = (0..100).cycle().take(10_000).collect();
+        assert!(Repeats::of(&cycle, 100).are_in_sequence());
+        let scattered: Vec<u32> = (0..10_000_u32).map(|row| row * row % 97).collect();
+        let scattered: Vec<u32> = scattered.iter().zip(cycle.iter().rev()).map(|(a, b)| (a * b) % 89).collect();
+        assert!(!Repeats::of(&scattered, 100).are_in_sequence());
     }
 }
