@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import io
+import random
 import struct
 from typing import TYPE_CHECKING, Any
 
@@ -158,3 +159,54 @@ def test_unknown_names_and_columns_are_refused(tmp_path: Path) -> None:
         spillway.write_parquet(pa.table({"word": ["a"]}), tmp_path / "a.parquet", encoding={"wrod": "plain"})
     with pytest.raises(TypeError, match="encoding must be the name of an encoding or a mapping"):
         spillway.WriterOptions(encoding=7)  # type: ignore[arg-type]
+
+
+def chosen(column: pa.Array, **options: Any) -> tuple[str, ...]:
+    """The encodings of a column that is written by `auto`, and comes back as it was."""
+    table, file = pa.table({"a": column}), io.BytesIO()
+    result = spillway.write_parquet(table, file, **options)
+    assert pq.read_table(file).equals(table)
+    return result.columns[0].encodings
+
+
+def names(rows: int) -> pa.Array:
+    """Text that repeats in parts, and one in five times as a whole."""
+    syllables = ["ba", "den", "hei", "burg", "lin", "stadt", "mün", "ster", "wald", "kirch", "ober", "nieder"]
+    draw = random.Random(7)
+    made = ["".join(draw.choices(syllables, k=5)) for _ in range(rows)]
+    return pa.array([draw.choice(made[: row + 1]) if row % 5 == 0 else made[row] for row in range(rows)])
+
+
+@pytest.mark.parametrize("rows", [900, 30_000])
+def test_text_that_repeats_in_parts_gets_no_dictionary(rows: int) -> None:
+    """A codec finds the parts: as a dictionary, the text took a fifth more."""
+    assert not set(chosen(names(rows))) & {"RLE_DICTIONARY"}
+    sizes = {}
+    for encoding in ("auto", "dictionary", "plain", "delta_length_byte_array"):
+        table = pa.table({"a": names(rows)})
+        sizes[encoding] = spillway.write_parquet(table, io.BytesIO(), encoding=encoding).bytes
+    assert sizes["auto"] <= 1.01 * min(sizes.values())
+
+
+def test_sequences_that_come_again_get_no_dictionary() -> None:
+    codes = pa.array([f"{code * 7919 % 10_007:05d}" for code in range(1_200)] * 20)
+    assert chosen(codes) == ("PLAIN",) or chosen(codes) == ("DELTA_LENGTH_BYTE_ARRAY",)
+
+
+def test_large_values_that_repeat_are_stored_once() -> None:
+    """A page holds one of them, and shows no repeat."""
+    documents = [random.Random(seed).randbytes(300_000) for seed in range(5)]
+    table = pa.table({"a": pa.array([documents[row % 5] for row in range(60)])})
+    assert spillway.write_parquet(table, io.BytesIO()).bytes < 2_000_000
+
+
+@pytest.mark.parametrize("dictionary", [True, False])
+@pytest.mark.parametrize("kind", [pa.string(), pa.binary(6), pa.int64(), pa.list_(pa.string())], ids=str)
+def test_columns_of_hardly_any_value_come_back(kind: pa.DataType, dictionary: bool) -> None:  # noqa: FBT001
+    """No page of theirs has enough values to choose an encoding by."""
+    values: list[Any] = [None] * 90_000
+    for row in range(0, 90_000, 3_001):
+        values[row] = {"string": f"row {row}", "fixed_size_binary[6]": b"%06d" % row, "int64": row}.get(
+            str(kind), ["a"]
+        )
+    chosen(pa.array(values, kind), dictionary=dictionary)

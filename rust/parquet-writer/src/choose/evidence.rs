@@ -217,8 +217,13 @@ const WITH_DICTIONARY: Choice = Choice::new(true, Encoding::PLAIN);
 
 /// The values of a chunk that are not null.
 pub(super) fn values(chunk: &ColumnChunkMetaData) -> usize {
-    let nulls = chunk.statistics().and_then(Statistics::null_count_opt).unwrap_or(0);
-    let values = u64::try_from(chunk.num_values()).unwrap_or(0).saturating_sub(nulls);
+    let nulls = chunk
+        .statistics()
+        .and_then(Statistics::null_count_opt)
+        .unwrap_or(0);
+    let values = u64::try_from(chunk.num_values())
+        .unwrap_or(0)
+        .saturating_sub(nulls);
     usize::try_from(values).unwrap_or(usize::MAX)
 }
 

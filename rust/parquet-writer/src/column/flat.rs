@@ -296,12 +296,14 @@ impl FlatEncoder {
             return Ok(false);
         };
         let values = self.page.entries - self.page.nulls;
-        if values == 0 || (end == End::Page && values < FEWEST_VALUES) {
+        // A page of nulls says little, and another one follows.
+        let sparse = values < FEWEST_VALUES && values < self.page.entries / 2;
+        if values == 0 || (end == End::Page && sparse) {
             return Ok(false);
         }
         self.choice.trial = None;
         let with = match self.values.repeats() {
-            Some(repeats) if repeats.are_many(self.is_integer()) && !repeats.are_in_sequence() => {
+            Some(repeats) if repeats.are_plain_to_see(self.is_integer(), end == End::Page) => {
                 self.values.settle_with_dictionary(PageEncoding::Plain);
                 return Ok(true);
             }
@@ -366,11 +368,10 @@ impl FlatEncoder {
     fn watch(&mut self, values: usize, page_bytes: u64) {
         let dictionary = self.values.dictionary().map_or(0, |(page, _)| page.len());
         let page_bytes = usize::try_from(page_bytes).unwrap_or(usize::MAX);
-        if let Some(contest) = &mut self.contest {
-            if contest.is_lost(values, page_bytes, dictionary) {
-                self.contest = None;
-                self.values.give_up_dictionary();
-            }
+        let contest = self.contest.as_mut();
+        if contest.is_some_and(|contest| contest.is_lost(values, page_bytes, dictionary)) {
+            self.contest = None;
+            self.values.give_up_dictionary();
         }
     }
 
@@ -614,7 +615,12 @@ impl FieldEncoder for FlatEncoder {
     fn encoded_bytes(&self) -> u64 {
         let dictionary = self.values.dictionary().map_or(0, |(page, _)| page.len());
         let levels = self.levels.pending_bytes(self.page.entries);
-        self.pages.bytes() + (self.values.pending_bytes() + levels + dictionary) as u64
+        let with_dictionary = self.values.pending_bytes() + dictionary;
+        let direct = self.choice.trial.iter().flat_map(|trial| trial.direct);
+        let values = direct
+            .map(|encoding| self.values.direct_bytes(page_encoding(*encoding)))
+            .fold(with_dictionary, usize::min);
+        self.pages.bytes() + (values + levels) as u64
     }
 
     fn close(mut self: Box<Self>, each: &mut dyn FnMut(EncodedChunk) -> Result<()>) -> Result<()> {

@@ -449,8 +449,7 @@ impl PageValues for Bytes {
             return rows;
         }
         // The page must have room for its values in either form.
-        let lengths = if self.width.is_none() { indexed.indices.len() * size_of::<u32>() } else { 0 };
-        let held = usize::try_from(self.unencoded).unwrap_or(usize::MAX).saturating_add(lengths);
+        let held = self.direct_bytes(Encoding::Plain);
         rows.min(piece_within(run, piece, page.saturating_sub(held)))
     }
 
@@ -517,6 +516,17 @@ impl PageValues for Bytes {
             };
             append_direct(&values, width, encoding, out);
         }
+    }
+
+    fn direct_bytes(&self, _: Encoding) -> usize {
+        let indices = self.indexed.as_ref().and_then(Indexed::while_active);
+        let values = indices.map_or(self.lengths.len(), |indexed| indexed.indices.len());
+        let lengths = if self.width.is_none() {
+            values * size_of::<u32>()
+        } else {
+            0
+        };
+        usize::try_from(self.unencoded).map_or(usize::MAX, |bytes| bytes.saturating_add(lengths))
     }
 
     fn settle(&mut self, encoding: Encoding) {

@@ -13,6 +13,8 @@ const DICTIONARY_HEADER: usize = 16;
 const PAGES_TO_GIVE_UP: usize = 2;
 /// Entries below which a dictionary with many repeats is the best in any order of its values.
 const FEW_ENTRIES: usize = 16;
+/// Values of a full page below which each is large.
+const FEW_VALUES: usize = 8;
 
 /// The repeats among the values of a page.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -46,15 +48,22 @@ impl Repeats {
     }
 
     /// Returns true if each value stands for so many others that the page of the dictionary weighs nothing.
-    pub fn are_many(self, integers: bool) -> bool {
+    fn are_many(self, integers: bool) -> bool {
         // Few different integers may still be runs or steps, which deltas code in next to nothing.
         let least = if integers { 32 } else { 8 };
         self.distinct * least <= self.values
     }
 
+    /// Returns true if a dictionary is the best without being weighed, in a page that others follow or in the only one.
+    /// Values so large that a page has a few of them are looked up until the dictionary is full: none of them may repeat
+    /// in one page, and each that does saves much.
+    pub fn are_plain_to_see(self, integers: bool, others_follow: bool) -> bool {
+        (others_follow && self.values < FEW_VALUES) || (self.are_many(integers) && !self.are_in_sequence())
+    }
+
     /// Returns true if most values follow each other in sequences that come again. A codec finds these among values
     /// better than among packed indices.
-    pub fn are_in_sequence(self) -> bool {
+    fn are_in_sequence(self) -> bool {
         self.distinct >= FEW_ENTRIES && self.in_sequence * 4 > self.values * 3
     }
 }
@@ -219,7 +228,11 @@ mod tests {
         let cycle: Vec<u32> = (0..100).cycle().take(10_000).collect();
         assert!(Repeats::of(&cycle, 100).are_in_sequence());
         let scattered: Vec<u32> = (0..10_000_u32).map(|row| row * row % 97).collect();
-        let scattered: Vec<u32> = scattered.iter().zip(cycle.iter().rev()).map(|(a, b)| (a * b) % 89).collect();
+        let scattered: Vec<u32> = scattered
+            .iter()
+            .zip(cycle.iter().rev())
+            .map(|(a, b)| (a * b) % 89)
+            .collect();
         assert!(!Repeats::of(&scattered, 100).are_in_sequence());
     }
 }

@@ -142,14 +142,13 @@ impl<T: Number> Numbers<T> {
         }
     }
 
-    /// The values of the page that its indices stand for, in a buffer taken from `valid`; `None` without indices.
-    fn named(&mut self) -> Option<Vec<T>> {
+    /// The values of the page that its indices stand for, in `room`; `None` without indices.
+    fn named(&self, mut room: Vec<T>) -> Option<Vec<T>> {
         let indexed = self.indexed.as_ref().and_then(Indexed::while_active)?;
         let entries = indexed.dictionary.entries();
-        let mut named = std::mem::take(&mut self.valid);
-        named.clear();
-        named.extend(indexed.indices.iter().map(|index| entries[*index as usize]));
-        Some(named)
+        room.clear();
+        room.extend(indexed.indices.iter().map(|index| entries[*index as usize]));
+        Some(room)
     }
 
     fn append_slots(&mut self, slots: &[T], piece: Piece<'_>) -> usize {
@@ -244,21 +243,29 @@ impl<T: Number> PageValues for Numbers<T> {
     }
 
     fn encode_direct(&mut self, encoding: Encoding, out: &mut Vec<u8>) {
-        match self.named() {
-            Some(named) => {
-                append_direct(&named, encoding, out);
-                self.valid = named;
-            }
-            None => {
-                append_direct(&self.values, encoding, out);
-            }
+        let room = std::mem::take(&mut self.valid);
+        if let Some(named) = self.named(room) {
+            append_direct(&named, encoding, out);
+            self.valid = named;
+        } else {
+            append_direct(&self.values, encoding, out);
         }
+    }
+
+    fn direct_bytes(&self, encoding: Encoding) -> usize {
+        let named = self.named(Vec::new());
+        let values = named.as_ref().unwrap_or(&self.values);
+        let mut deltas = Vec::new();
+        if encoding == Encoding::DeltaBinaryPacked && T::deltas(values, &mut deltas) {
+            return deltas.len();
+        }
+        size_of_val(values.as_slice())
     }
 
     fn settle(&mut self, encoding: Encoding) {
         self.undecided = false;
         self.encoding = encoding;
-        if let Some(named) = self.named() {
+        if let Some(named) = self.named(Vec::new()) {
             self.values = named;
         }
         leave(&mut self.indexed);

@@ -64,6 +64,11 @@ pub(super) trait PageValues: Send {
     /// Appends the page's values in an encoding without a dictionary, whatever they are held in.
     fn encode_direct(&mut self, _encoding: Encoding, _out: &mut Vec<u8>) {}
 
+    /// Bytes of the page's values in an encoding without a dictionary, before compression.
+    fn direct_bytes(&self, _encoding: Encoding) -> usize {
+        self.pending_bytes()
+    }
+
     /// Goes on in an encoding without a dictionary, the page's values too. A dictionary that no page refers to is
     /// dropped.
     fn settle(&mut self, _encoding: Encoding) {}
