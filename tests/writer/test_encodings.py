@@ -172,7 +172,7 @@ def chosen(column: pa.Array, **options: Any) -> tuple[str, ...]:
 def names(rows: int) -> pa.Array:
     """Text that repeats in parts, and one in five times as a whole."""
     syllables = ["ba", "den", "hei", "burg", "lin", "stadt", "mün", "ster", "wald", "kirch", "ober", "nieder"]
-    draw = random.Random(7)
+    draw = random.Random(7)  # noqa: S311
     made = ["".join(draw.choices(syllables, k=5)) for _ in range(rows)]
     return pa.array([draw.choice(made[: row + 1]) if row % 5 == 0 else made[row] for row in range(rows)])
 
@@ -189,13 +189,14 @@ def test_text_that_repeats_in_parts_gets_no_dictionary(rows: int) -> None:
 
 
 def test_sequences_that_come_again_get_no_dictionary() -> None:
-    codes = pa.array([f"{code * 7919 % 10_007:05d}" for code in range(1_200)] * 20)
-    assert chosen(codes) == ("PLAIN",) or chosen(codes) == ("DELTA_LENGTH_BYTE_ARRAY",)
+    """A codec finds them among values, and not among indices of 11 bits."""
+    codes = pa.array([f"{code * 7919 % 10_007:05d}" for code in range(1_201)] * 20)
+    assert not set(chosen(codes)) & {"RLE_DICTIONARY"}
 
 
 def test_large_values_that_repeat_are_stored_once() -> None:
     """A page holds one of them, and shows no repeat."""
-    documents = [random.Random(seed).randbytes(300_000) for seed in range(5)]
+    documents = [random.Random(seed).randbytes(300_000) for seed in range(5)]  # noqa: S311
     table = pa.table({"a": pa.array([documents[row % 5] for row in range(60)])})
     assert spillway.write_parquet(table, io.BytesIO()).bytes < 2_000_000
 
