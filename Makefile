@@ -91,10 +91,11 @@ wheel: export RUSTFLAGS := $(REMAP)
 wheel: .build/environment ## Leave a release wheel in dist/
 	rm -f $(DIST)/spillway-*.whl
 	$(BIN)/maturin build --release --locked --out $(DIST)
+	$(BIN)/python scripts/check_wheel.py $(DIST)/spillway-*.whl
 
 # The oldest C library that a published wheel runs on. zig links against it wherever the wheel is built, so that no
-# container is needed. `make wheel` has the compiler and the C library of this machine in place of it: it is what tests
-# and the gate on instructions build, it shares what `make bench` compiled, and its figures are those of the bench.
+# container is needed. `make wheel` has the compiler and the C library of this machine in place of it: it is what the
+# gate on instructions builds, it shares what `make bench` compiled, and its figures are those of the bench.
 MANYLINUX := manylinux_2_17
 DIST_TARGETS := x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu
 
@@ -107,6 +108,7 @@ dist: .build/environment ## Leave what is published in dist/: portable wheels fo
 			--compatibility $(MANYLINUX) --out $(DIST); \
 	done
 	$(BIN)/maturin sdist --out $(DIST)
+	$(BIN)/python scripts/check_wheel.py $(DIST)/*.whl
 	$(BIN)/python scripts/check_dist.py $(DIST) --policy $(MANYLINUX)
 
 # The tag of the image is that of the policy above.

@@ -235,15 +235,15 @@ def memory(run: RunSummary) -> Iterator[Finding]:
 
 def gil(run: RunSummary) -> Iterator[Finding]:
     (own,), (peer,) = (cells(run, backend=name) for name in ("spillway", "arro3"))
-    gap, theirs = (estimate([gap_of(sample) for sample in each.good]) for each in (own, peer))
-    idle = estimate([sample["gil"]["idle_gap_seconds"] * 1e3 for sample in own.good])
+    gap, theirs = (estimate(milliseconds(each, "longest_gap_seconds")) for each in (own, peer))
+    idle = estimate(milliseconds(own, "idle_gap_seconds"))
     against = f"arro3 {with_interval(theirs, 'ms')}; an idle main thread {with_interval(idle, 'ms')}"
     better = ["arro3"] if theirs.median < gap.median else []
     yield Finding("logs, 2M rows: longest GIL gap", gap, against, (5, 2), better, unit="ms")
 
 
-def gap_of(sample: dict[str, Any]) -> float:
-    return float(sample["gil"]["longest_gap_seconds"]) * 1e3
+def milliseconds(cell: CellSummary, field: str) -> list[float]:
+    return [float(reading[field]) * 1e3 for reading in cell.readings("gil")]
 
 
 def many_rows(run: RunSummary) -> Iterator[Finding]:

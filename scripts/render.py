@@ -18,14 +18,16 @@ import targets
 from spillway._wording import and_joined, counted
 from spillway.backends import OWN_LIBRARY, library
 from spillway.bench import record
+from spillway.bench.memory_table import allocated, charged
+from spillway.bench.quoting import why_not_quoted
 from spillway.bench.ranking import rankings, ratio
 from spillway.bench.record import SAMPLES
 from spillway.bench.report import report_parts
 from spillway.bench.summary import CellSummary, RunSummary, Setting, read_run, speed
-from spillway.bench.tables import throughput_table
+from spillway.bench.tables import ratio_text, throughput_table
 from spillway.harness.report.markdown import REPORT, document
 from spillway.harness.report.plots import Figure
-from spillway.harness.report.table import markdown_table
+from spillway.harness.report.table import Entry, Table, markdown_table
 from spillway.pipeline import record as pipeline_record
 from spillway.race import record as race_record
 
@@ -33,16 +35,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spillway.harness.records import RecordSchema
-    from spillway.harness.statistics import Estimate
+    from spillway.harness.statistics import Ratio
 
 _ROOT = Path(__file__).resolve().parent.parent
 _README = _ROOT / "README.md"
 _TARGETS = _ROOT / "results" / "targets"
-_SCHEMAS = _ROOT / "results" / "schemas" / f"v{record.SCHEMA_VERSION}"
+_CALIBRATION = _ROOT / "results" / "calibration.json"
+_METHOD = _ROOT / "docs" / "design" / "benchmark-method.md"
+_SCHEMAS = _ROOT / "results" / "schemas"
 _RECORDS = {
-    "sample.schema.json": record.SCHEMA,
-    "race.schema.json": race_record.SCHEMA,
-    "pipeline.schema.json": pipeline_record.SCHEMA,
+    f"v{record.SCHEMA_VERSION}/sample.schema.json": record.SCHEMA,
+    f"v{record.SCHEMA_VERSION}/probe.schema.json": record.PROBE_SCHEMA,
+    f"v{record.SCHEMA_VERSION}/allocations.schema.json": record.ALLOCATION_SCHEMA,
+    f"v{race_record.SCHEMA_VERSION}/race.schema.json": race_record.SCHEMA,
+    f"v{pipeline_record.SCHEMA_VERSION}/pipeline.schema.json": pipeline_record.SCHEMA,
 }
 _PICTURE = re.compile(r"^!\[(.*)\]\((.*)\)$", re.MULTILINE)
 _BLOCK = re.compile(r"(<!-- results: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -74,14 +80,19 @@ def _headline(run: RunSummary) -> str:
     batches, table = (_largest(run, mode) for mode in ("batches", "table"))
     samples = len(batches["spillway"].samples)
     source = f"[Run {run.run_id}]({run.folder.relative_to(_ROOT)}/report.md)"
-    lines = [_speeds(run, table), _size(batches), _memory(batches, table), _disk(batches, table)]
+    lines = [_speeds(run), _size(batches), _memory(batches, table), _disk(batches, table)]
     return "\n".join(
         [*lines, "", f"{source}, {run.environment['cpu_model']}, medians of {samples} processes."]
     )
 
 
-def _speeds(run: RunSummary, table: dict[str, CellSummary]) -> str:
-    return f"- **Speed:** {_by_rows(run)}. As one table of {_one_table(table)}."
+def _speeds(run: RunSummary) -> str:
+    modes = {setting.mode for setting in run.settings}
+    others = {"batches-retained": "As batches that a writer may keep", "table": "As one table"}
+    said = [
+        f"{words}: {_at_the_most(_largest(run, mode))}." for mode, words in others.items() if mode in modes
+    ]
+    return " ".join([f"- **Speed**, with 95 % intervals: {_by_rows(run)}.", *said])
 
 
 def _by_rows(run: RunSummary) -> str:
@@ -92,17 +103,19 @@ def _by_rows(run: RunSummary) -> str:
     ahead = {rows: _lead(held) for rows, held in cells.items() if rows not in level}
     said = [f"level with {and_joined(names)} at {rows:,} rows" for rows, names in level.items()]
     if ahead:
-        times = f"{min(ahead.values()):.2f} to {max(ahead.values()):.2f} times the fastest peer"
+        least, most = (choose(ahead.values(), key=lambda found: found.median) for choose in (min, max))
+        times = f"{ratio_text(least)} to {ratio_text(most)} times the fastest peer"
         said.append(f"{times} at {and_joined([f'{rows:,}' for rows in ahead])} rows")
     return "; ".join(said)
 
 
-def _one_table(cells: dict[str, CellSummary]) -> str:
-    rows, level = f"{cells['spillway'].cell.rows:,} rows", _level(cells)
+def _at_the_most(cells: dict[str, CellSummary]) -> str:
+    """The speed over that of the fastest peer at the most rows, or the peers that are level there."""
+    at, level = f"at {cells['spillway'].cell.rows:,} rows", _level(cells)
     if level:
-        return f"{rows}: level with {and_joined(level)}"
+        return f"level with {and_joined(level)} {at}"
     fastest = max(_peers(cells), key=_speed)
-    return f"{rows}: {_lead(cells):.2f} times {fastest.cell.backend}"
+    return f"{ratio_text(_lead(cells))} times {fastest.cell.backend} {at}"
 
 
 def _level(cells: dict[str, CellSummary]) -> list[str]:
@@ -112,12 +125,12 @@ def _level(cells: dict[str, CellSummary]) -> list[str]:
     return [] if is_behind else [name for name, found in ratios.items() if found.low <= 1 <= found.high]
 
 
-def _lead(cells: dict[str, CellSummary]) -> float:
+def _lead(cells: dict[str, CellSummary]) -> Ratio:
     """The speed of Spillway over that of the fastest peer, block by block."""
-    return _over(cells["spillway"], max(_peers(cells), key=_speed)).median
+    return _over(cells["spillway"], max(_peers(cells), key=_speed))
 
 
-def _over(own: CellSummary, peer: CellSummary) -> Estimate:
+def _over(own: CellSummary, peer: CellSummary) -> Ratio:
     found = ratio(own, peer, speed)
     assert found is not None  # the cells of a run share its blocks
     return found
@@ -132,11 +145,17 @@ def _size(batches: dict[str, CellSummary]) -> str:
 
 
 def _memory(batches: dict[str, CellSummary], table: dict[str, CellSummary]) -> str:
-    own = batches["spillway"]
-    return (
-        f"- **Resident memory** of {own.cell.rows:,} rows: {_megabytes(own)}; "
-        f"{_less_memory(batches)}. As one table: {_megabytes(table['spillway'])}; {_less_memory(table)}."
-    )
+    lines = [
+        f"- **{name}** of {batches['spillway'].cell.rows:,} rows: {_compared(batches, metric)}. "
+        f"As one table: {_compared(table, metric)}."
+        for name, metric in _MEMORY
+        if metric(batches["spillway"]) and metric(table["spillway"])
+    ]
+    return "\n".join(lines)
+
+
+def _compared(cells: dict[str, CellSummary], metric: Callable[[CellSummary], float]) -> str:
+    return f"{metric(cells['spillway']) / 1e6:.0f} MB; {_less_memory(cells, metric)}"
 
 
 def _disk(batches: dict[str, CellSummary], table: dict[str, CellSummary]) -> str:
@@ -183,19 +202,15 @@ def _peers(cells: dict[str, CellSummary]) -> list[CellSummary]:
     return [each for name, each in cells.items() if library(name) != OWN_LIBRARY]
 
 
-def _less_memory(cells: dict[str, CellSummary]) -> str:
-    """The peers that take less memory than Spillway, or else the leanest of them."""
-    peers = sorted(_peers(cells), key=_growth)
-    leaner = [each for each in peers if _growth(each) < _growth(cells["spillway"])]
+def _less_memory(cells: dict[str, CellSummary], metric: Callable[[CellSummary], float]) -> str:
+    """The peers that take less memory than Spillway, or else the leanest of those that are measured so."""
+    peers = sorted((each for each in _peers(cells) if metric(each)), key=metric)
+    leaner = [each for each in peers if metric(each) < metric(cells["spillway"])]
     said = [
-        f"{each.cell.backend} takes {_megabytes(each)} in {counted(_row_groups(each), 'row group')}"
+        f"{each.cell.backend} takes {metric(each) / 1e6:.0f} MB in {counted(_row_groups(each), 'row group')}"
         for each in leaner or peers[:1]
     ]
     return and_joined(said) if leaner else f"the leanest peer, {said[0]}"
-
-
-def _megabytes(cell: CellSummary) -> str:
-    return f"{_growth(cell) / 1e6:.0f} MB"
 
 
 def _speed(cell: CellSummary) -> float:
@@ -204,6 +219,23 @@ def _speed(cell: CellSummary) -> float:
 
 def _growth(cell: CellSummary) -> float:
     return cell.growth.median if cell.growth else 0.0
+
+
+def _charge(cell: CellSummary) -> float:
+    """The growth of what the control group was charged with; 0 in runs before version 2, which lack it."""
+    found = cell.estimate(charged)
+    return 0.0 if found is None else found.median
+
+
+def _allocated(cell: CellSummary) -> float:
+    return allocated(cell) or 0.0
+
+
+_MEMORY = (
+    ("Resident memory", _growth),
+    ("Memory charged, page cache included,", _charge),
+    ("Allocated memory", _allocated),
+)
 
 
 def _bytes(cell: CellSummary) -> int:
@@ -223,9 +255,44 @@ _BLOCKS: dict[str, Callable[[RunSummary], str]] = {
 }
 
 
-def _readme() -> str:
+def _quotable() -> RunSummary:
+    """The run that prose quotes; of version 2 on, one with 12 samples a cell and a quiet host."""
     run = read_run(_reference())
+    reasons = why_not_quoted(run)
+    if reasons:
+        sys.exit(f"scripts/render.py: run {run.run_id} is not to be quoted: {'; '.join(reasons)}")
+    return run
+
+
+def _readme() -> str:
+    run = _quotable()
     return _BLOCK.sub(lambda block: f"{block[1]}{_BLOCKS[block[2]](run)}\n{block[3]}", _README.read_text())
+
+
+def _calibration() -> str:
+    """The page of the method with what each probe said of planted effects, from the tests' own ledger."""
+    ledger = json.loads(_CALIBRATION.read_text())
+    readings = [
+        [each["probe"], each["effect"], _amount(each["planted"], each), _amount(each["seen"], each)]
+        for each in ledger["readings"]
+    ]
+    costs = [[each["probe"], each["cost"]] for each in ledger["costs"]]
+    parts = [
+        _plain_table(("probe", "planted effect", "planted", "seen"), readings),
+        _plain_table(("probe", "cost"), costs),
+        f"Seen on {ledger['cpu_model']}, Linux {ledger['kernel']}.",
+    ]
+    text = "\n\n".join(parts)
+    return _BLOCK.sub(lambda block: f"{block[1]}{text}\n{block[3]}", _METHOD.read_text())
+
+
+def _plain_table(header: tuple[str, ...], rows: list[list[str]]) -> str:
+    return markdown_table(Table("", header, [[Entry(text) for text in row] for row in rows], []))
+
+
+def _amount(value: float, reading: dict[str, str]) -> str:
+    unit = reading["unit"]
+    return f"{value:,.4g} {unit}" if unit else f"{value:,.0f}"
 
 
 def _schema(schema: RecordSchema) -> str:
@@ -242,6 +309,7 @@ def main() -> None:
     reports = sorted(path.with_name(REPORT) for path in (_ROOT / "results").rglob(SAMPLES))
     rendered = {
         _README: _readme(),
+        _METHOD: _calibration(),
         _TARGETS / "table.md": targets.table(_TARGETS) + "\n",
         **{_SCHEMAS / name: _schema(schema) for name, schema in _RECORDS.items()},
         **{path: _report(path) for path in reports},

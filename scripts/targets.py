@@ -28,7 +28,7 @@ DEFAULTS = "pyarrow-streaming,polars,duckdb,arro3"
 TUNED = "pyarrow-streaming-tuned,arro3-tuned"
 # The slowest of the peers are left out where they cannot be the fastest.
 FAST = "pyarrow-streaming,polars,arro3"
-SHARED = ("--memory", "none", "--no-trace", "--validate", "pyarrow")
+SHARED = ("--memory", "none", "--no-trace", "--probes", "0", "--validate", "pyarrow")
 JOBS: dict[str, tuple[str, ...]] = {
     "logs": (
         f"--backend=spillway,{DEFAULTS},{TUNED}",
@@ -70,7 +70,7 @@ JOBS: dict[str, tuple[str, ...]] = {
         "--row-group-rows=4000000",
         "--samples=6",
     ),
-    "gil": ("--backend=spillway,arro3", "--mode=batches", "--rows=2000000", "--samples=5"),
+    "gil": ("--backend=spillway,arro3", "--mode=batches", "--rows=2000000", "--samples=2", "--probes=5"),
     "many-rows": (
         "--dataset=wide:10",
         "--backend=spillway,arro3",

@@ -24,6 +24,7 @@ from spillway.writer import ColumnResult, ParquetWriter, WriteResult, WriterOpti
 
 if TYPE_CHECKING:
     from spillway import backends, delta
+    from spillway.runs import load_run
 
 __all__ = [
     "ClosedError",
@@ -49,6 +50,7 @@ __all__ = [
     "build_info",
     "delta",
     "inspect_file",
+    "load_run",
     "types",
     "write_dataset",
     "write_parquet",
@@ -56,6 +58,7 @@ __all__ = [
 
 #: Modules that are imported when they are first named: a program that writes files needs neither.
 _LAZY = frozenset({"backends", "delta"})
+_LAZY_FUNCTIONS = {"load_run": "spillway.runs"}
 
 __version__: str = build_info()["version"]
 
@@ -73,9 +76,13 @@ if build_info()["opt_level"] == "0":
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return import_module(f"spillway.{name}")
+    if name in _LAZY_FUNCTIONS:
+        return getattr(import_module(_LAZY_FUNCTIONS[name]), name)
     message = f"module 'spillway' has no attribute {name!r}"
     raise AttributeError(message)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY} - {"Any", "TYPE_CHECKING", "annotations", "import_module"})
+    return sorted(
+        {*globals(), *_LAZY, *_LAZY_FUNCTIONS} - {"Any", "TYPE_CHECKING", "annotations", "import_module"}
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pytest
 from spillway import backends, datasets
 from spillway.backends import Settings
 from spillway.backends.push_to_pull import PushToPull
+from spillway.backends.retain import retained
 from spillway.backends.tuned_encodings import choose_encodings
 from spillway.bench.worker import row_input
 from spillway.errors import OptionError, SpillwayError
@@ -143,6 +145,14 @@ def test_no_rows_at_all_make_a_file(tmp_path, name):
     sink = backends.load(name).open(tmp_path / "file.parquet", schema, settings())
     sink.close()
     assert pq.read_metadata(tmp_path / "file.parquet").num_rows == 0
+
+
+def test_a_batch_is_copied_unless_it_may_be_retained():
+    batch = pa.record_batch({"value": pa.array(range(1000))})
+    copied, kept = (retained(batch, dataclasses.replace(settings(), may_retain=may)) for may in (False, True))
+    addresses = [each.column(0).buffers()[1].address for each in (batch, copied, kept)]
+    assert addresses[0] == addresses[2] != addresses[1]
+    assert copied.equals(batch)
 
 
 @pytest.mark.parametrize("name", BUILT_IN)

@@ -16,7 +16,7 @@ import pytest
 from spillway import datasets
 from spillway.bench.outputs import OutputFiles
 from spillway.bench.plan import Cell
-from spillway.bench.sample import SampleTaker
+from spillway.bench.sample import SampleTaker, result_of
 from spillway.harness.limits import Unlimited
 from spillway.harness.limits.affinity import choose_cores
 from spillway.harness.schedule import Slot
@@ -92,6 +92,19 @@ def taker(prepared: datasets.PreparedInput, disk_folder: Path) -> SampleTaker:
         cores=choose_cores(1),
         timeout=60,
     )
+
+
+@pytest.fixture
+def probe(taker: SampleTaker) -> Callable[[str, str], dict]:
+    """Take the readings of one probe beside one write of a backend."""
+
+    def probe_one(backend: str, kind: str) -> dict:
+        with Unlimited().limit(0) as memory_limit:
+            ended, _ = taker.run_worker(cell(backend), memory_limit, probe=kind)
+        taker.files.discard_fresh()
+        return result_of(ended)
+
+    return probe_one
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import gc
 import mmap
 import os
 import signal
+import tempfile
 import time
 from pathlib import Path
 
@@ -136,6 +137,21 @@ class SpillingWriter(Writer):
         Path(".spilled/pages").write_bytes(bytes(MIB))
 
 
+class SpillingToFileWriter(Writer):
+    """Spills 64 MiB where temporary files go, to a file that has no name, as writers do."""
+
+    name = "spills-to-a-file"
+
+    def effect(self, sink):
+        sink.spilled = tempfile.TemporaryFile()  # noqa: SIM115 - open until the process ends
+        folder = Path(f"/proc/self/fd/{sink.spilled.fileno()}").readlink().parent
+        if folder != Path.cwd():
+            raise RuntimeError("spilled pages are not where the output is")
+        for _ in range(64):
+            sink.spilled.write(bytes(MIB))
+        sink.spilled.flush()
+
+
 class GarbageWriter(Writer):
     name = "writes-no-parquet"
 
@@ -163,6 +179,20 @@ class HungryWriter(Writer):
         with mmap.mmap(-1, 200 * MIB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as block:
             for page in range(0, 200 * MIB, mmap.PAGESIZE):
                 block[page] = 1
+
+
+class HugePagesWriter(Writer):
+    """Takes 64 MiB of huge pages, and keeps them until the process ends."""
+
+    name = "takes-huge-pages"
+
+    def effect(self, sink):
+        # A huge page begins at a multiple of its size, so that one more than is asked for is mapped.
+        sink.block = mmap.mmap(-1, 66 * MIB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        sink.block.madvise(mmap.MADV_HUGEPAGE)
+        begin = -ctypes.addressof(ctypes.c_char.from_buffer(sink.block)) % (2 * MIB)
+        for page in range(begin, begin + 64 * MIB, mmap.PAGESIZE):
+            sink.block[page] = 1
 
 
 class GluttonousWriter(Writer):
@@ -210,8 +240,10 @@ ALL = (
     LosingWriter,
     SwappingWriter,
     SpillingWriter,
+    SpillingToFileWriter,
     GarbageWriter,
     HungryWriter,
+    HugePagesWriter,
     GluttonousWriter,
     CollectingWriter,
     GilHoldingWriter,

@@ -21,7 +21,7 @@ MEASURED = """
 import json, sys
 from spillway.backends import load
 from spillway.bench.worker import main, mapped_input, row_input
-from spillway.harness.probes import garbage, gil, pools, rss, usage
+from spillway.harness.probes import garbage, gil, group, pools, rss, usage
 load("pyarrow-streaming")
 print(json.dumps([name for name in sys.modules if name.startswith("spillway.")]))
 """
@@ -57,7 +57,7 @@ def test_the_measured_process_imports_of_the_bench_its_worker_and_probes_alone()
         [sys.executable, "-c", MEASURED], capture_output=True, text=True, check=True, timeout=60
     )
     modules = {name for name in json.loads(done.stdout) if name.split(".")[1] in {"bench", "harness", "race"}}
-    probes = ("garbage", "gil", "pools", "rss", "usage")
+    probes = ("garbage", "gil", "group", "pools", "rss", "usage")
     worker = ("main", "mapped_input", "row_input")
     assert modules == {
         "spillway.bench",

@@ -67,7 +67,13 @@ def test_more_cores_than_there_are_is_an_error():
 def test_the_parent_steps_aside_and_comes_back():
     before = os.sched_getaffinity(0)
     cores = choose_cores(1)
-    with stepping_aside(cores):
+    with stepping_aside(cores) as apart:
         inside = os.sched_getaffinity(0)
+        assert apart == bool(before - set(cores))
     assert inside == (before - set(cores) or before)
     assert os.sched_getaffinity(0) == before
+
+
+def test_a_parent_without_a_core_of_its_own_says_so():
+    with stepping_aside(choose_cores(len(os.sched_getaffinity(0)))) as apart:
+        assert not apart

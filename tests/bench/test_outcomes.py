@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+from contextlib import contextmanager
+
 import pytest
 
 from spillway.bench.record import SCHEMA
-from spillway.harness.limits import RlimitData, detect_limiters
+from spillway.harness.limits import RlimitData, Unlimited, detect_limiters
 
 pytestmark = pytest.mark.usefixtures("misbehaving")
 MIB = 1 << 20
@@ -29,6 +32,27 @@ def test_each_way_to_end_has_its_outcome(take, backend, outcome, died_in):
     record = take(backend)
     SCHEMA.check(record)
     assert (record["outcome"], record["died_in"]) == (outcome, died_in)
+
+
+class Uncounted(Unlimited):
+    """A limit under which nobody counts the kills, as in a scope of systemd."""
+
+    @contextmanager
+    def limit(self, size):
+        with super().limit(size) as limit:
+            yield dataclasses.replace(limit, oom_kills=lambda: None)
+
+
+def test_a_kill_under_a_limit_that_counts_none_is_the_limits(take):
+    assert take("is-killed", Uncounted(), 512 * MIB)["outcome"] == "oom_killed"
+    assert take("aborts", Uncounted(), 512 * MIB)["outcome"] == "aborted"
+
+
+def test_a_sample_that_was_killed_still_tells_what_its_group_was_charged_with(take):
+    (limiter,) = [each for each in detect_limiters() if each.kind.startswith("cgroup")][:1]
+    group = take("takes-all", limiter, 256 * MIB)["group"]
+    assert group["peak_bytes"] == pytest.approx(256 * MIB, rel=0.02)
+    assert group["write_peak_bytes"] is None
 
 
 def test_a_failed_sample_says_what_the_library_said_but_not_where(take):

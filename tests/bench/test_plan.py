@@ -13,12 +13,13 @@ from spillway.harness.schedule import schedule
 BACKENDS = ("spillway", "polars", "duckdb")
 
 
-def test_the_default_run_is_batches_at_six_sizes_and_tables_at_the_largest():
+def test_the_default_run_is_batches_at_six_sizes_and_other_modes_at_the_largest():
     cells = plan_cells(Options(backends=BACKENDS))
     batches = sorted({cell.rows for cell in cells if cell.mode == "batches"})
     assert batches == [10_000, 25_000, 50_000, 100_000, 200_000, 400_000]
-    assert {cell.rows for cell in cells if cell.mode == "table"} == {400_000}
-    assert len(cells) == 7 * len(BACKENDS)
+    assert {cell.rows for cell in cells if cell.mode != "batches"} == {400_000}
+    assert {cell.mode for cell in cells} == {"batches", "batches-retained", "table"}
+    assert len(cells) == 8 * len(BACKENDS)
 
 
 def test_the_table_mode_alone_is_measured_at_all_sizes():
@@ -70,7 +71,7 @@ def test_datasets_codecs_and_cores_are_dimensions():
         ({"codecs": ("zstd",), "level": 23}, "1 to 22"),
         ({"datasets": ()}, "--dataset"),
         ({"threads": (1, 0)}, "--cores"),
-        ({"modes": ("stream",)}, "batches, table"),
+        ({"modes": ("stream",)}, "batches, batches-retained, table"),
         ({"timeout": 0}, "--timeout"),
     ],
 )

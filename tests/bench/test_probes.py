@@ -74,8 +74,8 @@ def test_a_big_parent_does_not_show_in_its_child(take):
 
 
 @pytest.mark.usefixtures("misbehaving")
-def test_a_gil_held_for_50_ms_in_the_phase_is_reported_within_10_percent(take):
-    gap = shortest(lambda: take("holds-the-gil")["gil"]["longest_gap_seconds"], 0.050)
+def test_a_gil_held_for_50_ms_in_the_phase_is_reported_within_10_percent(probe):
+    gap = shortest(lambda: probe("holds-the-gil", "gil")["gil"]["longest_gap_seconds"], 0.050)
     assert gap == pytest.approx(0.050, rel=0.10)
 
 
@@ -97,11 +97,29 @@ def test_a_released_gil_leaves_no_gap():
 
 
 @pytest.mark.usefixtures("misbehaving")
-def test_three_forced_collections_in_the_phase_are_counted(take):
-    plain = take("well-behaved")["gc"]["runs_by_generation"][2]
-    collected = take("collects")["gc"]
+def test_three_forced_collections_in_the_phase_are_counted(probe):
+    alone = probe("well-behaved", "gc")
+    assert alone["gil"] is None
+    plain = alone["gc"]["runs_by_generation"][2]
+    collected = probe("collects", "gc")["gc"]
     assert collected["runs_by_generation"][2] == plain + 3
     assert 0 < collected["longest_pause_seconds"] <= collected["pause_seconds"]
+
+
+@pytest.mark.usefixtures("misbehaving")
+def test_a_group_is_charged_with_memory_and_with_spilled_pages(take):
+    plain, planted = take("well-behaved")["group"], take("takes-200-MiB")["group"]
+    assert grown(planted) - grown(plain) == pytest.approx(200 * MIB, rel=0.02)
+    spilled = take("spills-to-a-file")
+    assert grown(spilled["group"]) - grown(plain) == pytest.approx(64 * MIB, rel=0.05)
+    assert spilled["memory"]["growth_bytes"] < 64 * MIB
+    assert spilled["use"]["bytes_written"] - spilled["output"]["bytes"] >= 64 * MIB
+    assert spilled["use"]["storage_bytes"] >= 64 * MIB
+
+
+def grown(group):
+    assert group["peak_bytes"] >= group["write_peak_bytes"] >= group["after_bytes"]
+    return group["write_peak_bytes"] - group["before_bytes"]
 
 
 def test_the_garbage_probe_hears_only_its_phase():

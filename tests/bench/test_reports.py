@@ -35,6 +35,8 @@ def finished(module_disk_folder, misbehaving):  # noqa: ARG001 - its backends ar
         "--mode",
         "batches",
         "--no-trace",
+        "--probes",
+        "0",
         "--validate",
         "none",
     ]
@@ -52,7 +54,7 @@ def folder(finished, tmp_path):
 
 def test_a_failure_is_data_not_an_end(folder):
     run = read_run(folder)
-    ranking, throughput, measures = run_tables(run)
+    ranking, throughput, memory, measures = run_tables(run)
     by_backend = {row[0].text: [entry.text for entry in row[1:]] for row in throughput.rows}
     assert by_backend["aborts"] == ["aborted", "aborted"]
     assert by_backend["raises-memory-error"] == ["memory error", "memory error"]
@@ -61,8 +63,11 @@ def test_a_failure_is_data_not_an_end(folder):
         ("aborts", "aborted"),
         ("raises-memory-error", "memory error"),
     ]
+    assert [row[0].text for row in memory.rows] == ["well-behaved"]
     assert [row[0].text for row in measures.rows] == ["well-behaved"]
-    entries = [entry for table in (ranking, throughput, measures) for row in table.rows for entry in row]
+    entries = [
+        entry for table in (ranking, throughput, memory, measures) for row in table.rows for entry in row
+    ]
     assert not any(entry.best for entry in entries)  # one sample does not say who is best
     figures = draw_figures(run)
     assert "aborted" in write_report(run, figures).read_text()
@@ -70,7 +75,9 @@ def test_a_failure_is_data_not_an_end(folder):
 
 def test_why_a_writer_failed_stands_below_the_table(folder):
     ranking, *_ = run_tables(read_run(folder))
-    aborted, refused = sorted(ranking.notes)
+    contract, *failures = ranking.notes
+    assert "is its producer's again" in contract
+    aborted, refused = sorted(failures)
     assert aborted.startswith("aborts, 2,000 and 10,000 rows: aborted: died by SIGABRT in phase write: ")
     assert refused == (
         "raises-memory-error, 2,000 and 10,000 rows: memory error: MemoryError: no room for a page of 8 MiB"

@@ -23,6 +23,8 @@ def run(disk_folder, *arguments):
         "--samples",
         "2",
         "--no-trace",
+        "--probes",
+        "0",
         "--memory",
         "none",
         "--out",

@@ -11,9 +11,14 @@ from hypothesis import strategies as st
 
 from spillway.bench.conclusion import conclude, verdict_caveats
 from spillway.bench.failures import status_of, wrong_outputs
+from spillway.bench.probe_cost import probe_cost, probe_costs
 from spillway.bench.ranking import rankings
+from spillway.bench.ratios import ratio_tables
+from spillway.bench.record import PROBES
 from spillway.bench.report import write_report
+from spillway.bench.summary import read_run
 from spillway.bench.tables import ranking_table, short_tables
+from spillway.harness import records
 from spillway.harness.report.table import terminal_tables
 from spillway.harness.statistics import exceeds, paired_ratio
 
@@ -63,11 +68,53 @@ def test_nobody_wins_where_the_interval_holds_1(tmp_path):
         },
     )
     assert (
-        "At 400,000 rows nobody wins: samples cannot tell spillway from arro3 (1.10 times [0.91, 1.20])"
+        "At 400,000 rows nobody wins: samples cannot tell spillway from arro3 (1.07 times [0.91, 1.20])"
         in text(run)
     )
-    assert "the next, duckdb, is behind (11.00 times [10.00, 12.00])" in text(run)
+    assert "the next, duckdb, is behind (10.98 times [10.00, 12.00])" in text(run)
     assert [row[1].best for row in ranking_table(run, ranking(run)).rows] == [True, True, False]
+
+
+def test_what_samples_cannot_tell_from_the_best_has_no_ratio(tmp_path):
+    noise = [1.0, 1.02, 0.98, 1.01, 0.99, 1.03, 0.97, 1.0, 1.02, 0.99, 1.01, 0.98]
+    run = make_run(
+        tmp_path / "run",
+        {
+            "spillway": Writes([2e6 * each for each in noise]),
+            "arro3": Writes([2e6 * each for each in reversed(noise)]),
+            "polars": Writes([1e6] * 12),
+        },
+    )
+    table = ranking_table(run, ranking(run))
+    level, behind = table.rows[1:]
+    assert (level[2].text, level[1].best) == ("~", True)
+    assert re.fullmatch(r"[\d.]+ %", level[3].text)
+    assert re.fullmatch(r"0\.50 \[0\.49, 0\.5[01]\]", behind[2].text)
+    (ratios,) = ratio_tables(run).values()
+    assert [(row[0].text, row[1].text[:4]) for row in ratios.rows] == [("arro3", "~"), ("polars", "2.00")]
+
+
+def test_what_costs_a_probe_is_said_of_pairs_of_writes(tmp_path):
+    made = make_run(tmp_path / "run", {"spillway": Writes([1e6] * 2)})
+    for block in range(6):
+        for probe, seconds in (("none", 1.0), ("gil", 1.04 + block / 1000), ("gc", 1.0)):
+            write = {"probe": probe, "block": block, "wall_seconds": seconds * (1 + block)}
+            records.append(made.folder / PROBES, {**write, "cell": made.cells[0].cell.as_dict()})
+    run = read_run(made.folder)
+    assert probe_cost(run, "gil").median == pytest.approx(1.0425, abs=0.001)
+    gil, collector = probe_costs(run)
+    assert gil == "the GIL's ticker: 1.04 [1.04, 1.04] times the time, by 6 pairs of writes"
+    assert collector.startswith("the garbage collector's callbacks: 1.000 [1.000, 1.000] times")
+    assert gil in write_report(run, []).read_text()
+
+
+def test_a_drift_over_the_run_is_a_caveat(tmp_path):
+    slower = [1e6 * 0.99**block for block in range(12)]
+    run = make_run(tmp_path / "run", {"spillway": Writes(slower), "arro3": Writes(slower)})
+    report = write_report(run, []).read_text()
+    assert "- speeds drift by -10.5 % from the first block to the last" in report
+    steady = make_run(tmp_path / "steady", {"spillway": Writes([1e6, 1.01e6] * 6)})
+    assert "speeds drift" not in write_report(steady, []).read_text()
 
 
 def test_one_sample_crowns_nobody_and_marks_nothing(tmp_path):
@@ -299,7 +346,8 @@ def test_the_ranking_is_by_speed(tmp_path):
     )
     table = ranking_table(run, ranking(run))
     assert [row[0].text for row in table.rows] == ["duckdb", "arro3", "polars"]
-    assert [row[2].text for row in table.rows] == ["1.00", "0.67", "0.33"]
+    assert [row[2].text for row in table.rows] == ["1", "0.67 [0.67, 0.67]", "0.33 [0.33, 0.33]"]
+    assert [row[2].text for row in short_tables(run)[0].rows] == ["1", "0.67", "0.33"]
     assert [row[1].text for row in table.rows] == [
         "3.00M [3.00, 3.00]",
         "2.00M [2.00, 2.00]",

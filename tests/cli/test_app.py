@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 SPILLWAY = Path(sys.executable).with_name("spillway")
-COMMANDS = ["bench", "doctor", "inspect", "pipeline", "race", "validate"]
+COMMANDS = ["bench", "compare", "doctor", "inspect", "pipeline", "race", "report", "tune", "validate"]
 
 
 def run(*arguments, **environment):

@@ -37,6 +37,8 @@ def test_doctor_proves_memory_and_limits(request):
     assert re.search(
         r"^ready: spillway bench with limits by (cgroup|systemd)\S+$", result.output.strip(), re.MULTILINE
     )
+    for setting in ("frequency governor", "turbo", "SMT", "ASLR", "clock source", "free memory"):
+        assert f"{setting}: " in text
     assert not out.exists()
 
 

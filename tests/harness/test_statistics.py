@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spillway.harness.statistics import estimate, exact_value, paired_ratio
+from spillway.harness.statistics import (
+    estimate,
+    exact_value,
+    exceeds,
+    paired_ratio,
+    pooled_ratio,
+    trend,
+)
+
+from ..counts import count
 
 samples = st.lists(st.floats(min_value=1e-6, max_value=1e9), min_size=1, max_size=60)
 
@@ -56,10 +65,20 @@ def test_the_order_of_samples_says_nothing(values, order):
     assert estimate(shuffled) == estimate(values)
 
 
-def test_an_outlier_is_flagged_and_kept():
-    found = estimate([10.0, 10.1, 10.2, 9.9, 10.0, 10.1, 50.0])
-    assert found.outliers == 1
-    assert found.high == 50.0 or found.n == 7
+@pytest.mark.parametrize(
+    ("values", "outliers"),
+    [
+        ([10.0, 10.1, 10.2, 9.9, 10.0, 10.1, 50.0], 1),
+        ([10.0, 10.1, 9.9, 10.2, 50.0], 1),
+        ([10.0, 10.1, 9.9, 10.2, 10.3], 0),
+        ([7.0, 7.0, 7.0, 7.0, 7.1], 1),
+        ([10.0, 10.1, 9.9, 50.0], 0),
+    ],
+)
+def test_an_outlier_is_flagged_from_five_samples_on_and_kept(values, outliers):
+    found = estimate(values)
+    assert found.outliers == outliers
+    assert found.n == len(values)
 
 
 def test_one_sample_has_no_interval():
@@ -74,7 +93,8 @@ def test_no_sample_is_an_error():
 def test_a_ratio_is_taken_within_each_block():
     drift = {block: 1.5**block for block in range(9)}
     found = paired_ratio({block: 3 * value for block, value in drift.items()}, drift)
-    assert (found.median, found.low, found.high, found.n) == (3, 3, 3, 9)
+    assert (found.median, found.low, found.high) == (pytest.approx(3),) * 3
+    assert found.n == 9
 
 
 def test_blocks_that_one_of_two_lacks_are_left_out():
@@ -86,3 +106,81 @@ def test_blocks_that_one_of_two_lacks_are_left_out():
 def test_an_exact_metric_that_varies_says_so():
     assert exact_value([3, 3, 3]) == (3, False)
     assert exact_value([3, 4]) == (4, True)
+
+
+PAIRS = count(quick=40, ci=200, soak=4000)
+NOISES = {
+    "normal": lambda draw, shape: draw.normal(0, 0.01, shape),
+    "heavy tails": lambda draw, shape: 0.008 * draw.standard_t(3, shape),
+    "disturbed": lambda draw, shape: (
+        draw.normal(0, 0.008, shape) + (draw.random(shape) < 0.1) * draw.exponential(0.06, shape)
+    ),
+}
+
+
+def pairs(noise, effect, number=PAIRS):
+    """Twelve samples of two cells each, of which the second is faster by `effect`."""
+    draw = np.random.default_rng(5)
+    for _ in range(number):
+        first, second = (np.exp(NOISES[noise](draw, 12)) for _ in range(2))
+        yield dict(enumerate(first * (1 + effect))), dict(enumerate(second))
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("effect", [0, 0.02, 0.05])
+def test_the_interval_of_a_ratio_covers_it_as_often_as_it_says(noise, effect):
+    found = [paired_ratio(*pair) for pair in pairs(noise, effect)]
+    covered = sum(each.low <= 1 + effect <= each.high for each in found) / len(found)
+    assert covered >= 0.95 - 3 * (0.05 * 0.95 / PAIRS) ** 0.5
+
+
+@pytest.mark.parametrize(("effect", "least"), [(0.02, 0.8), (0.05, 1)])
+def test_an_effect_is_found_by_twelve_samples_of_one_per_cent_noise(effect, least):
+    found = [exceeds(*pair) for pair in pairs("normal", effect, min(PAIRS, 100))]
+    assert sum(found) >= least * len(found)
+
+
+def test_the_least_effect_is_found_eight_times_in_ten():
+    at_once = np.median([paired_ratio(*pair).least_effect for pair in pairs("normal", 0)])
+    found = [exceeds(*pair) for pair in pairs("normal", at_once)]
+    assert sum(found) / len(found) == pytest.approx(0.8, abs=0.08 + 1.3 / PAIRS**0.5)
+
+
+@given(st.lists(st.tuples(*[st.floats(1e-3, 1e3)] * 2), min_size=1, max_size=14))
+def test_a_ratio_lies_in_its_interval_and_the_interval_in_the_range(samples):
+    above, below = ({block: pair[place] for block, pair in enumerate(samples)} for place in (0, 1))
+    found = paired_ratio(above, below)
+    ratios = [one / other for one, other in samples]
+    assert min(ratios) * (1 - 1e-9) <= found.low <= found.median <= found.high <= max(ratios) * (1 + 1e-9)
+    assert 0 < found.p <= 1
+    assert found.n == len(samples)
+
+
+def test_ties_leave_an_interval():
+    above = dict(enumerate([1.0] * 11 + [1.1]))
+    found = paired_ratio(above, dict.fromkeys(above, 1.0))
+    assert (found.low, found.median) == (1, 1)
+    assert found.high <= 1.1
+
+
+def test_a_geometric_mean_of_ratios_is_taken_within_each_block():
+    drift = {block: 1.5**block for block in range(9)}
+    twice, eightfold = ({block: factor * value for block, value in drift.items()} for factor in (2, 8))
+    found = pooled_ratio([(twice, drift), (eightfold, drift)])
+    assert (found.median, found.n) == (pytest.approx(4), 9)
+    assert pooled_ratio([({0: 1.0}, {1: 1.0})]) is None
+    assert pooled_ratio([]) is None
+
+
+def test_samples_that_are_not_positive_are_told_apart_by_their_difference():
+    assert exceeds(dict.fromkeys(range(6), 0.0), dict.fromkeys(range(6), -1.0))
+    assert not exceeds(dict.fromkeys(range(6), 0.0), dict.fromkeys(range(6), 0.0))
+
+
+def test_a_planted_drift_is_seen():
+    places = [block / 11 for block in range(12)]
+    noise = np.random.default_rng(3).normal(0, 0.001, 12)
+    found = trend(places, [-0.05 * place + each for place, each in zip(places, noise, strict=True)])
+    assert found.change == pytest.approx(-0.0488, abs=0.003)
+    assert found.p < 1e-6
+    assert trend([0.5, 0.5, 0.5], [1.0, 2.0, 3.0]) is None

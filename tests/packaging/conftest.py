@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 import venv
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+from ..counts import SOAK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
 TOOLS = Path(sys.executable).parent
@@ -59,23 +66,26 @@ class Environment:
 
 
 @pytest.fixture(scope="session")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The release wheel of this tree; with nothing changed, the target folder makes it quick."""
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A wheel of this tree: before a release the one that ships, else one of the module that all tests load.
+
+    To make the latter nothing is compiled. It holds 90 MB of symbols, and is removed in the end.
+    """
     folder = tmp_path_factory.mktemp("wheel")
+    build = [TOOLS / "maturin", "build", "--locked", "--interpreter", sys.executable]
+    dev = [*build, "--compression-method", "stored", "--out", folder]
     subprocess.run(
-        ["make", "wheel", f"DIST={folder}"],  # with the flags that everything here is built with
-        check=True,
-        cwd=ROOT,
-        timeout=SECONDS,
+        ["make", "wheel", f"DIST={folder}"] if SOAK else dev, check=True, cwd=ROOT, timeout=SECONDS
     )
     (built,) = folder.glob("*.whl")
-    return built
+    yield built
+    shutil.rmtree(folder)
 
 
 def environment(folder: Path, wheel: Path) -> Environment:
     venv.create(folder, with_pip=False)
     made = Environment(folder)
-    made.install("--offline", "--no-deps", str(wheel))
+    made.install("--offline", "--no-cache", "--no-deps", str(wheel))
     return made
 
 

@@ -15,6 +15,7 @@ from spillway.backends.registry import (
     load,
     missing,
     modes,
+    module_of,
     names,
     with_modes,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "load",
     "missing",
     "modes",
+    "module_of",
     "names",
     "with_modes",
 ]

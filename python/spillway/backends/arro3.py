@@ -9,6 +9,7 @@ import pyarrow as pa
 from arro3.core import __version__
 from arro3.io import write_parquet
 
+from spillway.backends.protocol import BATCHES_AND_TABLE
 from spillway.backends.push_to_pull import PushToPull
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class Arro3:
     """One `write_parquet` over a stream of batches."""
 
     name = "arro3"
-    modes: frozenset[Mode] = frozenset({"batches", "table"})
+    modes: frozenset[Mode] = BATCHES_AND_TABLE
 
     def version(self) -> str:
         return str(__version__)
@@ -46,7 +47,7 @@ class Arro3Tuned:
     """As `Arro3`, with `choose_encodings`, which looks at the first batch alone: the stream goes on."""
 
     name = "arro3-tuned"
-    modes: frozenset[Mode] = frozenset({"batches", "table"})
+    modes: frozenset[Mode] = BATCHES_AND_TABLE
 
     def __init__(self) -> None:
         # It brings `pyarrow.compute`, which `Arro3` does without.

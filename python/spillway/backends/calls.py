@@ -27,7 +27,7 @@ def call_of(backend: str, mode: str, settings: Settings) -> str | None:
     `table` is a `pyarrow.Table`, `batches` are record batches of `schema`, `chunks` are lists of dicts or
     bytes of NDJSON. `pa`, `pq` and `pl` stand for pyarrow, pyarrow.parquet and polars.
     """
-    lines = _CALLS.get((backend, mode))
+    lines = _CALLS.get((backend, "batches" if mode == "batches-retained" else mode))
     return None if lines is None else "\n".join(lines(_Options(settings)))
 
 

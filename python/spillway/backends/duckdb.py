@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import duckdb
 import pyarrow as pa
 
+from spillway.backends.protocol import BATCHES_AND_TABLE
 from spillway.backends.push_to_pull import PushToPull
 from spillway.errors import OptionError
 
@@ -39,7 +40,7 @@ class DuckDB:
     """
 
     name = "duckdb"
-    modes: frozenset[Mode] = frozenset({"batches", "table"})
+    modes: frozenset[Mode] = BATCHES_AND_TABLE
 
     def __init__(self) -> None:
         self._threads = 0

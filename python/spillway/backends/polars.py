@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 import polars as pl
 import pyarrow as pa
 
-from spillway.backends.retain import own
+from spillway.backends.protocol import BATCHES_AND_TABLE
+from spillway.backends.retain import retained
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +37,7 @@ class Polars(_Library):
     """
 
     name = "polars"
-    modes: frozenset[Mode] = frozenset({"batches", "table"})
+    modes: frozenset[Mode] = BATCHES_AND_TABLE
 
     def open(self, path: Path, schema: pa.Schema, settings: Settings) -> _Sink:
         return _Sink(path, schema, settings)
@@ -70,7 +71,7 @@ class _Sink:
         self._frames: list[pl.DataFrame] = []
 
     def write(self, data: pa.RecordBatch | pa.Table) -> None:
-        kept = data if isinstance(data, pa.Table) else own(data)
+        kept = data if isinstance(data, pa.Table) else retained(data, self._settings)
         self._frames.append(cast("pl.DataFrame", pl.from_arrow(kept)))
 
     def close(self) -> None:

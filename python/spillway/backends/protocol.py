@@ -10,10 +10,13 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["CODECS", "Backend", "Codec", "Mode", "Settings", "Sink"]
+__all__ = ["BATCHES_AND_TABLE", "CODECS", "Backend", "Codec", "Mode", "Settings", "Sink"]
 
-Mode = Literal["batches", "table", "rows", "rows-json", "ndjson"]
+Mode = Literal["batches", "batches-retained", "table", "rows", "rows-json", "ndjson"]
 Codec = Literal["zstd", "snappy", "lz4", "gzip", "brotli", "uncompressed"]
+
+BATCHES_AND_TABLE: frozenset[Mode] = frozenset({"batches", "batches-retained", "table"})
+"""The modes of a backend that takes Arrow."""
 
 CODECS: dict[str, range | None] = {
     "zstd": range(1, 23),
@@ -36,6 +39,7 @@ class Settings:
         row_group_rows: Most rows of one row group.
         threads: Threads the library may use.
         dataset: The dataset's name, for backends that are tuned by hand for it.
+        may_retain: Batches stay valid until `close`, so that a sink may keep references to them.
     """
 
     codec: str
@@ -43,6 +47,7 @@ class Settings:
     row_group_rows: int
     threads: int
     dataset: str = "file"
+    may_retain: bool = False
 
 
 class Sink(Protocol):
@@ -51,11 +56,13 @@ class Sink(Protocol):
     def write(self, data: Any, /) -> None:
         """Take what the mode says.
 
-        In mode "batches" that is a `pyarrow.RecordBatch`, in mode "table" the one `pyarrow.Table`, in modes
-        "rows" and "rows-json" a list of dicts, in mode "ndjson" the bytes of whole lines.
+        In modes "batches" and "batches-retained" that is a `pyarrow.RecordBatch`, in mode "table" the one
+        `pyarrow.Table`, in modes "rows" and "rows-json" a list of dicts, in mode "ndjson" the bytes of whole
+        lines.
 
-        A batch is the caller's again once this returns: a sink that keeps rows for later copies them, as any
-        writer must that outlives its producer's buffers. The table stays valid until `close` returns.
+        In mode "batches" a batch is the caller's again once this returns: a sink that keeps rows for later
+        copies them, as any writer must that outlives its producer's buffers. In mode "batches-retained" it
+        may keep a reference in place of a copy (`Settings.may_retain`). The table stays valid until `close`.
         """
 
     def close(self) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spillway.backends.retain import own
+from spillway.backends.protocol import BATCHES_AND_TABLE
+from spillway.backends.retain import retained
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +38,7 @@ class PyarrowStreaming:
     """
 
     name = "pyarrow-streaming"
-    modes: frozenset[Mode] = frozenset({"batches", "table"})
+    modes: frozenset[Mode] = BATCHES_AND_TABLE
 
     def version(self) -> str:
         return pa.__version__
@@ -50,7 +51,7 @@ class PyarrowBuffered:
     """Collects all batches, then one `pq.write_table`. A table is written as it is."""
 
     name = "pyarrow-buffered"
-    modes: frozenset[Mode] = frozenset({"batches", "table"})
+    modes: frozenset[Mode] = BATCHES_AND_TABLE
 
     def version(self) -> str:
         return pa.__version__
@@ -63,7 +64,7 @@ class PyarrowStreamingTuned:
     """Gathers batches into row groups of the cell's size, and uses `choose_encodings`."""
 
     name = "pyarrow-streaming-tuned"
-    modes: frozenset[Mode] = frozenset({"batches", "table"})
+    modes: frozenset[Mode] = BATCHES_AND_TABLE
 
     def __init__(self) -> None:
         # It brings `pyarrow.compute`, which the other backends do without.
@@ -131,7 +132,7 @@ class _Buffer:
         if isinstance(data, pa.Table):
             self._table = data
         else:
-            self._batches.append(own(data))
+            self._batches.append(retained(data, self._settings))
 
     def close(self) -> None:
         table = self._table
@@ -165,7 +166,7 @@ class _RowGroups:
         if isinstance(data, pa.Table):
             self._write_row_groups(data)
             return
-        self._gathered.append(own(data))
+        self._gathered.append(retained(data, self._settings))
         self._gathered_rows += data.num_rows
         if self._gathered_rows >= self._settings.row_group_rows:
             self._write_gathered(keep_tail=True)

@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from spillway.backends.protocol import BATCHES_AND_TABLE
 from spillway.errors import MissingExtraError, OptionError, SpillwayError
 
 if TYPE_CHECKING:
@@ -14,7 +15,17 @@ if TYPE_CHECKING:
 
     from spillway.backends.protocol import Backend, Mode
 
-__all__ = ["ENTRY_POINT_GROUP", "OWN_LIBRARY", "library", "load", "missing", "modes", "names", "with_modes"]
+__all__ = [
+    "ENTRY_POINT_GROUP",
+    "OWN_LIBRARY",
+    "library",
+    "load",
+    "missing",
+    "modes",
+    "module_of",
+    "names",
+    "with_modes",
+]
 
 ENTRY_POINT_GROUP = "spillway.backends"
 OWN_LIBRARY = "spillway"
@@ -26,7 +37,7 @@ class _BuiltIn(NamedTuple):
     attribute: str
     requires: str  # the import without which it cannot run
     package: str  # the distribution that brings it
-    modes: frozenset[Mode] = frozenset({"batches", "table"})
+    modes: frozenset[Mode] = BATCHES_AND_TABLE
 
 
 _ROWS: frozenset[Mode] = frozenset({"rows", "rows-json"})
@@ -75,6 +86,20 @@ def load(name: str) -> Backend:
     if name not in registered:
         raise OptionError(f"there is no backend {name!r}; choose from: {', '.join(names())}")
     return _load_registered(name, registered[name])
+
+
+def module_of(name: str) -> str:
+    """The module that calls the backend's library; it is not imported.
+
+    Raises:
+        OptionError: No backend has this name.
+    """
+    if name in _BUILT_IN:
+        return f"spillway.backends.{_BUILT_IN[name].module}"
+    registered = _registered()
+    if name not in registered:
+        raise OptionError(f"there is no backend {name!r}; choose from: {', '.join(names())}")
+    return registered[name].module
 
 
 def modes(name: str) -> frozenset[Mode]:

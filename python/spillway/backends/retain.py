@@ -1,12 +1,17 @@
-"""Copying a record batch, for sinks that keep rows beyond `write`."""
+"""Record batches that a sink keeps beyond `write`: copies, or references where the caller allows them."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
 
-__all__ = ["own"]
+if TYPE_CHECKING:
+    from spillway.backends.protocol import Settings
+
+__all__ = ["retained"]
 
 
-def own(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A copy of `batch` in memory of its own, so that the producer may reuse or drop its buffers."""
-    return batch.copy_to(pa.default_cpu_memory_manager())
+def retained(batch: pa.RecordBatch, settings: Settings) -> pa.RecordBatch:
+    """The batch itself if it may be kept, else a copy, so that its producer may reuse or drop the buffers."""
+    return batch if settings.may_retain else batch.copy_to(pa.default_cpu_memory_manager())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from spillway import ParquetWriter, __version__
+from spillway.backends.protocol import BATCHES_AND_TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +22,7 @@ class Spillway:
     """Batches go to the writer one at a time; a table goes as one stream of batches."""
 
     name = "spillway"
-    modes: frozenset[Mode] = frozenset({"batches", "table"})
+    modes: frozenset[Mode] = BATCHES_AND_TABLE
     options: Mapping[str, str] = {}
 
     def __init__(self) -> None:

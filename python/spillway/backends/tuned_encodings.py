@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["EncodingChoice", "choose_encodings"]
+__all__ = ["EncodingChoice", "choose_encodings", "leaf_paths"]
 
 _LOGS = {
     **dict.fromkeys(
@@ -66,7 +66,7 @@ def choose_encodings(first_row_group: pa.Table, dataset: str = "file") -> Encodi
         leaf
         for field in first_row_group.schema
         if field.name not in encodings
-        for leaf in _leaves(field.name, field.type)
+        for leaf in leaf_paths(field.name, field.type)
     ]
     return EncodingChoice(dictionary, encodings)
 
@@ -104,13 +104,13 @@ def _distinct(column: pa.ChunkedArray[pa.Scalar[pa.DataType]]) -> float:
     return distinct / present if present else 0.0
 
 
-def _leaves(path: str, data_type: pa.DataType) -> list[str]:
+def leaf_paths(path: str, data_type: pa.DataType) -> list[str]:
     """Parquet's dotted paths of a column's leaves, as pyarrow names them."""
     if pa.types.is_struct(data_type):
-        return [leaf for field in data_type for leaf in _leaves(f"{path}.{field.name}", field.type)]
+        return [leaf for field in data_type for leaf in leaf_paths(f"{path}.{field.name}", field.type)]
     if pa.types.is_map(data_type):
         entries = f"{path}.key_value"
-        return _leaves(f"{entries}.key", data_type.key_type) + _leaves(
+        return leaf_paths(f"{entries}.key", data_type.key_type) + leaf_paths(
             f"{entries}.value", data_type.item_type
         )
     if (
@@ -118,5 +118,5 @@ def _leaves(path: str, data_type: pa.DataType) -> list[str]:
         or pa.types.is_large_list(data_type)
         or pa.types.is_fixed_size_list(data_type)
     ):
-        return _leaves(f"{path}.list.element", data_type.value_type)
+        return leaf_paths(f"{path}.list.element", data_type.value_type)
     return [path]

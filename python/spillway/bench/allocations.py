@@ -1,13 +1,14 @@
-"""One traced write per backend and mode, after all timing, for the allocation curves."""
+"""One traced write per backend, mode, dataset and codec, after all timing: what is allocated, and when."""
 
 from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from spillway.bench.record import ALLOCATIONS, SCHEMA_VERSION
-from spillway.bench.sample import outcome_of
+from spillway.bench.plan import largest_cells
+from spillway.bench.record import ALLOCATION_SCHEMA, ALLOCATIONS, SCHEMA_VERSION
+from spillway.bench.sample import outcome_of, result_of
 from spillway.harness import records
 from spillway.harness.limits import Unlimited
 from spillway.harness.probes.memray_pass import ENVIRONMENT, INVISIBLE, read_curve
@@ -17,46 +18,57 @@ if TYPE_CHECKING:
 
     from spillway.bench.plan import Cell
     from spillway.bench.progress import Progress
+    from spillway.bench.record import Allocations
     from spillway.bench.sample import SampleTaker
+    from spillway.harness.probes.memray_pass import AllocationCurve
 
 __all__ = ["trace_backends"]
 
 
 def trace_backends(folder: Path, taker: SampleTaker, cells: Sequence[Cell], progress: Progress) -> None:
-    """Trace the largest cell of each backend and mode, without a limit, and append the curves."""
-    largest: dict[tuple[str, str], Cell] = {}
-    for cell in sorted(cells, key=lambda cell: cell.rows):
-        largest[cell.backend, cell.mode] = cell
+    """Trace the largest cells, without a limit, and append the curves that lack."""
+    names = ("backend", "mode", "dataset", "codec")
+    done = {tuple(each[name] for name in names) for each in records.read_lines(folder / ALLOCATIONS)}
+    largest = [
+        cell for cell in largest_cells(cells) if tuple(getattr(cell, name) for name in names) not in done
+    ]
     progress.tracing(len(largest))
-    for (backend, mode), cell in largest.items():
+    for cell in largest:
         progress.trace_begins(cell)
-        record = {
-            "schema_version": SCHEMA_VERSION,
-            "run_id": taker.run_id,
-            "backend": backend,
-            "mode": mode,
-            "dataset": cell.dataset,
-            "codec": cell.codec,
-            "rows": cell.rows,
-            **(_not_applicable(INVISIBLE[backend]) if backend in INVISIBLE else _trace(taker, cell)),
-        }
+        record = _record(taker, cell)
+        ALLOCATION_SCHEMA.check(record)
         records.append(folder / ALLOCATIONS, record)
         progress.trace_ended()
 
 
-def _trace(taker: SampleTaker, cell: Cell) -> dict[str, Any]:
+def _record(taker: SampleTaker, cell: Cell) -> Allocations:
+    seconds, curve, reason = None, None, INVISIBLE.get(cell.backend)
+    if reason is None:
+        seconds, curve, reason = _trace(taker, cell)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "run_id": taker.run_id,
+        "backend": cell.backend,
+        "mode": cell.mode,
+        "dataset": cell.dataset,
+        "codec": cell.codec,
+        "rows": cell.rows,
+        "reason": reason,
+        "wall_seconds": seconds,
+        "curve": curve,
+    }
+
+
+def _trace(taker: SampleTaker, cell: Cell) -> tuple[float | None, AllocationCurve | None, str | None]:
+    """The length of a traced write and its curve, or the reason why there is none."""
     with (
         tempfile.TemporaryDirectory(prefix="spillway-trace-") as scratch,
         Unlimited().limit(0) as memory_limit,
     ):
         trace = Path(scratch) / "trace.bin"
-        ended = taker.run_worker(cell, memory_limit, memray=trace, environment=ENVIRONMENT)
+        ended, _ = taker.run_worker(cell, memory_limit, memray=trace, environment=ENVIRONMENT)
         taker.files.discard_fresh()
         outcome = outcome_of(ended)
         if outcome != "ok":
-            return _not_applicable(f"the traced write ended as {outcome}")
-        return {"reason": None, "curve": read_curve(trace)}
-
-
-def _not_applicable(reason: str) -> dict[str, Any]:
-    return {"reason": reason, "curve": None}
+            return None, None, f"the traced write ended as {outcome}"
+        return result_of(ended)["wall_seconds"], read_curve(trace), None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from spillway._wording import counted
 from spillway.bench.record import SAMPLES, SCHEMA_VERSION, VALIDATION
 from spillway.errors import MissingExtraError
 from spillway.harness import records
@@ -41,7 +42,7 @@ def require_engines(engines: Sequence[str]) -> None:
 def validate_outputs(
     folder: Path, taker: SampleTaker, engines: Sequence[str], progress: Progress
 ) -> list[str]:
-    """Validate each distinct content once with each engine and append the verdicts.
+    """Validate each distinct content once with each engine and append the verdicts that lack.
 
     Returns:
         A line per engine that says how many files held.
@@ -49,7 +50,15 @@ def validate_outputs(
     from spillway.validation import Source, Validator, summary
 
     contents = _distinct_contents(folder)
-    paths = {taker.files.path_of(content_hash): content_hash for content_hash in contents}
+    known = {(each["content_hash"], each["engine"]) for each in records.read_lines(folder / VALIDATION)}
+    wanted = [each for each in contents if any((each, engine) not in known for engine in engines)]
+    there = [each for each in wanted if taker.files.path_of(each).exists()]
+    if len(there) < len(wanted):
+        gone = counted(len(wanted) - len(there), "distinct output")
+        progress.say(f"{gone} of samples before the run was resumed went with its end: nobody reads it back")
+    if not there:
+        return []
+    paths = {taker.files.path_of(content_hash): content_hash for content_hash in there}
     jobs = [
         (path, Source(taker.inputs[contents[content_hash].dataset], contents[content_hash].rows))
         for path, content_hash in paths.items()
@@ -59,6 +68,8 @@ def validate_outputs(
         verdicts = validator.validate(jobs)
     for verdict in verdicts:
         content_hash = paths[verdict.file]
+        if (content_hash, verdict.engine) in known:
+            continue
         record = _record(taker.run_id, content_hash, contents[content_hash], verdict)
         records.append(folder / VALIDATION, record)
     return summary(verdicts)

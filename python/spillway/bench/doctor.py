@@ -18,10 +18,11 @@ from spillway.bench.page_cache import resident_share
 from spillway.errors import SpillwayError
 from spillway.harness.disk import on_disk
 from spillway.harness.environment import native_build, refuse_debug_build
-from spillway.harness.host import HostWatch, noise_warnings, read_load
+from spillway.harness.host import SampleWatch, noise_warnings, read_load
 from spillway.harness.limits import detect_limiters
 from spillway.harness.limits.detect import LIMIT_KINDS
 from spillway.harness.limits.proof import prove
+from spillway.harness.machine import read_settings
 from spillway.harness.probes import rss
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def examine(out: Path) -> Iterator[Finding]:
     yield _page_cache()
     yield _output_folder(out)
     yield _noise()
+    yield from _settings()
     yield _native()
     yield from _backends()
     yield _spark()
@@ -161,14 +163,26 @@ def _output_folder(out: Path) -> Finding:
 
 
 def _noise() -> Finding:
-    watch = HostWatch()
+    watch = SampleWatch()
     time.sleep(_STEAL_WATCH_SECONDS)  # stolen time is counted by the kernel as it passes
     seen = watch.read()
     load = read_load()
     warnings = noise_warnings(load, [seen], _STEAL_WATCH_SECONDS)
     if warnings:
-        return Finding("quiet host", "warning", "; ".join(warnings))
-    return Finding("quiet host", "ok", f"load {load:.2f}, no time stolen or throttled")
+        mend = "end other programs, and let a virtual machine have cores of its own"
+        return Finding("quiet host", "warning", f"{'; '.join(warnings)}: {mend}")
+    return Finding("quiet host", "ok", f"load {load:.2f}, no time stolen, throttled or taken by others")
+
+
+def _settings() -> Iterator[Finding]:
+    """The settings of the machine, with the remedy for each that makes figures worse."""
+    for each in read_settings():
+        if each.value is None:
+            yield Finding(each.name, "not here", "this machine does not show it, as virtual ones do not")
+        elif each.is_steady:
+            yield Finding(each.name, "ok", each.value)
+        else:
+            yield Finding(each.name, "warning", f"{each.value}: {each.effect}; {each.remedy}")
 
 
 def _native() -> Finding:

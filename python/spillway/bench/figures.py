@@ -7,6 +7,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spillway._wording import counted
 from spillway.backends import OWN_LIBRARY, library
+from spillway.bench.figure_words import (
+    bytes_of,
+    measured_on,
+    who_grows_most,
+    who_is_leanest,
+    who_leads,
+    whose_file_is_smallest,
+)
+from spillway.bench.ranking import rankings
+from spillway.bench.tables import megabytes
 from spillway.harness.report.plots import (
     FOLDER,
     Figure,
@@ -14,20 +24,26 @@ from spillway.harness.report.plots import (
     new_plot,
     own_style,
     peer_style,
+    power_axis,
     save_figure,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from matplotlib.axes import Axes
+
+    from spillway.bench.ranking import Ranking
     from spillway.bench.summary import CellSummary, RunSummary, Setting
     from spillway.harness.statistics import Estimate
 
 __all__ = ["draw_figures"]
 
+_LEAST_SHOWN = 1.0  # MB, on an axis of powers
+
 
 def draw_figures(run: RunSummary) -> list[Figure]:
-    """Draw what the run has samples for: throughput, peak memory, memory over time, allocation curves.
+    """Draw what the run has samples for: speed, memory by rows and over time, allocations, size and speed.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
@@ -39,13 +55,19 @@ def draw_figures(run: RunSummary) -> list[Figure]:
         cells = [each for each in run.of(setting) if each.good]
         if not cells:
             continue
-        place, words = _place(run, setting), _words(run, setting)
+        place, words, ranked = _place(run, setting), _words(run, setting), rankings(run, setting)
+        below = measured_on(run, setting)
+        most = [each for each in cells if each.cell.rows == ranked[0].rows]
         if len({each.cell.rows for each in cells}) > 1:
+            titles = (who_leads(ranked), f"Time per row: {who_leads(ranked)}", who_is_leanest(most))
             figures += [
-                _by_size(run, cells, styles, f"{name}-{place}", f"{title} by rows ({words})", metric, _ROWS)
-                for name, title, metric in _BY_ROWS
+                _by_size(run, cells, styles, f"{name}-{place}", f"{title} ({words})", below, metric, _ROWS)
+                for (name, metric), title in zip(_BY_ROWS, titles, strict=True)
             ]
-        figures.append(_rss_over_time(run, cells, styles, f"rss-over-time-{place}", words))
+        if any(_median_sample(each)["curve"]["seconds"] for each in most):
+            figures.append(_rss_over_time(run, most, styles, f"rss-over-time-{place}", words, below))
+        if len(ranked[0].right) > 1:
+            figures.append(_size_and_speed(run, ranked[0], styles, f"size-and-speed-{place}", words, below))
     figures += _by_columns(run, styles)
     figures += _allocation_curves(run, styles)
     return figures
@@ -79,6 +101,7 @@ class _Metric(NamedTuple):
     unit: str
     scale: float
     of: Callable[[CellSummary], Estimate | None]
+    is_memory: bool = False
 
 
 class _Size(NamedTuple):
@@ -87,13 +110,13 @@ class _Size(NamedTuple):
 
 
 _SPEED = _Metric("thousand rows per second", 1e3, lambda each: each.rows_per_second)
-_GROWTH = _Metric("MB over the baseline", 1e6, lambda each: each.growth)
+_GROWTH = _Metric("peak RSS over the baseline, MB (powers)", 1e6, lambda each: each.growth, is_memory=True)
 _ROW_TIME = _Metric("microseconds per row", 1e-6, lambda each: each.seconds_per_row)
 _ROWS = _Size("rows", lambda each: each.cell.rows)
 _BY_ROWS = (
-    ("throughput", "Throughput", _SPEED),
-    ("row-time", "Time per row", _ROW_TIME),
-    ("peak-rss", "Peak RSS growth", _GROWTH),
+    ("throughput", _SPEED),
+    ("row-time", _ROW_TIME),
+    ("peak-rss", _GROWTH),
 )
 
 
@@ -117,7 +140,8 @@ def _by_columns(run: RunSummary, styles: dict[str, dict[str, Any]]) -> list[Figu
         if len({size.of(each) for each in cells}) > 1:
             title = f"Time per row by columns at {counted(most, 'row')} ({_words(run, setting)})"
             name = f"columns-{_place(run, setting)}"
-            figures.append(_by_size(run, cells, styles, name, title, _ROW_TIME, size))
+            below = measured_on(run, cells[0].setting)
+            figures.append(_by_size(run, cells, styles, name, title, below, _ROW_TIME, size))
     return figures
 
 
@@ -127,6 +151,7 @@ def _by_size(  # noqa: PLR0913, PLR0917 - what one figure is made of
     styles: dict[str, dict[str, Any]],
     name: str,
     title: str,
+    below: str,
     metric: _Metric,
     size: _Size,
 ) -> Figure:
@@ -139,63 +164,108 @@ def _by_size(  # noqa: PLR0913, PLR0917 - what one figure is made of
         ]
         sizes = [count for count, _ in points]
         middle = [found.median / metric.scale for _, found in points]
-        below = [(found.median - found.low) / metric.scale for _, found in points]
-        above = [(found.high - found.median) / metric.scale for _, found in points]
-        axes.errorbar(sizes, middle, yerr=[below, above], capsize=3, label=backend, **styles[backend])
+        ends = [
+            [(found.median - found.low) / metric.scale for _, found in points],
+            [(found.high - found.median) / metric.scale for _, found in points],
+        ]
+        axes.errorbar(sizes, middle, yerr=ends, capsize=3, label=backend, **styles[backend])
     count_axis(axes, (size.of(each) for each in cells), size.name)
     axes.minorticks_off()
     axes.set_ylabel(metric.unit)
-    axes.set_ylim(bottom=0)
-    return save_figure(run.folder, plot, axes, name, title)
+    if metric.is_memory:
+        # The claim is about the least, which a straight axis would lay on its bottom line.
+        power_axis(axes)
+        _draw_limit(axes, cells[0].cell.memory_bytes)
+    else:
+        axes.set_ylim(bottom=0)
+    return save_figure(run.folder, plot, axes, name, title, below)
 
 
-def _rss_over_time(
-    run: RunSummary, cells: Sequence[CellSummary], styles: dict[str, dict[str, Any]], name: str, words: str
+def _draw_limit(axes: Axes, limit: int | None) -> None:
+    """Draw the limit on the whole process, where there is one."""
+    if limit is not None:
+        axes.axhline(limit / 1e6, color="black", linewidth=1, label="limit, imports included")
+
+
+def _size_and_speed(  # noqa: PLR0913, PLR0917 - what one figure is made of
+    run: RunSummary, ranking: Ranking, styles: dict[str, dict[str, Any]], name: str, words: str, below: str
 ) -> Figure:
-    most = max(each.cell.rows for each in cells)
+    plot, axes = new_plot()
+    for each in ranking.right:
+        found = each.rows_per_second
+        if found is not None:
+            style = {key: value for key, value in styles[each.cell.backend].items() if key != "linestyle"}
+            ends = [[(found.median - found.low) / 1e3], [(found.high - found.median) / 1e3]]
+            size = bytes_of(each) / 1e6
+            axes.errorbar(
+                [found.median / 1e3],
+                [size],
+                xerr=ends,
+                capsize=3,
+                linestyle="none",
+                label=each.cell.backend,
+                **style,
+            )
+    axes.set_xlabel("thousand rows per second: further right is faster")
+    axes.set_ylabel("file, MB: lower is smaller")
+    return save_figure(run.folder, plot, axes, name, f"{whose_file_is_smallest(ranking)} ({words})", below)
+
+
+def _rss_over_time(  # noqa: PLR0913, PLR0917 - what one figure is made of
+    run: RunSummary,
+    cells: Sequence[CellSummary],
+    styles: dict[str, dict[str, Any]],
+    name: str,
+    words: str,
+    below: str,
+) -> Figure:
+    """Resident memory over time of the sample of median speed, of cells with equal rows."""
     plot, axes = new_plot()
     for each in cells:
-        if each.cell.rows != most:
-            continue
         sample = _median_sample(each)
         base = sample["memory"]["before"]["rss"]
-        grown = [(value - base) / 1e6 for value in sample["curve"]["rss_bytes"]]
+        grown = [max(_LEAST_SHOWN, (value - base) / 1e6) for value in sample["curve"]["rss_bytes"]]
         style = {key: value for key, value in styles[each.cell.backend].items() if key != "marker"}
-        axes.plot([0, *sample["curve"]["seconds"]], [0, *grown], label=each.cell.backend, **style)
+        seconds = [0, *sample["curve"]["seconds"]]
+        axes.plot(seconds, [_LEAST_SHOWN, *grown], label=each.cell.backend, **style)
+    power_axis(axes)
+    _draw_limit(axes, cells[0].cell.memory_bytes)
     axes.set_xlabel("seconds since the writer was opened")
-    axes.set_ylabel("RSS over the baseline, MB")
-    return save_figure(run.folder, plot, axes, name, f"RSS over time at {counted(most, 'row')} ({words})")
+    axes.set_ylabel("RSS over the baseline, MB (powers)")
+    return save_figure(run.folder, plot, axes, name, f"{who_grows_most(cells)} ({words})", below)
 
 
 def _allocation_curves(run: RunSummary, styles: dict[str, dict[str, Any]]) -> list[Figure]:
-    figures = []
-    for mode in dict.fromkeys(each["mode"] for each in run.allocations):
-        curves = [each for each in run.allocations if each["mode"] == mode and each["curve"] is not None]
-        if not curves:
-            continue
-        plot, axes = new_plot()
-        for each in curves:
-            seconds = each["curve"]["seconds"]
-            length = seconds[-1] if seconds and seconds[-1] else 1
-            style = {key: value for key, value in styles[each["backend"]].items() if key != "marker"}
-            allocated = [value / 1e6 for value in each["curve"]["allocated_bytes"]]
-            axes.plot(
-                [100 * second / length for second in seconds], allocated, label=each["backend"], **style
-            )
-        axes.set_xlabel("% of the traced write (tracing slows each writer differently)")
-        axes.set_ylabel("allocated, MB")
-        most = max(each["rows"] for each in curves)
-        words = ", ".join([mode, *_varying_of(run, curves[0])])
-        figures.append(
-            save_figure(
-                run.folder,
-                plot,
-                axes,
-                f"allocations-{mode}",
-                f"Allocation curve at {counted(most, 'row')} ({words})",
-            )
-        )
-    return figures
+    traced: dict[str, list[dict[str, Any]]] = {}
+    for each in run.allocations:
+        if each["curve"] is not None:
+            words = ", ".join([each["mode"], *_varying_of(run, each)])
+            traced.setdefault(words, []).append(each)
+    return [_allocation_curve(run, curves, styles, words) for words, curves in traced.items()]
+
+
+def _allocation_curve(
+    run: RunSummary, curves: Sequence[dict[str, Any]], styles: dict[str, dict[str, Any]], words: str
+) -> Figure:
+    plot, axes = new_plot()
+    for each in curves:
+        seconds = each["curve"]["seconds"]
+        length = seconds[-1] if seconds and seconds[-1] else 1
+        style = {key: value for key, value in styles[each["backend"]].items() if key != "marker"}
+        allocated = [max(_LEAST_SHOWN, value / 1e6) for value in each["curve"]["allocated_bytes"]]
+        axes.plot([100 * second / length for second in seconds], allocated, label=each["backend"], **style)
+    power_axis(axes)
+    axes.set_xlabel("% of the traced write (tracing slows each writer differently)")
+    axes.set_ylabel("allocated, MB (powers)")
+    peaks = {each["backend"]: max(each["curve"]["allocated_bytes"], default=0) for each in curves}
+    least = min(peaks, key=lambda name: peaks[name])
+    most = max(each["rows"] for each in curves)
+    title = (
+        f"{least} allocates least at once: {megabytes(peaks[least])} MB at {counted(most, 'row')} ({words})"
+    )
+    below = f"By memray, one write each. {run.environment['cpu_model']}."
+    name = "-".join(["allocations", *(part.replace(":", "") for part in words.split(", "))])
+    return save_figure(run.folder, plot, axes, name, title, below)
 
 
 def _varying_of(run: RunSummary, curve: dict[str, Any]) -> list[str]:

@@ -7,6 +7,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from spillway.bench.record import OutputFile
@@ -41,14 +42,20 @@ def describe_file(path: Path) -> OutputFile:
 
 
 class OutputFiles:
-    """The folder samples write to. One file per distinct content is kept, named by its hash."""
+    """The folder samples write to. One file per distinct content is kept, named by its hash.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: The folder; it may be there already, from a run that ended early.
+        kept: Hashes of contents that may lie in it; all other files in it go.
+    """
+
+    def __init__(self, folder: Path, kept: Iterable[str] = ()) -> None:
         self._folder = folder
-        self._kept: set[str] = set()
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
+        self._kept = {content_hash for content_hash in kept if self.path_of(content_hash).exists()}
         self.fresh = folder / "sample.parquet"
         self.warm_up = folder / "warm-up.parquet"
+        self.discard_fresh()
 
     def keep(self, content_hash: str) -> None:
         """Move the fresh file to its kept name, or drop it if its content is there already."""

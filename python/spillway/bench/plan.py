@@ -16,11 +16,13 @@ from spillway.harness.schema import Keywords, Positive, Signed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["DEFAULT_ROWS", "MODES", "Cell", "Options", "plan_cells", "resolve_level"]
+__all__ = ["DEFAULT_ROWS", "MODES", "Cell", "Options", "largest_cells", "plan_cells", "resolve_level"]
 
 DEFAULT_ROWS = (10_000, 25_000, 50_000, 100_000, 200_000, 400_000)
-MODES: tuple[Mode, ...] = ("batches", "table", "rows", "rows-json", "ndjson")
-DEFAULT_MODES: tuple[Mode, ...] = ("batches", "table")
+MODES: tuple[Mode, ...] = ("batches", "batches-retained", "table", "rows", "rows-json", "ndjson")
+DEFAULT_MODES: tuple[Mode, ...] = ("batches", "batches-retained", "table")
+# Beside "batches", these are measured at the most rows alone.
+_AT_THE_MOST_ROWS = frozenset({"batches-retained", "table"})
 _DEFAULT_LEVELS = {"zstd": 1, "gzip": 6, "brotli": 1}
 
 
@@ -30,8 +32,9 @@ class Cell:
 
     Attributes:
         backend: Its name.
-        mode: "batches" that arrive one at a time, or a "table" that is there already; or a chunk at a time,
-            dicts that share their keys ("rows") or come fresh from JSON ("rows-json"), or "ndjson".
+        mode: "batches" that arrive one at a time, and are the producer's again after each call;
+            "batches-retained", which a writer may keep; a "table" that is there already; or, a chunk at a
+            time, dicts that share their keys ("rows") or come fresh from JSON ("rows-json"), or "ndjson".
         dataset: A dataset's name, or "file" for the user's own.
         rows: Rows written.
         chunk_rows: Rows per record batch of the input.
@@ -69,9 +72,13 @@ class Options:
         at_most: With no `rows`, the first of a file that has more.
         table_rows: Row counts of mode "table"; None for the largest of `rows` beside mode "batches", else
             `rows`.
-        samples: Processes per cell, fixed before looking.
+        samples: Processes per cell, fixed before looking; with a precision the most.
+        precision: Stop once the 95 % interval of each cell's median speed reaches no further than this share
+            of it to both sides; None to take all samples.
+        budget_minutes: Minutes after which a run with a precision takes no further block.
         seed: Of the dataset and of the order of samples.
         timeout: Seconds one sample may take.
+        probes: Writes beside each probe, and beside none, of each backend at its most rows; 0 for none.
     """
 
     backends: tuple[str, ...]
@@ -88,8 +95,11 @@ class Options:
     limit_kind: str = "none"
     threads: tuple[int, ...] = (1,)
     samples: int = 3
+    precision: float | None = None
+    budget_minutes: float = 10.0
     seed: int = 1
     timeout: float = 300.0
+    probes: int = 1
 
     def __post_init__(self) -> None:
         require_counts(
@@ -106,6 +116,12 @@ class Options:
             raise OptionError(f"--mode takes {joined(MODES)}, not {joined(self.modes)}")
         # After the modes: which backends there are to choose from depends on them.
         _check_backends(self.backends)
+        if self.precision is not None and not 0 < self.precision < 1:
+            raise OptionError(f"--precision takes a share between 0 and 100 %, not {self.precision:.0%}")
+        if self.budget_minutes <= 0:
+            raise OptionError(f"--budget takes minutes above 0, not {self.budget_minutes:g}")
+        if self.probes < 0:
+            raise OptionError(f"--probes takes a whole number from 0 up, not {self.probes}")
         if self.timeout <= 0:
             raise OptionError(f"--timeout takes seconds above 0, not {self.timeout:g}")
         for option, names in (("--dataset", self.datasets), ("--codec", self.codecs)):
@@ -120,7 +136,8 @@ class Options:
             return self.table_rows
         if self.rows is None:
             raise RuntimeError("the rows of the input are not counted yet")
-        return (max(self.rows),) if mode == "table" and "batches" in self.modes else self.rows
+        is_beside = mode in _AT_THE_MOST_ROWS and "batches" in self.modes
+        return (max(self.rows),) if is_beside else self.rows
 
     @property
     def most_rows(self) -> int | None:
@@ -164,6 +181,15 @@ def plan_cells(options: Options) -> list[Cell]:
         for rows in options.rows_of(mode)
         for backend in options.backends
     ]
+
+
+def largest_cells(cells: Sequence[Cell]) -> list[Cell]:
+    """The cells of the most rows for each backend, mode, dataset and codec: those of untimed passes."""
+    largest = {
+        (cell.backend, cell.mode, cell.dataset, cell.codec): cell
+        for cell in sorted(cells, key=lambda cell: cell.rows)
+    }
+    return list(largest.values())
 
 
 def resolve_level(codec: str, level: int | None) -> int | None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from spillway.bench.plan import Cell
-    from spillway.bench.record import Sample
+    from spillway.bench.record import Probe, Sample
     from spillway.harness.schedule import Slot
 
 __all__ = ["Progress"]
@@ -48,6 +48,7 @@ class Progress(ProgressLine):
         self._weight_done = 0.0
         self._weight = 0.0
         self._last_of_block: dict[int, int] = {}
+        self._blocks = 0
         self._failures: set[str] = set()
 
     def say(self, line: str) -> None:
@@ -69,6 +70,7 @@ class Progress(ProgressLine):
         self._of = len(slots)
         self._weight = sum(_weight(slot.cell.rows) for slot in slots)
         self._last_of_block = {slot.block: place for place, slot in enumerate(slots, start=1)}
+        self._blocks = 1 + max(self._last_of_block)
         self._begin("samples", self._weight)
         self._log(f"taking {counted(self._of, 'sample')} in {counted(len(self._last_of_block), 'block')}")
 
@@ -90,11 +92,25 @@ class Progress(ProgressLine):
             if failure not in self._failures:
                 self._failures.add(failure)
                 self.say(failure)
-        block = f"block {slot.block + 1} of {len(self._last_of_block)}"
+        block = f"block {slot.block + 1} of {self._blocks}"
         if self._done == self._last_of_block[slot.block]:
             self._log(f"{block} done: {self._how_far()}")
         else:
             self._log_at_times(f"{block}: {self._how_far()}")
+
+    def probing(self, total: int) -> None:
+        """Writes beside a probe."""
+        self._begin("probing", total)
+        self._log(f"probing GIL and garbage collector: {counted(total, 'write')}")
+
+    def probe_begins(self, cell: Cell, probe: Probe) -> None:
+        """A write beside a probe starts."""
+        self._update(description=f"probing ({probe}): {cell.backend}, {cell.mode}")
+        self._log_at_times(f"probing ({probe}): {cell.backend}, {cell.mode}")
+
+    def probe_ended(self) -> None:
+        """A write beside a probe ended."""
+        self._update(advance=1)
 
     def tracing(self, total: int) -> None:
         """Allocation curves that will be drawn."""

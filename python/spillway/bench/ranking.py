@@ -8,12 +8,13 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from spillway.bench.summary import speed
-from spillway.harness.statistics import Estimate, exceeds, paired_ratio
+from spillway.harness.statistics import exceeds, paired_ratio
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spillway.bench.summary import CellSummary, Metric, RunSummary, Setting
+    from spillway.harness.statistics import Ratio
 
 __all__ = ["Ranking", "indistinct", "rankings"]
 
@@ -63,7 +64,7 @@ class Ranking:
             return False
         return len(self.best.good) >= _FEWEST_FOR_WINNER
 
-    def over(self, other: CellSummary, metric: Metric = speed) -> Estimate | None:
+    def over(self, other: CellSummary, metric: Metric = speed) -> Ratio | None:
         """The ratio of the fastest to another by a metric, block by block."""
         return None if self.best is None else ratio(self.best, other, metric)
 
@@ -83,10 +84,12 @@ def _place(cell: CellSummary) -> tuple[bool, bool, float]:
     return (not cell.is_right, found is None, 0.0 if found is None else -found.median)
 
 
-def ratio(above: CellSummary, below: CellSummary, metric: Metric) -> Estimate | None:
-    """The ratio of two cells by a positive metric, block by block; None where they share no block."""
-    over, under = above.by_block(metric), below.by_block(metric)
-    under = {block: value for block, value in under.items() if value > 0}
+def ratio(above: CellSummary, below: CellSummary, metric: Metric) -> Ratio | None:
+    """The ratio of two cells by a metric, block by block; None if no block has positive ones of both."""
+    over, under = (
+        {block: value for block, value in each.by_block(metric).items() if value > 0}
+        for each in (above, below)
+    )
     return paired_ratio(over, under) if over.keys() & under.keys() else None
 
 
@@ -98,16 +101,16 @@ def indistinct(cells: Sequence[CellSummary], metric: Metric, direction: int) -> 
         metric: The metric.
         direction: 1 if more of it is better, -1 if less is.
     """
-    values = {
-        place: {block: direction * value for block, value in each.by_block(metric).items()}
-        for place, each in enumerate(cells)
-        if each.is_right
-    }
+    values = {place: each.by_block(metric) for place, each in enumerate(cells) if each.is_right}
     known = {place: blocks for place, blocks in values.items() if blocks}
-    best = max(known, key=lambda place: median(known[place].values()), default=None)
+    best = max(known, key=lambda place: direction * median(known[place].values()), default=None)
     if best is None or len(known[best]) < _FEWEST_FOR_WINNER:
         return [False] * len(cells)
     return [
-        place == best or (place in known and not exceeds(known[best], known[place]))
+        place == best or (place in known and not _is_better(known[best], known[place], direction))
         for place in range(len(cells))
     ]
+
+
+def _is_better(one: dict[int, float], other: dict[int, float], direction: int) -> bool:
+    return exceeds(one, other) if direction > 0 else exceeds(other, one)

@@ -4,11 +4,13 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from spillway.bench.plan import Cell
 from spillway.harness.host import HostReading
+from spillway.harness.probes.memray_pass import AllocationCurve
 from spillway.harness.probes.readings import (
     Account,
     Curve,
     GarbageReading,
     GilReading,
+    GroupReading,
     MemoryReading,
     Pool,
     PoolReading,
@@ -19,16 +21,23 @@ from spillway.harness.schema import Instant, Keywords, Signed
 
 __all__ = [
     "ALLOCATIONS",
+    "ALLOCATION_SCHEMA",
+    "PROBES",
+    "PROBE_SCHEMA",
     "SAMPLES",
     "SCHEMA",
     "SCHEMA_VERSION",
     "VALIDATION",
+    "Allocations",
     "Failure",
     "Measures",
     "Outcome",
     "OutputFile",
     "Phase",
     "PhaseLength",
+    "Probe",
+    "ProbeResult",
+    "ProbeSample",
     "Result",
     "Sample",
 ]
@@ -36,12 +45,14 @@ __all__ = [
 SAMPLES = "samples.jsonl"
 VALIDATION = "validation.jsonl"
 ALLOCATIONS = "allocations.jsonl"
-SCHEMA_VERSION: Literal[1] = 1
+PROBES = "probes.jsonl"
+SCHEMA_VERSION: Literal[2] = 2
 
 Outcome = Literal[
     "ok", "memory_error", "library_error", "aborted", "segfault", "oom_killed", "timeout", "wrong_output"
 ]
 Phase = Literal["exec", "limits", "import", "input", "warm-up", "baseline", "write", "after", "exit"]
+Probe = Literal["none", "curve", "gil", "gc"]
 _Share = Annotated[float, Keywords(maximum=1)]
 _Sha256 = Annotated[str, Keywords(pattern="^[0-9a-f]{64}$")]
 
@@ -138,8 +149,6 @@ class Measures(TypedDict):
     pools: list[Pool] | None
     pyarrow_pool: PoolReading | None
     account: list[Account] | None
-    gc: GarbageReading | None
-    gil: GilReading | None
     affinity_cores: int | None
     backend_version: str | None
 
@@ -157,11 +166,13 @@ class Sample(Measures):
         died_in: The phase in which a failed process ended.
         stderr: The end of standard error, without paths.
         process_seconds: The whole process, from its start to its end.
+        shares_core: The bench had no core of its own to wait on; then it took no curve.
+        group: Memory of the control group; null where the process had none of its own.
         phases: The phases that were over, in their order.
         host: The host during the sample.
     """
 
-    schema_version: Literal[1]
+    schema_version: Literal[2]
     run_id: str
     block: int
     position: int
@@ -176,8 +187,10 @@ class Sample(Measures):
     stderr: str
     process_seconds: float
     phases: list[PhaseLength]
+    shares_core: bool
     input: _Input
     host: HostReading
+    group: GroupReading | None
     output: OutputFile | None
     curve: Curve
 
@@ -193,10 +206,64 @@ class Result(TypedDict):
     pools: list[Pool]
     pyarrow_pool: PoolReading | None
     account: list[Account]
-    gc: GarbageReading
-    gil: GilReading
+    group: GroupReading | None
     affinity: int
     version: str
 
 
+class ProbeResult(TypedDict):
+    """The message of a process that was watched by one probe: those of the others are null."""
+
+    wall_seconds: float
+    gil: GilReading | None
+    gc: GarbageReading | None
+
+
+class ProbeSample(TypedDict):
+    """One write of a pass that is not timed for the tables: a line of probes.jsonl.
+
+    Attributes:
+        run_id: The run's name.
+        block: One shuffled pass over all cells and probes.
+        position: The place in the block.
+        cell: The cell, as in a sample.
+        probe: The only one that was at work; "none" is what the others are compared with.
+        wall_seconds: The write; null if it did not end well.
+    """
+
+    schema_version: Literal[2]
+    run_id: str
+    block: int
+    position: int
+    cell: Annotated[dict[str, Any], Cell]
+    probe: Probe
+    outcome: Outcome
+    wall_seconds: float | None
+    gil: GilReading | None
+    gc: GarbageReading | None
+
+
+class Allocations(TypedDict):
+    """One write under a tracer of allocations: a line of allocations.jsonl.
+
+    Attributes:
+        run_id: The run's name.
+        reason: The reason why there is no curve, or null.
+        wall_seconds: The traced write, which is slower than one without.
+    """
+
+    schema_version: Literal[2]
+    run_id: str
+    backend: str
+    mode: str
+    dataset: str
+    codec: str
+    rows: int
+    reason: str | None
+    wall_seconds: float | None
+    curve: AllocationCurve | None
+
+
 SCHEMA = RecordSchema(Sample)
+PROBE_SCHEMA = RecordSchema(ProbeSample)
+ALLOCATION_SCHEMA = RecordSchema(Allocations)

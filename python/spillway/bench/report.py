@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spillway._wording import counted
+from spillway.bench.command import command_of
 from spillway.bench.conclusion import conclude, verdict_caveats
+from spillway.bench.drift import drift_warnings, drift_words
 from spillway.bench.failures import wrong_outputs
+from spillway.bench.memory_table import MEMORY_LEGEND, memory_table
+from spillway.bench.probe_cost import probe_costs
 from spillway.bench.ranking import rankings
+from spillway.bench.ratios import RATIO_LEGEND, ratio_tables
 from spillway.bench.tables import measures_table, ranking_table, throughput_table
 from spillway.harness.report.markdown import (
     bullets,
@@ -28,18 +34,27 @@ if TYPE_CHECKING:
     from spillway.harness.report.plots import Figure
     from spillway.harness.report.table import Table
 
-__all__ = ["report_parts", "run_tables", "write_report"]
+__all__ = [
+    "PROBES_OF_SAMPLES",
+    "READING",
+    "RunDescription",
+    "describe_run",
+    "report_parts",
+    "run_tables",
+    "write_report",
+]
 
 
 def run_tables(run: RunSummary) -> list[Table]:
-    """Per setting: the ranking at its most rows, throughput by rows where they differ, all other measures."""
-    tables = []
+    """Per setting: the ranking at its most rows, throughput by rows, ratios, memory, all other measures."""
+    tables, ratios = [], ratio_tables(run)
     for setting in run.settings:
         ranked = rankings(run, setting)
         tables.append(ranking_table(run, ranked[0]))
         if len(ranked) > 1:
             tables.append(throughput_table(run, setting))
-        tables.append(measures_table(run, setting))
+        tables += [ratios[setting]] if setting in ratios else []
+        tables += [memory_table(run, setting), measures_table(run, setting)]
     return tables
 
 
@@ -48,24 +63,74 @@ def write_report(run: RunSummary, figures: Sequence[Figure]) -> Path:
     return write_document(run.folder, report_parts(run, figures))
 
 
+@dataclass(frozen=True)
+class RunDescription:
+    """A run in sentences, for reports of any form.
+
+    Attributes:
+        run_id: The run's name.
+        command: The command that measures the same.
+        lines: Machine, libraries, inputs, checkout, proofs of limits, drift.
+        caveats: The reasons to doubt the figures.
+        validation: The readers that read the output back, and what they found.
+        invisible: Backends without an allocation curve, with the reason.
+        costs: The time that each probe adds to a write.
+    """
+
+    run_id: str
+    command: str
+    lines: Sequence[str]
+    caveats: Sequence[str]
+    validation: Sequence[str]
+    invisible: Sequence[str]
+    costs: Sequence[str]
+
+
+def describe_run(run: RunSummary) -> RunDescription:
+    """Describe a run: what it was measured on and with, and who read the output back."""
+    return RunDescription(
+        run_id=run.run_id,
+        command=command_of(run.environment),
+        lines=[*_environment(run), *drift_words(run)],
+        caveats=[*run.warnings(), *drift_warnings(run)],
+        validation=_validation(run),
+        invisible=_invisible(run),
+        costs=probe_costs(run),
+    )
+
+
 def report_parts(run: RunSummary, figures: Sequence[Figure]) -> list[str]:
     """The report, part by part: what it was measured on, caveats, tables, figures, and the verdict."""
-    parts = [f"# Run {run.run_id}", _WHERE_THE_VERDICT_IS, _environment(run)]
-    parts += [*caveats(run.warnings()), *_validation(run)]
+    described = describe_run(run)
+    parts = [f"# Run {run.run_id}", _WHERE_THE_VERDICT_IS, bullets(described.lines)]
+    parts += caveats(described.caveats)
+    if described.validation:
+        first, *more = described.validation
+        parts.append("\n".join([first, *(f"- {line}" for line in more)]))
     parts += [table_section(table) for table in run_tables(run)]
-    parts += [_INTERVALS]
+    parts += READING
     parts += [figure_section(figure) for figure in figures]
-    return [*parts, *_invisible(run), *_verdict(run)]
+    if described.invisible:
+        parts.append(f"Without an allocation curve:\n\n{bullets(described.invisible)}")
+    if described.costs:
+        parts.append(f"## Cost of the probes\n\n{PROBES_OF_SAMPLES}\n\n{bullets(described.costs)}")
+    return [*parts, f"## The command\n\n```console\n$ {described.command}\n```", *_verdict(run)]
 
 
 _WHERE_THE_VERDICT_IS = "Who wins, and the code that does: [the verdict](#verdict), at the end."
 _INTERVALS = (
-    "Medians; in brackets the interval, from order statistics: 95 % with six samples or more, else the whole "
-    "range. Bold are the best of a column and all that the samples cannot tell from it, block by block; with "
-    "one sample a backend nothing is. *x best* is the speed over that of the fastest. *peak MB* is the "
-    "growth of RSS: the exact peak of resident memory during the write over the baseline before it; the "
-    "mapped input belongs to the baseline. MB is 10^6 bytes; MB/s counts Arrow data."
+    "Medians in three digits; in brackets the interval, from order statistics: 95 % with six samples or "
+    "more, else the whole range. Bold are the best of a column and all that the samples cannot tell from "
+    "it, block by block; with one sample a backend nothing is. *x best* is the speed over that of the "
+    "fastest, block by block, with its bootstrap interval, and `~` where samples cannot tell it from 1; "
+    "*least effect* is the difference that such samples find 8 times in 10. *peak MB* is the growth of "
+    "RSS: the exact peak of resident memory during the write over the baseline before it; the mapped "
+    "input belongs to the baseline. MB is 10^6 bytes; MB/s counts Arrow data."
 )
+READING = (_INTERVALS, RATIO_LEGEND, MEMORY_LEGEND)
+"""The meaning of the columns and marks of a report's tables, in Markdown."""
+PROBES_OF_SAMPLES = "Timed samples have no probe beside the write but the first."
+"""The meaning of the costs of probes."""
 
 
 def _verdict(run: RunSummary) -> list[str]:
@@ -78,7 +143,7 @@ def _verdict(run: RunSummary) -> list[str]:
     return [*parts, *(verdict_caveats(run) if found else ["No sample was taken."])]
 
 
-def _environment(run: RunSummary) -> str:
+def _environment(run: RunSummary) -> list[str]:
     environment = run.environment
     options = environment["options"]
     huge_pages = environment["transparent_huge_pages"]
@@ -86,7 +151,14 @@ def _environment(run: RunSummary) -> str:
     lines += [_input(data, options) for data in environment["inputs"]]
     lines += checkout(environment)
     lines += [_proof(proof) for proof in environment["limit_proofs"]]
-    return bullets(lines)
+    lines += [_resumed(each) for each in environment.get("resumed", ())]
+    return lines
+
+
+def _resumed(again: dict[str, Any]) -> str:
+    return (
+        f"Resumed on {again['at']}, at a load of {again['load_before']:.1f}: blocks from there on are later."
+    )
 
 
 def _input(data: dict[str, Any], options: dict[str, Any]) -> str:
@@ -115,18 +187,17 @@ def _validation(run: RunSummary) -> list[str]:
     right = f"{len(contents) - len(wrong)} of {counted(len(contents), 'distinct output')}"
     hold = "holds" if len(contents) == 1 else "hold"
     lines = [f"Read back by {engines}: {right} {hold} the rows that were written."]
-    lines += [f"- Wrong output of {each}" for each in wrong_outputs(run)]
+    lines += [f"Wrong output of {each}" for each in wrong_outputs(run)]
     excused = sum(verdict["outcome"] == "excused" for verdict in run.verdicts)
     if excused:
         why = "the reader also fails on pyarrow's file of the same rows"
-        lines.append(f"- {counted(excused, 'reading')} {'is' if excused == 1 else 'are'} excused: {why}.")
-    return ["\n".join(lines)]
+        lines.append(f"{counted(excused, 'reading')} {'is' if excused == 1 else 'are'} excused: {why}.")
+    return lines
 
 
 def _invisible(run: RunSummary) -> list[str]:
-    lines = [
+    return [
         f"{each['backend']}, {each['mode']}: n/a, {each['reason']}"
         for each in run.allocations
         if each["reason"] is not None
     ]
-    return [f"Without an allocation curve:\n\n{bullets(lines)}"] if lines else []

@@ -10,10 +10,14 @@ from spillway import backends, datasets
 from spillway._wording import counted
 from spillway.bench.allocations import trace_backends
 from spillway.bench.check_outputs import require_engines, validate_outputs
+from spillway.bench.identity import describe_benchmark, fingerprint_of_rows
 from spillway.bench.outputs import OutputFiles
 from spillway.bench.plan import Cell, Options, plan_cells
+from spillway.bench.probing import probe_backends
 from spillway.bench.record import SAMPLES, SCHEMA, SCHEMA_VERSION
+from spillway.bench.resume import slots_left
 from spillway.bench.sample import SampleTaker
+from spillway.bench.stopping import StoppingRule
 from spillway.errors import OptionError
 from spillway.harness import records
 from spillway.harness.disk import on_disk, run_folder
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
 
     from spillway.backends import Mode
     from spillway.bench.progress import Progress
+    from spillway.bench.resume import BegunRun
     from spillway.datasets import FileSource, PreparedInput
     from spillway.harness.limits import Limiter
 
@@ -62,6 +67,7 @@ def measure(  # noqa: PLR0913 - options, by keyword only
     trace: bool,
     keep_output: bool,
     progress: Progress,
+    begun: BegunRun | None = None,
 ) -> Finished:
     """Measure all cells of `options` and leave everything in a new folder below `out`.
 
@@ -76,13 +82,14 @@ def measure(  # noqa: PLR0913 - options, by keyword only
         trace: Whether to trace each backend's allocations once, after all timing.
         keep_output: Keep the written files in the run's folder.
         progress: Where to say how far it is.
+        begun: A run that ended early, to which the samples are added that it lacks; its options are these.
 
     Raises:
         KeyboardInterrupt: Ctrl-C came before the first sample.
         OptionError: Something cannot be measured here; the message says what to do.
     """
-    run_id = records.new_run_id()
-    folder = out / run_id
+    run_id = records.new_run_id() if begun is None else str(begun.environment["run_id"])
+    folder = out / run_id if begun is None else begun.folder
     with ExitStack() as stack:
         stack.enter_context(on_disk(out))
         require_engines(engines)
@@ -98,22 +105,27 @@ def measure(  # noqa: PLR0913 - options, by keyword only
         prepared = _prepare(options, sources, progress)
         options = options.with_rows_of(min(each.rows for each in prepared.values()))
         cells = [cell for cell in plan_cells(options) if cell.mode in present.get(cell.backend, ())]
-        stack.enter_context(run_folder(folder, worth=SAMPLES))
-        taker = SampleTaker(
-            run_id=run_id,
-            seed=options.seed,
-            inputs={name: each.path for name, each in prepared.items()},
-            files=OutputFiles(folder / "outputs"),
-            limiter=limiter,
-            cores=cores,
-            timeout=options.timeout,
-        )
         environment = {
             **describe_run(run_id, options, schema_version=SCHEMA_VERSION),
             "absent_backends": [{"backend": name, "reason": reason} for name, reason in absent.items()],
             "inputs": [_describe_input(name, each) for name, each in prepared.items()],
             "limit_proofs": proofs,
+            "benchmark": describe_benchmark(present),
+            "afterwards": {"engines": list(engines), "trace": trace, "keep_output": keep_output},
         }
+        if begun is None:
+            stack.enter_context(run_folder(folder, worth=SAMPLES))
+        else:
+            environment = begun.continued(environment)
+        taker = SampleTaker(
+            run_id=run_id,
+            seed=options.seed,
+            inputs={name: each.path for name, each in prepared.items()},
+            files=OutputFiles(folder / "outputs", () if begun is None else begun.contents),
+            limiter=limiter,
+            cores=cores,
+            timeout=options.timeout,
+        )
         records.write_json(folder / records.ENVIRONMENT, environment)
         return _finish(
             folder,
@@ -169,6 +181,8 @@ def _finish(  # noqa: PLR0913 - the options of `measure`, handed on
             cleanup.callback(taker.files.remove)
         try:
             _take_samples(folder, taker, cells, options, progress)
+            if options.probes:
+                probe_backends(folder, taker, cells, options.probes, progress)
             if trace:
                 trace_backends(folder, taker, cells, progress)
             if engines:
@@ -190,15 +204,25 @@ def _describe_input(dataset: str, prepared: PreparedInput) -> dict[str, Any]:
         "rows": prepared.rows,
         "arrow_bytes": prepared.arrow_bytes,
         "columns": len(prepared.schema.names),
+        "first_batch": fingerprint_of_rows(prepared.path),
     }
 
 
 def _take_samples(
     folder: Path, taker: SampleTaker, cells: list[Cell], options: Options, progress: Progress
 ) -> None:
-    slots = list(schedule(cells, blocks=options.samples, seed=options.seed))
+    whole = schedule(cells, blocks=options.samples, seed=options.seed)
+    slots = slots_left(whole, records.read_lines(folder / SAMPLES))
+    if not slots:
+        return
     progress.sampling(slots)
+    rule, block = StoppingRule(options), slots[0].block
     for slot in slots:
+        if slot.block != block:
+            block, reason = slot.block, rule.ends_here(records.read_lines(folder / SAMPLES))
+            if reason is not None:
+                progress.say(f"{counted(block, 'block')} taken: {reason}")
+                return
         progress.sample_begins(slot)
         limiter, limit = _limit_of(slot.cell, taker.limiter)
         with limiter.limit(limit) as memory_limit:

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from spillway._wording import counted
 from spillway.bench.outputs import describe_file
 from spillway.bench.page_cache import warm
 from spillway.bench.record import SCHEMA_VERSION
 from spillway.harness.disk import sync_filesystem
-from spillway.harness.host import HostWatch
+from spillway.harness.host import SampleWatch
 from spillway.harness.limits.affinity import stepping_aside
 from spillway.harness.probes.pools import thread_environment
 from spillway.harness.redaction import redact
@@ -34,17 +34,19 @@ if TYPE_CHECKING:
         OutputFile,
         Phase,
         PhaseLength,
+        Probe,
         Result,
         Sample,
     )
     from spillway.harness.limits import Limiter, MemoryLimit
-    from spillway.harness.probes.readings import Curve
+    from spillway.harness.probes.readings import Curve, GroupReading
     from spillway.harness.schedule import Slot
 
-__all__ = ["SampleTaker", "outcome_of"]
+__all__ = ["SampleTaker", "outcome_of", "result_of"]
 
 _WORKER = str(Path(__file__).parent / "worker" / "main.py")
 _CURVE_POINTS = 200
+_TEMPORARY_FOLDERS = ("TMPDIR", "TMP", "TEMP", "POLARS_TEMP_DIR")
 
 
 @dataclass(frozen=True)
@@ -74,11 +76,11 @@ class SampleTaker:
         resident = warm(self.inputs[slot.cell.dataset])
         sync_filesystem(self.files.fresh.parent)
         started = datetime.now(UTC)
-        watch = HostWatch()
-        ended = self.run_worker(slot.cell, memory_limit)
+        watch = SampleWatch()
+        ended, shares_core = self.run_worker(slot.cell, memory_limit)
         host = watch.read()
-        outcome = outcome_of(ended)
-        output, outcome, problem = self._check_output(slot.cell, outcome)
+        output, outcome, problem = self._check_output(slot.cell, outcome_of(ended))
+        result = result_of(ended)
         record: Sample = {
             "schema_version": SCHEMA_VERSION,
             "run_id": self.run_id,
@@ -95,11 +97,13 @@ class SampleTaker:
             "stderr": redact(ended.stderr),
             "process_seconds": ended.wall_seconds,
             "phases": _phase_lengths(ended),
+            "shares_core": shares_core,
             "input": {"resident_share_before": resident},
             "host": host,
+            "group": _group(ended, result),
             "output": output,
             "curve": _curve(ended),
-            **_measured(_result(ended)),
+            **_measured(result),
         }
         self.files.discard_fresh()
         return record
@@ -110,9 +114,21 @@ class SampleTaker:
         memory_limit: MemoryLimit,
         *,
         memray: Path | None = None,
+        probe: Probe | None = None,
         environment: dict[str, str] | None = None,
-    ) -> ProcessResult:
-        """Run the worker for a cell to its end, and stay off its cores meanwhile."""
+    ) -> tuple[ProcessResult, bool]:
+        """Run the worker for a cell to its end, and stay off its cores meanwhile.
+
+        Args:
+            cell: The cell.
+            memory_limit: The memory limit of the process.
+            memray: Where to leave a trace of allocations, for a write that is traced.
+            probe: The only probe beside the write, for one that is not timed.
+            environment: Variables beside those of every sample.
+
+        Returns:
+            The end of the process, and whether the bench had to share a core with it.
+        """
         cores = self.cores[-cell.threads :]
         request = {
             "cell": cell.as_dict(),
@@ -122,17 +138,27 @@ class SampleTaker:
             "cores": list(cores),
             "data_limit": memory_limit.data_limit,
             "memray": None if memray is None else str(memray),
+            "probe": probe,
+            "group": memory_limit.group,
             "parent": os.getpid(),
         }
-        with stepping_aside(cores):
-            return run_limited(
+        with stepping_aside(cores) as apart:
+            ended = run_limited(
                 _WORKER,
                 [],
                 memory_limit,
                 stdin=json.dumps(request),
-                environment={**os.environ, **thread_environment(cell.threads), **(environment or {})},
+                environment={**os.environ, **self._environment(cell), **(environment or {})},
                 timeout=self.timeout,
+                # On a core that is measured, looking would take time from what is looked at.
+                curve=apart and memray is None and probe in {None, "curve"},
             )
+        return ended, not apart
+
+    def _environment(self, cell: Cell) -> dict[str, str]:
+        """Thread pools, and the folder of the output for spilled pages: on a disk, not in memory unseen."""
+        folder = str(self.files.fresh.parent.absolute())
+        return thread_environment(cell.threads) | dict.fromkeys(_TEMPORARY_FOLDERS, folder)
 
     def _check_output(
         self, cell: Cell, outcome: Outcome
@@ -158,21 +184,22 @@ def outcome_of(ended: ProcessResult) -> Outcome:
     failure = _failure(ended)
     if ended.signal is None and ended.status == 0:
         if failure is None:
-            return "ok" if _result(ended) is not None else "library_error"
+            return "ok" if result_of(ended) is not None else "library_error"
         kind: Outcome = "memory_error" if failure["kind"] == "memory_error" else "library_error"
         return kind
     if ended.signal in {signal.SIGSEGV, signal.SIGBUS}:
         return "segfault"
-    if ended.signal == signal.SIGKILL and ended.oom_kills > 0:
+    # None: nobody counts. The bench kills nothing whose time is not up, and the limit is proved.
+    if ended.signal == signal.SIGKILL and ended.oom_kills != 0:
         return "oom_killed"
     return "library_error" if ended.signal is None else "aborted"
 
 
-def _result(ended: ProcessResult) -> Result | None:
+def result_of(ended: ProcessResult) -> Any:
+    """The measures that the process sent; None if it did not live to."""
     for message in ended.messages:
         if "result" in message:
-            result: Result = message["result"]
-            return result
+            return message["result"]
     return None
 
 
@@ -210,6 +237,22 @@ def _curve(ended: ProcessResult) -> Curve:
     return ended.curve.between(begin, marks.get("after", float("inf")), most=_CURVE_POINTS)
 
 
+def _group(ended: ProcessResult, result: Result | None) -> GroupReading | None:
+    """The group's memory as the process saw it, with the peak that the bench found when it had gone."""
+    seen = None if result is None else result["group"]
+    peaks = [peak for peak in (ended.group_peak_bytes, seen and seen["peak_bytes"]) if peak is not None]
+    if not peaks:
+        return None
+    if seen is None:
+        return {
+            "before_bytes": None,
+            "after_bytes": None,
+            "write_peak_bytes": None,
+            "peak_bytes": max(peaks),
+        }
+    return {**seen, "peak_bytes": max(peaks)}
+
+
 def _measured(result: Result | None) -> Measures:
     """The measures of the worker, in the record's form; nulls when it did not live to report them."""
     if result is None:
@@ -221,8 +264,6 @@ def _measured(result: Result | None) -> Measures:
             "pools": None,
             "pyarrow_pool": None,
             "account": None,
-            "gc": None,
-            "gil": None,
             "affinity_cores": None,
             "backend_version": None,
         }
@@ -240,8 +281,6 @@ def _measured(result: Result | None) -> Measures:
         "pools": result["pools"],
         "pyarrow_pool": result["pyarrow_pool"],
         "account": result["account"],
-        "gc": result["gc"],
-        "gil": result["gil"],
         "affinity_cores": result["affinity"],
         "backend_version": result["version"],
     }

@@ -9,11 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from spillway._wording import counted
 from spillway.bench.plan import Cell
-from spillway.bench.record import ALLOCATIONS, SAMPLES, VALIDATION
+from spillway.bench.record import ALLOCATIONS, PROBES, SAMPLES, VALIDATION
+from spillway.bench.stopping import imprecise_cells
 from spillway.harness import records
 from spillway.harness.host import noise_warnings
 from spillway.harness.report.summary import CellOfRun, RunOfCells, estimate_of, outcomes, records_by_cell
-from spillway.harness.statistics import FEWEST_FOR_INTERVAL, Estimate, exact_value
+from spillway.harness.statistics import (
+    FEWEST_FOR_INTERVAL,
+    FEWEST_FOR_OUTLIERS,
+    Estimate,
+    exact_value,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,11 +70,15 @@ class CellSummary(CellOfRun[Setting]):
         cell: The cell.
         samples: Its samples in the order they were taken, failed ones too.
         wrong: The hashes of all contents of the run that a reader found wrong.
+        probed: Its writes beside a probe.
+        allocations: Its traced write, or None.
     """
 
     cell: Cell
     samples: Sequence[dict[str, Any]]
     wrong: frozenset[str] = frozenset()
+    probed: Sequence[dict[str, Any]] = ()
+    allocations: dict[str, Any] | None = None
 
     @property
     def setting(self) -> Setting:
@@ -99,6 +109,11 @@ class CellSummary(CellOfRun[Setting]):
     def estimate(self, metric: Metric) -> Estimate | None:
         """The estimate of a metric over the good samples; None where no sample has it."""
         return estimate_of(self.good, metric)
+
+    def readings(self, probe: str) -> list[dict[str, Any]]:
+        """The readings of a probe. In records of version 1 they are in the samples."""
+        found = [write.get(probe) for write in (*self.probed, *self.good)]
+        return [reading for reading in found if reading is not None]
 
     def by_block(self, metric: Metric) -> dict[int, float]:
         """A metric of the good samples that have it, by block."""
@@ -131,22 +146,48 @@ class RunSummary(RunOfCells[CellSummary, Setting]):
 
     Attributes:
         allocations: The allocation curves.
+        probes: The writes beside a probe.
         verdicts: What validation said of each distinct content.
     """
 
     allocations: Sequence[dict[str, Any]]
     verdicts: Sequence[dict[str, Any]]
+    probes: Sequence[dict[str, Any]] = ()
 
     def warnings(self) -> list[str]:
         """The caveats that a reader has to know before believing the figures."""
-        return [*self._noise(), *self._few_samples(), *self._varying(), *self._outliers()]
+        return [
+            *self.noise(),
+            *self._watching(),
+            *self._few_samples(),
+            *self._imprecise(),
+            *self._varying(),
+            *self._outliers(),
+        ]
 
-    def _noise(self) -> list[str]:
-        taken = [sample for each in self.cells for sample in each.samples]
+    def noise(self) -> list[str]:
+        """The ways in which the host was not quiet."""
+        taken = self._taken()
         seconds = sum(sample["process_seconds"] for sample in taken)
-        warnings = noise_warnings(
-            self.environment["load_before"], [sample["host"] for sample in taken], seconds
+        return noise_warnings(
+            self.environment["load_before"],
+            [sample["host"] for sample in taken],
+            seconds,
+            cores=self.environment["cores"],
         )
+
+    def _taken(self) -> list[dict[str, Any]]:
+        return [sample for each in self.cells for sample in each.samples]
+
+    def _watching(self) -> list[str]:
+        """The samples that were not watched as they should have been."""
+        taken, warnings = self._taken(), []
+        shared = sum(sample.get("shares_core", False) for sample in taken)
+        if shared:
+            warnings.append(
+                f"{counted(shared, 'sample')} left no core to the bench, which waited on one of theirs; "
+                "their memory over time was not looked at"
+            )
         cold = sum(sample["input"]["resident_share_before"] < _WARM_SHARE for sample in taken)
         if cold:
             before = counted(cold, "sample")
@@ -165,6 +206,14 @@ class RunSummary(RunOfCells[CellSummary, Setting]):
             return [f"{few} and cover the median with {coverage * 100:.0f} %; {enough}"]
         return []
 
+    def _imprecise(self) -> list[str]:
+        precision = self.environment["options"].get("precision")
+        if precision is None:
+            return []
+        wide = imprecise_cells(self._taken(), precision)
+        missed = f"{counted(len(wide), 'cell')} {'is' if len(wide) == 1 else 'are'} less precise"
+        return [f"{missed} than the {precision:.1%} asked for: the budget was over"] if wide else []
+
     def _varying(self) -> list[str]:
         warnings = []
         for each in self.cells:
@@ -179,6 +228,8 @@ class RunSummary(RunOfCells[CellSummary, Setting]):
         return warnings
 
     def _outliers(self) -> list[str]:
+        if all(len(each.good) < FEWEST_FOR_OUTLIERS for each in self.cells):
+            return []  # which the caveat about few samples says
         found = sum(speed.outliers for each in self.cells if (speed := each.rows_per_second) is not None)
         are = "is an outlier" if found == 1 else "are outliers"
         return [f"{counted(found, 'sample')} {are} in throughput; none is dropped"] if found else []
@@ -200,7 +251,17 @@ def read_run(folder: Path) -> RunSummary:
     }
     verdicts = records.read_lines(folder / VALIDATION)
     wrong = frozenset(each["content_hash"] for each in verdicts if each["outcome"] == "wrong_output")
-    cells = [CellSummary(cell, taken, wrong) for cell, taken in grouped.items()]
+    probes, traced = records.read_lines(folder / PROBES), records.read_lines(folder / ALLOCATIONS)
+    cells = [
+        CellSummary(
+            cell,
+            taken,
+            wrong,
+            [write for write in probes if write["cell"] == cell.as_dict()],
+            next((each for each in traced if _is_of(each, cell)), None),
+        )
+        for cell, taken in grouped.items()
+    ]
     cells.sort(
         key=lambda each: (
             each.cell.mode,
@@ -217,6 +278,13 @@ def read_run(folder: Path) -> RunSummary:
         folder,
         environment,
         cells,
-        records.read_lines(folder / ALLOCATIONS),
+        traced,
         verdicts,
+        probes,
     )
+
+
+def _is_of(traced: dict[str, Any], cell: Cell) -> bool:
+    """Return true if a traced write is of this cell, its limit and its threads aside."""
+    names = ("backend", "mode", "dataset", "codec", "rows")
+    return all(traced[name] == getattr(cell, name) for name in names if name in traced)

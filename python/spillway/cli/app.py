@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from spillway.cli import bench, doctor, inspect, pipeline, race, validate
+from spillway.cli import bench, compare, doctor, inspect, pipeline, race, report, tune, validate
 
 __all__ = ["app"]
 
@@ -37,8 +37,11 @@ def spillway(
 
 
 app.command()(bench.bench)
+app.command()(compare.compare)
 app.command()(doctor.doctor)
 app.command()(inspect.inspect)
 app.command()(pipeline.pipeline)
 app.command()(race.race)
+app.command()(report.report)
+app.command()(tune.tune)
 app.command()(validate.validate)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from textwrap import fill, indent
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,18 +12,15 @@ from spillway.cli.common import (
     INTERRUPTED,
     fail,
     listed,
-    print_tables,
     reason,
     termination_as_interrupt,
     whole_numbers,
 )
 from spillway.cli.completion import complete_backend, complete_codec, complete_dataset, complete_mode
+from spillway.cli.report import report_run
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from spillway.bench.run import Finished
-    from spillway.bench.summary import RunSummary
+    from spillway.bench.resume import BegunRun
     from spillway.datasets import FileSource
 
 __all__ = ["bench", "parse_bytes"]
@@ -33,8 +29,10 @@ _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "M
 
 _ALL_ROWS = "all"
 _QUICK_ROWS = 20_000
+_AUTO = "auto"
+_MOST_SAMPLES = 100
 # What --quick asks for where the command line does not say otherwise.
-_QUICK = {"mode": "batches", "samples": 2, "trace": False, "validate": "pyarrow"}
+_QUICK = {"mode": "batches", "samples": "2", "trace": False, "probes": 0, "validate": "pyarrow"}
 _LOOK = (
     "--quick gives rough figures: batches only, two processes per cell, no allocation curves, read "
     "back by pyarrow alone. Leave it out for figures to decide by."
@@ -49,6 +47,7 @@ def _make_quick(context: typer.Context, quick: bool) -> bool:  # noqa: FBT001 - 
 
 
 def bench(  # noqa: PLR0913 - one argument per option of the command
+    context: typer.Context,
     *,
     backend: Annotated[
         list[str] | None,
@@ -102,10 +101,11 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
         str,
         typer.Option(
             autocompletion=complete_mode,
-            help="batches: record batches one at a time; table: one table that is there already; rows: lists "
-            "of dicts; rows-json: dicts fresh from json.loads; ndjson: lines.",
+            help="batches: record batches one at a time; batches-retained: the same, and a writer may keep "
+            "them; table: one table that is there already; rows: lists of dicts; rows-json: dicts fresh from "
+            "json.loads; ndjson: lines.",
         ),
-    ] = "batches,table",
+    ] = "batches,batches-retained,table",
     table_rows: Annotated[
         str | None,
         typer.Option(help="Row counts of mode table; beside batches only the largest of --rows by default."),
@@ -133,16 +133,43 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
     ] = "zstd",
     level: Annotated[int | None, typer.Option(help="The codecs' level; 1 for zstd.")] = None,
     samples: Annotated[
-        int, typer.Option(help="Processes per cell: 5 for a rough figure, 12 for one to quote.")
-    ] = 3,
+        str,
+        typer.Option(
+            help="Processes per cell: 5 for a rough figure, 12 for one to quote; or auto, for as many as "
+            "--precision takes within --budget."
+        ),
+    ] = "3",
+    precision: Annotated[
+        str,
+        typer.Option(
+            help="With --samples auto: how far the interval of each cell's speed may reach to both sides."
+        ),
+    ] = "2%",
+    budget: Annotated[
+        float, typer.Option(help="With --samples auto: minutes after which no further block begins.")
+    ] = 10.0,
     seed: Annotated[int, typer.Option(help="Of the generated rows and of the order of samples.")] = 1,
     out: Annotated[Path, typer.Option(help="Folder of all runs, on a disk.")] = Path("runs"),
     validate: Annotated[
         str, typer.Option(help="Who reads the output back: spark, pyarrow, polars, duckdb, or none.")
     ] = "spark",
     trace: Annotated[bool, typer.Option(help="Draw each backend's allocation curve with memray.")] = True,
+    probes: Annotated[
+        int,
+        typer.Option(
+            help="Writes of each backend beside each probe (GIL, garbage collector, curve) and beside none, "
+            "after all timing; 0 for none."
+        ),
+    ] = 1,
     keep_output: Annotated[bool, typer.Option(help="Keep the files that were written.")] = False,
     timeout: Annotated[float, typer.Option(help="Seconds one sample may take.")] = 300.0,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of a run that ended early, by Ctrl-C, a kill or a power cut: take the samples that "
+            "it lacks, as it was begun. Its --input has to be named again.",
+        ),
+    ] = None,
     verbose: Annotated[
         bool,
         typer.Option(
@@ -176,29 +203,39 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
     console = Console()
     with termination_as_interrupt() as end_what_was_begun:
         try:
-            limits = _limits(memory)
-            counts, at_most = _rows(rows, quick=quick, own=input is not None)
-            modes = tuple(listed(mode))
-            sources = _sources(dataset, input, delimiter, encoding)
-            options = Options(
-                backends=tuple(listed(",".join(backend))) if backend else with_modes(modes),
-                rows=counts,
-                at_most=at_most,
-                table_rows=None if table_rows is None else whole_numbers("--table-rows", table_rows),
-                modes=modes,  # type: ignore[arg-type]  # checked by Options
-                datasets=tuple(sources),
-                chunk_rows=chunk_rows,
-                row_group_rows=row_group_rows,
-                codecs=tuple(listed(codec)),
-                level=level,
-                memory=limits,
-                limit_kind="none" if limits == (None,) else choose_limiter(limit_kind).kind,
-                threads=whole_numbers("--cores", cores),
-                samples=samples,
-                seed=seed,
-                timeout=timeout,
-            )
-            engines = _engines(validate)
+            if resume is not None:
+                begun = _begun(context, resume, own=input is not None)
+                options, out = begun.options, begun.folder.parent
+                sources = _sources(",".join(options.datasets), input, delimiter, encoding)
+                engines, trace, keep_output = begun.engines, begun.trace, begun.keep_output
+            else:
+                begun = None
+                limits = _limits(memory)
+                counts, at_most = _rows(rows, quick=quick, own=input is not None)
+                modes = tuple(listed(mode))
+                sources = _sources(dataset, input, delimiter, encoding)
+                options = Options(
+                    backends=tuple(listed(",".join(backend))) if backend else with_modes(modes),
+                    rows=counts,
+                    at_most=at_most,
+                    table_rows=None if table_rows is None else whole_numbers("--table-rows", table_rows),
+                    modes=modes,  # type: ignore[arg-type]  # checked by Options
+                    datasets=tuple(sources),
+                    chunk_rows=chunk_rows,
+                    row_group_rows=row_group_rows,
+                    codecs=tuple(listed(codec)),
+                    level=level,
+                    memory=limits,
+                    limit_kind="none" if limits == (None,) else choose_limiter(limit_kind).kind,
+                    threads=whole_numbers("--cores", cores),
+                    samples=_MOST_SAMPLES if samples == _AUTO else _count(samples),
+                    precision=_share(precision) if samples == _AUTO else None,
+                    budget_minutes=budget,
+                    seed=seed,
+                    timeout=timeout,
+                    probes=probes,
+                )
+                engines = _engines(validate)
             finished = measure(
                 options,
                 sources=sources,
@@ -207,6 +244,7 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
                 trace=trace,
                 keep_output=keep_output,
                 progress=Progress(console),
+                begun=begun,
             )
         except (JavaError, MissingExtraError) as error:
             without = " Or leave Spark out: --validate pyarrow" if "spark" in engines else ""
@@ -217,60 +255,43 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
             typer.secho("interrupted before the first sample: nothing was measured", err=True, fg="yellow")
             raise typer.Exit(INTERRUPTED) from None
         end_what_was_begun()
-        status = _report(console, finished, verbose=verbose)
+        status = report_run(
+            console,
+            finished.folder,
+            verbose=verbose,
+            interrupted=finished.interrupted,
+            validation=finished.validation,
+        )
     if quick:
         console.print(_LOOK, style="yellow", highlight=False, markup=False)
     if status:
         raise typer.Exit(status)
 
 
-def _report(console: Console, finished: Finished, *, verbose: bool) -> int:
-    """Write the report from what is on disk and print what a user needs of it; the exit status."""
-    from spillway.bench.failures import status_of, wrong_outputs
-    from spillway.bench.figures import draw_figures
-    from spillway.bench.report import run_tables, write_report
-    from spillway.bench.summary import read_run
-    from spillway.bench.tables import LEGEND, short_tables
+def _begun(context: typer.Context, folder: Path, *, own: bool) -> BegunRun:
+    """The run that is resumed. Other options would change what it measures, and are refused.
 
-    run = read_run(finished.folder)
-    with console.status("drawing figures"):
-        report = write_report(run, draw_figures(run))
-    tables = run_tables(run) if verbose else short_tables(run)
-    print_tables(console, tables, [LEGEND] if tables else [], run.warnings())
-    wrong = wrong_outputs(run)
-    for each in wrong:
-        console.print(f"wrong output of {each}", style="red", highlight=False, markup=False)
-    if wrong and not (finished.folder / "outputs").exists():
-        console.print("--keep-output keeps the files, for `spillway inspect`", highlight=False, markup=False)
-    for line in finished.validation:
-        console.print(line, highlight=False, markup=False)
-    if finished.interrupted:
-        covered = "covers the samples that were taken" if run.cells else "holds no sample: none was taken"
-        console.print(f"interrupted: the report {covered}", style="yellow")
-    console.print(f"report: {report}", highlight=False, soft_wrap=True)
-    _print_verdict(console, run)
-    return INTERRUPTED if finished.interrupted else status_of(run)
+    Raises:
+        OptionError: It cannot be resumed, an option is given beside it, or its own input is not.
+    """
+    from spillway.bench.resume import read_begun
+    from spillway.errors import OptionError
 
-
-def _print_verdict(console: Console, run: RunSummary) -> None:
-    """Print the verdict, with which the report ends too."""
-    from spillway.bench.conclusion import conclude, verdict_caveats
-
-    for each in conclude(run):
-        console.print()
-        console.print(f"Verdict: {each.title}", style="bold", highlight=False, markup=False)
-        for line in each.lines:
-            hanging = fill(
-                line, console.width, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False
-            )
-            console.print(hanging, highlight=False, markup=False)
-        if each.code is not None:
-            console.print(f"To write as {each.writer} does:", highlight=False, markup=False)
-            code = indent(each.code, "    ")
-            console.print(code, style="cyan", highlight=False, markup=False, soft_wrap=True)
-    console.print()
-    for line in verdict_caveats(run):
-        console.print(line, highlight=False, markup=False)
+    allowed = {"resume", "input", "delimiter", "encoding", "verbose"}
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    given = {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
+    if given - allowed:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(given - allowed))
+        raise OptionError(f"--resume goes on as the run was begun: leave out {names}")
+    begun = read_begun(folder)
+    needs = "file" in begun.options.datasets
+    if needs and not own:
+        raise OptionError(
+            "--resume: this run measures files of yours: name them by --input, as when it began"
+        )
+    if own and not needs:
+        raise OptionError("--resume: this run measures no files of yours: leave --input out")
+    return begun
 
 
 def parse_bytes(text: str) -> int:
@@ -298,6 +319,25 @@ def _limits(text: str) -> tuple[int | None, ...]:
     if not limits or 0 in limits:
         raise OptionError(f"--memory {text!r} names no limit; write for example 2276MB, or 512MB,1GB,none")
     return tuple(limits)
+
+
+def _count(text: str) -> int:
+    """The number of samples."""
+    from spillway.errors import OptionError
+
+    if not text.isascii() or not text.isdigit():
+        raise OptionError(f"--samples {text!r}: give a whole number, or auto")
+    return int(text)
+
+
+def _share(text: str) -> float:
+    """A share from per cent: 2% or 2."""
+    from spillway.errors import OptionError
+
+    try:
+        return float(text.removesuffix("%")) / 100
+    except ValueError as error:
+        raise OptionError(f"--precision {text!r}: give per cent, as in 2%") from error
 
 
 def _rows(text: str | None, *, quick: bool, own: bool) -> tuple[tuple[int, ...] | None, int | None]:

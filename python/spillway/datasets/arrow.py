@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -13,7 +14,16 @@ if TYPE_CHECKING:
 
     from spillway.datasets.random import Booleans, Integers
 
-__all__ = ["AnyArray", "concatenated", "nulled", "numbers_as_text", "taken", "texts", "texts_of_matrix"]
+__all__ = [
+    "AnyArray",
+    "Entries",
+    "concatenated",
+    "nulled",
+    "numbers_as_text",
+    "taken",
+    "texts",
+    "texts_of_matrix",
+]
 
 AnyArray: TypeAlias = "pa.Array[Any]"
 
@@ -40,6 +50,24 @@ def taken(values: AnyArray, index: Integers) -> AnyArray:
     """The entry of `values` at each `index`."""
     positions: Any = pa.array(index)
     return values.take(positions)
+
+
+@dataclass(frozen=True)
+class Entries:
+    """The entries of a vocabulary at each row's index, before they are copied.
+
+    Most rows of some columns are null: their texts are never taken.
+    """
+
+    vocabulary: AnyArray
+    index: Integers
+
+    def array(self, present: Booleans | None) -> AnyArray:
+        """The entries, with null where not `present`."""
+        if present is None:
+            return taken(self.vocabulary, self.index)
+        positions: Any = pa.array(self.index, mask=~present)
+        return self.vocabulary.take(positions)
 
 
 def nulled(values: AnyArray, present: Booleans) -> AnyArray:

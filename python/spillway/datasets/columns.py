@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -15,6 +16,7 @@ import pyarrow as pa
 
 from spillway.datasets.arrow import (
     AnyArray,
+    Entries,
     concatenated,
     nulled,
     numbers_as_text,
@@ -56,7 +58,7 @@ __all__ = [
     "uuid",
 ]
 
-Generator: TypeAlias = Callable[[Traffic, str], AnyArray]
+Generator: TypeAlias = Callable[[Traffic, str], "AnyArray | Entries"]
 
 
 @dataclass(frozen=True)
@@ -84,10 +86,14 @@ class Column:
 
     def array(self, traffic: Traffic) -> AnyArray:
         """The column for the rows of `traffic`, nulls included."""
+        return self.values_where(traffic, self._present(traffic))
+
+    def values_where(self, traffic: Traffic, present: Booleans | None) -> AnyArray:
+        """The values at the rows that are `present` (None: at all), and null at the others."""
         values = self.values(traffic, self.name)
-        if values.type != self.type:
-            values = values.cast(self.type)
-        present = self._present(traffic)
+        if isinstance(values, Entries):
+            return values.array(present).cast(self.type)
+        values = values.cast(self.type)
         return values if present is None else nulled(values, present)
 
     def _present(self, traffic: Traffic) -> Booleans | None:
@@ -108,7 +114,7 @@ def computed(function: Callable[[Traffic], NDArray[Any]]) -> Generator:
 
 def look_up(vocabulary: AnyArray, index: Callable[[Traffic], Integers]) -> Generator:
     """The entry of `vocabulary` at each row's `index`."""
-    return lambda traffic, _name: taken(vocabulary, index(traffic))
+    return lambda traffic, _name: Entries(vocabulary, index(traffic))
 
 
 # Drawn at random, once for each entity
@@ -117,7 +123,7 @@ def look_up(vocabulary: AnyArray, index: Callable[[Traffic], Integers]) -> Gener
 def choice(vocabulary: AnyArray, *, weights: list[int] | None = None, by: Entity = "row") -> Generator:
     """An entry of `vocabulary`: by weight, or by Zipf's law if there are no weights."""
     table = zipf(len(vocabulary)) if weights is None else inverse_cdf(weights)
-    return lambda traffic, name: taken(vocabulary, pick(table, traffic.draw(name, by)))
+    return lambda traffic, name: Entries(vocabulary, pick(table, traffic.draw(name, by)))
 
 
 def uniform(low: int, high: int, *, by: Entity = "row") -> Generator:
@@ -125,7 +131,7 @@ def uniform(low: int, high: int, *, by: Entity = "row") -> Generator:
     return lambda traffic, name: pa.array(below(traffic.draw(name, by), high - low).astype(np.int64) + low)
 
 
-def skewed(low_bits: int, high_bits: int, *, by: Entity = "row") -> Generator:
+def skewed(low_bits: int, high_bits: int, *, by: Entity = "row") -> Callable[[Traffic, str], AnyArray]:
     """An integer in ``[2**low_bits, 2**high_bits)``, each power of two as likely as the next."""
 
     def generate(traffic: Traffic, name: str) -> AnyArray:
@@ -159,7 +165,7 @@ def hex_digits(draws: list[Words]) -> NDArray[np.uint8]:
     return _HEX_OF_OCTET[octets].view(np.uint8).reshape(len(octets), -1)
 
 
-def identifier(digits: int, number: Callable[[Traffic], Words]) -> Generator:
+def identifier(digits: int, number: Callable[[Traffic], Words]) -> Callable[[Traffic, str], AnyArray]:
     """`digits` hexadecimal digits that hash an entity's `number`."""
 
     def generate(traffic: Traffic, name: str) -> AnyArray:
@@ -174,19 +180,21 @@ def uuid(number: Callable[[Traffic], Words]) -> Generator:
 
     def generate(traffic: Traffic, name: str) -> AnyArray:
         digits = hex_digits(_hashes(traffic, name, number(traffic), 2))
-        return texts_of_matrix(np.insert(digits, [8, 12, 16, 20], ord("-"), axis=1))
+        characters = np.full((len(digits), 36), ord("-"), dtype=np.uint8)
+        for begin, end, hyphens in _UUID_GROUPS:
+            characters[:, begin + hyphens : end + hyphens] = digits[:, begin:end]
+        return texts_of_matrix(characters)
 
     return generate
 
 
 def ipv4(*, by: Entity) -> Generator:
     """An address in dotted decimals."""
-    octets = texts([str(octet) for octet in range(256)])
 
     def generate(traffic: Traffic, name: str) -> AnyArray:
         draws = traffic.draw(name, by)
-        first, second, third, fourth = (taken(octets, (draws >> shift) & 255) for shift in (0, 8, 16, 24))
-        return concatenated(first, ".", second, ".", third, ".", fourth)
+        first, second = (taken(_pairs_of_octets(), (draws >> shift) & 0xFFFF) for shift in (0, 16))
+        return concatenated(first, ".", second)
 
     return generate
 
@@ -200,6 +208,16 @@ _DIGITS = b"0123456789abcdef"
 _HEX_OF_OCTET = np.frombuffer(
     bytes(b for i in range(256) for b in (_DIGITS[i >> 4], _DIGITS[i & 15])), dtype=np.uint16
 )
+
+
+# RFC 9562, section 4: digits from and to, and the hyphens before them.
+_UUID_GROUPS = ((0, 8, 0), (8, 12, 1), (12, 16, 2), (16, 20, 3), (20, 32, 4))
+
+
+@cache
+def _pairs_of_octets() -> AnyArray:
+    """Two octets in dotted decimals, the first from the lower byte of the index."""
+    return texts([f"{index & 255}.{index >> 8}" for index in range(1 << 16)])
 
 
 def _hashes(traffic: Traffic, name: str, numbers: Words, count: int) -> list[Words]:

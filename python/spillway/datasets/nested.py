@@ -62,11 +62,14 @@ def _tags(traffic: Traffic, name: str) -> AnyArray:
 
 def _http(traffic: Traffic, name: str) -> AnyArray:
     """The flat columns of the request as a struct, its status and its body null where they are not known."""
-    method, status, sent, received = (_FLAT[column].values(traffic, column) for column in _HTTP_SOURCES)
     known = ~happens(traffic.draw(f"{name}/status"), 0.05)
+    method, status, sent, received = (
+        _FLAT[column].values_where(traffic, known if column == "http_status" else None)
+        for column in _HTTP_SOURCES
+    )
     empty = pa.array(happens(traffic.draw(f"{name}/body"), 0.3))
     body = pa.StructArray.from_arrays([sent.cast(pa.int64()), received], fields=list(_BODY), mask=empty)
-    return pa.StructArray.from_arrays([method, nulled(status, known), body], fields=list(_HTTP))
+    return pa.StructArray.from_arrays([method, status, body], fields=list(_HTTP))
 
 
 def _attributes(traffic: Traffic, name: str) -> AnyArray:

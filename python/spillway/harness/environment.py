@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from spillway.errors import OptionError
 from spillway.harness.host import read_load
+from spillway.harness.machine import read_settings
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -57,6 +58,7 @@ def describe_run(run_id: str, options: DataclassInstance, *, schema_version: int
 
 def _machine_and_software() -> dict[str, Any]:
     """Kernel, processor, memory, Python, libraries with their builds, and the state of the checkout."""
+    settings = {each.name: each.value for each in read_settings()}
     return {
         "kernel": platform.release(),
         "system": platform.system(),
@@ -65,7 +67,8 @@ def _machine_and_software() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "usable_cores": len(os.sched_getaffinity(0)),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        "transparent_huge_pages": _chosen(Path("/sys/kernel/mm/transparent_hugepage/enabled")),
+        "transparent_huge_pages": settings["transparent huge pages"],
+        "settings": [{"name": name, "value": value} for name, value in settings.items()],
         "malloc": _malloc_settings(),
         "libc": " ".join(platform.libc_ver()),
         "python": {
@@ -145,14 +148,6 @@ def _malloc_settings() -> list[dict[str, str]]:
     """Variables that change an allocator; of a preloaded library only its name."""
     chosen = {name: value for name, value in os.environ.items() if name.startswith(_MALLOC_VARIABLES)}
     return [{"name": name, "value": Path(value).name} for name, value in sorted(chosen.items())]
-
-
-def _chosen(path: Path) -> str | None:
-    """The bracketed word of a sysfs choice."""
-    if not path.exists():
-        return None
-    text = path.read_text()
-    return text[text.find("[") + 1 : text.find("]")]
 
 
 def _git_state() -> dict[str, Any] | None:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from spillway._wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["HostReading", "HostWatch", "noise_warnings", "read_load"]
+__all__ = ["HostReading", "HostWatch", "SampleWatch", "is_disturbed", "noise_warnings", "read_load"]
 
 _LOAD_PER_CORE = 0.5
+_DISTURBED_SHARE = 0.05  # of the samples, which the medians of cells stand
 _STEAL_SHARE = 0.02
-_STEAL_FIELD = 8  # of the line "cpu" in /proc/stat, counted from 1 after the name
+_BUSY_FIELDS = (0, 1, 2, 5, 6)  # of the line "cpu" in /proc/stat: user, nice, system, irq, softirq
+_STEAL_FIELD = 7
+_OTHERS_SHARE = 0.05  # of the time of all cores, in which others slow a sample
 
 
 class HostReading(TypedDict):
@@ -25,11 +29,15 @@ class HostReading(TypedDict):
         load: Processes that ran or wanted to in the last minute.
         steal_seconds: Processor time that a hypervisor gave to others, of all cores.
         throttled_seconds: Processor time that a quota denied.
+        wall_seconds: Length of the watch.
+        others_seconds: Processor time of all cores that went to other processes than the bench and its own.
     """
 
     load: float
     steal_seconds: float
     throttled_seconds: float
+    wall_seconds: NotRequired[float]
+    others_seconds: NotRequired[float]
 
 
 class HostWatch:
@@ -48,20 +56,43 @@ class HostWatch:
         }
 
 
+class SampleWatch:
+    """A `HostWatch` that counts the time of other processes too, if the sample's process ends before `read`.
+
+    The kernel adds the time of a child to its parent's account when the parent has waited for it.
+    """
+
+    def __init__(self) -> None:
+        self._host = HostWatch()
+        self._begin = time.monotonic()
+        self._others = _busy_seconds() - _own_seconds()
+
+    def read(self) -> HostReading:
+        """The readings of a `HostWatch`, the length of the watch, and the time that went to others in it."""
+        return {
+            **self._host.read(),
+            "wall_seconds": time.monotonic() - self._begin,
+            "others_seconds": max(0.0, _busy_seconds() - _own_seconds() - self._others),
+        }
+
+
 def read_load() -> float:
     """The load of the last minute: processes that ran or wanted to."""
     return os.getloadavg()[0]
 
 
-def noise_warnings(load_before: float, samples: Sequence[HostReading], seconds: float) -> list[str]:
+def noise_warnings(
+    load_before: float, samples: Sequence[HostReading], seconds: float, *, cores: int | None = None
+) -> list[str]:
     """Say in words why a run's figures are doubtful.
 
     Args:
         load_before: The load before the run began.
         samples: The `HostWatch` readings of the run's samples.
         seconds: How long these samples took together.
+        cores: Cores of the host that they were taken on; those of this one by default.
     """
-    cores = os.cpu_count() or 1
+    cores = cores or os.cpu_count() or 1
     warnings = []
     if load_before > _LOAD_PER_CORE * cores:
         warnings.append(
@@ -73,13 +104,38 @@ def noise_warnings(load_before: float, samples: Sequence[HostReading], seconds: 
     throttled = sum(sample["throttled_seconds"] for sample in samples)
     if throttled > 0:
         warnings.append(f"processes were throttled for {throttled:.1f} s by a processor quota")
+    disturbed = sum(is_disturbed(sample, cores) for sample in samples)
+    if disturbed > _DISTURBED_SHARE * len(samples):
+        share = f"{disturbed:,} of {counted(len(samples), 'sample')}"
+        warnings.append(f"other processes took over {_OTHERS_SHARE:.0%} of the processor time during {share}")
     return warnings
 
 
+def is_disturbed(reading: HostReading, cores: int) -> bool:
+    """Return true if other processes took a noticeable share of all `cores` during a sample."""
+    return reading.get("others_seconds", 0.0) > _OTHERS_SHARE * reading.get("wall_seconds", 0.0) * cores
+
+
 def _steal_seconds() -> float:
-    fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()
-    ticks = int(fields[_STEAL_FIELD]) if len(fields) > _STEAL_FIELD else 0
-    return ticks / os.sysconf("SC_CLK_TCK")
+    fields = _ticks()
+    return (fields[_STEAL_FIELD] if len(fields) > _STEAL_FIELD else 0) / os.sysconf("SC_CLK_TCK")
+
+
+def _busy_seconds() -> float:
+    """Time in which any core ran a process or the kernel, since the machine was started."""
+    fields = _ticks()
+    return sum(fields[place] for place in _BUSY_FIELDS) / os.sysconf("SC_CLK_TCK")
+
+
+def _own_seconds() -> float:
+    """Processor time of this process, and of its children that have ended."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+def _ticks() -> list[int]:
+    """The counters of all cores in ``/proc/stat``, in ticks of the clock; see proc_stat(5)."""
+    return [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
 
 
 def _throttled_seconds() -> float:

@@ -20,6 +20,7 @@ __all__ = [
     "ENVIRONMENT",
     "RecordSchema",
     "append",
+    "drop_torn_line",
     "new_run_id",
     "read_json",
     "read_lines",
@@ -76,8 +77,16 @@ def append(path: Path, record: Mapping[str, Any]) -> None:
         os.close(descriptor)
 
 
+def drop_torn_line(path: Path) -> None:
+    """Cut off a last line that a power cut or a full disk left without its end; records follow it then."""
+    if path.exists():
+        data = path.read_bytes()
+        if not data.endswith(b"\n"):
+            os.truncate(path, data.rfind(b"\n") + 1)
+
+
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """All records of a file, none if it is not there.
+    """All records of a file, none if it is not there. A last line without its end is no record yet.
 
     Raises:
         CorruptFileError: A line is not JSON; the message says which.
@@ -85,7 +94,8 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     records = []
-    for number, line in enumerate(path.read_text().splitlines(), start=1):
+    text = path.read_text()
+    for number, line in enumerate(text[: text.rfind("\n") + 1].splitlines(), start=1):
         try:
             records.append(json.loads(line))
         except json.JSONDecodeError as error:

@@ -55,6 +55,7 @@ Instant = Annotated[str, Keywords(format="date-time")]
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _SCALARS: dict[Any, dict[str, Any]] = {
     str: {"type": "string"},
+    bool: {"type": "boolean"},
     int: {"type": "integer", "minimum": 0},
     float: {"type": "number", "minimum": 0},
     type(None): {"type": "null"},

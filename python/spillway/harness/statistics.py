@@ -1,32 +1,55 @@
-"""Statistics of a cell's samples: median, its interval, spread, outliers. The replicate is the process."""
+"""Statistics of samples: medians with intervals, outliers, ratios of pairs. The replicate is the process.
+
+Ratios are taken within blocks, on logarithms. The estimate is that of Hodges and Lehmann: the median of the
+means of all pairs. Its interval is a bias-corrected and accelerated bootstrap (Efron 1987), widened for few
+samples as Hesterberg (2015, "expanded percentiles") has it: without that, one of 12 samples covers the true
+ratio in 90 to 92 of 100 runs.
+"""
 
 from __future__ import annotations
 
+import math
+import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from scipy.stats import binom
+from scipy import stats
+
+from spillway.harness.rank_tests import change_of_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
 __all__ = [
     "CONFIDENCE",
     "FEWEST_FOR_INTERVAL",
+    "FEWEST_FOR_OUTLIERS",
     "Estimate",
+    "Ratio",
+    "Trend",
     "estimate",
     "exact_value",
     "exceeds",
     "paired_ratio",
+    "pooled_ratio",
+    "trend",
 ]
 
 CONFIDENCE = 0.95
 FEWEST_FOR_INTERVAL = 6
 """From here on an interval of order statistics can cover the median with 95 %: 1 - 2 / 2**6 = 96.9 %."""
+FEWEST_FOR_OUTLIERS = 5
+"""With fewer samples no rule tells an outlier from a wide distribution."""
 
 _FEWEST_TO_TELL_APART = 2
-_FENCE = 1.5  # of the interquartile range, beyond the quartiles: Tukey's outliers
+_POWER = 0.8
+_RESAMPLES = 1999
+_OUTLIER = 3.5  # modified z: Iglewicz and Hoaglin, "How to Detect and Handle Outliers" (1993)
+_MAD_OF_NORMAL = 0.6745
 
 
 @dataclass(frozen=True)
@@ -42,7 +65,8 @@ class Estimate:
         iqr: Interquartile range.
         minimum: The smallest sample.
         n: Number of samples.
-        outliers: How many lie beyond 1.5 interquartile ranges of the quartiles.
+        outliers: How many lie further from the median than 3.5 standard deviations, as the median absolute
+            deviation estimates them; 0 with fewer than five samples, which cannot tell.
     """
 
     median: float
@@ -53,6 +77,35 @@ class Estimate:
     minimum: float
     n: int
     outliers: int
+
+
+@dataclass(frozen=True)
+class Ratio(Estimate):
+    """The ratio of two cells by the blocks that they share.
+
+    The median is Hodges' and Lehmann's. With fewer than six blocks the interval is the whole range.
+
+    Attributes:
+        p: How likely a ratio as far from 1 would be without a difference: Wilcoxon's signed ranks, two-sided.
+        least_effect: The least share by which the two would have to differ for so many blocks with so much
+            noise to show it 8 times in 10; infinite for one block.
+    """
+
+    p: float
+    least_effect: float
+
+
+@dataclass(frozen=True)
+class Trend:
+    """A straight line through samples.
+
+    Attributes:
+        change: The share by which the last differ from the first.
+        p: How likely so steep a line would be without a trend.
+    """
+
+    change: float
+    p: float
 
 
 def estimate(values: Sequence[float]) -> Estimate:
@@ -67,22 +120,20 @@ def estimate(values: Sequence[float]) -> Estimate:
     n = len(ordered)
     rank = _rank(n)
     lower, upper = np.percentile(ordered, [25, 75])
-    fence = _FENCE * (upper - lower)
-    outside = (ordered < lower - fence) | (ordered > upper + fence)
     return Estimate(
         median=float(np.median(ordered)),
         low=float(ordered[rank - 1]),
         high=float(ordered[n - rank]),
-        coverage=float(1 - 2 * binom.cdf(rank - 1, n, 0.5)),
+        coverage=float(1 - 2 * stats.binom.cdf(rank - 1, n, 0.5)),
         iqr=float(upper - lower),
         minimum=float(ordered[0]),
         n=n,
-        outliers=int(outside.sum()),
+        outliers=_outliers(ordered),
     )
 
 
-def paired_ratio(above: Mapping[int, float], below: Mapping[int, float]) -> Estimate:
-    """The ratio of two cells' samples, block by block: what drifts between blocks hits both alike.
+def paired_ratio(above: Mapping[int, float], below: Mapping[int, float]) -> Ratio:
+    """The ratio of two cells' positive samples, block by block: what drifts between blocks hits both alike.
 
     Args:
         above: Sample by block.
@@ -91,13 +142,28 @@ def paired_ratio(above: Mapping[int, float], below: Mapping[int, float]) -> Esti
     Raises:
         ValueError: They share no block.
     """
-    return estimate([above[block] / below[block] for block in sorted(above.keys() & below.keys())])
+    return _ratio(tuple(above[block] / below[block] for block in sorted(above.keys() & below.keys())))
+
+
+def pooled_ratio(pairs: Sequence[tuple[Mapping[int, float], Mapping[int, float]]]) -> Ratio | None:
+    """The geometric mean of the ratios of several pairs of cells, block by block; None if no block is shared.
+
+    Args:
+        pairs: For each pair what `paired_ratio` takes.
+    """
+    blocks = [above.keys() & below.keys() for above, below in pairs]
+    shared = sorted(set.intersection(*map(set, blocks))) if blocks else []
+    if not shared:
+        return None
+    means = (math.fsum(math.log(above[block] / below[block]) for above, below in pairs) for block in shared)
+    return _ratio(tuple(math.exp(total / len(pairs)) for total in means))
 
 
 def exceeds(one: Mapping[int, float], other: Mapping[int, float]) -> bool:
-    """Tell two cells apart by the blocks they share: True if the interval of one minus other lies above 0.
+    """Tell two cells apart by the blocks they share: True if the interval of one over the other is above 1.
 
-    For positive samples that is the same as an interval of `paired_ratio` above 1. One block tells nothing.
+    Where a sample is not positive there is no ratio: then the interval of one minus the other is above 0. One
+    block tells nothing.
 
     Args:
         one: Sample by block.
@@ -106,7 +172,19 @@ def exceeds(one: Mapping[int, float], other: Mapping[int, float]) -> bool:
     shared = one.keys() & other.keys()
     if len(shared) < _FEWEST_TO_TELL_APART:
         return False
-    return estimate([one[block] - other[block] for block in shared]).low > 0
+    if min(one[block] for block in shared) <= 0 or min(other[block] for block in shared) <= 0:
+        return estimate([one[block] - other[block] for block in shared]).low > 0
+    ahead = [one[block] > other[block] for block in shared]
+    # An interval lies within the range of its samples, so that most pairs need no bootstrap.
+    return all(ahead) or (any(ahead) and paired_ratio(one, other).low > 1)
+
+
+def trend(places: Sequence[float], logarithms: Sequence[float]) -> Trend | None:
+    """The trend of samples by their logarithms over places from 0 to 1; None where all places are one."""
+    if len(set(places)) < _FEWEST_TO_TELL_APART or len(places) <= _FEWEST_TO_TELL_APART:
+        return None
+    line = stats.linregress(places, logarithms)
+    return Trend(math.exp(float(line.slope)) - 1, float(line.pvalue))
 
 
 def exact_value(values: Sequence[int]) -> tuple[int, bool]:
@@ -114,9 +192,89 @@ def exact_value(values: Sequence[int]) -> tuple[int, bool]:
     return max(values), len(set(values)) > 1
 
 
+@lru_cache(maxsize=4096)
+def _ratio(ratios: tuple[float, ...]) -> Ratio:
+    plain = estimate(ratios)
+    logs = np.log(np.asarray(ratios))
+    tested = change_of_pairs(dict.fromkeys(range(plain.n), 1.0), dict(enumerate(ratios)))
+    p = 1.0 if tested is None else tested.p
+    low, high, coverage = plain.low, plain.high, plain.coverage
+    if plain.n >= FEWEST_FOR_INTERVAL:
+        low, high = (math.exp(end) for end in _bootstrapped(logs))
+        coverage = CONFIDENCE
+    return Ratio(
+        median=min(max(math.exp(float(_middle(logs))), low), high),
+        low=low,
+        high=high,
+        coverage=coverage,
+        iqr=plain.iqr,
+        minimum=plain.minimum,
+        n=plain.n,
+        outliers=plain.outliers,
+        p=p,
+        least_effect=_least_effect(logs),
+    )
+
+
+def _middle(logs: NDArray[np.float64], axis: int = -1) -> NDArray[np.float64]:
+    """Hodges' and Lehmann's estimate along an axis: the median of the means of all pairs."""
+    values = np.moveaxis(logs, axis, -1)
+    first, second = np.triu_indices(values.shape[-1])
+    means: NDArray[np.float64] = np.median((values[..., first] + values[..., second]) / 2, axis=-1)
+    return means
+
+
+def _bootstrapped(logs: NDArray[np.float64]) -> tuple[float, float]:
+    """The ends of the interval of `_middle`; the same for the same samples."""
+    n = len(logs)
+    if np.ptp(logs) <= np.finfo(float).eps * n:
+        return float(logs.min()), float(logs.max())
+    tail = stats.norm.cdf(math.sqrt(n / (n - 1)) * stats.t.ppf((1 - CONFIDENCE) / 2, n - 1))
+    low, high = _interval(logs, 1 - 2 * tail, "BCa")
+    # Where ties leave nothing to accelerate by, the interval is not corrected.
+    return _interval(logs, 1 - 2 * tail, "percentile") if math.isnan(low + high) else (low, high)
+
+
+def _interval(
+    logs: NDArray[np.float64], level: float, method: Literal["BCa", "percentile"]
+) -> tuple[float, float]:
+    with warnings.catch_warnings(), np.errstate(invalid="ignore"):
+        warnings.simplefilter("ignore", stats.DegenerateDataWarning)
+        found = stats.bootstrap(
+            (logs,),
+            _middle,
+            n_resamples=_RESAMPLES,
+            confidence_level=level,
+            method=method,
+            vectorized=True,
+            rng=np.random.default_rng(0),
+        ).confidence_interval
+    return float(found.low), float(found.high)
+
+
+def _least_effect(logs: NDArray[np.float64]) -> float:
+    """The effect that a paired t-test of these samples' number and spread finds with a power of 0.8."""
+    n = len(logs)
+    if n < _FEWEST_TO_TELL_APART:
+        return math.inf
+    reach = stats.t.ppf(1 - (1 - CONFIDENCE) / 2, n - 1) + stats.t.ppf(_POWER, n - 1)
+    exponent = float(reach * np.std(logs, ddof=1) / math.sqrt(n))
+    return math.expm1(exponent) if exponent < 1 else math.inf
+
+
+def _outliers(ordered: NDArray[np.float64]) -> int:
+    if len(ordered) < FEWEST_FOR_OUTLIERS:
+        return 0
+    distances = np.abs(ordered - np.median(ordered))
+    spread = float(np.median(distances))
+    if spread == 0:
+        return int((distances > 0).sum())
+    return int((_MAD_OF_NORMAL * distances / spread > _OUTLIER).sum())
+
+
 def _rank(n: int) -> int:
     """The r for which the r-th smallest and r-th largest samples enclose the median often enough; else 1."""
     rank = 1
-    while 2 * (rank + 1) <= n and 2 * binom.cdf(rank, n, 0.5) <= 1 - CONFIDENCE:
+    while 2 * (rank + 1) <= n and 2 * stats.binom.cdf(rank, n, 0.5) <= 1 - CONFIDENCE:
         rank += 1
     return rank

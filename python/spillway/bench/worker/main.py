@@ -5,6 +5,8 @@ the input -> a tiny warm-up write -> collect garbage, release pool memory, trim 
 -> reset the high-water mark -> write -> read the high-water mark before any object is dropped -> an extra
 fsync, timed apart -> one line on the inherited descriptor -> exit.
 
+A probe that takes time during the write has a process of its own, which is not timed for the tables.
+
 Everything imported here is charged to the limit, so only the standard library is imported at the top.
 """
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from spillway.backends import Backend, Sink
-    from spillway.bench.record import Phase, Result
+    from spillway.bench.record import Phase, ProbeResult, Result
     from spillway.bench.worker.mapped_input import MappedInput
 
 _WARM_UP_ROWS = 100
@@ -83,7 +85,9 @@ def _measure(request: dict[str, Any], channel: Channel) -> Mapping[str, Any]:
     channel.mark("baseline")
     if request["memray"] is not None:
         return _trace_allocations(backend, source, request, channel)
-    return _write_and_probe(backend, source, request, channel)
+    if request["probe"] is not None:
+        return _write_and_probe(backend, source, request, channel)
+    return _write_and_measure(backend, source, request, channel)
 
 
 def _apply_limits(request: dict[str, Any]) -> None:
@@ -144,6 +148,7 @@ def _write(
         row_group_rows=cell["row_group_rows"],
         threads=cell["threads"],
         dataset=cell["dataset"],
+        may_retain=cell["mode"] == "batches-retained",
     )
     sink = backend.open(path, source.schema, settings)
     for each in data:
@@ -161,7 +166,7 @@ def _data(source: MappedInput, request: dict[str, Any]) -> Iterable[Any]:
 def _chunks(batches: Iterable[Any], request: dict[str, Any]) -> Iterable[Any]:
     """Make of each batch what the mode's sinks take. Batches are mapped already; all else is made here."""
     mode = request["cell"]["mode"]
-    if mode == "batches":
+    if mode in {"batches", "batches-retained"}:
         return batches
     from spillway.bench.worker import row_input
 
@@ -170,20 +175,19 @@ def _chunks(batches: Iterable[Any], request: dict[str, Any]) -> Iterable[Any]:
     return row_input.dicts_from_json(batches) if mode == "rows-json" else row_input.dicts(batches)
 
 
-def _write_and_probe(
+def _write_and_measure(
     backend: Backend, source: MappedInput, request: dict[str, Any], channel: Channel
 ) -> Result:
+    """The timed write. Nothing works beside it: all counters are the kernel's and the libraries' own."""
     from spillway.harness.probes import pools, rss, usage
-    from spillway.harness.probes.garbage import GarbageProbe
-    from spillway.harness.probes.gil import GilTicker, idle_gap
+    from spillway.harness.probes.group import GroupProbe
 
     data = _data(source, request)
-    garbage, ticker = GarbageProbe(), GilTicker()
+    group = GroupProbe(request["group"])
     gc.collect()
     pools.release_memory()
     pool = pools.PoolTotals()
-    ticker.start()
-    garbage.start()
+    group.start()
     rss.reset_high_water()
     before = rss.read_memory()
     channel.mark("write")
@@ -191,42 +195,70 @@ def _write_and_probe(
     sink = _write(backend, Path(request["output"]), source, data, request)
     end = usage.read_usage()
     after = rss.read_memory()
-    gil = ticker.stop()
-    collected = garbage.stop()
+    charged = group.stop()
     rollup = rss.read_rollup()
     channel.mark("after")
     account: dict[str, int] = getattr(backend, "peak_account", dict)()
     del sink
-    use = usage.usage_between(begin, end)
     return {
         "rows": source.rows,
         "arrow_bytes": source.arrow_bytes,
-        "use": use,
+        "use": usage.usage_between(begin, end),
         "memory": {"before": before.as_dict(), "after": after.as_dict(), "rollup_after": rollup},
         "fsync_seconds": _fsync(Path(request["output"])),
         "pools": pools.threads_in_force(backend),
         "pyarrow_pool": pool.read(),
         "account": [{"name": name, "bytes": value} for name, value in sorted(account.items())],
-        "gc": collected,
-        "gil": {**gil, "idle_gap_seconds": idle_gap(min(use["wall_seconds"], _MOST_IDLE_SECONDS))},
+        "group": charged,
         "affinity": len(os.sched_getaffinity(0)),
         "version": backend.version(),
     }
 
 
+def _write_and_probe(
+    backend: Backend, source: MappedInput, request: dict[str, Any], channel: Channel
+) -> ProbeResult:
+    """The same write beside one probe, which takes time: its length says only what the probe costs."""
+    from spillway.harness.probes import pools
+    from spillway.harness.probes.garbage import GarbageProbe
+    from spillway.harness.probes.gil import GilTicker, idle_gap
+
+    data = _data(source, request)
+    garbage = GarbageProbe() if request["probe"] == "gc" else None
+    ticker = GilTicker() if request["probe"] == "gil" else None
+    gc.collect()
+    pools.release_memory()
+    if ticker is not None:
+        ticker.start()
+    if garbage is not None:
+        garbage.start()
+    channel.mark("write")
+    begin = time.perf_counter()
+    _write(backend, Path(request["output"]), source, data, request)
+    seconds = time.perf_counter() - begin
+    gil = None if ticker is None else ticker.stop()
+    collected = None if garbage is None else garbage.stop()
+    channel.mark("after")
+    if gil is not None:
+        gil["idle_gap_seconds"] = idle_gap(min(seconds, _MOST_IDLE_SECONDS))
+    return {"wall_seconds": seconds, "gil": gil, "gc": collected}
+
+
 def _trace_allocations(
     backend: Backend, source: MappedInput, request: dict[str, Any], channel: Channel
 ) -> dict[str, Any]:
-    """The same write under memray, for its allocation curve; no time is taken here."""
+    """The same write under memray, for its allocation curve."""
     import memray
 
     data = _data(source, request)
     gc.collect()
     channel.mark("write")
+    begin = time.perf_counter()
     with memray.Tracker(request["memray"], native_traces=False, trace_python_allocators=False):
         _write(backend, Path(request["output"]), source, data, request)
+    seconds = time.perf_counter() - begin
     channel.mark("after")
-    return {"rows": source.rows, "version": backend.version()}
+    return {"wall_seconds": seconds}
 
 
 def _fsync(path: Path) -> float:

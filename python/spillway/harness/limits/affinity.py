@@ -31,13 +31,13 @@ def choose_cores(count: int) -> tuple[int, ...]:
 
 
 @contextmanager
-def stepping_aside(cores: tuple[int, ...]) -> Iterator[None]:
-    """Keep this process off the measured cores, as long as that leaves it one."""
+def stepping_aside(cores: tuple[int, ...]) -> Iterator[bool]:
+    """Keep this process off the measured cores, as long as that leaves it one; True if it is off them."""
     before = os.sched_getaffinity(0)
     others = before - set(cores)
     if others:
         os.sched_setaffinity(0, others)
     try:
-        yield
+        yield bool(others)
     finally:
         os.sched_setaffinity(0, before)

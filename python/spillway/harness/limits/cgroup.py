@@ -8,15 +8,17 @@ import signal
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spillway.harness.limits.guard import guard
 from spillway.harness.limits.memory_limit import MemoryLimit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["CgroupV1", "CgroupV2", "find_v1", "find_v2"]
+__all__ = ["CgroupV1", "CgroupV2", "accounting_group", "find_v1", "find_v2"]
 
 _serial = itertools.count()
 _EMPTYING_SECONDS = 5.0
@@ -32,12 +34,24 @@ class CgroupV1:
     @contextmanager
     def limit(self, size: int) -> Iterator[MemoryLimit]:
         """A group with this limit on memory, and on memory plus swap where the kernel counts swap."""
-        with _group(self.parent) as group:
+        with self.account() as account:
+            group = Path(str(account.group))
             (group / "memory.limit_in_bytes").write_text(str(size))
             with_swap = group / "memory.memsw.limit_in_bytes"
             if with_swap.exists():
                 with_swap.write_text(str(size))
-            yield MemoryLimit(prefix=_join(group), oom_kills=lambda: _counter(group / "memory.oom_control"))
+            yield account
+
+    @contextmanager
+    def account(self) -> Iterator[MemoryLimit]:
+        """A group without a limit, which only counts."""
+        with _group(self.parent) as group:
+            yield MemoryLimit(
+                prefix=_join(group),
+                oom_kills=lambda: _counter(group / "memory.oom_control"),
+                group=str(group),
+                peak=lambda: _number(group / "memory.max_usage_in_bytes"),
+            )
 
 
 @dataclass(frozen=True)
@@ -50,12 +64,24 @@ class CgroupV2:
     @contextmanager
     def limit(self, size: int) -> Iterator[MemoryLimit]:
         """A group with this limit and no swap."""
-        with _group(self.parent) as group:
+        with self.account() as account:
+            group = Path(str(account.group))
             (group / "memory.max").write_text(str(size))
             swap = group / "memory.swap.max"
             if swap.exists():
                 swap.write_text("0")
-            yield MemoryLimit(prefix=_join(group), oom_kills=lambda: _counter(group / "memory.events"))
+            yield account
+
+    @contextmanager
+    def account(self) -> Iterator[MemoryLimit]:
+        """A group without a limit, which only counts."""
+        with _group(self.parent) as group:
+            yield MemoryLimit(
+                prefix=_join(group),
+                oom_kills=lambda: _counter(group / "memory.events"),
+                group=str(group),
+                peak=lambda: _number(group / "memory.peak"),
+            )
 
 
 def find_v1() -> CgroupV1 | None:
@@ -84,6 +110,22 @@ def find_v2() -> CgroupV2 | None:
             ):
                 return CgroupV2(parent)
     return None
+
+
+@contextmanager
+def accounting_group() -> Iterator[MemoryLimit]:
+    """A group that counts the memory of one process and limits nothing; none where groups cannot be made."""
+    controller = _controller()
+    if controller is None:
+        yield MemoryLimit()
+        return
+    with controller.account() as account:
+        yield account
+
+
+@cache
+def _controller() -> CgroupV1 | CgroupV2 | None:
+    return find_v2() or find_v1()
 
 
 @dataclass(frozen=True)
@@ -124,6 +166,7 @@ def _candidates(mount: _Mount, own: str) -> list[Path]:
 @contextmanager
 def _group(parent: Path) -> Iterator[Path]:
     group = parent / f"spillway-{os.getpid()}-{next(_serial)}"
+    guard(group)
     group.mkdir()
     try:
         yield group
@@ -166,3 +209,8 @@ def _counter(path: Path) -> int:
         if key == "oom_kill":
             return int(value)
     return 0
+
+
+def _number(path: Path) -> int | None:
+    """The number in a file; None where the kernel has no such file."""
+    return int(path.read_text()) if path.exists() else None

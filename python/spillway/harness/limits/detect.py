@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 from spillway.errors import OptionError
 from spillway.harness.limits.cgroup import find_v1, find_v2
-from spillway.harness.limits.memory_limit import Limiter, RlimitData
+from spillway.harness.limits.plain import RlimitData
 from spillway.harness.limits.systemd import find_systemd
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from spillway.harness.limits.memory_limit import Limiter
 
 __all__ = ["LIMIT_KINDS", "choose_limiter", "detect_limiters"]
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-__all__ = ["Limiter", "MemoryLimit", "RlimitData", "Unlimited"]
+__all__ = ["Limiter", "MemoryLimit"]
 
 
 def _no_kills() -> int:
     return 0
+
+
+def _no_peak() -> None:
+    return None
 
 
 @dataclass(frozen=True)
@@ -24,12 +27,17 @@ class MemoryLimit:
     Attributes:
         prefix: A command that joins the limit and then becomes the command that follows it.
         data_limit: Bytes of ``RLIMIT_DATA`` the process has to set for itself, or None.
-        oom_kills: How many processes the kernel has killed for this limit.
+        oom_kills: Processes that the kernel has killed for this limit, or None where nobody counts them.
+        group: Folder of the control group that holds the process alone; "self" where the process has to look
+            for it; None without such a group.
+        peak: The most bytes that this group was charged with, page cache included, or None.
     """
 
     prefix: tuple[str, ...] = ()
     data_limit: int | None = None
-    oom_kills: Callable[[], int] = field(default=_no_kills)
+    oom_kills: Callable[[], int | None] = field(default=_no_kills)
+    group: str | None = None
+    peak: Callable[[], int | None] = field(default=_no_peak)
 
 
 class Limiter(Protocol):
@@ -43,25 +51,3 @@ class Limiter(Protocol):
         Raises:
             OSError: This machine does not let it be set.
         """
-
-
-class Unlimited:
-    """No limit."""
-
-    kind = "none"
-
-    @contextmanager
-    def limit(self, size: int) -> Iterator[MemoryLimit]:  # noqa: ARG002 - there is none to set
-        """No limit at all."""
-        yield MemoryLimit()
-
-
-class RlimitData:
-    """``RLIMIT_DATA``: private writable address space, resident or not, so it bites earlier."""
-
-    kind = "rlimit-data"
-
-    @contextmanager
-    def limit(self, size: int) -> Iterator[MemoryLimit]:
-        """A limit that the process sets for itself before it imports anything native."""
-        yield MemoryLimit(data_limit=size)

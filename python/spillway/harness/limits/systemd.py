@@ -20,7 +20,11 @@ _PROBE_SECONDS = 5
 
 @dataclass(frozen=True)
 class SystemdScope:
-    """A transient scope with ``MemoryMax``. It keeps no count of kills once it is gone."""
+    """A transient scope with ``MemoryMax``. It keeps no count of kills once it is gone.
+
+    So a process that dies by SIGKILL under it, not by the bench's own hand, is taken to have been killed for
+    the limit, which a canary has proved.
+    """
 
     command: str
     kind = "systemd-scope"
@@ -29,7 +33,8 @@ class SystemdScope:
     def limit(self, size: int) -> Iterator[MemoryLimit]:
         """A scope with this limit and no swap."""
         properties = ("-p", f"MemoryMax={size}", "-p", "MemorySwapMax=0")
-        yield MemoryLimit(prefix=(self.command, "--user", "--scope", "--quiet", *properties, "--"))
+        prefix = (self.command, "--user", "--scope", "--quiet", *properties, "--")
+        yield MemoryLimit(prefix=prefix, oom_kills=lambda: None, group="self")
 
 
 def find_systemd() -> SystemdScope | None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from spillway.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["ENVIRONMENT", "INVISIBLE", "read_curve"]
+__all__ = ["ENVIRONMENT", "INVISIBLE", "AllocationCurve", "read_curve"]
 
 ENVIRONMENT = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
 """Mimalloc reserves a gibibyte at once, and a tracer counts what is reserved."""
@@ -21,7 +21,21 @@ _INTERVAL_SECONDS = 0.01  # memray's own
 _MOST_POINTS = 400
 
 
-def read_curve(trace: Path) -> dict[str, Any]:
+class AllocationCurve(TypedDict):
+    """Bytes allocated over time: the most of each interval.
+
+    Attributes:
+        peak_bytes: The most that was allocated at once.
+        allocations: Calls that allocated.
+    """
+
+    seconds: list[float]
+    allocated_bytes: list[int]
+    peak_bytes: int
+    allocations: int
+
+
+def read_curve(trace: Path) -> AllocationCurve:
     """The envelope of bytes allocated over time: the highest of each interval of ten milliseconds."""
     try:
         import memray
@@ -29,11 +43,12 @@ def read_curve(trace: Path) -> dict[str, Any]:
         raise MissingExtraError("memray", "bench", "draw allocation curves") from error
     with memray.FileReader(trace) as reader:
         _, envelope = reader.get_temporal_high_water_mark_allocation_records()
-        peak = reader.metadata.peak_memory
+        peak, count = reader.metadata.peak_memory, reader.metadata.total_allocations
     stride = max(1, -(-len(envelope) // _MOST_POINTS))
     starts = range(0, len(envelope), stride)
     return {
         "seconds": [round(start * _INTERVAL_SECONDS, 3) for start in starts],
         "allocated_bytes": [max(envelope[start : start + stride]) for start in starts],
         "peak_bytes": peak,
+        "allocations": count,
     }

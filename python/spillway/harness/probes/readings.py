@@ -12,6 +12,7 @@ __all__ = [
     "Curve",
     "GarbageReading",
     "GilReading",
+    "GroupReading",
     "MemoryReading",
     "Pool",
     "PoolReading",
@@ -29,6 +30,8 @@ class UsageReading(TypedDict):
         voluntary_switches: Times that a thread waited for something.
         involuntary_switches: Times that the kernel took a core from a thread.
         bytes_written: Bytes handed to the kernel, whether or not they have reached a disk.
+        storage_bytes: Bytes of pages that became dirty in files on a disk, by calls or through a mapping.
+        cancelled_bytes: Of these, bytes of pages that were given up before they reached the disk.
     """
 
     wall_seconds: float
@@ -40,13 +43,20 @@ class UsageReading(TypedDict):
     involuntary_switches: int
     bytes_written: int
     write_calls: int
+    storage_bytes: int
+    cancelled_bytes: int
 
 
 class Rollup(TypedDict):
-    """The page tables' own view, as a cross-check."""
+    """The page tables' own view, as a cross-check.
+
+    Attributes:
+        huge: Anonymous memory in huge pages.
+    """
 
     rss: int
     anon: int
+    huge: int
 
 
 class MemoryReading(TypedDict):
@@ -57,8 +67,24 @@ class MemoryReading(TypedDict):
     rollup_after: Rollup
 
 
+class GroupReading(TypedDict):
+    """Memory that the sample's control group was charged with: page cache and kernel memory are in it.
+
+    Attributes:
+        before_bytes: Right before the write; null if the process did not live to say so.
+        after_bytes: Right after it.
+        write_peak_bytes: The most during the write, where the kernel lets the peak be set back.
+        peak_bytes: The most of the whole process, imports included: what its limit bites on.
+    """
+
+    before_bytes: int | None
+    after_bytes: int | None
+    write_peak_bytes: int | None
+    peak_bytes: int
+
+
 class GarbageReading(TypedDict):
-    """Python's garbage collector during the write."""
+    """Python's garbage collector during the write, of a pass that is not timed."""
 
     runs: int
     pause_seconds: float

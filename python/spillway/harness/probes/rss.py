@@ -66,7 +66,7 @@ def reset_high_water() -> None:
 def read_rollup() -> Rollup:
     """Resident bytes as the page tables have them (``smaps_rollup``): a check on the counters above."""
     fields = _kib_fields(Path("/proc/self/smaps_rollup"))
-    return {"rss": fields["Rss"], "anon": fields["Anonymous"]}
+    return {"rss": fields["Rss"], "anon": fields["Anonymous"], "huge": fields["AnonHugePages"]}
 
 
 def _kib_fields(path: Path) -> dict[str, int]:

@@ -1,4 +1,9 @@
-"""Wall and processor time, page faults, context switches and bytes written, between two points."""
+"""Wall and processor time, page faults, context switches and bytes written, between two points.
+
+Two counters of ``/proc/self/io`` say what was written. ``wchar`` has every byte that a call handed to the
+kernel, so also a spilled page whose file is gone before it reaches a disk, which a group's ``io.stat`` never
+sees. ``write_bytes`` has the pages that became dirty in a file on a disk, so also writes through a mapping.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +32,8 @@ class Usage:
     involuntary_switches: int
     bytes_written: int
     write_calls: int
+    storage_bytes: int
+    cancelled_bytes: int
 
 
 def read_usage() -> Usage:
@@ -43,6 +50,8 @@ def read_usage() -> Usage:
         involuntary_switches=counters.ru_nivcsw,
         bytes_written=int(io["wchar"]),
         write_calls=int(io["syscw"]),
+        storage_bytes=int(io["write_bytes"]),
+        cancelled_bytes=int(io["cancelled_write_bytes"]),
     )
 
 
@@ -58,4 +67,6 @@ def usage_between(before: Usage, after: Usage) -> UsageReading:
         "involuntary_switches": after.involuntary_switches - before.involuntary_switches,
         "bytes_written": after.bytes_written - before.bytes_written,
         "write_calls": after.write_calls - before.write_calls,
+        "storage_bytes": after.storage_bytes - before.storage_bytes,
+        "cancelled_bytes": after.cancelled_bytes - before.cancelled_bytes,
     }

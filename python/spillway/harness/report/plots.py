@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from spillway.errors import MissingExtraError
@@ -14,7 +15,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Plot
 
-__all__ = ["FOLDER", "Figure", "count_axis", "new_plot", "own_style", "peer_style", "save_figure"]
+__all__ = [
+    "FOLDER",
+    "Figure",
+    "count_axis",
+    "new_plot",
+    "own_style",
+    "peer_style",
+    "power_axis",
+    "save_figure",
+]
 
 FOLDER = "figures"
 _DPI = 120
@@ -22,8 +32,14 @@ _DPI = 120
 _OWN = "#D55E00"
 _PEERS = ("#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#8C8C8C")
 _MARKERS = ("s", "^", "v", "D", "P", "X", "*")
-# For those that share a colour: variants of our own, and peers beyond the palette.
-_LINES = ("-", "--", ":", "-.")
+# No two lines differ by colour alone: each peer has dashes of its own, and ours are thick.
+_OWN_DASHES = ("-", "--", ":", "-.")
+_OWN_MARKERS = ("o", "d", "p", "h")
+_DASHES = (
+    *((0, (6, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)), (0, (3, 1)), (0, (10, 3)), (0, (4, 1, 1, 1, 1, 1))),
+    *((0, (2, 2)), (0, (12, 2, 2, 2)), (0, (1, 4)), (0, (8, 1, 1, 1))),
+)
+_TITLE_CHARACTERS = 76
 
 
 @dataclass(frozen=True)
@@ -50,9 +66,13 @@ def new_plot() -> tuple[Plot, Axes]:
     return plot, plot.add_subplot()
 
 
-def save_figure(folder: Path, plot: Plot, axes: Axes, name: str, title: str) -> Figure:
-    """Give a figure its title, grid and legend, and save it in the run's folder."""
-    axes.set_title(title, loc="left")
+def save_figure(  # noqa: PLR0913, PLR0917 - what one figure is made of
+    folder: Path, plot: Plot, axes: Axes, name: str, title: str, below: str = ""
+) -> Figure:
+    """Give a figure its title, grid, legend and the line below, and save it in the run's folder."""
+    axes.set_title(fill(title, _TITLE_CHARACTERS), loc="left")
+    if below:
+        plot.supxlabel(below, fontsize="small", color="#555555", x=0.01, horizontalalignment="left")
     axes.grid(visible=True, alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
@@ -63,15 +83,15 @@ def save_figure(folder: Path, plot: Plot, axes: Axes, name: str, title: str) -> 
 
 def own_style(place: int = 0) -> dict[str, Any]:
     """The style of our own line, or of that of the variant at `place` among several."""
-    look = {"color": _OWN, "marker": "o", "linewidth": 2.6, "zorder": 3}
-    return look | {"linestyle": _LINES[place % len(_LINES)]}
+    look = {"color": _OWN, "linewidth": 2.6, "zorder": 3, "marker": _OWN_MARKERS[place % len(_OWN_MARKERS)]}
+    return look | {"linestyle": _OWN_DASHES[place % len(_OWN_DASHES)]}
 
 
 def peer_style(place: int) -> dict[str, Any]:
     """The style of the line of the peer at `place`."""
-    again, colour = divmod(place, len(_PEERS))
-    look = {"color": _PEERS[colour], "marker": _MARKERS[colour], "linewidth": 1.3}
-    return look | {"linestyle": _LINES[again % len(_LINES)]}
+    colour = place % len(_PEERS)
+    look = {"color": _PEERS[colour], "marker": _MARKERS[colour], "linewidth": 1.5}
+    return look | {"linestyle": _DASHES[place % len(_DASHES)]}
 
 
 def count_axis(axes: Axes, counts: Iterable[int], name: str) -> None:
@@ -80,6 +100,12 @@ def count_axis(axes: Axes, counts: Iterable[int], name: str) -> None:
     axes.set_xscale("log")
     axes.set_xticks(marks, [_short(count) for count in marks])
     axes.set_xlabel(name)
+
+
+def power_axis(axes: Axes) -> None:
+    """Have the left axis go by powers of ten, with its numbers written out."""
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
 
 
 def _short(count: int) -> str:

@@ -1,0 +1,339 @@
+"""Two runs, or two backends of one run, cell by cell: the changes, and which of them samples can tell.
+
+Samples of one run are pairs, block by block. Those of two runs are not: what the machine did in between is
+part of the difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+from spillway._wording import and_joined, counted
+from spillway.bench.summary import Setting, growth, speed
+from spillway.errors import OptionError
+from spillway.harness.rank_tests import ALPHA, Change, change_of_pairs, change_of_runs, holm, least_p
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from spillway.bench.plan import Cell
+    from spillway.bench.summary import CellSummary, Metric, RunSummary
+
+__all__ = ["METRICS", "Comparison", "Measure", "Row", "compare_backends", "compare_runs"]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Something that is compared.
+
+    Attributes:
+        name: Its name on the command line.
+        title: Its name and unit in a table.
+        of: Its value of a sample.
+        better: 1 where more of it is better, -1 where less is.
+        is_exact: It does not vary by chance, so that one sample tells.
+    """
+
+    name: str
+    title: str
+    of: Metric
+    better: int
+    is_exact: bool = False
+
+
+def _cpu(sample: dict[str, Any]) -> float:
+    return float(sample["use"]["user_seconds"] + sample["use"]["system_seconds"])
+
+
+def _size(sample: dict[str, Any]) -> float:
+    return float(sample["output"]["bytes"])
+
+
+METRICS = {
+    each.name: each
+    for each in (
+        Measure("speed", "rows/s", speed, 1),
+        Measure("memory", "peak MB", growth, -1),
+        Measure("size", "file MB", _size, -1, is_exact=True),
+        Measure("cpu", "CPU s", _cpu, -1),
+    )
+}
+"""The measures by the names that ``--metric`` takes."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One cell in both lots, by one measure.
+
+    Attributes:
+        measure: The measure.
+        old: The cell of the first lot.
+        new: The cell of the second.
+        change: The change; None where a side has no good sample or is no positive number.
+        p: Its p, corrected for all rows; 0 or 1 for an exact measure.
+    """
+
+    measure: Measure
+    old: CellSummary
+    new: CellSummary
+    change: Change | None
+    p: float = 1.0
+
+    @property
+    def is_told(self) -> bool:
+        """True if the samples tell the change from none."""
+        return self.change is not None and self.p < ALPHA
+
+    @property
+    def loss(self) -> float:
+        """The share by which it got worse, as estimated: 0.05 for 5 % fewer rows a second or more bytes."""
+        return 0.0 if self.change is None else _loss(self.change.ratio, self.measure)
+
+    @property
+    def possible_loss(self) -> float:
+        """The share by which it may have got worse, at the worse end of the interval."""
+        if self.change is None:
+            return 0.0
+        return _loss(self.change.low if self.measure.better > 0 else self.change.high, self.measure)
+
+    @property
+    def has_failed(self) -> bool:
+        """True if the new cell failed, or wrote wrong output, and the old one did not."""
+        return self.old.is_right and not self.new.is_right
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All that was compared.
+
+    Attributes:
+        old: The name of the first lot.
+        new: The name of the second.
+        rows: The rows, measure by measure in the order of the cells.
+        alone: Cells, in words, that only one lot has.
+        differences: Libraries and machines in which runs differ, in words.
+        is_paired: The samples are pairs.
+    """
+
+    old: str
+    new: str
+    rows: Sequence[Row]
+    alone: Sequence[str]
+    differences: Sequence[str]
+    is_paired: bool
+
+    def beyond(self, gate: float) -> list[Row]:
+        """The rows that got worse by more than `gate`, and those that fail now."""
+        return [each for each in self.rows if each.has_failed or (each.is_told and each.loss > gate)]
+
+    def unclear(self, gate: float) -> list[Row]:
+        """The rows of which the samples cannot exclude that they got worse by more than `gate`."""
+        beyond = self.beyond(gate)
+        return [each for each in self.rows if each.possible_loss > gate and each not in beyond]
+
+    @property
+    def is_blind(self) -> bool:
+        """True if no change of any size could be told from none: the samples are too few for so many rows."""
+        tested = [each.change for each in self.rows if each.change is not None and not each.measure.is_exact]
+        least = (least_p(each.n, is_paired=each.is_paired) for each in tested)
+        return bool(tested) and min(least) * len(tested) >= ALPHA
+
+
+def compare_runs(
+    old: RunSummary, new: RunSummary, measures: Iterable[Measure], backends: Sequence[str] = ()
+) -> Comparison:
+    """Compare the cells that two runs share.
+
+    Args:
+        old: The first run.
+        new: The second run.
+        measures: By what.
+        backends: Of these backends alone; of all by default.
+
+    Raises:
+        OptionError: They cannot be compared; the message says why.
+    """
+    _refuse_other_measurement(old, new)
+    before, after = (
+        {each.cell: each for each in run.cells if not backends or each.cell.backend in backends}
+        for run in (old, new)
+    )
+    shared = [cell for cell in before if cell in after]
+    if not shared:
+        raise OptionError(_nothing_shared(before, after))
+    _refuse_other_backends(old, new, {cell.backend for cell in shared})
+    pairs = [(before[cell], after[cell]) for cell in shared]
+    alone = [f"{_words(cell)}: only in the {which} run" for which, cell in _alone(before, after)]
+    differences = _differences(old.environment, new.environment)
+    rows = _rows(pairs, measures, is_paired=False)
+    return Comparison(f"run {old.run_id}", f"run {new.run_id}", rows, alone, differences, is_paired=False)
+
+
+def compare_backends(run: RunSummary, old: str, new: str, measures: Iterable[Measure]) -> Comparison:
+    """Compare two backends of one run, block by block.
+
+    Raises:
+        OptionError: The run has no samples of one, or they share no setting.
+    """
+    by_name = {
+        name: {replace(each.cell, backend=""): each for each in run.cells if each.cell.backend == name}
+        for name in (old, new)
+    }
+    for name, cells in by_name.items():
+        if not cells:
+            known = and_joined(sorted({each.cell.backend for each in run.cells}))
+            raise OptionError(f"run {run.run_id} has no backend {name!r}: it has {known}")
+    shared = [cell for cell in by_name[old] if cell in by_name[new]]
+    if not shared:
+        raise OptionError(f"{old} and {new} were measured in no setting that both have: choose others")
+    alone = [
+        f"{_words(cell)}: only {which}" for which, cell in _alone(by_name[old], by_name[new], (old, new))
+    ]
+    rows = _rows([(by_name[old][cell], by_name[new][cell]) for cell in shared], measures, is_paired=True)
+    return Comparison(old, new, rows, alone, [], is_paired=True)
+
+
+def _rows(
+    pairs: Sequence[tuple[CellSummary, CellSummary]], measures: Iterable[Measure], *, is_paired: bool
+) -> list[Row]:
+    """The rows, with p values corrected for all that vary by chance."""
+    rows = [
+        Row(measure, old, new, _change(measure, old, new, is_paired=is_paired))
+        for measure in measures
+        for old, new in pairs
+    ]
+    tested = [place for place, row in enumerate(rows) if row.change is not None and not row.measure.is_exact]
+    corrected = dict(zip(tested, holm([_p(rows[place]) for place in tested]), strict=True))
+    return [replace(row, p=corrected.get(place, _p(row))) for place, row in enumerate(rows)]
+
+
+def _p(row: Row) -> float:
+    return 1.0 if row.change is None else row.change.p
+
+
+def _change(measure: Measure, old: CellSummary, new: CellSummary, *, is_paired: bool) -> Change | None:
+    before, after = (_positive(each.by_block(measure.of)) for each in (old, new))
+    if not before or not after:
+        return None
+    n = (len(before), len(after))
+    if measure.is_exact:
+        ratio = max(after.values()) / max(before.values())
+        return Change(ratio, ratio, ratio, float(ratio == 1), n, is_paired)
+    if is_paired:
+        return change_of_pairs(before, after)
+    return change_of_runs([*before.values()], [*after.values()])
+
+
+def _positive(values: dict[int, float]) -> dict[int, float]:
+    return {block: value for block, value in values.items() if value > 0}
+
+
+def _loss(ratio: float, measure: Measure) -> float:
+    """The share lost by a ratio: of speed 1 - ratio, of memory ratio - 1."""
+    return measure.better * (1 - ratio)
+
+
+def _alone(
+    old: dict[Cell, CellSummary], new: dict[Cell, CellSummary], names: tuple[str, str] = ("first", "second")
+) -> list[tuple[str, Cell]]:
+    return [
+        *((names[0], cell) for cell in old if cell not in new),
+        *((names[1], cell) for cell in new if cell not in old),
+    ]
+
+
+def _words(cell: Cell) -> str:
+    return ", ".join(
+        [*([cell.backend] if cell.backend else []), cell.mode, cell.dataset, counted(cell.rows, "row")]
+    )
+
+
+_Found = Callable[[dict[str, Any]], object]
+# Where figures of two runs mean two things, by what a message calls it.
+_MACHINE: dict[str, _Found] = {
+    "processor": lambda each: each["cpu_model"],
+    "architecture": lambda each: each["architecture"],
+    "usable cores": lambda each: each["usable_cores"],
+}
+# What may explain a difference, and is said.
+_NOTED: dict[str, _Found] = {
+    "kernel": lambda each: each["kernel"],
+    "memory": lambda each: f"{each['memory_bytes'] / 2**30:.0f} GiB",
+    "transparent huge pages": lambda each: each["transparent_huge_pages"],
+    "allocator": lambda each: each["malloc"],
+    "Python": lambda each: each["python"]["version"],
+    "commit of Spillway": lambda each: each["git"] and each["git"]["commit"][:12],
+    "build of spillway": lambda each: each["native_build"] and each["native_build"].get("profile"),
+}
+
+
+def _refuse_other_measurement(old: RunSummary, new: RunSummary) -> None:
+    """Refuse runs of other machines, code that measures, rows or kinds of limit."""
+    before, after = old.environment, new.environment
+    if old.run_id == new.run_id:
+        raise OptionError(f"both are run {old.run_id}: name two runs, or --backend OLD,NEW for one")
+    for what, found in _MACHINE.items():
+        if found(before) != found(after):
+            raise OptionError(
+                f"not the same machine: {what} {found(before)} and {found(after)}. Figures compare on one "
+                f"machine alone: measure both there"
+            )
+    for run in (old, new):
+        if "benchmark" not in run.environment:
+            raise OptionError(
+                f"run {run.run_id} does not say by which code it was measured, as runs of this version do: "
+                f"measure it again"
+            )
+    if before["benchmark"]["worker"] != after["benchmark"]["worker"]:
+        raise OptionError(
+            "the code that measures has changed between the runs, so that a difference may be its own: "
+            "measure both with one version of the bench"
+        )
+    kinds = [{each.cell.limit_kind for each in run.cells} for run in (old, new)]
+    if not kinds[0] & kinds[1]:
+        raise OptionError(
+            f"the memory limits are of other kinds, which count other things: {and_joined(sorted(kinds[0]))} "
+            f"and {and_joined(sorted(kinds[1]))}. Choose one by --limit-kind for both"
+        )
+    rows = [{each["dataset"]: each["first_batch"] for each in run["inputs"]} for run in (before, after)]
+    other = [name for name in rows[0] if name in rows[1] and rows[0][name] != rows[1][name]]
+    if other:
+        raise OptionError(f"the rows of {and_joined(other)} are not the same in both runs: measure the same")
+
+
+def _refuse_other_backends(old: RunSummary, new: RunSummary, shared: set[str]) -> None:
+    codes = [
+        {each["backend"]: each["code"] for each in run.environment["benchmark"]["backends"]}
+        for run in (old, new)
+    ]
+    other = sorted(name for name in shared if codes[0].get(name) != codes[1].get(name))
+    if other:
+        raise OptionError(
+            f"the code that calls the library has changed between the runs for {and_joined(other)}: measure "
+            f"both with one version of the bench, or name others by --backend"
+        )
+
+
+def _nothing_shared(old: dict[Cell, CellSummary], new: dict[Cell, CellSummary]) -> str:
+    """The reason why two runs have no cell in common: the fields in which all differ."""
+    if not old or not new:
+        return "a run has no samples of what is to be compared: name other backends by --backend"
+    names = [field.name for field in fields(Setting)] + ["backend", "rows"]
+    held = {name: [{getattr(cell, name) for cell in cells} for cells in (old, new)] for name in names}
+    apart = [
+        f"{name} {and_joined(sorted(map(str, before)))} and {and_joined(sorted(map(str, after)))}"
+        for name, (before, after) in held.items()
+        if not before & after
+    ]
+    why = "; ".join(apart) or "every one differs in something"
+    return f"the runs have no cell in common: {why}. Measure the same"
+
+
+def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    noted = [(what, found(old), found(new)) for what, found in _NOTED.items()]
+    libraries = [{each["name"]: each["version"] for each in run["libraries"]} for run in (old, new)]
+    names = dict.fromkeys([*libraries[0], *libraries[1]])
+    noted += [(name, libraries[0].get(name), libraries[1].get(name)) for name in names]
+    return [f"{what}: {before} and {after}" for what, before, after in noted if before != after]

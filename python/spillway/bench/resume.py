@@ -1,0 +1,155 @@
+"""Continuing a run that ended before all its samples were taken, however it ended.
+
+The order of samples follows from cells and seed, so that a run knows which are left. What was measured on
+another machine, with other libraries or of other rows is not continued: its blocks would not be pairs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from spillway._wording import and_joined
+from spillway.bench.plan import Options
+from spillway.bench.record import ALLOCATIONS, PROBES, SAMPLES, VALIDATION
+from spillway.errors import OptionError
+from spillway.harness import records
+from spillway.harness.host import read_load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from spillway.bench.plan import Cell
+    from spillway.harness.schedule import Slot
+
+__all__ = ["BegunRun", "read_begun", "slots_left"]
+
+# What has to be as it was, by its name in environment.json and in words.
+_UNCHANGED = {
+    "cpu_model": "the processor",
+    "usable_cores": "the cores that may be used",
+    "memory_bytes": "the memory of the machine",
+    "kernel": "the kernel",
+    "transparent_huge_pages": "transparent huge pages",
+    "malloc": "the settings of the allocator",
+    "python": "Python",
+    "libraries": "the libraries",
+    "native_build": "the build of spillway",
+    "benchmark": "the code that measures",
+    "absent_backends": "the backends that can run here",
+}
+# Of an input. Its fingerprint also tells where the user's files lie and when they were written.
+_OF_INPUT = ("dataset", "rows", "columns", "arrow_bytes", "first_batch")
+
+
+@dataclass(frozen=True)
+class BegunRun:
+    """A run's folder that more samples will be taken into.
+
+    Attributes:
+        folder: The folder.
+        environment: Its ``environment.json``.
+        taken: The samples that it has.
+    """
+
+    folder: Path
+    environment: dict[str, Any]
+    taken: Sequence[dict[str, Any]]
+
+    @property
+    def options(self) -> Options:
+        """The options that it was begun with."""
+        return Options(**{name: _hashable(value) for name, value in self.environment["options"].items()})
+
+    @property
+    def engines(self) -> tuple[str, ...]:
+        """The readers that validate its output."""
+        return tuple(self._afterwards["engines"])
+
+    @property
+    def trace(self) -> bool:
+        """True if allocations are traced."""
+        return bool(self._afterwards["trace"])
+
+    @property
+    def keep_output(self) -> bool:
+        """True if the written files are kept."""
+        return bool(self._afterwards["keep_output"])
+
+    @property
+    def contents(self) -> list[str]:
+        """The hashes of the files that its samples wrote."""
+        return [each["output"]["content_hash"] for each in self.taken if each["outcome"] == "ok"]
+
+    def continued(self, now: dict[str, Any]) -> dict[str, Any]:
+        """Its environment with one more continuation, in which it is as `now` describes it.
+
+        Raises:
+            OptionError: Something has changed that figures depend on.
+        """
+        changed = [words for name, words in _UNCHANGED.items() if self.environment.get(name) != now[name]]
+        if [_rows_of(each) for each in self.environment["inputs"]] != [_rows_of(i) for i in now["inputs"]]:
+            changed.append("the rows of the input")
+        if changed:
+            raise OptionError(
+                f"--resume {self.folder.name}: not as when the run began: {and_joined(changed)}. Its samples "
+                f"would not compare: measure anew, or `spillway report` what is there"
+            )
+        again = {"at": datetime.now(UTC).isoformat(timespec="seconds"), "load_before": read_load()}
+        return {**self.environment, "resumed": [*self.environment.get("resumed", []), again]}
+
+    @property
+    def _afterwards(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.environment["afterwards"]
+        return found
+
+
+def read_begun(folder: Path) -> BegunRun:
+    """Read a run that is to be continued. Lines that were cut short are cut off.
+
+    Raises:
+        OptionError: The folder is not a run's, or an older version of the bench began it.
+        CorruptFileError: A line is damaged.
+    """
+    place = folder / records.ENVIRONMENT
+    if not place.exists():
+        raise OptionError(f"--resume {folder}: no run of the bench: give its folder, with {place.name} in it")
+    environment = records.read_json(place)
+    if "afterwards" not in environment:
+        raise OptionError(
+            f"--resume {folder.name}: it does not say how it was begun, as runs of this version do: measure "
+            f"anew, or `spillway report` what is there"
+        )
+    for name in (SAMPLES, VALIDATION, ALLOCATIONS, PROBES):
+        records.drop_torn_line(folder / name)
+    return BegunRun(folder, environment, records.read_lines(folder / SAMPLES))
+
+
+def slots_left(slots: Iterable[Slot[Cell]], taken: Iterable[dict[str, Any]]) -> list[Slot[Cell]]:
+    """The slots of a schedule that have no sample yet.
+
+    Raises:
+        OptionError: The samples are of another schedule.
+    """
+    done = {(each["block"], each["position"]): each["cell"] for each in taken}
+    left = []
+    for slot in slots:
+        cell = done.get((slot.block, slot.position))
+        if cell is None:
+            left.append(slot)
+        elif cell != slot.cell.as_dict():
+            raise OptionError(
+                "--resume: this version of the bench would take its samples in another order, so that "
+                "blocks would not be whole: measure anew, or `spillway report` what is there"
+            )
+    return left
+
+
+def _rows_of(described: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(described.get(name) for name in _OF_INPUT)
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,135 @@
+"""``spillway compare``: two runs, or two backends of one run, with an exit status that gates a change."""
+
+from __future__ import annotations
+
+from pathlib import Path  # noqa: TC003 - typer reads the annotations
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spillway.cli.common import fail, listed, print_tables, reason
+
+if TYPE_CHECKING:
+    from spillway.bench.compare import Comparison, Measure
+
+__all__ = ["compare"]
+
+_TWO = 2
+_BEYOND_GATE = 1
+
+
+def compare(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(help="Folders of two runs, the old one first; or of one, for two of its backends."),
+    ],
+    *,
+    backend: Annotated[
+        str | None,
+        typer.Option(
+            help="Of one run OLD,NEW: its two backends. Of two runs the backends to compare; all by default."
+        ),
+    ] = None,
+    metric: Annotated[
+        str, typer.Option(help="speed, memory, size, cpu: one or more, separated by commas.")
+    ] = "speed,memory,size",
+    gate: Annotated[
+        str | None,
+        typer.Option(
+            help="End with 1 if anything that is compared got worse by more: 5%.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    r"""Compare two runs, or two backends of a run, cell by cell.
+
+    A run that was measured before a change, beside one after it:
+
+    \b
+        spillway bench --backend mine --samples 12 --out before
+        spillway bench --backend mine --samples 12 --out after
+        spillway compare before after --gate 5%
+
+    Two backends of a run, whose samples are pairs and tell smaller changes:
+
+    \b
+        spillway compare runs --backend pyarrow-streaming,spillway
+
+    A change is printed only where the samples tell it from none, else ~. The
+    interval says how large it may be. Runs are refused that do not compare:
+    other machines, kinds of limit, rows, or code that measures.
+
+    Exit status 0: compared, and within the gate.
+
+    Exit status 1: something got worse by more than the gate, or fails now.
+
+    Exit status 2: it cannot be compared; the message says why.
+    """
+    from rich.console import Console
+
+    from spillway.bench.compare_tables import comparison_tables, gate_lines, legend
+    from spillway.errors import SpillwayError
+
+    console = Console()
+    try:
+        share = None if gate is None else _share(gate)
+        found = _compared(runs, listed(backend or ""), _measures(metric))
+    except (SpillwayError, OSError) as error:
+        fail("compare", reason(error))
+    notes = [*(f"differs: {each}" for each in found.differences), *found.alone]
+    print_tables(console, comparison_tables(found), legend(found), notes)
+    if share is None:
+        return
+    for line in gate_lines(found, share):
+        console.print(line, highlight=False, markup=False)
+    beyond = bool(found.beyond(share))
+    verdict = "exceeded" if beyond else "kept"
+    console.print(
+        f"gate of {share:.1%}: {verdict}", style="bold red" if beyond else "bold green", highlight=False
+    )
+    if beyond:
+        raise typer.Exit(_BEYOND_GATE)
+
+
+def _compared(runs: list[Path], backends: list[str], measures: list[Measure]) -> Comparison:
+    from spillway.bench.compare import compare_backends, compare_runs
+    from spillway.bench.summary import read_run
+    from spillway.errors import OptionError
+    from spillway.runs import find_run
+
+    if len(runs) > _TWO:
+        raise OptionError(f"give one run or two, not {len(runs)}")
+    read = [read_run(find_run(each)) for each in runs]
+    if len(read) == _TWO:
+        return compare_runs(read[0], read[1], measures, backends)
+    if len(backends) != _TWO:
+        known = ", ".join(dict.fromkeys(each.cell.backend for each in read[0].cells))
+        raise OptionError(f"of one run two backends are compared: --backend OLD,NEW out of {known}")
+    return compare_backends(read[0], backends[0], backends[1], measures)
+
+
+def _measures(text: str) -> list[Measure]:
+    from spillway.bench.compare import METRICS
+    from spillway.errors import OptionError
+
+    names = listed(text)
+    if not names or set(names) - set(METRICS):
+        raise OptionError(f"--metric {text!r}: choose from {', '.join(METRICS)}")
+    return [METRICS[name] for name in names]
+
+
+def _share(text: str) -> float:
+    """A share from a percentage.
+
+    Raises:
+        OptionError: It is none.
+    """
+    from spillway.errors import OptionError
+
+    number = text.strip().removesuffix("%")
+    try:
+        found = float(number) / 100
+    except ValueError:
+        found = -1.0
+    if not text.strip().endswith("%") or not 0 <= found < 1:
+        raise OptionError(f"--gate {text!r}: give a percentage from 0% to below 100%, as 5%")
+    return found

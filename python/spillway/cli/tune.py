@@ -1,0 +1,148 @@
+"""``spillway tune``: the best settings of a library's own writer on the user's rows, as code to paste."""
+
+from __future__ import annotations
+
+from textwrap import indent
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spillway.cli.common import (
+    INTERRUPTED,
+    fail,
+    print_tables,
+    reason,
+    termination_as_interrupt,
+    whole_numbers,
+)
+from spillway.cli.completion import complete_dataset
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from spillway.datasets import PreparedInput
+    from spillway.tune.search import Found
+
+__all__ = ["tune"]
+
+_DATASET_ROWS = 400_000
+
+
+def tune(  # noqa: PLR0913 - one argument per option of the command
+    *,
+    input: Annotated[  # noqa: A002 - the option's name
+        str | None,
+        typer.Option(help="Your rows: a file, a folder or a quoted glob, as for `spillway bench`."),
+    ] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option(
+            help="Generated rows instead, for a trial: logs, lineitem.", autocompletion=complete_dataset
+        ),
+    ] = None,
+    library: Annotated[
+        str,
+        typer.Option("--for", help="The library that writes: pyarrow, polars, duckdb, arro3 or spillway."),
+    ] = "pyarrow",
+    goal: Annotated[
+        str,
+        typer.Option(
+            help="smaller: the smallest file that is written no slower than by default; faster: the reverse; "
+            "both: the best product of time and size, at no loss in either."
+        ),
+    ] = "both",
+    minutes: Annotated[float, typer.Option(help="Time that the search may take, about.")] = 3.0,
+    rows: Annotated[
+        str | None,
+        typer.Option(help="The first so many rows; all of --input by default, 400000 of a dataset."),
+    ] = None,
+) -> None:
+    """Find the best settings of your Parquet writer for your rows.
+
+    You keep the library that you have. Each column is written with every
+    encoding and codec that the library offers; from their cost whole files
+    are put together, written in processes of their own, and measured in turns
+    beside the library's defaults: speed, size and memory. Last comes the code,
+    which writes exactly the file that was measured.
+
+    The settings suit rows like these: give enough of them. All is measured on
+    one core.
+
+    Exit status 0: also if nothing is better than the defaults. 2: it cannot
+    be done as asked. 130: interrupted.
+    """
+    from rich.console import Console
+
+    from spillway.errors import SpillwayError
+
+    console = Console()
+    with termination_as_interrupt():
+        try:
+            prepared = _prepared(console, input, dataset, rows)
+            found = _search(console, prepared, library, goal, minutes)
+        except (SpillwayError, OSError) as error:
+            fail("tune", reason(error))
+        except KeyboardInterrupt:
+            typer.secho("interrupted: nothing is left of it", err=True, fg="yellow")
+            raise typer.Exit(INTERRUPTED) from None
+    _print(console, prepared.source, library, found)
+
+
+def _prepared(console: Console, own: str | None, dataset: str | None, rows: str | None) -> PreparedInput:
+    from spillway import datasets
+    from spillway.errors import OptionError
+
+    if (own is None) == (dataset is None):
+        raise OptionError("give your rows by --input FILE, or --dataset logs for a trial: one of both")
+    counts = (None,) if rows is None else whole_numbers("--rows", rows)
+    if len(counts) != 1:
+        raise OptionError(f"--rows {rows}: give one number")
+    wanted = counts[0] if own is not None or counts[0] is not None else _DATASET_ROWS
+    source = datasets.FileSource(own) if own is not None else str(dataset)
+    if isinstance(source, str) and not datasets.is_dataset(source):
+        raise OptionError(f"--dataset {source}: choose from {', '.join(datasets.names())}, lineitem")
+    with console.status("preparing the input"):
+        return datasets.prepare(source, seed=1, rows=wanted)
+
+
+def _search(console: Console, prepared: PreparedInput, library: str, goal: str, minutes: float) -> Found:
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    from spillway.errors import MissingExtraError, OptionError
+    from spillway.tune.search import GOALS, tune
+    from spillway.tune.writers import WRITERS
+
+    if library not in WRITERS:
+        raise OptionError(f"--for {library}: choose from {', '.join(WRITERS)}")
+    chosen = next((each for each in GOALS if each == goal), None)
+    if chosen is None:
+        raise OptionError(f"--goal {goal}: choose from {', '.join(GOALS)}")
+    if minutes <= 0:
+        raise OptionError(f"--minutes {minutes:g}: give minutes above 0")
+    said: set[str] = set()
+    columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
+        task = bars.add_task("", total=None)
+
+        def show(what: str, done: int, total: int) -> None:
+            bars.update(task, description=f"measuring {what}", completed=done, total=total)
+            if what not in said and not console.is_terminal:
+                console.print(f"measuring {what}: {total:,} steps", highlight=False)
+            said.add(what)
+
+        try:
+            return tune(library, prepared, goal=chosen, minutes=minutes, progress=show)
+        except ModuleNotFoundError as error:
+            raise MissingExtraError(WRITERS[library].package, "bench", f"tune {library}") from error
+
+
+def _print(console: Console, source: str, library: str, found: Found) -> None:
+    from spillway.tune.tables import legend, settings_table, verdict
+
+    print_tables(console, [settings_table(found, f"{library} on {source}")], legend(found), [])
+    console.print(verdict(found, library), style="bold", highlight=False, markup=False)
+    if found.best is not found.default:
+        console.print("To write so, with `table` and `path` yours:\n", highlight=False, markup=False)
+        console.print(
+            indent(found.best.code, "    "), style="cyan", highlight=False, markup=False, soft_wrap=True
+        )

@@ -1,0 +1,182 @@
+"""Runs and backends compared: changes are found, noise is not called, what cannot be compared is refused."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from typer.testing import CliRunner
+
+from spillway.bench.compare import METRICS, compare_backends, compare_runs
+from spillway.bench.summary import read_run
+from spillway.cli.app import app
+from spillway.errors import OptionError
+from spillway.harness import records
+
+from .made_runs import Writes, make_run
+
+SPEED, MEMORY, SIZE = (METRICS[name] for name in ("speed", "memory", "size"))
+CODE = [{"backend": name, "code": "c"} for name in ("mine", "peer")]
+
+
+def speeds(seed, middle=1000.0, n=12):
+    noise = random.Random(seed)  # noqa: S311 - noise, not a secret
+    return [middle * noise.lognormvariate(0, 0.01) for _ in range(n)]
+
+
+@pytest.fixture
+def make(tmp_path):
+    """Make a run with a name, of backends and changes to its environment."""
+
+    def make_one(name, backends, **environment):
+        run = make_run(tmp_path / name, backends)
+        described = {"worker": "w", "backends": CODE}
+        changes = {"run_id": name, "benchmark": described, **environment}
+        inputs = [{**each, "first_batch": "f"} for each in run.environment["inputs"]]
+        records.write_json(run.folder / records.ENVIRONMENT, {**run.environment, "inputs": inputs, **changes})
+        return read_run(run.folder)
+
+    return make_one
+
+
+def test_a_planted_loss_of_five_per_cent_is_told_and_its_interval_covers_it(make):
+    old, new = make("old", {"mine": Writes(speeds(1))}), make("new", {"mine": Writes(speeds(2, 950))})
+    (row,) = compare_runs(old, new, [SPEED]).rows
+    assert row.is_told
+    assert row.change.low < 0.95 < row.change.high
+    assert row.loss == pytest.approx(0.05, abs=0.01)
+
+
+def test_equal_runs_differ_in_nothing(make):
+    runs = [
+        make(f"run-{seed}", {"mine": Writes(speeds(seed)), "peer": Writes(speeds(-seed))}) for seed in (1, 2)
+    ]
+    found = compare_runs(*runs, [SPEED, MEMORY, SIZE])
+    assert not [row for row in found.rows if row.is_told]
+    assert len(found.rows) == 6
+    assert not found.beyond(0)
+
+
+def test_backends_of_a_run_are_compared_block_by_block(make):
+    drift = [1000 * 1.3**block for block in range(12)]
+    noise = speeds(4, 1.0)
+    run = make(
+        "run",
+        {"peer": Writes(drift), "mine": Writes([a * b * 1.02 for a, b in zip(drift, noise, strict=True)])},
+    )
+    found = compare_backends(run, "peer", "mine", [SPEED])
+    (row,) = found.rows
+    assert found.is_paired
+    assert row.is_told
+    assert row.change.ratio == pytest.approx(1.02, abs=0.01)
+
+
+def test_a_size_needs_no_samples_to_be_told(make):
+    runs = [make(name, {"mine": Writes([1.0], size=size)}) for name, size in (("old", 1000), ("new", 1060))]
+    (row,) = compare_runs(*runs, [SIZE]).rows
+    assert row.is_told
+    assert row.loss == pytest.approx(0.06)
+
+
+def test_p_is_corrected_for_all_that_is_compared(make):
+    names = {"mine": Writes(speeds(1)), "peer": Writes(speeds(2))}
+    runs = [
+        make("old", names),
+        make("new", {name: replace(each, speeds=speeds(9, 900)) for name, each in names.items()}),
+    ]
+    one, two = compare_runs(*runs, [SPEED], ["mine"]), compare_runs(*runs, [SPEED])
+    assert two.rows[0].p == pytest.approx(2 * one.rows[0].p)
+
+
+def test_samples_too_few_to_tell_anything_are_said(make):
+    runs = [make(name, {"mine": Writes(speeds(1, n=3))}) for name in ("old", "new")]
+    found = compare_runs(*runs, [SPEED])
+    assert found.is_blind
+    assert [row.possible_loss for row in found.unclear(0.05)] == [1.0]
+
+
+def test_a_writer_that_fails_now_is_beyond_any_gate(make):
+    old, new = make("old", {"mine": Writes(speeds(1))}), make("new", {"mine": Writes([None] * 12)})
+    found = compare_runs(old, new, [SPEED])
+    assert found.beyond(0.99) == list(found.rows)
+    assert not compare_runs(new, make("again", {"mine": Writes(speeds(1))}), [SPEED]).beyond(0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"cpu_model": "Other"}, "not the same machine: processor"),
+        ({"usable_cores": 64}, "usable cores"),
+        ({"benchmark": {"worker": "x", "backends": CODE}}, "code that measures has changed"),
+        ({"benchmark": {"worker": "w", "backends": [{"backend": "mine", "code": "d"}]}}, "calls the library"),
+        ({"run_id": "old"}, "both are run old"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_with_the_reason(make, changes, words):
+    old, new = (
+        make(name, {"mine": Writes(speeds(1))}, **more) for name, more in (("old", {}), ("new", changes))
+    )
+    with pytest.raises(OptionError, match=words):
+        compare_runs(old, new, [SPEED])
+
+
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [
+        ({"limit_kind": "rlimit-data"}, "limits are of other kinds"),
+        ({"codec": "snappy", "level": None}, "no cell in common: codec zstd and snappy; level 1 and None"),
+    ],
+)
+def test_other_cells_are_refused_with_what_differs(make, cell, words):
+    old, new = (
+        make(name, {"mine": Writes(speeds(1), cell=each)}) for name, each in (("old", {}), ("new", cell))
+    )
+    with pytest.raises(OptionError, match=words):
+        compare_runs(old, new, [SPEED])
+
+
+def test_other_rows_and_old_records_are_refused(make):
+    old, new = (make(name, {"mine": Writes(speeds(1))}) for name in ("old", "new"))
+    (held,) = [each for each in new.environment["inputs"] if each["dataset"] == new.cells[0].cell.dataset]
+    held["first_batch"] = "g"
+    with pytest.raises(OptionError, match="the rows of logs are not the same"):
+        compare_runs(old, new, [SPEED])
+    del new.environment["benchmark"]
+    with pytest.raises(OptionError, match="does not say by which code"):
+        compare_runs(old, new, [SPEED])
+
+
+def test_libraries_may_differ_and_are_named(make):
+    versions = [[{"name": "polars", "version": text}] for text in ("1", "2")]
+    runs = [make(f"{at}", {"mine": Writes(speeds(1))}, libraries=each) for at, each in enumerate(versions)]
+    assert compare_runs(*runs, [SPEED]).differences == ["polars: 1 and 2"]
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(app, ["compare", *map(str, arguments)])
+
+
+@pytest.mark.parametrize(("gate", "status"), [("5%", 1), ("20%", 0)])
+def test_the_gate_is_an_exit_status(make, gate, status):
+    old, new = make("old", {"mine": Writes(speeds(1))}), make("new", {"mine": Writes(speeds(2, 900))})
+    result = invoke(old.folder, new.folder, "--gate", gate)
+    assert result.exit_code == status, result.output
+    assert f"gate of {float(gate[:-1]):.1f}%: {'exceeded' if status else 'kept'}" in result.output
+    assert max(map(len, result.output.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--gate", "5"], "give a percentage"),
+        (["--metric", "joules"], "choose from speed, memory, size, cpu"),
+        ([], "--backend OLD,NEW out of mine, peer"),
+        (["--backend", "mine,other"], "no backend 'other': it has mine and peer"),
+    ],
+)
+def test_an_option_that_cannot_be_says_what_to_do(make, arguments, words):
+    run = make("run", {"mine": Writes(speeds(1)), "peer": Writes(speeds(2))})
+    result = invoke(run.folder, *arguments)
+    assert result.exit_code == 2
+    assert words in " ".join(result.output.split())

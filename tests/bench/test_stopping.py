@@ -1,0 +1,85 @@
+"""Samples that are not counted beforehand end at a precision or at a budget, and at nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spillway.bench.plan import Options
+from spillway.bench.stopping import StoppingRule, imprecise_cells
+
+from .conftest import cell
+
+
+def taken(noises, blocks, outcome="ok"):
+    """Samples of one cell for each noise, in so many blocks."""
+    draw = np.random.default_rng(4)
+    return [
+        {
+            "outcome": outcome,
+            "cell": cell("spillway", rows=100 + place).as_dict(),
+            "throughput": {"rows_per_second": float(np.exp(draw.normal(0, noise)))},
+        }
+        for place, noise in enumerate(noises)
+        for _ in range(blocks)
+    ]
+
+
+def rule(now, precision=0.02):
+    options = Options(backends=("spillway",), samples=100, precision=precision, budget_minutes=10)
+    return StoppingRule(options, lambda: now[0])
+
+
+def test_a_run_goes_on_until_its_widest_cell_is_precise():
+    ends = rule([0.0]).ends_here
+    assert ends(taken([0.001, 0.05], 12)) is None
+    assert ends(taken([0.001, 0.005], 12)) == "every cell is within 2.0%"
+    assert ends(taken([0.001, 0.05], 100)) == "every cell is within 2.0%"
+
+
+def test_fewer_samples_than_an_interval_takes_are_never_enough():
+    assert rule([0.0]).ends_here(taken([0.0], 5)) is None
+    assert rule([0.0]).ends_here(taken([0.0], 6)) is not None
+
+
+def test_a_run_ends_with_its_budget():
+    now = [0.0]
+    watched = rule(now)
+    now[0] = 599.0
+    assert watched.ends_here(taken([0.5], 6)) is None
+    now[0] = 600.0
+    assert watched.ends_here(taken([0.5], 6)) == "the budget of minutes is over"
+
+
+def test_without_a_precision_all_samples_are_taken():
+    now = [0.0]
+    watched = rule(now, precision=None)
+    now[0] = 1e9
+    assert watched.ends_here(taken([0.0], 50)) is None
+
+
+@given(st.floats(0.5, 2e6))
+def test_the_rule_does_not_look_at_who_is_fast(factor):
+    samples = taken([0.03, 0.01], 8)
+    scaled = [
+        {**each, "throughput": {"rows_per_second": factor * each["throughput"]["rows_per_second"]}}
+        for each in samples
+    ]
+    assert imprecise_cells(samples, 0.015) == imprecise_cells(scaled, 0.015)
+
+
+def test_a_cell_that_never_ended_well_is_not_waited_for():
+    assert imprecise_cells(taken([0.5], 3, outcome="oom_killed"), 0.01) == []
+    assert len(imprecise_cells(taken([0.5], 3), 0.01)) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "words"), [({"precision": 1.5}, "--precision"), ({"budget_minutes": 0}, "--budget")]
+)
+def test_a_rule_that_cannot_be_is_refused(change, words):
+    from spillway.errors import OptionError  # noqa: PLC0415
+
+    with pytest.raises(OptionError, match=words):
+        Options(backends=("spillway",), **change)
