@@ -127,7 +127,7 @@ def transitions() -> pa.Table:
 
 
 def clock_changes(data: bytes) -> Iterator[tuple[int, int, bool, str]]:
-    """The transitions of a TZif file: RFC 8536, section 3, from the second block, whose times have 64 bits."""
+    """The transitions of a TZif file, of its second block, which has times of 64 bits (RFC 8536, 3)."""
     header = 44
 
     def counts(at: int) -> tuple[int, ...]:
