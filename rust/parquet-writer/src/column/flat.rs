@@ -68,6 +68,9 @@ pub(super) struct FlatEncoder {
     contest: Option<Contest>,
 }
 
+/// Bytes of a page that encodings are compared on, before compression. Text that repeats in parts shows it in as many.
+const TRIAL_BYTES: usize = 32 << 10;
+
 /// The reason why a page ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
@@ -338,25 +341,31 @@ impl FlatEncoder {
     fn weigh_indexed(&mut self, repeats: Repeats) -> Result<Indexed> {
         let width = self.index_width()?;
         let Self { values, pages, .. } = self;
+        let tried = tried(values.as_ref(), repeats.values);
         let indices = pages.weight_of(&mut |out| {
-            values.encode(width, out);
+            values.encode_indices(width, repeats.values - tried, out);
         })?;
         let page = values.dictionary().map_or(&[][..], |(page, _)| page);
+        let last = &page[page.len().saturating_sub(TRIAL_BYTES)..];
+        let entries = pages.weight_of(&mut |out| out.extend_from_slice(last))?;
         Ok(Indexed {
             repeats,
-            indices,
-            dictionary: pages.weight_of(&mut |out| out.extend_from_slice(page))?,
+            indices: indices * repeats.values / tried,
+            dictionary: entries * page.len() / last.len().max(1),
             dictionary_bytes: page.len(),
         })
     }
 
     /// The lightest of some encodings of the page without a dictionary, and its weight.
     fn weigh_direct(&mut self, encodings: &[Encoding]) -> Result<(Encoding, usize)> {
+        let count = self.page.entries - self.page.nulls;
         let mut best = (Encoding::PLAIN, usize::MAX);
         for &encoding in encodings {
             let Self { values, pages, .. } = self;
             let page = page_encoding(encoding);
-            let weight = pages.weight_of(&mut |out| values.encode_direct(page, out))?;
+            let tried = tried(values.as_ref(), count);
+            let weight = pages.weight_of(&mut |out| values.encode_direct(page, count - tried, out))?;
+            let weight = weight * count / tried;
             if weight < best.1 {
                 best = (encoding, weight);
             }
@@ -406,6 +415,12 @@ impl FlatEncoder {
         self.watch(entries - nulls, self.pages.bytes() - before);
         Ok(())
     }
+}
+
+/// The number of a page's last values that encodings are tried on; at least one.
+fn tried(values: &dyn PageValues, count: usize) -> usize {
+    let bytes = values.direct_bytes(PageEncoding::Plain).max(1);
+    (count * TRIAL_BYTES / bytes).clamp(1, count.max(1))
 }
 
 /// Values of the column's physical type, in the encodings that were chosen.

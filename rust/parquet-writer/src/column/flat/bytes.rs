@@ -497,21 +497,27 @@ impl PageValues for Bytes {
         self.indexed.as_ref().and_then(Indexed::repeats)
     }
 
-    fn encode_direct(&mut self, encoding: Encoding, out: &mut Vec<u8>) {
+    fn encode_indices(&self, index_width: u8, start: usize, out: &mut Vec<u8>) {
+        if let Some(indexed) = &self.indexed {
+            indexed.encode_from(start, index_width, out);
+        }
+    }
+
+    fn encode_direct(&mut self, encoding: Encoding, start: usize, out: &mut Vec<u8>) {
         let width = self.width;
         if let Some(indexed) = self.indexed.as_ref().and_then(Indexed::while_active) {
             let values = Picked {
                 values: &indexed.dictionary.entries(),
-                rows: &indexed.indices,
+                rows: &indexed.indices[start..],
             };
             append_direct(&values, width, encoding, out);
         } else if let Some(width) = width {
-            let count = self.data.len() / width.max(1);
-            let data = &self.data;
+            let data = &self.data[start * width..];
+            let count = data.len() / width.max(1);
             append_direct(&FixedSize { data, width, count }, Some(width), encoding, out);
         } else {
             let values = Offsets {
-                offsets: &offsets(&self.lengths),
+                offsets: &offsets(&self.lengths)[start..],
                 data: &self.data,
             };
             append_direct(&values, width, encoding, out);
@@ -566,7 +572,7 @@ impl PageValues for Bytes {
         match (self.encoding, self.width) {
             _ if self.data.is_empty() && self.lengths.is_empty() => {}
             // A page of too few values to decide by.
-            _ if self.undecided => self.encode_direct(Encoding::Plain, out),
+            _ if self.undecided => self.encode_direct(Encoding::Plain, 0, out),
             (Encoding::DeltaLengthByteArray, None) => {
                 delta::encode(&self.lengths, out);
                 out.extend_from_slice(&self.data);

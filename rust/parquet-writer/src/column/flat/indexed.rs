@@ -139,6 +139,11 @@ impl<D: Dictionary> Indexed<D> {
         some
     }
 
+    /// Appends the page's indices from the one at `start` on, in `width` bits at least.
+    pub fn encode_from(&self, start: usize, width: u8, out: &mut Vec<u8>) {
+        rle::encode_indices_in(&self.indices[start..], self.width().max(width), out);
+    }
+
     /// The dictionary, and the entries that the page refers to, ascending.
     pub fn used(&mut self) -> (&D, &[u32]) {
         (

@@ -242,13 +242,19 @@ impl<T: Number> PageValues for Numbers<T> {
         self.indexed.as_ref().and_then(Indexed::repeats)
     }
 
-    fn encode_direct(&mut self, encoding: Encoding, out: &mut Vec<u8>) {
+    fn encode_direct(&mut self, encoding: Encoding, start: usize, out: &mut Vec<u8>) {
         let room = std::mem::take(&mut self.valid);
         if let Some(named) = self.named(room) {
-            append_direct(&named, encoding, out);
+            append_direct(&named[start..], encoding, out);
             self.valid = named;
         } else {
-            append_direct(&self.values, encoding, out);
+            append_direct(&self.values[start..], encoding, out);
+        }
+    }
+
+    fn encode_indices(&self, index_width: u8, start: usize, out: &mut Vec<u8>) {
+        if let Some(indexed) = &self.indexed {
+            indexed.encode_from(start, index_width, out);
         }
     }
 

@@ -61,8 +61,12 @@ pub(super) trait PageValues: Send {
         None
     }
 
-    /// Appends the page's values in an encoding without a dictionary, whatever they are held in.
-    fn encode_direct(&mut self, _encoding: Encoding, _out: &mut Vec<u8>) {}
+    /// Appends the page's values from the one at `start` on in an encoding without a dictionary, whatever they are held
+    /// in.
+    fn encode_direct(&mut self, _encoding: Encoding, _start: usize, _out: &mut Vec<u8>) {}
+
+    /// Appends the indices of the page's values from the one at `start` on.
+    fn encode_indices(&self, _index_width: u8, _start: usize, _out: &mut Vec<u8>) {}
 
     /// Bytes of the page's values in an encoding without a dictionary, before compression.
     fn direct_bytes(&self, _encoding: Encoding) -> usize {
