@@ -68,8 +68,9 @@ pub(super) struct FlatEncoder {
     contest: Option<Contest>,
 }
 
-/// Bytes of a page that encodings are compared on, before compression. Text that repeats in parts shows it in as many.
-const TRIAL_BYTES: usize = 32 << 10;
+/// Bytes of a page that encodings are compared on, before compression. In a fourth of them, repeats from further away are
+/// missed, and wrong encodings are taken.
+const TRIAL_BYTES: usize = 128 << 10;
 
 /// The reason why a page ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
