@@ -73,7 +73,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Column:
-    """What one leaf column costs by `auto` and in each encoding."""
+    """The cost of one leaf column by `auto` and in each encoding."""
 
     path: str
     auto: Cost
@@ -93,7 +93,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Regret:
-    """What `auto` costs more than the best encodings of a table's columns, as shares: 0.01 is one percent.
+    """The cost of `auto` over that of the best encodings of a table, as shares: 0.01 is one percent.
 
     Bytes, of the table and in the mean of its columns, are held against the smallest encodings; time and cost
     against those of the least cost. `on_request` is what encodings would save that only some engines read.

@@ -75,7 +75,7 @@ fn in_sequence(indices: &[u32], entries: usize) -> usize {
     indices.windows(2).filter(follows).count()
 }
 
-/// What the first page weighs with a dictionary.
+/// The weight of the first page with a dictionary.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Indexed {
     pub repeats: Repeats,
