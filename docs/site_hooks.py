@@ -2,6 +2,7 @@
 
 A page asks for it by a comment: ``<!-- results: NAME -->`` stands for the block of that name in README.md,
 which ``make readme`` makes from ``results/``; ``<!-- commands -->`` stands for the help of every command.
+A block that is not in README.md is the page's own, and ``make readme`` has filled it there.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _LINK_TO_RESULTS = re.compile(r"\[([^]]*)\]\(results/[^)]*\)")
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Put in what a page asks for; mkdocs calls this for each page."""
     known = figures()
-    text = _WANTED.sub(lambda wanted: known[wanted[1]], markdown)
+    text = _WANTED.sub(lambda wanted: known.get(wanted[1], ""), markdown)
     return text.replace(_COMMANDS, commands()) if _COMMANDS in text else text
 
 

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import spark_speed
 import targets
 from spillway._wording import and_joined, counted
 from spillway.backends import OWN_LIBRARY, library
@@ -42,6 +43,7 @@ _README = _ROOT / "README.md"
 _TARGETS = _ROOT / "results" / "targets"
 _CALIBRATION = _ROOT / "results" / "calibration.json"
 _METHOD = _ROOT / "docs" / "design" / "benchmark-method.md"
+_SPARK = _ROOT / "docs" / "guide" / "spark.md"
 _SCHEMAS = _ROOT / "results" / "schemas"
 _RECORDS = {
     f"v{record.SCHEMA_VERSION}/sample.schema.json": record.SCHEMA,
@@ -282,8 +284,21 @@ def _calibration() -> str:
         _plain_table(("probe", "cost"), costs),
         f"Seen on {ledger['cpu_model']}, Linux {ledger['kernel']}.",
     ]
-    text = "\n\n".join(parts)
-    return _BLOCK.sub(lambda block: f"{block[1]}{text}\n{block[3]}", _METHOD.read_text())
+    return _filled(_METHOD, "\n\n".join(parts))
+
+
+def _spark() -> str:
+    """The guide to Spark with the table of the newest run of ``scripts/spark_speed.py``."""
+    runs = sorted(path.parent for path in (_ROOT / "results" / "spark").glob(f"*/{spark_speed.WRITES}"))
+    if not runs:
+        sys.exit("scripts/render.py: results/spark/ holds no run; copy one there from runs/")
+    table = f"\n{spark_speed.table(runs[-1])}".replace("\n## ", "\n### ")
+    return _filled(_SPARK, table.strip())
+
+
+def _filled(page: Path, text: str) -> str:
+    """A page with `text` in its only block."""
+    return _BLOCK.sub(lambda block: f"{block[1]}{text}\n{block[3]}", page.read_text())
 
 
 def _plain_table(header: tuple[str, ...], rows: list[list[str]]) -> str:
@@ -310,6 +325,7 @@ def main() -> None:
     rendered = {
         _README: _readme(),
         _METHOD: _calibration(),
+        _SPARK: _spark(),
         _TARGETS / "table.md": targets.table(_TARGETS) + "\n",
         **{_SCHEMAS / name: _schema(schema) for name, schema in _RECORDS.items()},
         **{path: _report(path) for path in reports},

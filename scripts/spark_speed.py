@@ -1,7 +1,9 @@
 """Measure what a Spark job pays to write rows: this writer, its peers, and the pipe to Python alone.
 
     python scripts/spark_speed.py measure runs/spark
-    python scripts/spark_speed.py table runs/spark > runs/spark/table.md
+    python scripts/spark_speed.py table runs/spark
+
+``make readme`` puts the table of the newest run in ``results/spark/`` into the guide to Spark.
 
 One local session writes the same rows by each writer, in blocks whose order is drawn by a seed. The first
 block warms the JVM and is not kept. Each folder is read back by Spark, outside of the time that is taken.
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 SCHEMA_VERSION = 1
+WRITES = "writes.jsonl"
 PARTITIONS = 4
 DATASET = "logs"
 
@@ -255,7 +258,7 @@ def measure(folder: Path, options: Options) -> None:
         groups = {"dataframe": from_dataframe(frame), "made": from_executors(session, rows, options.seed)}
         forms = [Form(group, name, call) for group, each in groups.items() for name, call in each.items()]
         draw = random.Random(options.seed)  # noqa: S311 - an order, not a secret
-        with Progress() as progress, (folder / "samples.jsonl").open("w") as out:
+        with Progress() as progress, (folder / WRITES).open("w") as out:
             task = progress.add_task("writing", total=len(forms) * (options.blocks + 1))
             for block in range(options.blocks + 1):
                 for form in draw.sample(forms, len(forms)):
@@ -275,7 +278,7 @@ Cells = dict[tuple[str, str], dict[int, Sample]]
 def read_samples(folder: Path) -> Cells:
     """The samples of a run, by group and writer, then by block."""
     cells: Cells = {}
-    for line in (folder / "samples.jsonl").read_text().splitlines():
+    for line in (folder / WRITES).read_text().splitlines():
         sample = Sample(**json.loads(line))
         cells.setdefault((sample.group, sample.writer), {})[sample.block] = sample
     return cells

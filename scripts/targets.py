@@ -4,8 +4,8 @@
     python scripts/targets.py table runs/targets > targets.md
 
 Each job is one interleaved run of ``spillway bench``; its folder lies below the name of the job, and a job
-that has one is not measured again. All figures of the table come from these folders; ``findings.py``
-makes its lines of them.
+that has one of the same commit is not measured again. All figures of the table come from these folders;
+``findings.py`` makes its lines of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 
 from findings import FINDINGS, HEADER, NOTE
 from spillway.bench.summary import read_run
-from spillway.harness.report.markdown import REPORT
+from spillway.harness.environment import git_state
+from spillway.harness.report.markdown import REPORT, checkout
 from spillway.harness.report.table import Entry, Table, markdown_table
 
 if TYPE_CHECKING:
@@ -100,11 +101,19 @@ def is_whole(run: RunSummary) -> bool:
     return all(len(each.samples) >= wanted for each in run.cells)
 
 
+def is_of_this_commit(folder: Path | None) -> bool:
+    """Return true if a run was measured by the commit that is checked out, and nothing was changed in it."""
+    if folder is None:
+        return False
+    was, now = read_run(folder).environment["git"], git_state()
+    return was is not None and was == now and not was["changed"]
+
+
 def measure(out: Path, wanted: list[str]) -> None:
     """Run the jobs that have not been run."""
     program = [sys.executable, "-c", "from spillway.cli import main; main()", "bench", *SHARED]
     for job in wanted or JOBS:
-        if measured(out, job) is None:
+        if not is_of_this_commit(measured(out, job)):
             print(f"{job}: spillway bench {' '.join((*SHARED, *JOBS[job]))}", flush=True)
             subprocess.run([*program, *JOBS[job], f"--out={out / job}"], check=True)
 
@@ -113,6 +122,7 @@ def table(out: Path) -> str:
     """The targets and what the runs say of them, in Markdown."""
     lines: list[list[Entry]] = []
     notes = [NOTE]
+    commits: set[str] = set()
     for job, findings in FINDINGS.items():
         folder = measured(out, job)
         if folder is None:
@@ -120,7 +130,16 @@ def table(out: Path) -> str:
             continue
         run = read_run(folder)
         lines += [finding.entries() for finding in findings(run)]
-        notes += [f"{job}: run {run.run_id}, {run.environment['cpu_model']}.", *run.warnings()]
+        built = " ".join(checkout(run.environment))
+        commits.add(built)
+        notes += [
+            f"{job}: run {run.run_id}, {run.environment['cpu_model']}. {built}".strip(),
+            *run.warnings(),
+        ]
+    if len(commits) > 1:
+        notes.insert(
+            1, f"The jobs were measured at {len(commits)} commits: `make targets` measures all at one."
+        )
     return markdown_table(Table("Targets", HEADER, lines, notes))
 
 

@@ -48,10 +48,25 @@ for name, number in EXAMPLES.items():
 settings.load_profile(PROFILE)
 
 # Files whose tests share what is dear to start, or watch a clock or the memory. A group stays in one process:
-# a run has one JVM and one server of each kind, and no two tests of time run side by side. Longest first.
+# a run has one shared session of Spark and one server of each kind, and no two tests of time run at once. The
+# two groups with JVMs may, and with three processes another group beside them. Longest first.
 GROUPS = {
+    # Programs with a JVM of their own, and the cluster.
+    "cluster": (
+        "pipeline/test_cluster.py",
+        "pipeline/test_command.py",
+        "spark/test_bench.py",
+        "spark/test_cluster.py",
+        "spark/test_example.py",
+        "spark/test_guide.py",
+        "spark/test_interrupt.py",
+        "spark/test_other_python.py",
+        "spark/test_pack.py",
+    ),
+    # Those that share the sessions of a run.
     "spark": (
         "spark/*",
+        "backends/test_spark.py",
         "delta/conflicts/*",
         "delta/test_checkpoints.py",
         "delta/test_features.py",
@@ -59,8 +74,6 @@ GROUPS = {
         "interop/test_partitions.py",
         "interop/test_predicates.py",
         "interop/test_spark.py",
-        "pipeline/test_cluster.py",
-        "pipeline/test_command.py",
         "pipeline/test_steps.py",
         "validation/test_good_files.py",
         "validation/test_planted_faults.py",
@@ -71,8 +84,8 @@ GROUPS = {
 }
 FIXTURES = {
     "spark": "spark",
-    "cluster": "spark",
-    "packed": "spark",
+    "cluster": "cluster",
+    "packed": "cluster",
     "delta_spark": "spark",
     "server": "s3",
     "wheel": "packaging",

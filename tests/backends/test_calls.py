@@ -18,8 +18,8 @@ from spillway.bench.worker import row_input
 ROWS = 12_000
 FORMS = {"rows": row_input.dicts, "rows-json": row_input.dicts_from_json, "ndjson": row_input.ndjson}
 NAMES = {"spillway": spillway, "pa": pa, "pq": pq, "pl": pl, "duckdb": duckdb, "arro3": arro3}
-# Frames for rows, and DuckDB's files in memory, take more than a user wants to read below a table.
-LONG = {"polars-rows", "polars-ndjson", "pyarrow-ndjson", "duckdb-ndjson"}
+# Frames for rows, DuckDB's files in memory and sessions of Spark take more than a user wants to read.
+LONG = {"polars-rows", "polars-ndjson", "pyarrow-ndjson", "duckdb-ndjson", "spark-parquet", "spark-delta"}
 CELLS = [(name, mode) for name in backends.names() for mode in sorted(backends.modes(name))]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import importlib.util
 import mmap
 import os
 import signal
@@ -179,6 +180,7 @@ class HungryWriter(Writer):
         with mmap.mmap(-1, 200 * MIB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as block:
             for page in range(0, 200 * MIB, mmap.PAGESIZE):
                 block[page] = 1
+            time.sleep(0.05)  # the curve is looked at from outside, every few milliseconds
 
 
 class HugePagesWriter(Writer):
@@ -228,6 +230,37 @@ class GilHoldingWriter(Writer):
         ctypes.PyDLL(None).usleep(50_000)
 
 
+class JvmWriter(Writer):
+    """Has a JVM beside it, in which each of its larger writes leaves 16 MiB for the collector."""
+
+    name = "has-a-jvm"
+    warm_up_rows = 25_000
+    hand_over_seconds = 0.25
+    gateway = None
+
+    def open(self, path, schema, settings):
+        if self.gateway is None:
+            self.gateway = self.start()
+        return super().open(path, schema, settings)
+
+    def start(self):
+        from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway  # noqa: PLC0415
+
+        jars = Path(importlib.util.find_spec("pyspark").origin).parent / "jars"
+        port, process = launch_gateway(
+            jarpath=str(next(jars.glob("py4j-*.jar"))),
+            javaopts=["-Xmx256m", "-XX:TieredStopAtLevel=1"],
+            die_on_exit=True,
+            return_proc=True,
+        )
+        gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port))
+        gateway.proc = process
+        return gateway
+
+    def effect(self, _sink):
+        self.gateway.detach(self.gateway.new_array(self.gateway.jvm.long, 2 * MIB))
+
+
 ALL = (
     Writer,
     MemoryErrorWriter,
@@ -247,4 +280,5 @@ ALL = (
     GluttonousWriter,
     CollectingWriter,
     GilHoldingWriter,
+    JvmWriter,
 )

@@ -104,6 +104,9 @@ def test_pages_that_were_spilled(take, plain, enter):
     enter("charged memory", what, planted, (charged(sample) - charged(plain)) / MB, "MB", within=0.05)
     enter("bytes written", what, planted, spilled / MB, "MB", within=0.01)
     enter("bytes of dirty pages", what, planted, stored / MB, "MB", within=0.01)
+    # Resident memory does not see what the group is charged with.
+    assert sample["memory"]["growth_bytes"] < 64 * MIB
+    assert sample["group"]["peak_bytes"] >= sample["group"]["write_peak_bytes"]
 
 
 def test_memory_in_huge_pages(take, plain, enter):
@@ -154,7 +157,10 @@ def test_a_gil_that_was_held(probe, enter):
 
 
 def test_collections_that_were_forced(probe, enter):
-    runs = [probe(name, "gc")["gc"]["runs_by_generation"][2] for name in ("well-behaved", "collects")]
+    usual, forced = (probe(name, "gc") for name in ("well-behaved", "collects"))
+    assert forced["gil"] is None
+    assert 0 < forced["gc"]["longest_pause_seconds"] <= forced["gc"]["pause_seconds"]
+    runs = [each["gc"]["runs_by_generation"][2] for each in (usual, forced)]
     enter("garbage collector", "3 forced collections", 3, runs[1] - runs[0], "runs", within=0)
 
 

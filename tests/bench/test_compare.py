@@ -153,6 +153,36 @@ def test_libraries_may_differ_and_are_named(make):
     assert compare_runs(*runs, [SPEED]).differences == ["polars: 1 and 2"]
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "status", "words"),
+    [
+        ({"mine": speeds(1, n=3)}, {"mine": speeds(2, n=3)}, 2, "so few samples tell no change"),
+        (
+            {"mine": speeds(1), "peer": speeds(3)},
+            {"mine": speeds(2)},
+            1,
+            "rows: not in the new run gate of 2.0%: exceeded",
+        ),
+        (
+            {"mine": speeds(1, n=6)},
+            {"mine": speeds(2, 985, n=6)},
+            0,
+            "not exceeded as far as the samples tell",
+        ),
+    ],
+    ids=["blind", "gone", "unclear"],
+)
+def test_a_gate_that_nothing_was_told_for_is_not_kept(make, old, new, status, words):
+    runs = [
+        make(name, {backend: Writes(each) for backend, each in given.items()})
+        for name, given in (("old", old), ("new", new))
+    ]
+    result = invoke(*(run.folder for run in runs), "--metric", "speed", "--gate", "2%")
+    assert result.exit_code == status, result.output
+    assert words in " ".join(result.output.split())
+    assert "kept" not in result.output
+
+
 def invoke(*arguments):
     return CliRunner().invoke(app, ["compare", *map(str, arguments)])
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 
 import pytest
 
 from spillway.bench.command import command_of
+from spillway.bench.figure_words import who_leads
 from spillway.bench.html import html_report, write_html
 from spillway.bench.html_figures import html_figures
+from spillway.bench.ranking import rankings
 from spillway.bench.report import run_tables
 from spillway.bench.summary import read_run
 from spillway.harness.report.svg import STYLES, Axis, Point, Series, chart_lines, chart_points, swatch
@@ -84,7 +87,7 @@ def test_a_name_is_text_whatever_is_in_it(tmp_path):
 
 def test_a_run_of_failures_alone_has_a_page(tmp_path):
     run = make_run(tmp_path / "run", {"arro3": Writes([None, None])})
-    assert "No sample was taken" in html_report(run)
+    assert "<h1>At 400,000 rows nobody wins: no writer ended well" in html_report(run)
 
 
 def test_no_two_writers_differ_by_colour_alone():
@@ -118,3 +121,44 @@ def test_the_command_measures_the_same(reference):
     assert "--samples 12" in command
     assert "--rows 10000,25000,50000,100000,200000,400000" in command
     assert "--seed" not in command
+
+
+def test_memory_over_time_leaves_out_jvms_and_writers_of_wrong_output(tmp_path):
+    run = make_run(tmp_path / "run", {name: Writes([1e6] * 2) for name in ("spillway", "arro3", "polars")})
+    for each in run.cells:
+        for sample in each.samples:
+            sample["curve"] = {"seconds": [0.1, 0.2], "rss_bytes": [300_000_000, 400_000_000]}
+            if each.cell.backend == "arro3":
+                sample["jvm"] = {"both_peak_bytes": 1}
+    polars = next(each for each in run.cells if each.cell.backend == "polars")
+    wrong = replace(polars, wrong=frozenset([polars.good[0]["output"]["content_hash"]]))
+    run = replace(run, cells=[each if each is not polars else wrong for each in run.cells])
+    (figure,) = [each for each in html_figures(run, run.settings[0]) if "Seen from outside" in each.below]
+    assert [name for name, _ in figure.legend] == ["spillway"]
+
+
+def test_the_title_is_of_the_first_setting_whatever_figures_it_has(tmp_path):
+    failed, right = {"codec": "lz4", "level": None}, {"codec": "zstd", "level": 1}
+    cells = [Writes([None] * 2, cell=failed), Writes([1e6] * 2, cell=right)]
+    text = html_report(make_run(tmp_path / "run", {"spillway": cells}))
+    assert "No sample was taken" not in text
+    assert "<h1>At 400,000 rows nobody wins: no writer ended well" in text
+
+
+@pytest.mark.parametrize(
+    ("noisy", "words"),
+    [
+        (False, "spillway is fastest at every number of rows"),
+        (True, "spillway has the highest median at every number of rows"),
+    ],
+)
+def test_who_leads_is_fastest_only_if_samples_tell(tmp_path, noisy, words):
+    own = [3e6, 1e6, 3e6] if noisy else [3e6] * 3
+    run = make_run(
+        tmp_path / "run",
+        {
+            name: [Writes(each, cell={"rows": rows}) for rows in (1000, 2000)]
+            for name, each in (("spillway", own), ("arro3", [2e6] * 3))
+        },
+    )
+    assert who_leads(rankings(run, run.settings[0])) == words

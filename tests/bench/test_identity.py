@@ -31,6 +31,24 @@ def test_words_do_not_count(tmp_path, old, new):
     assert of(tmp_path, CODE) == of(tmp_path, CODE.replace(old, new))
 
 
+def test_constants_that_are_false_count(tmp_path):
+    values = ("None", "0", "0.0", "''", "b''", "False", "...")
+    assert len({of(tmp_path, f"f(x={value})\n") for value in values}) == len(values)
+
+
+def test_a_program_is_known_by_its_command_and_its_file(tmp_path, monkeypatch):
+    def fingerprint(text, argument):
+        script = tmp_path / "mine.sh"
+        script.write_text(text)
+        script.chmod(0o700)
+        (tmp_path / "mine.toml").write_text(f'[mine]\ncommand = ["./mine.sh", "{argument}"]\n')
+        monkeypatch.setenv(backends.EXTERNAL_VARIABLE, str(tmp_path / "mine.toml"))
+        return describe_benchmark(["mine"])["backends"][0]["code"]
+
+    assert fingerprint("a", "1") == fingerprint("a", "1")
+    assert len({fingerprint("a", "1"), fingerprint("b", "1"), fingerprint("a", "2")}) == 3
+
+
 @pytest.mark.parametrize(
     ("old", "new"), [("[*data]", "data"), ("def write", "def put"), ("[*data]", "[*data, 0]")]
 )

@@ -108,10 +108,14 @@ def killed(module_disk_folder):
     shared = ["--no-trace", "--probes", "0", "--validate", "pyarrow", "--memory", "1GB", "--out", out]
     command = [Path(sys.executable).with_name("spillway"), "bench", *cells, *shared]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
-        while len(_samples_below(out)) < 2:
-            assert process.poll() is None, "it ended too early"
-            time.sleep(0.02)
-        process.kill()
+        deadline = time.monotonic() + 300
+        try:
+            while len(_samples_below(out)) < 2:
+                assert process.poll() is None, "it ended too early"
+                assert time.monotonic() < deadline, "it takes no samples"
+                time.sleep(0.02)
+        finally:
+            process.kill()
     (folder,) = out.iterdir()
     return process.pid, folder
 

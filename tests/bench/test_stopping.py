@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spillway.bench.plan import Options
+from spillway.bench.record import SAMPLES
+from spillway.bench.run import _take_samples
 from spillway.bench.stopping import StoppingRule, imprecise_cells
+from spillway.harness import records
+from spillway.harness.schedule import schedule
 
 from .conftest import cell
 
@@ -39,9 +45,34 @@ def test_a_run_goes_on_until_its_widest_cell_is_precise():
     assert ends(taken([0.001, 0.05], 100)) == "every cell is within 2.0%"
 
 
+@pytest.mark.parametrize("blocks", [7, 8])
+def test_a_resumed_run_that_met_its_rule_takes_no_further_block(tmp_path, blocks):
+    options = Options(backends=("spillway",), samples=100, precision=0.02)
+    cells = [cell("spillway", rows=100 + place) for place in range(2)]
+    for slot in schedule(cells, blocks=blocks, seed=options.seed):
+        speed = {"throughput": {"rows_per_second": 1.0}, "outcome": "ok"}
+        place = {"block": slot.block, "position": slot.position, "cell": slot.cell.as_dict()}
+        records.append(tmp_path / SAMPLES, {**speed, **place})
+    taker, progress = Mock(), Mock()
+    _take_samples(tmp_path, taker, cells, options, progress)
+    progress.say.assert_called_once_with(f"{blocks} blocks taken: every cell is within 2.0%")
+    taker.take.assert_not_called()
+
+
 def test_fewer_samples_than_an_interval_takes_are_never_enough():
     assert rule([0.0]).ends_here(taken([0.0], 5)) is None
     assert rule([0.0]).ends_here(taken([0.0], 6)) is not None
+
+
+def test_an_interval_that_reaches_further_to_one_side_is_not_precise():
+    (template,) = taken([0.0], 1)
+    skewed = [{**template, "throughput": {"rows_per_second": each}} for each in [1.0] * 4 + [1.03] * 3]
+    assert len(imprecise_cells(skewed, 0.02)) == 1
+    assert imprecise_cells(skewed, 0.04) == []
+
+
+def test_a_run_in_which_every_cell_fails_ends_and_says_so():
+    assert rule([0.0]).ends_here(taken([0.5], 3, outcome="oom_killed")) == "no cell ended well"
 
 
 def test_a_run_ends_with_its_budget():

@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from spillway.harness import records
 from spillway.harness.statistics import estimate
+
+from .made_runs import Writes, make_run
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "results" / "targets"
@@ -24,6 +27,27 @@ def findings():
 
         yield findings
         del sys.modules["findings"]
+
+
+@pytest.mark.parametrize(
+    ("git", "now", "same"),
+    [
+        ({"commit": "a", "changed": False}, {"commit": "a", "changed": False}, True),
+        ({"commit": "a", "changed": False}, {"commit": "b", "changed": False}, False),
+        ({"commit": "a", "changed": True}, {"commit": "a", "changed": True}, False),
+        (None, {"commit": "a", "changed": False}, False),
+    ],
+)
+@pytest.mark.usefixtures("findings")
+def test_a_job_of_another_commit_is_measured_again(tmp_path, monkeypatch, git, now, same):
+    import targets  # noqa: PLC0415 - of a folder of programs, which the fixture has put on the path
+
+    run = make_run(tmp_path / "run", {"spillway": Writes([1e6])})
+    records.write_json(run.folder / records.ENVIRONMENT, {**run.environment, "git": git})
+    monkeypatch.setattr(targets, "git_state", lambda: now)
+    assert targets.is_of_this_commit(run.folder) == same
+    assert not targets.is_of_this_commit(None)
+    assert targets.FINDINGS.keys() == targets.JOBS.keys()
 
 
 def lines_of_the_table():

@@ -41,8 +41,8 @@ def test_each_distinct_content_is_validated_once(disk_folder):
     (verdicts,) = [records.read_lines(path) for path in disk_folder.glob("*/validation.jsonl")]
     assert len(verdicts) == 4
     assert {verdict["outcome"] for verdict in verdicts} == {"ok"}
-    # Each writer made the same file for both modes and both samples.
-    assert {verdict["samples"] for verdict in verdicts} == {4}
+    # Each writer made the same file for all three modes and both samples.
+    assert {verdict["samples"] for verdict in verdicts} == {6}
 
 
 @pytest.mark.usefixtures("misbehaving")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import re
 
+import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from spillway.bench.conclusion import conclude, verdict_caveats
+from spillway.bench.drift import drift_warnings
 from spillway.bench.failures import status_of, wrong_outputs
 from spillway.bench.probe_cost import probe_cost, probe_costs
 from spillway.bench.ranking import rankings
@@ -49,6 +51,7 @@ def test_the_winner_is_named_with_the_interval_and_the_code(tmp_path):
     assert found.writer == "spillway"
     assert found.code == 'spillway.write_parquet(table, path, compression="zstd")'
     assert verdict_caveats(run)[0].startswith("In brackets the 95 % interval")
+    assert "uncorrected" in verdict_caveats(run)[0]
 
 
 def test_a_peer_that_wins_is_named_with_its_own_call(tmp_path):
@@ -94,6 +97,27 @@ def test_what_samples_cannot_tell_from_the_best_has_no_ratio(tmp_path):
     assert [(row[0].text, row[1].text[:4]) for row in ratios.rows] == [("arro3", "~"), ("polars", "2.00")]
 
 
+def test_ratios_go_by_intervals_where_tests_could_tell_none_and_settings_are_corrected_apart(tmp_path):
+    own = {"spillway": Writes([2e6 * (1 + n / 1000) for n in range(6)])}
+    names = ("arro3", "duckdb", "polars")
+    few = make_run(tmp_path / "few", {**own, **{name: Writes([1e6] * 6) for name in names}})
+    (table,) = ratio_tables(few).values()
+    assert [row[1].text[:4] for row in table.rows] == ["2.00", "2.00", "2.00"]
+    codecs = [{"codec": codec, "level": None} for codec in ("zstd", "lz4", "snappy")]
+    apart = {
+        name: [Writes([speed * (1 + n / 1000) for n in range(7)], cell=each) for each in codecs]
+        for name, speed in (("spillway", 2e6), ("arro3", 1e6))
+    }
+    tables = ratio_tables(make_run(tmp_path / "apart", apart))
+    assert [table.rows[0][1].text for table in tables.values()] == ["2.00 [2.00, 2.00]"] * 3
+
+
+def test_a_range_of_few_blocks_that_holds_1_is_no_ratio(tmp_path):
+    run = make_run(tmp_path / "run", {"spillway": Writes([1.0, 2.0, 1.0]), "arro3": Writes([2.0, 1.0, 1.02])})
+    (table,) = ratio_tables(run).values()
+    assert table.rows[0][1].text == "~"
+
+
 def test_what_costs_a_probe_is_said_of_pairs_of_writes(tmp_path):
     made = make_run(tmp_path / "run", {"spillway": Writes([1e6] * 2)})
     for block in range(6):
@@ -115,6 +139,19 @@ def test_a_drift_over_the_run_is_a_caveat(tmp_path):
     assert "- speeds drift by -10.5 % from the first block to the last" in report
     steady = make_run(tmp_path / "steady", {"spillway": Writes([1e6, 1.01e6] * 6)})
     assert "speeds drift" not in write_report(steady, []).read_text()
+
+
+def test_blocks_that_differ_by_chance_are_no_drift(tmp_path):
+    draw = np.random.default_rng(3)
+    warned = 0
+    for place in range(30):
+        blocks = np.exp(draw.normal(0, 0.05, 12))
+        writers = {
+            name: Writes([1e6 * each for each in blocks * np.exp(draw.normal(0, 0.005, 12))])
+            for name in ("spillway", "arro3", "polars", "duckdb")
+        }
+        warned += bool(drift_warnings(make_run(tmp_path / str(place), writers)))
+    assert warned <= 3
 
 
 def test_one_sample_crowns_nobody_and_marks_nothing(tmp_path):

@@ -11,7 +11,18 @@ from pathlib import Path
 import pytest
 
 SPILLWAY = Path(sys.executable).with_name("spillway")
-COMMANDS = ["bench", "compare", "doctor", "inspect", "pipeline", "race", "report", "tune", "validate"]
+COMMANDS = [
+    "advise",
+    "bench",
+    "compare",
+    "doctor",
+    "inspect",
+    "pipeline",
+    "race",
+    "report",
+    "tune",
+    "validate",
+]
 
 
 def run(*arguments, **environment):

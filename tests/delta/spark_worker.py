@@ -20,6 +20,8 @@ def answer(session: Any, command: dict[str, str]) -> Any:
 
 def main() -> None:
     session = local_session("spillway-delta", delta=True, say=lambda _: None)
+    # 200 by default, for tables of a few rows.
+    session.conf.set("spark.sql.shuffle.partitions", "2")
     print(json.dumps("ready"), flush=True)
     for line in sys.stdin:
         try:

@@ -14,7 +14,18 @@ import spillway
 LIST = Path(__file__).with_name("public_names.txt")
 
 #: Folders of the commands: their modules are for the commands alone.
-OF_COMMANDS = {"backends", "bench", "cli", "datasets", "harness", "pipeline", "race", "spark", "validation"}
+OF_COMMANDS = {
+    "backends",
+    "bench",
+    "cli",
+    "datasets",
+    "harness",
+    "pipeline",
+    "race",
+    "spark",
+    "tune",
+    "validation",
+}
 
 
 def modules() -> list[str]:

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from spillway.harness import records
 from spillway.pipeline.record import PIPELINE, SCHEMA
 
 from ..counts import SOAK
-from .workers import kill_a_writer
+from .workers import kill_a_writer, lives
 
 SPILLWAY = Path(sys.executable).with_name("spillway")
 SECONDS = 280
@@ -68,8 +69,12 @@ def test_a_pipeline_from_its_options_to_its_report_with_a_task_killed(tmp_path: 
         to.mkdir()
         pq.write_table(before, to / "before.parquet")
     options = ("--rows", "80K", "--partitions", "4", "--master", "local[2]", "--seed", "3", "--to", "out")
+    # A folder for Spark's files that was there before stays, with what is in it.
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    (scratch / "mine").touch()
     with subprocess.Popen(
-        [SPILLWAY, "pipeline", *options, "--mode", "append"],
+        [SPILLWAY, "pipeline", *options, "--mode", "append", "--conf", f"spark.local.dir={scratch}"],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -79,6 +84,7 @@ def test_a_pipeline_from_its_options_to_its_report_with_a_task_killed(tmp_path: 
         out, err = program.communicate(timeout=SECONDS)
     assert program.returncode == 0, err
     assert "Traceback" not in err
+    assert (scratch / "mine").exists()
     for line in ("Spark 4", "writing 80,000 rows of logs: 4 tasks in", "validated: spark-vectorized read"):
         assert line in out
     files = {each for each in to.rglob("*.parquet") if "_delta_log" not in each.parts}
@@ -105,8 +111,16 @@ def test_a_pipeline_from_its_options_to_its_report_with_a_task_killed(tmp_path: 
     assert "| checkout-api |" in report
 
 
+def press(program: subprocess.Popen[str], stopped: threading.Event) -> None:
+    """Press Ctrl-C again and again."""
+    while not stopped.is_set():
+        program.send_signal(signal.SIGINT)
+        stopped.wait(0.2)
+
+
 @pytest.mark.spark
-def test_ctrl_c_leaves_neither_files_nor_a_version(tmp_path: Path) -> None:
+def test_ctrl_c_leaves_neither_files_nor_a_version_when_it_says_so(tmp_path: Path) -> None:
+    """A user who is impatient presses it again."""
     command = [
         SPILLWAY,
         "pipeline",
@@ -129,14 +143,23 @@ def test_ctrl_c_leaves_neither_files_nor_a_version(tmp_path: Path) -> None:
             if line.rstrip().endswith("running") and " 0 running" not in line:
                 break
         begun = psutil.Process(program.pid).children(recursive=True)
-        assert (tmp_path / "table" / "_delta_log").is_dir(), said
-        program.send_signal(signal.SIGINT)
-        out, err = program.communicate(timeout=SECONDS)
-    assert program.returncode == 130, err
-    assert "interrupted, its tasks are being cancelled" in out
+        assert list((tmp_path / "table").glob("spillway-*")), said
+        stopped = threading.Event()
+        impatient = threading.Thread(target=press, args=(program, stopped))
+        impatient.start()
+        assert program.stderr is not None
+        err = next((line for line in program.stderr if "interrupted in the stage" in line), "")
+        left = [each.name for each in tmp_path.iterdir()]
+        running = [each for each in begun if lives(each, "java")]
+        stopped.set()
+        impatient.join()
+        out, more = program.communicate(timeout=SECONDS)
+    assert program.returncode == 130, err + more
+    for said_so in ("interrupted, its tasks are being cancelled", "Spark is being stopped"):
+        assert said_so in out
     assert "interrupted in the stage write: nothing was committed" in err
-    assert "Traceback" not in err
-    assert [each.name for each in tmp_path.iterdir()] == ["runs"]
+    assert "Traceback" not in err + more
+    assert (left, running) == (["runs"], [])
     assert begun
     assert not psutil.wait_procs(begun, timeout=60)[1]
     record, report = run_of(tmp_path)

@@ -39,24 +39,28 @@ def test_all_that_a_job_left_is_removed(tmp_path: Path, table: Table, *, made_be
     if made_before:
         to.mkdir()
     place = destination(to, table)
-    if table == "delta":
-        delta.create(str(to), SCHEMA)
     staged(to / f"spillway-{JOB}" if table == "delta" else to / "_temporary" / JOB)
     place.forget(JOB)
     assert to.exists() is made_before
     assert list(tmp_path.rglob("*")) == [to] * made_before
 
 
-@pytest.mark.parametrize("table", ["parquet", "delta"])
-def test_files_of_another_job_stay(tmp_path: Path, table: Table) -> None:
+@pytest.mark.parametrize(("table", "is_there"), [("parquet", False), ("delta", False), ("delta", True)])
+def test_files_of_another_job_stay_where_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: Table, *, is_there: bool
+) -> None:
     to = tmp_path / "to"
     place = destination(to, table)
-    if table == "delta":
+    if is_there:
         delta.create(str(to), SCHEMA)
     other = staged(to / f"spillway-{OTHER}" if table == "delta" else to / "_temporary" / OTHER)
+    own = None if table == "parquet" else staged(to / f"spillway-{JOB}")
+    # An attempt of the other job that looks for its folder meanwhile finds it.
+    monkeypatch.delattr("pathlib.Path.rename")
     place.forget(JOB)
     assert other.exists()
-    assert table == "parquet" or delta.open(str(to)).version == 0
+    assert own is None or not own.exists()
+    assert not is_there or delta.open(str(to)).version == 0
     assert list(tmp_path.iterdir()) == [to]
 
 

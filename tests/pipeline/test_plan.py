@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from spillway import datasets
 from spillway.errors import OptionError
 from spillway.pipeline.destination import Destination
-from spillway.pipeline.plan import MOST_ROWS, cores_of, parse_rows, partition_bounds, partitions_for
+from spillway.pipeline.plan import MOST_ROWS, parse_rows, partition_bounds, partitions_for
 from spillway.pipeline.rows import GeneratedRows, LineitemRows, count_lineitem
 from spillway.pipeline.run import Options
+from spillway.spark.master import cores_of
 
 from ..counts import examples
 

@@ -21,10 +21,11 @@ from spillway.datasets.lineitem import open_lineitem
 from spillway.errors import SpillwayError
 from spillway.pipeline.destination import Destination
 from spillway.pipeline.input import find_input, read_input
-from spillway.pipeline.jobs import StageRunner, Tasks, cause_of
+from spillway.pipeline.jobs import StageRunner, Tasks
 from spillway.pipeline.progress import Progress
 from spillway.pipeline.rows import GeneratedRows
 from spillway.pipeline.steps import Steps, count_rows
+from spillway.spark.jobs import cause_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

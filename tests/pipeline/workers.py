@@ -13,7 +13,15 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Iterable
 
-__all__ = ["kill_a_writer"]
+__all__ = ["kill_a_writer", "lives"]
+
+
+def lives(process: psutil.Process, name: str | None = None) -> bool:
+    """Return True for a process that runs and is no zombie; with `name`, only if it is called so."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+            return name is None or process.name() == name
+    return False
 
 
 def kill_a_writer(

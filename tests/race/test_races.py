@@ -215,7 +215,7 @@ def test_the_time_limit_makes_a_stall_a_result(out: Path) -> None:
 
 
 def test_a_killed_process_loses_nothing_and_the_others_go_on(out: Path) -> None:
-    with start(out, *ENDLESS, "--writers", "3", "--spread", "processes", "--time-limit", "12") as race:
+    with start(out, *ENDLESS, "--writers", "3", "--spread", "processes", "--time-limit", "5") as race:
         before = await_versions(out, 5)
         os.kill(await_children(race, 3)[0], signal.SIGKILL)
         race.communicate(timeout=SECONDS)

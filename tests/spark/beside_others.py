@@ -1,18 +1,25 @@
 """Appends of Spark to one Delta table on S3, beside those of others: are those that were acknowledged there?
 
     python -m tests.spark.beside_others --runs 10
-    python -m tests.spark.beside_others --runs 1 --format delta
+    python -m tests.spark.beside_others --runs 5 --format delta --throughout
+    python -m tests.spark.beside_others --runs 5 --format delta --throughout --hold 0.5
 
 Spark appends through the given format, other threads through this project's committer and through delta-rs. A
-run fails if an acknowledged append is missing, or if any append is there twice.
+run fails if an acknowledged append is missing, or if any append is there twice. Each run says for how long
+Spark appended, how many appends of others were acknowledged meanwhile, and how many of Spark's requests for a
+version were conditional. With ``--throughout`` the others append for as long as Spark does. With ``--hold``
+those requests are held back on their way, as by a slow network: between Spark's look and its request, others
+commit then for certain.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 import tempfile
 import threading
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -28,10 +35,10 @@ import spillway.delta
 from spillway.spark import stop_session
 from spillway.spark.session import start_session
 
-from ..stores.server import KEY, SECRET, Bucket, minio
+from ..stores.server import KEY, SECRET, Bucket, Late, Proxy, minio
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pyspark.sql import SparkSession
 
@@ -73,6 +80,9 @@ S3A = {
 CONSOLE = Console(soft_wrap=True, markup=False, highlight=False)
 WRITERS = ("spark", "spillway", "delta-rs")
 SIDE_BY_SIDE = {"spark": 4, "spillway": 32, "delta-rs": 4}
+#: Seconds between two appends of a thread that appends for as long as Spark does.
+PACE = 1.0
+Append = tuple[str, int]
 
 
 @dataclass
@@ -80,16 +90,20 @@ class Outcome:
     """The appends of one run.
 
     Attributes:
-        acknowledged: Those whose writer said that they are in the table.
+        acknowledged: Those whose writer said that they are in the table, and when: seconds of a clock.
         refused: Those whose writer said that they are not, and how.
         lost: Those that were acknowledged, and are not in the table.
         doubled: Those that are in the table more than once.
+        spark: The times at which Spark's first append began and its last one ended.
+        versions: Spark's requests for a version, and those of them that were conditional.
     """
 
-    acknowledged: set[tuple[str, int]] = field(default_factory=set)
-    refused: dict[tuple[str, int], str] = field(default_factory=dict)
-    lost: list[tuple[str, int]] = field(default_factory=list)
-    doubled: list[tuple[str, int]] = field(default_factory=list)
+    acknowledged: dict[Append, float] = field(default_factory=dict)
+    refused: dict[Append, str] = field(default_factory=dict)
+    lost: list[Append] = field(default_factory=list)
+    doubled: list[Append] = field(default_factory=list)
+    spark: tuple[float, float] = (0.0, 0.0)
+    versions: tuple[int, int] = (0, 0)
 
     @property
     def is_right(self) -> bool:
@@ -98,18 +112,32 @@ class Outcome:
 
     def describe(self) -> str:
         """The outcome in a line."""
-        counts = Counter(writer for writer, _ in self.acknowledged)
-        said = ", ".join(f"{counts[writer]} by {writer}" for writer in WRITERS)
+        said = ", ".join(f"{count} by {writer}" for writer, count in self.counts(self.acknowledged).items())
         refused = Counter(f"{writer}: {said}" for (writer, _), said in self.refused.items())
-        lost = f"lost {sorted(self.lost)}, doubled {sorted(self.doubled)}"
-        return f"acknowledged {said}; {lost}" + (f"; refused {dict(refused)}" if refused else "")
+        begin, end = self.spark
+        beside = [each for each, at in self.acknowledged.items() if each[0] != "spark" and begin <= at <= end]
+        parts = [
+            f"acknowledged {said}",
+            f"{len(beside)} by others in the {end - begin:.1f} s of Spark's",
+            f"{self.versions[1]} of Spark's {self.versions[0]} requests for a version were conditional",
+            f"lost {dict(self.counts(self.lost))}, doubled {sorted(self.doubled)}",
+        ]
+        return "; ".join(parts) + (f"; refused {dict(refused)}" if refused else "")
+
+    @staticmethod
+    def counts(appends: Iterable[Append]) -> dict[str, int]:
+        """The appends of each writer."""
+        counts = Counter(writer for writer, _ in appends)
+        return {writer: counts[writer] for writer in WRITERS}
 
 
 def rows_of(writer: str, number: int) -> pa.Table:
     return pa.table({"writer": [writer], "number": pa.array([number], pa.int64())})
 
 
-def appends(session: SparkSession, bucket: Bucket, form: str) -> dict[str, Callable[[int], object]]:
+def appends(
+    session: SparkSession, bucket: Bucket, form: str, by_proxy: dict[str, str]
+) -> dict[str, Callable[[int], object]]:
     """The append of each writer, by its number."""
     options = bucket.options()
     table = spillway.delta.create(bucket.url("table"), rows_of("", 0).schema, storage_options=options)
@@ -118,7 +146,7 @@ def appends(session: SparkSession, bucket: Bucket, form: str) -> dict[str, Calla
         frame = session.createDataFrame([("spark", number)], "writer string, number long")
         write = frame.coalesce(1).write.format(form).mode("append")
         if form == "spillway":
-            write.options(table="delta", **options).save(bucket.url("table"))
+            write.options(table="delta", **{**options, **by_proxy}).save(bucket.url("table"))
         else:
             write.save(bucket.url("table").replace("s3://", "s3a://"))
 
@@ -134,28 +162,71 @@ def appends(session: SparkSession, bucket: Bucket, form: str) -> dict[str, Calla
     return dict(zip(WRITERS, (by_spark, by_spillway, by_delta_rs), strict=True))
 
 
-def race(session: SparkSession, bucket: Bucket, form: str, counts: dict[str, int]) -> Outcome:
-    """Append to one new table from all writers at once."""
-    outcome = Outcome()
-    guard = threading.Lock()
-    calls = appends(session, bucket, form)
+class Race:
+    """Appends to one new table from all writers at once.
 
-    def one(writer: str, number: int) -> None:
+    Args:
+        calls: The append of each writer, by its number.
+        counts: The number of appends of each writer.
+        throughout: True if the others append more, for as long as Spark does.
+    """
+
+    def __init__(
+        self, calls: dict[str, Callable[[int], object]], counts: dict[str, int], *, throughout: bool
+    ) -> None:
+        self.outcome = Outcome()
+        self._calls, self._counts, self._throughout = calls, counts, throughout
+        self._numbers = {writer: itertools.count() for writer in WRITERS}
+        self._guard = threading.Lock()
+        self._spark_ended = threading.Event()
+
+    def run(self) -> None:
+        """Append until all is done."""
+        begin = time.monotonic()
+        pools = {writer: ThreadPoolExecutor(SIDE_BY_SIDE[writer]) for writer in WRITERS}
+        futures = {
+            writer: [pool.submit(self._work, writer) for _ in range(SIDE_BY_SIDE[writer])]
+            for writer, pool in pools.items()
+        }
+        for future in futures["spark"]:
+            future.result()
+        self.outcome.spark = (begin, time.monotonic())
+        self._spark_ended.set()
+        for writer, pool in pools.items():
+            for future in futures[writer]:
+                future.result()
+            pool.shutdown()
+
+    def _work(self, writer: str) -> None:
+        """Append as one thread of a writer."""
+        while True:
+            number = next(self._numbers[writer])
+            more = number >= self._counts[writer]
+            if more and (writer == "spark" or not self._throughout or self._spark_ended.wait(PACE)):
+                return
+            self._one(writer, number)
+
+    def _one(self, writer: str, number: int) -> None:
         try:
-            calls[writer](number)
+            self._calls[writer](number)
         except Exception as error:  # noqa: BLE001 - all that a writer says instead
-            with guard:
-                outcome.refused[writer, number] = f"{type(error).__name__}: {str(error)[:120]}"
+            with self._guard:
+                self.outcome.refused[writer, number] = f"{type(error).__name__}: {str(error)[:120]}"
         else:
-            with guard:
-                outcome.acknowledged.add((writer, number))
+            with self._guard:
+                self.outcome.acknowledged[writer, number] = time.monotonic()
 
-    pools = [(writer, ThreadPoolExecutor(SIDE_BY_SIDE[writer])) for writer in WRITERS]
-    futures = [pool.submit(one, writer, n) for writer, pool in pools for n in range(counts[writer])]
-    for future in futures:
-        future.result()
-    for _, pool in pools:
-        pool.shutdown()
+
+def race(session: SparkSession, proxy: Proxy, bucket: Bucket, given: argparse.Namespace) -> Outcome:
+    """Race once, and look at the table afterwards."""
+    counts = {"spark": given.spark, "spillway": given.spillway, "delta-rs": given.delta_rs}
+    by_proxy = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{proxy.port}"}
+    running = Race(appends(session, bucket, given.format, by_proxy), counts, throughout=given.throughout)
+    before = len(proxy.seen)
+    running.run()
+    outcome = running.outcome
+    versions = [request for request in proxy.seen[before:] if request.is_version]
+    outcome.versions = (len(versions), sum(request.is_conditional for request in versions))
     found = deltalake.DeltaTable(bucket.url("table"), storage_options=bucket.options()).to_pyarrow_table()
     there = Counter((row["writer"], row["number"]) for row in found.to_pylist())
     outcome.lost = [append for append in outcome.acknowledged if append not in there]
@@ -179,6 +250,16 @@ def s3a_session(port: int) -> Iterator[SparkSession]:
         stop_session(session)
 
 
+@contextmanager
+def proxied(port: int, hold: float) -> Iterator[Proxy]:
+    """A proxy before the server that holds back requests for a version of a table."""
+    proxy = Proxy(port, lambda request: Late(hold) if hold and request.is_version else None)
+    try:
+        yield proxy
+    finally:
+        proxy.stop()
+
+
 def main() -> int:
     """Run the command."""
     parser = argparse.ArgumentParser(
@@ -186,18 +267,20 @@ def main() -> int:
     )
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--format", choices=("spillway", "delta"), default="spillway")
+    parser.add_argument("--throughout", action="store_true", help="others append as long as Spark does")
+    parser.add_argument("--hold", type=float, default=0.0, help="seconds that Spark's commits are held back")
     for writer, count in zip(WRITERS, (12, 300, 100), strict=True):
         parser.add_argument(f"--{writer}", type=int, default=count, help=f"appends by {writer}")
     given = parser.parse_args()
-    counts = {writer: vars(given)[writer.replace("-", "_")] for writer in WRITERS}
     wrong = 0
     with (
         tempfile.TemporaryDirectory() as folder,
         minio(Path(folder)) as server,
-        s3a_session(server.port) as session,
+        proxied(server.port, given.hold) as proxy,
+        s3a_session(proxy.port) as session,
     ):
         for number in range(given.runs):
-            outcome = race(session, server.bucket(f"run-{number}"), given.format, counts)
+            outcome = race(session, proxy, server.bucket(f"run-{number}"), given)
             CONSOLE.print(f"run {number + 1} of {given.runs}: {outcome.describe()}")
             wrong += not outcome.is_right
     CONSOLE.print(f"{given.runs - wrong} of {given.runs} runs lost and doubled nothing")

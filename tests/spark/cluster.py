@@ -76,10 +76,15 @@ class Cluster:
 
         The session has the settings of a small machine, and those of the archive.
         """
-        everything = {"spark.master": self.master, **_SMALL, **packed.settings, **(settings or {})}
+        everything = {"spark.master": self.master, **self.settings(packed), **(settings or {})}
         session = _SESSION.format(environment=packed.environment, settings=everything)
         with self.bare_driver(folder, session + program) as driver:
             yield driver
+
+    @staticmethod
+    def settings(packed: Packed) -> dict[str, str]:
+        """The settings of a small machine, and those of the archive."""
+        return {**_SMALL, **packed.settings}
 
     @contextlib.contextmanager
     def bare_driver(self, folder: Path, program: str) -> Iterator[subprocess.Popen[str]]:

@@ -6,6 +6,10 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
+from ..counts import SOAK
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -33,7 +37,7 @@ def interrupt():
 session = local_session("interrupted")
 threading.Thread(target=interrupt, daemon=True).start()
 try:
-    write(session, endless, 2, to, schema=pa.schema({"id": pa.int64()}))
+    write(session, endless, 2, to, schema=pa.schema({"id": pa.int64()}), table=sys.argv[3])
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 tracker = session.sparkContext.statusTracker()
@@ -44,9 +48,11 @@ stop_session(session)
 """
 
 
-def test_ctrl_c_cancels_the_tasks_of_a_write_and_leaves_nothing(tmp_path: Path) -> None:
+# Both kinds leave nothing by the same steps; each costs a start of a JVM.
+@pytest.mark.parametrize("table", ["delta", *(["parquet"] if SOAK else [])])
+def test_ctrl_c_cancels_the_tasks_of_a_write_and_leaves_nothing(tmp_path: Path, table: str) -> None:
     to = tmp_path / "to"
-    command = [sys.executable, "-W", "ignore", "-c", PROGRAM, str(tmp_path / "begun"), str(to)]
+    command = [sys.executable, "-W", "ignore", "-c", PROGRAM, str(tmp_path / "begun"), str(to), table]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.stdout.split() == ["interrupted", "cancelled"], done.stderr
     assert done.returncode == 0, done.stderr

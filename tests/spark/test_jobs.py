@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
+from pyspark.errors import PySparkRuntimeError
 
 import spillway.delta
 from spillway.errors import (
@@ -20,9 +21,10 @@ from spillway.errors import (
     UnknownOptionError,
 )
 from spillway.spark import storage
+from spillway.spark.folder_storage import FolderStorage
 from spillway.spark.job import Job, SparkWriteResult, Target, TaskResult, job_of
 from spillway.spark.options import parsed
-from spillway.spark.run import run
+from spillway.spark.run import _of_another_python, run
 from spillway.types import WriterKeywords
 
 from ..stores.server import minio
@@ -63,6 +65,19 @@ def data_files(path: Path) -> set[str]:
     return {str(file.relative_to(path)) for file in path.rglob("*.parquet") if "_delta_log" not in file.parts}
 
 
+def test_a_folder_in_which_a_store_was_probed_counts_as_empty(tmp_path: Path) -> None:
+    (tmp_path / "_spillway").mkdir()
+    job = job_of(Target.of(str(tmp_path), SCHEMA, table="parquet", overwrite=False, options={}))
+    assert not job.exists()
+    (tmp_path / "file").touch()
+    assert job.exists()
+
+
+def test_an_escaped_url_is_one_place_for_pyarrow_and_the_native_module() -> None:
+    _, path = storage.filesystem_of("s3://bucket/a%20b", {"region": "us-east-1"})
+    assert path == "bucket/a b"
+
+
 def hidden(path: Path) -> list[str]:
     return [str(file) for file in path.rglob("*") if {"_temporary", "_committing", "_job"} & set(file.parts)]
 
@@ -88,7 +103,9 @@ def test_no_file_is_seen_before_the_commit(tmp_path: Path, kind: str) -> None:
     to = tmp_path / "to"
     job = begun(to, table=kind)
     results = [job.write(rows(1), 0, 0)]
-    assert ids(to) == []
+    # A table that is not there yet has no reader.
+    assert not (to / "_delta_log").exists()
+    assert kind == "delta" or ids(to) == []
     job.commit(results)
     assert ids(to) == [1]
 
@@ -234,9 +251,8 @@ def test_an_overwrite_that_cannot_remove_old_files_is_undone_or_says_so(
     job = begun(to, overwrite=True)
     results = [job.write(rows(3), 0, 0)]
 
-    def failing(_job: Job, files: Any, _root: str, old: list[str]) -> None:
-        for name in sorted(old)[:removed]:
-            files.delete_file(name)
+    def failing(_job: Job, storage: FolderStorage, old: list[str]) -> None:
+        storage.remove(sorted(old)[:removed])
         raise PermissionError("on purpose")
 
     monkeypatch.setattr(type(job), "_remove_old", failing)
@@ -450,6 +466,15 @@ def test_an_error_of_the_abort_does_not_hide_the_first(
     assert "the second" in caplog.text
 
 
+def test_another_python_on_executors_is_told_in_a_sentence() -> None:
+    """PySpark says so in the middle of a stack of Java."""
+    versions = {"worker_version": "3.12", "driver_version": "3.11"}
+    error = PySparkRuntimeError(errorClass="PYTHON_VERSION_MISMATCH", messageParameters=versions)
+    told = _of_another_python(RuntimeError(f"Job aborted\n{error}\n\tat org.apache.spark"))
+    assert str(told).startswith("the driver has Python 3.11 and executors have 3.12: let PYSPARK_PYTHON name")
+    assert _of_another_python(RuntimeError("Job aborted")) is None
+
+
 def test_a_job_without_rows_leaves_a_schema(tmp_path: Path) -> None:
     job = begun(tmp_path / "plain")
     done = job.commit([job.write([], 0, 0), job.write([], 1, 1)])
@@ -464,7 +489,7 @@ def test_a_repeated_delta_job_writes_nothing(tmp_path: Path) -> None:
     for _ in range(2):
         job = begun(tmp_path / "to", table="delta", app_id="q", app_version=3)
         job.commit([job.write(rows(1, 2), 0, 0)])
-    assert (ids(tmp_path / "to"), spillway.delta.open(tmp_path / "to").version) == ([1, 2], 1)
+    assert (ids(tmp_path / "to"), spillway.delta.open(tmp_path / "to").version) == ([1, 2], 0)
     assert len(data_files(tmp_path / "to")) == 1
     assert job.is_repeated()
 
@@ -685,14 +710,14 @@ def test_an_upload_that_outlives_its_job_is_removed(
     job = begun(f"s3://{store.name}/{folder}", storage_options=store.options())
     other = begun(f"s3://{store.name}/{folder}", storage_options=store.options())
     counting = [job.write(rows(1), 0, 0)]
-    upload = type(job)._upload
+    upload = FolderStorage.upload
 
     def overtaken(*arguments: Any) -> None:
         job.commit(counting) if end == "commit" else job.abort()
         upload(*arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(job), "_upload", staticmethod(overtaken))
+        patched.setattr(FolderStorage, "upload", overtaken)
         with pytest.raises(FileNotFoundError, match="the job has ended"):
             job.write(rows(1), 0, 1)
     left = [key for key in keys(store, folder) if key.startswith("_temporary/")]
@@ -702,10 +727,21 @@ def test_an_upload_that_outlives_its_job_is_removed(
     assert not any(key.startswith("_temporary/") for key in keys(store, folder))
 
 
+@pytest.mark.parametrize("given", [{}, {"max_file_bytes": 1 << 20}])
+def test_no_file_on_s3_outgrows_what_a_move_takes(given: dict[str, int]) -> None:
+    """Without a limit of the caller, a file ends before the size that S3 copies at once."""
+    options: dict[str, Any] = {"table": "parquet", "overwrite": False, "options": {}, **given}
+    job = job_of(Target.of("s3://bucket/folder", SCHEMA, **options))
+    assert job.target.limits == (given or {"max_file_bytes": 4 << 30})
+    assert job_of(Target.of("/folder", SCHEMA, **options)).target.limits == given
+    with pytest.raises(OptionError, match="moves no file of more than 5 GB"):
+        job_of(Target.of("s3://bucket/folder", SCHEMA, **{**options, "max_file_bytes": 5 << 30}))
+
+
 def test_a_table_on_s3_has_no_file_of_a_lost_attempt(store: Bucket) -> None:
     job = begun(f"s3://{store.name}/table", table="delta", storage_options=store.options())
     job.write(rows(1, 2), 0, 0)
     done = job.commit([job.write(rows(1, 2), 0, 1)])
-    assert (done.version, done.rows) == (1, 2)
+    assert (done.version, done.rows) == (0, 2)
     assert len([key for key in keys(store, "table") if key.endswith(".parquet")]) == 1
     assert not any("_committing" in key for key in keys(store, "table"))

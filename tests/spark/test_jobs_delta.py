@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import spillway.delta
-from spillway.errors import SchemaError, SpillwayError
+from spillway.errors import CommitConflict, SchemaError, SpillwayError, TableExistsError
 from spillway.spark.delta_job import DeltaJob
+from spillway.spark.folder_storage import FolderStorage
 from spillway.spark.job import Target
+from spillway.spark.run import run
 from spillway.spark.stream_jobs import DeltaBatch
 
 from ..delta.logs import content
@@ -20,6 +24,9 @@ from .test_jobs import SCHEMA, begun, data_files, hidden, rows
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from spillway.spark.job import TaskResult
+    from spillway.types import WriteMode
 
 
 def delta(path: Path, **options: Any) -> Target:
@@ -32,8 +39,6 @@ def ids(path: Path, version: int | None = None) -> list[int]:
 
 
 def forbid_removal(table: spillway.delta.Table) -> None:
-    import deltalake  # noqa: PLC0415 - the other writer of these tests
-
     deltalake.DeltaTable(table.path).alter.set_table_properties({"delta.appendOnly": "true"})
 
 
@@ -53,12 +58,12 @@ def test_a_commit_that_is_interrupted_before_its_attempt_leaves_nothing(tmp_path
     with pytest.raises(KeyboardInterrupt):
         job.commit(results)
     job.abort()
-    assert (data_files(tmp_path / "to"), hidden(tmp_path / "to")) == (set(), [])
-    assert spillway.delta.open(tmp_path / "to").version == 0
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_commit_that_the_table_refuses_leaves_nothing_after_the_abort(tmp_path: Path) -> None:
     to = tmp_path / "to"
+    spillway.delta.create(to, SCHEMA)
     job = begun(to, table="delta", overwrite=True)
     results = [job.write(rows(1, 2), 0, 0)]
     forbid_removal(spillway.delta.open(to))
@@ -72,6 +77,7 @@ def test_an_abort_that_cannot_read_the_log_keeps_the_files_and_does_not_raise(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     to = tmp_path / "to"
+    spillway.delta.create(to, SCHEMA)
     job = begun(to, table="delta")
     job.write(rows(1), 0, 0)
     (to / "_delta_log" / f"{1:020}.json").write_text("no JSON\n")
@@ -153,3 +159,122 @@ def test_a_replay_keeps_the_files_that_older_versions_have(tmp_path: Path, end: 
         replay.abort()
     assert (data_files(to), ids(to), ids(to, version=1)) == (written, [], [1, 2])
     assert table.version == 2
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_new_table_begins_with_the_rows_of_its_job(tmp_path: Path, *, overwrite: bool) -> None:
+    to = tmp_path / "to"
+    job = begun(to, table="delta", overwrite=overwrite, partition_by="day", app_id="app", app_version=3)
+    results = [job.write(rows(1, 2), 0, 0), job.write(rows(3), 1, 1)]
+    assert not (to / "_delta_log").exists()
+    assert job.commit(results).version == 0
+    table = spillway.delta.open(to)
+    assert (table.partition_columns, table.transaction_version("app")) == (["day"], 3)
+    assert [entry.operation for entry in table.history()] == ["WRITE"]
+    assert (ids(to), hidden(to)) == ([1, 2, 3], [])
+    assert sorted(deltalake.DeltaTable(to).to_pyarrow_table()["id"].to_pylist()) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("end", ["abort", "commit"])
+def test_a_job_that_fails_leaves_no_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
+    job = begun(tmp_path / "to", table="delta", partition_by="day")
+    results = [job.write(rows(1, 2), 0, 0)]
+    if end == "commit":
+
+        def failing(*_: Any) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(job, "_mark", failing)
+        with pytest.raises(KeyboardInterrupt):
+            job.commit(results)
+    job.abort()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("other", ["a job", "delta-rs"])
+def test_a_job_joins_the_table_that_another_was_quicker_to_create(
+    tmp_path: Path, other: str, *, overwrite: bool
+) -> None:
+    to = tmp_path / "to"
+    slow = begun(to, table="delta", overwrite=overwrite)
+    results = [slow.write(rows(1), 0, 0)]
+    if other == "a job":
+        quick = begun(to, table="delta")
+        assert quick.commit([quick.write(rows(2), 0, 0)]).version == 0
+    else:
+        deltalake.write_deltalake(to, pa.Table.from_batches(rows(2)))
+    assert slow.commit(results).version == 1
+    assert (ids(to), hidden(to)) == ([1] if overwrite else [1, 2], [])
+
+
+def test_a_job_refuses_the_table_of_another_schema_that_was_created_meanwhile(tmp_path: Path) -> None:
+    to = tmp_path / "to"
+    slow = begun(to, table="delta")
+    results = [slow.write(rows(1), 0, 0)]
+    spillway.delta.write(to, pa.table({"other": [1]}))
+    own = {name for name in data_files(to) if not name.startswith("spillway-")}
+    with pytest.raises(CommitConflict):
+        slow.commit(results)
+    slow.abort()
+    assert (data_files(to), hidden(to)) == (own, [])
+
+
+def test_a_job_that_cannot_replace_the_table_of_another_leaves_nothing(tmp_path: Path) -> None:
+    to = tmp_path / "to"
+    slow = begun(to, table="delta", overwrite=True)
+    results = [slow.write(rows(1), 0, 0)]
+    forbid_removal(spillway.delta.create(to, SCHEMA))
+    with pytest.raises(SpillwayError, match="appendOnly"):
+        slow.commit(results)
+    slow.abort()
+    assert (data_files(to), hidden(to)) == (set(), [])
+
+
+@pytest.mark.parametrize("mode", ["append", "error", "ignore"])
+def test_only_an_append_adds_to_a_table_that_was_created_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: WriteMode
+) -> None:
+    to = tmp_path / "to"
+    job = DeltaJob(delta(to))
+
+    def results(*_: object) -> list[TaskResult]:
+        quick = begun(to, table="delta")
+        quick.commit([quick.write(rows(2), 0, 0)])
+        return [job.write(rows(1), 0, 0)]
+
+    nothing: Any = None
+    monkeypatch.setattr("spillway.spark.run._results", results)
+    if mode == "error":
+        with pytest.raises(TableExistsError):
+            run(nothing, job, nothing, nothing, mode)
+    else:
+        assert run(nothing, job, nothing, nothing, mode).rows == (1 if mode == "append" else 0)
+    files = {str(file.path) for file in spillway.delta.open(to).files()}
+    assert (ids(to), data_files(to), hidden(to)) == ([1, 2] if mode == "append" else [2], files, [])
+
+
+def test_a_beginning_that_fails_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    to = tmp_path / "to"
+    create_once = FolderStorage.create_once
+
+    def interrupted(*given: Any) -> bool:
+        create_once(*given)
+        raise KeyboardInterrupt
+
+    nothing: Any = None
+    monkeypatch.setattr(FolderStorage, "create_once", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(nothing, DeltaJob(delta(to)), nothing, nothing, "append")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_jobs_that_create_one_table_at_once_are_all_in_it(tmp_path: Path) -> None:
+    to = tmp_path / "to"
+    jobs = [begun(to, table="delta") for _ in range(8)]
+    written = [[job.write(rows(number), 0, 0)] for number, job in enumerate(jobs)]
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        done = list(pool.map(lambda job, results: job.commit(results), jobs, written))
+    # Jobs of one process that commit at once share versions; one job created the table.
+    assert [result.version for result in done].count(0) == 1
+    assert (ids(to), hidden(to)) == (list(range(8)), [])

@@ -16,6 +16,7 @@ import pytest
 import spillway
 from spillway.errors import MissingExtraError, OptionError
 from spillway.spark import Packed, pack
+from spillway.spark.pack import requirements
 
 from .cluster import BASE_PYTHON
 
@@ -181,3 +182,16 @@ def test_an_interrupt_leaves_what_was_there_and_no_part(tmp_path: Path) -> None:
     assert "KeyboardInterrupt" in said
     assert [path.name for path in tmp_path.iterdir()] == [archive.name]
     assert archive.read_text() == "the one before"
+
+
+def test_what_packages_need_is_followed_to_its_end_without_extras() -> None:
+    found = requirements(["arro3-io", "polars", "duckdb"])
+    assert {"arro3-io", "arro3-core", "polars", "duckdb"} <= set(found)
+    assert any(name.startswith("polars-runtime") for name in found)
+    assert not {"pandas", "numpy", "pyarrow"} & set(found)  # of extras alone
+    assert len(found) == len(set(found))
+
+
+def test_a_package_that_is_not_installed_is_named() -> None:
+    with pytest.raises(MissingExtraError, match="nowhere is needed to send it to executors"):
+        requirements(["nowhere"])

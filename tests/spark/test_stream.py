@@ -13,17 +13,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import StreamingQueryException
 
 import spillway.delta
+from spillway import _native
 from spillway.errors import OptionError
+from spillway.spark.folder_job import FolderJob
+from spillway.spark.folder_storage import FolderStorage
 from spillway.spark.job import Target, TaskResult
+from spillway.spark.storage import filesystem_of
 from spillway.spark.stream import SpillwayStreamWriter
 from spillway.spark.stream_jobs import FolderBatch, batch_of
 
 from ..counts import SOAK, count
+from ..stores.server import minio
 from .test_jobs import SCHEMA, data_files, hidden, ids, rows
 
 if TYPE_CHECKING:
@@ -42,13 +48,13 @@ class Killed(BaseException):
     """The end of the process."""
 
 
-def batch(path: Path, kind: str, number: int, **options: Any) -> Job:
+def batch(path: Path | str, kind: str, number: int, **options: Any) -> Job:
     target = Target.of(str(path), SCHEMA, **({"table": kind, "overwrite": False, "options": {}} | options))
     job: Job = pickle.loads(pickle.dumps(batch_of(target, "query", number)))  # noqa: S301 - its own
     return job
 
 
-def run(path: Path, kind: str, number: int, *numbers: int, **options: Any) -> None:
+def run(path: Path | str, kind: str, number: int, *numbers: int, **options: Any) -> None:
     """Do one micro-batch: each of its rows in a task of its own, of which the first is tried twice."""
     job = batch(path, kind, number, **options)
     job.write(rows(numbers[0]), 0, 0)
@@ -101,8 +107,8 @@ def test_a_folder_is_right_after_a_kill_at_any_step(
 
     def killed(self: FolderBatch, *arguments: Any) -> None:
         if step.startswith("half"):
-            files, staging, places = arguments
-            work(self, files, staging, dict(list(places.items())[:1]))
+            storage, places = arguments
+            work(self, storage, dict(list(places.items())[:1]))
         raise Killed
 
     with monkeypatch.context() as patched:
@@ -190,6 +196,32 @@ def test_of_two_drivers_one_decides_about_the_files(
     assert strays(to, "parquet") == set()
 
 
+def test_of_two_drivers_one_decides_about_the_files_on_s3(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As above, and each may move what the manifest names: the second finds it in its place."""
+    with minio(tmp_path) as server:
+        store = server.bucket("sink")
+        options = {"storage_options": store.options()}
+        create = _native.create_object
+
+        def overtaken(*arguments: Any) -> bool:
+            monkeypatch.setattr(_native, "create_object", create)
+            run("s3://sink/to", "parquet", 0, 4, 3, **options)
+            return create(*arguments)
+
+        monkeypatch.setattr(_native, "create_object", overtaken)
+        run("s3://sink/to", "parquet", 0, 3, 4, **options)
+        assert _native.create_object is create
+        files, root = filesystem_of("s3://sink/to", store.options())
+        assert sorted(ds.dataset(root, filesystem=files).to_table()["id"].to_pylist()) == [3, 4]
+        names = [key for key in store.keys() if not key.endswith("/")]  # noqa: SIM118 - a bucket is no mapping
+        assert [key for key in names if "_spillway_sink" in key] == [
+            f"to/_spillway_sink/query/00000000.{suffix}" for suffix in ("done", "json")
+        ]
+        assert not any("_temporary" in key or "probe" in key for key in names)
+
+
 def test_a_file_system_without_hard_links_holds_a_stream(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,6 +267,22 @@ def test_old_manifests_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_stream_has_its_own_application(tmp_path: Path, option: dict[str, Any]) -> None:
     target = Target.of(str(tmp_path), SCHEMA, table="delta", overwrite=False, options={}, **option)
     with pytest.raises(OptionError, match="leave it out"):
+        SpillwayStreamWriter(target)
+
+
+def test_a_store_without_conditional_put_is_refused_before_the_first_row(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object) -> bool:
+        raise OSError("no conditional PUT")
+
+    monkeypatch.setattr(FolderJob, "check", lambda _: None)
+    monkeypatch.setattr(FolderStorage, "create_once", refuse)
+    storage = {"region": "us-east-1"}
+    target = Target.of(
+        "s3://bucket/to", SCHEMA, table="parquet", overwrite=False, options={}, storage_options=storage
+    )
+    with pytest.raises(OSError, match="conditional"):
         SpillwayStreamWriter(target)
 
 

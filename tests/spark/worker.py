@@ -105,17 +105,43 @@ def optimized(session: Any, path: str) -> int:
     return count
 
 
+def round_trip(session: Any, *, rows: str, to: str, back: str, zone: str = "UTC") -> list[str]:
+    """Write a file of rows to a Delta table by the data source, and what Delta reads there to another file.
+
+    Both types are answered, as Spark spells them: those of the rows, and those that were read.
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    session.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        with pa.ipc.open_file(rows) as file:
+            table = file.read_all()
+        if not table.num_rows:  # PySpark takes no column of no chunks
+            table = table.schema.empty_table()
+        # By itself, Spark takes a moment without a zone for one of the session's.
+        frame = session.createDataFrame(table, from_arrow_schema(table.schema, prefer_timestamp_ntz=True))
+        frame.write.format("spillway").mode("append").option("table", "delta").save(to)
+        found = session.read.format("delta").load(to)
+        read = found.toArrow()
+        with pa.ipc.new_file(back, read.schema) as file:
+            file.write(read)
+        return [frame.schema.simpleString(), found.schema.simpleString()]
+    finally:
+        session.conf.set("spark.sql.session.timeZone", "UTC")
+
+
 COMMANDS = {
     function.__name__: function
-    for function in (write_frame, write_made, ids, days, operation_metrics, optimized)
+    for function in (write_frame, write_made, round_trip, ids, days, operation_metrics, optimized)
 }
 
 
 def main() -> None:
     session = spillway.spark.local_session("spillway-worker", delta=True, retries=1, say=lambda _: None)
     session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "10")
-    # Delta shuffles in its VACUUM, 200 tasks by default.
+    # Delta shuffles in its VACUUM, in 200 tasks by default, and lists the files for it in up to 10,000.
     session.conf.set("spark.sql.shuffle.partitions", "2")
+    session.conf.set("spark.sql.sources.parallelPartitionDiscovery.parallelism", "2")
     print(json.dumps("ready"), flush=True)
     for line in sys.stdin:
         command = json.loads(line)

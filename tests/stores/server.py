@@ -224,6 +224,8 @@ class Request:
 
     method: str
     path: str
+    is_conditional: bool = False
+    """True if it asks to replace nothing."""
 
     @property
     def is_begin(self) -> bool:
@@ -323,7 +325,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def answer(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        request = Request(self.command, self.path)
+        request = Request(self.command, self.path, self.headers.get("If-None-Match") == "*")
         self.proxy.seen.append(request)
         match self.proxy.fault(request):
             case None:
@@ -351,7 +353,9 @@ class Handler(BaseHTTPRequestHandler):
             connection.request(self.command, self.path, body, dict(self.headers))
             answer = connection.getresponse()
             content = answer.read()
-        headers = {name: value for name, value in answer.getheaders() if name.lower() not in OWN_HEADERS}
+        # The length of what is not sent is the server's to say.
+        own = OWN_HEADERS - {"content-length"} if self.command == "HEAD" else OWN_HEADERS
+        headers = {name: value for name, value in answer.getheaders() if name.lower() not in own}
         return answer.status, headers, content
 
     def explain(self, status: int | None) -> None:
@@ -365,7 +369,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
-        self.send_header("Content-Length", str(len(content)))
+        if self.command != "HEAD" or "content-length" not in {name.lower() for name in headers}:
+            self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(content)

@@ -12,10 +12,12 @@ from typer.testing import CliRunner
 
 from spillway import datasets
 from spillway.cli.app import app
+from spillway.errors import SpillwayError
 from spillway.tune import search
-from spillway.tune.choice import DICTIONARY, Codec, ColumnChoice
-from spillway.tune.columns import Cost, choices_of
+from spillway.tune.choice import DICTIONARY, Choice, Codec, ColumnChoice
+from spillway.tune.columns import Cost, choices_of, measure_columns
 from spillway.tune.search import Candidate, tune
+from spillway.tune.tables import verdict
 
 ROWS = 20_000
 SNAPPY, ZSTD = Codec("snappy"), Codec("zstd", 1)
@@ -39,7 +41,9 @@ def few(monkeypatch):
     monkeypatch.setattr(search, "_LEFT", 1)
 
 
-def test_the_code_writes_exactly_the_file_that_was_measured(prepared, few, tmp_path):  # noqa: ARG001 - it sets
+def test_the_code_writes_exactly_the_file_that_was_measured(prepared, few, tmp_path, monkeypatch):  # noqa: ARG001 - it sets
+    # A busy machine may make any of them slower than the defaults: here size alone decides.
+    monkeypatch.setattr(Candidate, "time_over", lambda *_: None)
     found = tune("pyarrow", prepared, goal="both", minutes=0.001, progress=lambda *_: None)
     pasted = tmp_path / "pasted.parquet"
     code = compile(found.best.code, "<code>", "exec")
@@ -78,7 +82,69 @@ def measured(cpu, size):
     ids=["smaller", "a trifle smaller", "faster", "noise"],
 )
 def test_better_than_the_defaults_is_what_can_be_told(cpu, size, is_better):
-    assert search._is_better(measured(cpu, size), measured([1.0] * 9, 1000)) is is_better
+    each = measured(cpu, size)
+    assert search._better([each], measured([1.0] * 9, 1000)) == ([each] if is_better else [])
+
+
+def test_of_several_finalists_each_has_to_be_told_with_the_others():
+    default, noise = measured([1.0] * 6, 1000), measured([0.9, 1.1] * 3, 1000)
+    faster = measured([0.9, 0.91, 0.92, 0.93, 0.94, 0.95], 1000)
+    assert search._better([faster], default) == [faster]
+    assert search._better([faster, noise], default) == []
+
+
+class OfNoLibrary(search._Bench):
+    """Measures nothing: a candidate that is refused fails, all others take a second."""
+
+    def __init__(self, end=float("inf")):
+        self._end, self._order, self._progress = end, random.Random(1), lambda *_: None  # noqa: S311 - no secret
+
+    def measure(self, candidate, turn):
+        if candidate.words == "refused":
+            raise SpillwayError("refused")
+        candidate.cpu_seconds[turn] = candidate.wall_seconds[turn] = candidate.peak_bytes[turn] = 1.0
+        candidate.size = 1000
+
+
+def test_a_candidate_that_is_refused_is_left_out_and_the_defaults_are_not():
+    bench, default = OfNoLibrary(), Candidate("defaults", "", None)
+    written, refused = (Candidate(words, "", Choice(ZSTD)) for words in ("written", "refused"))
+    assert bench.race(default, [refused, written], "both", "settings") == [written]
+    with pytest.raises(SpillwayError, match="refused"):
+        bench.rounds([Candidate("refused", "", None)], 1, "settings")
+
+
+def test_the_last_rounds_are_none_of_those_that_selected():
+    default, best = measured([5.0] * 3, 1000), measured([0.1] * 3, 900)
+    OfNoLibrary().last_rounds([default, best])
+    assert set(best.cpu_seconds.values()) == set(default.cpu_seconds.values()) == {1.0}
+    assert len(best.cpu_seconds) == len(default.cpu_seconds) == 9
+
+
+def test_without_time_left_the_rounds_that_selected_stay():
+    best = measured([0.1] * 3, 900)
+    OfNoLibrary(end=0.0).last_rounds([best])
+    assert list(best.cpu_seconds.values()) == [0.1] * 3
+
+
+def test_a_time_that_cannot_be_told_is_not_called_no_slower():
+    default, best = measured([1.0] * 9, 1000), measured([0.9, 1.1] * 4 + [1.0], 900)
+    said = verdict(search.Found(1000, default, best, [], 2), "pyarrow")
+    assert said == "10.0% smaller than the defaults of pyarrow; no difference in time can be told."
+
+
+def test_a_choice_that_the_library_refuses_is_left_out_of_a_column():
+    class Writer:
+        of_columns = (SNAPPY, ZSTD)
+
+        def encodings(self, _type):
+            return (DICTIONARY,)
+
+        def code(self, _schema, choice):
+            return "raise ValueError" if choice.codec == SNAPPY else "path.write(b'1')"
+
+    costs = measure_columns(Writer(), pa.table({"a": [1]}), until=0.0, progress=lambda *_: None)
+    assert list(costs["a"]) == [ColumnChoice(ZSTD, DICTIONARY)]
 
 
 @pytest.mark.parametrize(

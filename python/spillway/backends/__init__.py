@@ -10,7 +10,10 @@ from __future__ import annotations
 from spillway.backends.protocol import CODECS, Backend, Mode, Settings, Sink
 from spillway.backends.registry import (
     ENTRY_POINT_GROUP,
+    EXTERNAL_VARIABLE,
     OWN_LIBRARY,
+    SPARK_LIBRARY,
+    is_external,
     library,
     load,
     missing,
@@ -23,11 +26,14 @@ from spillway.backends.registry import (
 __all__ = [
     "CODECS",
     "ENTRY_POINT_GROUP",
+    "EXTERNAL_VARIABLE",
     "OWN_LIBRARY",
+    "SPARK_LIBRARY",
     "Backend",
     "Mode",
     "Settings",
     "Sink",
+    "is_external",
     "library",
     "load",
     "missing",

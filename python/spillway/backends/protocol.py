@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["BATCHES_AND_TABLE", "CODECS", "Backend", "Codec", "Mode", "Settings", "Sink"]
+__all__ = ["BATCHES_AND_TABLE", "CODECS", "Backend", "Codec", "JvmBackend", "Mode", "Settings", "Sink"]
 
 Mode = Literal["batches", "batches-retained", "table", "rows", "rows-json", "ndjson"]
 Codec = Literal["zstd", "snappy", "lz4", "gzip", "brotli", "uncompressed"]
@@ -74,7 +74,8 @@ class Backend(Protocol):
     """A Parquet writer under test.
 
     A backend may also have ``peak_account() -> dict[str, int]``, its library's own account of memory in bytes
-    once a sink is closed, and ``threads_in_force() -> dict[str, int]``, pools that only it can read back.
+    once a sink is closed, and ``threads_in_force() -> dict[str, int]``, pools that only it can read back. One
+    that writes in a JVM is a `JvmBackend`.
     """
 
     name: str
@@ -85,3 +86,21 @@ class Backend(Protocol):
 
     def open(self, path: Path, schema: pa.Schema, settings: Settings, /) -> Sink:
         """Start a file. The measured phase begins with this call."""
+
+
+class JvmBackend(Backend, Protocol):
+    """A Parquet writer that runs in a JVM of its own, a child of the measured process.
+
+    Attributes:
+        warm_up_rows: Rows that it writes before the measured write, in which the JVM compiles its code.
+    """
+
+    warm_up_rows: int
+
+    @property
+    def gateway(self) -> Any:
+        """py4j's way to the JVM, with its process as ``proc``; there once a file was opened."""
+
+    @property
+    def hand_over_seconds(self) -> float:
+        """Seconds in which the rows of the last file went from Python to the JVM."""

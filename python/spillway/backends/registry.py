@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from spillway.backends.protocol import BATCHES_AND_TABLE
-from spillway.errors import MissingExtraError, OptionError, SpillwayError
+from spillway.errors import JavaError, MissingExtraError, OptionError, SpillwayError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from importlib.metadata import EntryPoint
 
+    from spillway.backends.external import Program
     from spillway.backends.protocol import Backend, Mode
 
 __all__ = [
     "ENTRY_POINT_GROUP",
+    "EXTERNAL_VARIABLE",
     "OWN_LIBRARY",
+    "SPARK_LIBRARY",
+    "is_external",
     "library",
     "load",
     "missing",
@@ -28,8 +33,13 @@ __all__ = [
 ]
 
 ENTRY_POINT_GROUP = "spillway.backends"
+EXTERNAL_VARIABLE = "SPILLWAY_EXTERNAL"
+"""The variable that lists the TOML files of external programs, separated as in ``$PATH``."""
 OWN_LIBRARY = "spillway"
 """The `library` of the backends that are Spillway's own writer."""
+
+SPARK_LIBRARY = "pyspark"
+"""The `library` of the backends that are Spark's writers, and run in a JVM."""
 
 
 class _BuiltIn(NamedTuple):
@@ -38,10 +48,13 @@ class _BuiltIn(NamedTuple):
     requires: str  # the import without which it cannot run
     package: str  # the distribution that brings it
     modes: frozenset[Mode] = BATCHES_AND_TABLE
+    extra: str = "bench"  # of this package, which brings the distribution
+    asked: bool = False  # True for one that is measured only where it is named
 
 
 _ROWS: frozenset[Mode] = frozenset({"rows", "rows-json"})
 _NDJSON: frozenset[Mode] = frozenset({"ndjson"})
+_EXTERNAL_MODES: frozenset[Mode] = frozenset({"batches", "table"})
 _BUILT_IN = {
     "spillway": _BuiltIn("spillway", "Spillway", "spillway._native", "spillway"),
     "spillway-16mb": _BuiltIn("spillway", "Spillway16MB", "spillway._native", "spillway"),
@@ -59,12 +72,15 @@ _BUILT_IN = {
     "pyarrow-ndjson": _BuiltIn("pyarrow", "PyarrowNdjson", "pyarrow", "pyarrow", _NDJSON),
     "polars-ndjson": _BuiltIn("polars", "PolarsNdjson", "polars", "polars", _NDJSON),
     "duckdb-ndjson": _BuiltIn("duckdb", "DuckDBNdjson", "duckdb", "duckdb", _NDJSON),
+    # Each of their samples starts a JVM, which takes longer than all others together.
+    "spark-parquet": _BuiltIn("spark", "SparkParquet", "pyspark", "pyspark", extra="spark", asked=True),
+    "spark-delta": _BuiltIn("spark", "SparkDelta", "pyspark", "pyspark", extra="spark", asked=True),
 }
 
 
 def names() -> tuple[str, ...]:
     """All backends by name, the built-in ones first, whether or not their library is installed."""
-    return (*_BUILT_IN, *sorted(_registered()))
+    return (*_BUILT_IN, *sorted(_registered()), *_programs())
 
 
 def library(name: str) -> str:
@@ -82,10 +98,17 @@ def load(name: str) -> Backend:
     """
     if name in _BUILT_IN:
         return _load_built_in(name, _BUILT_IN[name])
-    registered = _registered()
-    if name not in registered:
+    registered, external = _registered(), _programs()
+    if name in registered:
+        return _load_registered(name, registered[name])
+    if name not in external:
         raise OptionError(f"there is no backend {name!r}; choose from: {', '.join(names())}")
-    return _load_registered(name, registered[name])
+    reason = external[name].missing
+    if reason is not None:
+        raise SpillwayError(f"backend {name!r} cannot run: {reason}")
+    from spillway.backends.external import External
+
+    return External(external[name])
 
 
 def module_of(name: str) -> str:
@@ -97,9 +120,11 @@ def module_of(name: str) -> str:
     if name in _BUILT_IN:
         return f"spillway.backends.{_BUILT_IN[name].module}"
     registered = _registered()
-    if name not in registered:
+    if name in registered:
+        return registered[name].module
+    if name not in _programs():
         raise OptionError(f"there is no backend {name!r}; choose from: {', '.join(names())}")
-    return registered[name].module
+    return "spillway.backends.external"
 
 
 def modes(name: str) -> frozenset[Mode]:
@@ -110,13 +135,22 @@ def modes(name: str) -> frozenset[Mode]:
     """
     if name in _BUILT_IN:
         return _BUILT_IN[name].modes
-    return load(name).modes
+    return _EXTERNAL_MODES if is_external(name) else load(name).modes
+
+
+def is_external(name: str) -> bool:
+    """Return True if a backend is a program of its own, which the bench feeds."""
+    return name not in _BUILT_IN and name in _programs()
 
 
 def with_modes(wanted: Iterable[str]) -> tuple[str, ...]:
-    """All backends but the built-in ones that have none of these modes."""
+    """All backends but the built-in ones that have none of these modes, or run only where they are named."""
     asked = set(wanted)
-    return tuple(name for name in names() if name not in _BUILT_IN or _BUILT_IN[name].modes & asked)
+    return tuple(name for name in names() if name not in _BUILT_IN or _is_usual(_BUILT_IN[name], asked))
+
+
+def _is_usual(built_in: _BuiltIn, modes: set[str]) -> bool:
+    return bool(built_in.modes & modes) and not built_in.asked
 
 
 def missing(name: str) -> str | None:
@@ -126,6 +160,9 @@ def missing(name: str) -> str | None:
         OptionError: No backend has this name.
     """
     if name not in _BUILT_IN:
+        external = _programs().get(name)
+        if external is not None:
+            return external.missing
         try:
             load(name)
         except OptionError:
@@ -138,13 +175,26 @@ def missing(name: str) -> str | None:
         found = importlib.util.find_spec(built_in.requires) is not None
     except ModuleNotFoundError:  # the parent package of a dotted name is absent
         found = False
-    return None if found else _absent(built_in)
+    if not found:
+        return _absent(built_in)
+    return _without_java() if built_in.package == SPARK_LIBRARY else None
+
+
+def _without_java() -> str | None:
+    """Say why no JVM would start here, or None if one would."""
+    from spillway.spark.java import find_java
+
+    try:
+        find_java()
+    except JavaError as error:
+        return str(error)
+    return None
 
 
 def _absent(built_in: _BuiltIn) -> str:
     if built_in.package == OWN_LIBRARY:
         return "the native module is not built: run maturin develop --release, or install the wheel"
-    return f"{built_in.package} is not installed: pip install 'spillway[bench]'"
+    return f"{built_in.package} is not installed: pip install 'spillway[{built_in.extra}]'"
 
 
 def _load_built_in(name: str, built_in: _BuiltIn) -> Backend:
@@ -155,9 +205,25 @@ def _load_built_in(name: str, built_in: _BuiltIn) -> Backend:
         if built_in.requires == wanted or built_in.requires.startswith(f"{wanted}."):
             if built_in.package == OWN_LIBRARY:
                 raise SpillwayError(f"backend {name!r} cannot run: {_absent(built_in)}") from error
-            raise MissingExtraError(built_in.package, "bench", f"run the backend {name!r}") from error
+            raise MissingExtraError(built_in.package, built_in.extra, f"run the backend {name!r}") from error
         raise
     return cast("Backend", getattr(module, built_in.attribute)())
+
+
+def _programs() -> Mapping[str, Program]:
+    """External programs. Without any, nothing is imported for them: it would be charged to the writer."""
+    if not os.environ.get(EXTERNAL_VARIABLE):
+        return {}
+    from spillway.backends.external import programs
+
+    found = programs()
+    taken = sorted(name for name in found if name in _BUILT_IN) or sorted(found.keys() & _registered().keys())
+    if taken:
+        raise OptionError(
+            f"--external: [{taken[0]}] is the name of another backend, which would be measured in its place: "
+            f"choose another name"
+        )
+    return found
 
 
 def _registered() -> dict[str, EntryPoint]:

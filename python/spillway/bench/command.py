@@ -26,6 +26,7 @@ def command_of(environment: dict[str, Any]) -> str:
     own = "file" in options["datasets"]
     limits = [_amount(limit) for limit in options["memory"]]
     given = {
+        **({"--on": "spark://HOST:PORT"} if "hosts" in environment else {}),
         "--backend": options["backends"],
         **({"--input": "FILE"} if own else {"--dataset": options["datasets"]}),
         "--rows": options["rows"],

@@ -115,6 +115,7 @@ class Comparison:
         alone: Cells, in words, that only one lot has.
         differences: Libraries and machines in which runs differ, in words.
         is_paired: The samples are pairs.
+        lost: Cells, in words, that only the old run has: nothing says that they are as good as before.
     """
 
     old: str
@@ -123,6 +124,7 @@ class Comparison:
     alone: Sequence[str]
     differences: Sequence[str]
     is_paired: bool
+    lost: Sequence[str] = ()
 
     def beyond(self, gate: float) -> list[Row]:
         """The rows that got worse by more than `gate`, and those that fail now."""
@@ -165,10 +167,13 @@ def compare_runs(
         raise OptionError(_nothing_shared(before, after))
     _refuse_other_backends(old, new, {cell.backend for cell in shared})
     pairs = [(before[cell], after[cell]) for cell in shared]
-    alone = [f"{_words(cell)}: only in the {which} run" for which, cell in _alone(before, after)]
+    apart = _alone(before, after)
+    alone = [f"{_words(cell)}: only in the {which} run" for which, cell in apart]
+    lost = [_words(cell) for _, cell in apart if cell in before]
     differences = _differences(old.environment, new.environment)
     rows = _rows(pairs, measures, is_paired=False)
-    return Comparison(f"run {old.run_id}", f"run {new.run_id}", rows, alone, differences, is_paired=False)
+    names = (f"run {old.run_id}", f"run {new.run_id}")
+    return Comparison(*names, rows, alone, differences, is_paired=False, lost=lost)
 
 
 def compare_backends(run: RunSummary, old: str, new: str, measures: Iterable[Measure]) -> Comparison:
@@ -256,6 +261,7 @@ _MACHINE: dict[str, _Found] = {
     "processor": lambda each: each["cpu_model"],
     "architecture": lambda each: each["architecture"],
     "usable cores": lambda each: each["usable_cores"],
+    "hosts of a cluster": lambda each: sorted(host["cpu_model"] for host in each.get("hosts", [])),
 }
 # What may explain a difference, and is said.
 _NOTED: dict[str, _Found] = {

@@ -49,8 +49,9 @@ def legend(found: Comparison) -> list[str]:
 
 
 def gate_lines(found: Comparison, gate: float) -> list[str]:
-    """Rows that exceed the gate and rows that may, in sentences."""
+    """Rows that exceed the gate, cells that are gone and rows that may exceed it, in sentences."""
     beyond = [f"{_label(row, found)}: {_worse(row, row.loss)}" for row in found.beyond(gate)]
+    beyond += [f"{each}: not in the new run" for each in found.lost]
     unclear = found.unclear(gate)
     if unclear:
         most = max(unclear, key=lambda row: row.possible_loss)

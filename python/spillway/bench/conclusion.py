@@ -78,7 +78,10 @@ def _of_samples(fewest: int) -> str:
             f"In brackets the whole range of {fewest} samples, which covers the true ratio with "
             f"{coverage * 100:.0f} %; --samples {FEWEST_FOR_INTERVAL} or more makes it a 95 % interval."
         )
-    return f"In brackets the 95 % interval of ratios within blocks, of {fewest} samples a backend."
+    return (
+        f"In brackets the 95 % interval of ratios within blocks, of {fewest} samples a backend: of each pair "
+        "by itself, uncorrected for their number."
+    )
 
 
 def _conclusion(found: list[Ranking]) -> Conclusion:

@@ -47,7 +47,11 @@ def _words(found: Trend) -> str:
 
 
 def _drifts(run: RunSummary) -> tuple[Trend | None, Trend | None]:
-    """The trends over blocks and over positions, of each sample's speed over that of its cell."""
+    """The trends over blocks and over positions, of each sample's speed over that of its cell.
+
+    Samples of one block share what the machine did then, and are no independent points: blocks are compared
+    by their means, positions within their block.
+    """
     blocks, positions, logs = [], [], []
     for each in run.cells:
         found = [math.log(speed(sample)) for sample in each.good]
@@ -56,7 +60,23 @@ def _drifts(run: RunSummary) -> tuple[Trend | None, Trend | None]:
             blocks += [sample["block"] for sample in each.good]
             positions += [sample["position"] for sample in each.good]
             logs += [value - mean for value in found]
-    return trend(_scaled(blocks), logs), trend(_scaled(positions), logs)
+    means = _means(blocks, logs)
+    over = trend(_scaled(list(means)), list(means.values()))
+    return over, trend(_within(blocks, _scaled(positions)), _within(blocks, logs))
+
+
+def _means(blocks: list[int], values: list[float]) -> dict[int, float]:
+    """The mean of each block."""
+    found: dict[int, list[float]] = {}
+    for block, value in zip(blocks, values, strict=True):
+        found.setdefault(block, []).append(value)
+    return {block: math.fsum(each) / len(each) for block, each in found.items()}
+
+
+def _within(blocks: list[int], values: list[float]) -> list[float]:
+    """Values less the mean of their block."""
+    means = _means(blocks, values)
+    return [value - means[block] for block, value in zip(blocks, values, strict=True)]
 
 
 def _scaled(places: list[int]) -> list[float]:

@@ -55,17 +55,20 @@ def who_is_fastest(ranking: Ranking) -> str:
 
 
 def who_leads(ranked: Sequence[Ranking]) -> str:
-    """The fastest at each number of rows, by the median."""
+    """The fastest at each number of rows: told from all others, or by the median alone."""
     led = [each.best.cell.backend for each in ranked if each.best is not None]
     leaders = list(dict.fromkeys(led))
-    if len(leaders) == 1:
+    if len(leaders) == 1 and all(each.has_winner for each in ranked):
         return f"{leaders[0]} is fastest at every number of rows"
+    if len(leaders) == 1:
+        return f"{leaders[0]} has the highest median at every number of rows"
     return f"{and_joined(leaders)} lead, by number of rows" if leaders else "Nobody wrote the rows right"
 
 
 def who_is_leanest(cells: Sequence[CellSummary]) -> str:
     """The least and the most growth of resident memory among cells of equal rows."""
-    grown = [(each, found.median) for each in cells if (found := each.estimate(growth)) is not None]
+    right = [each for each in cells if each.is_right]
+    grown = [(each, found.median) for each in right if (found := each.estimate(growth)) is not None]
     if not grown:
         return "Peak memory by rows"
     leanest, least = min(grown, key=lambda each: each[1])
@@ -75,8 +78,9 @@ def who_is_leanest(cells: Sequence[CellSummary]) -> str:
 
 def who_grows_most(cells: Sequence[CellSummary]) -> str:
     """The most and the least growth of resident memory among cells of equal rows."""
+    right = [each for each in cells if each.is_right]
     grown = {
-        each.cell.backend: found.median for each in cells if (found := each.estimate(growth)) is not None
+        each.cell.backend: found.median for each in right if (found := each.estimate(growth)) is not None
     }
     if not grown:
         return "Memory over time"

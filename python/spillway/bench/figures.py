@@ -162,6 +162,8 @@ def _by_size(  # noqa: PLR0913, PLR0917 - what one figure is made of
             for each in cells
             if each.cell.backend == backend and (found := metric.of(each)) is not None
         ]
+        if not points:  # the memory of a JVM
+            continue
         sizes = [count for count, _ in points]
         middle = [found.median / metric.scale for _, found in points]
         ends = [
@@ -223,6 +225,8 @@ def _rss_over_time(  # noqa: PLR0913, PLR0917 - what one figure is made of
     plot, axes = new_plot()
     for each in cells:
         sample = _median_sample(each)
+        if sample.get("jvm"):  # the curve is that of Python alone
+            continue
         base = sample["memory"]["before"]["rss"]
         grown = [max(_LEAST_SHOWN, (value - base) / 1e6) for value in sample["curve"]["rss_bytes"]]
         style = {key: value for key, value in styles[each.cell.backend].items() if key != "marker"}

@@ -130,6 +130,8 @@ class _Figures:
         series = []
         for each in self._at_most_rows:
             sample = _median_sample(each)
+            if not each.is_right or sample.get("jvm"):  # of a JVM the curve is that of Python alone
+                continue
             seconds, resident = sample["curve"]["seconds"], sample["curve"]["rss_bytes"]
             base = sample["memory"]["before"]["rss"]
             grown = [max(_LEAST_SHOWN, value - base) for value in resident]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import shutil
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,7 +34,7 @@ def describe_benchmark(names: Iterable[str]) -> dict[str, Any]:
     measuring = [path for package in (worker, probes) for path in sorted(_folder(package).glob("*.py"))]
     return {
         "worker": fingerprint_of_code(measuring),
-        "backends": [{"backend": name, "code": fingerprint_of_code(_sources(name))} for name in names],
+        "backends": [{"backend": name, "code": _of_backend(name)} for name in names],
     }
 
 
@@ -58,12 +59,29 @@ def fingerprint_of_code(paths: Iterable[Path]) -> str:
 
 def _shape(node: Any) -> Any:
     """A syntax tree without places, docstrings, and the empty fields in which versions of Python differ."""
+    if isinstance(node, ast.Constant):  # also None, 0 and False, which are no empty fields
+        return ("Constant", repr(node.value))
     if isinstance(node, ast.AST):
         fields = {name: _shape(value) for name, value in ast.iter_fields(node)}
         if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
             fields["body"] = fields["body"][1:]
         return (type(node).__name__, *((name, value) for name, value in fields.items() if value))
     return [_shape(each) for each in node] if isinstance(node, list) else repr(node) if node else None
+
+
+def _of_backend(name: str) -> str:
+    """The fingerprint of a backend's code; of an external program with its command and its file."""
+    code = fingerprint_of_code(_sources(name))
+    if not backends.is_external(name):
+        return code
+    from spillway.backends.external import programs
+
+    program = programs()[name]
+    digest = blake2b(repr((code, program.command)).encode(), digest_size=_DIGEST_BYTES)
+    found = shutil.which(program.command[0])
+    if found is not None:
+        digest.update(Path(found).read_bytes())
+    return digest.hexdigest()
 
 
 def _folder(package: Any) -> Path:

@@ -38,7 +38,7 @@ def memory_table(run: RunSummary, setting: Setting) -> Table:
     ranking = rankings(run, setting)[0]
     cells = [each for each in ranking.cells if each.good]
     columns = [metric_column(cells, metric, megabytes, best) for _, metric, best in _MEMORY]
-    columns.insert(2, [Entry(_text(allocated(each))) for each in cells])
+    columns.insert(2, [Entry(_allocated_text(each)) for each in cells])
     columns.append(metric_column(cells, file_bytes, file_megabytes, 0))
     columns.append(metric_column(cells, _faults, lambda value: f"{value:,.0f}", 0))
     names = [name for name, *_ in _MEMORY]
@@ -47,21 +47,21 @@ def memory_table(run: RunSummary, setting: Setting) -> Table:
         f"Memory and disk in MB at {counted(ranking.rows, 'row')}: {setting_title(setting)}",
         ("backend", *names, "file", "faults"),
         [[Entry(each.cell.backend), *(column[at] for column in columns)] for at, each in enumerate(cells)],
-        [note for note in [_least(cells)] if note],
+        [note for note in [_least(cells), *_of_jvms(cells)] if note],
     )
 
 
 def charged(sample: dict[str, Any]) -> float | None:
-    """Bytes that the group was charged with at the peak of the write, over those before it."""
+    """Bytes that the group was charged with at the peak of the write, over those before it; as `growth`."""
     group = sample.get("group")
-    if group is None or group["write_peak_bytes"] is None:
+    if group is None or group["write_peak_bytes"] is None or sample.get("jvm"):
         return None
     return float(group["write_peak_bytes"] - group["before_bytes"])
 
 
-def written(sample: dict[str, Any]) -> float:
-    """Bytes handed to the kernel."""
-    return float(sample["use"]["bytes_written"])
+def written(sample: dict[str, Any]) -> float | None:
+    """Bytes handed to the kernel; None of an external program, which does not say them."""
+    return None if sample.get("program") is not None else float(sample["use"]["bytes_written"])
 
 
 def allocated(cell: CellSummary) -> float | None:
@@ -75,27 +75,40 @@ def _whole_charge(sample: dict[str, Any]) -> float | None:
     return None if group is None else float(group["peak_bytes"])
 
 
+def _whole_rss(sample: dict[str, Any]) -> float:
+    jvm = sample.get("jvm")
+    return float(jvm["both_peak_bytes"] if jvm else sample["memory"]["after"]["high_water"])
+
+
 def _huge(sample: dict[str, Any]) -> float | None:
+    if sample.get("jvm"):  # the reading is of Python alone
+        return None
     found = sample["memory"]["rollup_after"].get("huge")
     return None if found is None else float(found)
 
 
-def _faults(sample: dict[str, Any]) -> float:
+def _faults(sample: dict[str, Any]) -> float | None:
+    if sample.get("program") is not None:  # the counters are of no process that wrote
+        return None
     return float(sample["use"]["minor_faults"] + sample["use"]["major_faults"])
 
 
 _MEMORY: tuple[tuple[str, Metric, int], ...] = (
     ("RSS", growth, -1),
     ("charged", charged, -1),
-    ("whole RSS", lambda sample: float(sample["memory"]["after"]["high_water"]), -1),
+    ("whole RSS", _whole_rss, -1),
     ("whole charge", _whole_charge, -1),
     ("huge", _huge, 0),
     ("written", written, 0),
 )
 
 
-def _text(value: float | None) -> str:
-    return "n/a" if value is None else megabytes(value)
+def _allocated_text(cell: CellSummary) -> str:
+    """The peak of the traced write; "n/a" where a tracer cannot see it, "-" where nothing was traced."""
+    value = allocated(cell)
+    if value is not None:
+        return megabytes(value)
+    return "-" if cell.allocations is None else "n/a"
 
 
 def _least(cells: Sequence[CellSummary]) -> str:
@@ -113,6 +126,15 @@ def _least(cells: Sequence[CellSummary]) -> str:
         if found
     ]
     return f"Least: {'; '.join(said)}." if said else ""
+
+
+def _of_jvms(cells: Sequence[CellSummary]) -> list[str]:
+    """A word on what the rows of writers in a JVM have in them."""
+    names = [each.cell.backend for each in cells if any(sample.get("jvm") for sample in each.good)]
+    if not names:
+        return []
+    said = "whole RSS adds the peaks of the JVM and of Python, and the whole charge is of both"
+    return [f"{and_joined(names)}: {said}; a heap that has grown before the write shows no growth."]
 
 
 def _marked(cells: Sequence[CellSummary], metric: Metric) -> list[str]:

@@ -62,6 +62,12 @@ class OutputFiles:
         self.fresh.replace(self.path_of(content_hash))
         self._kept.add(content_hash)
 
+    def adopt(self, content_hash: str, chunks: Iterable[bytes]) -> None:
+        """Keep a file that was written elsewhere."""
+        with self.path_of(content_hash).open("wb") as file:
+            file.writelines(chunks)
+        self._kept.add(content_hash)
+
     def path_of(self, content_hash: str) -> Path:
         """The path that the file with this content is kept at."""
         return self._folder / f"{content_hash[:16]}.parquet"

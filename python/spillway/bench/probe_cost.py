@@ -30,7 +30,9 @@ def probe_costs(run: RunSummary) -> list[str]:
             lines.append(
                 f"{name}: {ratio_text(found)} times the time, by {counted(found.n, 'pair')} of writes"
             )
-    traced = [cost for each in run.cells if (cost := _traced(each)) is not None]
+    # Executors of a cluster took the timed samples, and this machine the traces: no ratio of one machine.
+    cells = [] if "hosts" in run.environment else run.cells
+    traced = [cost for each in cells if (cost := _traced(each)) is not None]
     if traced:
         lines.append(f"memray: {_estimate_text(estimate(traced))} times, over the medians of timed samples")
     return lines

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, get_args
 
+from spillway.backends import SPARK_LIBRARY, library
 from spillway.bench.plan import largest_cells
 from spillway.bench.record import PROBE_SCHEMA, PROBES, SCHEMA_VERSION, Probe
 from spillway.bench.sample import outcome_of, result_of
@@ -33,8 +34,12 @@ _KINDS: tuple[Probe, ...] = get_args(Probe)
 def probe_backends(
     folder: Path, taker: SampleTaker, cells: Sequence[Cell], blocks: int, progress: Progress
 ) -> None:
-    """Write the largest cells beside each probe and beside none, once a block, and append what lacks."""
-    pairs = [(cell, probe) for cell in largest_cells(cells) for probe in _KINDS]
+    """Write the largest cells beside each probe and beside none, once a block, and append what lacks.
+
+    Writers in a JVM are left out: Python waits for them, and has nothing to collect.
+    """
+    in_python = [cell for cell in cells if library(cell.backend) != SPARK_LIBRARY]
+    pairs = [(cell, probe) for cell in largest_cells(in_python) for probe in _KINDS]
     done = {(each["block"], each["position"]) for each in records.read_lines(folder / PROBES)}
     slots = schedule(pairs, blocks=blocks, seed=taker.seed)
     left = [slot for slot in slots if (slot.block, slot.position) not in done]

@@ -98,6 +98,16 @@ class Progress(ProgressLine):
         else:
             self._log_at_times(f"{block}: {self._how_far()}")
 
+    def placed(self, done: int, blocks: int, running: int) -> None:
+        """Blocks that executors of a cluster have taken, or are taking."""
+        words = f"{done:,} of {counted(blocks, 'block')} done, {running:,} running"
+        self._update(description=f"samples on executors: {words}")
+        self._log_at_times(words)
+
+    def fetching(self, block: int, blocks: int, size: int) -> None:
+        """Files of a block that are brought here from its executor."""
+        self._log_at_times(f"bringing {size / 1e6:,.1f} MB of block {block} of {blocks} from its executor")
+
     def probing(self, total: int) -> None:
         """Writes beside a probe."""
         self._begin("probing", total)

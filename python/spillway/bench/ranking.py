@@ -53,7 +53,7 @@ class Ranking:
 
     @cached_property
     def level(self) -> list[CellSummary]:
-        """The competitors that the samples cannot tell from the fastest."""
+        """The competitors that the samples cannot tell from the fastest, each by its own interval of 95 %."""
         marks = indistinct(self.right, speed, 1)
         return [each for each, marked in zip(self.others, marks[1:], strict=True) if marked]
 

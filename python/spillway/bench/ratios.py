@@ -9,7 +9,7 @@ from spillway.backends import OWN_LIBRARY, library
 from spillway.bench.ranking import ratio
 from spillway.bench.summary import speed
 from spillway.bench.tables import effect_text, ratio_text, setting_title
-from spillway.harness.rank_tests import ALPHA, holm
+from spillway.harness.rank_tests import ALPHA, holm, least_p
 from spillway.harness.report.table import Entry, Table
 from spillway.harness.statistics import FEWEST_FOR_INTERVAL, pooled_ratio
 
@@ -24,9 +24,10 @@ __all__ = ["RATIO_LEGEND", "ratio_tables"]
 RATIO_LEGEND = (
     "Ratios are taken block by block; in brackets their 95 % bootstrap interval, with fewer than six "
     "blocks the whole range. `~`: samples cannot tell the ratio from 1, by Wilcoxon's signed ranks, "
-    "corrected after Holm for all ratios of the report. *mean* is the geometric mean over the numbers of "
-    "rows. *least effect* is the least difference that samples of such noise show 8 times in 10, where it "
-    "is largest."
+    "corrected after Holm for the ratios of the setting, or, where so few samples could tell none so, by "
+    "the interval of each ratio alone. *mean* is the geometric mean over the numbers of rows. *least effect* "
+    "is the least difference that samples of such noise show 8 times in 10 without that correction, where it "
+    "is largest. The verdict and bold figures go by the interval of each pair, uncorrected."
 )
 """The meaning of the entries of `ratio_tables`."""
 
@@ -60,20 +61,35 @@ _Key = tuple["Setting", int, str]
 
 
 def _ratios(run: RunSummary, base: str | None) -> dict[_Key, _Found]:
-    """All ratios of the run's report, told from 1 or not after correction for their number."""
-    found: dict[_Key, Ratio] = {}
+    """All ratios of the run's report, told from 1 or not after correction for their number in a setting."""
+    found: dict[_Key, _Found] = {}
     for setting in run.settings:
-        right = [each for each in run.of(setting) if each.is_right]
-        own = {each.cell.rows: each for each in right if each.cell.backend == base}
-        for each in right:
-            rows = each.cell.rows
-            if each.cell.backend != base and rows in own and (over := ratio(own[rows], each, speed)):
-                found[setting, rows, each.cell.backend] = over
-    corrected = holm([each.p for each in found.values()])
-    return {
-        key: _Found(each, is_told=each.n < FEWEST_FOR_INTERVAL or p < ALPHA)
-        for (key, each), p in zip(found.items(), corrected, strict=True)
-    }
+        own = _ratios_of(run, setting, base)
+        told = _told(list(own.values()))
+        found |= {key: _Found(each, is_told) for (key, each), is_told in zip(own.items(), told, strict=True)}
+    return found
+
+
+def _ratios_of(run: RunSummary, setting: Setting, base: str | None) -> dict[_Key, Ratio]:
+    found: dict[_Key, Ratio] = {}
+    right = [each for each in run.of(setting) if each.is_right]
+    own = {each.cell.rows: each for each in right if each.cell.backend == base}
+    for each in right:
+        rows = each.cell.rows
+        if each.cell.backend != base and rows in own and (over := ratio(own[rows], each, speed)):
+            found[setting, rows, each.cell.backend] = over
+    return found
+
+
+def _told(found: Sequence[Ratio]) -> list[bool]:
+    """The ratios that are told from 1: by corrected tests, or by intervals where those could tell none."""
+    least = (least_p((each.n, each.n), is_paired=True) for each in found)
+    is_blind = min(least, default=1.0) * len(found) >= ALPHA
+    corrected = holm([each.p for each in found])
+    return [
+        not each.low <= 1 <= each.high if is_blind or each.n < FEWEST_FOR_INTERVAL else p < ALPHA
+        for each, p in zip(found, corrected, strict=True)
+    ]
 
 
 def _table(run: RunSummary, setting: Setting, base: str | None, found: dict[_Key, _Found]) -> Table:

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from spillway.bench.plan import Cell
 from spillway.harness.host import HostReading
+from spillway.harness.probes.jvm import JvmReading
 from spillway.harness.probes.memray_pass import AllocationCurve
 from spillway.harness.probes.readings import (
     Account,
@@ -35,9 +36,11 @@ __all__ = [
     "OutputFile",
     "Phase",
     "PhaseLength",
+    "Placement",
     "Probe",
     "ProbeResult",
     "ProbeSample",
+    "ProgramFigure",
     "Result",
     "Sample",
 ]
@@ -110,6 +113,13 @@ class OutputFile(TypedDict):
     encodings: list[_Column]
 
 
+class ProgramFigure(TypedDict):
+    """A figure that an external program printed of itself: bytes, seconds or a count, as its name says."""
+
+    name: str
+    value: Annotated[float, Keywords(minimum=None)]
+
+
 class _Throughput(TypedDict):
     """The speed of the write.
 
@@ -132,6 +142,18 @@ class _Memory(MemoryReading):
     growth_bytes: Signed
 
 
+class Placement(TypedDict):
+    """The executor of a Spark cluster that took a sample.
+
+    Attributes:
+        host: The name of its host among the hosts of the run's environment.
+        executor: Its number in Spark.
+    """
+
+    host: str
+    executor: str
+
+
 class Measures(TypedDict):
     """The measures of the process itself: all null if it did not live to report them.
 
@@ -139,7 +161,9 @@ class Measures(TypedDict):
         fsync_seconds: An extra fsync after the write, not part of it.
         pools: Thread pools as read back.
         account: The library's own account of memory.
+        jvm: The JVM of a backend that writes in one; null for all others.
         affinity_cores: Cores in the affinity mask, as read back.
+        program: Further figures of an external program; null for a library.
     """
 
     throughput: _Throughput | None
@@ -149,8 +173,10 @@ class Measures(TypedDict):
     pools: list[Pool] | None
     pyarrow_pool: PoolReading | None
     account: list[Account] | None
+    jvm: NotRequired[JvmReading | None]
     affinity_cores: int | None
     backend_version: str | None
+    program: NotRequired[list[ProgramFigure] | None]
 
 
 class Sample(Measures):
@@ -170,6 +196,7 @@ class Sample(Measures):
         group: Memory of the control group; null where the process had none of its own.
         phases: The phases that were over, in their order.
         host: The host during the sample.
+        placement: The executor that took it, in a run on a cluster.
     """
 
     schema_version: Literal[2]
@@ -190,6 +217,7 @@ class Sample(Measures):
     shares_core: bool
     input: _Input
     host: HostReading
+    placement: NotRequired[Placement]
     group: GroupReading | None
     output: OutputFile | None
     curve: Curve
@@ -207,8 +235,10 @@ class Result(TypedDict):
     pyarrow_pool: PoolReading | None
     account: list[Account]
     group: GroupReading | None
+    jvm: JvmReading | None
     affinity: int
     version: str
+    program: list[ProgramFigure] | None
 
 
 class ProbeResult(TypedDict):

@@ -10,8 +10,10 @@ from spillway.bench.command import command_of
 from spillway.bench.conclusion import conclude, verdict_caveats
 from spillway.bench.drift import drift_warnings, drift_words
 from spillway.bench.failures import wrong_outputs
+from spillway.bench.hosts import host_lines, hosts_of
 from spillway.bench.memory_table import MEMORY_LEGEND, memory_table
 from spillway.bench.probe_cost import probe_costs
+from spillway.bench.program_table import program_table
 from spillway.bench.ranking import rankings
 from spillway.bench.ratios import RATIO_LEGEND, ratio_tables
 from spillway.bench.tables import measures_table, ranking_table, throughput_table
@@ -55,6 +57,8 @@ def run_tables(run: RunSummary) -> list[Table]:
             tables.append(throughput_table(run, setting))
         tables += [ratios[setting]] if setting in ratios else []
         tables += [memory_table(run, setting), measures_table(run, setting)]
+        programs = program_table(run, setting)
+        tables += [] if programs is None else [programs]
     return tables
 
 
@@ -147,7 +151,9 @@ def _environment(run: RunSummary) -> list[str]:
     environment = run.environment
     options = environment["options"]
     huge_pages = environment["transparent_huge_pages"]
-    lines = [f"{machine(environment)}, transparent huge pages {huge_pages}.", software(environment)]
+    here = "On the driver of a cluster, whose hosts took the samples: " if hosts_of(run) else ""
+    lines = [f"{here}{machine(environment)}, transparent huge pages {huge_pages}.", *host_lines(run)]
+    lines += [software(environment)]
     lines += [_input(data, options) for data in environment["inputs"]]
     lines += checkout(environment)
     lines += [_proof(proof) for proof in environment["limit_proofs"]]

@@ -110,7 +110,8 @@ def read_begun(folder: Path) -> BegunRun:
     """Read a run that is to be continued. Lines that were cut short are cut off.
 
     Raises:
-        OptionError: The folder is not a run's, or an older version of the bench began it.
+        OptionError: The folder is not a run's, or an older version of the bench began it, or a cluster took
+            its samples.
         CorruptFileError: A line is damaged.
     """
     place = folder / records.ENVIRONMENT
@@ -121,6 +122,11 @@ def read_begun(folder: Path) -> BegunRun:
         raise OptionError(
             f"--resume {folder.name}: it does not say how it was begun, as runs of this version do: measure "
             f"anew, or `spillway report` what is there"
+        )
+    if "hosts" in environment:
+        raise OptionError(
+            f"--resume {folder.name}: executors of a cluster took its samples, and a run continues on the "
+            f"machine that began it: measure anew, or `spillway report` what is there"
         )
     for name in (SAMPLES, VALIDATION, ALLOCATIONS, PROBES):
         records.drop_torn_line(folder / name)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from spillway import backends, datasets
@@ -28,11 +30,13 @@ from spillway.harness.limits.proof import Proof, prove
 from spillway.harness.schedule import schedule
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from spillway.backends import Mode
+    from spillway.bench.on_spark import Cluster, Executors
     from spillway.bench.progress import Progress
+    from spillway.bench.record import Sample
     from spillway.bench.resume import BegunRun
     from spillway.datasets import FileSource, PreparedInput
     from spillway.harness.limits import Limiter
@@ -50,7 +54,7 @@ class Finished:
     Attributes:
         folder: The run's folder.
         interrupted: Ctrl-C ended it before all samples were taken.
-        validation: What was validated, a line per engine.
+        validation: The lines of validation, one per engine.
     """
 
     folder: Path
@@ -68,6 +72,7 @@ def measure(  # noqa: PLR0913 - options, by keyword only
     keep_output: bool,
     progress: Progress,
     begun: BegunRun | None = None,
+    on: Cluster | None = None,
 ) -> Finished:
     """Measure all cells of `options` and leave everything in a new folder below `out`.
 
@@ -75,14 +80,16 @@ def measure(  # noqa: PLR0913 - options, by keyword only
     there is nothing to report, and then, as after a refusal, no folder is left.
 
     Args:
-        options: What to measure.
-        sources: Where the rows of each dataset are from: its name, or the user's files.
+        options: The cells and how often to measure them.
+        sources: The source of each dataset: its name, or the user's files.
         out: Folder of all runs, on a disk.
         engines: Readers that validate the output after all timing; none for no validation.
-        trace: Whether to trace each backend's allocations once, after all timing.
+        trace: Trace each backend's allocations once, after all timing.
         keep_output: Keep the written files in the run's folder.
-        progress: Where to say how far it is.
+        progress: Told how far it is.
         begun: A run that ended early, to which the samples are added that it lacks; its options are these.
+        on: The cluster whose executors take the samples; this machine by default. The limit kind of the
+            options may be "best" then, for that of an executor.
 
     Raises:
         KeyboardInterrupt: Ctrl-C came before the first sample.
@@ -99,11 +106,22 @@ def measure(  # noqa: PLR0913 - options, by keyword only
         for source in sources.values():
             if not isinstance(source, str):
                 datasets.find_files(source)  # which says at once what cannot be read
-        limiter = _limiter(options)
-        cores = choose_cores(max(options.threads))
-        proofs = _prove_limits(options, limiter, progress)
+        if on is not None:
+            from spillway.bench.on_spark import require_cluster
+
+            require_cluster(on, tuple(present), options)
+        # Executors have limits and cores of their own, and prove them.
+        limiter = _limiter(options) if on is None else Unlimited()
+        cores = choose_cores(_cores_here(options, on))
+        proofs = _prove_limits(options, limiter, progress) if on is None else []
         prepared = _prepare(options, sources, progress)
         options = options.with_rows_of(min(each.rows for each in prepared.values()))
+        executors = None
+        if on is not None:
+            from spillway.bench.on_spark import running
+
+            executors = stack.enter_context(running(on, tuple(present), max(options.threads), progress.say))
+            options = executors.fit(options, tuple(present), progress)
         cells = [cell for cell in plan_cells(options) if cell.mode in present.get(cell.backend, ())]
         environment = {
             **describe_run(run_id, options, schema_version=SCHEMA_VERSION),
@@ -127,16 +145,29 @@ def measure(  # noqa: PLR0913 - options, by keyword only
             timeout=options.timeout,
         )
         records.write_json(folder / records.ENVIRONMENT, environment)
+        sampling = partial(_take_samples, folder, taker, cells, options, progress)
+        if executors is not None:
+            keep = bool(engines) or keep_output
+            sampling = partial(
+                _take_on_executors, executors, environment, folder, taker, cells, options, keep, progress
+            )
         return _finish(
             folder,
             taker,
             cells,
             options,
+            sampling=sampling,
             engines=engines,
             trace=trace,
             keep_output=keep_output,
             progress=progress,
         )
+
+
+def _cores_here(options: Options, on: Cluster | None) -> int:
+    """The cores of a write on this machine: in a run on a cluster, of its traces and probes."""
+    most = max(options.threads)
+    return most if on is None else min(most, len(os.sched_getaffinity(0)))
 
 
 def _prepare(
@@ -168,6 +199,7 @@ def _finish(  # noqa: PLR0913 - the options of `measure`, handed on
     cells: list[Cell],
     options: Options,
     *,
+    sampling: Callable[[], None],
     engines: Sequence[str],
     trace: bool,
     keep_output: bool,
@@ -179,12 +211,14 @@ def _finish(  # noqa: PLR0913 - the options of `measure`, handed on
     with ExitStack() as cleanup:
         if not keep_output:
             cleanup.callback(taker.files.remove)
+        # Of a program that is only fed here, probes of this process see nothing.
+        libraries = [cell for cell in cells if not backends.is_external(cell.backend)]
         try:
-            _take_samples(folder, taker, cells, options, progress)
+            sampling()
             if options.probes:
-                probe_backends(folder, taker, cells, options.probes, progress)
+                probe_backends(folder, taker, libraries, options.probes, progress)
             if trace:
-                trace_backends(folder, taker, cells, progress)
+                trace_backends(folder, taker, libraries, progress)
             if engines:
                 validation = validate_outputs(folder, taker, engines, progress)
         except KeyboardInterrupt:
@@ -212,11 +246,13 @@ def _take_samples(
     folder: Path, taker: SampleTaker, cells: list[Cell], options: Options, progress: Progress
 ) -> None:
     whole = schedule(cells, blocks=options.samples, seed=options.seed)
-    slots = slots_left(whole, records.read_lines(folder / SAMPLES))
+    taken = records.read_lines(folder / SAMPLES)
+    slots = slots_left(whole, taken)
     if not slots:
         return
     progress.sampling(slots)
-    rule, block = StoppingRule(options), slots[0].block
+    # A resumed run whose last block is whole may have met its rule.
+    rule, block = StoppingRule(options), max((each["block"] for each in taken), default=slots[0].block)
     for slot in slots:
         if slot.block != block:
             block, reason = slot.block, rule.ends_here(records.read_lines(folder / SAMPLES))
@@ -230,6 +266,34 @@ def _take_samples(
         SCHEMA.check(record)
         records.append(folder / SAMPLES, record)
         progress.sample_ended(slot, record)
+
+
+def _take_on_executors(  # noqa: PLR0913, PLR0917 - the parts of a run
+    executors: Executors,
+    environment: dict[str, Any],
+    folder: Path,
+    taker: SampleTaker,
+    cells: list[Cell],
+    options: Options,
+    keep: bool,  # noqa: FBT001 - as above
+    progress: Progress,
+) -> None:
+    """Take the samples on a cluster, whose hosts are described in the run's environment."""
+
+    def append(record: Sample) -> None:
+        SCHEMA.check(record)
+        records.append(folder / SAMPLES, record)
+
+    slots = list(schedule(cells, blocks=options.samples, seed=options.seed))
+    progress.sampling(slots)
+    # At once, so that a run that is killed is known as one of a cluster too.
+    records.write_json(folder / records.ENVIRONMENT, {**environment, "hosts": []})
+    try:
+        executors.take(taker, slots, keep=keep, progress=progress, append=append)
+    finally:
+        described = {**environment, "hosts": list(executors.hosts.values())}
+        records.write_json(folder / records.ENVIRONMENT, described)
+        executors.stop()
 
 
 def _limit_of(cell: Cell, limiter: Limiter) -> tuple[Limiter, int]:

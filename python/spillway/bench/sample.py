@@ -46,6 +46,7 @@ __all__ = ["SampleTaker", "outcome_of", "result_of"]
 
 _WORKER = str(Path(__file__).parent / "worker" / "main.py")
 _CURVE_POINTS = 200
+_NO_CURVE: Curve = {"seconds": [], "rss_bytes": []}  # of a process that only feeds another one
 _TEMPORARY_FOLDERS = ("TMPDIR", "TMP", "TEMP", "POLARS_TEMP_DIR")
 
 
@@ -57,8 +58,8 @@ class SampleTaker:
         run_id: The run's name.
         seed: The run's seed.
         inputs: For each dataset the Arrow IPC file that holds the rows of every cell.
-        files: Where output goes.
-        limiter: How a cell's memory limit is set.
+        files: The files of output.
+        limiter: Sets a cell's memory limit.
         cores: The cores samples may be pinned to, as many of the last ones as a cell has threads.
         timeout: Seconds one sample may take.
     """
@@ -102,8 +103,8 @@ class SampleTaker:
             "host": host,
             "group": _group(ended, result),
             "output": output,
-            "curve": _curve(ended),
-            **_measured(result),
+            "curve": _NO_CURVE if result is not None and result["program"] is not None else _curve(ended),
+            **_measured(result),  # type: ignore[typeddict-item]  # without a placement, which it may be
         }
         self.files.discard_fresh()
         return record
@@ -122,7 +123,7 @@ class SampleTaker:
         Args:
             cell: The cell.
             memory_limit: The memory limit of the process.
-            memray: Where to leave a trace of allocations, for a write that is traced.
+            memray: The file for a trace of allocations, for a write that is traced.
             probe: The only probe beside the write, for one that is not timed.
             environment: Variables beside those of every sample.
 
@@ -264,8 +265,10 @@ def _measured(result: Result | None) -> Measures:
             "pools": None,
             "pyarrow_pool": None,
             "account": None,
+            "jvm": None,
             "affinity_cores": None,
             "backend_version": None,
+            "program": None,
         }
     wall = result["use"]["wall_seconds"]
     memory = result["memory"]
@@ -281,6 +284,8 @@ def _measured(result: Result | None) -> Measures:
         "pools": result["pools"],
         "pyarrow_pool": result["pyarrow_pool"],
         "account": result["account"],
+        "jvm": result["jvm"],
         "affinity_cores": result["affinity"],
         "backend_version": result["version"],
+        "program": result["program"],
     }

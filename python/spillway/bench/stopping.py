@@ -39,13 +39,16 @@ class StoppingRule:
             return None
         if self._clock() >= self._end:
             return "the budget of minutes is over"
-        if not imprecise_cells(samples, self._precision):
-            return f"every cell is within {self._precision:.1%}"
-        return None
+        taken = list(samples)
+        if imprecise_cells(taken, self._precision):
+            return None
+        if not any(sample["outcome"] == "ok" for sample in taken):
+            return "no cell ended well"
+        return f"every cell is within {self._precision:.1%}"
 
 
 def imprecise_cells(samples: Iterable[dict[str, Any]], precision: float) -> list[Cell]:
-    """The cells whose interval of the median speed is wider than `precision` to both sides, or not there yet.
+    """The cells whose interval of the median speed reaches further than `precision`, or is not there yet.
 
     A cell that never ended well has no speed to be precise about.
     """
@@ -58,4 +61,5 @@ def imprecise_cells(samples: Iterable[dict[str, Any]], precision: float) -> list
 
 def _is_precise(speeds: Sequence[float], precision: float) -> bool:
     found = estimate(speeds)
-    return found.n >= FEWEST_FOR_INTERVAL and (found.high - found.low) / 2 <= precision * found.median
+    reach = max(found.high - found.median, found.median - found.low)
+    return found.n >= FEWEST_FOR_INTERVAL and reach <= precision * found.median

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from spillway._wording import counted
+from spillway.bench.hosts import host_warnings, hosts_of
 from spillway.bench.plan import Cell
 from spillway.bench.record import ALLOCATIONS, PROBES, SAMPLES, VALIDATION
 from spillway.bench.stopping import imprecise_cells
@@ -37,9 +38,9 @@ def speed(sample: dict[str, Any]) -> float:
     return float(sample["throughput"]["rows_per_second"])
 
 
-def growth(sample: dict[str, Any]) -> float:
-    """Peak resident bytes of the write over its baseline."""
-    return float(sample["memory"]["growth_bytes"])
+def growth(sample: dict[str, Any]) -> float | None:
+    """Peak resident bytes of the write over its baseline; None for a JVM, whose heap has grown before."""
+    return None if sample.get("jvm") else float(sample["memory"]["growth_bytes"])
 
 
 @dataclass(frozen=True)
@@ -169,6 +170,8 @@ class RunSummary(RunOfCells[CellSummary, Setting]):
         """The ways in which the host was not quiet."""
         taken = self._taken()
         seconds = sum(sample["process_seconds"] for sample in taken)
+        if hosts_of(self):
+            return host_warnings(self)
         return noise_warnings(
             self.environment["load_before"],
             [sample["host"] for sample in taken],
@@ -212,7 +215,7 @@ class RunSummary(RunOfCells[CellSummary, Setting]):
             return []
         wide = imprecise_cells(self._taken(), precision)
         missed = f"{counted(len(wide), 'cell')} {'is' if len(wide) == 1 else 'are'} less precise"
-        return [f"{missed} than the {precision:.1%} asked for: the budget was over"] if wide else []
+        return [f"{missed} than the {precision:.1%} asked for: the run ended before"] if wide else []
 
     def _varying(self) -> list[str]:
         warnings = []

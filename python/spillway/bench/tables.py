@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from spillway._wording import counted
 from spillway.bench.failures import failure_notes, outcome_words
+from spillway.bench.jvm_notes import jvm_notes
 from spillway.bench.ranking import indistinct, rankings, ratio
 from spillway.bench.summary import growth, speed
 from spillway.datasets import CHUNK_ROWS
@@ -129,6 +130,7 @@ def ranking_table(
             *([] if is_short or not contract(ranking.setting) else [contract(ranking.setting)]),
             *failure_notes(run.of(ranking.setting), reason_characters),
             *_absent_notes(run),
+            *jvm_notes(cells),
         ],
         ends_in_words=True,
     )

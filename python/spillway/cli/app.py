@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from spillway.cli import bench, compare, doctor, inspect, pipeline, race, report, tune, validate
+from spillway.cli import advise, bench, compare, doctor, inspect, pipeline, race, report, tune, validate
 
 __all__ = ["app"]
 
@@ -36,6 +36,7 @@ def spillway(
     """Write rows to Parquet, measure every writer under your limits, and check what was written."""
 
 
+app.command()(advise.advise)
 app.command()(bench.bench)
 app.command()(compare.compare)
 app.command()(doctor.doctor)

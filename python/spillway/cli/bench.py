@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +12,9 @@ import typer
 from spillway.cli.common import (
     INTERRUPTED,
     fail,
+    first_interrupt_alone,
     listed,
+    pairs,
     reason,
     termination_as_interrupt,
     whole_numbers,
@@ -20,6 +23,7 @@ from spillway.cli.completion import complete_backend, complete_codec, complete_d
 from spillway.cli.report import report_run
 
 if TYPE_CHECKING:
+    from spillway.bench.on_spark import Cluster
     from spillway.bench.resume import BegunRun
     from spillway.datasets import FileSource
 
@@ -68,7 +72,7 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
         str,
         typer.Option(
             help="Generated rows, separated by commas: logs (52 columns), logs-nested, lineitem of TPC-H, or "
-            "wide:N for N columns.",
+            "wide:N for N columns; or real tables: flights, cities.",
             autocompletion=complete_dataset,
         ),
     ] = "logs",
@@ -151,7 +155,7 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
     seed: Annotated[int, typer.Option(help="Of the generated rows and of the order of samples.")] = 1,
     out: Annotated[Path, typer.Option(help="Folder of all runs, on a disk.")] = Path("runs"),
     validate: Annotated[
-        str, typer.Option(help="Who reads the output back: spark, pyarrow, polars, duckdb, or none.")
+        str, typer.Option(help="Readers that read the output back: spark, pyarrow, polars, duckdb, or none.")
     ] = "spark",
     trace: Annotated[bool, typer.Option(help="Draw each backend's allocation curve with memray.")] = True,
     probes: Annotated[
@@ -163,6 +167,28 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
     ] = 1,
     keep_output: Annotated[bool, typer.Option(help="Keep the files that were written.")] = False,
     timeout: Annotated[float, typer.Option(help="Seconds one sample may take.")] = 300.0,
+    on: Annotated[
+        str | None,
+        typer.Option(
+            help="Take the samples on executors of a Spark cluster, a block on each at a time: "
+            "spark://HOST:PORT, yarn or k8s://https://HOST:PORT."
+        ),
+    ] = None,
+    pack: Annotated[
+        bool,
+        typer.Option("--pack", help="Send this package and the backends to executors that lack them."),
+    ] = False,
+    conf: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=VALUE, a setting of Spark for --on, as often as needed."),
+    ] = None,
+    external: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="TOML file that names programs as backends, as bench/go/external.toml; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     resume: Annotated[
         Path | None,
         typer.Option(
@@ -198,10 +224,10 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
     from spillway.bench.progress import Progress
     from spillway.bench.run import measure
     from spillway.errors import JavaError, MissingExtraError, SpillwayError
-    from spillway.harness.limits import choose_limiter
 
     console = Console()
-    with termination_as_interrupt() as end_what_was_begun:
+    _name_programs(external)
+    with first_interrupt_alone(), termination_as_interrupt() as end_what_was_begun:
         try:
             if resume is not None:
                 begun = _begun(context, resume, own=input is not None)
@@ -211,7 +237,7 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
             else:
                 begun = None
                 limits = _limits(memory)
-                counts, at_most = _rows(rows, quick=quick, own=input is not None)
+                counts, at_most = _rows(rows, quick=quick, own=_has_end(input, dataset))
                 modes = tuple(listed(mode))
                 sources = _sources(dataset, input, delimiter, encoding)
                 options = Options(
@@ -226,7 +252,7 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
                     codecs=tuple(listed(codec)),
                     level=level,
                     memory=limits,
-                    limit_kind="none" if limits == (None,) else choose_limiter(limit_kind).kind,
+                    limit_kind=_limit_kind(limits, limit_kind, on),
                     threads=whole_numbers("--cores", cores),
                     samples=_MOST_SAMPLES if samples == _AUTO else _count(samples),
                     precision=_share(precision) if samples == _AUTO else None,
@@ -245,6 +271,7 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
                 keep_output=keep_output,
                 progress=Progress(console),
                 begun=begun,
+                on=_cluster(on, conf, pack=pack),
             )
         except (JavaError, MissingExtraError) as error:
             without = " Or leave Spark out: --validate pyarrow" if "spark" in engines else ""
@@ -268,6 +295,15 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
         raise typer.Exit(status)
 
 
+def _name_programs(files: list[Path] | None) -> None:
+    """Have this process and those that it starts know external programs."""
+    from spillway.backends import EXTERNAL_VARIABLE
+
+    if files:
+        listed = [os.environ.get(EXTERNAL_VARIABLE, ""), *(str(path.absolute()) for path in files)]
+        os.environ[EXTERNAL_VARIABLE] = os.pathsep.join(filter(None, listed))
+
+
 def _begun(context: typer.Context, folder: Path, *, own: bool) -> BegunRun:
     """The run that is resumed. Other options would change what it measures, and are refused.
 
@@ -277,7 +313,7 @@ def _begun(context: typer.Context, folder: Path, *, own: bool) -> BegunRun:
     from spillway.bench.resume import read_begun
     from spillway.errors import OptionError
 
-    allowed = {"resume", "input", "delimiter", "encoding", "verbose"}
+    allowed = {"resume", "input", "delimiter", "encoding", "external", "verbose"}
     sources = {name: context.get_parameter_source(name) for name in context.params}
     given = {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
     if given - allowed:
@@ -292,6 +328,36 @@ def _begun(context: typer.Context, folder: Path, *, own: bool) -> BegunRun:
     if own and not needs:
         raise OptionError("--resume: this run measures no files of yours: leave --input out")
     return begun
+
+
+def _limit_kind(limits: tuple[int | None, ...], asked: str | None, on: str | None) -> str:
+    """The kind of memory limits; of executors only they can say which is the best."""
+    from spillway.harness.limits import choose_limiter
+
+    if limits == (None,):
+        return "none"
+    if on is None:
+        return choose_limiter(asked).kind
+    from spillway.bench.on_spark import BEST
+
+    return asked or BEST
+
+
+def _cluster(on: str | None, conf: list[str] | None, *, pack: bool) -> Cluster | None:
+    """The cluster that takes the samples.
+
+    Raises:
+        OptionError: An option of a cluster is given without one.
+    """
+    from spillway.errors import OptionError
+
+    if on is None:
+        if conf or pack:
+            raise OptionError("--pack and --conf are for executors: name their cluster with --on")
+        return None
+    from spillway.bench.on_spark import Cluster
+
+    return Cluster(on, pairs("--conf", conf or []), pack)
 
 
 def parse_bytes(text: str) -> int:
@@ -352,15 +418,25 @@ def _rows(text: str | None, *, quick: bool, own: bool) -> tuple[tuple[int, ...] 
     if text != _ALL_ROWS:
         return whole_numbers("--rows", text), None
     if not own:
-        raise OptionError("--rows all is for --input: the rows of a dataset have no end")
+        raise OptionError(
+            "--rows all is for --input, and for flights and cities: the rows of other datasets have no end"
+        )
     return None, None
+
+
+def _has_end(own: str | None, dataset: str) -> bool:
+    """Return True if the rows are those that there are: files, or tables that packages ship."""
+    from spillway.datasets import packaged_names
+
+    named = listed(dataset)
+    return own is not None or (bool(named) and set(named) <= set(packaged_names()))
 
 
 def _sources(
     dataset: str, own: str | None, delimiter: str | None, encoding: str | None
 ) -> dict[str, str | FileSource]:
     """Sources of rows by the names of datasets, which are known before anything is made."""
-    from spillway.datasets import FileSource, TextOptions, is_dataset, names
+    from spillway.datasets import FileSource, TextOptions, is_dataset, names, packaged_names
     from spillway.errors import OptionError
 
     if own is not None:
@@ -368,8 +444,8 @@ def _sources(
     if delimiter is not None or encoding is not None:
         raise OptionError("--delimiter and --encoding say how to read --input, which is not given")
     for name in listed(dataset):
-        if not is_dataset(name):
-            known = ", ".join((*names(), "lineitem", "wide:N"))
+        if not is_dataset(name) and name not in packaged_names():
+            known = ", ".join((*names(), "lineitem", "wide:N", *packaged_names()))
             raise OptionError(f"--dataset {name}: choose from {known}, or name a file with --input")
     return {name: name for name in listed(dataset)}
 

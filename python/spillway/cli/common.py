@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "INTERRUPTED",
     "fail",
+    "first_interrupt_alone",
     "interrupt",
     "listed",
     "pairs",
@@ -111,6 +112,20 @@ def termination_as_interrupt() -> Iterator[Callable[[], None]]:
         yield end_what_was_begun
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def first_interrupt_alone() -> Iterator[None]:
+    """Take Ctrl-C once: a second one would end the tidying up that the first has begun."""
+    before = signal.getsignal(signal.SIGINT)
+    if callable(before):
+        signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        # Once it came, others may: they are for what is tidied up, not for the caller.
+        if signal.getsignal(signal.SIGINT) is not _unheard:
+            signal.signal(signal.SIGINT, before)
 
 
 def reason(error: Exception) -> str:

@@ -60,9 +60,11 @@ def compare(
 
     Exit status 0: compared, and within the gate.
 
-    Exit status 1: something got worse by more than the gate, or fails now.
+    Exit status 1: something got worse by more than the gate, fails now, or is
+    not in the new run.
 
-    Exit status 2: it cannot be compared; the message says why.
+    Exit status 2: it cannot be compared, or so few samples tell nothing for
+    the gate; the message says why.
     """
     from rich.console import Console
 
@@ -81,13 +83,22 @@ def compare(
         return
     for line in gate_lines(found, share):
         console.print(line, highlight=False, markup=False)
-    beyond = bool(found.beyond(share))
-    verdict = "exceeded" if beyond else "kept"
-    console.print(
-        f"gate of {share:.1%}: {verdict}", style="bold red" if beyond else "bold green", highlight=False
-    )
+    beyond = bool(found.beyond(share) or found.lost)
+    if found.is_blind and not beyond:
+        fail("compare", f"--gate {gate}: so few samples tell no change, however large: take more --samples")
+    verdict, style = _verdict(found, share, beyond=beyond)
+    console.print(f"gate of {share:.1%}: {verdict}", style=style, highlight=False)
     if beyond:
         raise typer.Exit(_BEYOND_GATE)
+
+
+def _verdict(found: Comparison, share: float, *, beyond: bool) -> tuple[str, str]:
+    """The word on the gate and its style."""
+    if beyond:
+        return "exceeded", "bold red"
+    if found.unclear(share):
+        return "not exceeded as far as the samples tell", "bold yellow"
+    return "kept", "bold green"
 
 
 def _compared(runs: list[Path], backends: list[str], measures: list[Measure]) -> Comparison:

@@ -10,6 +10,7 @@ import typer
 from spillway.cli.common import (
     INTERRUPTED,
     fail,
+    first_interrupt_alone,
     listed,
     pairs,
     print_tables,
@@ -121,7 +122,7 @@ def pipeline(  # noqa: PLR0913 - one argument per option of the command
     from spillway.pipeline.run import Options, run_pipeline
 
     console = Console()
-    with termination_as_interrupt() as end_what_was_begun:
+    with first_interrupt_alone(), termination_as_interrupt() as end_what_was_begun:
         try:
             options = Options(
                 source=_source(dataset, input, delimiter, encoding),

@@ -67,7 +67,7 @@ def report_run(
     """Write the report from what is on disk and print what a user needs of it; the exit status.
 
     Args:
-        console: Where to print.
+        console: The console to print to.
         folder: The run's folder.
         verbose: All tables, not only those of speed.
         interrupted: Ctrl-C has just ended the run.
@@ -96,8 +96,9 @@ def report_run(
     if interrupted:
         covered = "covers the samples that were taken" if run.cells else "holds no sample: none was taken"
         console.print(f"interrupted: the report {covered}", style="yellow")
-        again = f"spillway bench --resume {folder} goes on"
-        console.print(again, style="yellow", highlight=False, markup=False, soft_wrap=True)
+        if "hosts" not in run.environment:  # executors took its samples: no run of this machine goes on
+            again = f"spillway bench --resume {folder} goes on"
+            console.print(again, style="yellow", highlight=False, markup=False, soft_wrap=True)
     console.print(f"report: {path}, and {page.name} beside it", highlight=False, soft_wrap=True)
     _print_verdict(console, run)
     return INTERRUPTED if interrupted else status_of(run)

@@ -97,10 +97,14 @@ def _prepared(console: Console, own: str | None, dataset: str | None, rows: str 
     counts = (None,) if rows is None else whole_numbers("--rows", rows)
     if len(counts) != 1:
         raise OptionError(f"--rows {rows}: give one number")
-    wanted = counts[0] if own is not None or counts[0] is not None else _DATASET_ROWS
+    endless = dataset is not None and dataset not in datasets.packaged_names()
+    wanted = _DATASET_ROWS if endless and counts[0] is None else counts[0]
     source = datasets.FileSource(own) if own is not None else str(dataset)
-    if isinstance(source, str) and not datasets.is_dataset(source):
-        raise OptionError(f"--dataset {source}: choose from {', '.join(datasets.names())}, lineitem")
+    packaged = datasets.packaged_names()
+    if isinstance(source, str) and not (datasets.is_dataset(source) or source in packaged):
+        raise OptionError(
+            f"--dataset {source}: choose from {', '.join((*datasets.names(), 'lineitem', *packaged))}"
+        )
     with console.status("preparing the input"):
         return datasets.prepare(source, seed=1, rows=wanted)
 

@@ -21,6 +21,7 @@ try:
         row_range,
         schema,
     )
+    from spillway.datasets.packaged import packaged_names
     from spillway.datasets.sources import ACCEPTED, FileSource, find_files
     from spillway.datasets.text import TextOptions
 except ModuleNotFoundError as error:
@@ -43,6 +44,7 @@ __all__ = [
     "find_files",
     "is_dataset",
     "names",
+    "packaged_names",
     "prepare",
     "row_range",
     "schema",

@@ -17,6 +17,7 @@ import pyarrow as pa
 from spillway.datasets import generate
 from spillway.datasets.files import RowStream
 from spillway.datasets.lineitem import LINEITEM, generator_version, open_lineitem
+from spillway.datasets.packaged import PACKAGED, open_packaged, package_version
 from spillway.datasets.sources import FileSource, find_files, open_files
 from spillway.datasets.wide import wide_columns
 from spillway.errors import OptionError
@@ -126,6 +127,8 @@ def is_dataset(name: str) -> bool:
 
 
 def _origin(source: str | Path | FileSource, seed: int, rows: int | None) -> _Origin:
+    if isinstance(source, str) and source in PACKAGED:
+        return _Origin(source, ("packaged", source, package_version(source)), lambda: open_packaged(source))
     if isinstance(source, str) and is_dataset(source):
         if rows is None:
             raise OptionError(f"rows is needed: the dataset {source} has no end")
@@ -138,7 +141,7 @@ def _origin(source: str | Path | FileSource, seed: int, rows: int | None) -> _Or
         files = find_files(chosen)
     except FileNotFoundError as error:
         if isinstance(source, str):
-            known = ", ".join((*generate.names(), LINEITEM, "wide:N"))
+            known = ", ".join((*generate.names(), LINEITEM, "wide:N", *PACKAGED))
             raise FileNotFoundError(f"neither a dataset ({known}) nor a file: {error}") from error
         raise
     stamps = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in files.paths]

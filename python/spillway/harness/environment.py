@@ -19,7 +19,15 @@ from spillway.harness.machine import read_settings
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = ["cpu_model", "describe_run", "native_build", "refuse_debug_build"]
+__all__ = [
+    "CHECKED_BUILD",
+    "cpu_model",
+    "describe_machine",
+    "describe_run",
+    "git_state",
+    "native_build",
+    "refuse_debug_build",
+]
 
 _LIBRARIES = (
     "spillway",
@@ -34,7 +42,7 @@ _LIBRARIES = (
     "pyspark",
     "deltalake",
 )
-_CHECKED_BUILD = "SPILLWAY_ALLOW_CHECKED_BUILD"
+CHECKED_BUILD = "SPILLWAY_ALLOW_CHECKED_BUILD"
 _MALLOC_VARIABLES = (
     "MALLOC_",
     "GLIBC_TUNABLES",
@@ -50,13 +58,13 @@ def describe_run(run_id: str, options: DataclassInstance, *, schema_version: int
     return {
         "schema_version": schema_version,
         "run_id": run_id,
-        **_machine_and_software(),
+        **describe_machine(),
         "load_before": read_load(),
         "options": asdict(options),
     }
 
 
-def _machine_and_software() -> dict[str, Any]:
+def describe_machine() -> dict[str, Any]:
     """Kernel, processor, memory, Python, libraries with their builds, and the state of the checkout."""
     settings = {each.name: each.value for each in read_settings()}
     return {
@@ -80,7 +88,7 @@ def _machine_and_software() -> dict[str, Any]:
         "libraries": [{"name": name, "version": version} for name, version in _libraries().items()],
         "pyarrow_build": _pyarrow_build(),
         "native_build": native_build(),
-        "git": _git_state(),
+        "git": git_state(),
     }
 
 
@@ -112,10 +120,10 @@ def refuse_debug_build() -> None:
         OptionError: It is a build with debug assertions, whose speed says nothing.
     """
     build = native_build()
-    if build is not None and build["debug_assertions"] and not os.environ.get(_CHECKED_BUILD):
+    if build is not None and build["debug_assertions"] and not os.environ.get(CHECKED_BUILD):
         raise OptionError(
             "spillway._native is built for tests, with debug assertions, and slower than a release: run "
-            f"`make bench` or `maturin develop --release`, or set {_CHECKED_BUILD}=1 where no figure matters"
+            f"`make bench` or `maturin develop --release`, or set {CHECKED_BUILD}=1 where no figure matters"
         )
 
 
@@ -150,7 +158,7 @@ def _malloc_settings() -> list[dict[str, str]]:
     return [{"name": name, "value": Path(value).name} for name, value in sorted(chosen.items())]
 
 
-def _git_state() -> dict[str, Any] | None:
+def git_state() -> dict[str, Any] | None:
     """Commit of the checkout this runs from and whether it is changed; None for an installed wheel."""
     git = shutil.which("git")
     if git is None:

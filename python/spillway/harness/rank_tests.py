@@ -34,7 +34,7 @@ class Change:
         ratio: The estimate; above 1 the new ones are larger.
         low: Lower end of the interval of 95 %, 0 where samples are too few.
         high: Upper end of it, infinity where samples are too few.
-        p: How likely a ratio as far from 1 would be if there were no change; two-sided.
+        p: The probability of a ratio as far from 1 if there were no change; two-sided.
         n: Samples of each: pairs, or old and new ones.
         is_paired: The samples are pairs.
     """

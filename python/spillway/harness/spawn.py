@@ -79,7 +79,7 @@ def run_limited(  # noqa: PLR0913 - options, by keyword only
         stdin: Text it reads from standard input.
         environment: Its whole environment.
         timeout: Seconds after which it is killed.
-        curve: Whether to look at its memory every few milliseconds, which takes time on a core.
+        curve: Read its memory every few milliseconds, which takes time on a core.
     """
     read_end, write_end = os.pipe()
     ended = ProcessResult()

@@ -88,7 +88,7 @@ class Ratio(Estimate):
     Attributes:
         p: How likely a ratio as far from 1 would be without a difference: Wilcoxon's signed ranks, two-sided.
         least_effect: The least share by which the two would have to differ for so many blocks with so much
-            noise to show it 8 times in 10; infinite for one block.
+            noise to show it 8 times in 10, uncorrected for other pairs; infinite for one block.
     """
 
     p: float

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import shutil
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -83,10 +82,8 @@ class Destination:
     def forget(self, job: str) -> None:
         """Remove what a job of a local destination left that was never committed.
 
-        To be called when no task runs any more: until then one may write although its job was aborted. An
-        empty Delta table is left, too, where nothing was before: tasks need the table, so it is made before
-        the first row. It is moved aside first, and comes back if another process has put anything into it: a
-        commit that was acknowledged is never removed, and nothing of another job.
+        To be called when no task runs any more: until then one may write although its job was aborted.
+        A commit that was acknowledged is never removed, and nothing of another job.
 
         Args:
             job: The job's id.
@@ -102,14 +99,19 @@ class Destination:
                 with suppress(OSError):
                     path.rmdir()
         elif self.is_new:
-            aside = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
-            path.rename(aside)
-            if _is_untouched(aside, job):
-                shutil.rmtree(aside)
-                if self.is_folder:
-                    path.mkdir()
-            else:
-                aside.rename(path)
+            self._forget_files(path, f"spillway-{job}")
+
+    def _forget_files(self, path: Path, folder: str) -> None:
+        """Remove the files of a job that created no table, and the folders in which nothing is left."""
+        named = _named(path, folder)
+        if not named:
+            shutil.rmtree(path / folder, ignore_errors=True)
+        if named is not None:
+            return
+        own = ("_spillway/intents", "_spillway/staging", "_spillway", "_delta_log")
+        for each in (*(path / name for name in own), *(() if self.is_folder else (path,))):
+            with suppress(OSError):  # it is not there, or another job is under way there
+                each.rmdir()
 
     def written(self, session: SparkSession, schema: pa.Schema, job: str, version: int | None) -> DataFrame:
         """The rows that this pipeline wrote: after an append, those of files whose names hold its job's id.
@@ -180,13 +182,9 @@ def _holds_anything(uri: str) -> bool:
     return path.is_dir() and any(path.iterdir())
 
 
-def _is_untouched(path: Path, job: str) -> bool:
-    """Return True for a Delta table as a job made it: without a row, ever, or a file of another job."""
-    own = {"_delta_log", "_spillway", f"spillway-{job}"}
-    if not {each.name for each in path.iterdir()} <= own:
-        return False
+def _named(path: Path, folder: str) -> list[str] | None:
+    """Return the files of a folder that versions of the table name; None where there is no table."""
     try:
-        table = delta.open(str(path))
+        return delta.open(str(path))._native.known_paths(folder)  # noqa: SLF001 - one package
     except TableNotFoundError:
-        return not any(path.iterdir())
-    return table.version == 0 and not table.files()
+        return None

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import signal
 import threading
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from spillway.errors import SpillwayError
+from spillway.spark.jobs import explained, interrupts_put_off
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable
 
     from pyspark.sql import SparkSession
 
@@ -127,50 +125,3 @@ class _Outcome(Generic[Result]):
     def value(self) -> Result:
         result: Any = self.result
         return result  # type: ignore[no-any-return]  # that of the work, which may be None
-
-
-@contextmanager
-def interrupts_put_off() -> Iterator[Sequence[int]]:
-    """Put off Ctrl-C and SIGTERM to the end of the block; what is yielded has the signals that came.
-
-    An exception could be raised between any two steps of whoever waits, and leave the work behind. Nothing
-    is changed in another thread than the main one, where no interrupt is raised.
-    """
-    came: list[int] = []
-    before: dict[int, Any] = {}
-    if threading.current_thread() is threading.main_thread():
-        handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-        before = {number: handler for number, handler in handlers.items() if callable(handler)}
-    try:
-        for number in before:
-            signal.signal(number, lambda number, _: came.append(number))
-        yield came
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        for number in came[:1]:
-            before[number](number, None)
-
-
-def explained(error: BaseException) -> BaseException:
-    """A failure of a Spark job as an error in a sentence or two; any other error as it is."""
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    if not isinstance(error, (Py4JError, PySparkException)):
-        return error
-    return SpillwayError(cause_of(str(error)))
-
-
-def cause_of(said: str) -> str:
-    """The cause in what Spark says of a failed job: what Python raised last, or Java's message."""
-    lines = [line.rstrip() for line in said.splitlines()]
-    if "Traceback (most recent call last):" in (line.strip() for line in lines):
-        start = max(at for at, line in enumerate(lines) if line.strip().startswith("Traceback (most recent"))
-        for line in lines[start + 1 :]:
-            # The frames are indented: the first line that is not says what was raised.
-            if line and not line.startswith(" "):
-                return f"a task failed: {line}"
-    causes = [line.strip().removeprefix("Caused by: ") for line in lines if line.startswith("Caused by:")]
-    told = causes[-1:] or [line.strip() for line in lines if line.strip()][:2]
-    return " ".join(told)

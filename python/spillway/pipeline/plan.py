@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from typing import Literal
@@ -10,7 +9,7 @@ from typing import Literal
 from spillway import datasets
 from spillway.errors import OptionError
 
-__all__ = ["MODES", "Cell", "cores_of", "parse_rows", "partition_bounds", "partitions_for"]
+__all__ = ["MODES", "Cell", "parse_rows", "partition_bounds", "partitions_for"]
 
 MODES = ("error", "append", "overwrite")
 """The treatments of a destination that is there already."""
@@ -23,7 +22,6 @@ MOST_ROWS = 500_000
 # A task of fewer rows would cost more to start than to run; several for each core show how far a stage is.
 _FEWEST_ROWS = 50_000
 _TASKS_PER_CORE = 4
-_LOCAL = re.compile(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?")
 _COUNT = re.compile(r"(\d[\d_]*(?:\.\d+)?)([KM]?)", re.IGNORECASE)
 _UNITS = {"": 1, "K": 1_000, "M": 1_000_000}
 
@@ -70,30 +68,6 @@ def parse_rows(text: str) -> int:
     if rows < 1 or rows != int(rows):
         raise OptionError(f"--rows {text!r}: give a whole number from 1 up, such as 250000, 250K or 1.5M")
     return int(rows)
-
-
-def cores_of(master: str) -> int | None:
-    """The cores of a local master; None for one that is elsewhere.
-
-    Raises:
-        OptionError: It is no address of a master.
-    """
-    match = _LOCAL.fullmatch(master)
-    if match:
-        return _local_cores(match[1])
-    if re.match(r"(spark|k8s)://.|yarn$", master):
-        return None
-    raise OptionError(
-        f"--master {master!r} is no address of a master: write local[*], local[4], spark://HOST:PORT, yarn "
-        f"or k8s://https://HOST:PORT"
-    )
-
-
-def _local_cores(asked: str | None) -> int:
-    """All usable cores for ``local[*]``, and one for ``local``."""
-    if asked == "*":
-        return len(os.sched_getaffinity(0))
-    return int(asked or 1)
 
 
 def partitions_for(rows: int, cores: int) -> int:

@@ -24,11 +24,11 @@ from spillway.pipeline.destination import Destination
 from spillway.pipeline.driver import DriverWatch
 from spillway.pipeline.input import find_input, read_input
 from spillway.pipeline.jobs import StageRunner
-from spillway.pipeline.plan import MODES, Cell, cores_of, partitions_for
+from spillway.pipeline.plan import MODES, Cell, partitions_for
 from spillway.pipeline.record import PIPELINE, SCHEMA, SCHEMA_VERSION
 from spillway.pipeline.rows import GeneratedRows
-from spillway.pipeline.session import open_session, require_spark
 from spillway.pipeline.steps import Steps, Written, count_rows
+from spillway.spark.master import cores_of, open_session, require_spark
 from spillway.spark.pack import pack
 from spillway.spark.session import stop_session
 from spillway.writer import WriterOptions
@@ -48,6 +48,7 @@ __all__ = ["Finished", "Options", "run_pipeline"]
 Result = TypeVar("Result")
 
 _MESSAGE = 500
+_TIDYING = "interrupted: Spark is being stopped, and what was begun is removed"
 _CLUSTER_CORES = 8  # for the number of tasks, before any executor is known
 
 
@@ -203,7 +204,11 @@ def run_pipeline(options: Options, *, out: Path, progress: Progress) -> Finished
         records.write_json(folder / records.ENVIRONMENT, environment)
         run = _Run(run_id, options, destination, cell, progress)
         stack.callback(run.tidy)  # after Spark has stopped
-        run.start(stack)
+        try:
+            run.start(stack)
+        except KeyboardInterrupt:
+            progress.say(_TIDYING)
+            raise
         run.work()
         record = run.record()
         SCHEMA.check(record)
@@ -240,6 +245,7 @@ class _Run:
             settings = {**archive.settings, **settings}
         self._session = open_session(
             options.master,
+            name="spillway-pipeline",
             memory=options.memory,
             delta=self._destination.table == "delta",
             settings=settings,
@@ -271,6 +277,7 @@ class _Run:
             summary = self._do("summarise", "summarising with Spark SQL", lambda: steps.summarise(written))
             self._found["summary"] = summary
         except KeyboardInterrupt as error:
+            self._progress.say(_TIDYING)
             self.error = error
         except Exception as error:  # noqa: BLE001  # whatever it is, it ends in the record and on the terminal
             self.error = error

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
-import tempfile
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 import pyarrow as pa
 
 import spillway.delta
-from spillway.delta.table import _app_transaction
-from spillway.errors import OptionError, SpillwayError, TableNotFoundError
+from spillway import _native
+from spillway.delta.table import _app_transaction, _place
+from spillway.errors import OptionError, SpillwayError, TableExistsError, TableNotFoundError
+from spillway.spark.folder_storage import FolderStorage
 from spillway.spark.job import Clock, Job, SparkWriteResult, TaskResult, peeked
-from spillway.spark.storage import filesystem_of, is_local
+from spillway.spark.storage import is_local
 from spillway.writer import WriterOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
-__all__ = ["DeltaJob"]
+    from spillway.spark.job import Target
+
+__all__ = ["DeltaJob", "nullable"]
 
 #: Files in a job's folder: the job is under way; its commit was tried.
 _UNDER_WAY, _COMMITTING = "_job", "_committing"
@@ -33,11 +35,21 @@ class DeltaJob(Job):
     """Tasks write files into ``spillway-JOB/`` inside the table; one transaction names those that count.
 
     The folder of its own lets the driver find the files of attempts that were killed or repeated, and remove
-    them. A table that is not there is made before the tasks start, and stays, without rows, if they fail.
+    them. A table that is not there is planned. The commit creates it with the rows, as version 0, so a job
+    that fails leaves none.
     """
 
+    def __init__(self, target: Target) -> None:
+        super().__init__(target)
+        self._plan: bytes | None = None
+        self._made = False
+
     def begin(self) -> None:
-        table = self._opened()
+        try:
+            table = self._open()
+        except TableNotFoundError:
+            self._plan = _native.DeltaTable.plan(nullable(self.target.schema), list(self.target.partition_by))
+            table = self._planned(self._plan)
         wanted, present = list(self.target.partition_by), table.partition_columns
         if wanted and wanted != present:
             message = (
@@ -45,7 +57,11 @@ class DeltaJob(Job):
             )
             raise OptionError(message, "partition_by", present)
         self._check(table)
-        self._mark(_UNDER_WAY)
+        storage = self._storage()
+        if storage is not None:
+            self._made = not storage.exists()
+            # A store without conditional PUT is refused before the first row.
+            storage.create_once(f"{self._folder}/{_UNDER_WAY}", b"")
 
     def _check(self, table: spillway.delta.Table) -> None:
         """Let the appends of the tasks and of the commit refuse what they do not accept."""
@@ -78,7 +94,7 @@ class DeltaJob(Job):
         if filled is None:
             return TaskResult()
         self._check_under_way()
-        append = self._append(self._open())
+        append = self._append(self._table())
         clock = Clock()
         try:
             for batch in filled:
@@ -101,10 +117,23 @@ class DeltaJob(Job):
         )
 
     def commit(self, results: Sequence[TaskResult]) -> SparkWriteResult:
+        try:
+            return self._commit(self._table(), results)
+        except TableExistsError:
+            if self._plan is None:
+                raise
+            # Another job was quicker to create the table: this commit has failed for certain.
+            self._plan = None
+            self._unmark(_COMMITTING)
+            if self.is_new_only:
+                self._remove_unknown()
+                raise
+            return self._commit(self._open(), results)
+
+    def _commit(self, table: spillway.delta.Table, results: Sequence[TaskResult]) -> SparkWriteResult:
         target = self.target
-        table = self._open()
         parts = [result.part for result in results if result.part is not None]
-        if not parts and not target.overwrite and target.app_id is None:
+        if not parts and self._plan is None and not target.overwrite and target.app_id is None:
             # An append without rows makes no version.
             self._remove_strays(keep=())
             return self.summary(results, table.version, 0)
@@ -118,6 +147,9 @@ class DeltaJob(Job):
                 append._native.add_metrics({"writerTimeMs": str(round(seconds * 1000))})  # noqa: SLF001
                 # The end of the block commits. What fails before that, an abort removes.
                 self._mark(_COMMITTING)
+        except TableExistsError:
+            # The files are for the table that is there.
+            raise
         except BaseException:
             if append.token is None and append.version is None:
                 self._remove_unknown()
@@ -145,6 +177,10 @@ class DeltaJob(Job):
         try:
             keep = set(self._open()._native.known_paths(self._folder))  # noqa: SLF001 - one package
         except TableNotFoundError:
+            self._remove_strays(keep=())
+            storage = self._storage()
+            if storage is not None and self._made:
+                storage.remove_if_empty("")
             return
         except (SpillwayError, OSError) as error:
             _log.warning("files of the job %s stay in %s: %s", self.id, self.target.path, error)
@@ -164,45 +200,40 @@ class DeltaJob(Job):
 
     def _mark(self, name: str) -> None:
         """Mark in the job's folder that its commit was tried: another process may be the one that aborts."""
-        if _is_cleaned(self.target.path):
-            files, root = filesystem_of(self.target.path, self.target.storage_options)
-            if is_local(self.target.path):
-                files.create_dir(f"{root}/{self._folder}", recursive=True)
-            with files.open_output_stream(f"{root}/{self._folder}/{name}") as mark:
-                mark.write(b"")
+        storage = self._storage()
+        if storage is not None:
+            storage.mark(f"{self._folder}/{name}")
+
+    def _unmark(self, name: str) -> None:
+        storage = self._storage()
+        if storage is not None:
+            storage.discard([f"{self._folder}/{name}"])
 
     def _is_marked(self, name: str) -> bool:
-        if not _is_cleaned(self.target.path):
-            return True
-        files, root = filesystem_of(self.target.path, self.target.storage_options)
-        return bool(files.get_file_info(f"{root}/{self._folder}/{name}").is_file)
+        storage = self._storage()
+        return storage is None or storage.has(f"{self._folder}/{name}")
 
     @property
     def _folder(self) -> str:
         return f"spillway-{self.id}"
 
+    def _storage(self) -> FolderStorage | None:
+        """The table's folder; None where files of lost attempts wait for a vacuum."""
+        path = self.target.path
+        if not (is_local(path) or path.startswith("s3://")):
+            return None
+        return FolderStorage(path, self.target.storage_options)
+
+    def _table(self) -> spillway.delta.Table:
+        """The table that is written to: the one that is there, or the planned one."""
+        return self._open() if self._plan is None else self._planned(self._plan)
+
     def _open(self) -> spillway.delta.Table:
         return spillway.delta.open(self.target.path, storage_options=self.target.storage_options)
 
-    def _opened(self) -> spillway.delta.Table:
-        """The table, which is made where it is not there."""
-        try:
-            return self._open()
-        except TableNotFoundError:
-            with tempfile.TemporaryDirectory() as scratch:
-                # What is refused leaves no empty table.
-                self._check(self._created(scratch))
-            return self._created(self.target.path, self.target.storage_options)
-
-    def _created(self, path: str, storage_options: Mapping[str, str] | None = None) -> spillway.delta.Table:
-        return spillway.delta.create(
-            path,
-            # As Delta does: engines disagree about who checks that nothing is null.
-            pa.schema([field.with_nullable(nullable=True) for field in self.target.schema]),
-            partition_by=self.target.partition_by,
-            mode="ignore",
-            storage_options=storage_options,
-        )
+    def _planned(self, plan: bytes) -> spillway.delta.Table:
+        place, options = _place(self.target.path, self.target.storage_options)
+        return spillway.delta.Table(_native.DeltaTable.planned(place, plan, options), options)
 
     def _append(self, table: spillway.delta.Table) -> spillway.delta.Append:
         limits = self.target.limits
@@ -219,7 +250,8 @@ class DeltaJob(Job):
         return table._append(  # noqa: SLF001 - one package
             app_transaction=_app_transaction(target.app_id, target.app_version),
             schema_mode=target.schema_mode,
-            replace=() if target.overwrite else None,
+            # A table that is not there yet has no rows to replace.
+            replace=() if target.overwrite and self._plan is None else None,
             options=WriterOptions(**target.options),
         )
 
@@ -228,36 +260,15 @@ class DeltaJob(Job):
 
         What cannot be removed is logged: no reader sees it.
         """
+        storage = self._storage()
+        if storage is None:
+            return
         try:
-            _remove_but(self.target.path, self._folder, set(keep), self.target.storage_options)
+            storage.remove_but(self._folder, {unquote(name) for name in keep})
         except OSError as error:
             _log.warning("files of attempts that do not count stay in %s: %s", self.target.path, error)
 
 
-def _is_cleaned(path: str) -> bool:
-    """Return True if pyarrow lists the storage. Elsewhere, files of lost attempts wait for a vacuum."""
-    return is_local(path) or path.startswith("s3://")
-
-
-def _remove_but(path: str, folder: str, keep: set[str], storage_options: Any) -> None:
-    """Remove all files of a folder of a table but those that the log names so."""
-    from urllib.parse import unquote
-
-    from pyarrow import fs
-
-    if not _is_cleaned(path):
-        return
-    files, root = filesystem_of(path, storage_options)
-    wanted = {f"{root}/{unquote(name)}" for name in keep}
-    selector = fs.FileSelector(f"{root}/{folder}", allow_not_found=True, recursive=True)
-    found = files.get_file_info(selector)
-    for info in found:
-        if info.type == fs.FileType.File and info.path not in wanted:
-            with contextlib.suppress(FileNotFoundError):
-                files.delete_file(info.path)
-    if is_local(path):
-        folders = [info.path for info in found if info.type == fs.FileType.Directory]
-        for place in (*sorted(folders, key=len, reverse=True), f"{root}/{folder}"):
-            # Those with files stay.
-            with contextlib.suppress(OSError):
-                Path(place).rmdir()
+def nullable(schema: pa.Schema) -> pa.Schema:
+    """The schema without columns that refuse nulls, as Delta does: engines disagree about who checks them."""
+    return pa.schema([field.with_nullable(nullable=True) for field in schema])

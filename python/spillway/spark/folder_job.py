@@ -5,32 +5,35 @@ from __future__ import annotations
 import contextlib
 import logging
 import secrets
-import shutil
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 import spillway.delta
 from spillway.errors import OptionError, TableNotFoundError
+from spillway.spark.folder_storage import FolderStorage
 from spillway.spark.job import Clock, Job, SparkWriteResult, TaskResult, peeked
-from spillway.spark.storage import filesystem_of, is_local
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     import pyarrow as pa
-    import pyarrow.fs
+
+    from spillway.spark.job import Target
 
 __all__ = ["FolderJob"]
 
 #: The folder of jobs inside the destination. Spark, pyarrow and Hive read no folder that begins with `_`.
 STAGING = "_temporary"
+#: The folder in which the native module looks if a store has conditional PUTs.
+_ANNOUNCEMENTS = "_spillway"
 #: The file that is in a job's folder while the job is under way.
 _MARK = "_job"
-_THREADS = 16
-#: Times that a folder is removed in which an attempt may still make files.
-_TRIES = 5
+_SUCCESS = "_SUCCESS"
+#: Bytes of a file on S3, which copies no object of more than 5 GB by one request. The rest is for the rows
+#: by which a file may exceed its limit.
+_MOST_ON_S3 = 4 << 30
 
 _log = logging.getLogger("spillway.spark")
 
@@ -41,7 +44,15 @@ class FolderJob(Job):
     A killed or repeated attempt leaves its files in the job's folder, which the end of the job removes. An
     attempt that outlives its job finds no mark, removes its files, and fails. A driver that is killed while
     it moves files leaves some of them in their places, without ``_SUCCESS``: an earlier one goes first.
+
+    Raises:
+        OptionError: ``max_file_bytes`` is more than S3 copies.
     """
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(_limited(target))
+        # None until something may have been made.
+        self._made: bool | None = None
 
     def begin(self) -> None:
         self.check()
@@ -56,7 +67,7 @@ class FolderJob(Job):
         target = self.target
         with tempfile.TemporaryDirectory() as scratch:
             self._writer(Path(scratch, "check"), "check").abort()
-        self._place()
+        self._storage()
         try:
             spillway.delta.open(target.path, storage_options=target.storage_options)
         except TableNotFoundError:
@@ -69,66 +80,56 @@ class FolderJob(Job):
 
     def prepare(self) -> None:
         """Make the job's folder, which is the sign that the job is under way."""
-        files, root = self._place()
-        self._made = files.get_file_info(root).type == _types().NotFound
-        if is_local(self.target.path):
-            files.create_dir(self._staging(root), recursive=True)
-        with files.open_output_stream(f"{self._staging(root)}/{_MARK}") as mark:
-            mark.write(b"")
+        storage = self._storage()
+        self._made = not storage.exists()
+        storage.mark(f"{self._staging}/{_MARK}")
 
     def exists(self) -> bool:
-        files, root = self._place()
-        return any(PurePosixPath(info.path).name != STAGING for info in self._listed(files, root))
+        own = {STAGING, _ANNOUNCEMENTS}
+        return any(PurePosixPath(info.path).name not in own for info in self._storage().listed())
 
     def write(self, batches: Iterable[pa.RecordBatch], task: int, attempt: int) -> TaskResult:
         self.check_executor()
         filled = peeked(batches)
-        files, root = self._place()
-        self._check_under_way(files, root)
+        storage = self._storage()
+        self._check_under_way(storage)
         if filled is None:
             return TaskResult()
         # A driver that was started again counts its attempts from the beginning.
         name = f"{task:05d}-{attempt}-{secrets.token_hex(4)}"
         try:
-            written = self._placed(filled, files, root, f"{task:05d}", name)
+            written = self._placed(filled, storage, f"{task:05d}", name)
             # The job may have ended since, and then nobody else removes the files.
-            self._check_under_way(files, root)
+            self._check_under_way(storage)
         except BaseException:
-            self._discard(files, root, name)
+            self._discard(storage, name)
             raise
         return written
 
     def _placed(
-        self, batches: Iterable[pa.RecordBatch], files: pyarrow.fs.FileSystem, root: str, task: str, name: str
+        self, batches: Iterable[pa.RecordBatch], storage: FolderStorage, task: str, name: str
     ) -> TaskResult:
         """Write the files of an attempt into the job's folder."""
-        staging = self._staging(root)
-        if is_local(self.target.path):
-            return self._written(batches, Path(staging, name), task, name)
+        if storage.is_local:
+            return self._written(batches, Path(storage.root, self._staging, name), task, name)
         with tempfile.TemporaryDirectory(prefix="spillway-") as scratch:
             written = self._written(batches, Path(scratch, name), task, name)
-            self._check_under_way(files, root)
-            self._upload(Path(scratch), written.files, files, staging)
+            self._check_under_way(storage)
+            storage.upload(Path(scratch), written.files, self._staging)
         return written
 
-    def _discard(self, files: pyarrow.fs.FileSystem, root: str, name: str) -> None:
+    def _discard(self, storage: FolderStorage, name: str) -> None:
         """Remove what an attempt wrote, and folders of the job in which nothing is left."""
-        staging = self._staging(root)
-        if not is_local(self.target.path):
-            with contextlib.suppress(OSError):
-                files.delete_dir(f"{staging}/{name}")
-            return
-        shutil.rmtree(Path(staging, name), ignore_errors=True)
-        for folder in (Path(staging), Path(root, STAGING)):
-            with contextlib.suppress(OSError):
-                folder.rmdir()
+        with contextlib.suppress(OSError):
+            storage.remove_folder(f"{self._staging}/{name}")
+        storage.remove_if_empty(self._staging, STAGING)
 
-    def _check_under_way(self, files: pyarrow.fs.FileSystem, root: str) -> None:
+    def _check_under_way(self, storage: FolderStorage) -> None:
         """Refuse to write for a job that was committed or aborted."""
-        staging = self._staging(root)
-        if not files.get_file_info(f"{staging}/{_MARK}").is_file:
+        if not storage.has(f"{self._staging}/{_MARK}"):
             message = (
-                f"{staging} is gone: the job has ended, or this machine does not see the driver's folder"
+                f"{storage.root}/{self._staging} is gone: the job has ended, or this machine does not see "
+                "the driver's folder"
             )
             raise FileNotFoundError(message)
 
@@ -162,183 +163,101 @@ class FolderJob(Job):
             **target.options,
         )
 
-    @staticmethod
-    def _upload(scratch: Path, names: Sequence[str], files: pyarrow.fs.FileSystem, staging: str) -> None:
-        from pyarrow import fs
-
-        local = fs.LocalFileSystem()
-
-        def upload(name: str) -> None:
-            fs.copy_files(
-                str(scratch / name),
-                f"{staging}/{name}",
-                source_filesystem=local,
-                destination_filesystem=files,
-            )
-
-        _at_once(upload, names)
-
     def commit(self, results: Sequence[TaskResult]) -> SparkWriteResult:
-        files, root = self._place()
-        staging = self._staging(root)
-        old = self._data_files(files, root) if self.target.overwrite else []
+        storage = self._storage()
+        old = storage.data_files() if self.target.overwrite else []
         staged = [name for result in results for name in result.files]
         # Behind the folder of the attempt, a name is that of its place.
-        places = {name: f"{root}/{name.partition('/')[2]}" for name in staged}
-        empty = None if staged or self.target.partition_by else self._empty_file()
-        new = [*places.values(), *([f"{root}/{empty}"] if empty else [])]
-        success = f"{root}/_SUCCESS"
-        was_complete = files.get_file_info(success).is_file
+        places = {name: name.partition("/")[2] for name in staged}
+        empty = None if staged or self.target.partition_by else f"part-00000-{self.id}.c000.parquet"
+        was_complete = storage.has(_SUCCESS)
         try:
             if was_complete:
-                files.delete_file(success)
-            self._publish(files, staging, places)
+                storage.remove([_SUCCESS])
+            self._publish(storage, places)
             if empty is not None:
-                self._write_empty(files, root, empty)
-            self._remove_old(files, root, old)
-            self._write_success(files, root)
+                self._write_empty(storage, empty)
+            self._remove_old(storage, old)
+            storage.mark(_SUCCESS)
         except BaseException as error:
-            left = [info for info in files.get_file_info(old) if info.is_file] if old else []
+            left = storage.present(old)
             if len(left) == len(old):
                 # Nothing of before was removed.
-                self._take_back(files, root, new)
+                self._take_back(storage, [*places.values(), *([empty] if empty else [])])
                 if was_complete:
-                    self._write_success(files, root)
+                    storage.mark(_SUCCESS)
                 raise
             if left or not isinstance(error, OSError):
                 error.add_note(
-                    f"{root} has all new rows, and {len(left)} of {len(old)} old files: overwrite it again"
+                    f"{storage.root} has all new rows, and {len(left)} of {len(old)} old files: overwrite it "
+                    "again"
                 )
                 raise
-            _log.warning("all rows are in %s, without _SUCCESS: %s", root, error)
-        self._end(files, root)
+            _log.warning("all rows are in %s, without _SUCCESS: %s", storage, error)
+        self._end(storage)
         return self.summary(results, None, len(staged))
 
     @staticmethod
-    def _write_success(files: pyarrow.fs.FileSystem, root: str) -> None:
-        with files.open_output_stream(f"{root}/_SUCCESS") as success:
-            success.write(b"")
-
-    def _take_back(self, files: pyarrow.fs.FileSystem, root: str, places: Sequence[str]) -> None:
+    def _take_back(storage: FolderStorage, names: Sequence[str]) -> None:
         """Remove what a commit that failed has published."""
-        for place in (*places, f"{root}/_SUCCESS"):
-            with contextlib.suppress(OSError):
-                files.delete_file(place)
-        if is_local(self.target.path):
-            _remove_empty(Path(root), {Path(place).parent for place in places})
+        storage.discard([*names, _SUCCESS])
 
-    def _publish(self, files: pyarrow.fs.FileSystem, staging: str, places: dict[str, str]) -> None:
-        if is_local(self.target.path):
-            for folder in {place.rpartition("/")[0] for place in places.values()}:
-                files.create_dir(folder, recursive=True)
-        _at_once(lambda name: files.move(f"{staging}/{name}", places[name]), list(places))
+    def _publish(self, storage: FolderStorage, places: dict[str, str]) -> None:
+        """Move files of the job to their places."""
+        storage.move({f"{self._staging}/{name}": place for name, place in places.items()})
 
-    def _empty_file(self) -> str:
-        return f"part-00000-{self.id}.c000.parquet"
-
-    def _write_empty(self, files: pyarrow.fs.FileSystem, root: str, name: str) -> None:
+    def _write_empty(self, storage: FolderStorage, name: str) -> None:
         """Write a file without rows: it holds the schema."""
-        place = f"{root}/{name}"
-        with spillway.ParquetWriter(place, self.target.schema, filesystem=files, **self.target.options):
+        place = f"{storage.root}/{name}"
+        options = self.target.options
+        with spillway.ParquetWriter(place, self.target.schema, filesystem=storage.files, **options):
             pass
 
-    def _remove_old(self, files: pyarrow.fs.FileSystem, root: str, old: Sequence[str]) -> None:
-        def remove(path: str) -> None:
-            with contextlib.suppress(FileNotFoundError):
-                files.delete_file(path)
-
-        _at_once(remove, old)
-        if is_local(self.target.path):
-            _remove_empty(Path(root), {Path(path).parent for path in old})
-
-    def _data_files(self, files: pyarrow.fs.FileSystem, root: str) -> list[str]:
-        """The data files that readers see, and the checksums that Spark leaves beside its own."""
-        found = []
-        for info in self._listed(files, root, recursive=True):
-            inside = PurePosixPath(info.path).relative_to(root)
-            hidden = [part for part in inside.parts[:-1] if part[0] in "._" and "=" not in part]
-            name = inside.name
-            data = name.endswith(".parquet") and name[0] not in "._"
-            checksum = name.startswith(".") and name.endswith(".parquet.crc")
-            if info.type == _types().File and not hidden and (data or checksum):
-                found.append(info.path)
-        return found
+    def _remove_old(self, storage: FolderStorage, old: Sequence[str]) -> None:
+        """Remove the files that an overwrite replaces."""
+        storage.remove(old)
 
     def abort(self) -> None:
-        files, root = self._place()
-        self._end(files, root)
-        if is_local(self.target.path) and self._made:
-            with contextlib.suppress(OSError):
-                Path(root).rmdir()
+        if self._made is None:
+            return
+        storage = self._storage()
+        self._end(storage)
+        if self._made:
+            storage.remove_if_empty("")
 
-    def _end(self, files: pyarrow.fs.FileSystem, root: str) -> None:
+    def _end(self, storage: FolderStorage) -> None:
         """Remove the job's folder, and locally that of all jobs if no other is under way.
 
         What cannot be removed is logged: no reader sees it, and the rows have been decided about.
         """
-        staging = self._staging(root)
         try:
             # First the mark: attempts that begin from here on refuse to write.
             with contextlib.suppress(FileNotFoundError):
-                files.delete_file(f"{staging}/{_MARK}")
-            if is_local(self.target.path):
-                _remove_folder(Path(staging))
-                with contextlib.suppress(OSError):
-                    Path(staging).parent.rmdir()
-            else:
-                with contextlib.suppress(FileNotFoundError):
-                    files.delete_dir(staging)
+                storage.files.delete_file(f"{storage.root}/{self._staging}/{_MARK}")
+            storage.remove_folder(self._staging)
+            storage.remove_if_empty(STAGING)
         except OSError as error:
-            _log.warning("files of a job that has ended stay in %s: %s", staging, error)
+            place = f"{storage.root}/{self._staging}"
+            _log.warning("files of a job that has ended stay in %s: %s", place, error)
 
-    def _place(self) -> tuple[pyarrow.fs.FileSystem, str]:
-        return filesystem_of(self.target.path, self.target.storage_options)
+    def _storage(self) -> FolderStorage:
+        return FolderStorage(self.target.path, self.target.storage_options)
 
-    def _staging(self, root: str) -> str:
-        return f"{root}/{STAGING}/{self.id}"
-
-    @staticmethod
-    def _listed(
-        files: pyarrow.fs.FileSystem, folder: str, *, recursive: bool = False
-    ) -> list[pyarrow.fs.FileInfo]:
-        from pyarrow import fs
-
-        selector = fs.FileSelector(folder, allow_not_found=True, recursive=recursive)
-        return list(files.get_file_info(selector))
+    @property
+    def _staging(self) -> str:
+        """The job's folder inside the destination."""
+        return f"{STAGING}/{self.id}"
 
 
-def _types() -> type[pyarrow.fs.FileType]:
-    from pyarrow import fs
-
-    return fs.FileType
-
-
-def _at_once(work: Callable[[str], object], names: Sequence[str]) -> None:
-    """Do the same to many files, some at a time; raise what the first failure raised."""
-    with ThreadPoolExecutor(_THREADS) as pool:
-        list(pool.map(work, names))
-
-
-def _remove_folder(folder: Path) -> None:
-    """Remove a folder in which attempts that outlive their job may still make files.
-
-    Raises:
-        OSError: Something is left.
-    """
-    for _ in range(_TRIES - 1):
-        shutil.rmtree(folder, ignore_errors=True)
-        if not folder.exists():
-            return
-    shutil.rmtree(folder)
-
-
-def _remove_empty(root: Path, folders: set[Path]) -> None:
-    """Remove folders below `root` in which nothing is left, and those above that only they were in."""
-    for folder in sorted(folders, key=lambda path: len(path.parts), reverse=True):
-        for above in (folder, *folder.parents):
-            if above == root or not above.is_relative_to(root):
-                break
-            try:
-                above.rmdir()
-            except OSError:
-                break
+def _limited(target: Target) -> Target:
+    """Give files on S3 a limit below the size at which they could not be moved to their places."""
+    if not target.path.startswith("s3://"):
+        return target
+    given = target.limits.get("max_file_bytes", _MOST_ON_S3)
+    if given > _MOST_ON_S3:
+        message = (
+            f"max_file_bytes={given} is not accepted for a folder on S3, which moves no file of more than "
+            f"5 GB: choose {_MOST_ON_S3} or less, or write a Delta table, whose files are not moved"
+        )
+        raise OptionError(message, "max_file_bytes")
+    return replace(target, limits={**target.limits, "max_file_bytes": given})

@@ -187,7 +187,10 @@ class Job:
     Attributes:
         id: The job's own id, which the names of its files hold.
         target: The destination.
+        is_new_only: True if the job may create its destination, and add to no other.
     """
+
+    is_new_only = False
 
     def __init__(self, target: Target) -> None:
         self.target = target

@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import logging
 import os
+import re
 import tarfile
 import tempfile
 import time
@@ -20,7 +21,7 @@ from spillway.errors import MissingExtraError, OptionError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["Packed", "pack"]
+__all__ = ["Packed", "pack", "requirements"]
 
 _log = logging.getLogger(__name__)
 
@@ -32,6 +33,7 @@ _MODULES = ("spillway", "pyspark_spillway")
 _NEEDED = "pyarrow"
 # pyarrow's own tests and C++ headers are many files, and read by no executor.
 _UNUSED = frozenset({"tests", "include", "__pycache__"})
+_PACKAGE = re.compile(r"[A-Za-z0-9][\w.-]*")
 # Most of it is machine code, which higher levels hardly make smaller, and somebody waits for the archive.
 _LEVEL = 1
 
@@ -117,6 +119,32 @@ def pack(
     say(f"packed {size / 1e6:.0f} MB after {time.monotonic() - started:.0f} s")
     folders = dict.fromkeys(Path(str(source)[: -len(name) - 1]) for name, source in members.items())
     return Packed(destination, tuple(folders), len(members), size)
+
+
+def requirements(names: Sequence[str]) -> list[str]:
+    """Installed packages with all that they need, for `pack`; extras are not followed.
+
+    Raises:
+        MissingExtraError: One of the given packages is not installed.
+    """
+    found: dict[str, None] = {}
+    left = list(names)
+    while left:
+        name = left.pop(0)
+        if name in found:
+            continue
+        try:
+            package = distribution(name)
+        except PackageNotFoundError as error:
+            if name in names:
+                raise MissingExtraError(name, "bench", "send it to executors") from error
+            continue  # for another platform or Python
+        found[name] = None
+        for requirement in package.requires or ():
+            needed, _, marker = requirement.partition(";")
+            if "extra" not in marker and (match := _PACKAGE.match(needed.strip())):
+                left.append(match[0])
+    return list(found)
 
 
 def _members(also: Sequence[str]) -> dict[str, Path]:

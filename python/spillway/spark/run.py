@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import pickle
+import re
 import uuid
 from typing import TYPE_CHECKING
 
-from spillway.errors import OptionError, TableExistsError
+from spillway.errors import OptionError, SpillwayError, TableExistsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,6 +25,9 @@ __all__ = ["check_mode", "run"]
 _log = logging.getLogger("spillway.spark")
 
 _MODES = ("append", "overwrite", "error", "ignore")
+
+#: The words of PySpark for executors with another minor version of Python.
+_OTHER_PYTHON = re.compile(r"different version: ([\d.]+) than that in driver: ([\d.]+)")
 
 #: The form of the answers of tasks: pickled `TaskResult`.
 ANSWER = "result binary"
@@ -57,7 +61,8 @@ def run(
     Raises:
         OptionError: The mode is not accepted.
         FileExistsError: There is something at the destination, and ``mode="error"``.
-        SpillwayError: A task, or the commit, failed.
+        SpillwayError: The commit failed, or executors run another version of Python.
+        pyspark.errors.PySparkException: A task failed more often than Spark repeats it.
     """
     check_mode(mode)
     if mode in {"error", "ignore"} and job.exists():
@@ -68,14 +73,17 @@ def run(
         raise TableExistsError(message) if job.target.table == "delta" else FileExistsError(message)
     if job.is_repeated():
         return job.present()
-    job.begin()
+    job.is_new_only = mode in {"error", "ignore"}
     try:
+        job.begin()
         return job.commit(_results(session, frame, task))
-    except BaseException:
+    except BaseException as failure:
         try:
             job.abort()
         except Exception as error:  # noqa: BLE001 - the first error is the one to tell
             _log.warning("files of a job that failed stay in %s: %s", job.target.path, error)
+        if mode == "ignore" and isinstance(failure, TableExistsError):
+            return job.present()
         raise
 
 
@@ -102,14 +110,28 @@ def _results(
     context.addJobTag(tag)
     try:
         answers = frame.mapInArrow(task, ANSWER).collect()
-    except BaseException:
+    except BaseException as error:
         with _logged("the tasks of a job that failed were not cancelled"):
             context.cancelJobsWithTag(tag)
+        if (explained := _of_another_python(error)) is not None:
+            raise explained from error
         raise
     finally:
         with _logged("a job's tag stays with the context"):
             context.removeJobTag(tag)
     return [pickle.loads(answer[0]) for answer in answers]  # noqa: S301 - of this job's own tasks
+
+
+def _of_another_python(error: BaseException) -> SpillwayError | None:
+    """The error in a sentence, if it is that executors run another minor version of Python."""
+    other = _OTHER_PYTHON.search(str(error))
+    if other is None:
+        return None
+    executors, driver = other.groups()
+    return SpillwayError(
+        f"the driver has Python {driver} and executors have {executors}: let PYSPARK_PYTHON name a Python "
+        f"{driver} on them, or give all of them the same environment, as spark.archives does"
+    )
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-__all__ = ["local_session", "start_session", "stop_session"]
+__all__ = ["DELTA_VERSION", "local_session", "quiet_log", "start_session", "stop_session"]
 
 _log = logging.getLogger(__name__)
 
@@ -35,9 +35,12 @@ _STOP_SECONDS = 20.0
 
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
+DELTA_VERSION = "4.4.0"
+"""The version of Delta that sessions with ``delta=True`` have."""
+
 # Delta's own two jars are all that PySpark's lack; what else they name, PySpark has in newer versions.
 _DELTA = {
-    "spark.jars.packages": "io.delta:delta-spark_4.2_2.13:4.4.0",
+    "spark.jars.packages": f"io.delta:delta-spark_4.2_2.13:{DELTA_VERSION}",
     "spark.jars.excludes": "org.*:*,com.*:*,io.delta:delta-kernel*,io.delta:*unity*,io.unitycatalog:*",
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -86,22 +89,24 @@ def local_session(  # noqa: PLR0913 - each is one thing to say about a session
     )
 
 
-def start_session(
+def start_session(  # noqa: PLR0913 - as `local_session`
     settings: Mapping[str, str],
     *,
     on: str,
     delta: bool = False,
     loopback: bool = True,
+    own_group: bool = True,
     say: Callable[[str], None] | None = None,
 ) -> SparkSession:
     """Start Spark with settings over those that are pinned here.
 
     Args:
         settings: Settings of Spark by name, ``spark.app.name``, ``spark.master`` and ``spark.driver.memory``
-            among them.
+            among them. A ``spark.local.dir`` is the caller's to remove.
         on: Words for what it starts on.
         delta: As `local_session`.
         loopback: True if the driver is reached on this machine's loopback only.
+        own_group: True if the JVM has a process group of its own, which Ctrl-C does not reach.
         say: As `local_session`.
 
     Raises:
@@ -117,12 +122,20 @@ def start_session(
     java = find_java().program
     say(f"starting Spark on {on}; this takes some ten seconds")
     started = time.monotonic()
-    scratch = tempfile.mkdtemp(prefix="spillway-spark-")
+    given = settings.get("spark.local.dir")
+    scratch = None if given else tempfile.mkdtemp(prefix="spillway-spark-")
     try:
-        pinned = _settings(scratch) | (_LOOPBACK if loopback else {}) | (_DELTA if delta else {})
-        context = _start_context({**pinned, **settings}, java, loopback=loopback)
+        pinned = (
+            _settings(str(scratch or given).split(",")[0])
+            | (_LOOPBACK if loopback else {})
+            | (_DELTA if delta else {})
+        )
+        context = _start_context(
+            {**pinned, **settings}, java, scratch, loopback=loopback, own_group=own_group
+        )
     except BaseException:
-        shutil.rmtree(scratch, ignore_errors=True)
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
         raise
     say(f"Spark {context.version} runs after {time.monotonic() - started:.0f} s")
     session = SparkSession.builder.getOrCreate()
@@ -153,15 +166,19 @@ def stop_session(session: SparkSession) -> None:
             shutil.rmtree(scratch, ignore_errors=True)
 
 
+def quiet_log() -> str:
+    """The option of a JVM by which Spark logs nothing: it tells of failures through exceptions."""
+    return f'-Dlog4j2.configurationFile="{Path(__file__).with_name("log4j2.properties").as_uri()}"'
+
+
 def _settings(scratch: str) -> dict[str, str]:
-    log = Path(__file__).with_name("log4j2.properties").as_uri()
     return {
         # The parallel collector: on two cores the concurrent one takes its threads' time from the readers.
-        "spark.driver.extraJavaOptions": f'-XX:+UseParallelGC -Dlog4j2.configurationFile="{log}"',
+        "spark.driver.extraJavaOptions": f"-XX:+UseParallelGC {quiet_log()}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.local.dir": scratch,
-        "spark.sql.warehouse.dir": Path(scratch, "warehouse").as_uri(),
+        "spark.sql.warehouse.dir": Path(scratch, "warehouse").absolute().as_uri(),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.caseSensitive": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
@@ -192,7 +209,9 @@ def _environment(java: Path, python: str, *, loopback: bool) -> Iterator[None]:
         os.environ.update(before)
 
 
-def _start_context(settings: dict[str, str], java: Path, *, loopback: bool) -> Any:  # PySpark ships no types
+def _start_context(
+    settings: dict[str, str], java: Path, scratch: str | None, *, loopback: bool, own_group: bool
+) -> Any:  # PySpark ships no types
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
@@ -204,14 +223,14 @@ def _start_context(settings: dict[str, str], java: Path, *, loopback: bool) -> A
     environment = _environment(java, python, loopback=loopback)
     with tempfile.TemporaryFile() as output, environment, _signal_handler_kept():
         try:
-            apart = {"start_new_session": True, "stdout": output, "stderr": subprocess.STDOUT}
+            apart = {"start_new_session": own_group, "stdout": output, "stderr": subprocess.STDOUT}
             with _interrupts_put_off() as put_off:
                 gateway = launch_gateway(conf, apart)  # type: ignore[no-untyped-call]  # typed in part
         except PySparkRuntimeError as error:
             output.seek(0)
             said = output.read().decode(errors="replace").strip()[-2000:]
             raise JavaError(f"Spark's JVM ended as it started; it said: {said or 'nothing'}") from error
-        gateway.spillway_scratch = settings["spark.local.dir"]
+        gateway.spillway_scratch = scratch
         try:
             for number in put_off:
                 signal.raise_signal(number)
@@ -258,6 +277,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     try:
         process.wait(_STOP_SECONDS)
     except subprocess.TimeoutExpired:
+        process.kill()
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+            os.killpg(process.pid, signal.SIGKILL)  # a group of its own, where it has one
         process.wait(_STOP_SECONDS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from spillway._destination import OBJECT_STORES, local_path
 from spillway.errors import OptionError
@@ -60,7 +61,7 @@ def filesystem_of(path: str, storage_options: Mapping[str, str] | None) -> tuple
             'there, with table="delta"'
         )
         raise OptionError(message, "path")
-    return fs.S3FileSystem(**_s3_settings(storage_options or {})), rest
+    return fs.S3FileSystem(**_s3_settings(storage_options or {})), unquote(rest)
 
 
 def _s3_settings(options: Mapping[str, str]) -> dict[str, Any]:

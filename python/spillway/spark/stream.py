@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,9 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 
 from spillway.errors import OptionError, SpillwayError
 from spillway.spark.folder_job import FolderJob
-from spillway.spark.stream_jobs import batch_of
+from spillway.spark.folder_storage import FolderStorage
+from spillway.spark.storage import is_local
+from spillway.spark.stream_jobs import SINK, batch_of
 from spillway.spark.write import attempt_number, partition_number
 
 if TYPE_CHECKING:
@@ -55,6 +58,7 @@ class SpillwayStreamWriter(DataSourceStreamArrowWriter):
         self._target = target
         if target.table == "parquet":
             FolderJob(target).check()
+            _check_store(target)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> BatchMessage:  # type: ignore[override]  # PySpark overrides it so too
         """Write the rows of a task."""
@@ -75,6 +79,20 @@ class SpillwayStreamWriter(DataSourceStreamArrowWriter):
 
         The commit may have got anywhere, so nothing can be removed here.
         """
+
+
+def _check_store(target: Target) -> None:
+    """Let an object store refuse what the manifests of batches need, before the first row.
+
+    Raises:
+        OSError: It has no conditional PUT, or refuses the credentials of the native module.
+    """
+    if is_local(target.path):
+        return
+    storage = FolderStorage(target.path, target.storage_options)
+    name = f"{SINK}/probe-{secrets.token_hex(8)}"
+    storage.create_once(name, name.encode())
+    storage.discard([name])
 
 
 def _micro_batch() -> tuple[str, int]:

@@ -7,31 +7,28 @@ leaves nothing: it takes its rows, as Spark expects of it, and writes none.
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import json
 import logging
-import os
 import secrets
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from spillway.spark.delta_job import DeltaJob
+import spillway.delta
+from spillway.errors import TableNotFoundError
+from spillway.spark.delta_job import DeltaJob, nullable
 from spillway.spark.folder_job import FolderJob
 from spillway.spark.job import SparkWriteResult, TaskResult
-from spillway.spark.storage import filesystem_of, is_local
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow as pa
-    import pyarrow.fs
 
+    from spillway.spark.folder_storage import FolderStorage
     from spillway.spark.job import Job, Target
 
-__all__ = ["DeltaBatch", "FolderBatch", "batch_of"]
+__all__ = ["SINK", "DeltaBatch", "FolderBatch", "batch_of"]
 
 _log = logging.getLogger("spillway.spark")
 
@@ -39,8 +36,6 @@ _log = logging.getLogger("spillway.spark")
 SINK = "_spillway_sink"
 #: Batches whose manifests are kept. Spark replays the last batch alone.
 _KEPT = 100
-#: Errors of file systems without hard links, such as some network mounts.
-_NO_LINKS = (errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 class DeltaBatch(DeltaJob):
@@ -67,16 +62,24 @@ class DeltaBatch(DeltaJob):
         known = self._opened().transaction_version(self._query)
         return known is not None and known >= self._batch
 
+    def _opened(self) -> spillway.delta.Table:
+        """The table, which the first task of a query makes: no driver is asked before it."""
+        try:
+            return self._open()
+        except TableNotFoundError:
+            target = self.target
+            return spillway.delta.create(
+                target.path,
+                nullable(target.schema),
+                partition_by=target.partition_by,
+                mode="ignore",
+                storage_options=target.storage_options,
+            )
+
     def _remove(self, names: Sequence[str]) -> None:
-        if not names or not (is_local(self.target.path) or self.target.path.startswith("s3://")):
-            return
-        files, root = filesystem_of(self.target.path, self.target.storage_options)
-        for name in names:
-            with contextlib.suppress(FileNotFoundError):
-                files.delete_file(f"{root}/{unquote(name)}")
-        if is_local(self.target.path):
-            with contextlib.suppress(OSError):
-                Path(root, self._folder).rmdir()
+        storage = self._storage()
+        if storage is not None and names:
+            storage.remove([unquote(name) for name in names])
 
     def _check_under_way(self) -> None:
         """Let every attempt write: the commit of the batch, or of its replay, finds all its files."""
@@ -87,7 +90,7 @@ class FolderBatch(FolderJob):
 
     ``_spillway_sink/QUERY/BATCH.json`` is written once. Whoever commits the batch again, after a kill, moves
     the files that the manifest names, and discards those of the replay. Of two drivers that commit it at
-    once, one makes the manifest and the other reads it, by a hard link. Nothing excludes the second on S3.
+    once, one makes the manifest and the other reads it: by a hard link, or on S3 by a conditional PUT.
     """
 
     def __init__(self, target: Target, query: str, batch: int) -> None:
@@ -97,56 +100,45 @@ class FolderBatch(FolderJob):
         self._batch = batch
 
     def write(self, batches: Iterable[pa.RecordBatch], task: int, attempt: int) -> TaskResult:
-        files, root = self._place()
+        storage = self._storage()
         rest = iter(batches)
-        if self._is_done(files, root):
+        if storage.has(self._done):
             return _without(rest)
         self.prepare()
         try:
             result = super().write(rest, task, attempt)
         except FileNotFoundError:
             # The commit removes the batch's folder.
-            if not self._is_done(files, root):
+            if not storage.has(self._done):
                 raise
             result = _without(rest)
-        if self._is_done(files, root):
+        if storage.has(self._done):
             # The attempt made the folder again, or wrote beside the commit that removes it.
-            self._end(files, root)
+            self._end(storage)
             return TaskResult()
         return result
 
-    def _is_done(self, files: pyarrow.fs.FileSystem, root: str) -> bool:
-        return bool(files.get_file_info(self._done(root)).is_file)
-
-    def _done(self, root: str) -> str:
-        return f"{self._name(root, self._batch)}.done"
-
     def commit(self, results: Sequence[TaskResult]) -> SparkWriteResult:
-        files, root = self._place()
-        if self._is_done(files, root):
+        storage = self._storage()
+        if storage.has(self._done):
             _log.info("%s has batch %d of %s already", self.target.path, self._batch, self._query)
-            self._end(files, root)
+            self._end(storage)
             return SparkWriteResult(0, 0, 0, None, 0.0)
-        manifest = self._decided(files, root, results)
-        self._fulfil(files, root, manifest["files"])
+        manifest = self._decided(storage, results)
+        self._fulfil(storage, manifest["files"])
         if self.target.overwrite:
-            wanted = {f"{root}/{place}" for place in manifest["files"].values()}
-            self._remove_old(
-                files, root, [name for name in self._data_files(files, root) if name not in wanted]
-            )
-        with files.open_output_stream(self._done(root)) as mark:
-            mark.write(b"")
-        self._end(files, root)
-        self._forget(files, root)
+            wanted = set(manifest["files"].values())
+            self._remove_old(storage, [name for name in storage.data_files() if name not in wanted])
+        storage.mark(self._done)
+        self._end(storage)
+        self._forget(storage)
         return self.summary(results, None, len(manifest["files"]))
 
-    def _decided(
-        self, files: pyarrow.fs.FileSystem, root: str, results: Sequence[TaskResult]
-    ) -> dict[str, Any]:
+    def _decided(self, storage: FolderStorage, results: Sequence[TaskResult]) -> dict[str, Any]:
         """The manifest of the batch, which is written unless it was before."""
-        name = f"{self._name(root, self._batch)}.json"
-        if files.get_file_info(name).is_file:
-            return _read(files, name)
+        name = f"{self._name(self._batch)}.json"
+        if storage.has(name):
+            return _parsed(storage.read(name))
         manifest = {
             "form": 1,
             "query": self._query,
@@ -154,45 +146,41 @@ class FolderBatch(FolderJob):
             "rows": sum(result.rows for result in results),
             # The name of a file in the job's folder, and that of its place.
             "files": {name: name.partition("/")[2] for result in results for name in result.files},
+            # Two drivers write different manifests, even of no files.
+            "commit": secrets.token_hex(8),
         }
-        content = json.dumps(manifest, indent=1).encode()
-        if is_local(self.target.path):
-            try:
-                _write_once(Path(name), content)
-            except FileExistsError:
-                _log.info("another driver decided about batch %d of %s", self._batch, self._query)
-                return _read(files, name)
-        else:
-            # An object appears whole.
-            with files.open_output_stream(name) as stream:
-                stream.write(content)
+        if not storage.create_once(name, json.dumps(manifest, indent=1).encode()):
+            _log.info("another driver decided about batch %d of %s", self._batch, self._query)
+            return _parsed(storage.read(name))
         return manifest
 
-    def _fulfil(self, files: pyarrow.fs.FileSystem, root: str, wanted: dict[str, str]) -> None:
+    def _fulfil(self, storage: FolderStorage, wanted: dict[str, str]) -> None:
         """Move the files that are not in their places yet."""
-        staging = self._staging(root)
-        places = {name: f"{root}/{place}" for name, place in wanted.items()}
-        names = list(places)
         # Until it is in its place, a file is in the job's folder.
-        present = files.get_file_info([f"{staging}/{name}" for name in names]) if names else []
-        waiting = {name: places[name] for name, info in zip(names, present, strict=True) if info.is_file}
-        self._publish(files, staging, waiting)
-        missing = [places[name] for name in names if name not in waiting]
-        if missing and not all(info.is_file for info in files.get_file_info(missing)):
+        staged = {f"{self._staging}/{name}": name for name in wanted}
+        waiting = [staged[name] for name in storage.present(list(staged))]
+        self._publish(storage, {name: wanted[name] for name in waiting})
+        moved = [place for name, place in wanted.items() if name not in set(waiting)]
+        missing = set(moved).difference(storage.present(moved))
+        if missing:
             message = (
-                f"{self._name(root, self._batch)}.json names files that are neither in {staging} nor in "
-                f"their places, such as {missing[0]}: somebody removed them before the batch was complete"
+                f"{storage.root}/{self._name(self._batch)}.json names files that are neither in "
+                f"{self._staging} nor in their places, such as {min(missing)}: somebody removed them before "
+                "the batch was complete"
             )
             raise FileNotFoundError(message)
 
-    def _forget(self, files: pyarrow.fs.FileSystem, root: str) -> None:
+    def _forget(self, storage: FolderStorage) -> None:
         """Remove the manifest of a batch that no replay comes to."""
-        for suffix in ("json", "done"):
-            with contextlib.suppress(FileNotFoundError):
-                files.delete_file(f"{self._name(root, self._batch - _KEPT)}.{suffix}")
+        storage.remove([f"{self._name(self._batch - _KEPT)}.{suffix}" for suffix in ("json", "done")])
 
-    def _name(self, root: str, batch: int) -> str:
-        return f"{root}/{SINK}/{self._query}/{batch:08d}"
+    @property
+    def _done(self) -> str:
+        """The mark of a batch that is complete."""
+        return f"{self._name(self._batch)}.done"
+
+    def _name(self, batch: int) -> str:
+        return f"{SINK}/{self._query}/{batch:08d}"
 
 
 def _without(rest: Iterator[pa.RecordBatch]) -> TaskResult:
@@ -202,31 +190,9 @@ def _without(rest: Iterator[pa.RecordBatch]) -> TaskResult:
     return TaskResult()
 
 
-def _read(files: pyarrow.fs.FileSystem, name: str) -> dict[str, Any]:
-    with files.open_input_stream(name) as stream:
-        found: dict[str, Any] = json.loads(stream.read())
+def _parsed(manifest: bytes) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(manifest)
     return found
-
-
-def _write_once(path: Path, content: bytes) -> None:
-    """Make a file that appears whole, and that nobody else has made as far as the file system can tell.
-
-    Raises:
-        FileExistsError: It is there.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f"{path.name}.{secrets.token_hex(8)}.new")
-    try:
-        new.write_bytes(content)
-        try:
-            # A rename would replace what is there.
-            os.link(new, path)
-        except OSError as error:
-            if error.errno not in _NO_LINKS:
-                raise
-            new.replace(path)
-    finally:
-        new.unlink(missing_ok=True)
 
 
 def batch_of(target: Target, query: str, batch: int) -> Job:

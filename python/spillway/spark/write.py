@@ -46,7 +46,8 @@ def write(  # noqa: PLR0913 - what a write is
     One task for each partition calls `make` on an executor, and gives its batches to the native writer
     there. The driver commits the files of all tasks at once. A task that is repeated or killed leaves no row
     and no file; in a Delta table on ``gs://`` or ``az://``, its files wait for a vacuum, and no version names
-    them. The executors need this package and pyarrow, in a Python of the driver's minor version.
+    them. Where a job there was to create the table and failed, remove its folder ``spillway-...``. The
+    executors need this package and pyarrow, in a Python of the driver's minor version.
 
     Args:
         session: The Spark session.
@@ -78,6 +79,7 @@ def write(  # noqa: PLR0913 - what a write is
         SchemaError: The rows do not fit the table, or cannot be written.
         FileExistsError: There is something at `path`, and ``mode="error"``.
         CommitConflict: The Delta table was changed by another transaction that is in the way.
+        SpillwayError: Executors run another minor version of Python than the driver.
         pyspark.errors.PySparkException: A task failed more often than Spark repeats it; nothing is written.
 
     Example:

@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from spillway.errors import SpillwayError
 from spillway.tune.choice import Choice, ColumnChoice
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from spillway.tune.choice import Codec
     from spillway.tune.writers import Writer
 
-__all__ = ["Cost", "choices_of", "measure_columns"]
+__all__ = ["Cost", "Costs", "choices_of", "measure_columns"]
 
 _ROUNDS = 3
 # Weights of a byte against a second, over those at which the library's defaults count alike.
@@ -55,24 +56,35 @@ def measure_columns(
         table: The rows to write.
         until: Monotonic time from which on only the first round is taken.
         progress: Called with the columns done, the columns in all, and the name of the next.
+
+    Raises:
+        SpillwayError: The library refuses a column with every setting.
     """
     found: Costs = {}
     for place, name in enumerate(table.column_names):
         progress(place, table.num_columns, name)
         column = table.select([name])
-        found[name] = dict(_measure_column(writer, column, name, until))
+        refused: list[Exception] = []
+        found[name] = dict(_measure_column(writer, column, name, until, refused))
+        if not found[name]:
+            raise SpillwayError(f"no setting writes the column {name!r}: {refused[-1]}") from refused[-1]
     progress(table.num_columns, table.num_columns, "")
     return found
 
 
 def _measure_column(
-    writer: Writer, column: pa.Table, name: str, until: float
+    writer: Writer, column: pa.Table, name: str, until: float, refused: list[Exception]
 ) -> Iterator[tuple[ColumnChoice, Cost]]:
     for encoding in writer.encodings(column.schema.field(0).type):
         for codec in writer.of_columns:
             choice = ColumnChoice(codec, encoding)
             code = writer.code(column.schema, Choice(codec, {name: choice}))
-            yield choice, _cost(compile(code, "<column>", "exec"), column, until)
+            try:
+                cost = _cost(compile(code, "<column>", "exec"), column, until)
+            except Exception as error:  # noqa: BLE001 - each library has its own class for a refusal
+                refused.append(error)
+                continue
+            yield choice, cost
 
 
 def _cost(code: CodeType, table: pa.Table, until: float) -> Cost:
@@ -93,7 +105,7 @@ def choices_of(costs: Costs, usual: Codec) -> list[Choice]:
     """Settings of files, from the cost of their columns: the best few for any weight of size against time.
 
     Args:
-        costs: What `measure_columns` found.
+        costs: The result of `measure_columns`.
         usual: The codec of the library's defaults, from which weights are reckoned.
     """
     default = _total(
@@ -114,7 +126,7 @@ def choices_of(costs: Costs, usual: Codec) -> list[Choice]:
 
 
 def _best(costs: Mapping[ColumnChoice, Cost], codecs: list[Codec], weight: float) -> ColumnChoice:
-    allowed = {choice: cost for choice, cost in costs.items() if choice.codec in codecs}
+    allowed = {choice: cost for choice, cost in costs.items() if choice.codec in codecs} or costs
     return min(allowed, key=lambda choice: allowed[choice].seconds + weight * allowed[choice].size)
 
 

@@ -22,7 +22,7 @@ from spillway.errors import SpillwayError
 from spillway.harness.limits import Unlimited
 from spillway.harness.limits.affinity import choose_cores, stepping_aside
 from spillway.harness.probes.pools import thread_environment
-from spillway.harness.rank_tests import ALPHA, change_of_pairs
+from spillway.harness.rank_tests import ALPHA, change_of_pairs, holm
 from spillway.harness.spawn import run_limited
 from spillway.tune.choice import Choice, Codec
 from spillway.tune.columns import choices_of, measure_columns
@@ -71,6 +71,7 @@ class Candidate:
         peak_bytes: Growth of resident memory by round.
         size: Bytes of the file.
         sha256: Hash of its content.
+        is_out: True once its code failed.
     """
 
     words: str
@@ -81,6 +82,12 @@ class Candidate:
     peak_bytes: dict[int, float] = field(default_factory=dict)
     size: int = 0
     sha256: str = ""
+    is_out: bool = False
+
+    def forget(self) -> None:
+        """Drop the measurements of time and memory."""
+        for held in (self.cpu_seconds, self.wall_seconds, self.peak_bytes):
+            held.clear()
 
     def time_over(self, other: Candidate) -> Change | None:
         """Its processor time over that of another, by round."""
@@ -99,7 +106,7 @@ class Found:
     Attributes:
         rows: Rows that were written.
         default: The library's defaults.
-        best: What the goal asks for; the defaults where nothing is better.
+        best: The best by the goal; the defaults where nothing is better.
         others: Other settings that were measured to the end.
         tried: The number of settings that were measured, as whole files.
     """
@@ -141,8 +148,9 @@ def tune(
         best = bench.race(default, candidates, goal, "settings")
         sized = [each for candidate in best[:1] for each in bench.with_sizes(candidate)]
         finalists = bench.race(default, [*best, *sized], goal, "row groups and pages")
-        bench.rounds([default, *finalists], _FINAL_ROUNDS, "the best again")
-    better = [each for each in finalists if _is_better(each, default)]
+        bench.last_rounds([default, *finalists])
+    finalists = [each for each in finalists if each.cpu_seconds and not each.is_out]
+    better = _better(finalists, default)
     chosen = min([default, *better], key=lambda each: _score(each, default, goal))
     others = [each for each in finalists if each is not chosen]
     return Found(prepared.rows, default, chosen, others, bench.tried)
@@ -157,11 +165,15 @@ def _score(each: Candidate, default: Candidate, goal: Goal) -> tuple[bool, float
     return loses, {"both": slower * larger, "smaller": larger, "faster": slower}[goal]
 
 
-def _is_better(each: Candidate, default: Candidate) -> bool:
-    """True if its file is smaller by more than a trifle, or it can be told to be faster."""
-    over = each.time_over(default)
-    is_faster = over is not None and over.ratio < 1 and over.p < ALPHA
-    return is_faster or each.size < _TRIFLE * default.size
+def _better(finalists: Sequence[Candidate], default: Candidate) -> list[Candidate]:
+    """Those whose file is smaller by more than a trifle, or that can be told to be faster."""
+    faster = [each.time_over(default) for each in finalists]
+    corrected = holm([1.0 if over is None else over.p for over in faster])
+    return [
+        each
+        for each, over, p in zip(finalists, faster, corrected, strict=True)
+        if each.size < _TRIFLE * default.size or (over is not None and over.ratio < 1 and p < ALPHA)
+    ]
 
 
 class _Bench:
@@ -217,7 +229,7 @@ class _Bench:
         while left:
             rounds += _ROUNDS
             self.rounds([default, *left], rounds, what)
-            left = [each for each in left if each.size]
+            left = [each for each in left if each.size and not each.is_out]
             left.sort(key=lambda each: _score(each, default, goal))
             if len(left) <= _LEFT or self._is_over:
                 break
@@ -232,7 +244,29 @@ class _Bench:
                 return
             for place, each in enumerate(self._order.sample(missing, len(missing))):
                 self._progress(what, turn * len(missing) + place, rounds * len(missing))
-                self.measure(each, turn)
+                self._try(each, turn)
+
+    def last_rounds(self, candidates: Sequence[Candidate]) -> None:
+        """Measure all of them anew: by the rounds that selected them the best would look too good.
+
+        Once the time is over, those rounds are all that there is.
+        """
+        if self._is_over:
+            return
+        for each in candidates:
+            each.forget()
+        self.rounds(candidates, _FINAL_ROUNDS, "the best again")
+
+    def _try(self, candidate: Candidate, turn: int) -> None:
+        """Measure a candidate; one that the library refuses is out, but for the defaults."""
+        if candidate.is_out:
+            return
+        try:
+            self.measure(candidate, turn)
+        except SpillwayError:
+            if candidate.choice is None:
+                raise
+            candidate.is_out = True
 
     def measure(self, candidate: Candidate, turn: int) -> None:
         """Write a file by the candidate's code, in a process of its own.
@@ -243,9 +277,10 @@ class _Bench:
         request = {
             "code": candidate.code,
             "library": self._library,
-            "input": str(self._prepared.path),
+            "input": str(self._prepared.path.absolute()),
             "rows": self._prepared.rows,
-            "folder": str(self._folder),
+            "folder": str(self._folder.absolute()),
+            "parent": os.getpid(),
             "cores": list(self._cores),
         }
         with Unlimited().limit(0) as limit, stepping_aside(self._cores):

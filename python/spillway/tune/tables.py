@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spillway._wording import counted
-from spillway.harness.rank_tests import ALPHA
+from spillway.harness.rank_tests import ALPHA, holm
 from spillway.harness.report.table import Entry, Table
 
 if TYPE_CHECKING:
@@ -43,8 +43,12 @@ def verdict(found: Found, library: str) -> str:
     if found.best is found.default or over is None:
         return f"Nothing that was tried is better than the defaults of {library} at no loss."
     smaller = 1 - found.best.size / found.default.size
-    faster = f"{1 / over.ratio - 1:.1%} faster than" if over.p < ALPHA else "no slower than"
-    return f"{smaller:.1%} smaller and {faster} the defaults of {library}."
+    changes = [each.time_over(found.default) for each in (found.best, *found.others)]
+    p = holm([1.0 if each is None else each.p for each in changes])[0]
+    if p >= ALPHA:
+        return f"{smaller:.1%} smaller than the defaults of {library}; no difference in time can be told."
+    faster = f"{1 / over.ratio - 1:.1%} faster"
+    return f"{smaller:.1%} smaller and {faster} than the defaults of {library}."
 
 
 def _names(found: Found) -> list[str]:

@@ -23,6 +23,14 @@ pub(crate) const LOG: &str = "_delta_log";
 /// after it.
 const MARK_LASTS: Duration = Duration::from_secs(10);
 
+/// The waits before the attempts to create an object.
+const CREATE_AGAIN_AFTER: [Duration; 4] = [
+    Duration::ZERO,
+    Duration::from_millis(50),
+    Duration::from_millis(200),
+    Duration::from_secs(1),
+];
+
 /// The most bytes of a data file's folder. Keys may have 1,024, and the table's prefix and the file's name take a part
 /// of them.
 const MOST_FOLDER: usize = 512;
@@ -134,6 +142,39 @@ impl Objects {
             }),
             attend,
         })
+    }
+
+    /// Creates an object, if there is none of its name; returns false if there is one with another body. The body has to
+    /// be one that nobody else writes: where the store's answer is lost, it tells whose object is there.
+    ///
+    /// # Errors
+    /// Refuses a store that replaces objects that it should create, and an answer that leaves open who created the object.
+    pub fn create_once(&self, name: &str, body: &[u8]) -> Result<bool> {
+        self.clients.require_conditional_put()?;
+        let folder = self.clients.folder()?;
+        let mut lost = None;
+        for wait in CREATE_AGAIN_AFTER {
+            std::thread::sleep(wait);
+            match folder.create(name, body).map_err(error)? {
+                Created::Won => return Ok(true),
+                // Two creations that conflict may both be told so, and both have failed.
+                Created::Exists => {}
+                Created::Unknown(failure) => lost = Some(failure),
+            }
+            if let Some(found) = self.read(name)? {
+                return Ok(found == body);
+            }
+        }
+        Err(lost.map_or_else(
+            || {
+                let message = format!(
+                    "{}/{name}: the store says that it exists, and that it does not: try again",
+                    self.clients.url()
+                );
+                StoreError::transient(message).into()
+            },
+            |failure| error(failure).into(),
+        ))
     }
 
     fn sink(&self, name: &str) -> Result<Box<dyn Sink>, WriteError> {

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
 use delta_commit::actions::{Action, Add, Metadata, PartitionValues, Txn};
-use delta_commit::conflict::ConflictKind;
 use delta_commit::{CommitError, MemberId, Operation, Patience, Transaction, Version, path};
 use parquet_dataset::{DatasetInput, DatasetOptions, Prepared, Spread, SpreadFile, SpreadPlan};
 use parquet_writer::{Batch, WriteError, WriterOptions};
 
 use crate::checkpoint::now;
 use crate::coalesce::{self, Terms};
+use crate::create::is_quicker;
 use crate::detached::{Basis, Part, check_new, is_known, stray_files};
 use crate::error::{Result, TableError};
 use crate::indexed::Indexed;
@@ -302,6 +302,19 @@ pub(crate) fn metadata_actions(head: &Snapshot, schema: &TableSchema) -> Result<
     Ok(actions)
 }
 
+/// The actions that a planned table begins with.
+fn first_actions(head: &Snapshot, changes: bool) -> Result<Vec<Action>> {
+    if changes {
+        return Err(TableError::refused(
+            "the rows have columns that the planned table lacks: plan it with all of them",
+        ));
+    }
+    Ok(vec![
+        Action::Protocol(head.protocol.clone()),
+        Action::Metadata(head.metadata.as_ref().clone()),
+    ])
+}
+
 /// The action that brings a file into the table.
 fn add_of(file: &SpreadFile, open: &Open, head: &Snapshot) -> Result<Add> {
     let relative = file
@@ -425,7 +438,7 @@ impl Append {
             head.transaction_version(app_id)
                 .is_some_and(|known| known >= *version)
         });
-        let kept = options.coalesce.then(Kept::default);
+        let kept = (options.coalesce && !shared.is_planned).then(Kept::default);
         let writer = DataWriter::new(Arc::clone(&shared), head, options, writer_options)?;
         Ok(Self {
             shared,
@@ -545,7 +558,11 @@ impl Append {
         self.state = match &done {
             Ok(version) => State::Committed(*version),
             Err(TableError::Commit(CommitError::Unknown { .. })) => State::Closed("is in doubt"),
-            Err(_) => {
+            Err(error) => {
+                if matches!(error, TableError::Exists(_)) {
+                    // An append to the table that is there takes them.
+                    self.attached.clear();
+                }
                 self.abort();
                 State::Closed("failed before")
             }
@@ -580,17 +597,19 @@ impl Append {
     }
 
     fn commit_written(&mut self, patience: &mut Patience<'_>) -> Result<Version> {
+        if self.shared.is_planned {
+            self.shared.place.prepare()?;
+        }
         loop {
             let transaction = self.transaction()?;
             // Should it panic, nobody knows.
             self.in_doubt = true;
             let done = self.shared.commit(transaction, patience);
             self.in_doubt = matches!(&done, Err(TableError::Commit(CommitError::Unknown { .. })));
-            let moved = matches!(
-                &done,
-                Err(TableError::Commit(CommitError::Conflict(conflict)))
-                    if matches!(conflict.kind, ConflictKind::MetadataChanged | ConflictKind::ProtocolChanged)
-            );
+            let moved = matches!(&done, Err(TableError::Commit(error)) if is_quicker(error));
+            if moved && self.shared.is_planned {
+                return Err(TableError::Exists(self.shared.place.root().to_path_buf()));
+            }
             if !(moved && self.rebase()?) {
                 return done;
             }
@@ -686,8 +705,13 @@ impl Append {
         let State::Written(written) = &self.state else {
             return Err(WriteError::Closed("the append has no files yet".into()).into());
         };
-        let mut actions: Vec<Action> = written.adds.iter().cloned().map(Action::Add).collect();
         let (schema, changes) = self.schema_with_rows(&self.writer.head)?;
+        let mut actions = if self.shared.is_planned {
+            first_actions(&self.writer.head, changes)?
+        } else {
+            Vec::new()
+        };
+        actions.extend(written.adds.iter().cloned().map(Action::Add));
         if changes {
             actions.extend(metadata_actions(&self.writer.head, &schema)?);
         }

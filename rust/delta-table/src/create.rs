@@ -293,28 +293,42 @@ fn begin(
     patience: &mut Patience<'_>,
 ) -> Result<Version> {
     let operation = operation("CREATE TABLE", &metadata);
-    let start = Start {
-        version: BEFORE_FIRST,
-        table_id: metadata.id.clone(),
-        changed_in: BEFORE_FIRST,
-        in_commit_timestamp: metadata.is_enabled(IN_COMMIT_TIMESTAMPS).then(now),
-        known: None,
-    };
-    let committer = Committer::new(place.log_store(), start);
+    let committer = Committer::new(place.log_store(), before_first(&metadata));
     let actions = vec![Action::Protocol(protocol), Action::Metadata(metadata)];
     let mut transaction = Transaction::append(MemberId::random(), BEFORE_FIRST, actions);
     transaction.operation = operation;
     committer
         .commit_while(transaction, patience)
         .map_err(|error| match error {
-            CommitError::Conflict(conflict)
-                if matches!(
-                    conflict.kind,
-                    ConflictKind::ProtocolChanged | ConflictKind::MetadataChanged
-                ) =>
-            {
-                TableError::Exists(place.root().to_path_buf())
-            }
+            error if is_quicker(&error) => TableError::Exists(place.root().to_path_buf()),
             other => other.into(),
         })
+}
+
+/// The start of the committer that writes version 0.
+pub(crate) fn before_first(metadata: &Metadata) -> Start {
+    Start {
+        version: BEFORE_FIRST,
+        table_id: metadata.id.clone(),
+        changed_in: BEFORE_FIRST,
+        in_commit_timestamp: metadata.is_enabled(IN_COMMIT_TIMESTAMPS).then(now),
+        known: None,
+    }
+}
+
+/// Returns true if version 0 was not written because another writer wrote it.
+pub(crate) fn is_quicker(error: &CommitError) -> bool {
+    matches!(
+        error,
+        CommitError::Conflict(conflict)
+            if matches!(conflict.kind, ConflictKind::ProtocolChanged | ConflictKind::MetadataChanged)
+    )
+}
+
+/// The protocol and metadata of version 0.
+pub(crate) fn first_actions(schema: &Schema, options: CreateOptions) -> Result<(Protocol, Metadata)> {
+    let schema = TableSchema::of(schema)?;
+    let features = features(&schema, &options.properties)?;
+    let metadata = metadata(&schema, options)?;
+    Ok((with_features(&Protocol::default(), &features)?, metadata))
 }

@@ -7,6 +7,7 @@ use std::collections::HashSet;
 
 use delta_commit::actions::{Add, Format, Protocol};
 use delta_commit::conflict::{Conflict, ConflictKind};
+use delta_commit::log::BEFORE_FIRST;
 use delta_commit::{CommitError, Version, path};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -141,7 +142,8 @@ impl Part {
     /// they were written, or was changed before they were and `head` is older.
     pub fn check(&self, head: &Snapshot, merge: bool) -> Result<()> {
         let now = Basis::of(head)?;
-        if self.basis.id != now.id {
+        // What was planned got another id where somebody else was quicker to create the table.
+        if self.basis.id != now.id && self.version != BEFORE_FIRST {
             return Err(TableError::option(
                 "part",
                 format!(

@@ -18,6 +18,7 @@ mod log_dir;
 mod operations;
 mod parsed;
 mod place;
+mod planned;
 mod rows;
 pub mod schema;
 pub mod snapshot;

@@ -87,6 +87,16 @@ pub(crate) struct Witness {
     mark: Option<String>,
 }
 
+impl Witness {
+    /// The witness of a table that is not there, which confirms nothing.
+    pub fn none() -> Self {
+        Self {
+            version: BEFORE_FIRST,
+            mark: None,
+        }
+    }
+}
+
 /// The version and the part of a checkpoint's file.
 fn checkpoint_of_file(name: &str) -> Option<(Version, Option<(u32, u32)>)> {
     let (digits, rest) = name.split_once(".checkpoint.")?;

@@ -17,6 +17,7 @@ use serde_json::Value;
 use crate::checkpoint;
 use crate::cleanup;
 use crate::coalesce::Pool;
+use crate::create::before_first;
 use crate::error::{Result, TableError};
 use crate::log_dir::{Loaded, LogDir, Witness};
 use crate::place::{Folder, Place};
@@ -57,6 +58,8 @@ pub(crate) struct Shared {
     checkpointed: AtomicI64,
     /// True if the log was cleaned up past the known version, so that the table must be opened anew.
     outdated: AtomicBool,
+    /// True if the table is not there yet: its first version holds the first rows, too.
+    pub(crate) is_planned: bool,
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -146,7 +149,25 @@ impl Shared {
             read: Mutex::new(None),
             checkpointed: AtomicI64::new(checkpoint.unwrap_or(0)),
             outdated: AtomicBool::new(false),
+            is_planned: false,
         })
+    }
+
+    /// The state of a table that is not there yet. Nothing of it is read from the log.
+    fn planned(place: &Arc<dyn Place>, snapshot: Snapshot) -> Self {
+        Self {
+            place: Arc::clone(place),
+            committer: Committer::new(place.log_store(), before_first(&snapshot.metadata)),
+            pool: Pool::default(),
+            witness: Witness::none(),
+            confirmed: Mutex::new(Instant::now()),
+            log: LogDir(Arc::clone(place)),
+            snapshot: Mutex::new(Arc::new(snapshot)),
+            read: Mutex::new(None),
+            checkpointed: AtomicI64::new(0),
+            outdated: AtomicBool::new(false),
+            is_planned: true,
+        }
     }
 
     /// The newest version that this process has read. Does no I/O.
@@ -157,6 +178,9 @@ impl Shared {
     /// Returns true if the known version is gone or replaced: the log was cleaned up, or another table is here. Object
     /// stores are not asked each time.
     fn is_doubtful(&self) -> Result<bool> {
+        if self.is_planned {
+            return Ok(false);
+        }
         let before = {
             let mut confirmed = lock(&self.confirmed);
             if confirmed.elapsed() < self.place.believes_marks_for() {
@@ -221,6 +245,9 @@ impl Shared {
 
     /// The table at its newest version.
     pub fn refresh(&self) -> Result<Arc<Snapshot>> {
+        if self.is_planned {
+            return Ok(self.snapshot());
+        }
         let asked = Instant::now();
         let mut read = lock(&self.read);
         // Whoever was before in the queue began to read after this was asked.
@@ -305,7 +332,7 @@ impl Shared {
 
     /// Replaces an error about something missing, if the cause is that the whole table was replaced.
     pub fn or_replaced(&self, error: TableError) -> TableError {
-        if !error.is_of_missing() {
+        if self.is_planned || !error.is_of_missing() {
             return error;
         }
         match self.check_log() {
@@ -346,6 +373,18 @@ impl Table {
             shared: own,
             seen,
         })
+    }
+
+    /// A table that is not there yet, by its protocol and metadata.
+    pub(crate) fn planned_as(place: Arc<dyn Place>, snapshot: Snapshot) -> Self {
+        let shared = Arc::new(Shared::planned(&place, snapshot));
+        let own = PerProcess::new();
+        own.get_or_init(|| Mutex::new(Arc::clone(&shared)));
+        Self {
+            place,
+            shared: own,
+            seen: AtomicI64::new(BEFORE_FIRST),
+        }
     }
 
     /// The table's folder, or its URL.

@@ -274,3 +274,45 @@ fn who_loses_the_race_to_make_a_table_overwrites_it() {
         assert_eq!(Table::open(folder.path()).unwrap().snapshot().unwrap().version, 1);
     }
 }
+
+/// A plan of the table that `create` makes, and a part that another process wrote by it.
+fn planned(root: &Path) -> (Vec<u8>, Vec<u8>) {
+    let options = CreateOptions {
+        partition_by: vec!["day".to_owned()],
+        ..CreateOptions::default()
+    };
+    let plan = Table::plan(&schema(), options).unwrap();
+    let elsewhere = Table::planned(root, &plan).unwrap();
+    let part = written(&elsewhere, Some("a"), 1).detach(&mut || true).unwrap();
+    assert!(matches!(Table::open(root), Err(TableError::NotFound(_))));
+    (plan, part)
+}
+
+fn commit_part(table: &Table, part: &[u8]) -> Result<i64, TableError> {
+    let options = WriterOptions::new(OptionInput::default()).unwrap();
+    let mut append = table.append(AppendOptions::default(), options).unwrap();
+    append.attach(part).unwrap();
+    append.commit(&mut patience(), &mut || true)
+}
+
+#[test]
+fn a_planned_table_begins_with_its_first_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let (plan, part) = planned(folder.path());
+    let table = Table::planned(folder.path(), &plan).unwrap();
+    assert_eq!(commit_part(&table, &part).unwrap(), 0);
+    let snapshot = Table::open(folder.path()).unwrap().snapshot().unwrap();
+    assert_eq!((snapshot.version, snapshot.files().count()), (0, 1));
+    assert_eq!(snapshot.metadata.partition_columns, ["day"]);
+}
+
+#[test]
+fn files_of_a_planned_table_go_into_the_one_that_was_created_meanwhile() {
+    let folder = tempfile::tempdir().unwrap();
+    let (plan, part) = planned(folder.path());
+    let there = create(folder.path());
+    let late = Table::planned(folder.path(), &plan).unwrap();
+    assert!(matches!(commit_part(&late, &part), Err(TableError::Exists(_))));
+    assert_eq!(commit_part(&there, &part).unwrap(), 1);
+    assert_eq!(there.snapshot().unwrap().files().count(), 1);
+}

@@ -24,15 +24,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from spillway.backends import Backend, Sink
     from spillway.bench.record import Phase, ProbeResult, Result
+    from spillway.bench.worker.in_jvm import JvmPhase
     from spillway.bench.worker.mapped_input import MappedInput
+    from spillway.harness.probes.jvm import WarmUp
 
 _WARM_UP_ROWS = 100
 _MOST_IDLE_SECONDS = 2.0
 _PR_SET_PDEATHSIG = 1
+# Figures of an external program that every sample has; others are the program's own.
+_OF_ALL = frozenset(
+    {"rows", "version", "seconds", "user_seconds", "system_seconds", "baseline_bytes", "peak_bytes"}
+)
 
 
 class Channel:
@@ -81,13 +87,13 @@ def _measure(request: dict[str, Any], channel: Channel) -> Mapping[str, Any]:
     channel.mark("input")
     source = _map_input(request)
     channel.mark("warm-up")
-    _warm_up(backend, source, request)
+    warmed = _warm_up(backend, source, request)
     channel.mark("baseline")
     if request["memray"] is not None:
         return _trace_allocations(backend, source, request, channel)
     if request["probe"] is not None:
         return _write_and_probe(backend, source, request, channel)
-    return _write_and_measure(backend, source, request, channel)
+    return _write_and_measure(backend, source, request, channel, warmed)
 
 
 def _apply_limits(request: dict[str, Any]) -> None:
@@ -125,7 +131,8 @@ def _map_input(request: dict[str, Any]) -> MappedInput:
     return MappedInput(request["input"], request["cell"]["rows"])
 
 
-def _warm_up(backend: Backend, source: MappedInput, request: dict[str, Any]) -> None:
+def _warm_up(backend: Backend, source: MappedInput, request: dict[str, Any]) -> WarmUp | None:
+    """Write a few rows, and with a JVM as many as it needs; the account of the latter."""
     import pyarrow as pa
 
     head = source.head(_WARM_UP_ROWS)
@@ -134,6 +141,15 @@ def _warm_up(backend: Backend, source: MappedInput, request: dict[str, Any]) -> 
     data = [pa.Table.from_batches([head])] if is_table else _chunks([head], request)
     _write(backend, path, source, data, request)
     path.unlink()
+    if not hasattr(backend, "warm_up_rows"):
+        return None
+    from spillway.bench.worker.in_jvm import warm_up
+
+    def write() -> None:
+        _write(backend, path, source, _data(source, request), request)
+        path.unlink()
+
+    return warm_up(backend, source.rows, write)
 
 
 def _write(
@@ -176,7 +192,11 @@ def _chunks(batches: Iterable[Any], request: dict[str, Any]) -> Iterable[Any]:
 
 
 def _write_and_measure(
-    backend: Backend, source: MappedInput, request: dict[str, Any], channel: Channel
+    backend: Backend,
+    source: MappedInput,
+    request: dict[str, Any],
+    channel: Channel,
+    warmed: WarmUp | None,
 ) -> Result:
     """The timed write. Nothing works beside it: all counters are the kernel's and the libraries' own."""
     from spillway.harness.probes import pools, rss, usage
@@ -187,6 +207,7 @@ def _write_and_measure(
     gc.collect()
     pools.release_memory()
     pool = pools.PoolTotals()
+    jvm = None if warmed is None else _jvm_phase(backend, warmed)
     group.start()
     rss.reset_high_water()
     before = rss.read_memory()
@@ -194,25 +215,65 @@ def _write_and_measure(
     begin = usage.read_usage()
     sink = _write(backend, Path(request["output"]), source, data, request)
     end = usage.read_usage()
+    if jvm is not None:
+        jvm.end()
     after = rss.read_memory()
     charged = group.stop()
     rollup = rss.read_rollup()
     channel.mark("after")
     account: dict[str, int] = getattr(backend, "peak_account", dict)()
     del sink
-    return {
-        "rows": source.rows,
-        "arrow_bytes": source.arrow_bytes,
-        "use": usage.usage_between(begin, end),
-        "memory": {"before": before.as_dict(), "after": after.as_dict(), "rollup_after": rollup},
-        "fsync_seconds": _fsync(Path(request["output"])),
-        "pools": pools.threads_in_force(backend),
-        "pyarrow_pool": pool.read(),
-        "account": [{"name": name, "bytes": value} for name, value in sorted(account.items())],
-        "group": charged,
-        "affinity": len(os.sched_getaffinity(0)),
-        "version": backend.version(),
+    use = usage.usage_between(begin, end)
+    return _as_the_program_says(
+        {
+            "rows": source.rows,
+            "arrow_bytes": source.arrow_bytes,
+            "use": use if jvm is None else jvm.add_to(use),
+            "memory": {"before": before.as_dict(), "after": after.as_dict(), "rollup_after": rollup},
+            "fsync_seconds": _fsync(Path(request["output"])),
+            "pools": pools.threads_in_force(backend),
+            "pyarrow_pool": pool.read(),
+            "account": [{"name": name, "bytes": value} for name, value in sorted(account.items())],
+            "group": charged,
+            "jvm": None if jvm is None else jvm.read(after.high_water),
+            "affinity": len(os.sched_getaffinity(0)),
+            "version": backend.version(),
+            "program": None,
+        },
+        getattr(backend, "own_figures", None),
+    )
+
+
+def _as_the_program_says(result: Result, own_figures: Callable[[], dict[str, Any] | None] | None) -> Result:
+    """A result with the figures of an external program in the place of this process's, which only fed it."""
+    figures = None if own_figures is None else own_figures()
+    if figures is None:
+        return result
+    nothing = dict.fromkeys(result["memory"]["before"], 0)
+    baseline, peak = figures["baseline_bytes"], figures["peak_bytes"]
+    use = {
+        "wall_seconds": figures["seconds"],
+        **{name: figures[name] for name in ("user_seconds", "system_seconds")},
     }
+    memory = {
+        "before": {**nothing, "rss": baseline, "high_water": baseline},
+        "after": {**nothing, "rss": peak, "high_water": peak},
+    }
+    own = [{"name": name, "value": float(value)} for name, value in figures.items() if name not in _OF_ALL]
+    return {
+        **result,
+        "use": {**dict.fromkeys(result["use"], 0), **use},  # type: ignore[typeddict-item]
+        "memory": {**result["memory"], **memory},  # type: ignore[typeddict-item]
+        "pyarrow_pool": None,
+        "group": None,
+        "program": own,  # type: ignore[typeddict-item]
+    }
+
+
+def _jvm_phase(backend: Any, warmed: WarmUp) -> JvmPhase:
+    from spillway.bench.worker.in_jvm import JvmPhase
+
+    return JvmPhase(backend, warmed)
 
 
 def _write_and_probe(

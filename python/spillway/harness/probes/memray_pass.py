@@ -14,7 +14,12 @@ __all__ = ["ENVIRONMENT", "INVISIBLE", "AllocationCurve", "read_curve"]
 ENVIRONMENT = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
 """Mimalloc reserves a gibibyte at once, and a tracer counts what is reserved."""
 
-INVISIBLE = {"polars": "polars has jemalloc linked in, which a tracer of malloc cannot see"}
+_JVM = "it allocates in a JVM, which is another process than the traced one"
+INVISIBLE = {
+    "polars": "polars has jemalloc linked in, which a tracer of malloc cannot see",
+    "spark-parquet": _JVM,
+    "spark-delta": _JVM,
+}
 """Backends whose allocations no tracer sees; a number for them would be wrong."""
 
 _INTERVAL_SECONDS = 0.01  # memray's own

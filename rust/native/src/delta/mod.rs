@@ -130,6 +130,10 @@ type StorageOptions = BTreeMap<String, String>;
 
 /// The place that a URL names.
 fn objects(url: &Path, options: StorageOptions) -> Result<Arc<dyn Place>, TableError> {
+    Ok(Arc::new(store_of(url, options)?))
+}
+
+fn store_of(url: &Path, options: StorageOptions) -> Result<Objects, TableError> {
     let url = url.to_str().ok_or_else(|| {
         TableError::option(
             "uri",
@@ -137,7 +141,22 @@ fn objects(url: &Path, options: StorageOptions) -> Result<Arc<dyn Place>, TableE
         )
     })?;
     let options: Vec<_> = options.into_iter().collect();
-    Ok(Arc::new(Objects::new(url, &options, attention, watch)?))
+    Ok(Objects::new(url, &options, attention, watch)?)
+}
+
+/// Creates an object below a URL, if there is none of its name; returns false if there is another one. Nobody else
+/// writes this body.
+#[pyfunction]
+pub(crate) fn create_object(
+    py: Python<'_>,
+    folder: PathBuf,
+    name: &str,
+    body: Vec<u8>,
+    storage_options: StorageOptions,
+) -> PyResult<bool> {
+    detached(py, move || {
+        Ok(store_of(&folder, storage_options)?.create_once(name, &body)?)
+    })
 }
 
 /// A table that is open.
@@ -155,6 +174,39 @@ impl DeltaTable {
             let table = match storage_options {
                 None => Table::open(&root)?,
                 Some(options) => Table::open_at(objects(&root, options)?)?,
+            };
+            Ok(Self { table })
+        })
+    }
+
+    /// Plans a table: returns the bytes that `planned` takes. Nothing is written.
+    #[staticmethod]
+    fn plan<'py>(
+        py: Python<'py>,
+        schema: &Bound<'_, PyAny>,
+        partition_by: Vec<String>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let schema = schema_from(schema)?;
+        let options = CreateOptions {
+            partition_by,
+            ..CreateOptions::default()
+        };
+        let plan = Table::plan(&schema, options).map_err(|error| Failure::from(error).into_py(py))?;
+        Ok(PyBytes::new(py, &plan))
+    }
+
+    /// The planned table of a folder, or with storage options, of a URL. The commit of an append creates it.
+    #[staticmethod]
+    fn planned(
+        py: Python<'_>,
+        root: PathBuf,
+        plan: Vec<u8>,
+        storage_options: Option<StorageOptions>,
+    ) -> PyResult<Self> {
+        detached(py, move || {
+            let table = match storage_options {
+                None => Table::planned(&root, &plan)?,
+                Some(options) => Table::planned_at(objects(&root, options)?, &plan)?,
             };
             Ok(Self { table })
         })

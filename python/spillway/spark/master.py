@@ -1,8 +1,9 @@
-"""The Spark session of a pipeline, on this machine or on a cluster."""
+"""Masters of Spark: their addresses, and sessions on this machine or on a cluster."""
 
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
 import socket
 from importlib import metadata
@@ -10,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from spillway._wording import counted
 from spillway.errors import JavaError, MissingExtraError, OptionError
-from spillway.pipeline.plan import cores_of
 from spillway.spark.session import start_session
 
 if TYPE_CHECKING:
@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-__all__ = ["open_session", "require_spark"]
+__all__ = ["cores_of", "open_session", "require_spark"]
 
 _SPARK = "4.2"
 _CONNECT_SECONDS = 10.0
 _ATTEMPTS = 4
+_ON_THIS_MACHINE = {"--master": "with --master 'local[*]'"}
+_LOCAL = re.compile(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?")
 
 
 def require_spark() -> None:
@@ -42,9 +44,39 @@ def require_spark() -> None:
         )
 
 
-def open_session(
+def cores_of(master: str, option: str = "--master") -> int | None:
+    """The cores of a local master; None for one that is elsewhere.
+
+    Args:
+        master: The master's address.
+        option: The option that it was given by.
+
+    Raises:
+        OptionError: It is no address of a master.
+    """
+    match = _LOCAL.fullmatch(master)
+    if match:
+        return _local_cores(match[1])
+    if re.match(r"(spark|k8s)://.|yarn$", master):
+        return None
+    raise OptionError(
+        f"{option} {master!r} is no address of a master: write local[*], local[4], spark://HOST:PORT, yarn "
+        f"or k8s://https://HOST:PORT"
+    )
+
+
+def _local_cores(asked: str | None) -> int:
+    """All usable cores for ``local[*]``, and one for ``local``."""
+    if asked == "*":
+        return len(os.sched_getaffinity(0))
+    return int(asked or 1)
+
+
+def open_session(  # noqa: PLR0913 - each is one thing to say about a session
     master: str,
     *,
+    name: str,
+    option: str = "--master",
     memory: str,
     delta: bool,
     settings: Mapping[str, str],
@@ -56,6 +88,8 @@ def open_session(
 
     Args:
         master: The master's address.
+        name: The name of the application.
+        option: The option that the address was given by.
         memory: The heap of the driver's JVM.
         delta: True if it reads Delta tables.
         settings: Settings of Spark over all others.
@@ -67,11 +101,11 @@ def open_session(
         MissingExtraError: PySpark is not installed.
     """
     require_spark()
-    cores = cores_of(master)
+    cores = cores_of(master, option)
     if cores is None:
-        _require_masters(master)
+        _require_masters(master, option)
     own = {
-        "spark.app.name": "spillway-pipeline",
+        "spark.app.name": name,
         "spark.master": master if cores is None else f"local[{cores},{_ATTEMPTS}]",
         "spark.driver.memory": memory,
         "spark.task.maxFailures": str(_ATTEMPTS),
@@ -79,7 +113,7 @@ def open_session(
         "spark.sql.parquet.enableNestedColumnVectorizedReader": "true",
     }
     on = master if cores is None else counted(cores, "core")
-    hosts = [] if cores is not None else [host for host, _ in _addresses(master)]
+    hosts = [] if cores is not None else [host for host, _ in _addresses(master, option)]
     loopback = cores is not None or (bool(hosts) and all(map(_is_loopback, hosts)))
     try:
         return start_session({**own, **settings}, on=on, delta=delta, loopback=loopback, say=say)
@@ -87,16 +121,16 @@ def open_session(
         if cores is not None or isinstance(error, (JavaError, MissingExtraError)):
             raise
         said = " ".join(str(error).split())[:300]
-        raise OptionError(f"--master {master} took no application: {said}") from error
+        raise OptionError(f"{option} {master} took no application: {said}") from error
 
 
-def _require_masters(master: str) -> None:
+def _require_masters(master: str, option: str) -> None:
     """Check that a master listens, as Spark itself would wait a minute for one.
 
     Raises:
         OptionError: None does.
     """
-    addresses = _addresses(master)
+    addresses = _addresses(master, option)
     reasons = []
     for host, port in addresses:
         try:
@@ -107,12 +141,12 @@ def _require_masters(master: str) -> None:
             return
     if addresses:
         raise OptionError(
-            f"--master {master}: no master answers there ({'; '.join(reasons)}); "
-            f"start one, or run on this machine with --master 'local[*]'"
+            f"{option} {master}: no master answers there ({'; '.join(reasons)}); start one, or run on this "
+            f"machine {_ON_THIS_MACHINE.get(option, f'without {option}')}"
         )
 
 
-def _addresses(master: str) -> list[tuple[str, int]]:
+def _addresses(master: str, option: str) -> list[tuple[str, int]]:
     """The hosts and ports of standalone masters; none for another kind of cluster.
 
     Raises:
@@ -124,7 +158,7 @@ def _addresses(master: str) -> list[tuple[str, int]]:
     for part in master.removeprefix("spark://").split(","):
         match = re.fullmatch(r"\[?([^\[\]]+?)\]?:(\d+)", part)
         if match is None:
-            raise OptionError(f"--master {master}: write spark://HOST:PORT; the port is mostly 7077")
+            raise OptionError(f"{option} {master}: write spark://HOST:PORT; the port is mostly 7077")
         found.append((match[1], int(match[2])))
     return found
 

@@ -1,0 +1,59 @@
+"""Ctrl-C that is pressed again does not end what the first one has begun to tidy up."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+PROGRAM = """
+import time
+from spillway.cli.common import first_interrupt_alone
+from spillway.pipeline.jobs import interrupts_put_off
+
+with first_interrupt_alone():
+    try:
+        try:
+            with interrupts_put_off() as came:
+                print("begun", flush=True)
+                while not came:
+                    time.sleep(0.01)
+        finally:
+            print("tidying up", flush=True)
+            time.sleep(0.3)
+            print("tidied", flush=True)
+    except KeyboardInterrupt:
+        print("nothing is left", flush=True)
+"""
+
+
+def test_a_second_ctrl_c_does_not_end_the_tidying_up() -> None:
+    with subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        said = []
+        for line in program.stdout:
+            said.append(line.strip())
+            if line.strip() in {"begun", "tidying up"}:
+                program.send_signal(signal.SIGINT)
+    assert said == ["begun", "tidying up", "tidied", "nothing is left"]
+    assert program.returncode == 0
+
+
+PRESSED_TO_THE_END = """
+import os, signal
+from spillway.cli.common import first_interrupt_alone
+
+try:
+    with first_interrupt_alone():
+        os.kill(os.getpid(), signal.SIGINT)
+except KeyboardInterrupt:
+    os.kill(os.getpid(), signal.SIGINT)
+    print("ended", flush=True)
+"""
+
+
+def test_a_ctrl_c_after_the_tidying_up_does_not_end_the_last_words() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PRESSED_TO_THE_END], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "ended\n"), done.stderr
