@@ -3,6 +3,7 @@
 mod bools;
 mod bytes;
 mod contest;
+mod decide;
 mod hashes;
 mod indexed;
 mod levels;
@@ -35,14 +36,14 @@ pub(crate) use source::is_flat;
 
 use super::{EncodedChunk, FieldEncoder};
 use crate::budget::Budget;
-use crate::choose::{Choice, FEWEST_VALUES};
+use crate::choose::Choice;
 use crate::error::{Result, WriteError};
 use crate::int96;
 use crate::options::WriterOptions;
 use crate::pages::{ChunkPages, Filter};
 use bools::Bools;
 use bytes::{Bytes, Meaning};
-use contest::{Contest, Indexed, Repeats};
+use contest::Contest;
 use levels::{Histograms, PageLevels};
 use numbers::{Numbers, Order};
 use page::{PageFacts, PageValues};
@@ -68,9 +69,8 @@ pub(super) struct FlatEncoder {
     contest: Option<Contest>,
 }
 
-/// Bytes of a page that encodings are compared on, before compression. In a fourth of them, repeats from further away are
-/// missed, and wrong encodings are taken.
-const TRIAL_BYTES: usize = 128 << 10;
+/// The last indices of a page that widths are tried on.
+const INDICES_TRIED: usize = 4096;
 
 /// The reason why a page ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -262,7 +262,7 @@ impl FlatEncoder {
         self.page.entries += entries;
         self.page.nulls += entries - valid;
         if rows > 0 && self.account.count.rows == 0 && self.page.rows == rows {
-            self.values.rank();
+            self.look_at_first_piece();
         }
     }
 
@@ -280,9 +280,10 @@ impl FlatEncoder {
         if let Some(width) = self.index_widths[class] {
             return Ok(width);
         }
-        let mut size = |width| {
+        let start = (self.page.entries - self.page.nulls).saturating_sub(INDICES_TRIED);
+        let size = |width| {
             self.pages.compressed_size_of(&mut |out| {
-                self.values.encode(width, out);
+                self.values.encode_indices(width, start, out);
             })
         };
         let width = if size(whole_bytes)? < size(0)? {
@@ -292,86 +293,6 @@ impl FlatEncoder {
         };
         self.index_widths[class] = Some(width);
         Ok(width)
-    }
-
-    /// Decides by the first page how the chunk goes on, where that is open. Returns true if it decided.
-    fn decide(&mut self, end: End) -> Result<bool> {
-        let Some(trial) = self.choice.trial else {
-            return Ok(false);
-        };
-        let values = self.page.entries - self.page.nulls;
-        // A page of nulls says little, and another one follows.
-        let sparse = values < FEWEST_VALUES && values < self.page.entries / 2;
-        if values == 0 || (end == End::Page && sparse) {
-            return Ok(false);
-        }
-        self.choice.trial = None;
-        let with = match self.values.repeats() {
-            Some(repeats) if repeats.are_plain_to_see(self.is_integer(), end == End::Page) => {
-                self.values.settle_with_dictionary(PageEncoding::Plain);
-                return Ok(true);
-            }
-            Some(repeats) if repeats.distinct < repeats.values => Some(self.weigh_indexed(repeats)?),
-            _ => None,
-        };
-        let (direct, weight) = self.weigh_direct(trial.direct)?;
-        let integers = self.is_integer();
-        #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-        let expected = trial.rows.max(self.page.rows) as f64 * values as f64 / self.page.rows as f64;
-        let dictionary = with.filter(|with| match end {
-            End::Chunk => with.whole() < weight,
-            End::Page => with.pays(weight, expected, integers),
-        });
-        self.choice.dictionary = dictionary.is_some();
-        self.choice.encoding = direct;
-        let encoding = page_encoding(direct);
-        if let Some(with) = dictionary {
-            self.values.settle_with_dictionary(encoding);
-            self.contest = Some(Contest::new(weight, &with));
-        } else {
-            self.values.settle(encoding);
-        }
-        Ok(true)
-    }
-
-    fn is_integer(&self) -> bool {
-        matches!(self.column.physical_type(), Type::INT32 | Type::INT64)
-    }
-
-    /// Weighs the page with its dictionary.
-    fn weigh_indexed(&mut self, repeats: Repeats) -> Result<Indexed> {
-        let width = self.index_width()?;
-        let Self { values, pages, .. } = self;
-        let tried = tried(values.as_ref(), repeats.values);
-        let indices = pages.weight_of(&mut |out| {
-            values.encode_indices(width, repeats.values - tried, out);
-        })?;
-        let page = values.dictionary().map_or(&[][..], |(page, _)| page);
-        let last = &page[page.len().saturating_sub(TRIAL_BYTES)..];
-        let entries = pages.weight_of(&mut |out| out.extend_from_slice(last))?;
-        Ok(Indexed {
-            repeats,
-            indices: indices * repeats.values / tried,
-            dictionary: entries * page.len() / last.len().max(1),
-            dictionary_bytes: page.len(),
-        })
-    }
-
-    /// The lightest of some encodings of the page without a dictionary, and its weight.
-    fn weigh_direct(&mut self, encodings: &[Encoding]) -> Result<(Encoding, usize)> {
-        let count = self.page.entries - self.page.nulls;
-        let mut best = (Encoding::PLAIN, usize::MAX);
-        for &encoding in encodings {
-            let Self { values, pages, .. } = self;
-            let page = page_encoding(encoding);
-            let tried = tried(values.as_ref(), count);
-            let weight = pages.weight_of(&mut |out| values.encode_direct(page, count - tried, out))?;
-            let weight = weight * count / tried;
-            if weight < best.1 {
-                best = (encoding, weight);
-            }
-        }
-        Ok(best)
     }
 
     /// Gives up a dictionary that lately cost more than it saved.
@@ -416,12 +337,6 @@ impl FlatEncoder {
         self.watch(entries - nulls, self.pages.bytes() - before);
         Ok(())
     }
-}
-
-/// The number of a page's last values that encodings are tried on; at least one.
-fn tried(values: &dyn PageValues, count: usize) -> usize {
-    let bytes = values.direct_bytes(PageEncoding::Plain).max(1);
-    (count * TRIAL_BYTES / bytes).clamp(1, count.max(1))
 }
 
 /// Values of the column's physical type, in the encodings that were chosen.

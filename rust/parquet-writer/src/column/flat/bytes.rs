@@ -13,7 +13,7 @@ use parquet_encode::page_header::Encoding;
 use parquet_encode::stats::{self, Content, Picked};
 use parquet_encode::{byte_stream_split, delta, plain};
 
-use super::contest::Repeats;
+use super::contest::{Neighbours, Repeats};
 use super::indexed::{Indexed, index_capacity, leave};
 use super::numbers::mismatch;
 use super::page::{PageFacts, PageValues};
@@ -533,6 +533,21 @@ impl PageValues for Bytes {
             0
         };
         usize::try_from(self.unencoded).map_or(usize::MAX, |bytes| bytes.saturating_add(lengths))
+    }
+
+    fn neighbours(&self, last: usize) -> Neighbours {
+        let indexed = self.indexed.as_ref().and_then(Indexed::while_active);
+        indexed.map_or_else(Neighbours::default, |indexed| indexed.neighbours(last))
+    }
+
+    fn never_repeats(&self) -> bool {
+        let indexed = self.indexed.as_ref().and_then(Indexed::while_active);
+        indexed.is_some_and(Indexed::never_repeats)
+    }
+
+    fn drop_dictionary(&mut self) {
+        self.lay_out_indexed();
+        leave(&mut self.indexed);
     }
 
     fn settle(&mut self, encoding: Encoding) {

@@ -13,8 +13,8 @@ const DICTIONARY_HEADER: usize = 16;
 const PAGES_TO_GIVE_UP: usize = 2;
 /// Entries below which a dictionary with many repeats is the best in any order of its values.
 const FEW_ENTRIES: usize = 16;
-/// Values of a full page below which each is large.
-const FEW_VALUES: usize = 8;
+/// Values in which a sequence is looked for, at least.
+const LEAST_IN_SEQUENCE: usize = 1024;
 
 /// The repeats among the values of a page.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -25,54 +25,69 @@ pub(super) struct Repeats {
     pub distinct: usize,
     /// Different ones in the first half of them.
     pub distinct_in_half: usize,
-    /// Values that follow the same value as the time before.
-    pub in_sequence: usize,
 }
 
 impl Repeats {
-    /// The repeats among indices of a dictionary with `entries` entries.
-    pub fn of(indices: &[u32], entries: usize) -> Self {
-        let mut seen = vec![false; entries];
-        let mut new = |indices: &[u32]| {
-            let is_new = |index: &&u32| !std::mem::replace(&mut seen[**index as usize], true);
-            indices.iter().filter(is_new).count()
+    /// The repeats among indices of a dictionary with `entries` entries. `in_order` if each entry has been added by the
+    /// first index that refers to it, at least behind the first half.
+    pub fn of(indices: &[u32], entries: usize, in_order: bool) -> Self {
+        let half = &indices[..indices.len() / 2];
+        let distinct_in = |indices: &[u32]| match indices {
+            [] => 0,
+            _ if in_order => indices.iter().fold(0, |last, index| last.max(*index)) as usize + 1,
+            _ => marked(indices, entries),
         };
-        let (half, rest) = indices.split_at(indices.len() / 2);
-        let distinct_in_half = new(half);
         Self {
             values: indices.len(),
-            distinct: distinct_in_half + new(rest),
-            distinct_in_half,
-            in_sequence: in_sequence(indices, entries),
+            distinct: distinct_in(indices),
+            distinct_in_half: distinct_in(half),
         }
     }
 
     /// Returns true if each value stands for so many others that the page of the dictionary weighs nothing.
-    fn are_many(self, integers: bool) -> bool {
+    pub fn are_many(self, integers: bool) -> bool {
         // Few different integers may still be runs or steps, which deltas code in next to nothing.
         let least = if integers { 32 } else { 8 };
         self.distinct * least <= self.values
     }
 
-    /// Returns true if a dictionary is the best without being weighed, in a page that others follow or in the only one.
-    /// Values so large that a page has a few of them are looked up until the dictionary is full: none of them may repeat
-    /// in one page, and each that does saves much.
-    pub fn are_plain_to_see(self, integers: bool, others_follow: bool) -> bool {
-        (others_follow && self.values < FEW_VALUES) || (self.are_many(integers) && !self.are_in_sequence())
-    }
-
-    /// Returns true if most values follow each other in sequences that come again. A codec finds these among values
-    /// better than among packed indices.
-    fn are_in_sequence(self) -> bool {
-        self.distinct >= FEW_ENTRIES && self.in_sequence * 4 > self.values * 3
+    /// The number of last values of the page that show whether values come in sequences; `None` if they are so few
+    /// different ones that it does not matter.
+    pub fn window(self) -> Option<usize> {
+        // Enough for a sequence of all of them to come eight times.
+        let window = self.values.min((self.distinct * 8).max(LEAST_IN_SEQUENCE));
+        (self.distinct >= FEW_ENTRIES).then_some(window)
     }
 }
 
-/// The number of indices that follow the same index as the time before.
-fn in_sequence(indices: &[u32], entries: usize) -> usize {
-    let mut next = vec![u32::MAX; entries];
-    let follows = |pair: &&[u32]| std::mem::replace(&mut next[pair[0] as usize], pair[1]) == pair[1];
-    indices.windows(2).filter(follows).count()
+/// The number of different indices.
+fn marked(indices: &[u32], entries: usize) -> usize {
+    let mut seen = vec![false; entries];
+    let is_new = |index: &&u32| !std::mem::replace(&mut seen[**index as usize], true);
+    indices.iter().filter(is_new).count()
+}
+
+/// The neighbours of some indices.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Neighbours {
+    /// Indices that follow themselves.
+    pub runs: usize,
+    /// Indices that follow the same other index as the time before.
+    pub sequences: usize,
+}
+
+impl Neighbours {
+    /// The neighbours of indices of a dictionary with `entries` entries.
+    pub fn of(indices: &[u32], entries: usize) -> Self {
+        let mut next = vec![u32::MAX; entries];
+        let mut counts = Self::default();
+        for pair in indices.windows(2) {
+            let before = std::mem::replace(&mut next[pair[0] as usize], pair[1]);
+            counts.runs += usize::from(pair[0] == pair[1]);
+            counts.sequences += usize::from(before == pair[1] && pair[0] != pair[1]);
+        }
+        counts
+    }
 }
 
 /// The weight of the first page with a dictionary.
@@ -88,20 +103,17 @@ pub(super) struct Indexed {
 }
 
 impl Indexed {
-    /// Returns true if the dictionary costs less than a direct encoding in which the page weighs `direct`, over `values`
-    /// values.
+    /// The cost with the dictionary, as a share of that in a direct encoding in which the page weighs `direct`, over
+    /// `values` values; `None` if nothing follows the page.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    pub fn pays(&self, direct: usize, values: f64, integers: bool) -> bool {
-        if self.repeats.are_many(integers) {
+    pub fn share_of(&self, direct: usize, values: Option<f64>, integers: bool) -> f64 {
+        let with = match values {
+            None => (self.indices + self.dictionary + DICTIONARY_HEADER) as f64,
             // Both are small: what a look-up takes counts less than the error of the estimate.
-            return self.indices * 4 < direct * 5;
-        }
-        self.of_value(values) < direct as f64 / self.repeats.values as f64
-    }
-
-    /// The weight where nothing follows.
-    pub fn whole(&self) -> usize {
-        self.indices + self.dictionary + DICTIONARY_HEADER
+            Some(_) if self.repeats.are_many(integers) => self.indices as f64 * 0.8,
+            Some(values) => self.of_value(values) * self.repeats.values as f64,
+        };
+        with / direct.max(1) as f64
     }
 
     /// The weight of a value, over those that the dictionary serves before it is full or before `values` came.
@@ -167,16 +179,32 @@ impl Contest {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Contest, Indexed, Repeats};
+    use super::{Contest, Indexed, Neighbours, Repeats};
 
     proptest! {
         #[test]
         fn repeats_are_counted(indices in prop::collection::vec(0..50_u32, 0..200)) {
             let different = |indices: &[u32]| indices.iter().collect::<std::collections::HashSet<_>>().len();
-            let repeats = Repeats::of(&indices, 50);
+            let repeats = Repeats::of(&indices, 50, false);
             prop_assert_eq!(repeats.values, indices.len());
             prop_assert_eq!(repeats.distinct, different(&indices));
             prop_assert_eq!(repeats.distinct_in_half, different(&indices[..indices.len() / 2]));
+        }
+
+        #[test]
+        fn entries_in_the_order_of_their_indices_are_counted_by_the_last_of_them(
+            values in prop::collection::vec(0..50_u32, 0..200)
+        ) {
+            let mut entries = Vec::new();
+            let index = |value: &u32| {
+                let known = entries.iter().position(|entry| entry == value).unwrap_or_else(|| {
+                    entries.push(*value);
+                    entries.len() - 1
+                });
+                u32::try_from(known).unwrap()
+            };
+            let indices: Vec<u32> = values.iter().map(index).collect();
+            prop_assert_eq!(Repeats::of(&indices, 50, true), Repeats::of(&indices, 50, false));
         }
     }
 
@@ -188,7 +216,6 @@ mod tests {
                 values: 1000,
                 distinct,
                 distinct_in_half,
-                in_sequence: 0,
             },
             indices: 1000,
             dictionary: distinct * 8,
@@ -224,15 +251,34 @@ mod tests {
     }
 
     #[test]
-    fn sequences_that_come_again_are_tried_without_a_dictionary() {
+    fn values_in_sequences_follow_the_same_value_each_time() {
         let cycle: Vec<u32> = (0..100).cycle().take(10_000).collect();
-        assert!(Repeats::of(&cycle, 100).are_in_sequence());
-        let scattered: Vec<u32> = (0..10_000_u32).map(|row| row * row % 97).collect();
-        let scattered: Vec<u32> = scattered
-            .iter()
-            .zip(cycle.iter().rev())
-            .map(|(a, b)| (a * b) % 89)
+        let expected = Neighbours {
+            runs: 0,
+            sequences: 10_000 - 101,
+        };
+        assert_eq!(Neighbours::of(&cycle, 100), expected);
+        let scattered: Vec<u32> = (0..10_000_u32)
+            .map(|row| row * row % 97 * (row / 97) % 89)
             .collect();
-        assert!(!Repeats::of(&scattered, 100).are_in_sequence());
+        assert!(Neighbours::of(&scattered, 100).sequences < 2_000);
+    }
+
+    #[test]
+    fn runs_are_no_sequences() {
+        let runs: Vec<u32> = (0..1000).map(|row| row / 100).collect();
+        let expected = Neighbours {
+            runs: 990,
+            sequences: 0,
+        };
+        assert_eq!(Neighbours::of(&runs, 10), expected);
+    }
+
+    #[test]
+    fn a_sequence_shows_in_the_window_of_its_repeats() {
+        let cycle: Vec<u32> = (0..1201).cycle().take(20_000).collect();
+        let window = Repeats::of(&cycle, 1201, true).window().unwrap();
+        assert!(Neighbours::of(&cycle[20_000 - window..], 1201).sequences * 4 > window * 3);
+        assert_eq!(Repeats::of(&[0, 1, 0, 1], 2, true).window(), None);
     }
 }

@@ -3,7 +3,7 @@
 use parquet_encode::dictionary::{ByteDictionary, KeyMap, NumberDictionary, UsedEntries, Word};
 use parquet_encode::rle;
 
-use super::contest::Repeats;
+use super::contest::{Neighbours, Repeats};
 
 /// Values of an Arrow dictionary above which mapping all of them for a run costs more than looking its keys up.
 const MAPPED_VALUES: usize = 8192;
@@ -54,6 +54,8 @@ pub(super) struct Indexed<D> {
     active: bool,
     /// Entries of the dictionary when the page began.
     entries_before: usize,
+    /// Indices of the first page whose entries were ranked.
+    ranked: usize,
     used: UsedEntries,
 }
 
@@ -66,6 +68,7 @@ impl<D: Dictionary> Indexed<D> {
             keys: KeyMap::new(),
             mapped: false,
             active: true,
+            ranked: 0,
             used: UsedEntries::new(),
         }
     }
@@ -107,6 +110,7 @@ impl<D: Dictionary> Indexed<D> {
     }
 
     pub fn rank(&mut self) {
+        self.ranked = self.indices.len();
         self.dictionary.rank(&mut self.indices, &mut self.keys);
     }
 
@@ -121,8 +125,21 @@ impl<D: Dictionary> Indexed<D> {
 
     /// The repeats among the indices of the page, while pages get any.
     pub fn repeats(&self) -> Option<Repeats> {
+        // Entries come in the order of the values, but for those that were ranked.
+        let in_order = self.entries_before == 0 && self.indices.len() / 2 >= self.ranked;
         self.active
-            .then(|| Repeats::of(&self.indices, self.dictionary.len()))
+            .then(|| Repeats::of(&self.indices, self.dictionary.len(), in_order))
+    }
+
+    /// The neighbours of the page's last indices.
+    pub fn neighbours(&self, last: usize) -> Neighbours {
+        let start = self.indices.len().saturating_sub(last);
+        Neighbours::of(&self.indices[start..], self.dictionary.len())
+    }
+
+    /// Returns true if each index of the first page has an entry of its own.
+    pub fn never_repeats(&self) -> bool {
+        self.indices.len() == self.dictionary.len()
     }
 
     /// The bits that an index needs.

@@ -8,13 +8,16 @@ use parquet_encode::fixed::as_bytes;
 use parquet_encode::page_header::Encoding;
 use parquet_encode::{byte_stream_split, delta, plain, stats};
 
-use super::contest::Repeats;
+use super::contest::{Neighbours, Repeats};
 use super::indexed::{Indexed, leave};
 use super::page::{PageFacts, PageValues};
 use super::piece::Piece;
 use super::ranges::Ranges;
 use super::source::Values;
 use crate::error::{Result, WriteError};
+
+/// Values of a page whose deltas stand for those of all.
+const DELTAS_TRIED: usize = 1024;
 
 /// The order of a column's integers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,13 +145,20 @@ impl<T: Number> Numbers<T> {
         }
     }
 
-    /// The values of the page that its indices stand for, in `room`; `None` without indices.
-    fn named(&self, mut room: Vec<T>) -> Option<Vec<T>> {
+    /// The values of the page that its indices from the one at `start` on stand for, in `room`; `None` without indices.
+    fn named(&self, start: usize, mut room: Vec<T>) -> Option<Vec<T>> {
         let indexed = self.indexed.as_ref().and_then(Indexed::while_active)?;
         let entries = indexed.dictionary.entries();
+        let values = indexed.indices[start..].iter();
         room.clear();
-        room.extend(indexed.indices.iter().map(|index| entries[*index as usize]));
+        room.extend(values.map(|index| entries[*index as usize]));
         Some(room)
+    }
+
+    /// The number of values of the page.
+    fn count(&self) -> usize {
+        let indexed = self.indexed.as_ref().and_then(Indexed::while_active);
+        indexed.map_or(self.values.len(), |indexed| indexed.indices.len())
     }
 
     fn append_slots(&mut self, slots: &[T], piece: Piece<'_>) -> usize {
@@ -244,8 +254,8 @@ impl<T: Number> PageValues for Numbers<T> {
 
     fn encode_direct(&mut self, encoding: Encoding, start: usize, out: &mut Vec<u8>) {
         let room = std::mem::take(&mut self.valid);
-        if let Some(named) = self.named(room) {
-            append_direct(&named[start..], encoding, out);
+        if let Some(named) = self.named(start, room) {
+            append_direct(&named, encoding, out);
             self.valid = named;
         } else {
             append_direct(&self.values[start..], encoding, out);
@@ -259,22 +269,38 @@ impl<T: Number> PageValues for Numbers<T> {
     }
 
     fn direct_bytes(&self, encoding: Encoding) -> usize {
-        let named = self.named(Vec::new());
-        let values = named.as_ref().unwrap_or(&self.values);
+        let count = self.count();
+        let start = count.saturating_sub(DELTAS_TRIED);
+        let named = self.named(start, Vec::new());
+        let last = named.as_deref().unwrap_or_else(|| &self.values[start..]);
         let mut deltas = Vec::new();
-        if encoding == Encoding::DeltaBinaryPacked && T::deltas(values, &mut deltas) {
-            return deltas.len();
+        if encoding == Encoding::DeltaBinaryPacked && T::deltas(last, &mut deltas) {
+            return deltas.len() * count / last.len().max(1);
         }
-        size_of_val(values.as_slice())
+        count * size_of::<T>()
+    }
+
+    fn neighbours(&self, last: usize) -> Neighbours {
+        let indexed = self.indexed.as_ref().and_then(Indexed::while_active);
+        indexed.map_or_else(Neighbours::default, |indexed| indexed.neighbours(last))
+    }
+
+    fn never_repeats(&self) -> bool {
+        let indexed = self.indexed.as_ref().and_then(Indexed::while_active);
+        indexed.is_some_and(Indexed::never_repeats)
+    }
+
+    fn drop_dictionary(&mut self) {
+        if let Some(named) = self.named(0, Vec::new()) {
+            self.values = named;
+        }
+        leave(&mut self.indexed);
     }
 
     fn settle(&mut self, encoding: Encoding) {
         self.undecided = false;
         self.encoding = encoding;
-        if let Some(named) = self.named(Vec::new()) {
-            self.values = named;
-        }
-        leave(&mut self.indexed);
+        self.drop_dictionary();
     }
 
     fn settle_with_dictionary(&mut self, encoding: Encoding) {

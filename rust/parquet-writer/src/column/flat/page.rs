@@ -5,7 +5,7 @@ use parquet::basic::BoundaryOrder;
 use parquet::file::statistics::Statistics;
 use parquet_encode::page_header::Encoding;
 
-use super::contest::Repeats;
+use super::contest::{Neighbours, Repeats};
 use super::piece::Piece;
 use super::preserved::Preserved;
 use super::source::Values;
@@ -68,7 +68,20 @@ pub(super) trait PageValues: Send {
     /// Appends the indices of the page's values from the one at `start` on.
     fn encode_indices(&self, _index_width: u8, _start: usize, _out: &mut Vec<u8>) {}
 
-    /// Bytes of the page's values in an encoding without a dictionary, before compression.
+    /// The neighbours of the page's last values, as far as a dictionary shows.
+    fn neighbours(&self, _last: usize) -> Neighbours {
+        Neighbours::default()
+    }
+
+    /// Returns true if no value of the first page is the same as another, as far as a dictionary shows.
+    fn never_repeats(&self) -> bool {
+        false
+    }
+
+    /// Takes the first page's values out of the dictionary and drops it.
+    fn drop_dictionary(&mut self) {}
+
+    /// An estimate of the bytes of the page's values in an encoding without a dictionary, before compression.
     fn direct_bytes(&self, _encoding: Encoding) -> usize {
         self.pending_bytes()
     }
