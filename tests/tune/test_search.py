@@ -121,6 +121,13 @@ def test_the_last_rounds_are_none_of_those_that_selected():
     assert len(best.cpu_seconds) == len(default.cpu_seconds) == 9
 
 
+def test_last_rounds_that_have_begun_are_measured_whole(monkeypatch):
+    default, best = measured([5.0] * 3, 1000), measured([0.1] * 3, 900)
+    monkeypatch.setattr(search.time, "monotonic", lambda: float(len(best.cpu_seconds)))
+    OfNoLibrary(end=4.0).last_rounds([default, best])
+    assert len(best.cpu_seconds) == 9
+
+
 def test_without_time_left_the_rounds_that_selected_stay():
     best = measured([0.1] * 3, 900)
     OfNoLibrary(end=0.0).last_rounds([best])

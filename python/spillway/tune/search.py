@@ -249,10 +249,12 @@ class _Bench:
     def last_rounds(self, candidates: Sequence[Candidate]) -> None:
         """Measure all of them anew: by the rounds that selected them the best would look too good.
 
-        Once the time is over, those rounds are all that there is.
+        Once the time is over, those rounds are all that there is. Last rounds that have begun are all
+        measured, since fewer could not tell a difference among several settings.
         """
         if self._is_over:
             return
+        self._end = float("inf")
         for each in candidates:
             each.forget()
         self.rounds(candidates, _FINAL_ROUNDS, "the best again")
