@@ -21,7 +21,7 @@ BENCH_OPTIONS ?=
 RACE_OPTIONS ?=
 DIST ?= dist
 
-.PHONY: help bench targets race test test-quick peers soak lint check instructions format wheel dist import-wheel readme docs lock setup setup-tests compile-tests clean
+.PHONY: help bench targets race test test-quick peers soak lint check check-compiled instructions format wheel dist import-wheel readme docs lock setup setup-tests compile-tests clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,7 +74,10 @@ lint: .build/environment ## Format, lints and types of Python: what needs nothin
 	$(BIN)/mypy
 	@! grep -nE '(https?|ssh)://' requirements/*.txt || { echo "a lock names a registry's address: run make lock" >&2; exit 1; }
 
-check: lint setup ## All lints: those above, clippy, rustdoc, and the stubs against the compiled module
+check: lint check-compiled ## All lints: those above, clippy, rustdoc, and the stubs against the compiled module
+
+# Apart from the lints above, which a whole run has first.
+check-compiled: setup
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps --quiet
 	$(BIN)/python -m mypy.stubtest spillway._native --mypy-config-file pyproject.toml
@@ -137,7 +140,7 @@ setup: .build/module
 # MinIO is a server that tests talk to; it is never shipped. To optimise it takes longer than tests could save by it.
 MINIO := v0.0.0-20260212201848-7aac2a2c5b7c
 
-setup-tests: .build/minio-$(MINIO)
+setup-tests: .build/minio-$(MINIO) .build/spark.jsa
 
 clean: ## Remove what was built (not the runs)
 	rm -rf .build .venv target dist
@@ -162,6 +165,10 @@ clean: ## Remove what was built (not the runs)
 	@rm -f .build/module
 	$(BIN)/maturin develop --release --locked --uv
 	@touch $@
+
+# Classes that JVMs of tests start from. It is made by the module that is there: not anew with each.
+.build/spark.jsa: tests/spark/archive.py requirements/dev.txt | .build/module
+	$(BIN)/python -m tests.spark.archive $@
 
 .build/minio-$(MINIO): .build/environment
 	@PYTHON='$(PYTHON)' requirements/prerequisites.sh tests

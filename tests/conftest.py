@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 from .counts import EXAMPLES, PROFILE
+from .spark.archive import java_options
 from .stores.server import Proxy, ministack
 
 if TYPE_CHECKING:
@@ -26,12 +27,12 @@ if TYPE_CHECKING:
     from spillway.spark import Packed
 
     from .spark.cluster import Cluster
+    from .spark.process import Worker
     from .stores.server import Bucket, Fault, Request, Server
 
 # Tests load the module with its debug assertions, and look at no speed.
 os.environ["SPILLWAY_ALLOW_CHECKED_BUILD"] = "1"
-# A JVM of a test lives for seconds: its second compiler takes up to half of the time, and returns none of it.
-os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1"
+os.environ["SPARK_SUBMIT_OPTS"] = java_options()
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, which tests send to themselves.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -48,9 +49,13 @@ for name, number in EXAMPLES.items():
 settings.load_profile(PROFILE)
 
 # Files whose tests share what is dear to start, or watch a clock or the memory. A group stays in one process:
-# a run has one shared session of Spark and one server of each kind, and no two tests of time run at once. The
-# two groups with JVMs may, and with three processes another group beside them. Longest first.
+# it has one shared session of Spark and one server of each kind, and no two tests of time run at once. Both
+# groups with JVMs may run, and with three processes another group beside them. Longest first.
 GROUPS = {
+    "timing": (
+        *("bench/*", "cli/*", "harness/*"),
+        *("race/test_check.py", "race/test_plan.py", "race/test_races.py"),
+    ),
     # Programs with a JVM of their own, and the cluster.
     "cluster": (
         "pipeline/test_cluster.py",
@@ -78,17 +83,17 @@ GROUPS = {
         "validation/test_good_files.py",
         "validation/test_planted_faults.py",
     ),
-    "s3": ("stores/*", "delta/test_stores.py", "race/test_s3.py", "docs/*"),
-    "timing": ("bench/*", "cli/*", "harness/*", "race/*"),
+    "s3": ("stores/*", "delta/test_stores.py", "race/test_s3.py"),
+    "docs": ("docs/*",),
     "packaging": ("packaging/*",),
 }
 FIXTURES = {
-    "spark": "spark",
-    "cluster": "cluster",
-    "packed": "cluster",
-    "delta_spark": "spark",
-    "server": "s3",
-    "wheel": "packaging",
+    "spark": {"spark"},
+    "cluster": {"cluster"},
+    "packed": {"cluster"},
+    "worker": {"spark"},
+    "server": {"s3", "docs"},
+    "wheel": {"packaging"},
 }
 BUCKETS = itertools.count()
 
@@ -118,7 +123,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: places.get(group_of(item.nodeid), len(places)))
     for item in items:
         for name in FIXTURES.keys() & set(getattr(item, "fixturenames", ())):
-            if group_of(item.nodeid) != FIXTURES[name]:
+            if group_of(item.nodeid) not in FIXTURES[name]:
                 raise pytest.UsageError(f"{item.nodeid} uses {name}: name its file in GROUPS of {__file__}")
         if group_of(item.nodeid) not in GROUPS:
             item.add_marker(pytest.mark.quick)
@@ -139,6 +144,15 @@ def spark() -> Iterator[SparkSession]:
     session = local_session("spillway-tests")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def worker() -> Iterator[Worker]:
+    """One Spark session with Delta and retries for the whole run, in a process of its own."""
+    from .spark.process import started  # noqa: PLC0415 - other tests need no Spark
+
+    with started() as worker:
+        yield worker
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,9 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from spillway.cli.app import app
 
 SPILLWAY = Path(sys.executable).with_name("spillway")
 COMMANDS = [
@@ -43,8 +46,8 @@ def test_the_version_is_that_of_the_package():
 
 @pytest.mark.parametrize("command", [[], *([each] for each in COMMANDS)])
 def test_the_short_option_helps_as_the_long_one(command):
-    short, long = run(*command, "-h"), run(*command, "--help")
-    assert short.returncode == 0
+    short, long = (CliRunner().invoke(app, [*command, option]) for option in ("-h", "--help"))
+    assert short.exit_code == 0
     assert "Usage" in short.stdout
     assert short.stdout == long.stdout
 

@@ -593,10 +593,11 @@ def test_a_report_that_is_being_made_is_ended(runs):
         "0",
         "--out",
         str(out),
-        *QUICK[:4],
+        *QUICK[:6],
     ]
     output, process = interrupted(arguments, [signal.SIGTERM], when=lambda: list(out.glob("*/figures")))
-    assert process.returncode == 0
+    # Where the signal comes after the last line, nobody is left to hear it.
+    assert process.returncode in {0, -signal.SIGTERM}
     assert "report:" in output
     assert list(out.glob("*/report.md"))
 

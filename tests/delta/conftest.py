@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import signal
-import subprocess
-import sys
 import threading
 import time
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import deltalake
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from ..stores.server import minio
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     import spillway.delta
 
@@ -65,40 +61,3 @@ def interrupted_in_an_attempt(
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with minio(tmp_path_factory.mktemp("minio")) as server:
         yield server
-
-
-class Spark:
-    """Spark with Delta, in a process of its own: its jars must be there when its JVM starts."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.process = process
-
-    def ask(self, **command: str) -> Any:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        print(json.dumps(command), file=self.process.stdin, flush=True)
-        reply = json.loads(self.process.stdout.readline() or '{"error": "Spark is gone"}')
-        if "error" in reply:
-            raise RuntimeError(reply["error"])
-        return reply["answer"]
-
-    def sql(self, text: str) -> list[list[Any]]:
-        answer: list[list[Any]] = self.ask(sql=text)
-        return answer
-
-    def read(self, path: Path, scratch: Path) -> pa.Table:
-        self.ask(read=str(path), into=str(scratch))
-        return pq.read_table(scratch)
-
-
-@pytest.fixture(scope="session")
-def delta_spark() -> Iterator[Spark]:
-    worker = [sys.executable, str(Path(__file__).with_name("spark_worker.py"))]
-    with subprocess.Popen(worker, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        first = process.stdout.readline()
-        assert first.strip() == '"ready"', first
-        yield Spark(process)
-        assert process.stdin is not None
-        process.stdin.close()
-        process.wait(60)

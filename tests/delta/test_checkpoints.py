@@ -30,7 +30,7 @@ from .test_values import EVERY_TYPE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .conftest import Spark
+    from ..spark.process import Worker
 
 JSON = "delta.checkpoint.writeStatsAsJson"
 STRUCT = "delta.checkpoint.writeStatsAsStruct"
@@ -250,14 +250,14 @@ def test_statistics_are_the_same_as_text_and_as_structs(
 
 
 @pytest.mark.spark
-def test_sparks_statistics_survive_a_checkpoint(tmp_path: Path, delta_spark: Spark) -> None:
+def test_sparks_statistics_survive_a_checkpoint(tmp_path: Path, worker: Worker) -> None:
     path = f"delta.`{tmp_path}/t`"
-    delta_spark.sql(
+    worker.sql(
         f"create table {path} (id bigint, at timestamp, day date, price decimal(30, 10), p double) "
         f"using delta partitioned by (p) tblproperties ('{JSON}' = 'false', 'delta.checkpointInterval' = '3')"
     )
     for number in range(3):
-        delta_spark.sql(
+        worker.sql(
             f"insert into {path} values ({number}, timestamp'1582-01-01 00:00:00.25', "
             f"date'2026-11-2{number}', 12345678901234567890.0123456789, {number}.5)"
         )
@@ -285,10 +285,10 @@ def test_sparks_statistics_survive_a_checkpoint(tmp_path: Path, delta_spark: Spa
         assert {after[name][key].isoformat() for key in at} == {"1582-01-01T00:00:00.250000+00:00"}
     assert len(after) == 6
     assert all(row["num_records"] == 1 for row in after.values())
-    assert delta_spark.sql(f"select count(*), sum(id) from {path} where price > 1") == [[3, 3]]
-    assert delta_spark.sql(f"select count(*) from {path} where p = double('NaN')") == [[3]]
-    delta_spark.sql(f"optimize {path}")
-    assert delta_spark.sql(f"select count(*) from {path} where day = '2026-11-21'") == [[1]]
+    assert worker.sql(f"select count(*), sum(id) from {path} where price > 1") == [[3, 3]]
+    assert worker.sql(f"select count(*) from {path} where p = double('NaN')") == [[3]]
+    worker.sql(f"optimize {path}")
+    assert worker.sql(f"select count(*) from {path} where day = '2026-11-21'") == [[1]]
 
 
 UNKNOWN: dict[str, Any] = {

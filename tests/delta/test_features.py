@@ -31,7 +31,7 @@ from .test_cleanup import age, grow
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .conftest import Spark
+    from ..spark.process import Worker
 
 NUMBERS = pa.schema({"id": pa.int64()})
 
@@ -316,14 +316,14 @@ def test_vectors_that_are_no_files_of_the_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_sparks_deletion_vectors_and_clustering(tmp_path: Path, delta_spark: Spark) -> None:
+def test_sparks_deletion_vectors_and_clustering(tmp_path: Path, worker: Worker) -> None:
     path = f"delta.`{tmp_path}/v`"
-    delta_spark.sql(
+    worker.sql(
         f"create table {path} (id bigint) using delta tblproperties ('delta.enableDeletionVectors' = 'true')"
     )
-    delta_spark.sql(f"insert into {path} select * from range(0, 10, 1, 1)")
-    delta_spark.sql(f"delete from {path} where id = 3")
-    delta_spark.sql(f"truncate table {path}")
+    worker.sql(f"insert into {path} select * from range(0, 10, 1, 1)")
+    worker.sql(f"delete from {path} where id = 3")
+    worker.sql(f"truncate table {path}")
     table = spillway.delta.open(tmp_path / "v")
     (vector,) = (tmp_path / "v").rglob("deletion_vector_*.bin")
     vector.rename(vector.with_suffix(".away"))
@@ -331,15 +331,15 @@ def test_sparks_deletion_vectors_and_clustering(tmp_path: Path, delta_spark: Spa
         table.restore(2)
     vector.with_suffix(".away").rename(vector)
     table.restore(2)
-    assert delta_spark.sql(f"select count(*), sum(id) from {path}") == [[9, 42]]
+    assert worker.sql(f"select count(*), sum(id) from {path}") == [[9, 42]]
 
     path = f"delta.`{tmp_path}/c`"
     columns = ", ".join(f"c{number:02} bigint" for number in range(34))
-    delta_spark.sql(
+    worker.sql(
         f"create table {path} ({columns}) using delta cluster by (c33) "
         "tblproperties ('delta.dataSkippingNumIndexedCols' = '34')"
     )
-    delta_spark.sql(f"alter table {path} set tblproperties ('delta.dataSkippingNumIndexedCols' = '2')")
+    worker.sql(f"alter table {path} set tblproperties ('delta.dataSkippingNumIndexedCols' = '2')")
     table = spillway.delta.open(tmp_path / "c")
     with table.append() as append:
         append.write(pa.table({f"c{number:02}": [number] for number in range(34)}))
@@ -348,8 +348,8 @@ def test_sparks_deletion_vectors_and_clustering(tmp_path: Path, delta_spark: Spa
     with pytest.raises(UnsupportedTableError, match="clustering"):
         spillway.delta.create(table.path, NUMBERS, mode="overwrite")
     table.checkpoint()
-    delta_spark.sql(f"optimize {path}")
-    assert delta_spark.sql(f"select count(*) from {path} where c33 = 33") == [[1]]
+    worker.sql(f"optimize {path}")
+    assert worker.sql(f"select count(*) from {path} where c33 = 33") == [[1]]
 
 
 HARMLESS = {

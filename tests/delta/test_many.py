@@ -25,7 +25,7 @@ from .programs import SCHEMA, batch
 
 # How long others may wait because a process was killed, with much to spare for a busy machine.
 BOUND_SECONDS = 30
-ROUNDS = count(quick=5, ci=20, soak=200)
+ROUNDS = count(quick=5, ci=10, soak=200)
 ENOUGH_FOR_CHANCE = 100
 PROGRAMS = Path(__file__).with_name("programs.py")
 

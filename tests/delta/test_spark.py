@@ -10,83 +10,83 @@ import pytest
 
 import spillway.delta
 
+from ..counts import count
 from .conftest import read_deltalake, rows
 from .test_values import EVERY_TYPE, PARTITION_VALUES, partitioned
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .conftest import Spark
+    from ..spark.process import Worker
 
 pytestmark = pytest.mark.spark
+COMMITS = count(quick=100, ci=200, soak=1000)
 
 
-def test_every_type(tmp_path: Path, delta_spark: Spark) -> None:
+def test_every_type(tmp_path: Path, worker: Worker) -> None:
     spillway.delta.write(tmp_path / "t", EVERY_TYPE)
-    found = delta_spark.read(tmp_path / "t", tmp_path / "out").cast(EVERY_TYPE.schema)
+    found = worker.read(tmp_path / "t", tmp_path / "out").cast(EVERY_TYPE.schema)
     assert rows(found) == rows(EVERY_TYPE)
 
 
 @pytest.mark.parametrize("kind", PARTITION_VALUES)
-def test_odd_partition_values(tmp_path: Path, delta_spark: Spark, kind: str) -> None:
+def test_odd_partition_values(tmp_path: Path, worker: Worker, kind: str) -> None:
     data, expected = partitioned(kind)
     spillway.delta.write(tmp_path / "t", data, partition_by="p")
-    found = delta_spark.read(tmp_path / "t", tmp_path / "out").cast(expected.schema)
+    found = worker.read(tmp_path / "t", tmp_path / "out").cast(expected.schema)
     assert rows(found) == rows(expected)
 
 
 @pytest.mark.parametrize("partition_by", [[], ["day"]], ids=["plain", "partitioned"])
-def test_a_thousand_commits_and_a_checkpoint(
-    tmp_path: Path, delta_spark: Spark, partition_by: list[str]
-) -> None:
+def test_many_commits_and_a_checkpoint(tmp_path: Path, worker: Worker, partition_by: list[str]) -> None:
     schema = pa.schema({"day": pa.string(), "id": pa.int64()})
-    properties = {"delta.checkpointInterval": "400"}
+    properties = {"delta.checkpointInterval": str(COMMITS * 2 // 5)}
     table = spillway.delta.create(tmp_path / "t", schema, partition_by=partition_by, properties=properties)
-    for number in range(1000):
+    for number in range(COMMITS):
         with table.append() as append:
             append.write(pa.table({"day": [f"d{number % 3}"], "id": [number]}))
-    assert table.version == 1000
+    assert table.version == COMMITS
     table.checkpoint()
-    for version in range(1000):
+    for version in range(COMMITS):
         (tmp_path / "t" / "_delta_log" / f"{version:020}.json").unlink()
-    assert delta_spark.sql(f"select count(*), sum(id), count(distinct day) from delta.`{tmp_path}/t`") == [
-        [1000, 499500, 3]
+    assert worker.sql(f"select count(*), sum(id), count(distinct day) from delta.`{tmp_path}/t`") == [
+        [COMMITS, sum(range(COMMITS)), 3]
     ]
-    assert delta_spark.sql(f"select count(*) from delta.`{tmp_path}/t` where id >= 990") == [[10]]
-    assert read_deltalake(tmp_path / "t").num_rows == 1000
+    assert worker.sql(f"select count(*) from delta.`{tmp_path}/t` where id >= {COMMITS - 10}") == [[10]]
+    assert read_deltalake(tmp_path / "t").num_rows == COMMITS
 
 
-def test_every_operation_shows(tmp_path: Path, delta_spark: Spark) -> None:
+def test_every_operation_shows(tmp_path: Path, worker: Worker) -> None:
     path = f"delta.`{tmp_path}/t`"
     days = pa.table({"day": ["a", "b", None], "id": [1, 2, 3]})
     spillway.delta.write(tmp_path / "t", days, partition_by="day")
     table = spillway.delta.open(tmp_path / "t")
     table.delete_partition(day="a")
-    assert delta_spark.sql(f"select id from {path} order by id") == [[2], [3]]
+    assert worker.sql(f"select id from {path} order by id") == [[2], [3]]
     with table.append(schema_mode="merge") as append:
         append.write(pa.table({"day": ["c"], "id": [4], "note": ["x"]}))
-    assert delta_spark.sql(f"select id, note from {path} order by id") == [[2, None], [3, None], [4, "x"]]
+    assert worker.sql(f"select id, note from {path} order by id") == [[2, None], [3, None], [4, "x"]]
     spillway.delta.write(
         tmp_path / "t", pa.table({"day": ["b"], "id": [5]}), mode="overwrite", predicate=[("day", "=", "b")]
     )
-    assert delta_spark.sql(f"select id from {path} order by id") == [[3], [4], [5]]
+    assert worker.sql(f"select id from {path} order by id") == [[3], [4], [5]]
     table.truncate()
-    assert delta_spark.sql(f"select count(*) from {path}") == [[0]]
+    assert worker.sql(f"select count(*) from {path}") == [[0]]
     table.restore(1)
-    assert delta_spark.sql(f"select id from {path} order by id") == [[1], [2], [3]]
-    operations = [row[4] for row in delta_spark.sql(f"describe history {path}")]
+    assert worker.sql(f"select id from {path} order by id") == [[1], [2], [3]]
+    operations = [row[4] for row in worker.sql(f"describe history {path}")]
     assert operations == ["RESTORE", "TRUNCATE", "WRITE", "WRITE", "DELETE", "WRITE", "CREATE TABLE"]
 
 
-def test_sparks_tables_open_and_take_appends(tmp_path: Path, delta_spark: Spark) -> None:
+def test_sparks_tables_open_and_take_appends(tmp_path: Path, worker: Worker) -> None:
     path = f"delta.`{tmp_path}/t`"
-    delta_spark.sql(
+    worker.sql(
         f"create table {path} (id bigint, day date, note string) using delta partitioned by (day) "
         "tblproperties ('delta.checkpointInterval' = '3')"
     )
     for number in range(5):
-        delta_spark.sql(f"insert into {path} values ({number}, date'2026-11-2{number}', 'a b')")
-    delta_spark.sql(f"delete from {path} where id = 2")
+        worker.sql(f"insert into {path} values ({number}, date'2026-11-2{number}', 'a b')")
+    worker.sql(f"delete from {path} where id = 2")
     table = spillway.delta.open(tmp_path / "t")
     assert len(table.files()) == 4
     assert table.partition_columns == ["day"]
@@ -98,9 +98,9 @@ def test_sparks_tables_open_and_take_appends(tmp_path: Path, delta_spark: Spark)
             .set_column(1, "day", pa.array(["2026-12-31"]).cast(pa.date32()))
         )
     expected = [[1], [3], [4], [100]]
-    assert delta_spark.sql(f"select id from {path} order by id") == expected
+    assert worker.sql(f"select id from {path} order by id") == expected
     table.checkpoint()
-    assert delta_spark.sql(f"select id from {path} order by id") == expected
-    delta_spark.sql(f"insert into {path} values (200, date'2027-01-01', 'later')")
+    assert worker.sql(f"select id from {path} order by id") == expected
+    worker.sql(f"insert into {path} values (200, date'2027-01-01', 'later')")
     assert table.version == table.history(1)[0].version
     assert sorted(read_deltalake(tmp_path / "t")["id"].to_pylist()) == [1, 3, 4, 100, 200]

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from ..stores.server import Bucket, Fault, Proxy, Request
 
-ROUNDS = count(quick=10, ci=50, soak=200)
+ROUNDS = count(quick=10, ci=20, soak=200)
 CONDITIONAL = {"aws_conditional_put": "etag"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -23,6 +24,7 @@ ROWS = 3_000
 COMPARISONS = ("=", "<", "<=", ">", ">=", "<>")
 
 
+@functools.cache
 def rows(seed: int) -> pa.Table:
     """Columns that are sorted, random, skewed, long, rare and at the ends of their types, with nulls."""
     rng = np.random.default_rng(seed)

@@ -1,8 +1,9 @@
 """A standalone Spark cluster of one master and two workers on loopback addresses, for tests.
 
-``python cluster.py FOLDER`` runs one, and prints a line of JSON when all workers are there. It ends the
-cluster when its standard input ends, so that no cluster outlives its test run, however that ended. Workers
-start executors in an environment that holds no variable of the test run, and thereby none of its packages.
+``python -m tests.spark.cluster FOLDER`` runs one, and prints a line of JSON when all workers are there. It
+ends the cluster when its standard input ends, so that no cluster outlives its test run, however that ended.
+Workers start executors in an environment that holds no variable of the test run, and thereby none of its
+packages.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pyspark
 
+from .archive import java_options
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -31,18 +34,19 @@ if TYPE_CHECKING:
 __all__ = ["BASE_PYTHON", "SPARK_HOME", "Cluster", "finished", "running"]
 
 WORKERS = 2
+ROOT = Path(__file__).parents[2]
 SPARK_HOME = Path(pyspark.__file__).parent
 # The interpreter below the virtual environment: it has none of the environment's packages.
 BASE_PYTHON = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
 _SECONDS = 180
-_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_COLLECTOR = "-XX:+UseSerialGC"
 _SMALL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "512m",
     "spark.executor.memory": "512m",
-    "spark.executor.extraJavaOptions": _JAVA_OPTIONS,
-    "spark.driver.extraJavaOptions": _JAVA_OPTIONS,
+    "spark.executor.extraJavaOptions": _COLLECTOR,
+    "spark.driver.extraJavaOptions": _COLLECTOR,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
@@ -143,8 +147,10 @@ def running(folder: Path) -> Iterator[Cluster]:
     Raises:
         RuntimeError: It did not start. The message has the end of its logs.
     """
-    command = [sys.executable, str(Path(__file__)), str(folder)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as supervisor:
+    command = [sys.executable, "-m", "tests.spark.cluster", str(folder)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+    ) as supervisor:
         assert supervisor.stdin is not None
         assert supervisor.stdout is not None
         try:
@@ -168,11 +174,14 @@ def _clean_environment(folder: Path) -> dict[str, str]:
         "HOME": str(folder),
         "JAVA_HOME": home,
         "SPARK_HOME": str(SPARK_HOME),
-        "SPARK_CONF_DIR": str(folder / "conf"),
+        # A folder that is there would stand in the class path, and no archive of classes be used.
+        "SPARK_CONF_DIR": str(folder / "no-conf"),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_LOCAL_DIRS": str(folder / "scratch"),
         "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": _JAVA_OPTIONS,
+        "SPARK_DAEMON_JAVA_OPTS": _COLLECTOR,
+        # Executors inherit it from their workers, and no setting of a session has to name it.
+        "JAVA_TOOL_OPTIONS": java_options(),
         "PYTHONNOUSERSITE": "1",
     }
 
@@ -229,7 +238,7 @@ def main(folder: Path) -> None:
     # Both end the cluster as the end of input does.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: sys.exit(1))
-    for part in ("conf", "scratch", "work"):
+    for part in ("scratch", "work"):
         (folder / part).mkdir()
     try:
         daemons.append(_start(folder, "master", "master.Master", "127.0.0.1"))

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
+from typer.testing import CliRunner
 
 from spillway.bench.record import SAMPLES, SCHEMA, VALIDATION
+from spillway.cli.app import app
 from spillway.harness import records
 
 from ..pipeline.workers import lives
@@ -178,18 +180,26 @@ def test_ctrl_c_leaves_no_process_on_any_worker(cluster: Cluster, place: Path) -
     assert not measured(cluster)
 
 
+SMALL = ("--validate", "none", "--rows", "1000", "--mode", "batches")
+
+
 def refused(disk: Path, *options: str, **more: str) -> str:
-    done = bench(disk, *options, "--validate", "none", "--rows", "1000", "--mode", "batches", **more)
-    assert done.returncode == 2, done.stdout
-    assert "Traceback" not in done.stderr
+    """The reason why it is not run, which is said before Spark starts."""
+    words = command(disk, *options, *SMALL)[1:]
+    done = CliRunner().invoke(app, words, env=environment(disk, **more))
+    assert done.exit_code == 2, done.output
     assert not (disk / "runs").exists()
     return done.stderr
 
 
 def test_executors_without_the_wheel_are_one_clear_error(cluster: Cluster, place: Path) -> None:
-    said = refused(place, *on(cluster, "--backend", "spillway"), PYSPARK_PYTHON=str(BASE_PYTHON))
-    assert "executors have no Spillway" in said
-    assert "send it with --pack" in said
+    options = on(cluster, "--backend", "spillway", *SMALL)
+    done = bench(place, *options, PYSPARK_PYTHON=str(BASE_PYTHON))
+    assert done.returncode == 2, done.stdout
+    assert "Traceback" not in done.stderr
+    assert not (place / "runs").exists()
+    assert "executors have no Spillway" in done.stderr
+    assert "send it with --pack" in done.stderr
 
 
 @pytest.mark.parametrize(

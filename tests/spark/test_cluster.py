@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .cluster import Cluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
-ROWS = count(quick=10_000, ci=200_000, soak=10_000_000)
+ROWS = count(quick=10_000, ci=60_000, soak=10_000_000)
 
 WRITE_ON_EXECUTORS = """
 import json

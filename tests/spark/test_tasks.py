@@ -12,7 +12,7 @@ import spillway.delta
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .conftest import Worker
+    from .process import Worker
 
 ROWS = 300
 ALL = list(range(ROWS))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pytest
     from pyspark.sql import SparkSession
 
-    from .conftest import Worker
+    from .process import Worker
 
 UTC = dt.UTC
 FIRST, LAST = dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59, 999999)  # noqa: DTZ001 - both kinds are made of it

@@ -78,6 +78,16 @@ def write_made(  # noqa: PLR0913 - a command
     return {"rows": done.rows, "files": done.files, "version": done.version, "bytes": done.bytes}
 
 
+def sql(session: Any, text: str) -> list[list[Any]]:
+    """The rows that a statement answers."""
+    return [list(row) for row in session.sql(text).collect()]
+
+
+def copy(session: Any, path: str, into: str) -> None:
+    """Write the rows of a Delta table to a folder of one file."""
+    session.read.format("delta").load(path).coalesce(1).write.mode("overwrite").parquet(into)
+
+
 def ids(session: Any, path: str, form: str) -> list[int]:
     """The ids that Spark reads."""
     return sorted(row.id for row in session.read.format(form).load(path).select("id").collect())
@@ -132,7 +142,10 @@ def round_trip(session: Any, *, rows: str, to: str, back: str, zone: str = "UTC"
 
 COMMANDS = {
     function.__name__: function
-    for function in (write_frame, write_made, round_trip, ids, days, operation_metrics, optimized)
+    for function in (
+        *(write_frame, write_made, round_trip, sql, copy),
+        *(ids, days, operation_metrics, optimized),
+    )
 }
 
 

@@ -18,13 +18,15 @@ from hypothesis import strategies as st
 import spillway
 from spillway.validation import Source, Validator, Verdict, validate
 
-from ..counts import examples
+from ..counts import count, examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import SparkSession
 
+# Tables of both kinds in a job of Spark, each written by two writers.
+PAIRS = count(quick=2, ci=3, soak=6)
 DAY_MS = 86_400_000
 MIN_US, MAX_US = -(10**15), 4 * 10**15
 
@@ -196,7 +198,7 @@ def test_other_writers_files_are_good(write: Callable[[pa.Table, Path], None], t
 
 
 @pytest.mark.spark
-@given(some=st.lists(st.tuples(tables(PLAIN), tables(PLAIN | SPECIAL)), min_size=6, max_size=6))
+@given(some=st.lists(st.tuples(tables(PLAIN), tables(PLAIN | SPECIAL)), min_size=PAIRS, max_size=PAIRS))
 @settings(max_examples=examples(0.002))
 def test_spark_reads_what_was_written(spark: SparkSession, some: list[tuple[pa.Table, pa.Table]]) -> None:
     with tempfile.TemporaryDirectory() as folder, Validator(["spark"], spark=spark) as validator:

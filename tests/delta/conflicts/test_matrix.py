@@ -57,7 +57,7 @@ def test_an_insert_of_today_and_a_delete_of_earlier_days_both_commit(isolation: 
 @pytest.mark.timeout(7200 if SOAK else 900)
 def test_delta_spark_still_says_what_the_table_says(tmp_path: Path) -> None:
     out = tmp_path / "matrix.json"
-    pairs = count(quick=2, ci=8, soak=len(LINES))
+    pairs = count(quick=2, ci=4, soak=len(LINES))
     command = [
         sys.executable,
         "-m",

@@ -1,17 +1,22 @@
-"""Fixtures of Spark: a session with Delta and retries, in a process of its own."""
+"""Spark with Delta and retries in a process of its own: its jars must be there when its JVM starts."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
+import pyarrow.parquet as pq
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import pyarrow as pa
+
+__all__ = ["Worker", "started"]
 
 
 class Worker:
@@ -21,6 +26,11 @@ class Worker:
         self.process = process
 
     def ask(self, do: str, **arguments: Any) -> Any:
+        """The answer to a command of `worker.py`.
+
+        Raises:
+            RuntimeError: It failed; the message has Spark's.
+        """
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         print(json.dumps({"do": do, **arguments}), file=self.process.stdin, flush=True)
@@ -29,15 +39,26 @@ class Worker:
             raise RuntimeError(reply["error"])
         return reply["answer"]
 
+    def sql(self, text: str) -> list[list[Any]]:
+        """The rows that a statement answers."""
+        answer: list[list[Any]] = self.ask("sql", text=text)
+        return answer
 
-@pytest.fixture(scope="session")
-def worker() -> Iterator[Worker]:
+    def read(self, path: Path, scratch: Path) -> pa.Table:
+        """The rows of a Delta table, by way of a new folder."""
+        self.ask("copy", path=str(path), into=str(scratch))
+        return pq.read_table(scratch)
+
+
+@contextlib.contextmanager
+def started() -> Iterator[Worker]:
+    """The process, for as long as the block runs."""
     program = [sys.executable, str(Path(__file__).with_name("worker.py"))]
     with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
         assert process.stdout is not None
         first = process.stdout.readline()
         assert first.strip() == '"ready"', first
         yield Worker(process)
-        assert process.stdin is not None
         process.stdin.close()
         process.wait(60)
