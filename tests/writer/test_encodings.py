@@ -194,6 +194,57 @@ def test_sequences_that_come_again_get_no_dictionary() -> None:
     assert not set(chosen(codes)) & {"RLE_DICTIONARY"}
 
 
+def least(column: pa.Array) -> int:
+    """The fewest bytes of a file with this column in one named encoding."""
+    deltas = "delta_length_byte_array" if column.type == pa.string() else "delta_binary_packed"
+    names: tuple[Any, ...] = ("dictionary", "plain", deltas)
+    table = pa.table({"a": column})
+    return min(spillway.write_parquet(table, io.BytesIO(), encoding=name).bytes for name in names)
+
+
+def of_zones() -> pa.Array:
+    """Times of which many zones have the same ones: each sequence comes again 24,000 bytes later."""
+    draw = random.Random(7)  # noqa: S311
+    times = sorted(draw.sample(range(2**31), 3_000))
+    return pa.array([time for _ in range(6) for time in times])
+
+
+def of_counties(rows: int) -> pa.Array:
+    """Names with a common ending, some of them of several states."""
+    draw = random.Random(7)  # noqa: S311
+    stems = ["".join(draw.choices("aeioulnrst", k=draw.randint(4, 9))).title() for _ in range(rows * 2 // 3)]
+    return pa.array([f"{draw.choice(stems)} County" for _ in range(rows)])
+
+
+@pytest.mark.parametrize("column", [of_zones(), of_counties(3_000)], ids=["zones", "counties"])
+def test_repeats_that_16_kib_do_not_show_are_found(column: pa.Array) -> None:
+    assert spillway.write_parquet(pa.table({"a": column}), io.BytesIO()).bytes <= 1.01 * least(column)
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.binary(8), pa.float64(), pa.int64()], ids=str)
+def test_values_that_never_repeat_get_no_dictionary_however_they_come(kind: pa.DataType) -> None:
+    numbers = [row * 2_654_435_761 % 2**26 for row in range(30_000)]
+    if kind == pa.binary(8):
+        column = pa.array([number.to_bytes(8, "big") for number in numbers], kind)
+    else:
+        column = pa.array(numbers, pa.int64()).cast(kind)
+    files = [io.BytesIO(), io.BytesIO()]
+    for file, rows in zip(files, (30_000, 77), strict=True):
+        with spillway.ParquetWriter(file, pa.schema({"a": column.type})) as writer:
+            for batch in pa.table({"a": column}).to_batches(max_chunksize=rows):
+                writer.write(batch)
+        assert not set(writer.result.columns[0].encodings) & {"RLE_DICTIONARY"}
+    assert files[0].getvalue() == files[1].getvalue()
+    assert pq.read_table(files[0])["a"].combine_chunks().equals(column)
+
+
+@pytest.mark.parametrize("late", [2_048, 5_000, 25_000])
+def test_values_that_begin_to_repeat_late_come_back(late: int) -> None:
+    """The dictionary is left after the first 2,048 of them, and the first page is decided without it."""
+    column = pa.array([f"value {row if row < late else row % 7}" for row in range(30_000)])
+    assert not set(chosen(column)) & {"RLE_DICTIONARY"}
+
+
 def test_large_values_that_repeat_are_stored_once() -> None:
     """A page holds one of them, and shows no repeat."""
     documents = [random.Random(seed).randbytes(300_000) for seed in range(5)]  # noqa: S311

@@ -62,10 +62,12 @@ impl Weights {
 }
 
 impl FlatEncoder {
-    /// Leaves the dictionary if the first values show no repeat, else ranks its entries.
+    /// Leaves the dictionary if the first values show no repeat, else ranks its entries. Integers keep it: long sequences
+    /// of them may come again, which only it shows, and which decide between deltas and plain values.
     pub(super) fn look_at_first_piece(&mut self) {
         let values = self.page.entries - self.page.nulls;
-        if self.choice.trial.is_some() && values >= VALUES_WITHOUT_REPEAT && self.values.never_repeats() {
+        let open = self.choice.trial.is_some() && values >= VALUES_WITHOUT_REPEAT;
+        if open && !self.is_integer() && self.values.never_repeats() {
             self.values.drop_dictionary();
         } else {
             self.values.rank();
