@@ -142,6 +142,8 @@ def spark() -> Iterator[SparkSession]:
     from spillway.spark.session import local_session  # noqa: PLC0415 - other tests need no Spark
 
     session = local_session("spillway-tests")
+    # 200 by default, for tables of a few rows.
+    session.conf.set("spark.sql.shuffle.partitions", "2")
     yield session
     session.stop()
 

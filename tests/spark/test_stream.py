@@ -335,7 +335,6 @@ def test_a_query_goes_on_where_it_stopped(spark: SparkSession, tmp_path: Path, k
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_mode_complete_replaces_all_rows(spark: SparkSession, tmp_path: Path, kind: str) -> None:
-    spark.conf.set("spark.sql.shuffle.partitions", "2")
     source(tmp_path / "source", 2)
     streamed(spark, tmp_path, kind, "complete")
     assert ids(tmp_path / "to") == [0, 1, 2]

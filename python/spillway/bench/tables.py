@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from spillway._wording import counted
 from spillway.bench.failures import failure_notes, outcome_words
 from spillway.bench.jvm_notes import jvm_notes
+from spillway.bench.plan import Options
 from spillway.bench.ranking import indistinct, rankings, ratio
 from spillway.bench.summary import growth, speed
-from spillway.datasets import CHUNK_ROWS
 from spillway.harness.report.table import Entry, Table
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def setting_title(setting: Setting) -> str:
     codec = setting.codec if setting.level is None else f"{setting.codec} level {setting.level}"
     memory = setting.memory_bytes
     limit = "no memory limit" if memory is None else f"{memory / 1e6:,.0f} MB ({setting.limit_kind})"
-    usual = setting.chunk_rows == CHUNK_ROWS
+    usual = setting.chunk_rows == Options.chunk_rows
     batches = "" if usual else f"{counted(setting.chunk_rows, 'row')} a batch, "
     return (
         f"{setting.dataset}, {_WHAT[setting.mode]}, {codec}, {counted(setting.threads, 'core')}, {limit}, "
