@@ -99,7 +99,7 @@ def test_a_lazy_frame_without_rows_keeps_its_columns() -> None:
 
 
 def test_batches_are_written_before_the_next_is_asked_for() -> None:
-    """What comes of a generator may be larger than memory."""
+    """All that a generator makes may be larger than memory."""
     file, written = io.BytesIO(), []
 
     def batches() -> Iterator[pa.Table]:
