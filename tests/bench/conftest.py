@@ -86,7 +86,7 @@ def taker(prepared: datasets.PreparedInput, disk_folder: Path) -> SampleTaker:
     return SampleTaker(
         run_id="test",
         seed=1,
-        inputs={"logs": prepared.path},
+        inputs={("logs", ROWS): prepared.path},
         files=OutputFiles(disk_folder / "outputs"),
         limiter=Unlimited(),
         cores=choose_cores(1),

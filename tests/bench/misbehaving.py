@@ -221,6 +221,15 @@ class CollectingWriter(Writer):
             gc.collect()
 
 
+class TellingWriter(Writer):
+    """Tells the thresholds of the garbage collector as its account."""
+
+    name = "tells-its-process"
+
+    def peak_account(self):
+        return {f"gc-{place}": value for place, value in enumerate(gc.get_threshold())}
+
+
 class GilHoldingWriter(Writer):
     """Holds the GIL for 50 ms: a function of a PyDLL is called without releasing it."""
 
@@ -279,6 +288,7 @@ ALL = (
     HugePagesWriter,
     GluttonousWriter,
     CollectingWriter,
+    TellingWriter,
     GilHoldingWriter,
     JvmWriter,
 )

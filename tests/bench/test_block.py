@@ -54,7 +54,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def take(site: Path, folder: Path, prepared: PreparedInput, *slots: Slot[Any], keep: bool = True) -> Any:
     """The account of a task, and the modules that it has loaded."""
-    block = Block("run", 1, slots, {"logs": prepared.path.name}, 60.0, keep)
+    block = Block("run", 1, slots, {("logs", ROWS): prepared.path.name}, 60.0, keep)
     done = subprocess.run(
         [BASE_PYTHON, "-c", TAKE, prepared.path.parent],
         input=pickle.dumps(block),

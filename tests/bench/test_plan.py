@@ -64,7 +64,7 @@ def test_datasets_codecs_and_cores_are_dimensions():
         ({"rows": (0,)}, "--rows"),
         ({"rows": ()}, "--rows"),
         ({"samples": 0}, "--samples"),
-        ({"chunk_rows": -1}, "--chunk-rows"),
+        ({"chunk_rows": (-1,)}, "--chunk-rows"),
         ({"codecs": ("zstd", "lzo")}, "zstd, gzip"),
         ({"codecs": ()}, "--codec"),
         ({"codecs": ("snappy",), "level": 1}, "leave --level out"),

@@ -368,7 +368,7 @@ def test_datasets_codecs_and_cores_are_cells_of_one_run(runs):
         (["--dataset", "wide:0"], "1 to 10,000 columns"),
         (["--cores", "two"], "give whole numbers"),
         (["--samples", "some"], "give a whole number, or auto"),
-        (["--samples", "auto", "--precision", "high"], "give per cent, as in 2%"),
+        (["--samples", "auto", "--precision", "high"], "give a percentage from 0% to below 100%"),
         (["--mode", "stream"], "batches, batches-retained, table, rows, rows-json, ndjson"),
     ],
 )

@@ -12,13 +12,13 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+import spillway.delta
+
 from ..stores.server import minio
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    import spillway.delta
 
     from ..stores.server import Server
 
@@ -37,7 +37,11 @@ def read_polars(path: Path) -> pa.Table:
     return pl.read_delta(str(path)).to_arrow()
 
 
-READERS = {"delta-rs": read_deltalake, "polars": read_polars}
+def read_spillway(path: Path) -> pa.Table:
+    return pa.table(spillway.delta.open(path).scan())
+
+
+READERS = {"delta-rs": read_deltalake, "polars": read_polars, "spillway": read_spillway}
 
 
 def interrupted_in_an_attempt(

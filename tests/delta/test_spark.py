@@ -78,6 +78,21 @@ def test_every_operation_shows(tmp_path: Path, worker: Worker) -> None:
     assert operations == ["RESTORE", "TRUNCATE", "WRITE", "WRITE", "DELETE", "WRITE", "CREATE TABLE"]
 
 
+def test_all_years_of_sparks_timestamps_are_scanned(tmp_path: Path, worker: Worker) -> None:
+    path = f"delta.`{tmp_path}/t`"
+    worker.sql(f"create table {path} (time timestamp, nested struct<times: array<timestamp>>) using delta")
+    years = ("0001-01-01 00:00:00", "2026-11-22 12:00:00.000001", "9999-12-31 23:59:59.999999")
+    for year in years:
+        moment = f"timestamp'{year}+00:00'"
+        worker.sql(f"insert into {path} select {moment}, named_struct('times', array({moment}))")
+    found = pa.table(spillway.delta.open(tmp_path / "t").scan())
+    assert sorted(str(row) for row in found["time"].cast(pa.string()).to_pylist()) == [
+        f"{year.ljust(26, '0') if '.' in year else year + '.000000'}Z" for year in years
+    ]
+    nested = pa.compute.list_flatten(pa.compute.struct_field(found["nested"].combine_chunks(), "times"))
+    assert nested.equals(found["time"].combine_chunks())
+
+
 def test_sparks_tables_open_and_take_appends(tmp_path: Path, worker: Worker) -> None:
     path = f"delta.`{tmp_path}/t`"
     worker.sql(
@@ -99,6 +114,7 @@ def test_sparks_tables_open_and_take_appends(tmp_path: Path, worker: Worker) -> 
         )
     expected = [[1], [3], [4], [100]]
     assert worker.sql(f"select id from {path} order by id") == expected
+    assert sorted(pa.table(table.scan(["id"]))["id"].to_pylist()) == [1, 3, 4, 100]
     table.checkpoint()
     assert worker.sql(f"select id from {path} order by id") == expected
     worker.sql(f"insert into {path} values (200, date'2027-01-01', 'later')")

@@ -369,6 +369,16 @@ def test_a_commit_is_held_against_the_version_that_was_read(table: spillway.delt
     assert table.version == 4
 
 
+def test_a_commit_that_read_empty_texts_is_held_against_an_append_of_one(tmp_path: Path) -> None:
+    data = pa.table({"text": [""]})
+    table = spillway.delta.create(tmp_path / "table", data.schema)
+    append(table, data)
+    of_none = spillway.delta.ReadSet(version=1, where=[("text", "=", "")])
+    append(spillway.delta.open(table.path), data)
+    with pytest.raises(ConcurrentAppend):
+        table.commit(removes=[table.files(1)[0].path], read=of_none)
+
+
 def test_a_rewrite_changes_no_data(table: spillway.delta.Table) -> None:
     append(table, batch("a", 1))
     (old,) = table.files()

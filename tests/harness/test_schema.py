@@ -23,6 +23,7 @@ SCHEMAS = {
     "sample": (bench.SCHEMA, bench.SCHEMA_VERSION, bench.SAMPLES),
     "probe": (bench.PROBE_SCHEMA, bench.SCHEMA_VERSION, bench.PROBES),
     "allocations": (bench.ALLOCATION_SCHEMA, bench.SCHEMA_VERSION, bench.ALLOCATIONS),
+    "least_memory": (bench.LIMIT_TRIAL_SCHEMA, bench.SCHEMA_VERSION, bench.LEAST_MEMORY),
     "race": (race.SCHEMA, race.SCHEMA_VERSION, race.RACES),
     "pipeline": (pipeline.SCHEMA, pipeline.SCHEMA_VERSION, pipeline.PIPELINE),
 }

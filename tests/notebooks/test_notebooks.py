@@ -21,6 +21,7 @@ from spillway.cli.bench import bench
 from ..bench.made_runs import Writes, make_run
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
+THROUGHPUT = next(path for path in NOTEBOOKS if path.stem == "throughput")
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +77,7 @@ def several(request, disk):
         fields = {"dataset": dataset, "codec": codec, "level": None, "memory_bytes": memory}
         for backend, writes in backends.items():
             speed = 1e6 * (len(speeds) + 1)
-            speeds[dataset, codec, memory and memory / 1e6, backend] = speed
+            speeds[dataset, codec, memory, backend] = speed
             writes.append(Writes([speed] * 3, cell=fields))
     make_run(folder / "20260101T000000Z-0000", backends)
     return folder.relative_to(request.config.rootpath), speeds
@@ -86,11 +87,10 @@ def several(request, disk):
 def test_settings_are_not_pooled_and_a_relative_folder_is_found_from_jupyters(several, monkeypatch):
     folder, speeds = several
     monkeypatch.setenv("SPILLWAY_RESULTS", str(folder))
-    (path,) = NOTEBOOKS
-    outputs = run_all(path, "import json; print(json.dumps(table.to_dicts()))")
+    outputs = run_all(THROUGHPUT, "import json; print(json.dumps(table.to_dicts()))")
     lines = json.loads(outputs[-1]["text"])
     assert {
-        (line["dataset"], line["codec"], line["memory_mb"], line["backend"]): line["rows_per_second"]
+        (line["dataset"], line["codec"], line["memory_bytes"], line["backend"]): line["rows_per_second"]
         for line in lines
     } == speeds
     verdict = outputs[-2]["text"]
@@ -100,9 +100,8 @@ def test_settings_are_not_pooled_and_a_relative_folder_is_found_from_jupyters(se
 @pytest.mark.usefixtures("_kernel")
 def test_where_a_notebook_found_no_run_is_said(monkeypatch, tmp_path):
     monkeypatch.setenv("SPILLWAY_RESULTS", str(tmp_path))
-    (path,) = NOTEBOOKS
-    with pytest.raises(CellExecutionError, match=re.escape(f"no run in {tmp_path}: run `make bench`")):
-        run_all(path)
+    with pytest.raises(CellExecutionError, match=re.escape(f"{tmp_path}: no run, and no folder of runs")):
+        run_all(THROUGHPUT)
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

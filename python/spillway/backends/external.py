@@ -7,7 +7,6 @@ reading from writing; the file it leaves is read back as any other.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import math
 import os
@@ -19,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
+from spillway._parent import kill_with_parent
 from spillway.errors import OptionError, SpillwayError
 
 if TYPE_CHECKING:
@@ -33,9 +33,6 @@ __all__ = ["External", "Program", "programs"]
 _VARIABLE = "SPILLWAY_EXTERNAL"
 _NUMBERS = ("seconds", "user_seconds", "system_seconds", "baseline_bytes", "peak_bytes")
 _NEEDED = ("rows", "version", *_NUMBERS)
-_PR_SET_PDEATHSIG = 1
-# Loaded before any fork: the loader's lock may be held by another thread, and would be for ever in the child.
-_LIBC = ctypes.CDLL(None)
 
 
 @dataclass(frozen=True)
@@ -144,7 +141,7 @@ class _Sink:
             stdout=self._printed,
             stderr=self._errors,
             env={**os.environ, **program.environment, **_request(path, settings)},
-            preexec_fn=_die_with_parent,  # noqa: PLW1509 - one call into the kernel, before any thread
+            preexec_fn=kill_with_parent,  # noqa: PLW1509 - one call into the kernel, before any thread
         )
         self._writer = pa.ipc.new_stream(cast("Any", self._process.stdin), schema)
 
@@ -228,7 +225,3 @@ def _require_number(name: str, key: str, value: Any) -> None:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _die_with_parent() -> None:
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

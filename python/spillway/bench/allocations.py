@@ -29,8 +29,12 @@ def trace_backends(folder: Path, taker: SampleTaker, cells: Sequence[Cell], prog
     """Trace the largest cells, without a limit, and append the curves that lack."""
     names = ("backend", "mode", "dataset", "codec")
     done = {tuple(each[name] for name in names) for each in records.read_lines(folder / ALLOCATIONS)}
+    # A tracer sees the same allocations whatever the arm, and in the pool of its own choice.
+    as_they_are = [cell for cell in cells if cell.arm == cells[0].arm]
     largest = [
-        cell for cell in largest_cells(cells) if tuple(getattr(cell, name) for name in names) not in done
+        cell
+        for cell in largest_cells(as_they_are)
+        if tuple(getattr(cell, name) for name in names) not in done
     ]
     progress.tracing(len(largest))
     for cell in largest:

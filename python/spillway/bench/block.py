@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from spillway import backends
 from spillway.bench.outputs import OutputFiles
-from spillway.bench.sample import SampleTaker
+from spillway.bench.sample import SampleTaker, limits_of
 from spillway.errors import OptionError
 from spillway.harness.disk import require_disk
 from spillway.harness.environment import describe_machine, refuse_debug_build
@@ -52,7 +52,8 @@ class Block:
         run_id: The run's name.
         seed: The run's seed.
         slots: The samples in their order.
-        inputs: For each dataset the name of its Arrow IPC file among those that Spark has brought here.
+        inputs: For each dataset and rows of a batch the name of the Arrow IPC file among those that Spark has
+            brought here.
         timeout: Seconds one sample may take.
         keep: True if files that samples write are handed on.
     """
@@ -60,7 +61,7 @@ class Block:
     run_id: str
     seed: int
     slots: tuple[Slot[Cell], ...]
-    inputs: dict[str, str]
+    inputs: dict[tuple[str, int], str]
     timeout: float
     keep: bool
 
@@ -140,7 +141,7 @@ def take_block(block: Block) -> Iterator[Part]:
         taker = SampleTaker(
             run_id=block.run_id,
             seed=block.seed,
-            inputs={dataset: Path(SparkFiles.get(name)) for dataset, name in block.inputs.items()},
+            inputs={key: Path(SparkFiles.get(name)) for key, name in block.inputs.items()},
             files=OutputFiles(folder / "outputs"),
             limiter=limiter,
             cores=cores,
@@ -156,9 +157,7 @@ def _samples(block: Block, taker: SampleTaker, host: str, executor: str) -> Iter
     """The records, then the files."""
     sizes: dict[str, int] = {}
     for slot in block.slots:
-        limit = slot.cell.memory_bytes
-        limiter = Unlimited() if limit is None else taker.limiter
-        with limiter.limit(limit or 0) as memory_limit:
+        with limits_of(slot.cell, taker.limiter) as memory_limit:
             record = taker.take(slot, memory_limit)
         output = record["output"]
         if record["outcome"] == "ok" and output is not None:

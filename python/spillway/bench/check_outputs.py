@@ -60,7 +60,7 @@ def validate_outputs(
         return []
     paths = {taker.files.path_of(content_hash): content_hash for content_hash in there}
     jobs = [
-        (path, Source(taker.inputs[contents[content_hash].dataset], contents[content_hash].rows))
+        (path, Source(taker.inputs[contents[content_hash].input], contents[content_hash].rows))
         for path, content_hash in paths.items()
     ]
     progress.validating(len(jobs), engines)
@@ -76,9 +76,9 @@ def validate_outputs(
 
 
 class _Content(NamedTuple):
-    """The rows that a file should hold, and the number of samples that wrote it."""
+    """The rows that a file should hold, the key of their input, and the number of samples that wrote it."""
 
-    dataset: str
+    input: tuple[str, int]
     rows: int
     samples: int
 
@@ -91,7 +91,7 @@ def _distinct_contents(folder: Path) -> dict[str, _Content]:
             content_hash, cell = sample["output"]["content_hash"], sample["cell"]
             before = contents.get(content_hash)
             count = 1 if before is None else before.samples + 1
-            contents[content_hash] = _Content(cell["dataset"], cell["rows"], count)
+            contents[content_hash] = _Content((cell["dataset"], cell["chunk_rows"]), cell["rows"], count)
     return contents
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["command_of"]
+__all__ = ["as_list", "command_of"]
 
 # The options that are written where they differ from these; the others always.
 _USUAL: dict[str, Any] = {
     "--table-rows": None,
-    "--chunk-rows": 10_000,
-    "--row-group-rows": 1_048_576,
+    "--chunk-rows": [10_000],
+    "--row-group-rows": [1_048_576],
+    "--arm": ["default"],
+    "--least-memory": 0,
     "--level": None,
     "--seed": 1,
     "--timeout": 300.0,
@@ -32,8 +34,9 @@ def command_of(environment: dict[str, Any]) -> str:
         "--rows": options["rows"],
         "--table-rows": options["table_rows"],
         "--mode": options["modes"],
-        "--chunk-rows": options["chunk_rows"],
-        "--row-group-rows": options["row_group_rows"],
+        "--chunk-rows": as_list(options["chunk_rows"]),
+        "--row-group-rows": as_list(options["row_group_rows"]),
+        "--arm": options.get("arms", ["default"]),
         "--codec": options["codecs"],
         "--level": options["level"],
         "--memory": limits,
@@ -45,6 +48,7 @@ def command_of(environment: dict[str, Any]) -> str:
         "--seed": options["seed"],
         "--timeout": options["timeout"],
         "--probes": options.get("probes", 1),  # runs of version 1 had none beside their samples
+        "--least-memory": options.get("least_memory", 0),
     }
     words = [
         f"{name} {_written(value)}"
@@ -52,6 +56,11 @@ def command_of(environment: dict[str, Any]) -> str:
         if name not in _USUAL or value != _USUAL[name]
     ]
     return " ".join(["spillway bench", *words, *_afterwards(environment.get("afterwards"))])
+
+
+def as_list(value: Any) -> list[Any]:
+    """The values of an option; of early runs, which took one of it, that one."""
+    return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def _afterwards(asked: dict[str, Any] | None) -> list[str]:

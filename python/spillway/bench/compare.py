@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from spillway._wording import and_joined, counted
-from spillway.bench.summary import Setting, growth, speed
+from spillway.bench.summary import Setting, cpu_seconds, file_bytes, growth, speed
 from spillway.errors import OptionError
 from spillway.harness.rank_tests import ALPHA, Change, change_of_pairs, change_of_runs, holm, least_p
 
@@ -43,21 +43,13 @@ class Measure:
     is_exact: bool = False
 
 
-def _cpu(sample: dict[str, Any]) -> float:
-    return float(sample["use"]["user_seconds"] + sample["use"]["system_seconds"])
-
-
-def _size(sample: dict[str, Any]) -> float:
-    return float(sample["output"]["bytes"])
-
-
 METRICS = {
     each.name: each
     for each in (
         Measure("speed", "rows/s", speed, 1),
         Measure("memory", "peak MB", growth, -1),
-        Measure("size", "file MB", _size, -1, is_exact=True),
-        Measure("cpu", "CPU s", _cpu, -1),
+        Measure("size", "file MB", file_bytes, -1, is_exact=True),
+        Measure("cpu", "CPU s", cpu_seconds, -1),
     )
 }
 """The measures by the names that ``--metric`` takes."""
@@ -303,8 +295,13 @@ def _refuse_other_measurement(old: RunSummary, new: RunSummary) -> None:
             f"the memory limits are of other kinds, which count other things: {and_joined(sorted(kinds[0]))} "
             f"and {and_joined(sorted(kinds[1]))}. Choose one by --limit-kind for both"
         )
-    rows = [{each["dataset"]: each["first_batch"] for each in run["inputs"]} for run in (before, after)]
-    other = [name for name in rows[0] if name in rows[1] and rows[0][name] != rows[1][name]]
+    rows = [
+        {(each["dataset"], each.get("chunk_rows")): each["first_batch"] for each in run["inputs"]}
+        for run in (before, after)
+    ]
+    other = list(
+        dict.fromkeys(key[0] for key in rows[0].keys() & rows[1].keys() if rows[0][key] != rows[1][key])
+    )
     if other:
         raise OptionError(f"the rows of {and_joined(other)} are not the same in both runs: measure the same")
 

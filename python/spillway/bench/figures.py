@@ -80,6 +80,8 @@ def _varying(run: RunSummary, setting: Setting) -> list[str]:
         "codec": setting.codec,
         "threads": counted(setting.threads, "core"),
         "chunk_rows": f"{setting.chunk_rows} rows a batch",
+        "row_group_rows": f"{setting.row_group_rows} rows a group",
+        "arm": setting.arm,
     }
     return [text for name, text in parts.items() if len({getattr(each, name) for each in run.settings}) > 1]
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from spillway.bench.conclusion import conclude, verdict_caveats
 from spillway.bench.html_figures import html_figures
-from spillway.bench.report import PROBES_OF_SAMPLES, READING, describe_run, run_tables
+from spillway.bench.report import PROBES_OF_SAMPLES, describe_run, reading, tables_by_setting
 from spillway.bench.tables import setting_title
+from spillway.bench.variations import variation_tables
 from spillway.errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -58,11 +59,12 @@ def html_report(run: RunSummary) -> str:
 def _content(run: RunSummary) -> dict[str, Any]:
     """The content of the page, from the same parts as ``report.md``."""
     verdicts = conclude(run)
-    tables = run_tables(run)
+    tables = tables_by_setting(run)
     titles = [setting_title(setting) for setting in run.settings]
     return {
         "described": describe_run(run),
-        "reading": READING,
+        "reading": reading(run),
+        "variations": [{"title": table.title, "table": table} for table in variation_tables(run)],
         "probes_of_samples": PROBES_OF_SAMPLES,
         "verdict_caveats": verdict_caveats(run),
         "settings": [
@@ -71,7 +73,7 @@ def _content(run: RunSummary) -> dict[str, Any]:
                 "id": f"setting-{place}",
                 "verdict": next((each for each in verdicts if each.title == title), None),
                 "figures": html_figures(run, setting),
-                "tables": [_short_title(table, title) for table in tables if table.title.endswith(title)],
+                "tables": [_short_title(table, title) for table in tables[setting]],
             }
             for place, (setting, title) in enumerate(zip(run.settings, titles, strict=True))
         ],

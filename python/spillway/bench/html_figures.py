@@ -15,6 +15,7 @@ from spillway.bench.figure_words import (
     who_leads,
     whose_file_is_smallest,
 )
+from spillway.bench.least_memory_table import found_limits
 from spillway.bench.ranking import rankings, ratio
 from spillway.bench.summary import speed
 from spillway.bench.tables import file_megabytes, megabytes
@@ -59,12 +60,13 @@ class HtmlFigure:
 
 
 def html_figures(run: RunSummary, setting: Setting) -> list[HtmlFigure]:
-    """The figures of a setting: ratios, speed and memory by rows, memory over time, size against speed."""
+    """The figures of a setting: ratios, speed and memory by rows, least memory, memory over time, size."""
     found = _Figures(run, setting)
     drawn = [
         found.ratios(),
         found.speeds(),
         found.peaks(),
+        found.least_memory(),
         found.over_time(),
         found.allocations(),
         found.sizes(),
@@ -124,6 +126,30 @@ class _Figures:
         return self._figure(
             who_is_leanest(self._at_most_rows), "Growth of resident memory. Lower is better.", chart, series
         )
+
+    def least_memory(self) -> HtmlFigure | None:
+        """The least memory limit that each backend survives, with the largest at which it died."""
+        found = [
+            (each, each.bounds.survives_from)
+            for each in found_limits(self._run, self._setting)
+            if each.bounds.survives_from is not None
+        ]
+        if not found:
+            return None
+        rows = [
+            Interval(
+                each.cell.backend, self._styles[each.cell.backend], limit, each.bounds.dies_at or limit, limit
+            )
+            for each, limit in found
+        ]
+        first, least = found[0]
+        title = f"{first.cell.backend} survives in {megabytes(least)} MB"
+        if len(found) > 1:
+            other, more = found[1]
+            title += f", {other.cell.backend}, the next, in {megabytes(more)} MB"
+        axis = Axis("least limit on the whole process that every write survived, MB", _megabytes)
+        how = f"At {counted(first.cell.rows, 'row')}; the line ends where every write died."
+        return self._figure(title, how, chart_intervals(rows, axis), [])
 
     def over_time(self) -> HtmlFigure | None:
         """Resident memory over time, of the sample of median speed, at the most rows."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from spillway._wording import and_joined, counted
 from spillway.bench.ranking import indistinct, rankings
-from spillway.bench.summary import growth
-from spillway.bench.tables import file_bytes, file_megabytes, megabytes, metric_column, setting_title
+from spillway.bench.summary import file_bytes, growth
+from spillway.bench.tables import file_megabytes, megabytes, metric_column, setting_title
 from spillway.harness.report.table import Entry, Table
 
 if TYPE_CHECKING:

@@ -233,7 +233,7 @@ class Executors:
             SpillwayError: A task failed.
         """
         by_block = [tuple(each) for _, each in groupby(slots, key=lambda slot: slot.block)]
-        inputs = {dataset: self._send(path) for dataset, path in taker.inputs.items()}
+        inputs = {key: self._send(path) for key, path in taker.inputs.items()}
         works = [
             partial(self._take_block, Block(taker.run_id, taker.seed, block, inputs, taker.timeout, keep))
             for block in by_block

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from spillway.backends import CODECS, Mode
 from spillway.backends import names as backend_names
+from spillway.bench.arms import DEFAULT_ARM, arm_of
 from spillway.errors import OptionError
 from spillway.harness.limits.detect import LIMIT_KINDS
 from spillway.harness.options import joined, require_counts
-from spillway.harness.schema import Keywords, Positive, Signed
+from spillway.harness.schema import LATER, Keywords, Positive, Signed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,6 +45,7 @@ class Cell:
         memory_bytes: The limit on the whole process, or None.
         limit_kind: How the limit is set, "none" without one.
         threads: Cores the process is pinned to, and threads each pool may use.
+        arm: The change to the process, by its name in `spillway.bench.arms`.
     """
 
     backend: str
@@ -57,6 +59,12 @@ class Cell:
     memory_bytes: Positive | None
     limit_kind: Annotated[str, Keywords(enum=["none", *LIMIT_KINDS])]
     threads: Positive
+    arm: str = field(default=DEFAULT_ARM, metadata=LATER)
+
+    @property
+    def input(self) -> tuple[str, int]:
+        """The key of its input: the dataset and the rows of a batch."""
+        return self.dataset, self.chunk_rows
 
     def as_dict(self) -> dict[str, Any]:
         """The fields as a plain dict, for the record."""
@@ -79,6 +87,9 @@ class Options:
         seed: Of the dataset and of the order of samples.
         timeout: Seconds one sample may take.
         probes: Writes beside each probe, and beside none, of each backend at its most rows; 0 for none.
+        arms: Changes to the process; a quota is left out where the cores take no more time than it gives.
+        least_memory: Writes that prove each side of the least memory limit that each backend survives at its
+            most rows; 0 to look for none.
     """
 
     backends: tuple[str, ...]
@@ -87,8 +98,8 @@ class Options:
     table_rows: tuple[int, ...] | None = None
     modes: tuple[Mode, ...] = DEFAULT_MODES
     datasets: tuple[str, ...] = ("logs",)
-    chunk_rows: int = 10_000
-    row_group_rows: int = 1_048_576
+    chunk_rows: tuple[int, ...] = (10_000,)
+    row_group_rows: tuple[int, ...] = (1_048_576,)
     codecs: tuple[str, ...] = ("zstd",)
     level: int | None = None
     memory: tuple[int | None, ...] = (None,)
@@ -100,14 +111,16 @@ class Options:
     seed: int = 1
     timeout: float = 300.0
     probes: int = 1
+    arms: tuple[str, ...] = (DEFAULT_ARM,)
+    least_memory: int = 0
 
     def __post_init__(self) -> None:
         require_counts(
             {
                 "--rows": (1,) if self.rows is None else self.rows,
                 "--table-rows": self.table_rows or (1,),
-                "--chunk-rows": (self.chunk_rows,),
-                "--row-group-rows": (self.row_group_rows,),
+                "--chunk-rows": self.chunk_rows,
+                "--row-group-rows": self.row_group_rows,
                 "--cores": self.threads,
                 "--samples": (self.samples,),
             }
@@ -120,8 +133,9 @@ class Options:
             raise OptionError(f"--precision takes a share between 0 and 100 %, not {self.precision:.0%}")
         if self.budget_minutes <= 0:
             raise OptionError(f"--budget takes minutes above 0, not {self.budget_minutes:g}")
-        if self.probes < 0:
-            raise OptionError(f"--probes takes a whole number from 0 up, not {self.probes}")
+        for option, count in (("--probes", self.probes), ("--least-memory", self.least_memory)):
+            if count < 0:
+                raise OptionError(f"{option} takes a whole number from 0 up, not {count}")
         if self.timeout <= 0:
             raise OptionError(f"--timeout takes seconds above 0, not {self.timeout:g}")
         for option, names in (("--dataset", self.datasets), ("--codec", self.codecs)):
@@ -129,6 +143,7 @@ class Options:
                 raise OptionError(f"{option} names nothing to measure")
         for codec in self.codecs:
             resolve_level(codec, self.level)
+        _check_arms(self.arms, max(self.threads))
 
     def rows_of(self, mode: Mode) -> tuple[int, ...]:
         """The row counts this mode is measured at."""
@@ -167,26 +182,35 @@ def plan_cells(options: Options) -> list[Cell]:
             mode=mode,
             dataset=dataset,
             rows=rows,
-            chunk_rows=options.chunk_rows,
-            row_group_rows=options.row_group_rows,
+            chunk_rows=chunk_rows,
+            row_group_rows=row_group_rows,
             codec=codec,
             level=resolve_level(codec, options.level),
             memory_bytes=memory,
             limit_kind="none" if memory is None else options.limit_kind,
             threads=threads,
+            arm=arm,
         )
-        for dataset, codec, threads, mode, memory in itertools.product(
-            options.datasets, options.codecs, options.threads, options.modes, options.memory
+        for dataset, codec, chunk_rows, row_group_rows, threads, arm, mode, memory in itertools.product(
+            options.datasets,
+            options.codecs,
+            options.chunk_rows,
+            options.row_group_rows,
+            options.threads,
+            options.arms,
+            options.modes,
+            options.memory,
         )
+        if arm_of(arm).changes(threads)
         for rows in options.rows_of(mode)
         for backend in options.backends
     ]
 
 
 def largest_cells(cells: Sequence[Cell]) -> list[Cell]:
-    """The cells of the most rows for each backend, mode, dataset and codec: those of untimed passes."""
+    """The cells of the most rows for each backend, mode, dataset, codec and arm: those of untimed passes."""
     largest = {
-        (cell.backend, cell.mode, cell.dataset, cell.codec): cell
+        (cell.backend, cell.mode, cell.dataset, cell.codec, cell.arm): cell
         for cell in sorted(cells, key=lambda cell: cell.rows)
     }
     return list(largest.values())
@@ -217,3 +241,14 @@ def _check_backends(backends: Sequence[str]) -> None:
         raise OptionError(f"there is no backend {joined(unknown)}; choose from: {', '.join(known)}")
     if not backends:
         raise OptionError(f"no backend is left to measure; choose from: {', '.join(known)}")
+
+
+def _check_arms(arms: Sequence[str], threads: int) -> None:
+    if not arms:
+        raise OptionError("--arm names nothing to measure")
+    for name in arms:
+        if not arm_of(name).changes(threads):
+            raise OptionError(
+                f"--arm {name}: {threads} of --cores take no more time than that: ask for more cores, or for "
+                f"a quota below {100 * threads}"
+            )

@@ -122,6 +122,21 @@ class Progress(ProgressLine):
         """A write beside a probe ended."""
         self._update(advance=1)
 
+    def searching_limits(self, cells: int) -> None:
+        """Cells whose least memory limit will be looked for."""
+        self._begin("least memory", cells)
+        self._log(f"looking for the least memory limit: {counted(cells, 'cell')}")
+
+    def limit_tried(self, cell: Cell, limit: int, outcome: str) -> None:
+        """A write under a limit ended."""
+        line = f"least memory: {_cell_words(cell)} at {limit / 1e6:,.1f} MB: {outcome_words(outcome)}"
+        self._update(description=line)
+        self._log_at_times(line)
+
+    def limit_found(self) -> None:
+        """A cell's least limit is proved."""
+        self._update(advance=1)
+
     def tracing(self, total: int) -> None:
         """Allocation curves that will be drawn."""
         self._began = self._clock()

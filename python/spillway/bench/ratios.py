@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from spillway.bench.summary import CellSummary, RunSummary, Setting
     from spillway.harness.statistics import Ratio
 
-__all__ = ["RATIO_LEGEND", "ratio_tables"]
+__all__ = ["RATIO_LEGEND", "base_of", "ratio_tables", "told"]
 
 RATIO_LEGEND = (
     "Ratios are taken block by block; in brackets their 95 % bootstrap interval, with fewer than six "
@@ -46,13 +46,14 @@ class _Found:
 
 def ratio_tables(run: RunSummary) -> dict[Setting, Table]:
     """A table for each setting in which the first of our own backends, or else the first, met others."""
-    base = _base(run)
+    base = base_of(run)
     found = _ratios(run, base)
     tables = {setting: _table(run, setting, base, found) for setting in run.settings}
     return {setting: table for setting, table in tables.items() if table.rows}
 
 
-def _base(run: RunSummary) -> str | None:
+def base_of(run: RunSummary) -> str | None:
+    """The backend that others are compared with: the first of our own, else the first; None without any."""
     names: list[str] = list(dict.fromkeys(each.cell.backend for each in run.cells))
     return next((name for name in names if library(name) == OWN_LIBRARY), names[0] if names else None)
 
@@ -65,8 +66,8 @@ def _ratios(run: RunSummary, base: str | None) -> dict[_Key, _Found]:
     found: dict[_Key, _Found] = {}
     for setting in run.settings:
         own = _ratios_of(run, setting, base)
-        told = _told(list(own.values()))
-        found |= {key: _Found(each, is_told) for (key, each), is_told in zip(own.items(), told, strict=True)}
+        marks = told(list(own.values()))
+        found |= {key: _Found(each, is_told) for (key, each), is_told in zip(own.items(), marks, strict=True)}
     return found
 
 
@@ -81,7 +82,7 @@ def _ratios_of(run: RunSummary, setting: Setting, base: str | None) -> dict[_Key
     return found
 
 
-def _told(found: Sequence[Ratio]) -> list[bool]:
+def told(found: Sequence[Ratio]) -> list[bool]:
     """The ratios that are told from 1: by corrected tests, or by intervals where those could tell none."""
     least = (least_p((each.n, each.n), is_paired=True) for each in found)
     is_blind = min(least, default=1.0) * len(found) >= ALPHA

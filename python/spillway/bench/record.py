@@ -23,6 +23,8 @@ from spillway.harness.schema import Instant, Keywords, Signed
 __all__ = [
     "ALLOCATIONS",
     "ALLOCATION_SCHEMA",
+    "LEAST_MEMORY",
+    "LIMIT_TRIAL_SCHEMA",
     "PROBES",
     "PROBE_SCHEMA",
     "SAMPLES",
@@ -31,6 +33,7 @@ __all__ = [
     "VALIDATION",
     "Allocations",
     "Failure",
+    "LimitTrial",
     "Measures",
     "Outcome",
     "OutputFile",
@@ -49,6 +52,7 @@ SAMPLES = "samples.jsonl"
 VALIDATION = "validation.jsonl"
 ALLOCATIONS = "allocations.jsonl"
 PROBES = "probes.jsonl"
+LEAST_MEMORY = "least_memory.jsonl"
 SCHEMA_VERSION: Literal[2] = 2
 
 Outcome = Literal[
@@ -294,6 +298,24 @@ class Allocations(TypedDict):
     curve: AllocationCurve | None
 
 
+class LimitTrial(TypedDict):
+    """One write under a limit that may be too small: a line of least_memory.jsonl.
+
+    Attributes:
+        run_id: The run's name.
+        cell: The cell, with the limit that was tried.
+        wall_seconds: The write; null if it did not end well.
+    """
+
+    schema_version: Literal[2]
+    run_id: str
+    cell: Annotated[dict[str, Any], Cell]
+    outcome: Outcome
+    died_in: Phase | None
+    wall_seconds: float | None
+
+
 SCHEMA = RecordSchema(Sample)
+LIMIT_TRIAL_SCHEMA = RecordSchema(LimitTrial)
 PROBE_SCHEMA = RecordSchema(ProbeSample)
 ALLOCATION_SCHEMA = RecordSchema(Allocations)

@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING, Any
 from spillway._wording import counted
 from spillway.bench.command import command_of
 from spillway.bench.conclusion import conclude, verdict_caveats
+from spillway.bench.crossover import CROSSOVER_LEGEND, crossover_table
 from spillway.bench.drift import drift_warnings, drift_words
 from spillway.bench.failures import wrong_outputs
 from spillway.bench.hosts import host_lines, hosts_of
+from spillway.bench.least_memory_table import LEAST_MEMORY_LEGEND, least_memory_table
 from spillway.bench.memory_table import MEMORY_LEGEND, memory_table
 from spillway.bench.probe_cost import probe_costs
 from spillway.bench.program_table import program_table
 from spillway.bench.ranking import rankings
 from spillway.bench.ratios import RATIO_LEGEND, ratio_tables
 from spillway.bench.tables import measures_table, ranking_table, throughput_table
+from spillway.bench.variations import VARIATION_LEGEND, variation_tables
 from spillway.harness.report.markdown import (
     bullets,
     caveats,
@@ -32,34 +35,47 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from spillway.bench.summary import RunSummary
+    from spillway.bench.summary import RunSummary, Setting
     from spillway.harness.report.plots import Figure
     from spillway.harness.report.table import Table
 
 __all__ = [
     "PROBES_OF_SAMPLES",
-    "READING",
     "RunDescription",
     "describe_run",
+    "reading",
     "report_parts",
     "run_tables",
+    "tables_by_setting",
     "write_report",
 ]
 
 
 def run_tables(run: RunSummary) -> list[Table]:
-    """Per setting: the ranking at its most rows, throughput by rows, ratios, memory, all other measures."""
-    tables, ratios = [], ratio_tables(run)
-    for setting in run.settings:
-        ranked = rankings(run, setting)
-        tables.append(ranking_table(run, ranked[0]))
-        if len(ranked) > 1:
-            tables.append(throughput_table(run, setting))
-        tables += [ratios[setting]] if setting in ratios else []
-        tables += [memory_table(run, setting), measures_table(run, setting)]
-        programs = program_table(run, setting)
-        tables += [] if programs is None else [programs]
-    return tables
+    """All tables of a run: those of each setting, then those of what differs between settings alone."""
+    by_setting = tables_by_setting(run)
+    return [*(table for setting in run.settings for table in by_setting[setting]), *variation_tables(run)]
+
+
+def tables_by_setting(run: RunSummary) -> dict[Setting, list[Table]]:
+    """The tables of each setting."""
+    ratios = ratio_tables(run)
+    return {setting: _tables_of(run, setting, ratios.get(setting)) for setting in run.settings}
+
+
+def _tables_of(run: RunSummary, setting: Setting, ratios: Table | None) -> list[Table]:
+    ranked = rankings(run, setting)
+    found = [
+        ranking_table(run, ranked[0]),
+        throughput_table(run, setting) if len(ranked) > 1 else None,
+        ratios,
+        crossover_table(run, setting),
+        memory_table(run, setting),
+        least_memory_table(run, setting),
+        measures_table(run, setting),
+        program_table(run, setting),
+    ]
+    return [each for each in found if each is not None]
 
 
 def write_report(run: RunSummary, figures: Sequence[Figure]) -> Path:
@@ -112,7 +128,7 @@ def report_parts(run: RunSummary, figures: Sequence[Figure]) -> list[str]:
         first, *more = described.validation
         parts.append("\n".join([first, *(f"- {line}" for line in more)]))
     parts += [table_section(table) for table in run_tables(run)]
-    parts += READING
+    parts += reading(run)
     parts += [figure_section(figure) for figure in figures]
     if described.invisible:
         parts.append(f"Without an allocation curve:\n\n{bullets(described.invisible)}")
@@ -127,12 +143,26 @@ _INTERVALS = (
     "more, else the whole range. Bold are the best of a column and all that the samples cannot tell from "
     "it, block by block; with one sample a backend nothing is. *x best* is the speed over that of the "
     "fastest, block by block, with its bootstrap interval, and `~` where samples cannot tell it from 1; "
-    "*least effect* is the difference that such samples find 8 times in 10. *peak MB* is the growth of "
+    "*least effect* is the difference that such samples find 8 times in 10 by the interval of one pair, "
+    "uncorrected. *peak MB* is the growth of "
     "RSS: the exact peak of resident memory during the write over the baseline before it; the mapped "
     "input belongs to the baseline. MB is 10^6 bytes; MB/s counts Arrow data."
 )
-READING = (_INTERVALS, RATIO_LEGEND, MEMORY_LEGEND)
-"""The meaning of the columns and marks of a report's tables, in Markdown."""
+
+
+def reading(run: RunSummary) -> list[str]:
+    """The meaning of the columns and marks of a run's tables, in Markdown."""
+    several = any(len({each.cell.rows for each in run.of(setting)}) > 1 for setting in run.settings)
+    return [
+        _INTERVALS,
+        RATIO_LEGEND,
+        *([CROSSOVER_LEGEND] if several else []),
+        MEMORY_LEGEND,
+        *([LEAST_MEMORY_LEGEND] if run.limit_trials else []),
+        *([VARIATION_LEGEND] if variation_tables(run) else []),
+    ]
+
+
 PROBES_OF_SAMPLES = "Timed samples have no probe beside the write but the first."
 """The meaning of the costs of probes."""
 
@@ -169,11 +199,16 @@ def _resumed(again: dict[str, Any]) -> str:
 
 def _input(data: dict[str, Any], options: dict[str, Any]) -> str:
     row_bytes = data["arrow_bytes"] / data["rows"]
-    columns, rows = counted(data["columns"], "column"), counted(options["chunk_rows"], "row")
+    columns, rows = counted(data["columns"], "column"), counted(_chunk_rows(data, options), "row")
     return (
         f"Input {data['source']}: {columns}, {row_bytes:,.0f} bytes a row as Arrow; "
         f"seed {options['seed']}, {rows} a batch."
     )
+
+
+def _chunk_rows(data: dict[str, Any], options: dict[str, Any]) -> int:
+    """The rows of a batch of an input, which early runs say for all of them alone."""
+    return int(data["chunk_rows"] if "chunk_rows" in data else options["chunk_rows"])
 
 
 def _proof(proof: dict[str, Any]) -> str:

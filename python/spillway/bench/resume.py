@@ -11,8 +11,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from spillway._wording import and_joined
-from spillway.bench.plan import Options
-from spillway.bench.record import ALLOCATIONS, PROBES, SAMPLES, VALIDATION
+from spillway.bench.command import as_list
+from spillway.bench.plan import Cell, Options
+from spillway.bench.record import ALLOCATIONS, LEAST_MEMORY, PROBES, SAMPLES, VALIDATION
 from spillway.errors import OptionError
 from spillway.harness import records
 from spillway.harness.host import read_load
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from spillway.bench.plan import Cell
     from spillway.harness.schedule import Slot
 
 __all__ = ["BegunRun", "read_begun", "slots_left"]
@@ -41,7 +41,7 @@ _UNCHANGED = {
     "absent_backends": "the backends that can run here",
 }
 # Of an input. Its fingerprint also tells where the user's files lie and when they were written.
-_OF_INPUT = ("dataset", "rows", "columns", "arrow_bytes", "first_batch")
+_OF_INPUT = ("dataset", "chunk_rows", "rows", "columns", "arrow_bytes", "first_batch")
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,9 @@ class BegunRun:
     @property
     def options(self) -> Options:
         """The options that it was begun with."""
-        return Options(**{name: _hashable(value) for name, value in self.environment["options"].items()})
+        found = {name: _hashable(value) for name, value in self.environment["options"].items()}
+        several = {name: tuple(as_list(found[name])) for name in ("chunk_rows", "row_group_rows")}
+        return Options(**found | several)
 
     @property
     def engines(self) -> tuple[str, ...]:
@@ -128,7 +130,7 @@ def read_begun(folder: Path) -> BegunRun:
             f"--resume {folder.name}: executors of a cluster took its samples, and a run continues on the "
             f"machine that began it: measure anew, or `spillway report` what is there"
         )
-    for name in (SAMPLES, VALIDATION, ALLOCATIONS, PROBES):
+    for name in (SAMPLES, VALIDATION, ALLOCATIONS, PROBES, LEAST_MEMORY):
         records.drop_torn_line(folder / name)
     return BegunRun(folder, environment, records.read_lines(folder / SAMPLES))
 
@@ -139,13 +141,13 @@ def slots_left(slots: Iterable[Slot[Cell]], taken: Iterable[dict[str, Any]]) -> 
     Raises:
         OptionError: The samples are of another schedule.
     """
-    done = {(each["block"], each["position"]): each["cell"] for each in taken}
+    done = {(each["block"], each["position"]): Cell(**each["cell"]) for each in taken}
     left = []
     for slot in slots:
         cell = done.get((slot.block, slot.position))
         if cell is None:
             left.append(slot)
-        elif cell != slot.cell.as_dict():
+        elif cell != slot.cell:
             raise OptionError(
                 "--resume: this version of the bench would take its samples in another order, so that "
                 "blocks would not be whole: measure anew, or `spillway report` what is there"

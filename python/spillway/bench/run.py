@@ -6,19 +6,22 @@ import os
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from spillway import backends, datasets
 from spillway._wording import counted
 from spillway.bench.allocations import trace_backends
+from spillway.bench.arms import arm_of, require_arms
 from spillway.bench.check_outputs import require_engines, validate_outputs
 from spillway.bench.identity import describe_benchmark, fingerprint_of_rows
+from spillway.bench.least_memory import find_least_memory
 from spillway.bench.outputs import OutputFiles
 from spillway.bench.plan import Cell, Options, plan_cells
 from spillway.bench.probing import probe_backends
 from spillway.bench.record import SAMPLES, SCHEMA, SCHEMA_VERSION
 from spillway.bench.resume import slots_left
-from spillway.bench.sample import SampleTaker
+from spillway.bench.sample import SampleTaker, limits_of
 from spillway.bench.stopping import StoppingRule
 from spillway.errors import OptionError
 from spillway.harness import records
@@ -27,6 +30,7 @@ from spillway.harness.environment import describe_run, refuse_debug_build
 from spillway.harness.limits import Unlimited, choose_limiter
 from spillway.harness.limits.affinity import choose_cores
 from spillway.harness.limits.proof import Proof, prove
+from spillway.harness.limits.quota import with_quota
 from spillway.harness.schedule import schedule
 
 if TYPE_CHECKING:
@@ -100,6 +104,7 @@ def measure(  # noqa: PLR0913 - options, by keyword only
     with ExitStack() as stack:
         stack.enter_context(on_disk(out))
         require_engines(engines)
+        _require_arms(options, on)
         present, absent = _split_absent(options)
         if any(backends.library(name) == backends.OWN_LIBRARY for name in present):
             refuse_debug_build()
@@ -126,7 +131,7 @@ def measure(  # noqa: PLR0913 - options, by keyword only
         environment = {
             **describe_run(run_id, options, schema_version=SCHEMA_VERSION),
             "absent_backends": [{"backend": name, "reason": reason} for name, reason in absent.items()],
-            "inputs": [_describe_input(name, each) for name, each in prepared.items()],
+            "inputs": [_describe_input(*key, each) for key, each in prepared.items()],
             "limit_proofs": proofs,
             "benchmark": describe_benchmark(present),
             "afterwards": {"engines": list(engines), "trace": trace, "keep_output": keep_output},
@@ -138,7 +143,7 @@ def measure(  # noqa: PLR0913 - options, by keyword only
         taker = SampleTaker(
             run_id=run_id,
             seed=options.seed,
-            inputs={name: each.path for name, each in prepared.items()},
+            inputs={key: each.path for key, each in prepared.items()},
             files=OutputFiles(folder / "outputs", () if begun is None else begun.contents),
             limiter=limiter,
             cores=cores,
@@ -172,22 +177,22 @@ def _cores_here(options: Options, on: Cluster | None) -> int:
 
 def _prepare(
     options: Options, sources: Mapping[str, str | FileSource], progress: Progress
-) -> dict[str, PreparedInput]:
-    """The input of each dataset; of the user's own files it is said what was found in them."""
+) -> dict[tuple[str, int], PreparedInput]:
+    """The input of each dataset and rows of a batch; of the user's own files it is said what was found."""
     prepared = {}
-    for name, source in sources.items():
+    for (name, source), chunk_rows in product(sources.items(), options.chunk_rows):
         try:
-            prepared[name] = each = datasets.prepare(
+            prepared[name, chunk_rows] = each = datasets.prepare(
                 source,
                 seed=options.seed,
                 rows=options.most_rows,
                 at_most=options.at_most,
-                chunk_rows=options.chunk_rows,
+                chunk_rows=chunk_rows,
                 progress=progress.preparing,
             )
         finally:
             progress.stop()
-        if not isinstance(source, str):
+        if not isinstance(source, str) and chunk_rows == options.chunk_rows[0]:
             columns = counted(len(each.schema.names), "column")
             progress.say(f"{each.source}: {counted(each.rows, 'row')}, {columns}")
     return prepared
@@ -217,6 +222,8 @@ def _finish(  # noqa: PLR0913 - the options of `measure`, handed on
             sampling()
             if options.probes:
                 probe_backends(folder, taker, libraries, options.probes, progress)
+            if options.least_memory:
+                find_least_memory(folder, taker, libraries, options.least_memory, progress)
             if trace:
                 trace_backends(folder, taker, libraries, progress)
             if engines:
@@ -230,9 +237,10 @@ def _finish(  # noqa: PLR0913 - the options of `measure`, handed on
     return Finished(folder, interrupted, tuple(validation))
 
 
-def _describe_input(dataset: str, prepared: PreparedInput) -> dict[str, Any]:
+def _describe_input(dataset: str, chunk_rows: int, prepared: PreparedInput) -> dict[str, Any]:
     return {
         "dataset": dataset,
+        "chunk_rows": chunk_rows,
         "source": prepared.source,
         "fingerprint": prepared.fingerprint,
         "rows": prepared.rows,
@@ -260,8 +268,7 @@ def _take_samples(
                 progress.say(f"{counted(block, 'block')} taken: {reason}")
                 return
         progress.sample_begins(slot)
-        limiter, limit = _limit_of(slot.cell, taker.limiter)
-        with limiter.limit(limit) as memory_limit:
+        with limits_of(slot.cell, taker.limiter) as memory_limit:
             record = taker.take(slot, memory_limit)
         SCHEMA.check(record)
         records.append(folder / SAMPLES, record)
@@ -296,10 +303,6 @@ def _take_on_executors(  # noqa: PLR0913, PLR0917 - the parts of a run
         executors.stop()
 
 
-def _limit_of(cell: Cell, limiter: Limiter) -> tuple[Limiter, int]:
-    return (Unlimited(), 0) if cell.memory_bytes is None else (limiter, cell.memory_bytes)
-
-
 def _split_absent(options: Options) -> tuple[dict[str, frozenset[Mode]], dict[str, str]]:
     """The modes of each backend that can run here, and why the others cannot."""
     present: dict[str, frozenset[Mode]] = {}
@@ -315,6 +318,19 @@ def _split_absent(options: Options) -> tuple[dict[str, frozenset[Mode]], dict[st
     if not present:
         raise OptionError("; ".join(f"{name}: {reason}" for name, reason in absent.items()))
     return present, absent
+
+
+def _require_arms(options: Options, on: Cluster | None) -> None:
+    """Refuse arms that cannot be had, before anything is made."""
+    require_arms(options.arms)
+    quotas = [cores for name in options.arms if (cores := arm_of(name).cores) is not None]
+    if quotas and on is not None:
+        raise OptionError(
+            "--arm quota: executors of a cluster have their own: leave it out, or leave --on out"
+        )
+    for cores in quotas[:1]:
+        with Unlimited().limit(0) as unlimited, with_quota(unlimited, cores):
+            pass
 
 
 def _limiter(options: Options) -> Limiter:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -12,18 +13,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from spillway._wording import counted
+from spillway.bench.arms import arm_of
 from spillway.bench.outputs import describe_file
 from spillway.bench.page_cache import warm
 from spillway.bench.record import SCHEMA_VERSION
 from spillway.harness.disk import sync_filesystem
 from spillway.harness.host import SampleWatch
+from spillway.harness.limits import Unlimited
 from spillway.harness.limits.affinity import stepping_aside
+from spillway.harness.limits.quota import with_quota
 from spillway.harness.probes.pools import thread_environment
 from spillway.harness.redaction import redact
 from spillway.harness.spawn import ProcessResult, run_limited
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from spillway.bench.outputs import OutputFiles
     from spillway.bench.plan import Cell
@@ -42,7 +46,7 @@ if TYPE_CHECKING:
     from spillway.harness.probes.readings import Curve, GroupReading
     from spillway.harness.schedule import Slot
 
-__all__ = ["SampleTaker", "outcome_of", "result_of"]
+__all__ = ["SampleTaker", "limits_of", "outcome_of", "result_of"]
 
 _WORKER = str(Path(__file__).parent / "worker" / "main.py")
 _CURVE_POINTS = 200
@@ -57,7 +61,7 @@ class SampleTaker:
     Attributes:
         run_id: The run's name.
         seed: The run's seed.
-        inputs: For each dataset the Arrow IPC file that holds the rows of every cell.
+        inputs: For each dataset and rows of a batch the Arrow IPC file that holds the rows of every cell.
         files: The files of output.
         limiter: Sets a cell's memory limit.
         cores: The cores samples may be pinned to, as many of the last ones as a cell has threads.
@@ -66,7 +70,7 @@ class SampleTaker:
 
     run_id: str
     seed: int
-    inputs: Mapping[str, Path]
+    inputs: Mapping[tuple[str, int], Path]
     files: OutputFiles
     limiter: Limiter
     cores: tuple[int, ...]
@@ -74,7 +78,7 @@ class SampleTaker:
 
     def take(self, slot: Slot[Cell], memory_limit: MemoryLimit) -> Sample:
         """Measure a cell once, under `memory_limit`; its record, whatever the outcome."""
-        resident = warm(self.inputs[slot.cell.dataset])
+        resident = warm(self.inputs[slot.cell.input])
         sync_filesystem(self.files.fresh.parent)
         started = datetime.now(UTC)
         watch = SampleWatch()
@@ -133,11 +137,12 @@ class SampleTaker:
         cores = self.cores[-cell.threads :]
         request = {
             "cell": cell.as_dict(),
-            "input": str(self.inputs[cell.dataset].absolute()),
+            "input": str(self.inputs[cell.input].absolute()),
             "output": str(self.files.fresh.absolute()),
             "warm_up": str(self.files.warm_up.absolute()),
             "cores": list(cores),
             "data_limit": memory_limit.data_limit,
+            "gc_threshold": arm_of(cell.arm).gc_threshold,
             "memray": None if memray is None else str(memray),
             "probe": probe,
             "group": memory_limit.group,
@@ -157,9 +162,10 @@ class SampleTaker:
         return ended, not apart
 
     def _environment(self, cell: Cell) -> dict[str, str]:
-        """Thread pools, and the folder of the output for spilled pages: on a disk, not in memory unseen."""
+        """Thread pools, the arm, and the output's folder for spilled pages: on a disk, not unseen memory."""
         folder = str(self.files.fresh.parent.absolute())
-        return thread_environment(cell.threads) | dict.fromkeys(_TEMPORARY_FOLDERS, folder)
+        pools = thread_environment(cell.threads)
+        return pools | dict.fromkeys(_TEMPORARY_FOLDERS, folder) | dict(arm_of(cell.arm).environment)
 
     def _check_output(
         self, cell: Cell, outcome: Outcome
@@ -176,6 +182,22 @@ class SampleTaker:
             return output, "wrong_output", {"type": "RowCount", "message": message}
         self.files.keep(output["content_hash"])
         return output, "ok", None
+
+
+@contextmanager
+def limits_of(cell: Cell, limiter: Limiter) -> Iterator[MemoryLimit]:
+    """The limits of a cell, for one process: its memory's, set by `limiter`, and its arm's quota.
+
+    Raises:
+        OSError: This machine does not let the memory limit be set.
+        OptionError: It lets no quota be set.
+    """
+    of_memory = Unlimited() if cell.memory_bytes is None else limiter
+    with (
+        of_memory.limit(cell.memory_bytes or 0) as memory_limit,
+        with_quota(memory_limit, arm_of(cell.arm).cores) as both,
+    ):
+        yield both
 
 
 def outcome_of(ended: ProcessResult) -> Outcome:

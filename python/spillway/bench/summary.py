@@ -8,9 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from spillway._wording import counted
+from spillway.bench.arms import DEFAULT_ARM
 from spillway.bench.hosts import host_warnings, hosts_of
 from spillway.bench.plan import Cell
-from spillway.bench.record import ALLOCATIONS, PROBES, SAMPLES, VALIDATION
+from spillway.bench.record import ALLOCATIONS, LEAST_MEMORY, PROBES, SAMPLES, VALIDATION
 from spillway.bench.stopping import imprecise_cells
 from spillway.harness import records
 from spillway.harness.host import noise_warnings
@@ -28,7 +29,17 @@ if TYPE_CHECKING:
 
 _WARM_SHARE = 0.99  # a few pages of a warm file are on the move at any time
 
-__all__ = ["CellSummary", "Metric", "RunSummary", "Setting", "growth", "read_run", "speed"]
+__all__ = [
+    "CellSummary",
+    "Metric",
+    "RunSummary",
+    "Setting",
+    "cpu_seconds",
+    "file_bytes",
+    "growth",
+    "read_run",
+    "speed",
+]
 
 Metric = Callable[[dict[str, Any]], "float | None"]
 
@@ -41,6 +52,16 @@ def speed(sample: dict[str, Any]) -> float:
 def growth(sample: dict[str, Any]) -> float | None:
     """Peak resident bytes of the write over its baseline; None for a JVM, whose heap has grown before."""
     return None if sample.get("jvm") else float(sample["memory"]["growth_bytes"])
+
+
+def cpu_seconds(sample: dict[str, Any]) -> float:
+    """Processor time of the write, the user's and the kernel's."""
+    return float(sample["use"]["user_seconds"] + sample["use"]["system_seconds"])
+
+
+def file_bytes(sample: dict[str, Any]) -> float:
+    """Bytes of the file."""
+    return float(sample["output"]["bytes"])
 
 
 @dataclass(frozen=True)
@@ -56,6 +77,7 @@ class Setting:
     row_group_rows: int
     memory_bytes: int | None
     limit_kind: str
+    arm: str = DEFAULT_ARM
 
     @classmethod
     def of(cls, cell: Cell) -> Setting:
@@ -148,12 +170,14 @@ class RunSummary(RunOfCells[CellSummary, Setting]):
     Attributes:
         allocations: The allocation curves.
         probes: The writes beside a probe.
+        limit_trials: The writes that looked for the least memory.
         verdicts: What validation said of each distinct content.
     """
 
     allocations: Sequence[dict[str, Any]]
     verdicts: Sequence[dict[str, Any]]
     probes: Sequence[dict[str, Any]] = ()
+    limit_trials: Sequence[dict[str, Any]] = ()
 
     def warnings(self) -> list[str]:
         """The caveats that a reader has to know before believing the figures."""
@@ -250,7 +274,7 @@ def read_run(folder: Path) -> RunSummary:
     options = environment["options"]
     places = {
         option: {name: place for place, name in enumerate(options.get(option, ()))}
-        for option in ("backends", "datasets", "codecs")
+        for option in ("backends", "datasets", "codecs", "arms")
     }
     verdicts = records.read_lines(folder / VALIDATION)
     wrong = frozenset(each["content_hash"] for each in verdicts if each["outcome"] == "wrong_output")
@@ -260,7 +284,7 @@ def read_run(folder: Path) -> RunSummary:
             cell,
             taken,
             wrong,
-            [write for write in probes if write["cell"] == cell.as_dict()],
+            [write for write in probes if Cell(**write["cell"]) == cell],
             next((each for each in traced if _is_of(each, cell)), None),
         )
         for cell, taken in grouped.items()
@@ -271,7 +295,9 @@ def read_run(folder: Path) -> RunSummary:
             places["datasets"].get(each.cell.dataset, 0),
             places["codecs"].get(each.cell.codec, 0),
             each.cell.chunk_rows,
+            each.cell.row_group_rows,
             each.cell.threads,
+            places["arms"].get(each.cell.arm, 0),
             -(each.cell.memory_bytes or 0),
             places["backends"][each.cell.backend],
             each.cell.rows,
@@ -284,6 +310,7 @@ def read_run(folder: Path) -> RunSummary:
         traced,
         verdicts,
         probes,
+        records.read_lines(folder / LEAST_MEMORY),
     )
 
 

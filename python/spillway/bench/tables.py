@@ -7,16 +7,16 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from spillway._wording import counted
+from spillway.bench.arms import arm_of
 from spillway.bench.failures import failure_notes, outcome_words
 from spillway.bench.jvm_notes import jvm_notes
 from spillway.bench.plan import Options
 from spillway.bench.ranking import indistinct, rankings, ratio
-from spillway.bench.summary import growth, speed
+from spillway.bench.summary import cpu_seconds, file_bytes, growth, speed
 from spillway.harness.report.table import Entry, Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from spillway.bench.ranking import Ranking
     from spillway.bench.summary import CellSummary, Metric, RunSummary, Setting
@@ -35,7 +35,6 @@ __all__ = [
     "LEGEND",
     "contract",
     "effect_text",
-    "file_bytes",
     "file_megabytes",
     "measures_table",
     "megabytes",
@@ -58,16 +57,19 @@ _WHAT = {
 }
 
 
-def setting_title(setting: Setting) -> str:
-    """The title of a table: the setting of its cells."""
+def setting_title(setting: Setting, *, with_limit: bool = True) -> str:
+    """The title of a table: the setting of its cells, with the memory limit or without."""
     codec = setting.codec if setting.level is None else f"{setting.codec} level {setting.level}"
     memory = setting.memory_bytes
-    limit = "no memory limit" if memory is None else f"{memory / 1e6:,.0f} MB ({setting.limit_kind})"
-    usual = setting.chunk_rows == Options.chunk_rows
+    limit = "no memory limit, " if memory is None else f"{memory / 1e6:,.0f} MB ({setting.limit_kind}), "
+    usual = setting.chunk_rows in Options.chunk_rows
     batches = "" if usual else f"{counted(setting.chunk_rows, 'row')} a batch, "
+    words = arm_of(setting.arm).words
+    arm = f"{words}, " if words else ""
     return (
-        f"{setting.dataset}, {_WHAT[setting.mode]}, {codec}, {counted(setting.threads, 'core')}, {limit}, "
-        f"{batches}row groups of at most {counted(setting.row_group_rows, 'row')}"
+        f"{setting.dataset}, {_WHAT[setting.mode]}, {codec}, {counted(setting.threads, 'core')}, "
+        f"{limit if with_limit else ''}{arm}{batches}"
+        f"row groups of at most {counted(setting.row_group_rows, 'row')}"
     )
 
 
@@ -184,23 +186,13 @@ def _milliseconds(value: float) -> str:
     return f"{value * 1e3:,.1f}"
 
 
-def _cpu(sample: dict[str, Any]) -> float:
-    use = sample["use"]
-    return float(use["user_seconds"] + use["system_seconds"])
-
-
-def file_bytes(sample: dict[str, Any]) -> float:
-    """Bytes of the file."""
-    return float(sample["output"]["bytes"])
-
-
 _Written = Callable[[float], str]
 _Measure = tuple[str, "Metric", "_Written", int]
 _MEASURES: tuple[_Measure, ...] = (
     # name, value of a sample, how it is written, and what is best: 1 the largest, -1 the smallest, 0 neither
     ("MB/s", lambda s: s["throughput"]["megabytes_per_second"], lambda v: f"{v:,.0f}", 1),
     ("wall s", lambda s: s["use"]["wall_seconds"], lambda v: f"{v:.2f}", -1),
-    ("CPU s", _cpu, lambda v: f"{v:.2f}", -1),
+    ("CPU s", cpu_seconds, lambda v: f"{v:.2f}", -1),
     ("row groups", lambda s: s["output"]["row_groups"], lambda v: f"{v:,.0f}", 0),
     ("pool MB", lambda s: s["pyarrow_pool"] and s["pyarrow_pool"]["allocated_bytes"], megabytes, 0),
     ("own account MB", lambda s: s["account"][0]["bytes"] if s["account"] else None, megabytes, 0),

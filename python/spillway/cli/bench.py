@@ -15,11 +15,18 @@ from spillway.cli.common import (
     first_interrupt_alone,
     listed,
     pairs,
+    percentage,
     reason,
     termination_as_interrupt,
     whole_numbers,
 )
-from spillway.cli.completion import complete_backend, complete_codec, complete_dataset, complete_mode
+from spillway.cli.completion import (
+    complete_arm,
+    complete_backend,
+    complete_codec,
+    complete_dataset,
+    complete_mode,
+)
 from spillway.cli.report import report_run
 
 if TYPE_CHECKING:
@@ -126,8 +133,21 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
         str | None,
         typer.Option(help="cgroup-v2, cgroup-v1, systemd-scope or rlimit-data; the best by default."),
     ] = None,
-    chunk_rows: Annotated[int, typer.Option(help="Rows per record batch of the input.")] = 10_000,
-    row_group_rows: Annotated[int, typer.Option(help="Most rows per row group.")] = 1_048_576,
+    chunk_rows: Annotated[
+        str, typer.Option(help="Rows per record batch of the input, separated by commas: 1000,10000,100000.")
+    ] = "10000",
+    row_group_rows: Annotated[
+        str, typer.Option(help="Most rows per row group, separated by commas: 65536,131072,1048576.")
+    ] = "1048576",
+    arm: Annotated[
+        str,
+        typer.Option(
+            autocompletion=complete_arm,
+            help="Changes to the process, separated by commas, each measured beside the others: default, "
+            "gc-aggressive, pool-system, pool-mimalloc, pool-jemalloc, malloc-one-arena, malloc-trim, "
+            "malloc-keep, quota-PERCENT of a core.",
+        ),
+    ] = "default",
     codec: Annotated[
         str,
         typer.Option(
@@ -165,6 +185,13 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
             "after all timing; 0 for none."
         ),
     ] = 1,
+    least_memory: Annotated[
+        int,
+        typer.Option(
+            help="Look for the least memory limit that each backend survives at its most rows, after all "
+            "timing, and prove each side of it by so many writes, 5 for one to quote; 0 not to look."
+        ),
+    ] = 0,
     keep_output: Annotated[bool, typer.Option(help="Keep the files that were written.")] = False,
     timeout: Annotated[float, typer.Option(help="Seconds one sample may take.")] = 300.0,
     on: Annotated[
@@ -247,19 +274,21 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
                     table_rows=None if table_rows is None else whole_numbers("--table-rows", table_rows),
                     modes=modes,  # type: ignore[arg-type]  # checked by Options
                     datasets=tuple(sources),
-                    chunk_rows=chunk_rows,
-                    row_group_rows=row_group_rows,
+                    chunk_rows=whole_numbers("--chunk-rows", chunk_rows),
+                    row_group_rows=whole_numbers("--row-group-rows", row_group_rows),
                     codecs=tuple(listed(codec)),
                     level=level,
                     memory=limits,
                     limit_kind=_limit_kind(limits, limit_kind, on),
                     threads=whole_numbers("--cores", cores),
                     samples=_MOST_SAMPLES if samples == _AUTO else _count(samples),
-                    precision=_share(precision) if samples == _AUTO else None,
+                    precision=percentage("--precision", precision) if samples == _AUTO else None,
                     budget_minutes=budget,
                     seed=seed,
                     timeout=timeout,
                     probes=probes,
+                    arms=tuple(listed(arm)),
+                    least_memory=least_memory,
                 )
                 engines = _engines(validate)
             finished = measure(
@@ -394,16 +423,6 @@ def _count(text: str) -> int:
     if not text.isascii() or not text.isdigit():
         raise OptionError(f"--samples {text!r}: give a whole number, or auto")
     return int(text)
-
-
-def _share(text: str) -> float:
-    """A share from per cent: 2% or 2."""
-    from spillway.errors import OptionError
-
-    try:
-        return float(text.removesuffix("%")) / 100
-    except ValueError as error:
-        raise OptionError(f"--precision {text!r}: give per cent, as in 2%") from error
 
 
 def _rows(text: str | None, *, quick: bool, own: bool) -> tuple[tuple[int, ...] | None, int | None]:

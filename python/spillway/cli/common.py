@@ -23,6 +23,7 @@ __all__ = [
     "interrupt",
     "listed",
     "pairs",
+    "percentage",
     "print_tables",
     "reason",
     "termination_as_interrupt",
@@ -65,6 +66,24 @@ def pairs(option: str, given: Iterable[str]) -> dict[str, str]:
         if not (name and equals):
             raise OptionError(f"{option} takes NAME=VALUE")  # the text itself may be a secret
         found[name] = value
+    return found
+
+
+def percentage(option: str, text: str) -> float:
+    """A share from a percentage: 0.05 for "5%".
+
+    Raises:
+        OptionError: It is none from 0% to below 100%; the message names `option`.
+    """
+    from spillway.errors import OptionError
+
+    number = text.strip().removesuffix("%")
+    try:
+        found = float(number) / 100
+    except ValueError:
+        found = -1.0
+    if not text.strip().endswith("%") or not 0 <= found < 1:
+        raise OptionError(f"{option} {text!r}: give a percentage from 0% to below 100%, as 5%")
     return found
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spillway.cli.common import fail, listed, print_tables, reason
+from spillway.cli.common import fail, listed, percentage, print_tables, reason
 
 if TYPE_CHECKING:
     from spillway.bench.compare import Comparison, Measure
@@ -73,7 +73,7 @@ def compare(
 
     console = Console()
     try:
-        share = None if gate is None else _share(gate)
+        share = None if gate is None else percentage("--gate", gate)
         found = _compared(runs, listed(backend or ""), _measures(metric))
     except (SpillwayError, OSError) as error:
         fail("compare", reason(error))
@@ -126,21 +126,3 @@ def _measures(text: str) -> list[Measure]:
     if not names or set(names) - set(METRICS):
         raise OptionError(f"--metric {text!r}: choose from {', '.join(METRICS)}")
     return [METRICS[name] for name in names]
-
-
-def _share(text: str) -> float:
-    """A share from a percentage.
-
-    Raises:
-        OptionError: It is none.
-    """
-    from spillway.errors import OptionError
-
-    number = text.strip().removesuffix("%")
-    try:
-        found = float(number) / 100
-    except ValueError:
-        found = -1.0
-    if not text.strip().endswith("%") or not 0 <= found < 1:
-        raise OptionError(f"--gate {text!r}: give a percentage from 0% to below 100%, as 5%")
-    return found

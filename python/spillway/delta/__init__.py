@@ -1,8 +1,9 @@
-"""Delta tables that thousands of writers append to: `create`, `open`, `write` and what they give."""
+"""Delta tables that thousands of writers append to, and scans of them: `create`, `open` and `write`."""
 
 from __future__ import annotations
 
 from spillway.delta.append import Append
+from spillway.delta.scan import Scan
 from spillway.delta.table import (
     Table,
     create,
@@ -20,6 +21,7 @@ __all__ = [
     "HistoryEntry",
     "Outcome",
     "ReadSet",
+    "Scan",
     "Table",
     "TableFile",
     "create",

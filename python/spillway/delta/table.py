@@ -13,6 +13,7 @@ from spillway import _native
 from spillway._destination import OBJECT_STORES, local_path
 from spillway._options import shows_options
 from spillway.delta.append import Append, _checkpoint_when_due
+from spillway.delta.scan import Scan
 from spillway.delta.types import CommitStats, HistoryEntry, Outcome, ReadSet, TableFile
 from spillway.errors import OptionError, TableExistsError, TableNotFoundError
 from spillway.writer import WriterOptions
@@ -96,16 +97,35 @@ class Table:
         Raises:
             VersionNotFoundError: The version is not, or no longer, there.
         """
-        return [
-            TableFile(
-                path=file["path"],
-                size=file["size"],
-                modification_time=file["modification_time"],
-                partition_values=file["partition_values"],
-                stats=None if file["stats"] is None else json.loads(file["stats"]),
-            )
-            for file in self._native.files(version)
-        ]
+        return [TableFile.of(file) for file in self._native.files(version)]
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        where: Sequence[Condition] = (),
+        version: int | None = None,
+    ) -> Scan:
+        """Plan the reading of rows: ``pyarrow.table(table.scan(["time"], where=[("service", "=", "api")]))``.
+
+        The conditions are exact, not only a choice of files. A comparison with null holds for no row; NaN
+        equals NaN and is above all other numbers.
+
+        Args:
+            columns: The columns to read, in the order of the answer; all, without it.
+            where: Conditions that all hold for every row: column, operator (``=``, ``!=``, ``<``, ``<=``,
+                ``>``, ``>=``, ``in``) and value. None goes with ``=`` and ``!=``. Decimals, binary values and
+                nested columns have none.
+            version: The version to read; the newest, without it.
+
+        Raises:
+            OptionError: A condition is none, or its value does not fit its column.
+            SchemaError: The table has no such column.
+            UnsupportedTableError: The files mark rows as deleted, or name columns otherwise (column mapping).
+            VersionNotFoundError: The version is not, or no longer, there.
+        """
+        names = None if columns is None else list(columns)
+        return Scan(self._native.scan(names, _conditions(where, "where"), version))
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """Return what was done, the newest version first, as far back as the log goes."""

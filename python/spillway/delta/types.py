@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from spillway import _native
     from spillway.types import Condition, OutcomeStatus
 
 __all__ = ["AddFile", "CommitStats", "HistoryEntry", "Outcome", "ReadSet", "TableFile"]
@@ -31,6 +33,12 @@ class TableFile:
     modification_time: int
     partition_values: Mapping[str, str | None]
     stats: Mapping[str, Any] | None
+
+    @classmethod
+    def of(cls, file: _native.DeltaFileDict) -> TableFile:
+        """The file that the native module describes."""
+        stats = None if file["stats"] is None else json.loads(file["stats"])
+        return cls(file["path"], file["size"], file["modification_time"], file["partition_values"], stats)
 
 
 @dataclass(frozen=True)

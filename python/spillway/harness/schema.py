@@ -31,7 +31,7 @@ from typing import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Instant", "Keywords", "Positive", "Signed", "schema_of"]
+__all__ = ["LATER", "Instant", "Keywords", "Positive", "Signed", "schema_of"]
 
 
 class Keywords:
@@ -45,6 +45,8 @@ class Keywords:
         self.keywords = keywords
 
 
+LATER = {"later": True}
+"""The metadata of a dataclass's field that early records lack."""
 Signed = Annotated[int, Keywords(minimum=None)]
 """An integer that may be negative."""
 Positive = Annotated[int, Keywords(minimum=1)]
@@ -80,9 +82,17 @@ def _object(record: type) -> dict[str, Any]:
         "description": description,
         "type": "object",
         "additionalProperties": False,
-        "required": [name for name, hint in hints.items() if get_origin(hint) is not NotRequired],
+        "required": [name for name, hint in hints.items() if not _is_optional(record, name, hint)],
         "properties": {name: _field(hint, told.get(name)) for name, hint in hints.items()},
     }
+
+
+def _is_optional(record: type, name: str, hint: Any) -> bool:
+    """Return true for a field that may lack: records from before there was one do not have it."""
+    fields = dataclasses.fields(record) if dataclasses.is_dataclass(record) else ()
+    return get_origin(hint) is NotRequired or any(
+        each.name == name and each.metadata == LATER for each in fields
+    )
 
 
 def _field(hint: Any, description: str | None) -> dict[str, Any]:

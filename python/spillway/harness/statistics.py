@@ -34,6 +34,7 @@ __all__ = [
     "estimate",
     "exact_value",
     "exceeds",
+    "middle_of_logs",
     "paired_ratio",
     "pooled_ratio",
     "trend",
@@ -203,7 +204,7 @@ def _ratio(ratios: tuple[float, ...]) -> Ratio:
         low, high = (math.exp(end) for end in _bootstrapped(logs))
         coverage = CONFIDENCE
     return Ratio(
-        median=min(max(math.exp(float(_middle(logs))), low), high),
+        median=min(max(math.exp(float(middle_of_logs(logs))), low), high),
         low=low,
         high=high,
         coverage=coverage,
@@ -216,7 +217,7 @@ def _ratio(ratios: tuple[float, ...]) -> Ratio:
     )
 
 
-def _middle(logs: NDArray[np.float64], axis: int = -1) -> NDArray[np.float64]:
+def middle_of_logs(logs: NDArray[np.float64], axis: int = -1) -> NDArray[np.float64]:
     """Hodges' and Lehmann's estimate along an axis: the median of the means of all pairs."""
     values = np.moveaxis(logs, axis, -1)
     first, second = np.triu_indices(values.shape[-1])
@@ -225,7 +226,7 @@ def _middle(logs: NDArray[np.float64], axis: int = -1) -> NDArray[np.float64]:
 
 
 def _bootstrapped(logs: NDArray[np.float64]) -> tuple[float, float]:
-    """The ends of the interval of `_middle`; the same for the same samples."""
+    """The ends of the interval of `middle_of_logs`; the same for the same samples."""
     n = len(logs)
     if np.ptp(logs) <= np.finfo(float).eps * n:
         return float(logs.min()), float(logs.max())
@@ -242,7 +243,7 @@ def _interval(
         warnings.simplefilter("ignore", stats.DegenerateDataWarning)
         found = stats.bootstrap(
             (logs,),
-            _middle,
+            middle_of_logs,
             n_resamples=_RESAMPLES,
             confidence_level=level,
             method=method,

@@ -6,36 +6,28 @@ bytes of the second go to the parent.
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import hashlib
 import json
 import os
-import signal
 import sys
 from pathlib import Path
 
+from spillway._parent import die_with_parent
+
 _WARM_UP_ROWS = 100
-_PR_SET_PDEATHSIG = 1
 
 
 def main() -> int:
     """Measure the code on standard input, and send one line about it."""
     descriptor = int(sys.argv[1])
     request = json.load(sys.stdin)
-    _die_with_parent(request["parent"])
+    die_with_parent(request["parent"])
     os.sched_setaffinity(0, request["cores"])
     os.chdir(request["folder"])
     message = json.dumps({"result": _measure(request)}) + "\n"
     os.write(descriptor, message.encode())
     return 0
-
-
-def _die_with_parent(parent: int) -> None:
-    """Not outlive a parent that is killed without a chance to clean up."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        raise RuntimeError("the search ended before the write began")
 
 
 def _measure(request: dict[str, object]) -> dict[str, object]:

@@ -1,6 +1,7 @@
 //! The objects of a table below a prefix of an object store.
 
 use std::ffi::OsString;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -221,6 +222,11 @@ impl Place for Objects {
     fn read(&self, name: &str) -> Result<Option<Bytes>> {
         let mut bodies = self.clients.folder()?.read(&[name.to_owned()]).map_err(error)?;
         Ok(bodies.pop().flatten().map(Bytes::from))
+    }
+
+    fn read_range(&self, name: &str, range: Range<u64>) -> Result<Bytes> {
+        let body = self.clients.folder()?.read_range(name, range).map_err(error)?;
+        Ok(body.into())
     }
 
     fn has(&self, name: &str) -> Result<bool> {

@@ -113,7 +113,7 @@ fn reader(file: &Bytes, wanted: impl Fn(&[&str]) -> bool) -> Result<ParquetRecor
 
 /// The fields, with timestamps in 96 bits read as microseconds. Spark writes them so, and nanoseconds cannot hold all
 /// years.
-fn with_micros(fields: &Fields, parquet: &SchemaDescriptor, leaf: &mut usize) -> Fields {
+pub(crate) fn with_micros(fields: &Fields, parquet: &SchemaDescriptor, leaf: &mut usize) -> Fields {
     let fields = fields.iter().map(|field| {
         let micros = |inner: &Arc<Field>, leaf: &mut usize| {
             let inner = with_micros(&Fields::from(vec![Arc::clone(inner)]), parquet, leaf);

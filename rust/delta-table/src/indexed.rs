@@ -45,6 +45,11 @@ impl Indexed {
         Ok(Self(chosen.collect()))
     }
 
+    /// All of so many leaf columns.
+    pub fn all(leaves: usize) -> Self {
+        Self(vec![true; leaves])
+    }
+
     /// Returns true if the leaf column of this number, in the order of [`TableSchema::leaves`], is one of them.
     pub fn has(&self, leaf: usize) -> bool {
         self.0.get(leaf).copied().unwrap_or(false)

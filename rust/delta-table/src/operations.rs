@@ -76,17 +76,22 @@ const OPERATORS: [&str; 7] = ["=", "!=", "<", "<=", ">", ">=", "in"];
 
 impl Condition {
     /// The condition on a table's column.
-    fn term(&self, snapshot: &Snapshot) -> Result<Term> {
+    pub(crate) fn term(&self, snapshot: &Snapshot) -> Result<Term> {
         let Some(column) = snapshot.schema.column(&self.column) else {
             return Err(TableError::refused(format!(
                 "a condition names the column {:?}, which the table does not have",
                 self.column
             )));
         };
+        // The log has an empty text and null of a partition column alike; a file's rows do not.
+        let is_of_partitions = snapshot.metadata.partition_columns.contains(&self.column);
         let literals = self
             .values
             .iter()
-            .map(|value| literal(value, &column.kind, &self.column))
+            .map(|value| match value {
+                Scalar::Text(text) if text.is_empty() && is_of_partitions => Ok(None),
+                value => literal(value, &column.kind, &self.column),
+            })
             .collect::<Result<Vec<_>>>()?;
         let comparison = match (self.operator.as_str(), literals.as_slice()) {
             ("=" | "==", [None]) => Comparison::IsNull,
@@ -118,7 +123,7 @@ impl Condition {
     }
 }
 
-/// Converts a value to the column's type; none for null, and for an empty text, which is null too.
+/// Converts a value to the column's type; none for null.
 fn literal(value: &Scalar, kind: &Kind, column: &str) -> Result<Option<Literal>> {
     use Primitive::{
         Boolean, Byte, Date, Double, Float, Integer, Long, Short, String, Timestamp, TimestampNtz,
@@ -135,7 +140,6 @@ fn literal(value: &Scalar, kind: &Kind, column: &str) -> Result<Option<Literal>>
     };
     Ok(Some(match (value, primitive) {
         (Scalar::Null, _) => return Ok(None),
-        (Scalar::Text(text), String) if text.is_empty() => return Ok(None),
         (Scalar::Boolean(value), Boolean) => Literal::Boolean(*value),
         (Scalar::Long(value), Byte | Short | Integer | Long) => Literal::Long(*value),
         #[expect(clippy::cast_precision_loss, reason = "the column is a float")]

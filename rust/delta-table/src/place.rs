@@ -2,7 +2,8 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -63,6 +64,12 @@ pub trait Place: Send + Sync {
     /// # Errors
     /// When it cannot be read.
     fn read(&self, name: &str) -> Result<Option<Bytes>>;
+
+    /// Bytes of a file, fewer where the file ends before the range does.
+    ///
+    /// # Errors
+    /// When the file is not there, or cannot be read.
+    fn read_range(&self, name: &str, range: Range<u64>) -> Result<Bytes>;
 
     /// Checks whether a file exists.
     ///
@@ -183,6 +190,18 @@ impl Place for Folder {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(TableError::io(path.display(), &error)),
         }
+    }
+
+    fn read_range(&self, name: &str, range: Range<u64>) -> Result<Bytes> {
+        let path = self.0.join(name);
+        let read = || {
+            let mut file = File::open(&path)?;
+            file.seek(SeekFrom::Start(range.start))?;
+            let mut bytes = Vec::new();
+            file.take(range.end - range.start).read_to_end(&mut bytes)?;
+            Ok(bytes.into())
+        };
+        read().map_err(|error| TableError::io(path.display(), &error))
     }
 
     fn has(&self, name: &str) -> Result<bool> {

@@ -291,6 +291,17 @@ impl Snapshot {
         Ok(())
     }
 
+    /// Refuses a table whose files have its columns under other names.
+    pub(crate) fn check_names(&self) -> Result<()> {
+        match self.property("delta.columnMapping.mode") {
+            Some(mode) if !mode.eq_ignore_ascii_case("none") => Err(TableError::unsupported(format!(
+                "the table has delta.columnMapping.mode={mode:?}, so its files name columns otherwise, and reading them \
+                 is not built: read it with Spark, polars or DuckDB"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// Returns true if the table's rows are clustered by columns.
     pub(crate) fn is_clustered(&self) -> bool {
         self.protocol

@@ -8,8 +8,9 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type};
 use arrow_schema::{DataType, Fields};
 use chrono::{DateTime, Datelike, NaiveDate};
+use parquet::basic::{LogicalType, TimeUnit as ParquetTimeUnit};
 use parquet::data_type::ByteArray;
-use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
+use parquet::file::metadata::{ColumnChunkMetaData, FileMetaData, ParquetMetaData, RowGroupMetaData};
 use parquet::file::statistics::Statistics;
 use serde_json::Value;
 
@@ -117,6 +118,56 @@ pub(crate) fn stats_json(
     }
     json.push('}');
     json
+}
+
+/// The statistics of one row group in these columns, as [`stats_json`] has them of a file.
+///
+/// Bounds whose order or unit is not that of the protocol are left out: of binary values in the fields that the format
+/// deprecates, and of timestamps that are not in microseconds.
+pub(crate) fn row_group_stats_json(
+    columns: &[&Column],
+    footer: &ParquetMetaData,
+    row_group: usize,
+) -> String {
+    let group = footer.row_group(row_group);
+    let file = footer.file_metadata();
+    let alone = ParquetMetaData::new(
+        FileMetaData::new(
+            file.version(),
+            group.num_rows(),
+            None,
+            None,
+            file.schema_descr_ptr(),
+            None,
+        ),
+        vec![group.clone()],
+    );
+    let columns = columns.iter().filter(|column| is_sound(group, column));
+    let schema = TableSchema {
+        columns: columns.map(|column| (*column).clone()).collect(),
+    };
+    let all = Indexed::all(schema.columns.len());
+    stats_json(&schema, &[], &all, &Nans::default(), &alone)
+}
+
+fn is_sound(group: &RowGroupMetaData, column: &Column) -> bool {
+    let chunk = group
+        .columns()
+        .iter()
+        .find(|chunk| *chunk.column_path().parts() == [column.name.as_str()]);
+    let Some(chunk) = chunk else {
+        return true;
+    };
+    match column.kind {
+        Kind::Primitive(Primitive::String) => chunk
+            .statistics()
+            .is_none_or(|stats| !stats.is_min_max_deprecated()),
+        Kind::Primitive(Primitive::Timestamp | Primitive::TimestampNtz) => matches!(
+            chunk.column_descr().logical_type_ref(),
+            Some(LogicalType::Timestamp(kind)) if matches!(kind.unit, ParquetTimeUnit::MICROS)
+        ),
+        _ => true,
+    }
 }
 
 struct Collector<'a> {

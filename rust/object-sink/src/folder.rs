@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::io;
+use std::ops::Range;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -182,6 +183,18 @@ impl Folder {
             (Err(object_store::Error::NotFound { .. }), _) => Ok(None),
             (Err(error), status) => Err(self.failure(relative, &error, status)),
         }
+    }
+
+    /// Bytes of an object, fewer where it ends before the range does.
+    ///
+    /// # Errors
+    /// When it is not there, or the store refuses, or does not answer.
+    pub fn read_range(&self, relative: &str, range: Range<u64>) -> Result<Vec<u8>, Failure> {
+        let path = self.path_of(relative)?;
+        let request = self.store.get_range(&path, range);
+        let (read, status) = self.wait(with_status(request))?;
+        let body = read.map_err(|error| self.failure(relative, &error, status))?;
+        Ok(body.into())
     }
 
     /// Checks for each of the objects whether it exists.

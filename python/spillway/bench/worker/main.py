@@ -12,12 +12,10 @@ Everything imported here is charged to the limit, so only the standard library i
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import json
 import os
 import resource
-import signal
 import sys
 import time
 from pathlib import Path
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
 
 _WARM_UP_ROWS = 100
 _MOST_IDLE_SECONDS = 2.0
-_PR_SET_PDEATHSIG = 1
 # Figures of an external program that every sample has; others are the program's own.
 _OF_ALL = frozenset(
     {"rows", "version", "seconds", "user_seconds", "system_seconds", "baseline_bytes", "peak_bytes"}
@@ -80,8 +77,9 @@ def main() -> int:
 
 def _measure(request: dict[str, Any], channel: Channel) -> Mapping[str, Any]:
     channel.mark("limits")
-    _die_with_parent(request["parent"])
     _apply_limits(request)
+    if request["gc_threshold"] is not None:
+        gc.set_threshold(*request["gc_threshold"])
     channel.mark("import")
     backend = _import_backend(request)
     channel.mark("input")
@@ -107,14 +105,10 @@ def _apply_limits(request: dict[str, Any]) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _die_with_parent(parent: int) -> None:
-    """Not outlive a parent that is killed without a chance to clean up."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        raise RuntimeError("the bench ended before the sample began")
-
-
 def _import_backend(request: dict[str, Any]) -> Backend:
+    from spillway._parent import die_with_parent
+
+    die_with_parent(request["parent"])
     from spillway.backends import load
     from spillway.harness.probes.pools import set_threads
 

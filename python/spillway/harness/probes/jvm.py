@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from spillway.harness.probes.rss import kib_fields
+from spillway.harness.probes.usage import difference, total, written_by
+
 if TYPE_CHECKING:
-    from spillway.harness.probes.readings import UsageReading
+    from spillway.harness.probes.readings import Counters, UsageReading
 
 __all__ = ["Collector", "HeapReading", "JvmProbe", "JvmReading", "WarmUp"]
 
-_KIB = 1024
 _TICKS = os.sysconf("SC_CLK_TCK")
 _HEAP = "HEAP"
 
@@ -83,22 +84,6 @@ class JvmReading(TypedDict):
     both_peak_bytes: int
 
 
-@dataclass(frozen=True)
-class _Use:
-    """Counters of a process; only differences mean something."""
-
-    user_seconds: float
-    system_seconds: float
-    minor_faults: int
-    major_faults: int
-    voluntary_switches: int
-    involuntary_switches: int
-    bytes_written: int
-    write_calls: int
-    storage_bytes: int
-    cancelled_bytes: int
-
-
 class JvmProbe:
     """Watches a JVM from construction to `stop`.
 
@@ -129,23 +114,8 @@ class JvmProbe:
 
     def add_to(self, use: UsageReading) -> UsageReading:
         """The use of this process with that of the JVM: both work for the write."""
-        began, ended = self._began, self._ended
-        return {
-            "wall_seconds": use["wall_seconds"],
-            "user_seconds": use["user_seconds"] + ended.user_seconds - began.user_seconds,
-            "system_seconds": use["system_seconds"] + ended.system_seconds - began.system_seconds,
-            "minor_faults": use["minor_faults"] + ended.minor_faults - began.minor_faults,
-            "major_faults": use["major_faults"] + ended.major_faults - began.major_faults,
-            # Those of threads that have ended are lost.
-            "voluntary_switches": use["voluntary_switches"]
-            + max(0, ended.voluntary_switches - began.voluntary_switches),
-            "involuntary_switches": use["involuntary_switches"]
-            + max(0, ended.involuntary_switches - began.involuntary_switches),
-            "bytes_written": use["bytes_written"] + ended.bytes_written - began.bytes_written,
-            "write_calls": use["write_calls"] + ended.write_calls - began.write_calls,
-            "storage_bytes": use["storage_bytes"] + ended.storage_bytes - began.storage_bytes,
-            "cancelled_bytes": use["cancelled_bytes"] + ended.cancelled_bytes - began.cancelled_bytes,
-        }
+        of_jvm = difference(self._began, self._ended)
+        return {"wall_seconds": use["wall_seconds"], **total(use, of_jvm)}
 
     def read(self, *, warm_up: WarmUp, hand_over_seconds: float, python_peak_bytes: int) -> JvmReading:
         """The reading of what was counted; it collects the heap once more.
@@ -200,23 +170,19 @@ class JvmProbe:
         return float(self._beans.getCompilationMXBean().getTotalCompilationTime() / 1e3)
 
 
-def _use(pid: int) -> _Use:
+def _use(pid: int) -> Counters:
     """Counters of a process; see proc_pid_stat(5) for the fields, which begin behind the name."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    io = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text().splitlines())
     voluntary, involuntary = _switches(pid)
-    return _Use(
-        user_seconds=int(fields[11]) / _TICKS,
-        system_seconds=int(fields[12]) / _TICKS,
-        minor_faults=int(fields[7]),
-        major_faults=int(fields[9]),
-        voluntary_switches=voluntary,
-        involuntary_switches=involuntary,
-        bytes_written=int(io["wchar"]),
-        write_calls=int(io["syscw"]),
-        storage_bytes=int(io["write_bytes"]),
-        cancelled_bytes=int(io["cancelled_write_bytes"]),
-    )
+    return {
+        "user_seconds": int(fields[11]) / _TICKS,
+        "system_seconds": int(fields[12]) / _TICKS,
+        "minor_faults": int(fields[7]),
+        "major_faults": int(fields[9]),
+        "voluntary_switches": voluntary,
+        "involuntary_switches": involuntary,
+        **written_by(pid),
+    }
 
 
 def _switches(pid: int) -> tuple[int, int]:
@@ -235,9 +201,4 @@ def _switches(pid: int) -> tuple[int, int]:
 
 def _status(pid: int) -> dict[str, int]:
     """Sizes of a process, in bytes."""
-    fields = {}
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        name, _, value = line.partition(":")
-        if value.endswith(" kB"):
-            fields[name] = int(value.split()[0]) * _KIB
-    return fields
+    return kib_fields(Path(f"/proc/{pid}/status"))

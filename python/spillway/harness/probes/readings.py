@@ -9,6 +9,7 @@ from spillway.harness.probes.rss import Memory
 
 __all__ = [
     "Account",
+    "Counters",
     "Curve",
     "GarbageReading",
     "GilReading",
@@ -18,33 +19,47 @@ __all__ = [
     "PoolReading",
     "Rollup",
     "UsageReading",
+    "Written",
 ]
 
 
-class UsageReading(TypedDict):
-    """The write, from the constructor call to the return of close().
+class Written(TypedDict):
+    """Counters of what a process has written.
+
+    Attributes:
+        bytes_written: Bytes handed to the kernel, whether or not they have reached a disk.
+        storage_bytes: Bytes of pages that became dirty in files on a disk, by calls or through a mapping.
+        cancelled_bytes: Of these, bytes of pages that were given up before they reached the disk.
+    """
+
+    bytes_written: int
+    write_calls: int
+    storage_bytes: int
+    cancelled_bytes: int
+
+
+class Counters(Written):
+    """Counters of a process: of one point in time, or the difference of two.
 
     Attributes:
         minor_faults: Pages that were mapped without reading a disk.
         major_faults: Pages that a disk was read for.
         voluntary_switches: Times that a thread waited for something.
         involuntary_switches: Times that the kernel took a core from a thread.
-        bytes_written: Bytes handed to the kernel, whether or not they have reached a disk.
-        storage_bytes: Bytes of pages that became dirty in files on a disk, by calls or through a mapping.
-        cancelled_bytes: Of these, bytes of pages that were given up before they reached the disk.
     """
 
-    wall_seconds: float
     user_seconds: float
     system_seconds: float
     minor_faults: int
     major_faults: int
     voluntary_switches: int
     involuntary_switches: int
-    bytes_written: int
-    write_calls: int
-    storage_bytes: int
-    cancelled_bytes: int
+
+
+class UsageReading(Counters):
+    """The write, from the constructor call to the return of close()."""
+
+    wall_seconds: float
 
 
 class Rollup(TypedDict):

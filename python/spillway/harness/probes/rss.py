@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from spillway.harness.probes.readings import Rollup
 
-__all__ = ["Memory", "read_memory", "read_rollup", "reset_high_water"]
+__all__ = ["Memory", "kib_fields", "read_memory", "read_rollup", "reset_high_water"]
 
 _KIB = 1024
 
@@ -44,7 +44,7 @@ class Memory:
 
 def read_memory() -> Memory:
     """Read this process's memory now."""
-    fields = _kib_fields(Path("/proc/self/status"))
+    fields = kib_fields(Path("/proc/self/status"))
     return Memory(
         rss=fields["VmRSS"],
         anon=fields["RssAnon"],
@@ -65,11 +65,12 @@ def reset_high_water() -> None:
 
 def read_rollup() -> Rollup:
     """Resident bytes as the page tables have them (``smaps_rollup``): a check on the counters above."""
-    fields = _kib_fields(Path("/proc/self/smaps_rollup"))
+    fields = kib_fields(Path("/proc/self/smaps_rollup"))
     return {"rss": fields["Rss"], "anon": fields["Anonymous"], "huge": fields["AnonHugePages"]}
 
 
-def _kib_fields(path: Path) -> dict[str, int]:
+def kib_fields(path: Path) -> dict[str, int]:
+    """The sizes in a file of procfs, in bytes, by their names there."""
     fields = {}
     for line in path.read_text().splitlines():
         name, _, value = line.partition(":")

@@ -11,8 +11,8 @@ use delta_commit::actions::{Add, PartitionValues};
 use delta_commit::{Operation, Outcome, Token};
 use delta_object_store::Objects;
 use delta_table::{
-    Append, AppendOptions, Condition, CreateMode, CreateOptions, Place, ReadSet, Scalar, Snapshot, Table,
-    TableError,
+    Append, AppendOptions, Condition, CreateMode, CreateOptions, Place, ReadSet, Scalar, ScanOptions,
+    Snapshot, Table, TableError,
 };
 use parquet_writer::{OptionFault, WriteError};
 use pyo3::Borrowed;
@@ -27,6 +27,9 @@ use crate::turn::{Takes, Turns, detached};
 
 mod attention;
 pub(crate) mod errors;
+mod scan;
+
+pub(crate) use scan::DeltaScan;
 
 use attention::{Caller, attention, watch};
 
@@ -287,6 +290,22 @@ impl DeltaTable {
         })?;
         let files = snapshot.files().map(|add| file_dict(py, add));
         PyList::new(py, files.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// Plans a scan of a version, by default the newest.
+    fn scan(
+        &self,
+        py: Python<'_>,
+        columns: Option<Vec<String>>,
+        given: Conditions,
+        version: Option<i64>,
+    ) -> PyResult<DeltaScan> {
+        let options = ScanOptions {
+            columns,
+            conditions: given.0,
+            version,
+        };
+        detached(py, move || Ok(DeltaScan::new(self.table.scan(&options)?)))
     }
 
     /// The paths, as the log has them, of files below a folder that the table has, or had and may still be asked for.

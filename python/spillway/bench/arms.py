@@ -1,0 +1,103 @@
+"""The arms of a run: named changes to the process that writes, measured beside the process as it is.
+
+An arm changes what a user can change without touching the writer: the thresholds of the garbage collector,
+the memory pool of Arrow, the settings of malloc, the share of processor time. A library that does not use
+what an arm changes is measured all the same: that it makes no difference is a finding.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from spillway.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = ["ARM_NAMES", "DEFAULT_ARM", "Arm", "arm_of", "require_arms"]
+
+DEFAULT_ARM = "default"
+"""The name of the process as it is."""
+
+_POOL = "ARROW_DEFAULT_MEMORY_POOL"
+_QUOTA = re.compile(r"quota-([1-9]\d{0,4})")
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A change to the measured process.
+
+    Attributes:
+        words: The change in words; none for the process as it is.
+        environment: Variables of its environment.
+        gc_threshold: Thresholds of Python's garbage collector; None for Python's own.
+        cores: Cores whose time it may take, 1.5 for one and a half; None for all that it is pinned to.
+    """
+
+    words: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    gc_threshold: tuple[int, int, int] | None = None
+    cores: float | None = None
+
+    def changes(self, threads: int) -> bool:
+        """Return true if a process that is pinned to so many cores could take more time than it may."""
+        return self.cores is None or self.cores < threads
+
+
+def _pool(name: str) -> Arm:
+    return Arm(f"Arrow's pool {name}", {_POOL: name})
+
+
+_ARMS = {
+    DEFAULT_ARM: Arm(),
+    "gc-aggressive": Arm("garbage collected after 50 objects", gc_threshold=(50, 5, 5)),
+    **{f"pool-{name}": _pool(name) for name in ("system", "mimalloc", "jemalloc")},
+    "malloc-one-arena": Arm("malloc with one arena", {"MALLOC_ARENA_MAX": "1"}),
+    # Set, these thresholds stay as they are: glibc lets its own grow with the blocks that are freed.
+    "malloc-trim": Arm(
+        "malloc that gives back from 128 KiB on",
+        {"MALLOC_TRIM_THRESHOLD_": str(_MIB // 8), "MALLOC_MMAP_THRESHOLD_": str(_MIB // 8)},
+    ),
+    "malloc-keep": Arm(
+        "malloc that gives nothing back",
+        {"MALLOC_TRIM_THRESHOLD_": str(1024 * _MIB), "MALLOC_MMAP_MAX_": "0"},
+    ),
+}
+ARM_NAMES = (*_ARMS, "quota-PERCENT")
+"""The arms by name, the last of them a pattern."""
+
+
+def arm_of(name: str) -> Arm:
+    """The arm of this name; ``quota-150`` is one and a half cores' time.
+
+    Raises:
+        OptionError: There is none.
+    """
+    quota = _QUOTA.fullmatch(name)
+    if quota is not None:
+        return Arm(f"a quota of {quota[1]} % of a core", cores=int(quota[1]) / 100)
+    if name not in _ARMS:
+        raise OptionError(f"--arm {name}: choose from: {', '.join(ARM_NAMES)}, as in quota-150")
+    return _ARMS[name]
+
+
+def require_arms(names: Iterable[str]) -> None:
+    """Refuse a pool that this build of pyarrow lacks: it would warn, and take another one.
+
+    Raises:
+        OptionError: It lacks one.
+    """
+    wanted = {name: pool for name in names if (pool := arm_of(name).environment.get(_POOL)) is not None}
+    if not wanted:
+        return
+    import pyarrow as pa
+
+    built = pa.supported_memory_backends()
+    for name, pool in wanted.items():
+        if pool not in built:
+            raise OptionError(
+                f"--arm {name}: this build of pyarrow has no such pool: it has {', '.join(built)}"
+            )

@@ -1,0 +1,57 @@
+"""Scans of a Delta table: its rows as an Arrow stream."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spillway.delta.types import TableFile
+
+if TYPE_CHECKING:
+    from spillway import _native
+
+__all__ = ["Scan"]
+
+
+class Scan:
+    """Rows of one version of a table, which any Arrow library reads: ``pyarrow.table(scan)``.
+
+    Files are chosen when the scan is made; nothing is read before an Arrow library asks for rows. Each time
+    that one does, reading begins anew, with a row group at a time in memory. A file whose partition values or
+    statistics rule out every row is not opened, and neither is such a row group read.
+
+    A file that cannot be read ends the stream with an error of the library that reads it, which names it.
+    """
+
+    def __init__(self, native: _native.DeltaScan) -> None:
+        self._native = native
+
+    def __repr__(self) -> str:
+        files, skipped = len(self._native.files()), self._native.skipped
+        return f"<spillway.delta.Scan of version {self.version}: {files} of {files + skipped} files>"
+
+    @property
+    def version(self) -> int:
+        """The version that is read."""
+        return self._native.version
+
+    @property
+    def files(self) -> list[TableFile]:
+        """The files that are read, in the order of their rows."""
+        return [TableFile.of(file) for file in self._native.files()]
+
+    @property
+    def skipped_files(self) -> int:
+        """The number of the version's files that are not opened."""
+        return self._native.skipped
+
+    def __arrow_c_schema__(self) -> object:
+        """Export the schema, by the Arrow PyCapsule interface."""
+        return self._native.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Export the rows, by the Arrow PyCapsule interface.
+
+        Args:
+            requested_schema: Not regarded, as the interface allows: types are those of the table.
+        """
+        return self._native.__arrow_c_stream__(requested_schema)

@@ -1,0 +1,67 @@
+//! Partition values as Arrow arrays of one value.
+
+use arrow_array::{Array, ArrayRef, StringArray, new_null_array};
+use arrow_cast::cast::{CastOptions, cast_with_options};
+use arrow_schema::DataType;
+use delta_commit::actions::{Add, partition_value};
+use delta_commit::predicate::Term;
+use std::sync::Arc;
+
+use crate::error::{Result, TableError};
+use crate::schema::Column;
+use crate::snapshot::Snapshot;
+
+use super::filter;
+
+/// Returns true if a file's partition values satisfy all of these conditions.
+pub(super) fn satisfy(snapshot: &Snapshot, file: &Add, conditions: &[Term]) -> Result<bool> {
+    for term in conditions {
+        let Some(column) = snapshot.schema.column(&term.column[0]) else {
+            return Err(TableError::Malformed(format!(
+                "the table has no column {:?}",
+                term.column[0]
+            )));
+        };
+        let value = constant(file, column)?;
+        let holds = filter::holds(&value, &term.comparison).map_err(|error| unfit(file, column, &error))?;
+        if !(holds.is_valid(0) && holds.value(0)) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The file's value in a partition column: an array of one value.
+///
+/// The text is one of those of the protocol, section "Partition Value Serialization".
+pub(super) fn constant(file: &Add, column: &Column) -> Result<ArrayRef> {
+    let data_type = column.kind.arrow();
+    let text = file.partition_values.get(&column.name).flatten();
+    let Some(text) = partition_value(text) else {
+        return Ok(new_null_array(&data_type, 1));
+    };
+    parsed(text, &data_type).map_err(|error| unfit(file, column, &error))
+}
+
+fn parsed(text: &str, data_type: &DataType) -> Result<ArrayRef, arrow_schema::ArrowError> {
+    if *data_type == DataType::Binary {
+        return Ok(Arc::new(arrow_array::BinaryArray::from_vec(vec![
+            text.as_bytes(),
+        ])));
+    }
+    let text: ArrayRef = Arc::new(StringArray::from(vec![text]));
+    let strict = CastOptions {
+        safe: false,
+        ..CastOptions::default()
+    };
+    cast_with_options(&text, data_type, &strict)
+}
+
+fn unfit(file: &Add, column: &Column, error: &arrow_schema::ArrowError) -> TableError {
+    TableError::Malformed(format!(
+        "{}: the file's partition value of {:?} is no {}: {error}",
+        file.path,
+        column.name,
+        column.kind.arrow()
+    ))
+}

@@ -1,0 +1,143 @@
+//! A data file, read in ranges from wherever the table lies.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes};
+use parquet::errors::ParquetError;
+use parquet::file::reader::{ChunkReader, Length};
+
+use crate::place::Place;
+
+/// Bytes at the end of a file that are read at once: most footers are shorter.
+const TAIL_BYTES: u64 = 64 << 10;
+
+/// Ranges that lie closer together are read as one. A request to a store takes longer than so many bytes.
+const GAP_BYTES: u64 = 64 << 10;
+
+/// A data file, and the ranges of it that are in memory.
+#[derive(Clone)]
+pub(super) struct DataFile {
+    place: Arc<dyn Place>,
+    name: String,
+    size: u64,
+    held: Vec<(u64, Bytes)>,
+}
+
+impl DataFile {
+    /// A file of `size` bytes, of which only the end is in memory.
+    pub fn open(place: &Arc<dyn Place>, name: &str, size: u64) -> Result<Self, ParquetError> {
+        let mut file = Self {
+            place: Arc::clone(place),
+            name: name.to_owned(),
+            size,
+            held: Vec::new(),
+        };
+        file.hold(std::iter::once(size.saturating_sub(TAIL_BYTES)..size))?;
+        Ok(file)
+    }
+
+    /// The same file with these ranges in memory and no others.
+    pub fn with(&self, ranges: impl IntoIterator<Item = Range<u64>>) -> Result<Self, ParquetError> {
+        let mut file = Self {
+            held: Vec::new(),
+            ..self.clone()
+        };
+        file.hold(ranges)?;
+        Ok(file)
+    }
+
+    fn hold(&mut self, ranges: impl IntoIterator<Item = Range<u64>>) -> Result<(), ParquetError> {
+        for range in merged(ranges) {
+            let bytes = self.fetch(range.clone())?;
+            self.held.push((range.start, bytes));
+        }
+        Ok(())
+    }
+
+    fn fetch(&self, range: Range<u64>) -> Result<Bytes, ParquetError> {
+        let wanted = range.end - range.start;
+        let bytes = self
+            .place
+            .read_range(&self.name, range)
+            .map_err(|error| ParquetError::External(Box::new(error)))?;
+        if bytes.len() as u64 != wanted {
+            return Err(ParquetError::EOF(format!(
+                "{}: the file ends early: it has fewer than the {} bytes that the log says",
+                self.name, self.size
+            )));
+        }
+        Ok(bytes)
+    }
+
+    /// The bytes in memory from `start` on; none if it is not in memory.
+    fn held_from(&self, start: u64) -> Option<Bytes> {
+        self.held.iter().find_map(|(begin, bytes)| {
+            let from = usize::try_from(start.checked_sub(*begin)?).ok()?;
+            (from < bytes.len()).then(|| bytes.slice(from..))
+        })
+    }
+}
+
+impl Length for DataFile {
+    fn len(&self) -> u64 {
+        self.size
+    }
+}
+
+impl ChunkReader for DataFile {
+    type T = bytes::buf::Reader<Bytes>;
+
+    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
+        let bytes = match self.held_from(start) {
+            Some(bytes) => bytes,
+            None => self.fetch(start.min(self.size)..self.size)?,
+        };
+        Ok(bytes.reader())
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
+        match self.held_from(start) {
+            Some(bytes) if bytes.len() >= length => Ok(bytes.slice(..length)),
+            _ => {
+                let end = start.checked_add(length as u64).filter(|end| *end <= self.size);
+                let end = end.ok_or_else(|| {
+                    ParquetError::EOF(format!(
+                        "{}: the file has {} bytes, and its footer names bytes beyond them",
+                        self.name, self.size
+                    ))
+                })?;
+                self.fetch(start..end)
+            }
+        }
+    }
+}
+
+/// The ranges in order, those that lie close together as one.
+fn merged(ranges: impl IntoIterator<Item = Range<u64>>) -> Vec<Range<u64>> {
+    let mut ranges: Vec<_> = ranges.into_iter().filter(|range| !range.is_empty()).collect();
+    ranges.sort_by_key(|range| range.start);
+    let mut merged: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if range.start <= last.end.saturating_add(GAP_BYTES) => {
+                last.end = last.end.max(range.end);
+            }
+            _ => merged.push(range),
+        }
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_that_lie_close_together_are_one() {
+        let near = GAP_BYTES / 2;
+        let far = 4 * GAP_BYTES;
+        let ranges = [far..far + 10, 0..10, 20 + near..30 + near, 5..20, 7..7];
+        assert_eq!(merged(ranges), [0..30 + near, far..far + 10]);
+    }
+}

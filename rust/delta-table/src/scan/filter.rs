@@ -1,0 +1,117 @@
+//! Conditions on the values of an array.
+//!
+//! A comparison with null is null, which does not hold. NaN equals NaN and is above all other numbers, and -0.0 equals
+//! 0.0, as in Spark ("NaN Semantics" in its SQL reference).
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, Float64Type};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Datum, Float32Array, Float64Array, Int64Array, Scalar, StringArray,
+};
+use arrow_buffer::BooleanBuffer;
+use arrow_cast::cast;
+use arrow_ord::cmp;
+use arrow_schema::{ArrowError, DataType};
+use delta_commit::predicate::{Comparison, Literal};
+
+/// For each value, true if the comparison holds; false or null if it does not.
+pub(super) fn holds(array: &ArrayRef, comparison: &Comparison) -> Result<BooleanArray, ArrowError> {
+    use Comparison::{Equal, Greater, GreaterOrEqual, In, IsNotNull, IsNull, Less, LessOrEqual, NotEqual};
+    type Compare = fn(&dyn Datum, &dyn Datum) -> Result<BooleanArray, ArrowError>;
+    let (compare, literal): (Compare, &Literal) = match comparison {
+        IsNull => return Ok(is_null(array)),
+        IsNotNull => {
+            let is_null = is_null(array);
+            return Ok(BooleanArray::new(!is_null.values(), None));
+        }
+        In(literals) => return is_in(array, literals),
+        Equal(literal) => (cmp::eq, literal),
+        NotEqual(literal) => (cmp::neq, literal),
+        Less(literal) => (cmp::lt, literal),
+        LessOrEqual(literal) => (cmp::lt_eq, literal),
+        Greater(literal) => (cmp::gt, literal),
+        GreaterOrEqual(literal) => (cmp::gt_eq, literal),
+    };
+    compare(&comparable(array, literal)?, &scalar(literal))
+}
+
+/// The rows for which both hold; nothing is null in it.
+pub(super) fn both(left: &BooleanArray, right: &BooleanArray) -> BooleanArray {
+    BooleanArray::new(&certain(left) & &certain(right), None)
+}
+
+/// The values of which it is certain that they are true.
+fn certain(array: &BooleanArray) -> BooleanBuffer {
+    match array.nulls() {
+        None => array.values().clone(),
+        Some(nulls) => array.values() & nulls.inner(),
+    }
+}
+
+fn is_null(array: &ArrayRef) -> BooleanArray {
+    let values = match array.logical_nulls() {
+        None => BooleanBuffer::new_unset(array.len()),
+        Some(nulls) => !nulls.inner(),
+    };
+    BooleanArray::new(values, None)
+}
+
+fn is_in(array: &ArrayRef, literals: &[Literal]) -> Result<BooleanArray, ArrowError> {
+    let mut any = BooleanBuffer::new_unset(array.len());
+    for literal in literals {
+        let equal = cmp::eq(&comparable(array, literal)?, &scalar(literal))?;
+        any = &any | &certain(&equal);
+    }
+    Ok(BooleanArray::new(any, None))
+}
+
+/// The array in the type of [`scalar`].
+fn comparable(array: &ArrayRef, literal: &Literal) -> Result<ArrayRef, ArrowError> {
+    Ok(match literal {
+        Literal::Boolean(_) => cast(array, &DataType::Boolean)?,
+        Literal::String(_) => cast(array, &DataType::Utf8)?,
+        Literal::Long(_) | Literal::Timestamp(_) => cast(array, &DataType::Int64)?,
+        // Days have 32 bits; the literal may have more.
+        Literal::Date(_) => cast(&cast(array, &DataType::Int32)?, &DataType::Int64)?,
+        Literal::Float(_) => {
+            let floats = cast(array, &DataType::Float32)?;
+            Arc::new(
+                floats
+                    .as_primitive::<Float32Type>()
+                    .unary::<_, Float32Type>(plain_float),
+            )
+        }
+        Literal::Double(_) => {
+            let doubles = cast(array, &DataType::Float64)?;
+            Arc::new(
+                doubles
+                    .as_primitive::<Float64Type>()
+                    .unary::<_, Float64Type>(plain_double),
+            )
+        }
+    })
+}
+
+fn scalar(literal: &Literal) -> Scalar<ArrayRef> {
+    let array: ArrayRef = match literal {
+        Literal::Boolean(value) => Arc::new(BooleanArray::from(vec![*value])),
+        Literal::String(value) => Arc::new(StringArray::from(vec![value.as_str()])),
+        Literal::Long(value) | Literal::Timestamp(value) | Literal::Date(value) => {
+            Arc::new(Int64Array::from(vec![*value]))
+        }
+        Literal::Float(value) => Arc::new(Float32Array::from(vec![plain_float(*value)])),
+        Literal::Double(value) => Arc::new(Float64Array::from(vec![plain_double(*value)])),
+    };
+    Scalar::new(array)
+}
+
+/// The one NaN, and the one zero, that Arrow's total order compares as this module says.
+fn plain_float(value: f32) -> f32 {
+    if value.is_nan() { f32::NAN } else { value + 0.0 }
+}
+
+fn plain_double(value: f64) -> f64 {
+    if value.is_nan() { f64::NAN } else { value + 0.0 }
+}

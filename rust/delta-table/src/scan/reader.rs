@@ -1,0 +1,298 @@
+//! The reading of a scan: file by file, row group by row group.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use arrow_array::new_null_array;
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, RecordBatchReader, UInt32Array,
+};
+use arrow_schema::{ArrowError, Schema, SchemaRef};
+use arrow_select::take::take;
+use delta_commit::actions::Add;
+use delta_commit::path;
+use delta_commit::predicate::Predicate;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{
+    ArrowPredicate, ArrowPredicateFn, ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
+    ParquetRecordBatchReaderBuilder, RowFilter,
+};
+use parquet::file::metadata::ParquetMetaData;
+
+use crate::checkpoint::with_micros;
+use crate::error::{Result, TableError};
+use crate::schema::Column;
+use crate::stats::row_group_stats_json;
+
+use super::adapt::adapt;
+use super::data_file::DataFile;
+use super::{Plan, constants, filter};
+
+/// Rows of a batch.
+const BATCH_ROWS: usize = 8_192;
+
+/// The batches of a scan. One row group is in memory at a time, compressed, and of it one batch decoded.
+pub struct ScanReader {
+    plan: Arc<Plan>,
+    files: VecDeque<Arc<Add>>,
+    open: Option<FileReader>,
+}
+
+impl ScanReader {
+    pub(super) fn new(plan: Arc<Plan>, files: Vec<Arc<Add>>) -> Self {
+        Self {
+            plan,
+            files: files.into(),
+            open: None,
+        }
+    }
+
+    fn read(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            if let Some(open) = &mut self.open
+                && let Some(batch) = open.read(&self.plan)?
+            {
+                return Ok(Some(batch));
+            }
+            let Some(file) = self.files.pop_front() else {
+                self.open = None;
+                return Ok(None);
+            };
+            self.open = Some(FileReader::open(&self.plan, file)?);
+        }
+    }
+}
+
+impl Iterator for ScanReader {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let read = self.read();
+        if read.is_err() {
+            // What comes after a failure would look like the whole rest.
+            self.files.clear();
+            self.open = None;
+        }
+        read.map_err(|error| ArrowError::ExternalError(Box::new(error)))
+            .transpose()
+    }
+}
+
+impl RecordBatchReader for ScanReader {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.plan.schema)
+    }
+}
+
+/// The source of a column of the answer.
+enum Source {
+    /// The column at this place in what is decoded.
+    Decoded(usize),
+    /// One value for all rows.
+    Constant(ArrayRef),
+}
+
+/// A file that is being read.
+struct FileReader {
+    add: Arc<Add>,
+    file: DataFile,
+    metadata: ArrowReaderMetadata,
+    /// The row groups to read.
+    groups: VecDeque<usize>,
+    /// The columns of the answer that the file has.
+    mask: ProjectionMask,
+    sources: Vec<Source>,
+    group: Option<ParquetRecordBatchReader>,
+}
+
+impl FileReader {
+    fn open(plan: &Plan, add: Arc<Add>) -> Result<Self> {
+        let name = path::decode_inside(&add.path)?;
+        let size = u64::try_from(add.size).unwrap_or(0);
+        let opened = || {
+            let file = DataFile::open(&plan.place, &name, size)?;
+            let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+            let loaded = ArrowReaderMetadata::load(&file, options.clone())?;
+            let fields = with_micros(loaded.schema().fields(), loaded.parquet_schema(), &mut 0);
+            let options = options.with_schema(Arc::new(Schema::new(fields)));
+            let metadata = ArrowReaderMetadata::try_new(Arc::clone(loaded.metadata()), options)?;
+            Ok((file, metadata))
+        };
+        let (file, metadata) = opened().map_err(|error| of_file(&add, error))?;
+        let sources = sources(plan, &add, metadata.schema())?;
+        let mask = roots(&metadata, plan.columns.iter());
+        let groups = groups(plan, metadata.metadata());
+        Ok(Self {
+            add,
+            file,
+            metadata,
+            groups,
+            mask,
+            sources,
+            group: None,
+        })
+    }
+
+    fn read(&mut self, plan: &Plan) -> Result<Option<RecordBatch>> {
+        loop {
+            if let Some(group) = &mut self.group
+                && let Some(batch) = group.next()
+            {
+                let read = batch.and_then(|batch| self.answer(plan, &batch));
+                return read.map(Some).map_err(|error| of_file(&self.add, error.into()));
+            }
+            let Some(group) = self.groups.pop_front() else {
+                return Ok(None);
+            };
+            self.group = self.open_group(plan, group)?;
+        }
+    }
+
+    /// A reader of the rows of a row group that satisfy the conditions; none where no row can.
+    fn open_group(&self, plan: &Plan, group: usize) -> Result<Option<ParquetRecordBatchReader>> {
+        let Some(filters) = self.filters(plan) else {
+            return Ok(None);
+        };
+        let built = || {
+            let mut wanted = self.mask.clone();
+            for filter in &filters {
+                wanted.union(filter.projection());
+            }
+            let chunks = self
+                .metadata
+                .metadata()
+                .row_group(group)
+                .columns()
+                .iter()
+                .enumerate();
+            let ranges = chunks
+                .filter(|(leaf, _)| wanted.leaf_included(*leaf))
+                .map(|(_, chunk)| {
+                    let (start, length) = chunk.byte_range();
+                    start..start + length
+                });
+            let file = self.file.with(ranges)?;
+            ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
+                .with_row_groups(vec![group])
+                .with_projection(self.mask.clone())
+                .with_row_filter(RowFilter::new(filters))
+                .with_batch_size(BATCH_ROWS)
+                .build()
+        };
+        built().map(Some).map_err(|error| of_file(&self.add, error))
+    }
+
+    /// The conditions on columns of the file; none where a condition on a column that it lacks cannot hold.
+    fn filters(&self, plan: &Plan) -> Option<Vec<Box<dyn ArrowPredicate>>> {
+        let mut filters: Vec<Box<dyn ArrowPredicate>> = Vec::new();
+        for term in &plan.conditions.0 {
+            let column = plan.snapshot.schema.column(&term.column[0])?;
+            if self.metadata.schema().column_with_name(&column.name).is_none() {
+                let absent = new_null_array(&column.kind.arrow(), 1);
+                let holds = filter::holds(&absent, &term.comparison).ok()?;
+                if filter::both(&holds, &holds).value(0) {
+                    continue;
+                }
+                return None;
+            }
+            let (data_type, comparison) = (column.kind.arrow(), term.comparison.clone());
+            let evaluate = move |batch: RecordBatch| -> Result<BooleanArray, ArrowError> {
+                let values = adapt(batch.column(0), &data_type)?;
+                filter::holds(&values, &comparison)
+            };
+            filters.push(Box::new(ArrowPredicateFn::new(
+                roots(&self.metadata, std::iter::once(column)),
+                evaluate,
+            )));
+        }
+        Some(filters)
+    }
+
+    /// The columns of the answer, of decoded ones.
+    fn answer(&self, plan: &Plan, decoded: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+        let rows = decoded.num_rows();
+        let columns = self
+            .sources
+            .iter()
+            .zip(plan.schema.fields())
+            .map(|(source, field)| match source {
+                Source::Decoded(place) => adapt(decoded.column(*place), field.data_type()),
+                Source::Constant(value) => repeated(value, rows),
+            });
+        RecordBatch::try_new_with_options(
+            Arc::clone(&plan.schema),
+            columns.collect::<Result<_, _>>()?,
+            &RecordBatchOptions::new().with_row_count(Some(rows)),
+        )
+    }
+}
+
+/// The source of each column of the answer. A column that the file lacks is null in all of its rows.
+fn sources(plan: &Plan, add: &Add, file: &Schema) -> Result<Vec<Source>> {
+    // Columns are decoded in the order of the file.
+    let is_decoded =
+        |name: &str| !plan.is_partition_column(name) && plan.columns.iter().any(|column| column.name == name);
+    let decoded: Vec<&str> = file
+        .fields()
+        .iter()
+        .map(|field| field.name().as_str())
+        .filter(|name| is_decoded(name))
+        .collect();
+    let sources = plan.columns.iter().map(|column| {
+        if plan.is_partition_column(&column.name) {
+            return constants::constant(add, column).map(Source::Constant);
+        }
+        let place = decoded.iter().position(|name| *name == column.name);
+        Ok(place.map_or_else(
+            || Source::Constant(new_null_array(&column.kind.arrow(), 1)),
+            Source::Decoded,
+        ))
+    });
+    sources.collect()
+}
+
+/// The leaves of those top-level columns that the file has.
+fn roots<'a>(metadata: &ArrowReaderMetadata, columns: impl Iterator<Item = &'a Column>) -> ProjectionMask {
+    let places = columns.filter_map(|column| metadata.schema().index_of(&column.name).ok());
+    ProjectionMask::roots(metadata.parquet_schema(), places.collect::<Vec<_>>())
+}
+
+/// The row groups that may hold a row which satisfies the conditions.
+fn groups(plan: &Plan, footer: &ParquetMetaData) -> VecDeque<usize> {
+    let all = 0..footer.num_row_groups();
+    let named = plan
+        .conditions
+        .0
+        .iter()
+        .filter_map(|term| plan.snapshot.schema.column(&term.column[0]));
+    let columns: Vec<&Column> = named.collect();
+    if columns.is_empty() {
+        return all.collect();
+    }
+    all.filter(|group| may_match(&plan.conditions, &row_group_stats_json(&columns, footer, *group)))
+        .collect()
+}
+
+fn may_match(conditions: &Predicate, stats: &str) -> bool {
+    conditions.may_match(&Add {
+        stats: Some(stats.to_owned()),
+        ..Add::default()
+    })
+}
+
+fn repeated(value: &ArrayRef, rows: usize) -> Result<ArrayRef, ArrowError> {
+    if value.is_null(0) {
+        return Ok(new_null_array(value.data_type(), rows));
+    }
+    take(value, &UInt32Array::from_value(0, rows), None)
+}
+
+fn of_file(add: &Add, error: parquet::errors::ParquetError) -> TableError {
+    match error {
+        parquet::errors::ParquetError::External(error) => match error.downcast::<TableError>() {
+            Ok(error) => *error,
+            Err(error) => TableError::Malformed(format!("{}: {error}", add.path)),
+        },
+        error => TableError::Malformed(format!("{}: {error}", add.path)),
+    }
+}

@@ -1,0 +1,230 @@
+"""Arms change the measured process as they say; quotas hold; tables tell what a change does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from itertools import product
+
+import pytest
+
+from spillway.bench.arms import ARM_NAMES, DEFAULT_ARM, arm_of, require_arms
+from spillway.bench.command import command_of
+from spillway.bench.plan import Options, plan_cells
+from spillway.bench.report import run_tables
+from spillway.bench.sample import limits_of
+from spillway.bench.variations import variations
+from spillway.errors import OptionError
+from spillway.harness.limits import Unlimited
+from spillway.harness.limits.groups import v1_parents, v2_parents
+from spillway.harness.limits.quota import with_quota
+
+from .conftest import cell
+from .made_runs import Writes, make_run
+
+POOLS = ("system", "mimalloc", "jemalloc")
+
+
+def built_pools():
+    import pyarrow as pa  # noqa: PLC0415 - to find out what it was built with
+
+    return pa.supported_memory_backends()
+
+
+@pytest.mark.parametrize("pool", [each for each in POOLS if each in built_pools()])
+def test_a_pool_of_an_arm_is_in_force(take, pool):
+    record = take("pyarrow-streaming", arm=f"pool-{pool}")
+    assert record["outcome"] == "ok"
+    assert record["pyarrow_pool"]["backend"] == pool
+    assert record["pyarrow_pool"]["allocations"] > 0
+
+
+def test_a_pool_that_pyarrow_lacks_is_refused(monkeypatch):
+    monkeypatch.setattr("pyarrow.supported_memory_backends", lambda: ["system"])
+    require_arms([DEFAULT_ARM, "pool-system", "malloc-trim"])
+    with pytest.raises(
+        OptionError, match="pool-jemalloc: this build of pyarrow has no such pool: it has system"
+    ):
+        require_arms(["pool-jemalloc"])
+
+
+@pytest.mark.usefixtures("misbehaving")
+@pytest.mark.parametrize("arm", [DEFAULT_ARM, "gc-aggressive"])
+def test_the_collector_has_the_thresholds_of_its_arm(take, arm):
+    python = subprocess.run(
+        [sys.executable, "-c", "import gc; print(*gc.get_threshold())"],
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+    own = tuple(map(int, python.stdout.split()))
+    thresholds = arm_of(arm).gc_threshold or own
+    assert (thresholds == own) == (arm == DEFAULT_ARM)
+    record = take("tells-its-process", arm=arm)
+    assert record["account"] == [
+        {"name": f"gc-{place}", "bytes": each} for place, each in enumerate(thresholds)
+    ]
+
+
+@pytest.mark.parametrize("name", [name for name in ARM_NAMES if name.startswith("malloc-")])
+def test_settings_of_malloc_are_in_the_environment_of_the_process(taker, name):
+    changed = arm_of(name).environment
+    assert changed
+    environment = taker._environment(cell("spillway", arm=name))
+    assert {key: environment[key] for key in changed} == changed
+    assert not changed.keys() & taker._environment(cell("spillway")).keys()
+
+
+def test_a_quota_is_in_the_group_of_the_process():
+    if not [*v1_parents("cpu"), *v2_parents("cpu")]:
+        with pytest.raises(OptionError, match="lets no quota"), with_quota(*_unlimited(1.5)):
+            pass
+        return
+    with limits_of(cell("spillway", threads=2, arm="quota-150"), Unlimited()) as limit:
+        script = "import sys; print(open('/proc/self/cgroup').read())"
+        joined = subprocess.run(
+            [*limit.prefix, sys.executable, "-c", script],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        ).stdout
+        groups = [
+            parent / line.rsplit("/", 1)[1]
+            for line in joined.splitlines()
+            for parent in (*v1_parents("cpu"), *v2_parents("cpu"))
+            if f"spillway-{os.getpid()}-" in line
+        ]
+        quotas = [_quota(each) for each in groups if each.exists()]
+    assert 1.5 in quotas
+    assert not [each for each in groups if each.exists()]
+
+
+def _unlimited(cores):
+    with Unlimited().limit(0) as limit:
+        return limit, cores
+
+
+def _quota(group):
+    """Cores whose time a group may take; None where it says nothing of it."""
+    if (group / "cpu.max").exists():
+        quota, period = (group / "cpu.max").read_text().split()
+    elif (group / "cpu.cfs_quota_us").exists():
+        quota, period = ((group / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
+    else:
+        return None
+    return None if quota == "max" else int(quota) / int(period)
+
+
+def test_arms_chunks_and_row_groups_are_dimensions_of_a_run():
+    options = Options(
+        backends=("spillway",),
+        rows=(10,),
+        modes=("batches",),
+        chunk_rows=(1_000, 100_000),
+        row_group_rows=(65_536, 1_048_576),
+        arms=("default", "gc-aggressive", "pool-system"),
+    )
+    cells = plan_cells(options)
+    assert [(each.chunk_rows, each.row_group_rows, each.arm) for each in cells] == list(
+        product((1_000, 100_000), (65_536, 1_048_576), options.arms)
+    )
+    assert {each.input for each in cells} == {("logs", 1_000), ("logs", 100_000)}
+
+
+def test_a_quota_is_measured_only_where_the_cores_could_take_more():
+    options = Options(
+        backends=("spillway",), rows=(10,), modes=("batches",), threads=(1, 2), arms=("default", "quota-150")
+    )
+    assert [(each.threads, each.arm) for each in plan_cells(options)] == [
+        (1, "default"),
+        (2, "default"),
+        (2, "quota-150"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arms", "words"),
+    [
+        (("gc-off",), "choose from: default, gc-aggressive"),
+        (("quota-0",), "as in quota-150"),
+        (("quota-100",), "a quota below 100"),
+        ((), "names nothing"),
+    ],
+)
+def test_an_arm_that_cannot_be_says_what_can(arms, words):
+    with pytest.raises(OptionError, match=words):
+        Options(backends=("spillway",), rows=(10,), arms=arms)
+
+
+def test_the_command_of_a_run_has_its_dimensions(tmp_path):
+    run = make_run(tmp_path / "run", {"spillway": Writes([1e6])})
+    options = run.environment["options"]
+    plain = command_of(run.environment)
+    assert not {"--arm", "--chunk-rows", "--least-memory"} & set(plain.split())
+    options |= {"arms": ["default", "pool-system"], "chunk_rows": [1_000, 10_000], "least_memory": 3}
+    words = command_of(run.environment)
+    assert "--arm default,pool-system" in words
+    assert "--chunk-rows 1000,10000" in words
+    assert "--least-memory 3" in words
+
+
+ARMS = ("default", "pool-system", "pool-mimalloc")
+
+
+@pytest.fixture
+def of_arms(tmp_path):
+    """A run of two backends under three arms, of which one is 20 % faster, and one takes half the memory."""
+    speeds = {"default": 1.0, "pool-system": 1.2, "pool-mimalloc": 1.0}
+    growths = {"default": 80e6, "pool-system": 80e6, "pool-mimalloc": 40e6}
+    noise = [1.0, 1.01, 0.99, 1.02, 0.98, 1.0, 1.01, 0.99]
+    shifted = noise[1:] + noise[:1]
+    backends = {
+        "arro3": [
+            Writes(
+                [1e6 * speeds[arm] * each for each in (noise if arm == "default" else shifted)],
+                growth=growths[arm],
+                cell={"arm": arm},
+            )
+            for arm in ARMS
+        ],
+        "polars": [Writes([1e6 * each for each in noise], cell={"arm": arm}) for arm in ARMS],
+    }
+    return make_run(tmp_path / "run", backends)
+
+
+def test_a_table_tells_what_arms_change_in_each_backend(of_arms):
+    table = run_tables(of_arms)[-1]
+    assert table.title.startswith("What arms change at")
+    assert "Arrow's pool" not in table.title
+    texts = {(row[0].text, row[1].text): [entry.text for entry in row[2:]] for row in table.rows}
+    assert list(texts) == list(product(("arro3", "polars"), ARMS))
+    assert texts["arro3", "default"][1] == texts["arro3", "default"][4] == "-"
+    assert texts["arro3", "pool-system"][1].startswith("1.2")
+    assert texts["arro3", "pool-mimalloc"][1] == "~"
+    assert texts["arro3", "pool-mimalloc"][4].startswith("0.50")
+    assert texts["polars", "pool-system"][1] == texts["polars", "pool-system"][4] == "~"
+    arro3, polars = table.notes
+    assert arro3.startswith("arro3: fastest with Arrow's pool system, 1.2")
+    assert "leanest with Arrow's pool mimalloc, 0.50" in arro3
+    assert polars == "polars: nothing is better than its defaults; samples tell no other from it."
+
+
+def test_each_field_that_varies_alone_has_a_table_of_its_own(tmp_path):
+    cells = [
+        {"chunk_rows": chunk, "row_group_rows": groups}
+        for chunk, groups in product((1_000, 10_000), (65_536, 1_048_576))
+    ]
+    run = make_run(tmp_path / "run", {"arro3": [Writes([1e6] * 3, cell=each) for each in cells]})
+    assert [(field, len(alike), len(found)) for field, alike, found in variations(run)] == [
+        ("chunk_rows", 2, 2),
+        ("chunk_rows", 2, 2),
+        ("row_group_rows", 2, 2),
+        ("row_group_rows", 2, 2),
+    ]
+
+
+def test_a_run_whose_settings_do_not_vary_has_no_such_table(tmp_path):
+    run = make_run(tmp_path / "run", {"arro3": [Writes([1e6] * 3), Writes([1e6] * 3, cell={"rows": 7})]})
+    assert not list(variations(run))

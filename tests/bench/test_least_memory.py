@@ -1,0 +1,146 @@
+"""The least memory is found within a step, proved on both sides, and read from the writes alone."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from spillway.bench.html import html_report
+from spillway.bench.least_memory import STEP, bounds_of, find_least_memory, largest_limit, search
+from spillway.bench.progress import Progress
+from spillway.bench.record import LEAST_MEMORY, LIMIT_TRIAL_SCHEMA
+from spillway.bench.report import run_tables
+from spillway.bench.summary import read_run
+from spillway.harness import records
+from spillway.harness.limits import choose_limiter
+
+from .conftest import cell
+from .made_runs import Writes, make_run
+
+MOST = 4_000_000_000
+MB = 1_000_000
+
+
+def tried(survives, writes, most=MOST):
+    """The writes of a search, as records."""
+    trials = []
+
+    def survives_and_tells(limit):
+        trials.append(trial("ok" if survives(limit) else "oom_killed", limit))
+        return trials[-1]["outcome"] == "ok"
+
+    search(survives_and_tells, writes=writes, most=most)
+    return trials
+
+
+def trial(outcome, limit, backend="arro3", **fields):
+    of_cell = cell(backend, memory_bytes=limit, limit_kind="cgroup-v1", **fields)
+    return {
+        "schema_version": 2,
+        "run_id": "test",
+        "cell": of_cell.as_dict(),
+        "outcome": outcome,
+        "died_in": None if outcome == "ok" else "write",
+        "wall_seconds": 0.5 if outcome == "ok" else None,
+    }
+
+
+@given(st.integers(2 * MB, MOST), st.integers(1, 4))
+def test_a_sharp_limit_is_found_within_a_step_and_proved_on_both_sides(least, writes):
+    found = bounds_of(tried(lambda limit: limit >= least, writes))
+    assert found.dies_at < least <= found.survives_from
+    assert found.survives_from <= max(STEP * found.dies_at, found.dies_at + MB // 10) + MB // 10
+    assert min(found.died, found.survived) >= writes
+
+
+@given(st.integers(20 * MB, 1_000 * MB), st.floats(0.01, 0.2), st.integers(0, 99))
+def test_a_limit_that_is_survived_at_times_lies_between_the_sides(least, width, seed):
+    drawn = random.Random(seed)  # noqa: S311 - chance, not a secret
+
+    def survives(limit):
+        """Always from `least` on, never below a share of it, and between them by chance."""
+        return limit >= least or (limit > least * (1 - width) and drawn.random() < 0.5)
+
+    trials = tried(survives, 3)
+    found = bounds_of(trials)
+    assert found.dies_at < found.survives_from
+    assert min(found.died, found.survived) >= 3
+    assert found.dies_at < least
+    assert found.survives_from > least * (1 - width)
+    for each in trials:
+        limit = each["cell"]["memory_bytes"]
+        assert limit < found.survives_from or each["outcome"] == "ok"
+        assert limit > found.dies_at or each["outcome"] != "ok"
+
+
+def test_what_survives_no_limit_is_said_to():
+    found = bounds_of(tried(lambda _: False, 2))
+    assert found.survives_from is None
+    assert found.dies_at == MOST
+
+
+def test_the_largest_limit_leaves_memory_to_the_machine():
+    assert 0 < largest_limit() < 2**50
+
+
+@pytest.mark.usefixtures("misbehaving")
+def test_a_writer_of_200_mib_survives_in_no_less_and_a_resumed_search_writes_nothing_again(
+    taker, disk_folder
+):
+    of_limit = cell("takes-200-MiB", memory_bytes=10**9, limit_kind=choose_limiter(None).kind)
+    progress = Progress(Console(quiet=True))
+    find_least_memory(disk_folder, taker, [of_limit], 1, progress, step=2)
+    trials = records.read_lines(disk_folder / LEAST_MEMORY)
+    for each in trials:
+        LIMIT_TRIAL_SCHEMA.check(each)
+    found = bounds_of(trials)
+    assert 200 << 20 < found.survives_from <= 1 << 30
+    assert 100 << 20 < found.dies_at < found.survives_from
+    assert {each["outcome"] for each in trials} & {"oom_killed", "memory_error", "library_error"}
+    whole = (disk_folder / LEAST_MEMORY).read_bytes()
+    find_least_memory(disk_folder, taker, [of_limit], 1, progress, step=2)
+    assert (disk_folder / LEAST_MEMORY).read_bytes() == whole
+
+
+@pytest.fixture
+def searched(tmp_path):
+    """A run of two backends with what was found of each; the third never survived."""
+    folder = tmp_path / "run"
+    run = make_run(folder, {name: Writes([1e6] * 3) for name in ("arro3", "polars", "duckdb")})
+    fields = {
+        name: value
+        for name, value in run.cells[0].cell.as_dict().items()
+        if name not in {"backend", "memory_bytes", "limit_kind"}
+    }
+    for backend, least in {"arro3": 90 * MB, "polars": 300 * MB, "duckdb": 2 * MOST}.items():
+        for each in tried(lambda limit, least=least: limit >= least, 2):
+            limit = each["cell"]["memory_bytes"]
+            records.append(folder / LEAST_MEMORY, trial(each["outcome"], limit, backend, **fields))
+    return read_run(folder)
+
+
+def test_both_reports_show_the_least_memory_with_its_proof(searched):
+    (table,) = (each for each in run_tables(searched) if each.title.startswith("Least memory survived"))
+    texts = {row[0].text: [entry.text for entry in row[1:]] for row in table.rows}
+    assert list(texts) == ["arro3", "polars", "duckdb"]
+    assert texts["duckdb"][0] == "never"
+    assert texts["arro3"][3] == "oom killed in write"
+    survives, dies = (text.partition(" ") for text in texts["arro3"][:2])
+    assert float(dies[0]) < 90 <= float(survives[0]) < 93
+    assert survives[2] == dies[2] == "(3)"
+    page = html_report(searched)
+    assert texts["polars"][0] in page
+    assert "arro3 survives in 9" in page
+
+
+def test_a_search_belongs_to_one_of_the_settings_that_differ_in_their_limit(searched, tmp_path):
+    limits = [{"memory_bytes": limit, "limit_kind": "cgroup-v1"} for limit in (10**9, 2 * 10**9)]
+    writes = {name: [Writes([1e6] * 3, cell=each) for each in limits] for name in ("arro3", "polars")}
+    run = make_run(tmp_path / "several", writes)
+    run = replace(run, limit_trials=searched.limit_trials)
+    assert sum(table.title.startswith("Least memory") for table in run_tables(run)) == 1
