@@ -66,6 +66,7 @@ GROUPS = {
         "spark/test_guide.py",
         "spark/test_interrupt.py",
         "spark/test_other_python.py",
+        "spark/test_overtaken.py",
         "spark/test_pack.py",
     ),
     # Those that share the sessions of a run.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict
 
 from spillway._destination import ArrowFileSystem, FsspecFileSystem
@@ -20,17 +20,21 @@ __all__ = [
     "Compression",
     "Condition",
     "CreateMode",
+    "Data",
     "DatasetKeywords",
     "Direction",
     "Encoding",
     "Existing",
     "Extra",
     "FsspecFileSystem",
+    "LazyFrame",
     "Nulls",
     "OnError",
     "Operator",
     "OutcomeStatus",
     "ReadableFile",
+    "Scannable",
+    "Scanner",
     "SchemaMode",
     "SortKey",
     "Sorting",
@@ -70,7 +74,7 @@ Encoding: TypeAlias = Literal[
     "delta_byte_array",
     "byte_stream_split",
 ]
-"""An encoding of values, by Parquet's name in lower case; ``"auto"`` chooses one by a sample."""
+"""An encoding of values, by Parquet's name in lower case; ``"auto"`` chooses one by the first page."""
 
 Existing: TypeAlias = Literal["error", "append", "overwrite"]
 """The fate of files that are in the folder of a dataset before."""
@@ -117,11 +121,48 @@ class ArrowArray(Protocol):
         """Return capsules of an ``ArrowSchema`` and an ``ArrowArray`` of struct type."""
 
 
+class LazyFrame(Protocol):
+    """A query of polars, whose rows are computed while they are written."""
+
+    def collect_batches(self) -> Iterable[ArrowStream]:
+        """Return the frames of the result as they come."""
+
+    def collect(self) -> ArrowStream:
+        """Return all of the result."""
+
+
+class Scannable(Protocol):
+    """A dataset of pyarrow, whose files are read while their rows are written."""
+
+    def scanner(self) -> Scanner:
+        """Return what reads its rows."""
+
+
+class Scanner(Protocol):
+    """A scan of a dataset of pyarrow."""
+
+    def to_reader(self) -> ArrowStream:
+        """Return its rows as a stream."""
+
+
 class ArrowSchema(Protocol):
     """A schema as the Arrow PyCapsule interface gives it."""
 
     def __arrow_c_schema__(self) -> object:
         """Return a capsule of an ``ArrowSchema`` of struct type."""
+
+
+Data: TypeAlias = (
+    ArrowStream
+    | ArrowArray
+    | LazyFrame
+    | Scannable
+    | Scanner
+    | Iterable[ArrowStream | ArrowArray]
+    | Iterable[dict[str, Any]]
+    | Mapping[str, Any]
+)
+"""All that `write_parquet` takes: Arrow's forms, queries, datasets, batches, rows, columns."""
 
 
 class BinaryFile(Protocol):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from spillway import _native
 from spillway._context import WithBlock
 from spillway._destination import resolve
+from spillway._inputs import write_all
 from spillway._options import checks_names, shows_options
 from spillway.errors import ClosedError
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         ColumnPath,
         Compatibility,
         Compression,
+        Data,
         Encoding,
         Extra,
         FsspecFileSystem,
@@ -68,8 +70,8 @@ class WriterOptions:
             any number of them.
         dictionary: ``False`` forbids dictionaries, a mapping forbids them by column. A key is a column's
             dotted path as Parquet has it (``"tags.list.element"``), or a tuple of its parts where names have
-            dots. Columns that are not named get a dictionary where a sample says that it pays.
-        encoding: ``"auto"`` takes for each column what costs least on a sample of it. A name (Parquet's own,
+            dots. Columns that are not named get a dictionary where their first page says that it pays.
+        encoding: ``"auto"`` takes for each column what costs least on its first page. A name (Parquet's own,
             in lower case) is taken as it is, for all columns or by column; it must suit their types, and of a
             dictionary of text pyarrow reads ``"plain"`` and ``"dictionary"`` only. Not every reader knows
             every encoding: Spark's vectorized reader refuses ``"byte_stream_split"``.
@@ -417,7 +419,7 @@ class ParquetWriter(WithBlock):
 
 @shows_options(WriterOptions)
 def write_parquet(
-    data: ArrowStream | ArrowArray,
+    data: Data,
     destination: str | os.PathLike[str] | BinaryFile,
     *,
     schema: ArrowSchema | None = None,
@@ -428,7 +430,10 @@ def write_parquet(
     """Write all of `data` to one Parquet file; see `ParquetWriter`.
 
     Args:
-        data: Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``.
+        data: Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``. Or a lazy frame of polars, a
+            dataset or scanner of pyarrow, or an iterable of batches, which are written as they come. Or an
+            iterable of dicts, one for each row, as `ParquetWriter.write_rows` takes them. Or a dict of
+            columns, each an Arrow array or a sequence of values, which pyarrow makes arrays of.
         destination: A path, a URL, or an object with ``write(bytes)``.
         schema: The schema of the file; without it, that of `data`.
         filesystem: As `ParquetWriter`.
@@ -440,6 +445,7 @@ def write_parquet(
 
     Raises:
         SpillwayError: As `ParquetWriter` and its methods.
+        MissingExtraError: ``data`` is a dict of columns, and pyarrow is not installed.
         OSError: The destination cannot be written.
 
     Example:
@@ -447,11 +453,13 @@ def write_parquet(
         >>> result = spillway.write_parquet(pa.table({"word": ["a", "b", None]}), "words.parquet")
         >>> result.columns[0].path, result.columns[0].nulls
         ('word', 1)
+        >>> spillway.write_parquet([{"word": "a"}, {"word": "b"}], "words.parquet").rows
+        2
     """
     with ParquetWriter(
         destination, schema, filesystem=filesystem, storage_options=storage_options, **options
     ) as writer:
-        writer.write(data)
+        write_all(data, writer, schema)
     return writer.result
 
 

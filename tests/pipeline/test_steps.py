@@ -25,7 +25,7 @@ from spillway.pipeline.jobs import StageRunner, Tasks
 from spillway.pipeline.progress import Progress
 from spillway.pipeline.rows import GeneratedRows
 from spillway.pipeline.steps import Steps, count_rows
-from spillway.spark.jobs import cause_of
+from spillway.spark.failures import cause_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,14 +2,14 @@
 
     python -m tests.spark.beside_others --runs 10
     python -m tests.spark.beside_others --runs 5 --format delta --throughout
-    python -m tests.spark.beside_others --runs 5 --format delta --throughout --hold 0.5
+    python -m tests.spark.beside_others --runs 1 --format delta --overtake
 
 Spark appends through the given format, other threads through this project's committer and through delta-rs. A
 run fails if an acknowledged append is missing, or if any append is there twice. Each run says for how long
 Spark appended, how many appends of others were acknowledged meanwhile, and how many of Spark's requests for a
-version were conditional. With ``--throughout`` the others append for as long as Spark does. With ``--hold``
-those requests are held back on their way, as by a slow network: between Spark's look and its request, others
-commit then for certain.
+version were conditional. With ``--throughout`` the others append for as long as Spark does. With
+``--overtake`` nobody else appends by itself: as many of Spark's requests for a version as it has appends wait
+on their way, as in a slow network, until an append of this project is in that version.
 """
 
 from __future__ import annotations
@@ -35,12 +35,14 @@ import spillway.delta
 from spillway.spark import stop_session
 from spillway.spark.session import start_session
 
-from ..stores.server import KEY, SECRET, Bucket, Late, Proxy, minio
+from ..stores.server import KEY, SECRET, Bucket, Proxy, minio
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from pyspark.sql import SparkSession
+
+    from ..stores.server import Request
 
 #: Spark's own way to S3, without the bundle of all of Amazon's services.
 S3A = {
@@ -204,9 +206,10 @@ class Race:
             more = number >= self._counts[writer]
             if more and (writer == "spark" or not self._throughout or self._spark_ended.wait(PACE)):
                 return
-            self._one(writer, number)
+            self.one(writer, number)
 
-    def _one(self, writer: str, number: int) -> None:
+    def one(self, writer: str, number: int) -> None:
+        """Do one append of a writer, and note what it says."""
         try:
             self._calls[writer](number)
         except Exception as error:  # noqa: BLE001 - all that a writer says instead
@@ -219,9 +222,12 @@ class Race:
 
 def race(session: SparkSession, proxy: Proxy, bucket: Bucket, given: argparse.Namespace) -> Outcome:
     """Race once, and look at the table afterwards."""
-    counts = {"spark": given.spark, "spillway": given.spillway, "delta-rs": given.delta_rs}
+    others = 0 if given.overtake else 1
+    counts = {"spark": given.spark, "spillway": others * given.spillway, "delta-rs": others * given.delta_rs}
     by_proxy = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{proxy.port}"}
     running = Race(appends(session, bucket, given.format, by_proxy), counts, throughout=given.throughout)
+    if given.overtake:
+        proxy.fault = overtaking(running, given.spark)
     before = len(proxy.seen)
     running.run()
     outcome = running.outcome
@@ -251,13 +257,24 @@ def s3a_session(port: int) -> Iterator[SparkSession]:
 
 
 @contextmanager
-def proxied(port: int, hold: float) -> Iterator[Proxy]:
-    """A proxy before the server that holds back requests for a version of a table."""
-    proxy = Proxy(port, lambda request: Late(hold) if hold and request.is_version else None)
+def proxied(port: int) -> Iterator[Proxy]:
+    """A proxy before the server, which hands all requests on."""
+    proxy = Proxy(port, lambda _: None)
     try:
         yield proxy
     finally:
         proxy.stop()
+
+
+def overtaking(running: Race, times: int) -> Callable[[Request], None]:
+    """The fault of a proxy that lets an append of another writer pass before a request for a version."""
+    numbers = iter(range(times))
+
+    def overtake(request: Request) -> None:
+        if request.is_version and (number := next(numbers, None)) is not None:
+            running.one("spillway", number)
+
+    return overtake
 
 
 def main() -> int:
@@ -268,7 +285,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--format", choices=("spillway", "delta"), default="spillway")
     parser.add_argument("--throughout", action="store_true", help="others append as long as Spark does")
-    parser.add_argument("--hold", type=float, default=0.0, help="seconds that Spark's commits are held back")
+    parser.add_argument("--overtake", action="store_true", help="others commit before Spark's requests")
     for writer, count in zip(WRITERS, (12, 300, 100), strict=True):
         parser.add_argument(f"--{writer}", type=int, default=count, help=f"appends by {writer}")
     given = parser.parse_args()
@@ -276,7 +293,7 @@ def main() -> int:
     with (
         tempfile.TemporaryDirectory() as folder,
         minio(Path(folder)) as server,
-        proxied(server.port, given.hold) as proxy,
+        proxied(server.port) as proxy,
         s3a_session(proxy.port) as session,
     ):
         for number in range(given.runs):

@@ -7,6 +7,7 @@ import pickle
 import shutil
 from typing import TYPE_CHECKING, Any
 
+import deltalake
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
@@ -22,18 +23,18 @@ from spillway.errors import (
 )
 from spillway.spark import storage
 from spillway.spark.folder_storage import FolderStorage
-from spillway.spark.job import Job, SparkWriteResult, Target, TaskResult, job_of
 from spillway.spark.options import parsed
 from spillway.spark.run import _of_another_python, run
+from spillway.spark.write_job import Job, SparkWriteResult, Target, TaskResult, job_of
 from spillway.types import WriterKeywords
 
-from ..stores.server import minio
+from ..stores.server import Proxy, minio
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ..stores.server import Bucket
+    from ..stores.server import Bucket, Request
 
 SCHEMA = pa.schema({"day": pa.string(), "id": pa.int64()})
 KINDS = ("parquet", "delta")
@@ -396,20 +397,16 @@ def test_files_of_a_commit_in_doubt_outlive_the_abort(
     assert ids(to) == [1]
 
 
-def run_here(
-    monkeypatch: pytest.MonkeyPatch, job: Job, mode: Any, *written: int, error: BaseException | None = None
-) -> SparkWriteResult:
+def run_here(job: Job, mode: Any, *written: int, error: BaseException | None = None) -> SparkWriteResult:
     """All that is done on the driver; the tasks run here, too."""
 
-    def tasks(*_: object) -> list[TaskResult]:
+    def tasks() -> list[TaskResult]:
         results = [job.write(rows(one), task, task) for task, one in enumerate(written)]
         if error is not None:
             raise error
         return results
 
-    monkeypatch.setattr("spillway.spark.run._results", tasks)
-    nobody: Any = None
-    return run(nobody, job, nobody, nobody, mode)
+    return run(job, tasks, mode)
 
 
 def unbegun(path: Path, kind: str) -> Job:
@@ -417,19 +414,17 @@ def unbegun(path: Path, kind: str) -> Job:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_mode_decides_before_anything_is_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
+def test_a_mode_decides_before_anything_is_made(tmp_path: Path, kind: str) -> None:
     to = tmp_path / "to"
-    assert run_here(monkeypatch, unbegun(to, kind), "error", 1).rows == 1
+    assert run_here(unbegun(to, kind), "error", 1).rows == 1
     before = set(tmp_path.rglob("*"))
     with pytest.raises(FileExistsError, match='mode="error"'):
-        run_here(monkeypatch, unbegun(to, kind), "error", 2)
-    assert run_here(monkeypatch, unbegun(to, kind), "ignore", 2).rows == 0
+        run_here(unbegun(to, kind), "error", 2)
+    assert run_here(unbegun(to, kind), "ignore", 2).rows == 0
     with pytest.raises(OptionError, match="choose one of 'append'"):
-        run_here(monkeypatch, unbegun(to, kind), "upsert", 2)
+        run_here(unbegun(to, kind), "upsert", 2)
     assert set(tmp_path.rglob("*")) == before
-    assert run_here(monkeypatch, unbegun(to, kind), "append", 2).rows == 1
+    assert run_here(unbegun(to, kind), "append", 2).rows == 1
     assert ids(to) == [1, 2]
 
 
@@ -448,7 +443,7 @@ def test_what_fails_is_aborted(
     if step == "commit":
         monkeypatch.setattr(job, "commit", failing)
     with pytest.raises(type(error), match="on purpose"):
-        run_here(monkeypatch, job, "append", 1, 2, error=error if step == "tasks" else None)
+        run_here(job, "append", 1, 2, error=error if step == "tasks" else None)
     assert (data_files(tmp_path), hidden(tmp_path)) == (set(), [])
 
 
@@ -462,7 +457,7 @@ def test_an_error_of_the_abort_does_not_hide_the_first(
 
     monkeypatch.setattr(job, "abort", failing)
     with pytest.raises(RuntimeError, match="the first"):
-        run_here(monkeypatch, job, "append", 1, error=RuntimeError("the first"))
+        run_here(job, "append", 1, error=RuntimeError("the first"))
     assert "the second" in caplog.text
 
 
@@ -736,6 +731,32 @@ def test_no_file_on_s3_outgrows_what_a_move_takes(given: dict[str, int]) -> None
     assert job_of(Target.of("/folder", SCHEMA, **options)).target.limits == given
     with pytest.raises(OptionError, match="moves no file of more than 5 GB"):
         job_of(Target.of("s3://bucket/folder", SCHEMA, **{**options, "max_file_bytes": 5 << 30}))
+
+
+def test_a_commit_that_another_one_overtakes_on_s3_loses_neither(store: Bucket) -> None:
+    """An append gets there between the look at the log and the request for the version."""
+    place = f"s3://{store.name}/overtaken"
+    table = spillway.delta.create(place, SCHEMA, storage_options=store.options())
+    versions: list[Request] = []
+
+    def overtake(request: Request) -> None:
+        if request.is_version:
+            versions.append(request)
+            if len(versions) == 1:
+                with table.append() as append:
+                    append.write(rows(1)[0])
+
+    proxy = Proxy(store.port, overtake)
+    try:
+        through = store.options(AWS_ENDPOINT_URL=f"http://127.0.0.1:{proxy.port}")
+        job = begun(place, table="delta", storage_options=through)
+        job.commit([job.write(rows(2), 0, 0)])
+    finally:
+        proxy.stop()
+    assert [request.path.rpartition("/")[2] for request in versions] == [f"{n:020}.json" for n in (1, 2)]
+    assert all(request.is_conditional for request in versions)
+    found = deltalake.DeltaTable(place, storage_options=store.options()).to_pyarrow_table()
+    assert sorted(found["id"].to_pylist()) == [1, 2]
 
 
 def test_a_table_on_s3_has_no_file_of_a_lost_attempt(store: Bucket) -> None:

@@ -14,9 +14,9 @@ import spillway.delta
 from spillway.errors import CommitConflict, SchemaError, SpillwayError, TableExistsError
 from spillway.spark.delta_job import DeltaJob
 from spillway.spark.folder_storage import FolderStorage
-from spillway.spark.job import Target
 from spillway.spark.run import run
 from spillway.spark.stream_jobs import DeltaBatch
+from spillway.spark.write_job import Target
 
 from ..delta.logs import content
 from ..delta.test_features import clustered
@@ -25,7 +25,7 @@ from .test_jobs import SCHEMA, begun, data_files, hidden, rows
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from spillway.spark.job import TaskResult
+    from spillway.spark.write_job import TaskResult
     from spillway.types import WriteMode
 
 
@@ -232,24 +232,20 @@ def test_a_job_that_cannot_replace_the_table_of_another_leaves_nothing(tmp_path:
 
 
 @pytest.mark.parametrize("mode", ["append", "error", "ignore"])
-def test_only_an_append_adds_to_a_table_that_was_created_meanwhile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: WriteMode
-) -> None:
+def test_only_an_append_adds_to_a_table_that_was_created_meanwhile(tmp_path: Path, mode: WriteMode) -> None:
     to = tmp_path / "to"
     job = DeltaJob(delta(to))
 
-    def results(*_: object) -> list[TaskResult]:
+    def tasks() -> list[TaskResult]:
         quick = begun(to, table="delta")
         quick.commit([quick.write(rows(2), 0, 0)])
         return [job.write(rows(1), 0, 0)]
 
-    nothing: Any = None
-    monkeypatch.setattr("spillway.spark.run._results", results)
     if mode == "error":
         with pytest.raises(TableExistsError):
-            run(nothing, job, nothing, nothing, mode)
+            run(job, tasks, mode)
     else:
-        assert run(nothing, job, nothing, nothing, mode).rows == (1 if mode == "append" else 0)
+        assert run(job, tasks, mode).rows == (1 if mode == "append" else 0)
     files = {str(file.path) for file in spillway.delta.open(to).files()}
     assert (ids(to), data_files(to), hidden(to)) == ([1, 2] if mode == "append" else [2], files, [])
 
@@ -262,10 +258,9 @@ def test_a_beginning_that_fails_leaves_no_folder(tmp_path: Path, monkeypatch: py
         create_once(*given)
         raise KeyboardInterrupt
 
-    nothing: Any = None
     monkeypatch.setattr(FolderStorage, "create_once", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        run(nothing, DeltaJob(delta(to)), nothing, nothing, "append")
+        run(DeltaJob(delta(to)), list, "append")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -126,6 +126,13 @@ def test_the_session_is_pinned_to_loopback_utc_and_this_python(spark: SparkSessi
 
 
 @pytest.mark.spark
+def test_python_workers_keep_the_memory_of_a_task_for_the_next(spark: SparkSession) -> None:
+    names = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_")
+    numbers = spark.sparkContext.parallelize([0], 1)
+    told = numbers.map(lambda _: [os.environ.get(name) for name in names]).collect()
+    assert told == [[str(32 << 20), str(256 << 20)]]
+
+
 def test_spark_listens_on_loopback_only(spark: SparkSession) -> None:
     process = psutil.Process(spark.sparkContext._gateway.proc.pid)
     listening = [c.laddr.ip for c in process.net_connections() if c.status == psutil.CONN_LISTEN]

@@ -21,12 +21,11 @@ from pyspark.errors import StreamingQueryException
 import spillway.delta
 from spillway import _native
 from spillway.errors import OptionError
-from spillway.spark.folder_job import FolderJob
 from spillway.spark.folder_storage import FolderStorage
-from spillway.spark.job import Target, TaskResult
 from spillway.spark.storage import filesystem_of
 from spillway.spark.stream import SpillwayStreamWriter
 from spillway.spark.stream_jobs import FolderBatch, batch_of
+from spillway.spark.write_job import Target, TaskResult
 
 from ..counts import SOAK, count
 from ..stores.server import minio
@@ -37,7 +36,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from spillway.spark.job import Job
+    from spillway.spark.write_job import Job
+
+    from ..stores.server import Bucket
 
 KINDS = ("parquet", "delta")
 EACH = 10
@@ -196,30 +197,60 @@ def test_of_two_drivers_one_decides_about_the_files(
     assert strays(to, "parquet") == set()
 
 
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
+    with minio(tmp_path_factory.mktemp("minio")) as server:
+        yield server.bucket("sink")
+
+
+def objects(store: Bucket, folder: str) -> list[str]:
+    """Names of objects; pyarrow leaves empty ones for folders."""
+    keys = sorted(store.keys())
+    return [key for key in keys if key.startswith(folder) and not key.endswith("/")]
+
+
 def test_of_two_drivers_one_decides_about_the_files_on_s3(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As above, and each may move what the manifest names: the second finds it in its place."""
-    with minio(tmp_path) as server:
-        store = server.bucket("sink")
-        options = {"storage_options": store.options()}
-        create = _native.create_object
+    options = {"storage_options": store.options()}
+    create = _native.create_object
 
-        def overtaken(*arguments: Any) -> bool:
-            monkeypatch.setattr(_native, "create_object", create)
-            run("s3://sink/to", "parquet", 0, 4, 3, **options)
-            return create(*arguments)
+    def overtaken(*arguments: Any) -> bool:
+        monkeypatch.setattr(_native, "create_object", create)
+        run("s3://sink/to", "parquet", 0, 4, 3, **options)
+        return create(*arguments)
 
-        monkeypatch.setattr(_native, "create_object", overtaken)
-        run("s3://sink/to", "parquet", 0, 3, 4, **options)
-        assert _native.create_object is create
-        files, root = filesystem_of("s3://sink/to", store.options())
-        assert sorted(ds.dataset(root, filesystem=files).to_table()["id"].to_pylist()) == [3, 4]
-        names = [key for key in store.keys() if not key.endswith("/")]  # noqa: SIM118 - a bucket is no mapping
-        assert [key for key in names if "_spillway_sink" in key] == [
-            f"to/_spillway_sink/query/00000000.{suffix}" for suffix in ("done", "json")
-        ]
-        assert not any("_temporary" in key or "probe" in key for key in names)
+    monkeypatch.setattr(_native, "create_object", overtaken)
+    run("s3://sink/to", "parquet", 0, 3, 4, **options)
+    assert _native.create_object is create
+    files, root = filesystem_of("s3://sink/to", store.options())
+    assert sorted(ds.dataset(root, filesystem=files).to_table()["id"].to_pylist()) == [3, 4]
+    names = objects(store, "to/")
+    assert [key for key in names if "_spillway_sink" in key] == [
+        f"to/_spillway_sink/query/00000000.{suffix}" for suffix in ("done", "json")
+    ]
+    assert not any("_temporary" in key for key in names)
+
+
+def test_a_store_is_asked_once_for_what_a_stream_needs(
+    store: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    create = _native.create_object
+
+    def counted(folder: str, name: str, *arguments: Any) -> bool:
+        asked.append(name)
+        return create(folder, name, *arguments)
+
+    monkeypatch.setattr(_native, "create_object", counted)
+    target = Target.of(
+        "s3://sink/asked", SCHEMA, overwrite=False, options={}, storage_options=store.options()
+    )
+    for _ in range(4):
+        SpillwayStreamWriter(target)
+    assert asked == ["_spillway_sink/checked"]
+    assert objects(store, "asked/") == ["asked/_spillway_sink/checked"]
 
 
 def test_a_file_system_without_hard_links_holds_a_stream(
@@ -271,19 +302,20 @@ def test_a_stream_has_its_own_application(tmp_path: Path, option: dict[str, Any]
 
 
 def test_a_store_without_conditional_put_is_refused_before_the_first_row(
-    monkeypatch: pytest.MonkeyPatch,
+    store: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object) -> bool:
+    def refuse(self: FolderStorage, name: str, _: bytes) -> bool:
+        self.mark(name)
         raise OSError("no conditional PUT")
 
-    monkeypatch.setattr(FolderJob, "check", lambda _: None)
     monkeypatch.setattr(FolderStorage, "create_once", refuse)
-    storage = {"region": "us-east-1"}
     target = Target.of(
-        "s3://bucket/to", SCHEMA, table="parquet", overwrite=False, options={}, storage_options=storage
+        "s3://sink/refused", SCHEMA, overwrite=False, options={}, storage_options=store.options()
     )
-    with pytest.raises(OSError, match="conditional"):
-        SpillwayStreamWriter(target)
+    for _ in range(2):
+        with pytest.raises(OSError, match="conditional"):
+            SpillwayStreamWriter(target)
+    assert objects(store, "refused/") == []
 
 
 def source(folder: Path, batches: int) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import io
+import random
 import struct
 from typing import TYPE_CHECKING, Any
 
@@ -158,3 +159,106 @@ def test_unknown_names_and_columns_are_refused(tmp_path: Path) -> None:
         spillway.write_parquet(pa.table({"word": ["a"]}), tmp_path / "a.parquet", encoding={"wrod": "plain"})
     with pytest.raises(TypeError, match="encoding must be the name of an encoding or a mapping"):
         spillway.WriterOptions(encoding=7)  # type: ignore[arg-type]
+
+
+def chosen(column: pa.Array, **options: Any) -> tuple[str, ...]:
+    """The encodings of a column that is written by `auto`, and comes back as it was."""
+    table, file = pa.table({"a": column}), io.BytesIO()
+    result = spillway.write_parquet(table, file, **options)
+    assert pq.read_table(file).equals(table)
+    return result.columns[0].encodings
+
+
+def names(rows: int) -> pa.Array:
+    """Text that repeats in parts, and one in five times as a whole."""
+    syllables = ["ba", "den", "hei", "burg", "lin", "stadt", "mün", "ster", "wald", "kirch", "ober", "nieder"]
+    draw = random.Random(7)  # noqa: S311
+    made = ["".join(draw.choices(syllables, k=5)) for _ in range(rows)]
+    return pa.array([draw.choice(made[: row + 1]) if row % 5 == 0 else made[row] for row in range(rows)])
+
+
+@pytest.mark.parametrize("rows", [900, 30_000])
+def test_text_that_repeats_in_parts_gets_no_dictionary(rows: int) -> None:
+    """A codec finds the parts: as a dictionary, the text took a fifth more."""
+    assert not set(chosen(names(rows))) & {"RLE_DICTIONARY"}
+    sizes = {}
+    for encoding in ("auto", "dictionary", "plain", "delta_length_byte_array"):
+        table = pa.table({"a": names(rows)})
+        sizes[encoding] = spillway.write_parquet(table, io.BytesIO(), encoding=encoding).bytes
+    assert sizes["auto"] <= 1.01 * min(sizes.values())
+
+
+def test_sequences_that_come_again_get_no_dictionary() -> None:
+    """A codec finds them among values, and not among indices of 11 bits."""
+    codes = pa.array([f"{code * 7919 % 10_007:05d}" for code in range(1_201)] * 20)
+    assert not set(chosen(codes)) & {"RLE_DICTIONARY"}
+
+
+def least(column: pa.Array) -> int:
+    """The fewest bytes of a file with this column in one named encoding."""
+    deltas = "delta_length_byte_array" if column.type == pa.string() else "delta_binary_packed"
+    names: tuple[Any, ...] = ("dictionary", "plain", deltas)
+    table = pa.table({"a": column})
+    return min(spillway.write_parquet(table, io.BytesIO(), encoding=name).bytes for name in names)
+
+
+def of_zones() -> pa.Array:
+    """Times of which many zones have the same ones: each sequence comes again 24,000 bytes later."""
+    draw = random.Random(7)  # noqa: S311
+    times = sorted(draw.sample(range(2**31), 3_000))
+    return pa.array([time for _ in range(6) for time in times])
+
+
+def of_counties(rows: int) -> pa.Array:
+    """Names with a common ending, some of them of several states."""
+    draw = random.Random(7)  # noqa: S311
+    stems = ["".join(draw.choices("aeioulnrst", k=draw.randint(4, 9))).title() for _ in range(rows * 2 // 3)]
+    return pa.array([f"{draw.choice(stems)} County" for _ in range(rows)])
+
+
+@pytest.mark.parametrize("column", [of_zones(), of_counties(3_000)], ids=["zones", "counties"])
+def test_repeats_that_16_kib_do_not_show_are_found(column: pa.Array) -> None:
+    assert spillway.write_parquet(pa.table({"a": column}), io.BytesIO()).bytes <= 1.01 * least(column)
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.binary(8), pa.float64(), pa.int64()], ids=str)
+def test_values_that_never_repeat_get_no_dictionary_however_they_come(kind: pa.DataType) -> None:
+    numbers = [row * 2_654_435_761 % 2**26 for row in range(30_000)]
+    if kind == pa.binary(8):
+        column = pa.array([number.to_bytes(8, "big") for number in numbers], kind)
+    else:
+        column = pa.array(numbers, pa.int64()).cast(kind)
+    files = [io.BytesIO(), io.BytesIO()]
+    for file, rows in zip(files, (30_000, 77), strict=True):
+        with spillway.ParquetWriter(file, pa.schema({"a": column.type})) as writer:
+            for batch in pa.table({"a": column}).to_batches(max_chunksize=rows):
+                writer.write(batch)
+        assert not set(writer.result.columns[0].encodings) & {"RLE_DICTIONARY"}
+    assert files[0].getvalue() == files[1].getvalue()
+    assert pq.read_table(files[0])["a"].combine_chunks().equals(column)
+
+
+@pytest.mark.parametrize("late", [2_048, 5_000, 25_000])
+def test_values_that_begin_to_repeat_late_come_back(late: int) -> None:
+    """The dictionary is left after the first 2,048 of them, and the first page is decided without it."""
+    column = pa.array([f"value {row if row < late else row % 7}" for row in range(30_000)])
+    assert not set(chosen(column)) & {"RLE_DICTIONARY"}
+
+
+def test_large_values_that_repeat_are_stored_once() -> None:
+    """A page holds one of them, and shows no repeat."""
+    documents = [random.Random(seed).randbytes(300_000) for seed in range(5)]  # noqa: S311
+    table = pa.table({"a": pa.array([documents[row % 5] for row in range(60)])})
+    assert spillway.write_parquet(table, io.BytesIO()).bytes < 2_000_000
+
+
+@pytest.mark.parametrize("dictionary", [True, False])
+@pytest.mark.parametrize("kind", [pa.string(), pa.binary(6), pa.int64(), pa.list_(pa.string())], ids=str)
+def test_columns_of_hardly_any_value_come_back(kind: pa.DataType, dictionary: bool) -> None:  # noqa: FBT001
+    """No page of theirs has enough values to choose an encoding by."""
+    values: list[Any] = [None] * 90_000
+    for row in range(0, 90_000, 3_001):
+        values[row] = {"string": f"row {row}", "fixed_size_binary[6]": b"%06d" % row, "int64": row}.get(
+            str(kind), ["a"]
+        )
+    chosen(pa.array(values, kind), dictionary=dictionary)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import datetime as dt
 import decimal
 import io
 import threading
@@ -15,6 +16,7 @@ import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 
@@ -23,6 +25,7 @@ import spillway
 from .tampering import CArray, Tampered, child
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 COLUMNS: dict[str, list[Any]] = {
@@ -58,6 +61,86 @@ def test_every_library_can_be_written_from(name: str, with_schema: bool) -> None
     result = spillway.write_parquet(INPUTS[name](), file, schema=TABLE.schema if with_schema else None)
     assert result.rows == 3
     assert pq.read_table(file).to_pydict() == COLUMNS
+
+
+ROWS = TABLE.to_pylist()
+FORMS: dict[str, Callable[[], Any]] = {
+    "a lazy frame": lambda: pl.LazyFrame(COLUMNS).filter(pl.col("n") > 0),
+    "a dataset": lambda: pyarrow.dataset.dataset(TABLE),
+    "a scanner": lambda: pyarrow.dataset.dataset(TABLE).scanner(),
+    "a list of batches": lambda: TABLE.to_batches(max_chunksize=1),
+    "a list of tables": lambda: [TABLE.slice(0, 2), TABLE.slice(2)],
+    "a generator of frames": lambda: (pl.DataFrame(COLUMNS).slice(row, 1) for row in range(3)),
+    "a list of dicts": lambda: ROWS,
+    "a generator of dicts": lambda: (dict(row) for row in ROWS),
+    "a dict of columns": lambda: COLUMNS,
+    "a dict of arrays": lambda: {
+        "n": pa.array(COLUMNS["n"]),
+        "s": pl.Series(COLUMNS["s"]),
+        "f": TABLE["f"],
+    },
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("with_schema", [False, True])
+def test_one_call_writes_any_form_of_rows(form: str, with_schema: bool) -> None:  # noqa: FBT001
+    file = io.BytesIO()
+    result = spillway.write_parquet(FORMS[form](), file, schema=TABLE.schema if with_schema else None)
+    assert result.rows == 3
+    assert pq.read_table(file).to_pydict() == COLUMNS
+
+
+def test_a_lazy_frame_without_rows_keeps_its_columns() -> None:
+    file = io.BytesIO()
+    spillway.write_parquet(pl.LazyFrame(COLUMNS).filter(pl.col("n") > 9), file)
+    assert pq.read_table(file).schema.names == list(COLUMNS)
+    assert pq.read_table(file).num_rows == 0
+
+
+def test_batches_are_written_before_the_next_is_asked_for() -> None:
+    """All that a generator makes may be larger than memory."""
+    file, written = io.BytesIO(), []
+
+    def batches() -> Iterator[pa.Table]:
+        for _ in range(5):
+            written.append(file.tell())
+            yield TABLE
+
+    assert spillway.write_parquet(batches(), file, row_group_rows=1).rows == 15
+    assert written == sorted(set(written))
+
+
+def test_the_schema_gives_columns_and_rows_their_types() -> None:
+    schema = pa.schema({"day": pa.date32(), "n": pa.int8()})
+    columns: dict[str, list[Any]] = {"day": [dt.date(2026, 1, 1), None], "n": [1, 2]}
+    rows: list[dict[str, Any]] = [{"day": "2026-01-01", "n": 1}, {"day": None, "n": 2}]
+    forms: list[Any] = [columns, rows]
+    for data in forms:
+        file = io.BytesIO()
+        spillway.write_parquet(data, file, schema=schema)
+        assert pq.read_table(file).equals(pa.table(columns, schema=schema))
+
+
+@pytest.mark.parametrize(
+    "data", [3, None, "a.parquet", b"rows", [1, 2], ["a"], object()], ids=lambda data: type(data).__name__
+)
+def test_what_has_no_rows_is_refused_and_leaves_no_file(data: Any, tmp_path: Path) -> None:
+    with pytest.raises(spillway.NotArrowError, match="has neither __arrow_c_stream__"):
+        spillway.write_parquet(data, tmp_path / "a.parquet")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_batch_among_rows_is_a_bad_row() -> None:
+    mixed: list[Any] = [ROWS[0], TABLE]
+    with pytest.raises(spillway.RowError, match="row 1"):
+        spillway.write_parquet(mixed, io.BytesIO())
+
+
+def test_an_iterable_of_nothing_needs_a_schema() -> None:
+    with pytest.raises(spillway.SchemaError):
+        spillway.write_parquet([], io.BytesIO())
+    assert spillway.write_parquet([], io.BytesIO(), schema=TABLE.schema).rows == 0
 
 
 def test_a_stream_is_preferred_to_an_array() -> None:

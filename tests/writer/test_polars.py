@@ -183,8 +183,8 @@ def test_python_objects_are_refused_by_name() -> None:
 
 
 def test_a_lazy_frame_is_refused_with_what_to_do() -> None:
-    with pytest.raises(spillway.NotArrowError, match=r"\.collect\(\)"):
-        spillway.write_parquet(FRAME.lazy(), io.BytesIO())
     with spillway.ParquetWriter(io.BytesIO()) as writer:
+        with pytest.raises(spillway.NotArrowError, match=r"write_parquet .*\.collect\(\)"):
+            writer.write(FRAME.lazy())
         for batch in FRAME.lazy().collect_batches():
             writer.write(batch)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from spillway.spark.job import Job
+    from spillway.spark.write_job import Job, TaskResult
 
 __all__ = ["FrameTask", "frame_schema"]
 
@@ -43,12 +42,11 @@ class FrameTask:
         self._schema = schema
         self._accumulator = accumulator
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the rows; the answer is that of the job."""
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[TaskResult]:
+        """Write the rows."""
         number = partition_number()
         made = Tallied(_Given(batches, self._schema), self._schema, self._accumulator)
-        result = self._job.write(made(number), number, attempt_number())
-        yield pa.record_batch({"result": pa.array([pickle.dumps(result)], pa.binary())})
+        yield self._job.write(made(number), number, attempt_number())
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from spillway.spark.jobs import explained, interrupts_put_off
+from spillway.spark.failures import explained, interrupts_put_off
 
 if TYPE_CHECKING:
     from collections.abc import Callable

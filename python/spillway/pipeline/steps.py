@@ -11,12 +11,12 @@ from spillway.pipeline.frame import FrameTask, frame_schema
 from spillway.pipeline.rows import LineitemRows, count_lineitem
 from spillway.pipeline.summary import summarise
 from spillway.pipeline.tally import Tallied, Tally
-from spillway.spark.job import Target, job_of
-from spillway.spark.run import run
+from spillway.spark.run import run, tasks_of_frame, tasks_of_partitions
 from spillway.spark.write import MakingTask
+from spillway.spark.write_job import Target, job_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Mapping
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from spillway.pipeline.record import Output, Throughput, Validation
     from spillway.pipeline.rows import RowSource
     from spillway.pipeline.summary import RowSummary
-    from spillway.spark.job import Job, SparkWriteResult
+    from spillway.spark.write_job import Job, SparkWriteResult, TaskResult
 
 __all__ = ["Steps", "Written", "count_rows"]
 
@@ -126,17 +126,17 @@ class Steps:
     def _write(self, tally: Tally) -> tuple[pa.Schema, SparkWriteResult]:
         from pyspark.sql import DataFrame
 
-        rows, mode = self._rows, self._destination.mode
-        task: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-        if isinstance(rows, DataFrame):
-            schema, frame = frame_schema(rows), rows
-            self._job = job = self._job_of(schema)
-            task = FrameTask(job, schema, tally.accumulator)
-        else:
-            schema, frame = rows.schema, self._session.range(0, rows.partitions, 1, rows.partitions)
-            self._job = job = self._job_of(schema)
+        rows = self._rows
+        schema = frame_schema(rows) if isinstance(rows, DataFrame) else rows.schema
+        self._job = job = self._job_of(schema)
+
+        def tasks() -> list[TaskResult]:
+            if isinstance(rows, DataFrame):
+                return tasks_of_frame(rows, FrameTask(job, schema, tally.accumulator))
             task = MakingTask(job, Tallied(rows.make, schema, tally.accumulator))
-        return schema, run(self._session, job, frame, task, mode)
+            return tasks_of_partitions(self._session.sparkContext, rows.partitions, task)
+
+        return schema, run(job, tasks, self._destination.mode)
 
     def _job_of(self, schema: pa.Schema) -> Job:
         destination = self._destination

@@ -14,14 +14,14 @@ from spillway import _native
 from spillway.delta.table import _app_transaction, _place
 from spillway.errors import OptionError, SpillwayError, TableExistsError, TableNotFoundError
 from spillway.spark.folder_storage import FolderStorage
-from spillway.spark.job import Clock, Job, SparkWriteResult, TaskResult, peeked
 from spillway.spark.storage import is_local
+from spillway.spark.write_job import Clock, Job, SparkWriteResult, TaskResult, peeked
 from spillway.writer import WriterOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from spillway.spark.job import Target
+    from spillway.spark.write_job import Target
 
 __all__ = ["DeltaJob", "nullable"]
 

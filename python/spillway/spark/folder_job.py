@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 import spillway.delta
 from spillway.errors import OptionError, TableNotFoundError
 from spillway.spark.folder_storage import FolderStorage
-from spillway.spark.job import Clock, Job, SparkWriteResult, TaskResult, peeked
+from spillway.spark.write_job import Clock, Job, SparkWriteResult, TaskResult, peeked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     import pyarrow as pa
 
-    from spillway.spark.job import Target
+    from spillway.spark.write_job import Target
 
 __all__ = ["FolderJob"]
 

@@ -1,4 +1,4 @@
-"""`run`: a job from the check of its destination to its commit, as every caller on the driver does it."""
+"""`run`: a job from the check of its destination to its commit, and the ways to run its tasks."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING
 from spillway.errors import OptionError, SpillwayError, TableExistsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark import SparkContext
+    from pyspark.sql import DataFrame
 
-    from spillway.spark.job import Job, SparkWriteResult, TaskResult
+    from spillway.spark.write_job import Job, SparkWriteResult, TaskResult
     from spillway.types import WriteMode
 
-__all__ = ["check_mode", "run"]
+__all__ = ["check_mode", "run", "tasks_of_frame", "tasks_of_partitions"]
 
 _log = logging.getLogger("spillway.spark")
 
@@ -29,29 +30,21 @@ _MODES = ("append", "overwrite", "error", "ignore")
 #: The words of PySpark for executors with another minor version of Python.
 _OTHER_PYTHON = re.compile(r"different version: ([\d.]+) than that in driver: ([\d.]+)")
 
-#: The form of the answers of tasks: pickled `TaskResult`.
-ANSWER = "result binary"
+#: The form of the answers of tasks of a frame: pickled `TaskResult`.
+_ANSWER = "result binary"
 
 
-def run(
-    session: SparkSession,
-    job: Job,
-    frame: DataFrame,
-    task: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
-    mode: WriteMode,
-) -> SparkWriteResult:
-    """Write the rows of a frame by the tasks of a job, and commit them once.
+def run(job: Job, tasks: Callable[[], Sequence[TaskResult]], mode: WriteMode) -> SparkWriteResult:
+    """Write rows by the tasks of a job, and commit them once.
 
     The destination is looked at first, as `mode` says, before anything is made there. A failure or Ctrl-C in
-    tasks or in the commit cancels the tasks of this job, by a tag of its own, and aborts the job. The first
-    error is the one that is raised: what goes wrong in the abort is logged.
+    tasks or in the commit aborts the job. The first error is the one that is raised: what goes wrong in the
+    abort is logged.
 
     Args:
-        session: The Spark session.
         job: The job, whose target says ``overwrite`` where `mode` does.
-        frame: The frame whose partitions are the tasks.
-        task: The work of a task, for ``mapInArrow``. Each row that it yields has one column, a pickled
-            `TaskResult` in binary.
+        tasks: Runs the tasks, and returns the results of the attempts that count. It cancels tasks that are
+            under way before it raises.
         mode: ``"error"`` and ``"ignore"`` are for a destination that is not there, or empty.
 
     Returns:
@@ -76,7 +69,7 @@ def run(
     job.is_new_only = mode in {"error", "ignore"}
     try:
         job.begin()
-        return job.commit(_results(session, frame, task))
+        return job.commit(tasks())
     except BaseException as failure:
         try:
             job.abort()
@@ -98,18 +91,59 @@ def check_mode(mode: str) -> None:
         raise OptionError(message, "mode", _MODES)
 
 
-def _results(
-    session: SparkSession,
-    frame: DataFrame,
-    task: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+def tasks_of_partitions(
+    context: SparkContext, partitions: int, task: Callable[[int], TaskResult]
 ) -> list[TaskResult]:
-    """Run the tasks; if that is interrupted, stop those that are under way."""
+    """Run a task for each number of a partition.
+
+    The numbers go to executors as Python's own: a frame of them would be planned and compiled for each job,
+    and cross the JVM as Arrow.
+
+    Raises:
+        SpillwayError: Executors run another minor version of Python.
+        pyspark.errors.PySparkException: A task failed more often than Spark repeats it.
+    """
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    numbers = context.parallelize(range(partitions), partitions)
+    with _cancelled_by_failure(context):
+        try:
+            return numbers.map(task).collect()
+        except Py4JJavaError as error:
+            # As Spark raises it for tasks of a frame.
+            raise PySparkException(str(error)) from error
+
+
+def tasks_of_frame(
+    frame: DataFrame, task: Callable[[Iterator[pa.RecordBatch]], Iterator[TaskResult]]
+) -> list[TaskResult]:
+    """Run a task for each partition of a frame, with its rows.
+
+    Raises:
+        SpillwayError: As `tasks_of_partitions`.
+        pyspark.errors.PySparkException: As `tasks_of_partitions`.
+    """
+
+    def answers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        for result in task(batches):
+            yield pa.record_batch({"result": pa.array([pickle.dumps(result)], pa.binary())})
+
+    with _cancelled_by_failure(frame.sparkSession.sparkContext):
+        collected = frame.mapInArrow(answers, _ANSWER).collect()
+    return [pickle.loads(answer[0]) for answer in collected]  # noqa: S301 - of this job's own tasks
+
+
+@contextlib.contextmanager
+def _cancelled_by_failure(context: SparkContext) -> Iterator[None]:
+    """Cancel the tasks that the block has begun if it is left by an exception, by a tag of their own."""
     tag = f"spillway-{uuid.uuid4().hex}"
-    context = session.sparkContext
     # Jobs have the context's tags; those of a session cancel none of them (Spark 4.2).
     context.addJobTag(tag)
     try:
-        answers = frame.mapInArrow(task, ANSWER).collect()
+        yield
     except BaseException as error:
         with _logged("the tasks of a job that failed were not cancelled"):
             context.cancelJobsWithTag(tag)
@@ -119,7 +153,6 @@ def _results(
     finally:
         with _logged("a job's tag stays with the context"):
             context.removeJobTag(tag)
-    return [pickle.loads(answer[0]) for answer in answers]  # noqa: S301 - of this job's own tasks
 
 
 def _of_another_python(error: BaseException) -> SpillwayError | None:

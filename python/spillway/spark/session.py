@@ -35,6 +35,14 @@ _STOP_SECONDS = 20.0
 
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
+# Bytes that a Python worker keeps for its next task. glibc gives back what a task frees, and the next one
+# faults it in again: much of what a write takes outside of the encoders. One of the two alone is worse than
+# none, as either ends the adaptation of both. Older versions of glibc take no greater first value.
+_KEPT_MEMORY = {
+    "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+    "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(256 << 20),
+}
+
 DELTA_VERSION = "4.4.0"
 """The version of Delta that sessions with ``delta=True`` have."""
 
@@ -183,6 +191,7 @@ def _settings(scratch: str) -> dict[str, str]:
         "spark.sql.caseSensitive": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
         "spark.python.worker.reuse": "true",
+        **_KEPT_MEMORY,
         "spark.log.structuredLogging.enabled": "false",
     }
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 
 from spillway.errors import OptionError
-from spillway.spark.job import Job, Target, TaskResult, job_of
 from spillway.spark.options import parsed
 from spillway.spark.schema import arrow_schema
 from spillway.spark.stream import SpillwayStreamWriter
 from spillway.spark.write import attempt_number, partition_number
+from spillway.spark.write_job import Job, Target, TaskResult, job_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

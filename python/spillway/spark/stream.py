@@ -20,13 +20,15 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from spillway.spark.job import Target, TaskResult
+    from spillway.spark.write_job import Target, TaskResult
 
 __all__ = ["BatchMessage", "SpillwayStreamWriter"]
 
 # The names by which Spark tells tasks of a micro-batch which query and batch they are of.
 _QUERY = "sql.streaming.queryId"
 _BATCH = "streaming.sql.batchId"
+#: The file of a destination whose store has conditional PUTs.
+_CHECKED = "checked"
 
 
 @dataclass
@@ -82,7 +84,9 @@ class SpillwayStreamWriter(DataSourceStreamArrowWriter):
 
 
 def _check_store(target: Target) -> None:
-    """Let an object store refuse what the manifests of batches need, before the first row.
+    """Let an object store refuse what the manifests of batches need, before the first row of a destination.
+
+    Spark makes two writers for each micro-batch: the file that the first one of all leaves tells the others.
 
     Raises:
         OSError: It has no conditional PUT, or refuses the credentials of the native module.
@@ -90,9 +94,15 @@ def _check_store(target: Target) -> None:
     if is_local(target.path):
         return
     storage = FolderStorage(target.path, target.storage_options)
-    name = f"{SINK}/probe-{secrets.token_hex(8)}"
-    storage.create_once(name, name.encode())
-    storage.discard([name])
+    name = f"{SINK}/{_CHECKED}"
+    if storage.has(name):
+        return
+    try:
+        storage.create_once(name, secrets.token_hex(8).encode())
+    except OSError:
+        # A store may have made it all the same.
+        storage.discard([name])
+        raise
 
 
 def _micro_batch() -> tuple[str, int]:

@@ -18,7 +18,7 @@ import spillway.delta
 from spillway.errors import TableNotFoundError
 from spillway.spark.delta_job import DeltaJob, nullable
 from spillway.spark.folder_job import FolderJob
-from spillway.spark.job import SparkWriteResult, TaskResult
+from spillway.spark.write_job import SparkWriteResult, TaskResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from spillway.spark.folder_storage import FolderStorage
-    from spillway.spark.job import Job, Target
+    from spillway.spark.write_job import Job, Target
 
 __all__ = ["SINK", "DeltaBatch", "FolderBatch", "batch_of"]
 

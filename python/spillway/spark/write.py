@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import pickle
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spillway._options import shows_options
 from spillway.errors import OptionError
-from spillway.spark.job import Job, SparkWriteResult, Target, job_of
-from spillway.spark.run import check_mode, run
+from spillway.spark.run import check_mode, run, tasks_of_partitions
+from spillway.spark.write_job import Job, SparkWriteResult, Target, TaskResult, job_of
 from spillway.writer import WriterOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Literal, Unpack
 
     import pyarrow as pa
@@ -107,13 +106,13 @@ def write(  # noqa: PLR0913 - what a write is
         app_version=app_version,
         options=options,
     )
-    numbers = session.range(0, partitions, numPartitions=partitions)
     job = job_of(target)
-    return run(session, job, numbers, MakingTask(job, make), mode)
+    task = MakingTask(job, make)
+    return run(job, lambda: tasks_of_partitions(session.sparkContext, partitions, task), mode)
 
 
 class MakingTask:
-    """The work of a task: it makes the rows of its partitions, and writes them.
+    """The work of a task: it makes the rows of its partition, and writes them.
 
     Args:
         job: The job.
@@ -124,15 +123,9 @@ class MakingTask:
         self._job = job
         self._make = make
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the partitions whose numbers are the rows; each answer is that of the job."""
-        import pyarrow as pa
-
-        numbers: list[Any] = [number for batch in batches for number in batch.column(0).to_pylist()]
-        attempt = attempt_number()
-        for number in numbers:
-            result: Any = self._job.write(self._make(number), number, attempt)
-            yield pa.record_batch({"result": pa.array([pickle.dumps(result)], pa.binary())})
+    def __call__(self, number: int) -> TaskResult:
+        """Write the partition of this number."""
+        return self._job.write(self._make(number), number, attempt_number())
 
 
 def partition_number() -> int:

@@ -171,8 +171,8 @@ fn not_arrow(object: &Bound<'_, PyAny>, lacking: &str, wanted: &str) -> PyErr {
         .qualname()
         .map_or_else(|_| "object".into(), |name| name.to_string());
     let message = match class.as_str() {
-        "LazyFrame" => "LazyFrame has no rows before it is collected: give the frame of .collect(), or each of \
-                        .collect_batches() to a ParquetWriter"
+        "LazyFrame" => "LazyFrame has no rows before it is collected: give it to write_parquet as it is, or the \
+                        frame of .collect() or each of .collect_batches() to a writer"
             .into(),
         _ => format!(
             "{class} has neither {lacking}: give {wanted}, such as those of pyarrow, polars, pandas, DuckDB or arro3"

@@ -35,7 +35,7 @@ pub(crate) struct Budget {
     pub page_rows: usize,
     /// Rows of a column that are processed together.
     pub piece_rows: usize,
-    /// Rows of a row group's first unit, which is the sample that encodings are chosen from.
+    /// Rows of a row group's first unit: the sample that limited memory is shared out by.
     pub sample_rows: usize,
     /// Value bytes that end a unit early.
     pub unit_bytes: u64,

@@ -1,6 +1,7 @@
-//! The choice of an encoding for each leaf column, by the compressed size of a sample in each encoding.
+//! The choice of an encoding for each leaf column, by the compressed size of its first page in each encoding.
 
 mod evidence;
+mod growth;
 mod sample;
 
 use parquet::basic::{Compression, Encoding, Type, ZstdLevel};
@@ -15,7 +16,8 @@ use crate::options::{
 use crate::pages::FilterPlan;
 use crate::schema::FileSchema;
 
-pub(crate) use evidence::Chooser;
+pub(crate) use evidence::{Chooser, FEWEST_VALUES};
+pub(crate) use growth::Growth;
 
 /// Bytes of a dictionary above which a column chunk goes on without it. This is twice the limit of other writers, since
 /// columns get dictionaries here only where they save bytes.
@@ -32,6 +34,17 @@ pub(crate) struct Choice {
     pub encoding: Encoding,
     /// The limits of the dictionary.
     pub room: Room,
+    /// The encodings that the first page is tried in, where that decides.
+    pub trial: Option<Trial>,
+}
+
+/// The candidates of a chunk that are judged by its first page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Trial {
+    /// Encodings without a dictionary.
+    pub direct: &'static [Encoding],
+    /// Rows that the row group is expected to have.
+    pub rows: usize,
 }
 
 impl Choice {
@@ -41,6 +54,7 @@ impl Choice {
             dictionary,
             encoding,
             room: Room::UNLIMITED,
+            trial: None,
         }
     }
 }
@@ -117,7 +131,7 @@ pub(crate) fn dictionary_allowed(parquet: &SchemaDescriptor, rule: &DictionaryRu
     }
 }
 
-/// The caller's choice for each leaf column; `None` where a sample decides.
+/// The caller's choice for each leaf column; `None` where the first page decides.
 pub(crate) fn named_choices(schema: &FileSchema, options: &WriterOptions) -> Result<Vec<Option<Choice>>> {
     let parquet = &schema.parquet;
     let names = match &options.encoding {

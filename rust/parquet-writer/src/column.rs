@@ -102,6 +102,8 @@ pub(crate) struct EncodedChunk {
     pub distinct: usize,
     /// The dictionaries that the rows came with, if they are preserved.
     pub preserved: Option<Preserved>,
+    /// The choice that it ended with.
+    pub choice: Choice,
 }
 
 impl EncodedChunk {

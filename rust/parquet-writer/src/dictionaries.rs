@@ -17,6 +17,7 @@ use crate::choose::Choice;
 use crate::column::Preserved;
 use crate::lists::{child_of_lists, element_field};
 use crate::options::WriterOptions;
+use crate::row_group::Closed;
 use crate::schema::{FileSchema, leaves};
 
 /// The preserved dictionaries of all columns that readers get back as dictionaries.
@@ -143,15 +144,14 @@ impl Dictionaries {
         taken
     }
 
-    /// Takes the results of a closed row group: for each leaf an upper bound of its different values, and its preserved
-    /// dictionary.
-    pub fn put_back(&mut self, mut closed: Vec<(usize, Option<Preserved>)>) {
+    /// Takes the outcomes of the leaves of a closed row group.
+    pub fn put_back(&mut self, mut closed: Vec<Closed>) {
         for Column { place, waiting } in &mut self.columns {
-            let Some((values, preserved)) = closed.get_mut(place.leaf) else {
+            let Some(closed) = closed.get_mut(place.leaf) else {
                 continue;
             };
-            let (preserved, kept) = (preserved.take(), &mut self.kept[place.leaf]);
-            kept.values = kept.values.max(*values);
+            let (preserved, kept) = (closed.preserved.take(), &mut self.kept[place.leaf]);
+            kept.values = kept.values.max(closed.distinct);
             kept.ordered &= preserved.as_ref().is_some_and(Preserved::is_whole);
             *waiting = preserved.filter(|_| kept.ordered || self.held);
         }

@@ -2,7 +2,7 @@
 //!
 //! A unit ends after a fixed number of rows, or with the row that fills its bytes. The size of a row group is checked
 //! after every few units. So nothing depends on how the rows were cut into batches. Rows are slices of their batch;
-//! only the first unit of a row group, the sample that encodings are chosen from, is copied together until it is whole.
+//! only the first unit of a row group, the sample, is copied together until it is whole.
 
 use arrow_array::{Array, ArrayRef, make_array};
 use arrow_data::transform::MutableArrayData;
@@ -16,7 +16,7 @@ use crate::weight::Weights;
 
 /// Rows of a unit.
 pub(crate) const UNIT_ROWS: usize = 1024;
-/// Rows of a row group's first unit, which is the sample that encodings are chosen from.
+/// Rows of a row group's first unit: the sample that limited memory is shared out by.
 pub(crate) const SAMPLE_ROWS: usize = 2048;
 /// Value bytes that end a unit early.
 pub(crate) const UNIT_BYTES: u64 = 4 << 20;

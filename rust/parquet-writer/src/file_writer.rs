@@ -336,7 +336,7 @@ impl Prepared {
         let allowed = choose::dictionary_allowed(&schema.parquet, &options.dictionary)?;
         let named = choose::named_choices(&schema, &options)?;
         let dictionaries = Dictionaries::new(&schema, &allowed, &named, &options);
-        let chooser = Chooser::new(allowed, &named, &options);
+        let chooser = Chooser::new(&allowed, &named, &schema, &options);
         Ok(Self {
             sorting: Sorting::new(&schema, &options)?,
             codecs: choose::codecs(&schema.parquet, &options.compression)?,
@@ -578,11 +578,12 @@ impl OpenFile {
         self.account();
         if let Some(row_group) = self.row_group.take() {
             let closed = row_group.close(&mut self.file, threads, patience)?;
+            let choices: Vec<_> = closed.iter().map(|leaf| leaf.choice).collect();
             self.dictionaries.put_back(closed);
             self.file.flush()?;
             self.pages.store.rewind()?;
             if let Some(closed) = self.file.flushed_row_groups().last() {
-                self.chooser.learn(closed);
+                self.chooser.learn(closed, &choices);
             }
         }
         Ok(())

@@ -129,7 +129,7 @@ pub enum DictionaryRule {
 /// An encoding of values, by the name a caller gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NamedEncoding {
-    /// Chosen by the compressed size of a sample of the column.
+    /// Chosen by the compressed size of the first page of the column.
     Auto,
     /// A dictionary, and PLAIN behind it when it is full.
     Dictionary,

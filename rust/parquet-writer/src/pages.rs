@@ -141,18 +141,6 @@ impl ChunkPages {
         )
     }
 
-    /// Weighs its data pages and its dictionary page. A weight is the compressed size plus a share of the size before
-    /// compression. The pages must be in memory.
-    pub fn weight(&self, compressor: &mut Compressor) -> Result<(usize, usize)> {
-        let chunk = lock(&self.state);
-        let mut weight = |page: &Page| -> Result<usize> {
-            let body = page.kept.in_memory().get(page.header_bytes..).unwrap_or_default();
-            Ok(compressor.compress(body)?.len() + body.len() / BYTES_WORTH_ONE)
-        };
-        let data = chunk.data.iter().map(&mut weight).sum::<Result<usize>>()?;
-        Ok((data, chunk.dictionary.as_ref().map_or(Ok(0), weight)?))
-    }
-
     /// The chunk's metadata with the sizes and places of the pages as they go to the file, dictionary first.
     pub fn settle(&self, mut close: ColumnCloseResult) -> Result<ColumnCloseResult> {
         let chunk = lock(&self.state);
@@ -210,14 +198,23 @@ impl ChunkPages {
 
     /// Bytes that a page would take.
     pub fn compressed_size_of(&self, fill: &mut dyn FnMut(&mut Vec<u8>)) -> Result<usize> {
-        self.filled(&mut |body| fill(body), |(), body, compressor| {
+        filled(self.codec(), &mut |body| fill(body), |(), body, compressor| {
             Ok(compressor.compress(body)?.len())
+        })
+    }
+
+    /// Weighs a page that is not added: the compressed size plus a share of the size before compression. Another codec
+    /// stands in for a slow one.
+    pub fn weight_of(&self, fill: &mut dyn FnMut(&mut Vec<u8>)) -> Result<usize> {
+        let codec = Compressor::codec_for_samples(self.codec())?;
+        filled(codec, &mut |body| fill(body), |(), body, compressor| {
+            Ok(compressor.compress(body)?.len() + body.len() / BYTES_WORTH_ONE)
         })
     }
 
     /// Adds a page: `fill` appends its body and returns its kind.
     pub fn add<'a>(&self, fill: &mut dyn FnMut(&mut Vec<u8>) -> Content<'a>) -> Result<()> {
-        self.filled(fill, |content, body, compressor| {
+        filled(self.codec(), fill, |content, body, compressor| {
             let strategy = self.strategy(content, body, compressor)?;
             let compressed = compressor.compress_with(strategy, body)?;
             let header = encode::PageHeader {
@@ -261,22 +258,6 @@ impl ChunkPages {
         Ok(chunk.strategy.unwrap_or_default())
     }
 
-    /// Fills the body of a page in a shared buffer, and passes it on together with the compressor that owns the buffer.
-    fn filled<C, T>(
-        &self,
-        fill: &mut dyn FnMut(&mut Vec<u8>) -> C,
-        then: impl FnOnce(C, &[u8], &mut Compressor) -> Result<T>,
-    ) -> Result<T> {
-        Compressor::with(self.codec(), |compressor| {
-            let mut body = std::mem::take(&mut compressor.body);
-            body.clear();
-            let content = fill(&mut body);
-            let done = then(content, &body, compressor);
-            compressor.body = body;
-            done
-        })
-    }
-
     fn page(&self, header: &[u8], compressed: &[u8], uncompressed_bytes: usize) -> Result<Page> {
         Ok(Page {
             kept: self.pages.store.keep(header, compressed)?,
@@ -296,6 +277,22 @@ impl ChunkPages {
             chunk.data.push(page);
         }
     }
+}
+
+/// Fills the body of a page in a shared buffer, and passes it on together with the compressor that owns the buffer.
+fn filled<C, T>(
+    codec: Compression,
+    fill: &mut dyn FnMut(&mut Vec<u8>) -> C,
+    then: impl FnOnce(C, &[u8], &mut Compressor) -> Result<T>,
+) -> Result<T> {
+    Compressor::with(codec, |compressor| {
+        let mut body = std::mem::take(&mut compressor.body);
+        body.clear();
+        let content = fill(&mut body);
+        let done = then(content, &body, compressor);
+        compressor.body = body;
+        done
+    })
 }
 
 fn signed(value: u64) -> Result<i64> {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use arrow_schema::{Schema, SchemaRef};
 use parquet::file::writer::SerializedFileWriter;
 
+use crate::choose::Choice;
 use crate::column::{EncodedChunk, FieldEncoder, Preserved};
 use crate::dictionaries::Given;
 use crate::error::{Result, WriteError};
@@ -43,6 +44,16 @@ impl<'a> Patience<'a> {
             Err(WriteError::Interrupted)
         }
     }
+}
+
+/// The outcome of a leaf column's chunk.
+pub(crate) struct Closed {
+    /// An upper bound of its different values.
+    pub distinct: usize,
+    /// Its preserved dictionary, if there is one.
+    pub preserved: Option<Preserved>,
+    /// The choice that it ended with.
+    pub choice: Choice,
 }
 
 /// A row group and its encoders.
@@ -102,18 +113,21 @@ impl RowGroup {
         self.encoders.iter().map(|encoder| encoder.encoded_bytes()).sum()
     }
 
-    /// Closes its chunks and writes them to the file. Returns for each leaf an upper bound of its different values, and
-    /// its preserved dictionary if there is one.
+    /// Closes its chunks and writes them to the file. Returns the outcome of each leaf.
     pub fn close(
         self,
         file: &mut SerializedFileWriter<Output>,
         threads: usize,
         patience: &mut Patience<'_>,
-    ) -> Result<Vec<(usize, Option<Preserved>)>> {
+    ) -> Result<Vec<Closed>> {
         let mut row_group = file.next_row_group()?;
         let mut leaves = Vec::new();
         let mut append = |mut chunk: EncodedChunk| {
-            leaves.push((chunk.distinct, chunk.preserved.take()));
+            leaves.push(Closed {
+                distinct: chunk.distinct,
+                preserved: chunk.preserved.take(),
+                choice: chunk.choice,
+            });
             chunk.append_to(&mut row_group)
         };
         if threads == 1 {

@@ -1,70 +1,44 @@
-//! Samples of leaf columns in a given encoding, and their weights.
+//! Samples of leaf columns, encoded with a dictionary: what each asks for of a limited memory.
 
 use std::sync::Arc;
 
 use arrow_array::ArrayRef;
 use parquet::basic::{Compression, Encoding, PageType};
 use parquet::file::metadata::ColumnChunkMetaData;
-use parquet::file::statistics::Statistics;
 
 use super::Choice;
 use crate::budget::Budget;
 use crate::column::{self, EncodedChunk};
 use crate::error::Result;
 use crate::options::WriterOptions;
-use crate::pages::{ChunkPages, Compressor, PageStore, Pages};
+use crate::pages::{PageStore, Pages};
 use crate::schema::FileSchema;
 
-/// One leaf column's sample, encoded.
-#[derive(Debug, Clone)]
+/// The dictionary of one leaf column's sample.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Sample {
-    leaf: usize,
-    /// Values that are not null.
-    pub values: usize,
-    /// Entries of its dictionary; 0 when it has none or it grew too large.
+    /// Entries; 0 when it grew too large.
     pub distinct: usize,
-    /// Bytes of its dictionary page before compression.
+    /// Bytes of its page before compression.
     pub dictionary: usize,
-    pages: ChunkPages,
 }
 
-impl Sample {
-    /// Returns true if it has a dictionary with fewer entries than there are values.
-    pub fn repeats(&self) -> bool {
-        (1..self.values).contains(&self.distinct)
-    }
-}
-
-/// Encodes samples and weighs the results.
-pub(super) struct Scale<'a> {
+/// Encodes samples.
+pub(super) struct Samples<'a> {
     schema: &'a FileSchema,
     options: &'a WriterOptions,
     pages: Arc<Pages>,
-    /// The codec of each leaf for samples, which stands in for the real one.
-    codecs: Vec<Compression>,
 }
 
-impl<'a> Scale<'a> {
-    pub fn new(schema: &'a FileSchema, options: &'a WriterOptions) -> Result<Self> {
-        let codecs = super::codecs(&schema.parquet, &options.compression)?;
-        let codecs: Vec<_> = codecs
-            .into_iter()
-            .map(Compressor::codec_for_samples)
-            .collect::<Result<_>>()?;
+impl<'a> Samples<'a> {
+    pub fn new(schema: &'a FileSchema, options: &'a WriterOptions) -> Self {
         let store = PageStore::new(None, Budget::UNLIMITED);
-        let pages = Arc::new(Pages::new(store, vec![Compression::UNCOMPRESSED; codecs.len()]));
-        Ok(Self {
+        let codecs = vec![Compression::UNCOMPRESSED; schema.parquet.num_columns()];
+        Self {
             schema,
             options,
-            pages,
-            codecs,
-        })
-    }
-
-    /// Weighs a sample's data pages and its dictionary page.
-    pub fn weigh(&self, sample: &Sample) -> Result<(usize, usize)> {
-        let codec = self.codecs[sample.leaf];
-        Compressor::with(codec, |compressor| sample.pages.weight(compressor))
+            pages: Arc::new(Pages::new(store, codecs)),
+        }
     }
 
     /// The samples of the leaves that have a choice, encoded as it says; `None` for the others.
@@ -81,8 +55,8 @@ impl<'a> Scale<'a> {
             let mut encoder = self.encoder(index, start, choices);
             encoder.write(column)?;
             encoder.close(&mut |chunk| {
-                let leaf = samples.len();
-                samples.push(choices[leaf - start].map(|_| sample(leaf, chunk)));
+                let choice = choices[samples.len() - start];
+                samples.push(choice.map(|_| sample(&chunk)));
                 Ok(())
             })?;
         }
@@ -108,22 +82,11 @@ impl<'a> Scale<'a> {
     }
 }
 
-fn sample(leaf: usize, EncodedChunk { close, pages, .. }: EncodedChunk) -> Sample {
-    let metadata = &close.metadata;
-    let nulls = metadata
-        .statistics()
-        .and_then(Statistics::null_count_opt)
-        .unwrap_or(0);
-    let values = u64::try_from(metadata.num_values())
-        .unwrap_or(0)
-        .saturating_sub(nulls);
+fn sample(EncodedChunk { close, pages, .. }: &EncodedChunk) -> Sample {
     let (entries, dictionary) = pages.dictionary();
     Sample {
-        leaf,
-        values: usize::try_from(values).unwrap_or(usize::MAX),
-        distinct: if fell_back(metadata) { 0 } else { entries },
+        distinct: if fell_back(&close.metadata) { 0 } else { entries },
         dictionary,
-        pages,
     }
 }
 

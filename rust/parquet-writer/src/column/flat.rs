@@ -2,6 +2,8 @@
 
 mod bools;
 mod bytes;
+mod contest;
+mod decide;
 mod hashes;
 mod indexed;
 mod levels;
@@ -41,6 +43,7 @@ use crate::options::WriterOptions;
 use crate::pages::{ChunkPages, Filter};
 use bools::Bools;
 use bytes::{Bytes, Meaning};
+use contest::Contest;
 use levels::{Histograms, PageLevels};
 use numbers::{Numbers, Order};
 use page::{PageFacts, PageValues};
@@ -61,6 +64,21 @@ pub(super) struct FlatEncoder {
     account: Account,
     /// The bit widths of indices of up to 8 and of up to 16 bits, each chosen by trial on one page.
     index_widths: [Option<u8>; 2],
+    choice: Choice,
+    /// A dictionary that pages go on to be weighed against.
+    contest: Option<Contest>,
+}
+
+/// The last indices of a page that widths are tried on.
+const INDICES_TRIED: usize = 4096;
+
+/// The reason why a page ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// It is full.
+    Page,
+    /// Nothing follows.
+    Chunk,
 }
 
 /// Counts of a page or of a chunk.
@@ -108,6 +126,8 @@ impl FlatEncoder {
             pages,
             account,
             index_widths: [None; 2],
+            choice,
+            contest: None,
         }
     }
 
@@ -116,6 +136,8 @@ impl FlatEncoder {
         let preserved = preserved.within(choice.room, self.budget.dictionaries.is_some());
         if let Some(preserved) = preserved.filter(|_| choice.dictionary) {
             self.values.adopt(preserved);
+            self.choice.trial = None;
+            self.values.settle_with_dictionary(page_encoding(choice.encoding));
         }
     }
 
@@ -169,7 +191,9 @@ impl FlatEncoder {
         while start < run.rows {
             let room = self.room(run, start);
             if room == 0 {
-                self.finish_page()?;
+                if !self.decide(End::Page)? {
+                    self.finish_page(End::Page)?;
+                }
                 continue;
             }
             let piece = run.piece(start, room);
@@ -188,7 +212,7 @@ impl FlatEncoder {
             start += rows;
             if full {
                 // The page so far keeps its indices; the rest of the chunk does without.
-                self.finish_page()?;
+                self.finish_page(End::Page)?;
                 self.values.give_up_dictionary();
             }
         }
@@ -238,7 +262,7 @@ impl FlatEncoder {
         self.page.entries += entries;
         self.page.nulls += entries - valid;
         if rows > 0 && self.account.count.rows == 0 && self.page.rows == rows {
-            self.values.rank();
+            self.look_at_first_piece();
         }
     }
 
@@ -256,9 +280,10 @@ impl FlatEncoder {
         if let Some(width) = self.index_widths[class] {
             return Ok(width);
         }
-        let mut size = |width| {
+        let start = (self.page.entries - self.page.nulls).saturating_sub(INDICES_TRIED);
+        let size = |width| {
             self.pages.compressed_size_of(&mut |out| {
-                self.values.encode(width, out);
+                self.values.encode_indices(width, start, out);
             })
         };
         let width = if size(whole_bytes)? < size(0)? {
@@ -270,12 +295,25 @@ impl FlatEncoder {
         Ok(width)
     }
 
-    fn finish_page(&mut self) -> Result<()> {
+    /// Gives up a dictionary that lately cost more than it saved.
+    fn watch(&mut self, values: usize, page_bytes: u64) {
+        let dictionary = self.values.dictionary().map_or(0, |(page, _)| page.len());
+        let page_bytes = usize::try_from(page_bytes).unwrap_or(usize::MAX);
+        let contest = self.contest.as_mut();
+        if contest.is_some_and(|contest| contest.is_lost(values, page_bytes, dictionary)) {
+            self.contest = None;
+            self.values.give_up_dictionary();
+        }
+    }
+
+    fn finish_page(&mut self, end: End) -> Result<()> {
         let Count { rows, entries, nulls } = self.page;
         if rows == 0 {
             return Ok(());
         }
+        self.decide(end)?;
         let index_width = self.index_width()?;
+        let before = self.pages.bytes();
         let Self { values, levels, .. } = self;
         let mut encoding = PageEncoding::Plain;
         self.pages.add(&mut |out| {
@@ -296,6 +334,7 @@ impl FlatEncoder {
         self.account.note_page((encoding, &facts), self.page, &histograms);
         self.levels.clear();
         self.page = Count::default();
+        self.watch(entries - nulls, self.pages.bytes() - before);
         Ok(())
     }
 }
@@ -304,6 +343,7 @@ impl FlatEncoder {
 fn page_values(column: &ColumnDescriptor, choice: Choice) -> Box<dyn PageValues> {
     let limits = choice.dictionary.then(|| choice.room.limits());
     let encoding = page_encoding(choice.encoding);
+    let undecided = choice.trial.is_some();
     let order = if is_unsigned(column) {
         Order::Unsigned
     } else {
@@ -311,13 +351,14 @@ fn page_values(column: &ColumnDescriptor, choice: Choice) -> Box<dyn PageValues>
     };
     match column.physical_type() {
         Type::BOOLEAN => Box::new(Bools::new(encoding)),
-        Type::INT32 => Box::new(Numbers::<i32>::new(order, limits, encoding)),
-        Type::INT64 => Box::new(Numbers::<i64>::new(order, limits, encoding)),
-        Type::FLOAT => Box::new(Numbers::<f32>::new(order, limits, encoding)),
-        Type::DOUBLE => Box::new(Numbers::<f64>::new(order, limits, encoding)),
-        Type::BYTE_ARRAY => Box::new(Bytes::new(meaning(column), None, limits, encoding)),
+        Type::INT32 => Box::new(Numbers::<i32>::new(order, limits, encoding, undecided)),
+        Type::INT64 => Box::new(Numbers::<i64>::new(order, limits, encoding, undecided)),
+        Type::FLOAT => Box::new(Numbers::<f32>::new(order, limits, encoding, undecided)),
+        Type::DOUBLE => Box::new(Numbers::<f64>::new(order, limits, encoding, undecided)),
+        Type::BYTE_ARRAY => Box::new(Bytes::new(meaning(column), None, limits, (encoding, undecided))),
         Type::FIXED_LEN_BYTE_ARRAY | Type::INT96 => {
-            Box::new(Bytes::new(meaning(column), Some(width(column)), limits, encoding))
+            let width = Some(width(column));
+            Box::new(Bytes::new(meaning(column), width, limits, (encoding, undecided)))
         }
     }
 }
@@ -488,7 +529,7 @@ impl FieldEncoder for FlatEncoder {
         let room = self.value_room();
         if !self.values.preserve(values, room) {
             // Wider indices would make the page too large.
-            self.finish_page()
+            self.finish_page(End::Page)
                 .map_err(|error| in_column(&self.column, error))?;
             self.values.preserve(values, room);
         }
@@ -505,12 +546,18 @@ impl FieldEncoder for FlatEncoder {
     fn encoded_bytes(&self) -> u64 {
         let dictionary = self.values.dictionary().map_or(0, |(page, _)| page.len());
         let levels = self.levels.pending_bytes(self.page.entries);
-        self.pages.bytes() + (self.values.pending_bytes() + levels + dictionary) as u64
+        let with_dictionary = self.values.pending_bytes() + dictionary;
+        let direct = self.choice.trial.iter().flat_map(|trial| trial.direct);
+        let values = direct
+            .map(|encoding| self.values.direct_bytes(page_encoding(*encoding)))
+            .fold(with_dictionary, usize::min);
+        self.pages.bytes() + (values + levels) as u64
     }
 
     fn close(mut self: Box<Self>, each: &mut dyn FnMut(EncodedChunk) -> Result<()>) -> Result<()> {
-        self.finish_page()
+        self.finish_page(End::Chunk)
             .map_err(|error| in_column(&self.column, error))?;
+        let choice = self.choice;
         let Self {
             column,
             values,
@@ -545,6 +592,7 @@ impl FieldEncoder for FlatEncoder {
             pages,
             distinct,
             preserved,
+            choice,
         })
     }
 }

@@ -43,14 +43,6 @@ impl StoredPage {
             Self::Spilled { length, .. } => *length,
         }
     }
-
-    /// The page, or nothing where it was spilled.
-    pub(super) fn in_memory(&self) -> &[u8] {
-        match self {
-            Self::Resident(page) => page,
-            Self::Spilled { .. } => &[],
-        }
-    }
 }
 
 impl PageStore {

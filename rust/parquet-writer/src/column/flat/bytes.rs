@@ -13,7 +13,8 @@ use parquet_encode::page_header::Encoding;
 use parquet_encode::stats::{self, Content, Picked};
 use parquet_encode::{byte_stream_split, delta, plain};
 
-use super::indexed::{Indexed, index_capacity};
+use super::contest::{Neighbours, Repeats};
+use super::indexed::{Indexed, index_capacity, leave};
 use super::numbers::mismatch;
 use super::page::{PageFacts, PageValues};
 use super::piece::{Piece, Skipped, Taker};
@@ -90,11 +91,19 @@ pub(super) struct Bytes {
     prefixes: LengthScratch,
     /// The state of the column's preserved dictionaries, if there are any.
     standing: Option<Standing>,
+    /// True until the first page has decided about the encoding.
+    undecided: bool,
 }
 
 impl Bytes {
-    /// `limits` are those of the dictionary; without them there is none.
-    pub fn new(meaning: Meaning, width: Option<usize>, limits: Option<Limits>, encoding: Encoding) -> Self {
+    /// `limits` are those of the dictionary; without them there is none. `undecided` if the first page decides about
+    /// dictionary and encoding.
+    pub fn new(
+        meaning: Meaning,
+        width: Option<usize>,
+        limits: Option<Limits>,
+        (encoding, undecided): (Encoding, bool),
+    ) -> Self {
         let dictionary = |limits| match width {
             None => ByteDictionary::new(limits),
             Some(_) => ByteDictionary::fixed_size(limits),
@@ -113,19 +122,26 @@ impl Bytes {
             rows: Vec::new(),
             prefixes: LengthScratch::default(),
             standing: None,
+            undecided,
         }
     }
 
-    fn taker(&mut self) -> (Adding<'_>, &mut Skipped) {
+    /// The layout of values without a dictionary.
+    fn form(&self) -> Form {
         let packs_lengths = matches!(
             self.encoding,
             Encoding::DeltaLengthByteArray | Encoding::DeltaByteArray
         );
-        let form = match self.width {
+        match self.width {
             Some(_) => Form::Joined,
-            None if packs_lengths => Form::JoinedWithLengths,
+            // This layout is a step to every other.
+            None if packs_lengths || self.undecided => Form::JoinedWithLengths,
             None => Form::Plain,
-        };
+        }
+    }
+
+    fn taker(&mut self) -> (Adding<'_>, &mut Skipped) {
+        let form = self.form();
         let adding = Adding {
             meaning: self.meaning,
             form,
@@ -174,17 +190,43 @@ impl Bytes {
 
     /// The values of a page of [`Form::JoinedWithLengths`].
     fn encode_delta_byte_array(&mut self, out: &mut Vec<u8>) {
-        let mut end = 0;
-        let ends = self.lengths.iter().map(|length| {
-            end += length;
-            end
-        });
-        let offsets: Vec<i32> = std::iter::once(0).chain(ends).collect();
         let values = Offsets {
-            offsets: &offsets,
+            offsets: &offsets(&self.lengths),
             data: &self.data,
         };
         delta_bytes::encode_delta_byte_array(&values, &mut self.prefixes, out);
+    }
+
+    /// Takes the page's values out of the dictionary.
+    fn lay_out_indexed(&mut self) {
+        let form = self.form();
+        self.range = self.page_range();
+        let Some(indexed) = self.indexed.as_ref().and_then(Indexed::while_active) else {
+            return;
+        };
+        let values = Picked {
+            values: &indexed.dictionary.entries(),
+            rows: &indexed.indices,
+        };
+        match form {
+            Form::Plain => plain::encode_byte_arrays(&values, &mut self.data),
+            Form::Joined => plain::encode_fixed_size(&values, &mut self.data),
+            Form::JoinedWithLengths => {
+                plain::encode_fixed_size(&values, &mut self.data);
+                values.lengths(&mut self.lengths);
+            }
+        }
+    }
+
+    /// Puts the length of each of the page's values in front of it.
+    fn lay_out_plain(&mut self) {
+        let joined = std::mem::take(&mut self.data);
+        let values = Offsets {
+            offsets: &offsets(&self.lengths),
+            data: &joined,
+        };
+        plain::encode_byte_arrays(&values, &mut self.data);
+        self.lengths.clear();
     }
 
     /// Cuts bounds short. Each result comes with true if it is the bound itself.
@@ -257,6 +299,30 @@ impl Taker for Adding<'_> {
             }
         }
         values.len()
+    }
+}
+
+/// The offsets of values with these lengths, one behind the other.
+fn offsets(lengths: &[i32]) -> Vec<i32> {
+    let mut end = 0;
+    let ends = lengths.iter().map(|length| {
+        end += length;
+        end
+    });
+    std::iter::once(0).chain(ends).collect()
+}
+
+/// Appends values in PLAIN or with their lengths packed.
+fn append_direct<V: ByteArrays>(values: &V, width: Option<usize>, encoding: Encoding, out: &mut Vec<u8>) {
+    match (encoding, width) {
+        (Encoding::DeltaLengthByteArray, None) => {
+            let mut lengths = Vec::new();
+            values.lengths(&mut lengths);
+            delta::encode(&lengths, out);
+            plain::encode_fixed_size(values, out);
+        }
+        (_, None) => plain::encode_byte_arrays(values, out),
+        (_, Some(_)) => plain::encode_fixed_size(values, out),
     }
 }
 
@@ -374,11 +440,17 @@ impl PageValues for Bytes {
     }
 
     fn fitting(&self, run: &Values<'_>, piece: Piece<'_>, page: usize) -> usize {
-        if let Some(indexed) = self.indexed.as_ref().and_then(Indexed::while_active) {
-            return piece.rows_with(indexed.room(page));
+        let Some(indexed) = self.indexed.as_ref().and_then(Indexed::while_active) else {
+            let held = self.data.len() + self.lengths.len() * size_of::<i32>();
+            return piece_within(run, piece, page.saturating_sub(held));
+        };
+        let rows = piece.rows_with(indexed.room(page));
+        if !self.undecided {
+            return rows;
         }
-        let held = self.data.len() + self.lengths.len() * size_of::<i32>();
-        piece_within(run, piece, page.saturating_sub(held))
+        // The page must have room for its values in either form.
+        let held = self.direct_bytes(Encoding::Plain);
+        rows.min(piece_within(run, piece, page.saturating_sub(held)))
     }
 
     fn append(&mut self, run: &Values<'_>, piece: Piece<'_>) -> Result<usize> {
@@ -421,6 +493,79 @@ impl PageValues for Bytes {
         }
     }
 
+    fn repeats(&self) -> Option<Repeats> {
+        self.indexed.as_ref().and_then(Indexed::repeats)
+    }
+
+    fn encode_indices(&self, index_width: u8, start: usize, out: &mut Vec<u8>) {
+        if let Some(indexed) = &self.indexed {
+            indexed.encode_from(start, index_width, out);
+        }
+    }
+
+    fn encode_direct(&mut self, encoding: Encoding, start: usize, out: &mut Vec<u8>) {
+        let width = self.width;
+        if let Some(indexed) = self.indexed.as_ref().and_then(Indexed::while_active) {
+            let values = Picked {
+                values: &indexed.dictionary.entries(),
+                rows: &indexed.indices[start..],
+            };
+            append_direct(&values, width, encoding, out);
+        } else if let Some(width) = width {
+            let data = &self.data[start * width..];
+            let count = data.len() / width.max(1);
+            append_direct(&FixedSize { data, width, count }, Some(width), encoding, out);
+        } else {
+            let values = Offsets {
+                offsets: &offsets(&self.lengths)[start..],
+                data: &self.data,
+            };
+            append_direct(&values, width, encoding, out);
+        }
+    }
+
+    fn direct_bytes(&self, _: Encoding) -> usize {
+        let indices = self.indexed.as_ref().and_then(Indexed::while_active);
+        let values = indices.map_or(self.lengths.len(), |indexed| indexed.indices.len());
+        let lengths = if self.width.is_none() {
+            values * size_of::<u32>()
+        } else {
+            0
+        };
+        usize::try_from(self.unencoded).map_or(usize::MAX, |bytes| bytes.saturating_add(lengths))
+    }
+
+    fn neighbours(&self, last: usize) -> Neighbours {
+        let indexed = self.indexed.as_ref().and_then(Indexed::while_active);
+        indexed.map_or_else(Neighbours::default, |indexed| indexed.neighbours(last))
+    }
+
+    fn never_repeats(&self) -> bool {
+        let indexed = self.indexed.as_ref().and_then(Indexed::while_active);
+        indexed.is_some_and(Indexed::never_repeats)
+    }
+
+    fn drop_dictionary(&mut self) {
+        self.lay_out_indexed();
+        leave(&mut self.indexed);
+    }
+
+    fn settle(&mut self, encoding: Encoding) {
+        self.undecided = false;
+        self.encoding = encoding;
+        if self.indexed.as_ref().and_then(Indexed::while_active).is_some() {
+            self.lay_out_indexed();
+        } else if self.form() == Form::Plain {
+            self.lay_out_plain();
+        }
+        leave(&mut self.indexed);
+    }
+
+    fn settle_with_dictionary(&mut self, encoding: Encoding) {
+        self.undecided = false;
+        self.encoding = encoding;
+    }
+
     fn give_up_dictionary(&mut self) {
         if let Some(standing) = &mut self.standing {
             standing.end();
@@ -441,6 +586,8 @@ impl PageValues for Bytes {
         }
         match (self.encoding, self.width) {
             _ if self.data.is_empty() && self.lengths.is_empty() => {}
+            // A page of too few values to decide by.
+            _ if self.undecided => self.encode_direct(Encoding::Plain, 0, out),
             (Encoding::DeltaLengthByteArray, None) => {
                 delta::encode(&self.lengths, out);
                 out.extend_from_slice(&self.data);

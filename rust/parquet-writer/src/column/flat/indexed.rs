@@ -3,6 +3,8 @@
 use parquet_encode::dictionary::{ByteDictionary, KeyMap, NumberDictionary, UsedEntries, Word};
 use parquet_encode::rle;
 
+use super::contest::{Neighbours, Repeats};
+
 /// Values of an Arrow dictionary above which mapping all of them for a run costs more than looking its keys up.
 const MAPPED_VALUES: usize = 8192;
 
@@ -52,6 +54,8 @@ pub(super) struct Indexed<D> {
     active: bool,
     /// Entries of the dictionary when the page began.
     entries_before: usize,
+    /// Indices of the first page whose entries were ranked.
+    ranked: usize,
     used: UsedEntries,
 }
 
@@ -64,6 +68,7 @@ impl<D: Dictionary> Indexed<D> {
             keys: KeyMap::new(),
             mapped: false,
             active: true,
+            ranked: 0,
             used: UsedEntries::new(),
         }
     }
@@ -105,11 +110,36 @@ impl<D: Dictionary> Indexed<D> {
     }
 
     pub fn rank(&mut self) {
+        self.ranked = self.indices.len();
         self.dictionary.rank(&mut self.indices, &mut self.keys);
     }
 
     pub fn give_up(&mut self) {
         self.active = false;
+    }
+
+    /// Returns true if an earlier page refers to the dictionary.
+    pub fn serves_earlier_pages(&self) -> bool {
+        self.entries_before > 0
+    }
+
+    /// The repeats among the indices of the page, while pages get any.
+    pub fn repeats(&self) -> Option<Repeats> {
+        // Entries come in the order of the values, but for those that were ranked.
+        let in_order = self.entries_before == 0 && self.indices.len() / 2 >= self.ranked;
+        self.active
+            .then(|| Repeats::of(&self.indices, self.dictionary.len(), in_order))
+    }
+
+    /// The neighbours of the page's last indices.
+    pub fn neighbours(&self, last: usize) -> Neighbours {
+        let start = self.indices.len().saturating_sub(last);
+        Neighbours::of(&self.indices[start..], self.dictionary.len())
+    }
+
+    /// Returns true if each index of the first page has an entry of its own.
+    pub fn never_repeats(&self) -> bool {
+        self.indices.len() == self.dictionary.len()
     }
 
     /// The bits that an index needs.
@@ -124,6 +154,11 @@ impl<D: Dictionary> Indexed<D> {
             rle::encode_indices_in(&self.indices, self.width().max(width), out);
         }
         some
+    }
+
+    /// Appends the page's indices from the one at `start` on, in `width` bits at least.
+    pub fn encode_from(&self, start: usize, width: u8, out: &mut Vec<u8>) {
+        rle::encode_indices_in(&self.indices[start..], self.width().max(width), out);
     }
 
     /// The dictionary, and the entries that the page refers to, ascending.
@@ -157,6 +192,15 @@ impl<D: Dictionary> Indexed<D> {
             + self.keys.memory_bytes()
             + self.used.memory_bytes()
     }
+}
+
+/// Goes on without a dictionary, and drops it unless earlier pages refer to it.
+pub(super) fn leave<D: Dictionary>(place: &mut Option<Indexed<D>>) {
+    if let Some(indexed) = place {
+        indexed.indices.clear();
+        indexed.give_up();
+    }
+    *place = place.take().filter(Indexed::serves_earlier_pages);
 }
 
 /// The most bits of an index for a dictionary that needs `bits`: some widths are rounded up to whole bytes.

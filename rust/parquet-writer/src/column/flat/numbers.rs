@@ -8,12 +8,16 @@ use parquet_encode::fixed::as_bytes;
 use parquet_encode::page_header::Encoding;
 use parquet_encode::{byte_stream_split, delta, plain, stats};
 
-use super::indexed::Indexed;
+use super::contest::{Neighbours, Repeats};
+use super::indexed::{Indexed, leave};
 use super::page::{PageFacts, PageValues};
 use super::piece::Piece;
 use super::ranges::Ranges;
 use super::source::Values;
 use crate::error::{Result, WriteError};
+
+/// Values of a page whose deltas stand for those of all.
+const DELTAS_TRIED: usize = 1024;
 
 /// The order of a column's integers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,11 +126,13 @@ pub(super) struct Numbers<T> {
     ranges: Ranges<T>,
     rows: Vec<u32>,
     valid: Vec<T>,
+    /// True until the first page has decided about the dictionary.
+    undecided: bool,
 }
 
 impl<T: Number> Numbers<T> {
-    /// `limits` are those of the dictionary; without them there is none.
-    pub fn new(order: Order, limits: Option<Limits>, encoding: Encoding) -> Self {
+    /// `limits` are those of the dictionary; without them there is none. `undecided` if the first page decides about it.
+    pub fn new(order: Order, limits: Option<Limits>, encoding: Encoding, undecided: bool) -> Self {
         Self {
             order,
             indexed: limits.map(|limits| Indexed::new(NumberDictionary::new(limits))),
@@ -135,7 +141,24 @@ impl<T: Number> Numbers<T> {
             ranges: Ranges::new(T::compare(order)),
             rows: Vec::new(),
             valid: Vec::new(),
+            undecided,
         }
+    }
+
+    /// The values of the page that its indices from the one at `start` on stand for, in `room`; `None` without indices.
+    fn named(&self, start: usize, mut room: Vec<T>) -> Option<Vec<T>> {
+        let indexed = self.indexed.as_ref().and_then(Indexed::while_active)?;
+        let entries = indexed.dictionary.entries();
+        let values = indexed.indices[start..].iter();
+        room.clear();
+        room.extend(values.map(|index| entries[*index as usize]));
+        Some(room)
+    }
+
+    /// The number of values of the page.
+    fn count(&self) -> usize {
+        let indexed = self.indexed.as_ref().and_then(Indexed::while_active);
+        indexed.map_or(self.values.len(), |indexed| indexed.indices.len())
     }
 
     fn append_slots(&mut self, slots: &[T], piece: Piece<'_>) -> usize {
@@ -192,10 +215,13 @@ impl<T: Number> PageValues for Numbers<T> {
     }
 
     fn fitting(&self, _: &Values<'_>, piece: Piece<'_>, page: usize) -> usize {
-        let room = self.indexed.as_ref().and_then(Indexed::while_active).map_or_else(
-            || (page / size_of::<T>()).saturating_sub(self.values.len()),
-            |indexed| indexed.room(page),
-        );
+        let direct = |held: usize| (page / size_of::<T>()).saturating_sub(held);
+        let room = match self.indexed.as_ref().and_then(Indexed::while_active) {
+            // Until it is decided, the page must have room in either form.
+            Some(indexed) if self.undecided => indexed.room(page).min(direct(indexed.indices.len())),
+            Some(indexed) => indexed.room(page),
+            None => direct(self.values.len()),
+        };
         piece.rows_with(room)
     }
 
@@ -222,6 +248,66 @@ impl<T: Number> PageValues for Numbers<T> {
         }
     }
 
+    fn repeats(&self) -> Option<Repeats> {
+        self.indexed.as_ref().and_then(Indexed::repeats)
+    }
+
+    fn encode_direct(&mut self, encoding: Encoding, start: usize, out: &mut Vec<u8>) {
+        let room = std::mem::take(&mut self.valid);
+        if let Some(named) = self.named(start, room) {
+            append_direct(&named, encoding, out);
+            self.valid = named;
+        } else {
+            append_direct(&self.values[start..], encoding, out);
+        }
+    }
+
+    fn encode_indices(&self, index_width: u8, start: usize, out: &mut Vec<u8>) {
+        if let Some(indexed) = &self.indexed {
+            indexed.encode_from(start, index_width, out);
+        }
+    }
+
+    fn direct_bytes(&self, encoding: Encoding) -> usize {
+        let count = self.count();
+        let start = count.saturating_sub(DELTAS_TRIED);
+        let named = self.named(start, Vec::new());
+        let last = named.as_deref().unwrap_or_else(|| &self.values[start..]);
+        let mut deltas = Vec::new();
+        if encoding == Encoding::DeltaBinaryPacked && T::deltas(last, &mut deltas) {
+            return deltas.len() * count / last.len().max(1);
+        }
+        count * size_of::<T>()
+    }
+
+    fn neighbours(&self, last: usize) -> Neighbours {
+        let indexed = self.indexed.as_ref().and_then(Indexed::while_active);
+        indexed.map_or_else(Neighbours::default, |indexed| indexed.neighbours(last))
+    }
+
+    fn never_repeats(&self) -> bool {
+        let indexed = self.indexed.as_ref().and_then(Indexed::while_active);
+        indexed.is_some_and(Indexed::never_repeats)
+    }
+
+    fn drop_dictionary(&mut self) {
+        if let Some(named) = self.named(0, Vec::new()) {
+            self.values = named;
+        }
+        leave(&mut self.indexed);
+    }
+
+    fn settle(&mut self, encoding: Encoding) {
+        self.undecided = false;
+        self.encoding = encoding;
+        self.drop_dictionary();
+    }
+
+    fn settle_with_dictionary(&mut self, encoding: Encoding) {
+        self.undecided = false;
+        self.encoding = encoding;
+    }
+
     fn give_up_dictionary(&mut self) {
         if let Some(indexed) = &mut self.indexed {
             indexed.give_up();
@@ -237,18 +323,7 @@ impl<T: Number> PageValues for Numbers<T> {
         if indexed.is_some_and(|indexed| indexed.encode(index_width, out)) {
             return Encoding::RleDictionary;
         }
-        match self.encoding {
-            _ if self.values.is_empty() => {}
-            Encoding::DeltaBinaryPacked if T::deltas(&self.values, out) => {
-                return Encoding::DeltaBinaryPacked;
-            }
-            Encoding::ByteStreamSplit => {
-                byte_stream_split::encode(as_bytes(&self.values), size_of::<T>(), out);
-                return Encoding::ByteStreamSplit;
-            }
-            _ => plain::encode_fixed(&self.values, out),
-        }
-        Encoding::Plain
+        append_direct(&self.values, self.encoding, out)
     }
 
     fn finish(&mut self) -> PageFacts {
@@ -297,6 +372,20 @@ impl<T: Number> PageValues for Numbers<T> {
             + self.rows.capacity() * size_of::<u32>()
             + (self.values.capacity() + self.valid.capacity()) * size_of::<T>()
     }
+}
+
+/// Appends values without a dictionary. Returns the encoding, which is PLAIN for those that it does not suit.
+fn append_direct<T: Number>(values: &[T], encoding: Encoding, out: &mut Vec<u8>) -> Encoding {
+    match encoding {
+        _ if values.is_empty() => {}
+        Encoding::DeltaBinaryPacked if T::deltas(values, out) => return Encoding::DeltaBinaryPacked,
+        Encoding::ByteStreamSplit => {
+            byte_stream_split::encode(as_bytes(values), size_of::<T>(), out);
+            return Encoding::ByteStreamSplit;
+        }
+        _ => plain::encode_fixed(values, out),
+    }
+    Encoding::Plain
 }
 
 pub(super) fn mismatch() -> WriteError {

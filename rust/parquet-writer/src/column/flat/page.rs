@@ -5,6 +5,7 @@ use parquet::basic::BoundaryOrder;
 use parquet::file::statistics::Statistics;
 use parquet_encode::page_header::Encoding;
 
+use super::contest::{Neighbours, Repeats};
 use super::piece::Piece;
 use super::preserved::Preserved;
 use super::source::Values;
@@ -54,6 +55,43 @@ pub(super) trait PageValues: Send {
 
     /// Goes on without the dictionary. The page must be empty.
     fn give_up_dictionary(&mut self);
+
+    /// The repeats among the values of the page, while there is a dictionary.
+    fn repeats(&self) -> Option<Repeats> {
+        None
+    }
+
+    /// Appends the page's values from the one at `start` on in an encoding without a dictionary, whatever they are held
+    /// in.
+    fn encode_direct(&mut self, _encoding: Encoding, _start: usize, _out: &mut Vec<u8>) {}
+
+    /// Appends the indices of the page's values from the one at `start` on.
+    fn encode_indices(&self, _index_width: u8, _start: usize, _out: &mut Vec<u8>) {}
+
+    /// The neighbours of the page's last values, as far as a dictionary shows.
+    fn neighbours(&self, _last: usize) -> Neighbours {
+        Neighbours::default()
+    }
+
+    /// Returns true if no value of the first page is the same as another, as far as a dictionary shows.
+    fn never_repeats(&self) -> bool {
+        false
+    }
+
+    /// Takes the first page's values out of the dictionary and drops it.
+    fn drop_dictionary(&mut self) {}
+
+    /// An estimate of the bytes of the page's values in an encoding without a dictionary, before compression.
+    fn direct_bytes(&self, _encoding: Encoding) -> usize {
+        self.pending_bytes()
+    }
+
+    /// Goes on in an encoding without a dictionary, the page's values too. A dictionary that no page refers to is
+    /// dropped.
+    fn settle(&mut self, _encoding: Encoding) {}
+
+    /// Goes on with the dictionary, and without it in an encoding for the values that follow it.
+    fn settle_with_dictionary(&mut self, _encoding: Encoding) {}
 
     /// The bits that an index needs, while pages get indices.
     fn index_width(&self) -> Option<u8>;

@@ -1,4 +1,4 @@
-"""Jobs of Spark as their caller meets them: interrupts wait for their end, failures take a sentence."""
+"""Failures and interrupts of Spark jobs: a failure takes a sentence, and an interrupt waits for the end."""
 
 from __future__ import annotations
 

@@ -1,0 +1,81 @@
+"""The forms of data that `write_parquet` takes beside Arrow's: queries, datasets, batches, rows, columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from spillway.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spillway.types import ArrowSchema, ArrowStream
+    from spillway.writer import ParquetWriter
+
+
+def write_all(data: Any, writer: ParquetWriter, schema: ArrowSchema | None) -> None:
+    """Write data of any form that `write_parquet` takes.
+
+    Args:
+        data: As `write_parquet`.
+        writer: An open writer.
+        schema: The schema that columns get their types from; without it, they get what their values ask for.
+
+    Raises:
+        SpillwayError: As the methods of `ParquetWriter`.
+        MissingExtraError: The data are columns, and pyarrow is not installed.
+    """
+    if is_arrow(data):
+        writer.write(data)
+    elif isinstance(data, Mapping):
+        writer.write(of_columns(data, schema))
+    elif hasattr(data, "collect_batches"):
+        write_query(data, writer)
+    elif hasattr(data, "scanner"):
+        writer.write(data.scanner().to_reader())
+    elif hasattr(data, "to_reader"):
+        writer.write(data.to_reader())
+    elif isinstance(data, Iterable) and not isinstance(data, str | bytes | bytearray | memoryview):
+        write_items(iter(data), writer)
+    else:
+        writer.write(data)
+
+
+def is_arrow(data: object) -> bool:
+    return hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
+
+
+def of_columns(columns: Mapping[str, Any], schema: ArrowSchema | None) -> ArrowStream:
+    """Make a table of columns, each a sequence of values or an Arrow array."""
+    try:
+        import pyarrow as pa  # noqa: PLC0415  # the base install goes without
+    except ImportError as error:
+        raise MissingExtraError("pyarrow", "bench", "write a dict of columns") from error
+    arrays = {
+        name: pa.chunked_array(values) if hasattr(values, "__arrow_c_stream__") else values
+        for name, values in columns.items()
+    }
+    fields: Any = schema
+    return pa.table(arrays, schema=None if schema is None else pa.schema(fields))
+
+
+def write_query(query: Any, writer: ParquetWriter) -> None:
+    """Write the frames of a lazy frame of polars as they are computed."""
+    empty = True
+    for frame in query.collect_batches():
+        writer.write(frame)
+        empty = False
+    if empty:
+        # No frame came, and the file needs the names and types of its columns.
+        writer.write(query.collect())
+
+
+def write_items(items: Iterator[Any], writer: ParquetWriter) -> None:
+    """Write rows or batches, whichever the first item is."""
+    for first in items:
+        if isinstance(first, dict):
+            writer.write_rows(chain([first], items))
+            return
+        writer.write(first)

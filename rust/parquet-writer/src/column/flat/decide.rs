@@ -1,0 +1,238 @@
+//! The decision by a chunk's first page how the chunk goes on.
+//!
+//! All candidates are tried on a few bytes of it. Those that come close are tried on more, since repeats from further
+//! away show there only.
+
+use parquet::basic::{Encoding, Type};
+use parquet_encode::page_header::Encoding as PageEncoding;
+
+use super::contest::{Contest, Indexed, Neighbours, Repeats};
+use super::page::PageValues;
+use super::{End, FlatEncoder, page_encoding};
+use crate::choose::{FEWEST_VALUES, Trial};
+use crate::error::Result;
+
+/// Values of a full page below which each is large.
+const FEW_VALUES: usize = 8;
+/// Values of which none is the same as another where a dictionary is left at once.
+const VALUES_WITHOUT_REPEAT: usize = 1024;
+/// Bytes of a page, before compression, that all candidates are tried on.
+const GLANCE_BYTES: usize = 16 << 10;
+/// Bytes of a page, before compression, that candidates which come close are tried on. In a fourth of them, repeats from
+/// further away are missed, and wrong encodings are taken.
+const TRIAL_BYTES: usize = 128 << 10;
+/// The costs with a dictionary, as shares of those without, between which a glance may not decide. What it shows is too
+/// much for direct encodings, which gain by repeats from far away.
+const CLOSE: std::ops::Range<f64> = 0.5..1.1;
+/// The weight of a direct encoding, as a multiple of the lightest, above which a glance rules it out. Repeats from far
+/// away make one of them lighter than a glance shows, mostly the plain one.
+const CLOSE_DIRECT: usize = 2;
+/// The shares at which text is tried on more bytes though no value hints at it: parts of values may repeat.
+const CLOSE_OF_TEXT: std::ops::Range<f64> = 0.8..1.0;
+/// Bytes of a page of text, before compression, that is tried whole: it costs little.
+const SMALL_PAGE: usize = 64 << 10;
+/// Values among which sequences are looked for.
+const NEIGHBOURS: usize = 8192;
+/// Values of a glance that are few.
+const VALUES_OF_A_GLANCE: usize = 256;
+/// The number of values of which one that follows the same value as the time before makes sequences.
+const SEQUENTIAL: usize = 8;
+
+/// The weights of a page in its candidates.
+struct Weights {
+    /// The encodings without a dictionary, with the weight in each; the lightest first.
+    direct: Vec<(Encoding, usize)>,
+    /// The weights with a dictionary, where values repeat.
+    with: Option<Indexed>,
+    /// The cost with a dictionary as a share of that without.
+    share: f64,
+}
+
+impl Weights {
+    fn lightest(&self) -> (Encoding, usize) {
+        self.direct.first().copied().unwrap_or((Encoding::PLAIN, 0))
+    }
+
+    /// The direct encodings that come close to the lightest.
+    fn close(&self) -> Vec<Encoding> {
+        let most = self.lightest().1 * CLOSE_DIRECT;
+        let close = self.direct.iter().filter(|(_, weight)| *weight <= most);
+        close.map(|(encoding, _)| *encoding).collect()
+    }
+}
+
+impl FlatEncoder {
+    /// Leaves the dictionary if the first values show no repeat, else ranks its entries. Integers keep it: long sequences
+    /// of them may come again, which only it shows, and which decide between deltas and plain values.
+    pub(super) fn look_at_first_piece(&mut self) {
+        let values = self.page.entries - self.page.nulls;
+        let open = self.choice.trial.is_some() && values >= VALUES_WITHOUT_REPEAT;
+        if open && !self.is_integer() && self.values.never_repeats() {
+            self.values.drop_dictionary();
+        } else {
+            self.values.rank();
+        }
+    }
+
+    /// Decides by the first page how the chunk goes on, where that is open. Returns true if it decided.
+    pub(super) fn decide(&mut self, end: End) -> Result<bool> {
+        let Some(trial) = self.choice.trial else {
+            return Ok(false);
+        };
+        let values = self.page.entries - self.page.nulls;
+        // A page of nulls says little, and another one follows.
+        let sparse = values < FEWEST_VALUES && values < self.page.entries / 2;
+        if values == 0 || (end == End::Page && sparse) {
+            return Ok(false);
+        }
+        self.choice.trial = None;
+        let repeats = self.values.repeats();
+        if repeats.is_some_and(|repeats| self.is_plain_to_see(repeats, end)) {
+            self.values.settle_with_dictionary(PageEncoding::Plain);
+            return Ok(true);
+        }
+        let repeats = repeats.filter(|repeats| repeats.distinct < repeats.values);
+        let weights = self.weigh(trial, repeats, end)?;
+        self.settle(&weights);
+        Ok(true)
+    }
+
+    /// Returns true if a dictionary is the best without being weighed.
+    fn is_plain_to_see(&self, repeats: Repeats, end: End) -> bool {
+        // Values so large that a page has a few of them are looked up until the dictionary is full: none of them may
+        // repeat in one page, and each that does saves much.
+        if end == End::Page && repeats.values < FEW_VALUES {
+            return true;
+        }
+        // A codec finds sequences that come again among values better than among packed indices.
+        let in_sequence = |window| {
+            let Neighbours { runs, sequences } = self.values.neighbours(window);
+            (runs + sequences) * 4 > window * 3
+        };
+        repeats.are_many(self.is_integer()) && !repeats.window().is_some_and(in_sequence)
+    }
+
+    /// Returns true if a codec may find more in the page than in a glance of it: parts of text, sequences of values that
+    /// come again from far away, or values so large that the glance has few.
+    fn hides_repeats(&self, repeats: Option<Repeats>, page: usize, share: f64) -> bool {
+        if share < CLOSE.start {
+            return false;
+        }
+        let is_text = self.column.physical_type() == Type::BYTE_ARRAY;
+        if is_text && (page <= SMALL_PAGE || CLOSE_OF_TEXT.contains(&share)) {
+            return true;
+        }
+        repeats.is_some_and(|repeats| {
+            let last = repeats.values.min(NEIGHBOURS);
+            repeats.values * GLANCE_BYTES < page * VALUES_OF_A_GLANCE
+                || self.values.neighbours(last).sequences * SEQUENTIAL > last
+        })
+    }
+
+    fn settle(&mut self, weights: &Weights) {
+        let (lightest, weight) = weights.lightest();
+        let encoding = page_encoding(lightest);
+        let with = weights.with.filter(|_| weights.share < 1.0);
+        self.choice.dictionary = with.is_some();
+        self.choice.encoding = lightest;
+        if let Some(with) = with {
+            self.values.settle_with_dictionary(encoding);
+            // Where values repeat much, so little is at stake that look-ups would decide.
+            let many = with.repeats.are_many(self.is_integer());
+            self.contest = (!many).then(|| Contest::new(weight, &with));
+        } else {
+            self.values.settle(encoding);
+        }
+    }
+
+    fn is_integer(&self) -> bool {
+        matches!(self.column.physical_type(), Type::INT32 | Type::INT64)
+    }
+
+    /// Weighs the page in all candidates.
+    fn weigh(&mut self, trial: Trial, repeats: Option<Repeats>, end: End) -> Result<Weights> {
+        if let ([only], None) = (trial.direct, repeats) {
+            return Ok(Weights {
+                direct: vec![(*only, 0)],
+                with: None,
+                share: f64::INFINITY,
+            });
+        }
+        let weights = self.weigh_part(trial.direct, (trial.rows, repeats, end), GLANCE_BYTES)?;
+        let page = self.values.direct_bytes(PageEncoding::Plain);
+        if page <= GLANCE_BYTES || !self.hides_repeats(repeats, page, weights.share) {
+            return Ok(weights);
+        }
+        let repeats = repeats.filter(|_| weights.share < CLOSE.end);
+        let close = weights.close();
+        if repeats.is_none() && close.len() < 2 {
+            return Ok(weights);
+        }
+        self.weigh_part(&close, (trial.rows, repeats, end), TRIAL_BYTES)
+    }
+
+    /// Weighs the page by so many bytes of it.
+    fn weigh_part(
+        &mut self,
+        direct: &[Encoding],
+        (rows, repeats, end): (usize, Option<Repeats>, End),
+        bytes: usize,
+    ) -> Result<Weights> {
+        let direct = self.weigh_direct(direct, bytes)?;
+        let with = repeats
+            .map(|repeats| self.weigh_indexed(repeats, bytes))
+            .transpose()?;
+        #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+        let expected = (end == End::Page).then(|| {
+            let values = self.page.entries - self.page.nulls;
+            rows.max(self.page.rows) as f64 * values as f64 / self.page.rows as f64
+        });
+        let lightest = direct.first().map_or(0, |(_, weight)| *weight);
+        let share = |with: Indexed| with.share_of(lightest, expected, self.is_integer());
+        Ok(Weights {
+            direct,
+            with,
+            share: with.map_or(f64::INFINITY, share),
+        })
+    }
+
+    /// Weighs the page with its dictionary.
+    fn weigh_indexed(&mut self, repeats: Repeats, bytes: usize) -> Result<Indexed> {
+        let width = self.index_width()?;
+        let Self { values, pages, .. } = self;
+        let tried = tried(values.as_ref(), repeats.values, bytes);
+        let indices = pages.weight_of(&mut |out| {
+            values.encode_indices(width, repeats.values - tried, out);
+        })?;
+        let page = values.dictionary().map_or(&[][..], |(page, _)| page);
+        let last = &page[page.len().saturating_sub(bytes)..];
+        let entries = pages.weight_of(&mut |out| out.extend_from_slice(last))?;
+        Ok(Indexed {
+            repeats,
+            indices: indices * repeats.values / tried,
+            dictionary: entries * page.len() / last.len().max(1),
+            dictionary_bytes: page.len(),
+        })
+    }
+
+    /// Weighs the page in some encodings without a dictionary; the lightest comes first.
+    fn weigh_direct(&mut self, encodings: &[Encoding], bytes: usize) -> Result<Vec<(Encoding, usize)>> {
+        let count = self.page.entries - self.page.nulls;
+        let tried = tried(self.values.as_ref(), count, bytes);
+        let mut weights = Vec::with_capacity(encodings.len());
+        for &encoding in encodings {
+            let Self { values, pages, .. } = self;
+            let page = page_encoding(encoding);
+            let weight = pages.weight_of(&mut |out| values.encode_direct(page, count - tried, out))?;
+            weights.push((encoding, weight * count / tried));
+        }
+        weights.sort_by_key(|(_, weight)| *weight);
+        Ok(weights)
+    }
+}
+
+/// The number of a page's last values that encodings are tried on; at least one.
+fn tried(values: &dyn PageValues, count: usize, bytes: usize) -> usize {
+    let all = values.direct_bytes(PageEncoding::Plain).max(1);
+    (count * bytes / all).clamp(1, count.max(1))
+}
