@@ -78,7 +78,7 @@ def test_settings_of_malloc_are_in_the_environment_of_the_process(taker, name):
 
 
 def can_have_quotas():
-    """Whether a group of this process has a quota, or one of its own could be made."""
+    """True if a group of this process has a quota, or one of its own could be made."""
     with Unlimited().limit(0) as limit:
         if limit.group is not None and (Path(limit.group) / "cpu.max").exists():
             return True
