@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from spillway.errors import MissingExtraError
+from spillway.errors import MissingExtraError, SchemaError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from spillway.types import ArrowSchema, ArrowStream
     from spillway.writer import ParquetWriter
@@ -24,6 +24,7 @@ def write_all(data: Any, writer: ParquetWriter, schema: ArrowSchema | None) -> N
         schema: The schema that columns get their types from; without it, they get what their values ask for.
 
     Raises:
+        SchemaError: Columns do not fit the schema or each other.
         SpillwayError: As the methods of `ParquetWriter`.
         MissingExtraError: The data are columns, and pyarrow is not installed.
     """
@@ -53,12 +54,35 @@ def of_columns(columns: Mapping[str, Any], schema: ArrowSchema | None) -> ArrowS
         import pyarrow as pa  # noqa: PLC0415  # the base install goes without
     except ImportError as error:
         raise MissingExtraError("pyarrow", "bench", "write a dict of columns") from error
-    arrays = {
-        name: pa.chunked_array(values) if hasattr(values, "__arrow_c_stream__") else values
-        for name, values in columns.items()
-    }
     fields: Any = schema
-    return pa.table(arrays, schema=None if schema is None else pa.schema(fields))
+    wanted = None if schema is None else pa.schema(fields)
+    if wanted is not None:
+        check_names(columns, wanted.names)
+    arrays: dict[str, Any] = {}
+    for name, values in columns.items():
+        kind = None if wanted is None else wanted.field(name).type
+        try:
+            if hasattr(values, "__arrow_c_stream__"):
+                arrays[name] = pa.chunked_array(values, type=kind)
+            else:
+                arrays[name] = pa.array(values, type=kind)
+        except (pa.ArrowException, TypeError, OverflowError) as error:
+            raise SchemaError(f"the values of column {name!r} make no Arrow array: {error}", name) from error
+    try:
+        return pa.table(arrays, schema=wanted)
+    except (pa.ArrowException, TypeError) as error:
+        raise SchemaError(f"the columns make no table: {error}") from error
+
+
+def check_names(columns: Mapping[str, Any], wanted: Sequence[str]) -> None:
+    """Refuse columns that the schema lacks, and a schema that has more."""
+    for name in columns:
+        if name not in wanted:
+            raise SchemaError(f"column {name!r} is not in the schema, which has {', '.join(wanted)}", name)
+    for name in wanted:
+        if name not in columns:
+            message = f"the schema has a column {name!r}, which the data lacks: give it, as nulls if need be"
+            raise SchemaError(message, name)
 
 
 def write_query(query: Any, writer: ParquetWriter) -> None:
@@ -69,7 +93,7 @@ def write_query(query: Any, writer: ParquetWriter) -> None:
         empty = False
     if empty:
         # No frame came, and the file needs the names and types of its columns.
-        writer.write(query.collect())
+        writer.write(query.head(0).collect())
 
 
 def write_items(items: Iterator[Any], writer: ParquetWriter) -> None:

@@ -553,8 +553,11 @@ def interrupted(arguments, signals, *, when):
         stderr=subprocess.STDOUT,
         text=True,
     ) as process:
-        while not when():
-            assert process.poll() is None, "it ended too early"
+        while True:
+            ended = process.poll()
+            if when():
+                break
+            assert ended is None, "it ended too early"
             time.sleep(0.02)
         for each in signals:
             process.send_signal(each)

@@ -222,6 +222,53 @@ def test_columns_that_a_file_lacks_are_null(tmp_path: Path) -> None:
     assert pa.table(table.scan(["id"], where=[("more", "!=", 0.0)]))["id"].to_pylist() == [3]
 
 
+def add_file(table: spillway.delta.Table, data: pa.Table, **values: str) -> None:
+    """A file of another writer, without statistics."""
+    path = Path(table.path) / "other.parquet"
+    pq.write_table(data, path)
+    table.commit(adds=[spillway.delta.AddFile(path.name, path.stat().st_size, partition_values=values)])
+
+
+def test_a_file_may_hold_partition_columns_too(tmp_path: Path) -> None:
+    schema = pa.schema({"id": pa.int64(), "day": pa.string(), "text": pa.string()})
+    table = spillway.delta.create(tmp_path / "table", schema, partition_by="day")
+    add_file(table, pa.table({"id": [1], "day": ["in the file"], "text": ["a"]}), day="in the log")
+    expected = [{"id": 1, "day": "in the log", "text": "a"}]
+    assert pa.table(table.scan()).to_pylist() == expected
+    assert (
+        pa.table(table.scan(where=[("day", "=", "in the log"), ("text", "=", "a")])).to_pylist() == expected
+    )
+
+
+@pytest.mark.parametrize(
+    ("stored", "kind", "above"),
+    [
+        (pa.array([1, 4_000_000_000], pa.uint32()), pa.int64(), 100),
+        (pa.array([0, 86_400_000], pa.timestamp("ms")), pa.timestamp("us"), "1970-01-01T12:00:00"),
+        (pa.array([1, 500], pa.int16()), pa.int32(), 100),
+    ],
+    ids=["unsigned", "milliseconds", "narrower"],
+)
+def test_bounds_of_another_type_rule_nothing_out(
+    tmp_path: Path, stored: pa.Array, kind: pa.DataType, above: Any
+) -> None:
+    table = spillway.delta.create(tmp_path / "table", pa.schema({"x": kind}))
+    add_file(table, pa.table({"x": stored}))
+    found = pa.table(table.scan(where=[("x", ">", above)]))
+    assert found.equals(pa.table({"x": stored[1:].cast(kind)}))
+
+
+@settings(max_examples=examples(0.3))
+@given(st.floats(0, 100), st.sampled_from(["=", "<=", ">="]))
+def test_a_file_is_found_by_its_least_and_greatest_double(value: float, sign: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        data = pa.table({"x": [value]})
+        table = spillway.delta.create(folder, data.schema)
+        with table.append() as append:
+            append.write(data)
+        assert pa.table(table.scan(where=[("x", sign, value)])).num_rows == 1
+
+
 def test_nested_rows_of_another_writer_are_equal(tmp_path: Path) -> None:
     data = pa.table(
         {
@@ -269,6 +316,8 @@ def test_rows_that_are_marked_as_deleted_are_refused_where_they_are_read(tmp_pat
         ([("text", "like", "a")], OptionError, "operator"),
         ([("whole", "=", "a")], OptionError, "no value of its type"),
         ([("whole", "<", None)], OptionError, "None goes with"),
+        ([("single", "<", 1e300)], OptionError, "no value of its type"),
+        ([("part", "in", ["", "a"])], OptionError, "empty text"),
         ("whole = 1", OptionError, "text is not parsed"),
     ],
 )

@@ -55,7 +55,10 @@ def run_all(path, *more):
     """Run a notebook from Jupyter's folder, with cells at its end; what all of it put out."""
     notebook = nbformat.read(path, as_version=4)
     notebook.cells += [nbformat.v4.new_code_cell(code) for code in more]
-    NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(path.parent)}}).execute()
+    # A kernel that waits for a processor neither loses its outputs nor splits them.
+    waits = {"timeout": 120, "startup_timeout": 120, "iopub_timeout": 120, "raise_on_iopub_timeout": True}
+    where = {"metadata": {"path": str(path.parent)}}
+    NotebookClient(notebook, coalesce_streams=True, resources=where, **waits).execute()
     return [output for cell in notebook.cells for output in cell.get("outputs", [])]
 
 

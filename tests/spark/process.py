@@ -61,4 +61,4 @@ def started() -> Iterator[Worker]:
         assert first.strip() == '"ready"', first
         yield Worker(process)
         process.stdin.close()
-        process.wait(60)
+        process.wait(300)

@@ -52,8 +52,10 @@ def kill_all_once() -> None:
     driver = int(os.environ["DRIVER"])
     above = psutil.Process().parents()
     own = above[: [process.pid for process in above].index(driver) + 1]
-    for process in own:
-        process.send_signal(signal.SIGKILL)
+    # All stand still before the first is gone: the driver would see its JVM die, and end by itself.
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for process in reversed(own):
+            process.send_signal(number)
     os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -109,7 +109,11 @@ def test_samples_of_a_cluster_name_their_hosts_and_merge_into_one_run(cluster: C
     options = ["--backend", "spillway,pyarrow-streaming", "--rows", "1000,3000", "--mode", "batches"]
     more = ["--samples", "2", "--validate", "pyarrow", "--pack"]
     # Both executors are waited for: the one that comes first would take both blocks.
-    both = ["--conf", "spark.cores.max=2", "--conf", "spark.scheduler.minRegisteredResourcesRatio=1"]
+    registered = {"minRegisteredResourcesRatio": "1", "maxRegisteredResourcesWaitingTime": "500s"}
+    both = ["--conf", "spark.cores.max=2"]
+    both += [
+        part for name, value in registered.items() for part in ("--conf", f"spark.scheduler.{name}={value}")
+    ]
     done = bench(place, *on(cluster, *options, *more, *both), PYSPARK_PYTHON=str(BASE_PYTHON))
     assert done.returncode == 0, done.stdout + done.stderr
     folder, samples = run_of(place)

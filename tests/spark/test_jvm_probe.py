@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -53,14 +54,17 @@ def test_objects_on_the_heap_are_seen_live_and_at_their_peak(gateway: Any) -> No
 
 
 def test_a_collection_is_counted_once(gateway: Any) -> None:
+    began = time.monotonic()
     probe = JvmProbe(gateway)
     gateway.jvm.java.lang.System.gc()
     found = read(probe)
+    elapsed = time.monotonic() - began
     assert sum(each["runs"] for each in found["collectors"]) in {
         1,
         2,
     }  # a full one may begin with a young one
-    assert all(each["seconds"] < 5 for each in found["collectors"])
+    # The clock of collectors has milliseconds.
+    assert all(each["seconds"] <= elapsed + 0.1 for each in found["collectors"])
 
 
 def test_the_peaks_of_both_processes_are_added(gateway: Any) -> None:

@@ -133,6 +133,7 @@ def test_python_workers_keep_the_memory_of_a_task_for_the_next(spark: SparkSessi
     assert told == [[str(32 << 20), str(256 << 20)]]
 
 
+@pytest.mark.spark
 def test_spark_listens_on_loopback_only(spark: SparkSession) -> None:
     process = psutil.Process(spark.sparkContext._gateway.proc.pid)
     listening = [c.laddr.ip for c in process.net_connections() if c.status == psutil.CONN_LISTEN]

@@ -122,6 +122,32 @@ def test_the_schema_gives_columns_and_rows_their_types() -> None:
         assert pq.read_table(file).equals(pa.table(columns, schema=schema))
 
 
+NUMBERS = pa.schema({"a": pa.int64(), "b": pa.int64()})
+
+
+@pytest.mark.parametrize(
+    ("columns", "schema", "column"),
+    [
+        ({"a": [1], "b": [1], "more": [2]}, NUMBERS, "more"),
+        ({"a": [1]}, NUMBERS, "b"),
+        ({"a": [1], "b": ["x"]}, NUMBERS, "b"),
+        ({"a": [1], "b": [2**70]}, NUMBERS, "b"),
+        ({"a": [1], "b": pa.array([2**40])}, pa.schema({"a": pa.int64(), "b": pa.int8()}), "b"),
+        ({"a": [1, "x"]}, None, "a"),
+        ({"a": 3}, None, "a"),
+        ({"a": [1], "b": [1, 2]}, None, None),
+    ],
+    ids=["more", "fewer", "text", "too large", "too large an array", "mixed", "no values", "uneven"],
+)
+def test_columns_that_do_not_fit_are_refused_by_name(
+    columns: Any, schema: pa.Schema | None, column: str | None, tmp_path: Path
+) -> None:
+    with pytest.raises(spillway.SchemaError) as caught:
+        spillway.write_parquet(columns, tmp_path / "a.parquet", schema=schema)
+    assert caught.value.column == column
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     "data", [3, None, "a.parquet", b"rows", [1, 2], ["a"], object()], ids=lambda data: type(data).__name__
 )

@@ -109,7 +109,8 @@ class Table:
         """Plan the reading of rows: ``pyarrow.table(table.scan(["time"], where=[("service", "=", "api")]))``.
 
         The conditions are exact, not only a choice of files. A comparison with null holds for no row; NaN
-        equals NaN and is above all other numbers.
+        equals NaN and is above all other numbers. What a ``float`` column is compared with is rounded to
+        single precision first.
 
         Args:
             columns: The columns to read, in the order of the answer; all, without it.

@@ -23,6 +23,7 @@ from spillway.spark.java import find_java
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 __all__ = ["DELTA_VERSION", "local_session", "quiet_log", "start_session", "stop_session"]
@@ -132,6 +133,7 @@ def start_session(  # noqa: PLR0913 - as `local_session`
     started = time.monotonic()
     given = settings.get("spark.local.dir")
     scratch = None if given else tempfile.mkdtemp(prefix="spillway-spark-")
+    context = None
     try:
         pinned = (
             _settings(str(scratch or given).split(",")[0])
@@ -141,17 +143,19 @@ def start_session(  # noqa: PLR0913 - as `local_session`
         context = _start_context(
             {**pinned, **settings}, java, scratch, loopback=loopback, own_group=own_group
         )
+        say(f"Spark {context.version} runs after {time.monotonic() - started:.0f} s")
+        session = SparkSession.builder.getOrCreate()
+        atexit.register(stop_session, session)
     except BaseException:
-        if scratch is not None:
+        if context is not None:
+            stop_session(context)
+        elif scratch is not None:
             shutil.rmtree(scratch, ignore_errors=True)
         raise
-    say(f"Spark {context.version} runs after {time.monotonic() - started:.0f} s")
-    session = SparkSession.builder.getOrCreate()
-    atexit.register(stop_session, session)
     return session
 
 
-def stop_session(session: SparkSession) -> None:
+def stop_session(session: SparkSession | SparkContext) -> None:
     """Stop Spark and its JVM, by force if it does not go by itself; it may be gone already."""
     from py4j.protocol import Py4JError
     from pyspark import SparkContext

@@ -109,7 +109,8 @@ impl Condition {
                 return Err(TableError::Option(OptionFault {
                     message: format!(
                         "the condition on {:?} has the operator {:?}, which is not accepted with its value: choose one \
-                         of {}; None goes with = and != alone",
+                         of {}; None goes with = and != alone, and so does an empty text, which is null, on a \
+                         partition column",
                         self.column,
                         self.operator,
                         OPERATORS.join(", ")
@@ -147,7 +148,10 @@ fn literal(value: &Scalar, kind: &Kind, column: &str) -> Result<Option<Literal>>
         #[expect(clippy::cast_precision_loss, reason = "the column is a double")]
         (Scalar::Long(value), Double) => Literal::Double(*value as f64),
         #[expect(clippy::cast_possible_truncation, reason = "the column has no more digits")]
-        (Scalar::Double(value), Float) => Literal::Float(*value as f32),
+        (Scalar::Double(value), Float) => match *value as f32 {
+            single if single.is_infinite() && value.is_finite() => return Err(wrong()),
+            single => Literal::Float(single),
+        },
         (Scalar::Double(value), Double) => Literal::Double(*value),
         (Scalar::Text(text), String) => Literal::String(text.clone()),
         (Scalar::Date(days), Date) => Literal::Date(*days),

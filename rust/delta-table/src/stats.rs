@@ -8,7 +8,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type};
 use arrow_schema::{DataType, Fields};
 use chrono::{DateTime, Datelike, NaiveDate};
-use parquet::basic::{LogicalType, TimeUnit as ParquetTimeUnit};
+use parquet::basic::{ConvertedType, LogicalType, TimeUnit as ParquetTimeUnit};
 use parquet::data_type::ByteArray;
 use parquet::file::metadata::{ColumnChunkMetaData, FileMetaData, ParquetMetaData, RowGroupMetaData};
 use parquet::file::statistics::Statistics;
@@ -122,8 +122,8 @@ pub(crate) fn stats_json(
 
 /// The statistics of one row group in these columns, as [`stats_json`] has them of a file.
 ///
-/// Bounds whose order or unit is not that of the protocol are left out: of binary values in the fields that the format
-/// deprecates, and of timestamps that are not in microseconds.
+/// Columns are left out whose bounds have another order or unit in the file than in the table: text with bounds in the
+/// fields that the format deprecates, unsigned integers, timestamps that are not in microseconds.
 pub(crate) fn row_group_stats_json(
     columns: &[&Column],
     footer: &ParquetMetaData,
@@ -158,15 +158,32 @@ fn is_sound(group: &RowGroupMetaData, column: &Column) -> bool {
     let Some(chunk) = chunk else {
         return true;
     };
-    match column.kind {
-        Kind::Primitive(Primitive::String) => chunk
+    let descriptor = chunk.column_descr();
+    let Kind::Primitive(kind) = column.kind else {
+        return false;
+    };
+    match kind {
+        Primitive::String => chunk
             .statistics()
             .is_none_or(|stats| !stats.is_min_max_deprecated()),
-        Kind::Primitive(Primitive::Timestamp | Primitive::TimestampNtz) => matches!(
-            chunk.column_descr().logical_type_ref(),
+        Primitive::Timestamp | Primitive::TimestampNtz => matches!(
+            descriptor.logical_type_ref(),
             Some(LogicalType::Timestamp(kind)) if matches!(kind.unit, ParquetTimeUnit::MICROS)
         ),
-        _ => true,
+        Primitive::Date => descriptor.converted_type() == ConvertedType::DATE,
+        // Those of unsigned integers, and of the digits of decimals, are others than their bytes say.
+        Primitive::Byte | Primitive::Short | Primitive::Integer | Primitive::Long => {
+            matches!(
+                descriptor.converted_type(),
+                ConvertedType::NONE
+                    | ConvertedType::INT_8
+                    | ConvertedType::INT_16
+                    | ConvertedType::INT_32
+                    | ConvertedType::INT_64
+            )
+        }
+        Primitive::Float | Primitive::Double => descriptor.converted_type() == ConvertedType::NONE,
+        Primitive::Boolean | Primitive::Binary => true,
     }
 }
 

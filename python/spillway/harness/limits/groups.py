@@ -114,10 +114,11 @@ def _remove(group: Path) -> None:
     """Remove a group once its last process has gone; what is left in it is killed."""
     deadline = time.monotonic() + _EMPTYING_SECONDS
     while True:
+        is_last = time.monotonic() > deadline
         try:
             group.rmdir()
         except OSError:
-            if time.monotonic() > deadline:
+            if is_last:
                 raise
             for pid in (group / "cgroup.procs").read_text().split():
                 _kill(int(pid))

@@ -120,7 +120,12 @@ impl FileReader {
         };
         let (file, metadata) = opened().map_err(|error| of_file(&add, error))?;
         let sources = sources(plan, &add, metadata.schema())?;
-        let mask = roots(&metadata, plan.columns.iter());
+        // Some writers store partition columns too: the log says what their values are.
+        let decoded = plan
+            .columns
+            .iter()
+            .filter(|column| !plan.is_partition_column(&column.name));
+        let mask = roots(&metadata, decoded);
         let groups = groups(plan, metadata.metadata());
         Ok(Self {
             add,
@@ -144,6 +149,8 @@ impl FileReader {
             let Some(group) = self.groups.pop_front() else {
                 return Ok(None);
             };
+            // Lets go of the last row group's bytes before the next one's come.
+            self.group = None;
             self.group = self.open_group(plan, group)?;
         }
     }
