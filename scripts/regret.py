@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "regret.json"
 ROWS = (1_000, 5_000, 28_000, None)
-# 80 bytes, at the 1.9 ns that ZSTD 1 takes for a byte of log pages; see BYTES_WORTH_ONE of parquet-writer.
+# The time in which ZSTD 1 compresses 80 bytes of log pages or so; see BYTES_WORTH_ONE of parquet-writer.
 SECONDS_PER_BYTE = 150e-9
 # What Spark's vectorized reader refuses, or fastparquet, is written on request only.
 ON_REQUEST = frozenset({"byte_stream_split", "delta_byte_array", "rle"})

@@ -13,13 +13,17 @@ import pytest
 from spillway.bench.arms import ARM_NAMES, DEFAULT_ARM, arm_of, require_arms
 from spillway.bench.command import command_of
 from spillway.bench.plan import Options, plan_cells
+from spillway.bench.record import ALLOCATIONS
 from spillway.bench.report import run_tables
 from spillway.bench.sample import limits_of
+from spillway.bench.summary import read_run
 from spillway.bench.variations import variations
 from spillway.errors import OptionError
+from spillway.harness import records
 from spillway.harness.limits import Unlimited
 from spillway.harness.limits.groups import v1_parents, v2_parents
 from spillway.harness.limits.quota import with_quota
+from spillway.harness.rank_tests import ALPHA
 
 from .conftest import cell
 from .made_runs import Writes, make_run
@@ -232,6 +236,30 @@ def test_each_field_that_varies_alone_has_a_table_of_its_own(tmp_path):
         ("row_group_rows", 2, 2),
         ("row_group_rows", 2, 2),
     ]
+
+
+@pytest.mark.parametrize("names_sizes", [True, False])
+def test_calls_stand_beside_the_sizes_that_they_were_traced_at_alone(tmp_path, names_sizes):
+    sizes = [{"chunk_rows": chunk} for chunk in (1_000, 10_000)]
+    folder = tmp_path / "run"
+    run = make_run(folder, {"arro3": [Writes([1e6] * 3, cell=each) for each in sizes]})
+    names = ("backend", "mode", "dataset", "codec", "rows", "chunk_rows", "row_group_rows")
+    traced = {name: getattr(run.cells[0].cell, name) for name in (names if names_sizes else names[:5])}
+    curve = {"seconds": [], "bytes": [], "peak_bytes": 1, "allocations": 77}
+    records.append(folder / ALLOCATIONS, {**traced, "reason": None, "wall_seconds": 1.0, "curve": curve})
+    (table,) = (
+        each for each in run_tables(read_run(folder)) if each.title.startswith("What rows of a batch")
+    )
+    assert [row[-1].text for row in table.rows] == ["77" if names_sizes else "-", "-"]
+
+
+def test_speeds_and_memories_of_a_table_are_corrected_together(tmp_path):
+    """Of seven blocks the least slows: told alone, and not beside a memory that does not change."""
+    speeds = [0.99e6, *(1.1e6 + 1e4 * block for block in range(6))]
+    cells = [Writes([1e6] * 7), Writes(speeds, cell={"arm": "pool-system"})]
+    ((_, _, (_, changed)),) = variations(make_run(tmp_path / "run", {"arro3": cells}))
+    assert changed.speed.p < ALPHA <= 2 * changed.speed.p
+    assert not changed.is_faster_or_slower
 
 
 def test_a_run_whose_settings_do_not_vary_has_no_such_table(tmp_path):

@@ -15,9 +15,12 @@ from spillway.bench.least_memory import STEP, bounds_of, find_least_memory, larg
 from spillway.bench.progress import Progress
 from spillway.bench.record import LEAST_MEMORY, LIMIT_TRIAL_SCHEMA
 from spillway.bench.report import run_tables
+from spillway.bench.sample import outcome_of
 from spillway.bench.summary import read_run
 from spillway.harness import records
 from spillway.harness.limits import choose_limiter
+from spillway.harness.limits.cgroup import _least
+from spillway.harness.spawn import ProcessResult
 
 from .conftest import cell
 from .made_runs import Writes, make_run
@@ -84,6 +87,32 @@ def test_what_survives_no_limit_is_said_to():
     assert found.dies_at == MOST
 
 
+@given(st.sampled_from(["timeout", "wrong_output", "library_error"]), st.integers(2, 9))
+def test_a_write_that_says_nothing_of_memory_proves_neither_side(outcome, place):
+    """The limits 1 to 10: below the place all die, above it all survive, at it a write ends otherwise."""
+    ends = {limit: "ok" if limit > place else "oom_killed" for limit in range(1, 11)} | {place: outcome}
+    found = bounds_of([trial(end, limit) for limit, end in ends.items()])
+    assert (found.dies_at, found.survives_from) == (place - 1, place + 1)
+
+
+@pytest.mark.parametrize(
+    ("kills", "outcome"), [(1, "oom_killed"), (0, "library_error"), (None, "library_error")]
+)
+def test_a_writer_whose_jvm_was_killed_at_the_limit_died_of_it(kills, outcome):
+    failure = {"kind": "library_error", "type": "Py4JError", "message": "the connection was lost"}
+    ended = ProcessResult(status=0, oom_kills=kills, messages=[{"failure": failure}])
+    assert outcome_of(ended) == outcome
+
+
+def test_a_limit_of_a_group_around_this_process_is_read(tmp_path):
+    texts = ("max\n", "9223372036854771712\n", "4000000000\n", "5000000000\n")
+    files = [tmp_path / str(place) for place in range(len(texts))]
+    for file, text in zip(files, texts, strict=True):
+        file.write_text(text)
+    assert _least([*files, tmp_path / "absent"]) == 4_000_000_000
+    assert _least(files[:1]) is None
+
+
 def test_the_largest_limit_leaves_memory_to_the_machine():
     assert 0 < largest_limit() < 2**50
 
@@ -101,10 +130,39 @@ def test_a_writer_of_200_mib_survives_in_no_less_and_a_resumed_search_writes_not
     found = bounds_of(trials)
     assert 200 << 20 < found.survives_from <= 1 << 30
     assert 100 << 20 < found.dies_at < found.survives_from
-    assert {each["outcome"] for each in trials} & {"oom_killed", "memory_error", "library_error"}
+    assert {each["outcome"] for each in trials} & {"oom_killed", "memory_error"}
     whole = (disk_folder / LEAST_MEMORY).read_bytes()
     find_least_memory(disk_folder, taker, [of_limit], 1, progress, step=2)
     assert (disk_folder / LEAST_MEMORY).read_bytes() == whole
+
+
+@pytest.mark.usefixtures("misbehaving")
+def test_a_resumed_search_keeps_its_largest_limit_and_stays_ended_by_what_is_no_death(taker, disk_folder):
+    of_limit = cell("takes-200-MiB")
+    known = [
+        trial(outcome, limit, of_limit.backend) | {"most_bytes": 100 * MB}
+        for outcome, limit in (("oom_killed", 64 * MB), ("timeout", 100 * MB))
+    ]
+    for each in known:
+        LIMIT_TRIAL_SCHEMA.check(each)
+        records.append(disk_folder / LEAST_MEMORY, each)
+    find_least_memory(disk_folder, taker, [of_limit], 2, Progress(Console(quiet=True)))
+    assert records.read_lines(disk_folder / LEAST_MEMORY) == known
+
+
+def test_a_table_names_what_ended_a_search_before_its_end(tmp_path):
+    run = make_run(tmp_path / "run", {"arro3": Writes([1e6] * 3)})
+    fields = {
+        name: value
+        for name, value in run.cells[0].cell.as_dict().items()
+        if name not in {"backend", "memory_bytes", "limit_kind"}
+    }
+    ends = (("oom_killed", 64 * MB), ("timeout", 128 * MB))
+    run = replace(run, limit_trials=[trial(outcome, limit, **fields) for outcome, limit in ends])
+    (table,) = (each for each in run_tables(run) if each.title.startswith("Least memory survived"))
+    ((_, survives, dies, _, below),) = ([entry.text for entry in row] for row in table.rows)
+    assert (survives, dies) == ("-", "64.0 (1)")
+    assert below == "oom killed in write and search ended by timeout in write at 128 MB"
 
 
 @pytest.fixture

@@ -57,6 +57,8 @@ def _record(taker: SampleTaker, cell: Cell) -> Allocations:
         "dataset": cell.dataset,
         "codec": cell.codec,
         "rows": cell.rows,
+        "chunk_rows": cell.chunk_rows,
+        "row_group_rows": cell.row_group_rows,
         "reason": reason,
         "wall_seconds": seconds,
         "curve": curve,

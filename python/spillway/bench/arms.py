@@ -62,7 +62,7 @@ _ARMS = {
         {"MALLOC_TRIM_THRESHOLD_": str(_MIB // 8), "MALLOC_MMAP_THRESHOLD_": str(_MIB // 8)},
     ),
     "malloc-keep": Arm(
-        "malloc that gives nothing back",
+        "malloc that gives back only above 1 GiB",
         {"MALLOC_TRIM_THRESHOLD_": str(1024 * _MIB), "MALLOC_MMAP_MAX_": "0"},
     ),
 }

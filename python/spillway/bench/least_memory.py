@@ -2,13 +2,15 @@
 
 Near the limit a write survives at times and dies at times. So the end of the search is proved from both
 sides: at the limit that is found every one of several writes survives, at the one below every one dies. Where
-a write breaks the rule, its side moves on by a step: what lies between the two is the interval.
+a write breaks the rule, its side moves on by a step: what lies between the two is the interval. A write that
+neither survives nor dies, as one whose time is up, says nothing of memory: it ends the search of its cell.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict, deque
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
@@ -19,23 +21,37 @@ from spillway.bench.record import LEAST_MEMORY, LIMIT_TRIAL_SCHEMA, SCHEMA_VERSI
 from spillway.bench.sample import limits_of
 from spillway.harness import records
 from spillway.harness.limits import choose_limiter
+from spillway.harness.limits.cgroup import enclosing_limit
 from spillway.harness.schedule import Slot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from spillway.bench.progress import Progress
     from spillway.bench.record import LimitTrial
     from spillway.bench.sample import SampleTaker
+    from spillway.harness.limits import Limiter
 
-__all__ = ["Bounds", "bounds_of", "find_least_memory", "largest_limit", "search"]
+__all__ = [
+    "LEAST_PROVED",
+    "Bounds",
+    "bounds_of",
+    "find_least_memory",
+    "is_unclear",
+    "largest_limit",
+    "limiter_of_search",
+    "search",
+]
 
 STEP = 1.02
 """The factor between limits that a search tells apart."""
 _UNIT = 100_000  # bytes: limits are whole tenths of a megabyte
 _START = 64_000_000
+LEAST_PROVED = _START
+"""The limit, in bytes, at which the kind of a search is proved: the first that it tries."""
 _LEAST = 1_000_000  # no process starts in it
 _SHARE_OF_FREE = 0.8
+_DEATHS = frozenset({"memory_error", "oom_killed", "aborted", "segfault"})
 
 
 @dataclass(frozen=True)
@@ -68,26 +84,32 @@ def find_least_memory(  # noqa: PLR0913 - the parts of a run
 
     Args:
         folder: The run's folder.
-        taker: Takes the writes; its kind of limit is used, or the best there is where it has none.
+        taker: Takes the writes, under limits of `limiter_of_search`.
         cells: The cells of the run.
         writes: Writes that prove each side.
         progress: Told of each write.
         step: The factor between limits that the search tells apart.
     """
-    limiter = choose_limiter(None if taker.limiter.kind == "none" else taker.limiter.kind)
+    limiter = limiter_of_search(taker.limiter)
     known = _by_cell(records.read_lines(folder / LEAST_MEMORY))
     searched = _cells_without_limit(cells)
-    most = largest_limit()
+    largest = largest_limit()
     progress.searching_limits(len(searched))
     for cell in searched:
-        # The search depends on outcomes alone, so that a resumed one begins with those on record.
-        earlier: dict[int, deque[bool]] = defaultdict(deque)
+        # A search depends on outcomes and its largest limit alone: resumed, it begins with those on record.
+        most = next((trial["most_bytes"] for trial in known[cell] if "most_bytes" in trial), largest)
+        earlier: dict[int, deque[dict[str, Any]]] = defaultdict(deque)
         for trial in known[cell]:
-            earlier[trial["cell"]["memory_bytes"]].append(_is_survived(trial))
+            earlier[trial["cell"]["memory_bytes"]].append(trial)
 
-        def survives(limit: int, cell: Cell = cell, earlier: dict[int, deque[bool]] = earlier) -> bool:
+        def survives(
+            limit: int,
+            cell: Cell = cell,
+            most: int = most,
+            earlier: dict[int, deque[dict[str, Any]]] = earlier,
+        ) -> bool:
             if earlier[limit]:
-                return earlier[limit].popleft()
+                return _survived(earlier[limit].popleft())
             limited = replace(cell, memory_bytes=limit, limit_kind=limiter.kind)
             with limits_of(limited, limiter) as memory_limit:
                 sample = taker.take(Slot(0, 0, limited), memory_limit)
@@ -95,6 +117,7 @@ def find_least_memory(  # noqa: PLR0913 - the parts of a run
                 "schema_version": SCHEMA_VERSION,
                 "run_id": taker.run_id,
                 "cell": limited.as_dict(),
+                "most_bytes": most,
                 "outcome": sample["outcome"],
                 "died_in": sample["died_in"],
                 "wall_seconds": None if sample["use"] is None else sample["use"]["wall_seconds"],
@@ -102,10 +125,16 @@ def find_least_memory(  # noqa: PLR0913 - the parts of a run
             LIMIT_TRIAL_SCHEMA.check(trial)
             records.append(folder / LEAST_MEMORY, trial)
             progress.limit_tried(cell, limit, sample["outcome"])
-            return _is_survived(trial)
+            return _survived(trial)
 
-        search(survives, writes=writes, most=most, step=step)
+        with suppress(_UnclearError):
+            search(survives, writes=writes, most=most, step=step)
         progress.limit_found()
+
+
+def limiter_of_search(limiter: Limiter) -> Limiter:
+    """The limiter of a run's samples, or the best there is where they have no limit."""
+    return choose_limiter(None if limiter.kind == "none" else limiter.kind)
 
 
 def search(survives: Callable[[int], bool], *, writes: int, most: int, step: float = STEP) -> None:
@@ -138,12 +167,12 @@ def search(survives: Callable[[int], bool], *, writes: int, most: int, step: flo
 
 def bounds_of(trials: Iterable[dict[str, Any]]) -> Bounds:
     """The bounds that the writes of one cell prove, whatever search they are of."""
-    by_limit: dict[int, list[bool]] = defaultdict(list)
+    by_limit: dict[int, list[str]] = defaultdict(list)
     for trial in trials:
-        by_limit[trial["cell"]["memory_bytes"]].append(_is_survived(trial))
+        by_limit[trial["cell"]["memory_bytes"]].append(trial["outcome"])
     ordered = sorted(by_limit)
-    dying = _proved(ordered, by_limit, survived=False)
-    living = _proved(ordered[::-1], by_limit, survived=True)
+    dying = _proved(ordered, by_limit, _DEATHS)
+    living = _proved(ordered[::-1], by_limit, {"ok"})
     return Bounds(
         dies_at=dying or 0,
         died=len(by_limit[dying]) if dying is not None else 0,
@@ -152,16 +181,23 @@ def bounds_of(trials: Iterable[dict[str, Any]]) -> Bounds:
     )
 
 
+def is_unclear(trial: dict[str, Any] | LimitTrial) -> bool:
+    """Return true if a write ended neither well nor as one does for want of memory."""
+    return trial["outcome"] != "ok" and trial["outcome"] not in _DEATHS
+
+
 def largest_limit() -> int:
-    """The largest limit that is tried: most of the memory that is free now."""
+    """The largest limit that is tried: most of what is free now and groups around allow."""
     fields = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
     free = int(fields["MemAvailable"].split()[0]) * 1024
-    return max(_START, int(free * _SHARE_OF_FREE) // _UNIT * _UNIT)
+    allowed = enclosing_limit()
+    most = free if allowed is None else min(free, allowed)
+    return max(_START, int(most * _SHARE_OF_FREE) // _UNIT * _UNIT)
 
 
-def _proved(limits: Sequence[int], by_limit: dict[int, list[bool]], *, survived: bool) -> int | None:
+def _proved(limits: Sequence[int], by_limit: dict[int, list[str]], ends: Collection[str]) -> int | None:
     """The limit with most writes, and of those the last, before the first at which one ended otherwise."""
-    same = list(takewhile(lambda limit: all(each == survived for each in by_limit[limit]), limits))
+    same = list(takewhile(lambda limit: all(each in ends for each in by_limit[limit]), limits))
     return max(reversed(same), key=lambda limit: len(by_limit[limit]), default=None)
 
 
@@ -206,5 +242,11 @@ def _by_cell(trials: Sequence[dict[str, Any]]) -> dict[Cell, list[dict[str, Any]
     return found
 
 
-def _is_survived(trial: dict[str, Any] | LimitTrial) -> bool:
+class _UnclearError(Exception):
+    """A write said nothing of memory."""
+
+
+def _survived(trial: dict[str, Any] | LimitTrial) -> bool:
+    if is_unclear(trial):
+        raise _UnclearError
     return trial["outcome"] == "ok"

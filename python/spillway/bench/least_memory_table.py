@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from spillway._wording import and_joined, counted
 from spillway.bench.failures import outcome_words
-from spillway.bench.least_memory import bounds_of
+from spillway.bench.least_memory import bounds_of, is_unclear
 from spillway.bench.plan import Cell
 from spillway.bench.summary import Setting
 from spillway.bench.tables import megabytes, setting_title
@@ -25,8 +25,9 @@ __all__ = ["LEAST_MEMORY_LEGEND", "Found", "found_limits", "least_memory_table"]
 LEAST_MEMORY_LEGEND = (
     "*survives from* is the least limit on the whole process, imports included, at and above which every "
     "write survived, and *dies at* the largest at and below which every write died: the least memory lies "
-    "between. "
-    "In brackets are the writes that prove each side. *write s* is the median of the writes at that limit."
+    "between. A limit of kind rlimit-data counts private address space instead, used or not. "
+    "In brackets are the writes that prove each side. *write s* is the median of the writes at that limit. "
+    "A write that neither survives nor dies of memory ends a search, and *ends below* says how, and where."
 )
 """The meaning of the columns of `least_memory_table`."""
 
@@ -52,10 +53,19 @@ class Found:
 
     @property
     def ends(self) -> list[str]:
-        """The ways in which writes ended below it, with the phases."""
-        found = self._at(self.bounds.dies_at)
-        said = (f"{outcome_words(each['outcome'])} in {each['died_in']}" for each in found)
+        """The ways in which writes ended below it, with the phases, and what cut the search short."""
+        said = [_end(each) for each in self._at(self.bounds.dies_at)]
+        said += [
+            f"search ended by {_end(each)} at {megabytes(each['cell']['memory_bytes'])} MB"
+            for each in self._trials
+            if is_unclear(each)
+        ]
         return list(dict.fromkeys(said))
+
+    @property
+    def is_cut_short(self) -> bool:
+        """True if a write that says nothing of memory ended the search."""
+        return any(is_unclear(each) for each in self._trials)
 
     def _at(self, limit: int | None) -> list[dict[str, Any]]:
         return [each for each in self._trials if each["cell"]["memory_bytes"] == limit]
@@ -86,7 +96,7 @@ def least_memory_table(run: RunSummary, setting: Setting) -> Table | None:
     rows = [
         [
             Entry(each.cell.backend),
-            Entry(_survives(each.bounds)),
+            Entry(_survives(each)),
             Entry(f"{megabytes(each.bounds.dies_at)} ({each.bounds.died})" if each.bounds.dies_at else "-"),
             Entry("-" if each.seconds is None else f"{each.seconds:.2f}"),
             Entry(and_joined(each.ends) or "-"),
@@ -104,10 +114,14 @@ def least_memory_table(run: RunSummary, setting: Setting) -> Table | None:
     )
 
 
-def _survives(bounds: Bounds) -> str:
-    if bounds.survives_from is None:
-        return "never"
-    return f"{megabytes(bounds.survives_from)} ({bounds.survived})"
+def _survives(found: Found) -> str:
+    if found.bounds.survives_from is None:
+        return "-" if found.is_cut_short else "never"
+    return f"{megabytes(found.bounds.survives_from)} ({found.bounds.survived})"
+
+
+def _end(trial: dict[str, Any]) -> str:
+    return f"{outcome_words(trial['outcome'])} in {trial['died_in']}"
 
 
 def _without_limit(setting: Setting) -> Setting:

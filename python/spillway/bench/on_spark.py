@@ -72,7 +72,8 @@ def require_cluster(cluster: Cluster, names: Sequence[str], options: Options) ->
     """Check what can be checked before Spark starts.
 
     Raises:
-        OptionError: The master is this machine, a backend is Spark itself, or the samples have no number.
+        OptionError: The master is this machine, a backend is Spark itself, the samples have no number, or
+            least limits are asked for.
         MissingExtraError: PySpark is not installed.
     """
     require_spark()
@@ -82,6 +83,11 @@ def require_cluster(cluster: Cluster, names: Sequence[str], options: Options) ->
         raise OptionError(
             "--samples auto looks at a block before it takes the next, and --on takes them side by side: "
             "give a number"
+        )
+    if options.least_memory:
+        raise OptionError(
+            "--least-memory would search on this machine, beside samples of executors: leave it out, or "
+            "measure without --on"
         )
     programs = [name for name in names if backends.is_external(name)]
     if programs:

@@ -282,6 +282,8 @@ class Allocations(TypedDict):
 
     Attributes:
         run_id: The run's name.
+        chunk_rows: Rows of a batch; missing in early records, like the next.
+        row_group_rows: Rows of a row group.
         reason: The reason why there is no curve, or null.
         wall_seconds: The traced write, which is slower than one without.
     """
@@ -293,6 +295,8 @@ class Allocations(TypedDict):
     dataset: str
     codec: str
     rows: int
+    chunk_rows: NotRequired[int]
+    row_group_rows: NotRequired[int]
     reason: str | None
     wall_seconds: float | None
     curve: AllocationCurve | None
@@ -304,12 +308,14 @@ class LimitTrial(TypedDict):
     Attributes:
         run_id: The run's name.
         cell: The cell, with the limit that was tried.
+        most_bytes: The largest limit of its search.
         wall_seconds: The write; null if it did not end well.
     """
 
     schema_version: Literal[2]
     run_id: str
     cell: Annotated[dict[str, Any], Cell]
+    most_bytes: NotRequired[int]
     outcome: Outcome
     died_in: Phase | None
     wall_seconds: float | None

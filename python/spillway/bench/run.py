@@ -15,7 +15,7 @@ from spillway.bench.allocations import trace_backends
 from spillway.bench.arms import arm_of, require_arms
 from spillway.bench.check_outputs import require_engines, validate_outputs
 from spillway.bench.identity import describe_benchmark, fingerprint_of_rows
-from spillway.bench.least_memory import find_least_memory
+from spillway.bench.least_memory import LEAST_PROVED, find_least_memory, limiter_of_search
 from spillway.bench.outputs import OutputFiles
 from spillway.bench.plan import Cell, Options, plan_cells
 from spillway.bench.probing import probe_backends
@@ -340,23 +340,25 @@ def _limiter(options: Options) -> Limiter:
 
 
 def _prove_limits(options: Options, limiter: Limiter, progress: Progress) -> list[dict[str, Any]]:
-    """A canary for each limit; one that survives or dies elsewhere ends the run before it begins."""
-    proofs = []
-    for limit in options.memory:
-        if limit is None:
-            continue
-        progress.say(f"proving the limit of {_amount(limit)} with a canary")
-        try:
-            proof = prove(limiter, limit)
-        except OSError as error:
-            raise OptionError(
-                f"--memory: a {limiter.kind} limit of {limit:,} bytes cannot be set ({error.strerror}); "
-                f"choose another kind with --limit-kind"
-            ) from error
-        if not proof.holds:
-            raise OptionError(f"--memory: {_why_not(limiter, proof)}")
-        proofs.append(proof.as_dict())
+    """A canary for each limit and one for a search; what survives or dies elsewhere ends the run at once."""
+    proofs = [_proof(limiter, limit, "--memory", progress) for limit in options.memory if limit is not None]
+    if options.least_memory:
+        proofs.append(_proof(limiter_of_search(limiter), LEAST_PROVED, "--least-memory", progress))
     return proofs
+
+
+def _proof(limiter: Limiter, limit: int, option: str, progress: Progress) -> dict[str, Any]:
+    progress.say(f"proving the limit of {_amount(limit)} with a canary")
+    try:
+        proof = prove(limiter, limit)
+    except OSError as error:
+        raise OptionError(
+            f"{option}: a {limiter.kind} limit of {limit:,} bytes cannot be set ({error.strerror}); "
+            f"choose another kind with --limit-kind"
+        ) from error
+    if not proof.holds:
+        raise OptionError(f"{option}: {_why_not(limiter, proof)}")
+    return proof.as_dict()
 
 
 def _amount(size: int) -> str:

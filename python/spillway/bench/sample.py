@@ -208,8 +208,9 @@ def outcome_of(ended: ProcessResult) -> Outcome:
     if ended.signal is None and ended.status == 0:
         if failure is None:
             return "ok" if result_of(ended) is not None else "library_error"
-        kind: Outcome = "memory_error" if failure["kind"] == "memory_error" else "library_error"
-        return kind
+        # What the kernel killed may be another process of the write: a JVM.
+        otherwise: Outcome = "oom_killed" if ended.oom_kills else "library_error"
+        return "memory_error" if failure["kind"] == "memory_error" else otherwise
     if ended.signal in {signal.SIGSEGV, signal.SIGBUS}:
         return "segfault"
     # None: nobody counts. The bench kills nothing whose time is not up, and the limit is proved.

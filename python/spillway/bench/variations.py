@@ -28,7 +28,8 @@ __all__ = ["VARIATION_LEGEND", "Variation", "variation_tables", "variations"]
 VARIATION_LEGEND = (
     "In a table of what settings change, each backend is compared with itself, block by block: *speed x* "
     "and *RSS x* are ratios to the first of its lines, `~` where samples cannot tell them from 1, after Holm "
-    "for the table's ratios. *pool calls* are allocations from Arrow's pool in a write, *calls* all that a "
+    "for all the table's ratios, or, where so few samples could tell none so, by the interval of each ratio "
+    "alone. *pool calls* are allocations from Arrow's pool in a write, *calls* all that a "
     "tracer counted in one."
 )
 """The meaning of the columns of `variation_tables`."""
@@ -106,15 +107,18 @@ def _over(cell: CellSummary, first: CellSummary | None, metric: Metric) -> Ratio
 
 def _told(found: list[Variation]) -> list[Variation]:
     """The same, with marks on the ratios that samples tell from 1, corrected for all of the table."""
-    speeds = {place: each.speed for place, each in enumerate(found) if each.speed is not None}
-    growths = {place: each.growth for place, each in enumerate(found) if each.growth is not None}
-    faster = dict(zip(speeds, told(list(speeds.values())), strict=True))
-    leaner = dict(zip(growths, told(list(growths.values())), strict=True))
+    ratios = {
+        (place, name): each
+        for place, one in enumerate(found)
+        for name, each in (("speed", one.speed), ("growth", one.growth))
+        if each is not None
+    }
+    marks = dict(zip(ratios, told(list(ratios.values())), strict=True))
     return [
         replace(
             each,
-            is_faster_or_slower=faster.get(place, False),
-            is_leaner_or_fatter=leaner.get(place, False),
+            is_faster_or_slower=marks.get((place, "speed"), False),
+            is_leaner_or_fatter=marks.get((place, "growth"), False),
         )
         for place, each in enumerate(found)
     ]

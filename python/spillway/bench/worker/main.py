@@ -12,6 +12,7 @@ Everything imported here is charged to the limit, so only the standard library i
 
 from __future__ import annotations
 
+import errno
 import gc
 import json
 import os
@@ -329,7 +330,9 @@ def _fsync(path: Path) -> float:
 def _kind(error: BaseException) -> str:
     """Running out of memory has a class of its own in some libraries, below `MemoryError` or named for it."""
     names = {cls.__name__ for cls in type(error).__mro__}
-    is_memory = isinstance(error, MemoryError) or bool(names & {"OutOfMemoryException", "OutOfMemoryError"})
+    is_named = bool(names & {"OutOfMemoryException", "OutOfMemoryError"})
+    is_of_kernel = isinstance(error, OSError) and error.errno == errno.ENOMEM
+    is_memory = isinstance(error, MemoryError) or is_named or is_of_kernel
     return "memory_error" if is_memory else "library_error"
 
 

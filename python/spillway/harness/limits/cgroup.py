@@ -8,13 +8,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from spillway.harness.limits.groups import joining, new_group, v1_parents, v2_parents
+from spillway.harness.limits.groups import around, joining, new_group, v1_parents, v2_parents
 from spillway.harness.limits.memory_limit import MemoryLimit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-__all__ = ["CgroupV1", "CgroupV2", "accounting_group", "find_v1", "find_v2"]
+__all__ = ["CgroupV1", "CgroupV2", "accounting_group", "enclosing_limit", "find_v1", "find_v2"]
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,18 @@ def find_v1() -> CgroupV1 | None:
 def find_v2() -> CgroupV2 | None:
     """The v2 memory controller, if a group near this process hands it down and may be written to."""
     return next(map(CgroupV2, v2_parents("memory")), None)
+
+
+def enclosing_limit() -> int | None:
+    """The least memory limit in bytes of this process's groups and those around them; None without any."""
+    names = ("memory.limit_in_bytes", "memory.max")
+    return _least([group / name for group in around("memory") for name in names])
+
+
+def _least(files: Iterable[Path]) -> int | None:
+    """The least number in files, of which some may lack; "max" stands for none."""
+    texts = (file.read_text().strip() for file in files if file.exists())
+    return min((int(text) for text in texts if text != "max"), default=None)
 
 
 @contextmanager

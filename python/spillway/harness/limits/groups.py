@@ -16,7 +16,7 @@ from spillway.harness.limits.guard import guard
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["joining", "new_group", "v1_parents", "v2_parents"]
+__all__ = ["around", "joining", "new_group", "v1_parents", "v2_parents"]
 
 _serial = itertools.count()
 _EMPTYING_SECONDS = 5.0
@@ -43,6 +43,15 @@ def v2_parents(controller: str) -> Iterator[Path]:
                     and controller in handed_down.read_text().split()
                 ):
                     yield parent
+
+
+def around(controller: str) -> Iterator[Path]:
+    """This process's groups of a controller, v1 and v2, each with those around it that are mounted."""
+    for mount in _mounts():
+        is_v1 = mount.kind == "cgroup" and controller in mount.options
+        if is_v1 or mount.kind == "cgroup2":
+            own = mount.point / _relative(mount, _own_group(controller if is_v1 else ""))
+            yield from (each for each in (own, *own.parents) if each.is_relative_to(mount.point))
 
 
 @contextmanager
@@ -91,10 +100,14 @@ def _own_group(controller: str) -> str:
 
 def _candidates(mount: _Mount, own: str) -> list[Path]:
     """Find a place for a group: in this process's own, else beside it, else at the top of what is mounted."""
-    relative = own.removeprefix(mount.root) if mount.root != "/" else own
-    group = mount.point / relative.lstrip("/")
+    group = mount.point / _relative(mount, own)
     places = [group, group.parent] if group != mount.point else []
     return [place for place in (*places, mount.point) if place.is_dir()]
+
+
+def _relative(mount: _Mount, own: str) -> str:
+    """The path of a group below the place where its tree is mounted."""
+    return (own.removeprefix(mount.root) if mount.root != "/" else own).lstrip("/")
 
 
 def _remove(group: Path) -> None:

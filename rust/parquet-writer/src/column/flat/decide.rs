@@ -18,7 +18,7 @@ const FEW_VALUES: usize = 8;
 const VALUES_WITHOUT_REPEAT: usize = 1024;
 /// Bytes of a page, before compression, that all candidates are tried on.
 const GLANCE_BYTES: usize = 16 << 10;
-/// Bytes of a page, before compression, that candidates which come close are tried on. In a fourth of them, repeats from
+/// Bytes of a page, before compression, that candidates which come close are tried on. In far fewer, repeats from
 /// further away are missed, and wrong encodings are taken.
 const TRIAL_BYTES: usize = 128 << 10;
 /// The costs with a dictionary, as shares of those without, between which a glance may not decide. What it shows is too
