@@ -245,9 +245,14 @@ def test_a_file_may_hold_partition_columns_too(tmp_path: Path) -> None:
     [
         (pa.array([1, 4_000_000_000], pa.uint32()), pa.int64(), 100),
         (pa.array([0, 86_400_000], pa.timestamp("ms")), pa.timestamp("us"), "1970-01-01T12:00:00"),
+        (
+            pa.array([0, 86_400_000_000], pa.timestamp("us")),
+            pa.timestamp("us", "UTC"),
+            "1970-01-01T12:00:00Z",
+        ),
         (pa.array([1, 500], pa.int16()), pa.int32(), 100),
     ],
-    ids=["unsigned", "milliseconds", "narrower"],
+    ids=["unsigned", "milliseconds", "no zone", "narrower"],
 )
 def test_bounds_of_another_type_rule_nothing_out(
     tmp_path: Path, stored: pa.Array, kind: pa.DataType, above: Any

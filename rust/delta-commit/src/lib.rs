@@ -25,7 +25,7 @@ pub mod rules;
 pub mod schema;
 mod settle;
 pub mod store;
-mod time;
+pub mod time;
 pub mod transaction;
 pub mod winner;
 

@@ -18,7 +18,8 @@ pub(crate) fn parse_date(text: &str) -> Option<i64> {
 }
 
 /// Microseconds since the epoch of `date time` or `dateTtime`, in UTC or with an offset; none for anything else.
-pub(crate) fn parse_timestamp(text: &str) -> Option<i64> {
+#[must_use]
+pub fn parse_timestamp(text: &str) -> Option<i64> {
     let (date, rest) = text.split_once(['T', ' '])?;
     let (clock, offset) = split_offset(rest)?;
     let (whole, fraction) = clock.split_once('.').unwrap_or((clock, "0"));

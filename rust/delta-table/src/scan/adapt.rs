@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
+use arrow_array::types::TimestampMicrosecondType;
 use arrow_array::{Array, ArrayRef, ListArray, MapArray, StructArray, new_null_array};
 use arrow_cast::cast::{CastOptions, cast_with_options};
-use arrow_schema::{ArrowError, DataType, Fields};
+use arrow_schema::{ArrowError, DataType, Fields, TimeUnit};
 
 /// The array in another type. Fields of structs are found by name, and are null where the file has none.
 pub(super) fn adapt(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
@@ -39,14 +40,23 @@ pub(super) fn adapt(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowEr
                 *sorted,
             )?))
         }
-        _ => {
-            let strict = CastOptions {
-                safe: false,
-                ..CastOptions::default()
-            };
-            cast_with_options(array, to, &strict)
+        // A clock without a zone is read as one of UTC.
+        (DataType::Timestamp(_, None), DataType::Timestamp(TimeUnit::Microsecond, zone)) => {
+            let clock = strictly(array, &DataType::Timestamp(TimeUnit::Microsecond, None))?;
+            let clock = clock.as_primitive::<TimestampMicrosecondType>().clone();
+            Ok(Arc::new(clock.with_timezone_opt(zone.clone())))
         }
+        _ => strictly(array, to),
     }
+}
+
+/// The array in another type; a value that does not fit is an error, and no null.
+fn strictly(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
+    let strict = CastOptions {
+        safe: false,
+        ..CastOptions::default()
+    };
+    cast_with_options(array, to, &strict)
 }
 
 fn adapt_struct(array: &StructArray, fields: &Fields) -> Result<StructArray, ArrowError> {

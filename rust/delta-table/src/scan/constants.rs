@@ -1,11 +1,13 @@
 //! Partition values as Arrow arrays of one value.
 
-use arrow_array::{Array, ArrayRef, StringArray, new_null_array};
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, BinaryArray, StringArray, TimestampMicrosecondArray, new_null_array};
 use arrow_cast::cast::{CastOptions, cast_with_options};
-use arrow_schema::DataType;
+use arrow_schema::{ArrowError, DataType};
 use delta_commit::actions::{Add, partition_value};
 use delta_commit::predicate::Term;
-use std::sync::Arc;
+use delta_commit::time::parse_timestamp;
 
 use crate::error::{Result, TableError};
 use crate::schema::Column;
@@ -43,11 +45,15 @@ pub(super) fn constant(file: &Add, column: &Column) -> Result<ArrayRef> {
     parsed(text, &data_type).map_err(|error| unfit(file, column, &error))
 }
 
-fn parsed(text: &str, data_type: &DataType) -> Result<ArrayRef, arrow_schema::ArrowError> {
-    if *data_type == DataType::Binary {
-        return Ok(Arc::new(arrow_array::BinaryArray::from_vec(vec![
-            text.as_bytes(),
-        ])));
+fn parsed(text: &str, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
+    match data_type {
+        DataType::Binary => return Ok(Arc::new(BinaryArray::from_vec(vec![text.as_bytes()]))),
+        DataType::Timestamp(_, zone) => {
+            let micros = parse_timestamp(text).ok_or_else(|| ArrowError::ParseError(format!("{text:?}")))?;
+            let value = TimestampMicrosecondArray::from_value(micros, 1);
+            return Ok(Arc::new(value.with_timezone_opt(zone.clone())));
+        }
+        _ => {}
     }
     let text: ArrayRef = Arc::new(StringArray::from(vec![text]));
     let strict = CastOptions {
@@ -57,7 +63,7 @@ fn parsed(text: &str, data_type: &DataType) -> Result<ArrayRef, arrow_schema::Ar
     cast_with_options(&text, data_type, &strict)
 }
 
-fn unfit(file: &Add, column: &Column, error: &arrow_schema::ArrowError) -> TableError {
+fn unfit(file: &Add, column: &Column, error: &ArrowError) -> TableError {
     TableError::Malformed(format!(
         "{}: the file's partition value of {:?} is no {}: {error}",
         file.path,
