@@ -11,6 +11,7 @@ import deltalake
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
+from py4j.protocol import Py4JNetworkError
 from pyspark.errors import PySparkRuntimeError
 
 import spillway.delta
@@ -24,7 +25,7 @@ from spillway.errors import (
 from spillway.spark import storage
 from spillway.spark.folder_storage import FolderStorage
 from spillway.spark.options import parsed
-from spillway.spark.run import _of_another_python, run
+from spillway.spark.run import _cancelled_by_failure, _of_another_python, run
 from spillway.spark.write_job import Job, SparkWriteResult, Target, TaskResult, job_of
 from spillway.types import WriterKeywords
 
@@ -468,6 +469,38 @@ def test_another_python_on_executors_is_told_in_a_sentence() -> None:
     told = _of_another_python(RuntimeError(f"Job aborted\n{error}\n\tat org.apache.spark"))
     assert str(told).startswith("the driver has Python 3.11 and executors have 3.12: let PYSPARK_PYTHON name")
     assert _of_another_python(RuntimeError("Job aborted")) is None
+
+
+class Closed:
+    """A context whose connection was closed by what Ctrl-C left behind, once."""
+
+    def __init__(self) -> None:
+        self.cancelled: list[str] = []
+        self.asked = 0
+
+    def addJobTag(self, tag: str) -> None: ...  # noqa: N802 - Spark's name
+
+    removeJobTag = addJobTag  # noqa: N815 - Spark's name
+
+    def cancelJobsWithTag(self, tag: str) -> None:  # noqa: N802 - Spark's name
+        self.asked += 1
+        if self.asked == 1:
+            raise Py4JNetworkError("Answer from Java side is empty")
+        self.cancelled.append(tag)
+
+
+def test_ctrl_c_stays_ctrl_c_where_sparks_own_clean_up_fails() -> None:
+    context: Any = Closed()
+
+    def interrupted() -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise Py4JNetworkError("Answer from Java side is empty")
+
+    with pytest.raises(KeyboardInterrupt), _cancelled_by_failure(context):
+        interrupted()
+    assert len(context.cancelled) == 1
 
 
 def test_a_job_without_rows_leaves_a_schema(tmp_path: Path) -> None:

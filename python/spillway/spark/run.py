@@ -145,14 +145,35 @@ def _cancelled_by_failure(context: SparkContext) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        with _logged("the tasks of a job that failed were not cancelled"):
-            context.cancelJobsWithTag(tag)
+        _cancel(context, tag)
+        if (interrupt := _interrupt_behind(error)) is not None:
+            raise interrupt from error
         if (explained := _of_another_python(error)) is not None:
             raise explained from error
         raise
     finally:
         with _logged("a job's tag stays with the context"):
             context.removeJobTag(tag)
+
+
+def _cancel(context: SparkContext, tag: str) -> None:
+    """Cancel the jobs of a tag, by a second request if the first one fails.
+
+    py4j closes sockets by their ports after Ctrl-C, and may close one that was opened since.
+    """
+    try:
+        context.cancelJobsWithTag(tag)
+    except Exception:  # noqa: BLE001 - as in `_logged`
+        with _logged("the tasks of a job that failed were not cancelled"):
+            context.cancelJobsWithTag(tag)
+
+
+def _interrupt_behind(error: BaseException) -> KeyboardInterrupt | None:
+    """The Ctrl-C whose handling raised this error; none if there was none, or it is the error itself."""
+    behind = error.__context__
+    while behind is not None and not isinstance(behind, KeyboardInterrupt):
+        behind = behind.__context__
+    return behind
 
 
 def _of_another_python(error: BaseException) -> SpillwayError | None:
