@@ -29,7 +29,7 @@ def test_the_wheel_imports_with_no_other_package(bare: Environment) -> None:
 def test_what_is_not_arrow_is_told_what_can_be_written(bare: Environment) -> None:
     answer = bare.evaluate("""
 import os, spillway
-for thing in ([{"a": 1}], {"a": [1]}, "text", 5):
+for thing in (None, b"rows", "text", 5):
     try:
         spillway.write_parquet(thing, "a.parquet")
     except spillway.NotArrowError as error:
@@ -42,6 +42,21 @@ assert "a.parquet" not in os.listdir()
         assert "__arrow_c_stream__" in line
         assert "polars" in line
         assert "pyarrow" in line
+
+
+def test_rows_are_written_without_pyarrow_and_columns_name_it(bare: Environment) -> None:
+    answer = bare.evaluate("""
+import spillway
+print(spillway.write_parquet([{"a": 1}], "rows.parquet").rows)
+try:
+    spillway.write_parquet({"a": [1]}, "columns.parquet")
+except spillway.MissingExtraError as error:
+    print(error)
+""")
+    assert answer.splitlines() == [
+        "1",
+        "pyarrow is needed to write a dict of columns: pip install 'spillway[bench]'",
+    ]
 
 
 def test_base_modules_import_and_others_name_what_they_lack(bare: Environment, wheel: Path) -> None:
