@@ -68,7 +68,7 @@ pub trait Place: Send + Sync {
     /// Bytes of a file, fewer where the file ends before the range does.
     ///
     /// # Errors
-    /// When the file is not there, or cannot be read.
+    /// An error of the file: it is not there, or cannot be read.
     fn read_range(&self, name: &str, range: Range<u64>) -> Result<Bytes>;
 
     /// Checks whether a file exists.

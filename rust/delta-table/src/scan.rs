@@ -69,8 +69,8 @@ impl Table {
     /// Plans a scan. A file that can hold no row of the answer, by its partition values or its statistics, is left out.
     ///
     /// # Errors
-    /// When the table cannot be read at this version, a column is not there, a condition does not fit its column, or a
-    /// file has what is not built: deleted rows that are marked, or columns under other names.
+    /// An error if the table cannot be read at this version, a column is not there, a condition does not fit its column,
+    /// or a file has what is not built: deleted rows that are marked, or columns under other names.
     pub fn scan(&self, options: &ScanOptions) -> Result<Scan> {
         let snapshot = match options.version {
             None => self.look()?,

@@ -188,7 +188,7 @@ impl Folder {
     /// Bytes of an object, fewer where it ends before the range does.
     ///
     /// # Errors
-    /// When it is not there, or the store refuses, or does not answer.
+    /// A [`Failure`] if it is not there, or the store refuses, or does not answer.
     pub fn read_range(&self, relative: &str, range: Range<u64>) -> Result<Vec<u8>, Failure> {
         let path = self.path_of(relative)?;
         let request = self.store.get_range(&path, range);
