@@ -183,11 +183,7 @@ impl Writer {
 
     /// Writes the batches of a source: those in memory together, which is faster, all others one by one.
     fn write_from(&self, source: Source, last: bool) -> Result<(), Failure> {
-        let together = if source.is_in_memory() {
-            ARRAYS_TOGETHER
-        } else {
-            1
-        };
+        let together = if source.is_in_memory() { ARRAYS_TOGETHER } else { 1 };
         let (schema, mut batches) = source.open()?;
         self.file
             .take(|file| file.accept(&schema).map_err(Failure::from))?;

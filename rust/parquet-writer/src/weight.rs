@@ -358,7 +358,7 @@ mod tests {
             ends in (any::<prop::sample::Index>(), any::<prop::sample::Index>()),
         ) {
             let full: StringArray = values.iter().map(|(text, _)| Some(text)).collect();
-            let nulls = NullBuffer::from_iter(values.iter().map(|(_, valid)| *valid));
+            let nulls: NullBuffer = values.iter().map(|(_, valid)| *valid).collect();
             let (offsets, bytes, _) = full.into_parts();
             let text: ArrayRef = Arc::new(StringArray::new(offsets, bytes, Some(nulls)));
             let (one, other) = (ends.0.index(values.len() + 1), ends.1.index(values.len() + 1));

@@ -123,7 +123,7 @@ proptest! {
 
 #[test]
 fn pages_wait_from_call_to_call_and_not_behind_the_last_call() {
-    let batch = noise(3, 80_000, 24);
+    let batch = noise(3, 130_000, 24);
     let folder = tempfile::tempdir().unwrap();
     let input = OptionInput {
         row_group_bytes: 1 << 30,

@@ -79,8 +79,10 @@ impl PageStore {
 
     /// Makes room for the pages of one chunk more: from here on, chunks go into the file one by one.
     pub fn make_room_for_a_chunk(&self) {
-        self.room
-            .store(self.budget.resident + self.budget.resident_chunk, Ordering::Relaxed);
+        self.room.store(
+            self.budget.resident + self.budget.resident_chunk,
+            Ordering::Relaxed,
+        );
     }
 
     /// Starts the temporary file over; only when every page was read.
