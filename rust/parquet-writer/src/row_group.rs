@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use arrow_array::Array;
@@ -27,6 +27,8 @@ use crate::size_checks::SizeChecks;
 
 /// Time between two calls of the caller's check.
 const CHECK_EVERY: Duration = Duration::from_millis(50);
+/// The part of one thread's work above which a column is large.
+const LARGE: usize = 8;
 
 /// Asks the caller now and then whether a write should go on.
 pub(crate) struct Patience<'a> {
@@ -116,7 +118,7 @@ struct Columns {
     declared: SchemaRef,
     /// The types that encoders accept.
     carried: SchemaRef,
-    /// What came since the encoders were last fed.
+    /// Rows that came since the encoders were last fed, and their dictionaries.
     waiting: Vec<Input>,
 }
 
@@ -191,11 +193,13 @@ impl RowGroup {
                 columns.feed(index, encoder.as_mut(), meter, &mut || patience.check())?;
             }
         } else {
-            let mut tasks: Vec<_> = tasks.collect();
-            tasks.sort_by_cached_key(|(index, encoder)| columns.effort(*index, encoder.as_ref()));
-            on_threads(tasks, threads, patience, |(index, encoder), pause| {
+            let tasks = large_first(tasks, threads, |(index, encoder)| {
+                columns.effort(*index, encoder.as_ref())
+            });
+            let work = |(index, encoder): (usize, &mut Box<dyn FieldEncoder>), pause: Pause<'_>| {
                 columns.feed(index, encoder.as_mut(), meter, pause)
-            })?;
+            };
+            on_threads(tasks, threads, patience, work, &mut || Ok(()))?;
         }
         self.columns.waiting.clear();
         Ok(())
@@ -232,26 +236,29 @@ impl RowGroup {
             });
             chunk.append_to(&mut row_group)
         };
+        meter.pages.store.make_room_for_a_chunk();
+        let tasks = self.encoders.into_iter().enumerate();
         if threads == 1 {
-            meter.pages.store.make_room_for_a_chunk();
-            for (index, encoder) in self.encoders.into_iter().enumerate() {
+            for (index, encoder) in tasks {
                 columns.finish(index, encoder, meter, &mut || patience.check(), &mut append)?;
             }
         } else {
-            let mut chunks: Vec<Vec<EncodedChunk>> = self.encoders.iter().map(|_| Vec::new()).collect();
-            let tasks = self.encoders.into_iter().enumerate().zip(&mut chunks);
-            let mut tasks: Vec<_> = tasks.collect();
-            tasks.sort_by_cached_key(|((index, encoder), _)| columns.effort(*index, encoder.as_ref()));
-            on_threads(tasks, threads, patience, |((index, encoder), chunks), pause| {
+            let finished = Finished::new(tasks.len());
+            let tasks = large_first(tasks, threads, |(index, encoder)| {
+                columns.effort(*index, encoder.as_ref())
+            });
+            let work = |(index, encoder): (usize, Box<dyn FieldEncoder>), pause: Pause<'_>| {
+                let mut chunks = Vec::new();
                 columns.finish(index, encoder, meter, pause, &mut |chunk| {
                     chunks.push(chunk);
                     Ok(())
-                })
+                })?;
+                finished.put(index, chunks);
+                Ok(())
+            };
+            on_threads(tasks, threads, patience, work, &mut || {
+                finished.take_next(&mut append)
             })?;
-            for chunk in chunks.into_iter().flatten() {
-                append(chunk)?;
-                patience.check()?;
-            }
         }
         row_group.close()?;
         Ok(leaves)
@@ -310,30 +317,87 @@ impl Columns {
         pause()
     }
 
-    /// The order in which threads take columns: first those that were most work so far, or have the largest buffers.
-    fn effort(&self, index: usize, encoder: &dyn FieldEncoder) -> Reverse<(u64, usize)> {
+    /// The work that a column makes, in bytes: those that it took so far, or has before it is encoded.
+    fn effort(&self, index: usize, encoder: &dyn FieldEncoder) -> usize {
         let first = self.waiting.iter().find_map(|input| match input {
             Input::Rows(rows) => Some(rows.column(index).get_buffer_memory_size()),
             Input::Dictionary(_) => None,
         });
-        Reverse((encoder.encoded_bytes(), first.unwrap_or(0)))
+        match usize::try_from(encoder.encoded_bytes()) {
+            Ok(0) => first.unwrap_or(0),
+            Ok(bytes) => bytes,
+            Err(_) => usize::MAX,
+        }
     }
 }
 
-/// Runs the tasks in their order, each on the next free thread. Tasks are given what they must call now and then, which
-/// ends them when another one failed or the caller has no patience.
+/// The finished chunks of columns that have not all come to the file.
+struct Finished {
+    columns: Vec<Mutex<Option<Vec<EncodedChunk>>>>,
+    /// The column that comes next.
+    next: AtomicUsize,
+}
+
+impl Finished {
+    fn new(columns: usize) -> Self {
+        Self {
+            columns: (0..columns).map(|_| Mutex::new(None)).collect(),
+            next: AtomicUsize::new(0),
+        }
+    }
+
+    fn put(&self, column: usize, chunks: Vec<EncodedChunk>) {
+        *lock(&self.columns[column]) = Some(chunks);
+    }
+
+    /// Calls `each` with the chunks that come next, as far as they are finished. Only one thread may call it.
+    fn take_next(&self, each: &mut dyn FnMut(EncodedChunk) -> Result<()>) -> Result<()> {
+        while let Some(column) = self.columns.get(self.next.load(Ordering::Relaxed)) {
+            let Some(chunks) = lock(column).take() else {
+                break;
+            };
+            self.next.fetch_add(1, Ordering::Relaxed);
+            chunks.into_iter().try_for_each(&mut *each)?;
+        }
+        Ok(())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The tasks in an order that keeps all threads busy: first those that are a large part of one thread's work, then the
+/// others as they come, so that what is finished can be passed on.
+fn large_first<T>(tasks: impl Iterator<Item = T>, threads: usize, effort: impl Fn(&T) -> usize) -> Vec<T> {
+    let mut tasks: Vec<_> = tasks.map(|task| (effort(&task), task)).collect();
+    let all = tasks
+        .iter()
+        .fold(0_usize, |sum, (effort, _)| sum.saturating_add(*effort));
+    let large = all / threads / LARGE;
+    tasks.sort_by_key(|(effort, _)| Reverse(if *effort > large { *effort } else { 0 }));
+    tasks.into_iter().map(|(_, task)| task).collect()
+}
+
+/// The function that tasks must call now and then.
+type Pause<'a> = &'a mut dyn FnMut() -> Result<()>;
+
+/// Runs the tasks in their order, each on the next free thread. Tasks are given a function to call now and then, which
+/// ends them when another one failed or the caller has no patience. `between` is called on this thread after each task
+/// that it did, and when all are done.
 fn on_threads<T: Send>(
     tasks: Vec<T>,
     threads: usize,
     patience: &mut Patience<'_>,
-    work: impl Fn(T, &mut dyn FnMut() -> Result<()>) -> Result<()> + Sync,
+    work: impl Fn(T, Pause<'_>) -> Result<()> + Sync,
+    between: Pause<'_>,
 ) -> Result<()> {
     let threads = threads.min(tasks.len());
     let tasks = Mutex::new(tasks.into_iter());
-    let next = || tasks.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let next = || lock(&tasks).next();
     let stop = AtomicBool::new(false);
     let first_error = Mutex::new(None);
-    let work_off = |pause: &mut dyn FnMut() -> Result<()>| {
+    let work_off = |pause: Pause<'_>, after: Pause<'_>| {
         let mut pause = || {
             if stop.load(Ordering::Relaxed) {
                 return Err(WriteError::Interrupted);
@@ -341,24 +405,23 @@ fn on_threads<T: Send>(
             pause()
         };
         while let Some(task) = next() {
-            if let Err(error) = work(task, &mut pause) {
-                let mut first = first_error.lock().unwrap_or_else(PoisonError::into_inner);
-                first.get_or_insert(error);
+            if let Err(error) = work(task, &mut pause).and_then(|()| after()) {
+                lock(&first_error).get_or_insert(error);
                 stop.store(true, Ordering::Relaxed);
                 break;
             }
         }
     };
     std::thread::scope(|scope| {
-        let other = || work_off(&mut || Ok(()));
+        let other = || work_off(&mut || Ok(()), &mut || Ok(()));
         let others: Vec<_> = (1..threads)
             .map_while(|_| std::thread::Builder::new().spawn_scoped(scope, other).ok())
             .collect();
-        work_off(&mut || patience.check());
+        work_off(&mut || patience.check(), &mut *between);
         for other in others {
             other.join().unwrap_or_else(|panic| resume_unwind(panic));
         }
     });
     let failed = first_error.into_inner().unwrap_or_else(PoisonError::into_inner);
-    failed.map_or(Ok(()), Err)
+    failed.map_or_else(between, Err)
 }
