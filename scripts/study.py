@@ -121,7 +121,7 @@ def misses(found: Sequence[Answer]) -> list[str]:
 
 
 def record(runs: Sequence[RunSummary], rows: int) -> dict[str, Any]:
-    """What is kept of a study: of each run its ratios and what disturbed it, and what all were measured on."""
+    """A study to be kept: of each run its ratios and what disturbed it, and what all were measured on."""
     (first, *_) = runs
     of_all = ("cpu_model", "kernel", "git", "native_build", "libraries")
     return {
@@ -141,9 +141,7 @@ def record(runs: Sequence[RunSummary], rows: int) -> dict[str, Any]:
 
 def answers_of(study: Mapping[str, Any]) -> list[Answer]:
     """The answers of a study on record."""
-    return answers(
-        [{name: Ratio(**each) for name, each in run["ratios"].items()} for run in study["runs"]]
-    )
+    return answers([{name: Ratio(**each) for name, each in run["ratios"].items()} for run in study["runs"]])
 
 
 def _rounded(found: Ratio) -> dict[str, float]:

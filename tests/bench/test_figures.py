@@ -54,10 +54,10 @@ def drawn_lines(monkeypatch, run):
     """The labels of the lines of each figure, by its path, with the line below it."""
     found = {}
 
-    def seen(folder, plot, axes, name, title, below=""):
-        labels = axes.get_legend_handles_labels()[1]
-        found[name] = (set(labels), title, below)
-        return save_figure(folder, plot, axes, name, title, below)
+    def seen(*given):
+        _, _, axes, name, title, below = given
+        found[name] = (set(axes.get_legend_handles_labels()[1]), title, below)
+        return save_figure(*given)
 
     monkeypatch.setattr(figures, "save_figure", seen)
     draw_figures(run)

@@ -193,9 +193,7 @@ def _environment(run: RunSummary) -> list[str]:
 
 
 def _resumed(again: dict[str, Any]) -> str:
-    return (
-        f"Resumed on {again['at']}, at a load of {again['load_before']:.1f}: what was left was taken then."
-    )
+    return f"Resumed on {again['at']}, at a load of {again['load_before']:.1f}: what was left was taken then."
 
 
 def _retaken(run: RunSummary) -> list[str]:

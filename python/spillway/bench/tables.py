@@ -233,7 +233,9 @@ def _marked(text: str, best: bool) -> Entry:  # noqa: FBT001 - of an entry
 def _speed_column(cells: Sequence[CellSummary | None]) -> list[Entry]:
     present = [each for each in cells if each is not None]
     marks = dict(zip(map(id, present), indistinct(present, speed, 1), strict=True))
-    return [Entry("") if each is None else _marked(_speed_or_outcome(each), marks[id(each)]) for each in cells]
+    return [
+        Entry("") if each is None else _marked(_speed_or_outcome(each), marks[id(each)]) for each in cells
+    ]
 
 
 def _speed_or_outcome(cell: CellSummary) -> str:

@@ -19,7 +19,9 @@ RunFolder = Annotated[
 
 Verbose = Annotated[
     bool,
-    typer.Option("--verbose", help="Print all tables of the report: every number of rows, and every measure."),
+    typer.Option(
+        "--verbose", help="Print all tables of the report: every number of rows, and every measure."
+    ),
 ]
 """More tables on the terminal."""
 
