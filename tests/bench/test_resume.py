@@ -166,7 +166,7 @@ def test_a_killed_run_goes_on_to_the_same_samples_takes_a_disturbed_one_again_an
     assert result.exit_code == 0, result.output
     assert records.read_lines(begun / SAMPLES)[0] == quiet
     assert records.read_lines(begun / DISTURBED) == [disturbed]
-    said = "1 sample beside which other processes ran was taken again; disturbed.jsonl has them."
+    said = "1 sample beside which other processes ran was taken again; disturbed.jsonl has the first."
     assert said in (begun / "report.md").read_text()
     taken = records.read_lines(begun / SAMPLES)
     assert sorted((each["block"], each["position"]) for each in taken) == [(n, 0) for n in range(4)]

@@ -197,10 +197,12 @@ def _resumed(again: dict[str, Any]) -> str:
 
 
 def _retaken(run: RunSummary) -> list[str]:
+    """A line on the samples that were replaced; nothing where none was."""
     again = len(run.disturbed)
-    were = "was" if again == 1 else "were"
-    said = f"{counted(again, 'sample')} beside which other processes ran {were} taken again; {DISTURBED} has them."
-    return [said] if again else []
+    if not again:
+        return []
+    beside = f"{counted(again, 'sample')} beside which other processes ran"
+    return [f"{beside} {'was' if again == 1 else 'were'} taken again; {DISTURBED} has the first."]
 
 
 def _input(data: dict[str, Any], options: dict[str, Any]) -> str:

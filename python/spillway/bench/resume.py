@@ -105,7 +105,7 @@ class BegunRun:
         return {**self.environment, "resumed": [*self.environment.get("resumed", []), again]}
 
     def without_disturbed(self) -> BegunRun:
-        """The run without the samples that are to be taken again, which go from its samples to ``disturbed.jsonl``.
+        """The run without the samples that are to be taken again, which go to ``disturbed.jsonl``.
 
         The host's readings alone decide, whatever a sample measured.
         """
@@ -138,8 +138,7 @@ def read_begun(folder: Path) -> BegunRun:
         raise OptionError(f"--resume {folder}: no run of the bench: give its folder, with {place.name} in it")
     if records.is_stored(folder / SAMPLES) and not (folder / SAMPLES).exists():
         raise OptionError(
-            f"--resume {folder.name}: its records are compressed, and more cannot be appended: unpack them by "
-            f"gunzip"
+            f"--resume {folder.name}: its records are compressed, and none can be appended: unpack them by gunzip"
         )
     environment = records.read_json(place)
     if "afterwards" not in environment:

@@ -69,7 +69,7 @@ def variation_tables(run: RunSummary) -> list[Table]:
 
 
 def arm_verdicts(run: RunSummary) -> list[tuple[str, list[str]]]:
-    """The verdicts on arms: a title, and a sentence for each backend that says which arm helps it, or none."""
+    """The verdicts on arms: a title, and for each backend a sentence that says which arm helps it, if any."""
     return [
         (_heading(field, alike[0], found), _verdict(field, found))
         for field, alike, found in variations(run)
@@ -167,7 +167,7 @@ def _table(field: str, alike: Sequence[Setting], found: Sequence[Variation]) -> 
 
 
 def _heading(field: str, setting: Setting, found: Sequence[Variation]) -> str:
-    """The title: what varies, and the setting that all have in common, without the words of an arm that does."""
+    """The title: what varies, and what all have in common, without the words of an arm that varies."""
     alike = setting_title(replace(setting, arm=DEFAULT_ARM) if field == "arm" else setting)
     return f"What {_FIELDS[field]} change at {counted(found[0].cell.cell.rows, 'row')}: {alike}"
 

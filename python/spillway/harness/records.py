@@ -84,7 +84,7 @@ def append(path: Path, record: Mapping[str, Any]) -> None:
 
 
 def replace_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
-    """Put these records in the place of all that a file has, at once: a kill leaves the old or the new ones."""
+    """Put these records in the place of all that a file has, at once: a kill leaves the old or the new."""
     unfinished = path.with_name(f".{path.name}")
     unfinished.unlink(missing_ok=True)
     unfinished.touch()
