@@ -138,7 +138,7 @@ def read_begun(folder: Path) -> BegunRun:
         raise OptionError(f"--resume {folder}: no run of the bench: give its folder, with {place.name} in it")
     if records.is_stored(folder / SAMPLES) and not (folder / SAMPLES).exists():
         raise OptionError(
-            f"--resume {folder.name}: its records are compressed, and none can be appended: unpack them by gunzip"
+            f"--resume {folder.name}: its records are compressed, so that none can be appended: gunzip them"
         )
     environment = records.read_json(place)
     if "afterwards" not in environment:
