@@ -101,7 +101,7 @@ def ratios_of(run: RunSummary) -> dict[str, Ratio]:
 
 
 def misses(found: Sequence[Answer]) -> list[str]:
-    """What is asked of the bench and not met by these answers, in words; nothing where all is.
+    """The demands on the bench that these answers miss, in words; none where all are met.
 
     Of 40 pairs of equal backends at most 3 are told apart. A slow-down of 2 % is found 8 times in 10 and one
     of 5 % each time, where 9 intervals in 10 cover it: each covers what it should in 95 of 100 runs.

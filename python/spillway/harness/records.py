@@ -33,7 +33,7 @@ __all__ = [
 
 ENVIRONMENT = "environment.json"
 COMPRESSED = ".gz"
-"""What a file of records ends with that was compressed when its run was over."""
+"""The ending of a file of records that was compressed when its run was over."""
 
 
 class RecordSchema:
