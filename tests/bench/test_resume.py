@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from spillway.bench.plan import Options, plan_cells
-from spillway.bench.record import SAMPLES
+from spillway.bench.record import DISTURBED, SAMPLES
 from spillway.bench.resume import BegunRun, read_begun, slots_left
 from spillway.cli.app import app
 from spillway.errors import OptionError
@@ -101,6 +101,12 @@ def test_a_folder_that_is_no_run_says_what_to_give(tmp_path):
     assert "no run of the bench: give its folder" in result.output
 
 
+def test_samples_are_taken_again_of_a_run_that_is_named():
+    result = spillway("bench", "--retake", "--memory", "none")
+    assert result.exit_code == 2
+    assert "--retake: name the run by --resume" in result.output
+
+
 # However busy the machine is, it is killed while its third sample is taken.
 KILLED_IN_THE_THIRD = """
 import os, signal, threading, time
@@ -115,11 +121,11 @@ def kill():
         time.sleep(0.002)
     os.kill(os.getpid(), signal.SIGKILL)
 
-def taking(self, slot, memory_limit):
+def taking(self, slot, *others, **more):
     slots.append(slot)
     if len(slots) == 3:
         threading.Thread(target=kill).start()
-    return take(self, slot, memory_limit)
+    return take(self, slot, *others, **more)
 
 SampleTaker.take = taking
 main()
@@ -168,11 +174,17 @@ def _workers_of(folder):
     return found
 
 
-def test_a_killed_run_goes_on_to_the_same_samples_and_is_read_back(begun):
-    before = (begun / SAMPLES).read_bytes()
-    result = spillway("bench", "--resume", begun)
+def test_a_killed_run_goes_on_to_the_same_samples_takes_a_disturbed_one_again_and_is_read_back(begun):
+    quiet, disturbed, *_ = records.read_lines(begun / SAMPLES)
+    quiet["host"]["others_seconds"] = 0.0
+    disturbed["host"] |= {"others_seconds": 100.0, "wall_seconds": 1.0}
+    records.replace_lines(begun / SAMPLES, [quiet, disturbed])
+    result = spillway("bench", "--resume", begun, "--retake")
     assert result.exit_code == 0, result.output
-    assert (begun / SAMPLES).read_bytes().startswith(before)
+    assert records.read_lines(begun / SAMPLES)[0] == quiet
+    assert records.read_lines(begun / DISTURBED) == [disturbed]
+    said = "1 sample beside which other processes ran was taken again; disturbed.jsonl has the first."
+    assert said in (begun / "report.md").read_text()
     taken = records.read_lines(begun / SAMPLES)
     assert sorted((each["block"], each["position"]) for each in taken) == [(n, 0) for n in range(4)]
     assert "validated by pyarrow: 1 of 1" in result.output
