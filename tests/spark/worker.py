@@ -141,7 +141,7 @@ def round_trip(session: Any, *, rows: str, to: str, back: str, zone: str = "UTC"
 
 
 def conflicts(session: Any, pairs: int) -> dict[str, Any]:
-    """What Delta says of some pairs of transactions."""
+    """Ask Delta what becomes of some pairs of transactions."""
     from tests.delta.conflicts import generate
 
     return generate.generate_by(session, generate.sample(pairs))
