@@ -91,8 +91,18 @@ def test_a_run_of_failures_alone_has_a_page(tmp_path):
 
 
 def test_no_two_writers_differ_by_colour_alone():
-    looks = [re.sub(r"\bs\d+\b", "", swatch(style)) for style in range(STYLES)]
-    assert len(set(looks)) == STYLES
+    looks = [re.sub(r"\bs\d+( again)?\b", "", swatch(style)) for style in range(2 * STYLES)]
+    assert len(set(looks)) == 2 * STYLES
+
+
+def test_a_name_has_the_line_that_it_is_of_beside_it():
+    series = [Series(f"writer {place}", place, [(1, 5.0), (2, 5.0)]) for place in range(2 * STYLES)]
+    wide = chart_lines(series, Axis("x", str), Axis("y", str)).split('<div class="narrow">')[0]
+    named = dict(re.findall(r'<g class="([^"]*)"><path class="line" d="M[^"]*h24".*?>(writer \d+)<', wide))
+    assert {look: name for look, name in named.items() if look.endswith("again")} == {
+        f"s{place} again": f"writer {place + STYLES}" for place in range(STYLES)
+    }
+    assert len(named) == 2 * STYLES
 
 
 def test_labels_of_lines_and_points_do_not_cover_each_other():
