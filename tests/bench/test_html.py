@@ -116,6 +116,16 @@ def test_labels_of_lines_and_points_do_not_cover_each_other():
         assert all(b - a >= 12 for a, b in pairwise(heights))
 
 
+@pytest.mark.parametrize("count", [6, 7])
+def test_more_points_than_a_narrow_chart_can_name_are_in_its_legend(tmp_path, count):
+    names = [f"program-{place}" for place in range(count)]
+    run = make_run(tmp_path / "run", {name: Writes([1e6, 1e6]) for name in names})
+    figure = next(each for each in html_figures(run, run.settings[0]) if "smallest file" in each.title)
+    wide, narrow = figure.drawing.split('<div class="narrow">')
+    assert wide.count('class="name"') == count
+    assert (narrow.count('class="name"'), len(figure.legend)) == ((count, 0) if count == 6 else (0, count))
+
+
 def test_the_smallest_values_and_the_limit_are_inside_an_axis_of_powers():
     axis = Axis("MB", str, is_log=True)
     series = [Series("little", 0, [(10, 5.0), (100, 6.0)]), Series("much", 1, [(10, 50.0), (100, 900.0)])]

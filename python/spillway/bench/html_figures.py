@@ -24,6 +24,7 @@ from spillway.harness.report.svg import (
     Interval,
     Point,
     Series,
+    are_named,
     chart_intervals,
     chart_lines,
     chart_points,
@@ -226,7 +227,7 @@ class _Figures:
             whose_file_is_smallest(self._top),
             "Lower is smaller, further right is faster.",
             chart_points(points, x, y),
-            [],
+            [] if are_named(points) else [Series(each.name, each.style, []) for each in points],
         )
 
     @property

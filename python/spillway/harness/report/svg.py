@@ -21,6 +21,7 @@ __all__ = [
     "Interval",
     "Point",
     "Series",
+    "are_named",
     "chart_intervals",
     "chart_lines",
     "chart_points",
@@ -40,6 +41,7 @@ _TOP = 26  # of the grid: the title of the axis stands above it
 _CHARACTER = 6.6  # pixels of a label's character, about
 _KEY = 24  # of the piece of a line before its name
 _RADIUS = 6  # of what a marker takes
+_MOST_NAMED = 6  # points of a narrow chart: more names cover each other
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,11 @@ def chart_intervals(rows: Sequence[Interval], x: Axis, *, reference: float | Non
 def chart_points(points: Sequence[Point], x: Axis, y: Axis) -> str:
     """Points with their names, in two widths."""
     return _both(lambda size: _points(points, x, y, size))
+
+
+def are_named(points: Sequence[Point]) -> bool:
+    """Return true if a narrow chart of points has room for their names; else they are in its legend."""
+    return len(points) <= _MOST_NAMED
 
 
 def swatch(style: int, *, has_marker: bool = True) -> str:
@@ -253,10 +260,11 @@ def _points(points: Sequence[Point], x: Axis, y: Axis, size: _Size) -> str:
         start = place_x - length - 10 if is_left else place_x + 10
         label = _free(taken, start, place_y + 4, length)
         taken.append((start, label, length))
+        name = _text(each.name, start, label, "name") if size == _WIDE or are_named(points) else ""
         parts.append(
             f'<g class="{_look(each.style)}"><title>{escape(each.name)}: {escape(x.written(each.x))}, '
             f"{escape(y.written(each.y))}</title>{_marker(each.style, place_x, place_y)}"
-            f"{_text(each.name, start, label, 'name')}</g>"
+            f"{name}</g>"
         )
     return _svg(parts, size)
 
