@@ -46,7 +46,7 @@ def test_no_two_lines_differ_by_colour_alone():
     styles = [own_style(place) for place in range(3)] + [peer_style(place) for place in range(9)]
     lines = [(style["linestyle"], style["linewidth"]) for style in styles]
     assert len(set(lines)) == len(lines)
-    points = [(style["marker"], style["linewidth"]) for style in styles[:10]]
+    points = [(style["marker"], style["linewidth"], style.get("markerfacecolor")) for style in styles]
     assert len(set(points)) == len(points)
 
 
