@@ -256,8 +256,7 @@ def characters() -> pa.Table:
 
 def generated(name: str) -> pa.Table:
     """The first 400,000 rows of a generated dataset."""
-    with pa.memory_map(str(datasets.prepare(name, seed=1, rows=400_000).path)) as file:
-        return pa.ipc.open_file(file).read_all()
+    return stored(datasets.prepare(name, seed=1, rows=400_000).path)
 
 
 TABLES: dict[str, Callable[[], pa.Table]] = {
@@ -291,6 +290,11 @@ def table(name: str) -> pa.Table:
         with pa.OSFile(str(unfinished), "wb") as out, pa.ipc.new_file(out, made.schema) as writer:
             writer.write_table(made)
         unfinished.rename(path)
+    return stored(path)
+
+
+def stored(path: Path) -> pa.Table:
+    """The table of an Arrow IPC file."""
     with pa.memory_map(str(path)) as file:
         return pa.ipc.open_file(file).read_all()
 

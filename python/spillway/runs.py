@@ -39,8 +39,10 @@ def load_run(path: str | Path) -> pa.Table:
         import pyarrow as pa  # noqa: PLC0415 - the writer needs no pyarrow
     except ModuleNotFoundError as error:
         raise MissingExtraError("pyarrow", "bench", "load a run") from error
+    from spillway.harness.records import is_stored  # noqa: PLC0415 - of what is measured with, as below
+
     folder = find_run(path)
-    name, schema = next((name, schema) for name, schema in _kinds() if (folder / name).exists())
+    name, schema = next((name, schema) for name, schema in _kinds() if is_stored(folder / name))
     found = _records(folder, name)
     columns = dict(sorted(_columns(schema.document, ()), key=lambda each: each[1][0][0] != "cell"))
     return pa.table(
@@ -57,11 +59,14 @@ def find_run(path: str | Path) -> Path:
     Raises:
         OptionError: There is none.
     """
+    from spillway.harness.records import COMPRESSED, is_stored  # noqa: PLC0415
+
     folder = Path(path)
     names = [name for name, _ in _kinds()]
-    if any((folder / name).exists() for name in names):
+    if any(is_stored(folder / name) for name in names):
         return folder
-    runs = [each.parent for name in names for each in folder.glob(f"*/{name}")]
+    stored = [stored for name in names for stored in (name, f"{name}{COMPRESSED}")]
+    runs = [each.parent for name in stored for each in folder.glob(f"*/{name}")]
     if not runs:
         raise OptionError(
             f"{path}: no run, and no folder of runs: give the folder that a run named at its end, with "

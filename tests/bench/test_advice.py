@@ -88,7 +88,39 @@ def test_of_several_settings_none_is_taken_silently(tmp_path):
     writers = [Writes(SPEEDS), Writes(SPEEDS, cell={"chunk_rows": 7})]
     several = make_run(tmp_path / "run", {"arro3": writers})
     with pytest.raises(OptionError, match=r"--mode table: the run has 2 settings .* They are: .*; "):
-        _setting(several, "table")
+        _setting(several, "table", "default")
+
+
+def test_arms_are_not_mixed_and_the_process_as_it_is_is_taken(tmp_path):
+    """Under the arm the slower writer would be the best: it is advised only where the arm is asked for."""
+    writers = {
+        "arro3": [Writes(SPEEDS, cell={"arm": arm}) for arm in ("default", "pool-system")],
+        "polars": [
+            Writes([factor * speed for speed in SPEEDS], cell={"arm": arm})
+            for arm, factor in (("default", 0.5), ("pool-system", 4))
+        ],
+    }
+    several = make_run(tmp_path / "run", writers)
+    best = {}
+    for arm in ("default", "pool-system"):
+        setting = _setting(several, "table", arm)
+        plan, *_ = advise(several, setting, Demand(1e6, 8 * GIB, 4, 50.0))
+        best[arm] = (plan.cell.cell.backend, plan.cell.cell.arm)
+    assert best == {"default": ("arro3", "default"), "pool-system": ("polars", "pool-system")}
+    with pytest.raises(OptionError, match="--arm malloc-trim: the run has default, pool-system"):
+        _setting(several, "table", "malloc-trim")
+
+
+def test_advice_for_an_arm_says_how_a_program_has_it(tmp_path):
+    make_run(tmp_path / "run", {"arro3": Writes(SPEEDS, cell={"arm": "pool-system"})})
+    given = ["--rate", "1M/s", "--memory", "8GB", "--price", "50/month", "--mode", "table"]
+    refused, told = (
+        CliRunner().invoke(app, ["advise", str(tmp_path / "run"), *given, *more])
+        for more in ([], ["--arm", "pool-system"])
+    )
+    assert refused.exit_code == 2
+    assert told.exit_code == 0, told.output
+    assert "start Python with ARROW_DEFAULT_MEMORY_POOL=system" in " ".join(told.output.split())
 
 
 def test_a_batch_that_was_not_measured_says_how(run):

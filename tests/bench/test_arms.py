@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from spillway.bench.arms import ARM_NAMES, DEFAULT_ARM, arm_of, require_arms
+from spillway.bench.arms import ARM_NAMES, DEFAULT_ARM, arm_of, how_to_have, require_arms
 from spillway.bench.command import command_of
+from spillway.bench.conclusion import conclude
 from spillway.bench.plan import Options, plan_cells
 from spillway.bench.record import ALLOCATIONS
 from spillway.bench.report import run_tables
@@ -222,6 +223,40 @@ def test_a_table_tells_what_arms_change_in_each_backend(of_arms):
     assert arro3.startswith("arro3: fastest with Arrow's pool system, 1.2")
     assert "leanest with Arrow's pool mimalloc, 0.50" in arro3
     assert polars == "polars: nothing is better than its defaults; samples tell no other from it."
+
+
+def test_the_verdict_compares_writers_under_one_arm_and_says_of_each_which_arm_helps(of_arms):
+    writers, arms = conclude(of_arms)
+    assert "Arrow's pool" not in writers.title
+    assert not [line for line in writers.lines if "pool" in line]
+    assert arms.title.startswith("What arms change at")
+    arro3, polars = arms.lines
+    assert arro3.startswith("arro3: fastest with Arrow's pool system, 1.2")
+    assert polars == "polars: nothing is better than its defaults; samples tell no other from it."
+
+
+def test_a_verdict_on_an_arm_alone_says_how_a_program_has_it(tmp_path):
+    cell = {"arm": "gc-aggressive"}
+    run = make_run(
+        tmp_path / "run", {"arro3": Writes([1e6] * 6, cell=cell), "polars": Writes([9e5] * 6, cell=cell)}
+    )
+    (found,) = conclude(run)
+    assert "garbage collected after 50 objects" in found.title
+    assert found.lines[-1] == (
+        "Measured with garbage collected after 50 objects: call gc.set_threshold(50, 5, 5)."
+    )
+
+
+def test_every_arm_says_how_a_program_has_it_and_the_process_as_it_is_has_nothing_to_say():
+    for name in (*ARM_NAMES[:-1], "quota-150"):
+        assert len(how_to_have(name)) == (name != DEFAULT_ARM)
+
+
+def test_a_writer_that_failed_as_it_is_has_no_arm_told(tmp_path):
+    fields = [{"arm": arm} for arm in ARMS[:2]]
+    cells = [Writes([None] * 6, cell=fields[0]), Writes([1e6] * 6, cell=fields[1])]
+    *_, arms = conclude(make_run(tmp_path / "run", {"arro3": cells}))
+    assert arms.lines == ["arro3: nothing is told, since it failed with its defaults."]
 
 
 def test_each_field_that_varies_alone_has_a_table_of_its_own(tmp_path):

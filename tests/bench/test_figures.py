@@ -5,12 +5,13 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from spillway.bench import figures
 from spillway.bench.figures import draw_figures
 from spillway.bench.record import ALLOCATIONS, SAMPLES
 from spillway.bench.summary import read_run
 from spillway.harness import records
 from spillway.harness.report.markdown import REPORT
-from spillway.harness.report.plots import own_style, peer_style
+from spillway.harness.report.plots import own_style, peer_style, save_figure
 
 from .made_runs import Writes, make_run
 
@@ -45,8 +46,54 @@ def test_no_two_lines_differ_by_colour_alone():
     styles = [own_style(place) for place in range(3)] + [peer_style(place) for place in range(9)]
     lines = [(style["linestyle"], style["linewidth"]) for style in styles]
     assert len(set(lines)) == len(lines)
-    points = [(style["marker"], style["linewidth"]) for style in styles[:10]]
+    points = [(style["marker"], style["linewidth"], style.get("markerfacecolor")) for style in styles]
     assert len(set(points)) == len(points)
+
+
+def drawn_lines(monkeypatch, run):
+    """The labels of the lines of each figure, by its path, with the line below it."""
+    found = {}
+
+    def seen(*given):
+        _, _, axes, name, title, below = given
+        found[name] = (set(axes.get_legend_handles_labels()[1]), title, below)
+        return save_figure(*given)
+
+    monkeypatch.setattr(figures, "save_figure", seen)
+    draw_figures(run)
+    return found
+
+
+def test_more_lines_than_can_be_followed_are_those_of_the_best_of_each_library(tmp_path, monkeypatch):
+    """Of nine backends the two slower ones of a library go, but for the one that leads at few rows."""
+    speeds = {f"program-{place}": (1e5, 1e5 + place) for place in range(6)}
+    speeds |= {"arro3": (3e5, 4e5), "arro3-tuned": (9e5, 3e5), "pyarrow-streaming": (1e5, 2e5)}
+    run = make_run(
+        tmp_path / "run",
+        {
+            name: [
+                Writes([speed] * 6, growth=1e13 / speed, cell={"rows": rows})
+                for rows, speed in zip((1000, 2000), of, strict=True)
+            ]
+            for name, of in (speeds | {"pyarrow-buffered": (1e5, 1.5e5)}).items()
+        },
+    )
+    drawn = drawn_lines(monkeypatch, run)
+    names, title, below = drawn["throughput-table-2276MB"]
+    assert names == speeds.keys()
+    assert title.startswith("arro3 and arro3-tuned lead, by number of rows")
+    assert below.endswith("Of each library the fastest writer, and what the title names.")
+    names, _, below = drawn["peak-rss-table-2276MB"]
+    assert names - {"limit, imports included"} == speeds.keys()
+    assert "the leanest writer" in below
+
+
+def test_as_many_lines_as_can_be_followed_are_all_drawn(tmp_path, monkeypatch):
+    names = ("arro3", "arro3-tuned", "pyarrow-buffered", "pyarrow-streaming", "polars", "duckdb")
+    cells = {name: [Writes([1e5] * 2, cell={"rows": rows}) for rows in (1000, 2000)] for name in names}
+    drawn = drawn_lines(monkeypatch, make_run(tmp_path / "run", cells))
+    assert drawn["throughput-table-2276MB"][0] == set(names)
+    assert "Of each library" not in drawn["throughput-table-2276MB"][2]
 
 
 def test_a_figure_has_the_finding_as_its_title(tmp_path):

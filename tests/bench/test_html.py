@@ -91,8 +91,18 @@ def test_a_run_of_failures_alone_has_a_page(tmp_path):
 
 
 def test_no_two_writers_differ_by_colour_alone():
-    looks = [re.sub(r"\bs\d+\b", "", swatch(style)) for style in range(STYLES)]
-    assert len(set(looks)) == STYLES
+    looks = [re.sub(r"\bs\d+( again)?\b", "", swatch(style)) for style in range(2 * STYLES)]
+    assert len(set(looks)) == 2 * STYLES
+
+
+def test_a_name_has_the_line_that_it_is_of_beside_it():
+    series = [Series(f"writer {place}", place, [(1, 5.0), (2, 5.0)]) for place in range(2 * STYLES)]
+    wide = chart_lines(series, Axis("x", str), Axis("y", str)).split('<div class="narrow">')[0]
+    named = dict(re.findall(r'<g class="([^"]*)"><path class="line" d="M[^"]*h24".*?>(writer \d+)<', wide))
+    assert {look: name for look, name in named.items() if look.endswith("again")} == {
+        f"s{place} again": f"writer {place + STYLES}" for place in range(STYLES)
+    }
+    assert len(named) == 2 * STYLES
 
 
 def test_labels_of_lines_and_points_do_not_cover_each_other():
@@ -104,6 +114,16 @@ def test_labels_of_lines_and_points_do_not_cover_each_other():
         heights = sorted(float(y) for y in re.findall(r'class="name" x="[^"]*" y="([^"]*)"', wide))
         assert len(heights) >= 5
         assert all(b - a >= 12 for a, b in pairwise(heights))
+
+
+@pytest.mark.parametrize("count", [6, 7])
+def test_more_points_than_a_narrow_chart_can_name_are_in_its_legend(tmp_path, count):
+    names = [f"program-{place}" for place in range(count)]
+    run = make_run(tmp_path / "run", {name: Writes([1e6, 1e6]) for name in names})
+    figure = next(each for each in html_figures(run, run.settings[0]) if "smallest file" in each.title)
+    wide, narrow = figure.drawing.split('<div class="narrow">')
+    assert wide.count('class="name"') == count
+    assert (narrow.count('class="name"'), len(figure.legend)) == ((count, 0) if count == 6 else (0, count))
 
 
 def test_the_smallest_values_and_the_limit_are_inside_an_axis_of_powers():

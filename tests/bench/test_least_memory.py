@@ -13,6 +13,7 @@ from rich.console import Console
 from spillway.bench.html import html_report
 from spillway.bench.least_memory import STEP, bounds_of, find_least_memory, largest_limit, search
 from spillway.bench.progress import Progress
+from spillway.bench.quoting import why_limits_not_quoted
 from spillway.bench.record import LEAST_MEMORY, LIMIT_TRIAL_SCHEMA
 from spillway.bench.report import run_tables
 from spillway.bench.sample import outcome_of
@@ -194,6 +195,17 @@ def test_both_reports_show_the_least_memory_with_its_proof(searched):
     page = html_report(searched)
     assert texts["polars"][0] in page
     assert "arro3 survives in 9" in page
+
+
+def test_least_memory_is_quoted_where_five_writes_prove_each_side(searched):
+    """The search of the fixture takes two at each side, beside the one that found it."""
+    lacking = why_limits_not_quoted(searched)
+    assert lacking[0] == "a side of arro3 is proved by 3 writes, not 5"
+    more = [each for each in searched.limit_trials for _ in range(2)]
+    assert why_limits_not_quoted(replace(searched, limit_trials=more)) == [
+        "a side of duckdb is proved by 2 writes, not 5"
+    ]
+    assert why_limits_not_quoted(replace(searched, limit_trials=[])) == ["no least memory was looked for"]
 
 
 def test_a_search_belongs_to_one_of_the_settings_that_differ_in_their_limit(searched, tmp_path):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
+
 import duckdb
 import polars as pl
 import pyarrow as pa
 import pytest
 
 import spillway
+from spillway.bench.resume import read_begun
+from spillway.bench.summary import read_run
 from spillway.errors import OptionError
 
 from .made_runs import ROOT, Writes, make_run, wrong
@@ -55,6 +59,20 @@ def test_every_kind_of_run_is_loaded_and_has_each_column_once(kind):
 def test_of_a_folder_of_runs_the_newest_is_loaded():
     newest = max(path.name for path in (RESULTS / "race").iterdir())
     assert set(spillway.load_run(RESULTS / "race")["run_id"].to_pylist()) == {newest}
+
+
+def test_a_run_whose_records_were_compressed_is_read_as_it_was_and_not_resumed(tmp_path):
+    content = "ab" * 32
+    made = {"arro3": Writes([1.0, 2.0], content=content), "polars": Writes([3.0])}
+    make_run(tmp_path / "run", made, [wrong(content, 10)])
+    loaded, found = spillway.load_run(tmp_path), read_run(tmp_path / "run")
+    for path in list((tmp_path / "run").glob("*.jsonl")):
+        path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+        path.unlink()
+    assert spillway.load_run(tmp_path).equals(loaded)
+    assert read_run(tmp_path / "run") == found
+    with pytest.raises(OptionError, match="its records are compressed"):
+        read_begun(tmp_path / "run")
 
 
 def test_a_folder_without_runs_is_an_error(tmp_path):

@@ -18,6 +18,7 @@ from spillway.harness.probes import rss, usage
 from spillway.harness.probes.curve import CurveProbe
 from spillway.harness.probes.garbage import GarbageProbe
 from spillway.harness.probes.gil import GilTicker
+from spillway.harness.probes.group import GroupProbe
 from spillway.harness.probes.memray_pass import read_curve
 
 if TYPE_CHECKING:
@@ -157,3 +158,21 @@ def test_threads_are_read_back_from_the_libraries(take):
         record = take(backend)
         assert {"pool": pool, "threads": 1} in record["pools"]
         assert record["affinity_cores"] == 1
+
+
+@pytest.mark.parametrize(("higher", "peak"), [(True, 1 << 40), (False, None)])
+def test_a_peak_that_cannot_be_set_back_is_the_writes_where_it_rose_in_it(tmp_path, higher, peak):
+    """A kernel before Linux 6.12 refuses to set it back, as one refuses to write to a file of its own."""
+    (tmp_path / "memory.current").write_text("1000")
+    of_group = tmp_path / "memory.peak"
+    of_group.symlink_to("/proc/sys/kernel/random/poolsize")
+    before = int(of_group.read_text())
+    probe = GroupProbe(str(tmp_path))
+    probe.start()
+    if higher:
+        of_group.unlink()
+        of_group.write_text(str(peak))
+    reading = probe.stop()
+    assert reading is not None
+    assert reading["write_peak_bytes"] == peak
+    assert reading["peak_bytes"] == max(before, 1000, peak or 0)

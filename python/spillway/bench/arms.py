@@ -16,7 +16,7 @@ from spillway.errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["ARM_NAMES", "DEFAULT_ARM", "Arm", "arm_of", "require_arms"]
+__all__ = ["ARM_NAMES", "DEFAULT_ARM", "Arm", "arm_of", "how_to_have", "require_arms"]
 
 DEFAULT_ARM = "default"
 """The name of the process as it is."""
@@ -82,6 +82,16 @@ def arm_of(name: str) -> Arm:
     if name not in _ARMS:
         raise OptionError(f"--arm {name}: choose from: {', '.join(ARM_NAMES)}, as in quota-150")
     return _ARMS[name]
+
+
+def how_to_have(name: str) -> list[str]:
+    """A line that says how a program of one's own has this arm; none for the process as it is."""
+    arm = arm_of(name)
+    variables = " ".join(f"{key}={value}" for key, value in arm.environment.items())
+    steps = [f"start Python with {variables}"] if variables else []
+    steps += [f"call gc.set_threshold{arm.gc_threshold}"] if arm.gc_threshold else []
+    steps += [f"start it by systemd-run --scope -p CPUQuota={arm.cores:.0%}"] if arm.cores is not None else []
+    return [f"Measured with {arm.words}: {', '.join(steps)}."] if steps else []
 
 
 def require_arms(names: Iterable[str]) -> None:

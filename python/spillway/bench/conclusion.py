@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from spillway._wording import and_joined, counted
 from spillway.backends import Settings, library
 from spillway.backends.calls import call_of
+from spillway.bench.arms import DEFAULT_ARM, how_to_have
 from spillway.bench.failures import outcome_words
 from spillway.bench.ranking import rankings, ratio
 from spillway.bench.summary import growth
 from spillway.bench.tables import file_megabytes, megabytes, setting_title
+from spillway.bench.variations import arm_verdicts
 from spillway.harness.statistics import FEWEST_FOR_INTERVAL
 
 if TYPE_CHECKING:
@@ -44,8 +46,12 @@ class Conclusion:
 
 
 def conclude(run: RunSummary) -> list[Conclusion]:
-    """The verdict on each setting of the run; code that an earlier one shows is not shown again."""
-    found = [_conclusion(rankings(run, setting)) for setting in run.settings]
+    """The verdict on each setting of the run; code that an earlier one shows is not shown again.
+
+    Of settings that differ in the arm alone, writers are compared in one, the process as it is if that was
+    measured. What arms change in each writer is a verdict of its own, at the end.
+    """
+    found = [_conclusion(rankings(run, setting)) for setting in _one_arm_each(run.settings)]
     shown: set[str] = set()
     for place, each in enumerate(found):
         if each.code in shown:
@@ -53,7 +59,17 @@ def conclude(run: RunSummary) -> list[Conclusion]:
             found[place] = replace(each, lines=[*each.lines, again], code=None)
         elif each.code is not None:
             shown.add(each.code)
-    return found
+    return [*found, *(Conclusion(title, lines, None, None) for title, lines in arm_verdicts(run))]
+
+
+def _one_arm_each(settings: Sequence[Setting]) -> list[Setting]:
+    """The settings without those that differ from another one in the arm alone."""
+    chosen: dict[Setting, Setting] = {}
+    for setting in settings:
+        rest = replace(setting, arm=DEFAULT_ARM)
+        if rest not in chosen or setting == rest:
+            chosen[rest] = setting
+    return list(chosen.values())
 
 
 def verdict_caveats(run: RunSummary) -> list[str]:
@@ -94,6 +110,8 @@ def _conclusion(found: list[Ranking]) -> Conclusion:
         lines.append(
             f"The code of {writer} does not fit a few lines: spillway.backends.load({writer!r}) has it."
         )
+    if writer is not None:
+        lines += how_to_have(top.setting.arm)
     return Conclusion(setting_title(top.setting), lines, writer, code)
 
 

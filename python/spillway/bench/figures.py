@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["draw_figures"]
 
 _LEAST_SHOWN = 1.0  # MB, on an axis of powers
+_MOST_LINES = 8  # in a figure; more cannot be followed
 
 
 def draw_figures(run: RunSummary) -> list[Figure]:
@@ -103,6 +104,8 @@ class _Metric(NamedTuple):
     unit: str
     scale: float
     of: Callable[[CellSummary], Estimate | None]
+    best: str
+    sign: int = -1  # 1 where more of it is better
     is_memory: bool = False
 
 
@@ -111,9 +114,11 @@ class _Size(NamedTuple):
     of: Callable[[CellSummary], int]
 
 
-_SPEED = _Metric("thousand rows per second", 1e3, lambda each: each.rows_per_second)
-_GROWTH = _Metric("peak RSS over the baseline, MB (powers)", 1e6, lambda each: each.growth, is_memory=True)
-_ROW_TIME = _Metric("microseconds per row", 1e-6, lambda each: each.seconds_per_row)
+_SPEED = _Metric("thousand rows per second", 1e3, lambda each: each.rows_per_second, "fastest", 1)
+_GROWTH = _Metric(
+    "peak RSS over the baseline, MB (powers)", 1e6, lambda each: each.growth, "leanest", is_memory=True
+)
+_ROW_TIME = _Metric("microseconds per row", 1e-6, lambda each: each.seconds_per_row, "fastest")
 _ROWS = _Size("rows", lambda each: each.cell.rows)
 _BY_ROWS = (
     ("throughput", _SPEED),
@@ -158,6 +163,7 @@ def _by_size(  # noqa: PLR0913, PLR0917 - what one figure is made of
     size: _Size,
 ) -> Figure:
     plot, axes = new_plot()
+    cells, left_out = _best_of_libraries(cells, metric, size)
     for backend in dict.fromkeys(each.cell.backend for each in cells):
         points = [
             (size.of(each), found)
@@ -182,7 +188,33 @@ def _by_size(  # noqa: PLR0913, PLR0917 - what one figure is made of
         _draw_limit(axes, cells[0].cell.memory_bytes)
     else:
         axes.set_ylim(bottom=0)
-    return save_figure(run.folder, plot, axes, name, title, below)
+    return save_figure(run.folder, plot, axes, name, title, f"{below}{left_out}")
+
+
+def _best_of_libraries(
+    cells: Sequence[CellSummary], metric: _Metric, size: _Size
+) -> tuple[Sequence[CellSummary], str]:
+    """The cells of the best backend of each library, where all are too many lines, and words that say so.
+
+    The best is that of the largest size. Those that a title may name stay too: the best of each size, and the
+    worst of the largest.
+    """
+    if len({each.cell.backend for each in cells}) <= _MOST_LINES:
+        return cells, ""
+    by_size: dict[int, list[str]] = {}
+    for each in sorted(cells, key=lambda each: _rank(each, metric)):
+        if metric.of(each) is not None:
+            by_size.setdefault(size.of(each), []).append(each.cell.backend)
+    largest = by_size[max(by_size)]
+    best = {library(name): name for name in reversed(largest)}
+    shown = {*best.values(), largest[-1], *(names[0] for names in by_size.values())}
+    kept = [each for each in cells if each.cell.backend in shown]
+    return kept, f" Of each library the {metric.best} writer, and what the title names."
+
+
+def _rank(cell: CellSummary, metric: _Metric) -> float:
+    found = metric.of(cell)
+    return 0.0 if found is None else -metric.sign * found.median
 
 
 def _draw_limit(axes: Axes, limit: int | None) -> None:
@@ -225,6 +257,8 @@ def _rss_over_time(  # noqa: PLR0913, PLR0917 - what one figure is made of
 ) -> Figure:
     """Resident memory over time of the sample of median speed, of cells with equal rows."""
     plot, axes = new_plot()
+    title = f"{who_grows_most(cells)} ({words})"
+    cells, left_out = _best_of_libraries(cells, _GROWTH, _ROWS)
     for each in cells:
         sample = _median_sample(each)
         if sample.get("jvm"):  # the curve is that of Python alone
@@ -238,7 +272,7 @@ def _rss_over_time(  # noqa: PLR0913, PLR0917 - what one figure is made of
     _draw_limit(axes, cells[0].cell.memory_bytes)
     axes.set_xlabel("seconds since the writer was opened")
     axes.set_ylabel("RSS over the baseline, MB (powers)")
-    return save_figure(run.folder, plot, axes, name, f"{who_grows_most(cells)} ({words})", below)
+    return save_figure(run.folder, plot, axes, name, title, f"{below}{left_out}")
 
 
 def _allocation_curves(run: RunSummary, styles: dict[str, dict[str, Any]]) -> list[Figure]:

@@ -18,12 +18,13 @@ from spillway.bench.figure_words import (
 from spillway.bench.least_memory_table import found_limits
 from spillway.bench.ranking import rankings, ratio
 from spillway.bench.summary import speed
-from spillway.bench.tables import file_megabytes, megabytes
+from spillway.bench.tables import megabytes
 from spillway.harness.report.svg import (
     Axis,
     Interval,
     Point,
     Series,
+    are_named,
     chart_intervals,
     chart_lines,
     chart_points,
@@ -221,12 +222,12 @@ class _Figures:
             for each in cells
             if (found := each.rows_per_second) is not None
         ]
-        x, y = Axis("rows per second", _short), Axis("file, MB", file_megabytes, from_zero=False)
+        x, y = Axis("rows per second", _short), Axis("file, MB", _megabytes, from_zero=False)
         return self._figure(
             whose_file_is_smallest(self._top),
             "Lower is smaller, further right is faster.",
             chart_points(points, x, y),
-            [],
+            [] if are_named(points) else [Series(each.name, each.style, []) for each in points],
         )
 
     @property

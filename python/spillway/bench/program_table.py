@@ -11,12 +11,12 @@ from spillway.harness.report.table import Entry, Table
 if TYPE_CHECKING:
     from spillway.bench.summary import CellSummary, RunSummary, Setting
 
-__all__ = ["program_table"]
+__all__ = ["program_medians", "program_table"]
 
 
 def program_table(run: RunSummary, setting: Setting) -> Table | None:
     """The medians of all figures of the setting's programs; None where it has no program."""
-    found = [(each, medians) for each in run.of(setting) if (medians := _medians(each))]
+    found = [(each, medians) for each in run.of(setting) if (medians := program_medians(each))]
     names = list(dict.fromkeys(name for _, medians in found for name in medians))
     if not names:
         return None
@@ -37,7 +37,8 @@ def program_table(run: RunSummary, setting: Setting) -> Table | None:
     )
 
 
-def _medians(cell: CellSummary) -> dict[str, float]:
+def program_medians(cell: CellSummary) -> dict[str, float]:
+    """The medians of the figures that a cell's program printed of itself, by name; none of a library."""
     values: dict[str, list[float]] = {}
     for sample in cell.good:
         for figure in sample.get("program") or ():

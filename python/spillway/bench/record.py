@@ -23,6 +23,7 @@ from spillway.harness.schema import Instant, Keywords, Signed
 __all__ = [
     "ALLOCATIONS",
     "ALLOCATION_SCHEMA",
+    "DISTURBED",
     "LEAST_MEMORY",
     "LIMIT_TRIAL_SCHEMA",
     "PROBES",
@@ -49,6 +50,7 @@ __all__ = [
 ]
 
 SAMPLES = "samples.jsonl"
+DISTURBED = "disturbed.jsonl"
 VALIDATION = "validation.jsonl"
 ALLOCATIONS = "allocations.jsonl"
 PROBES = "probes.jsonl"

@@ -18,6 +18,7 @@ from spillway.bench.probe_cost import probe_costs
 from spillway.bench.program_table import program_table
 from spillway.bench.ranking import rankings
 from spillway.bench.ratios import RATIO_LEGEND, ratio_tables
+from spillway.bench.record import DISTURBED
 from spillway.bench.tables import measures_table, ranking_table, throughput_table
 from spillway.bench.variations import VARIATION_LEGEND, variation_tables
 from spillway.harness.report.markdown import (
@@ -188,13 +189,20 @@ def _environment(run: RunSummary) -> list[str]:
     lines += checkout(environment)
     lines += [_proof(proof) for proof in environment["limit_proofs"]]
     lines += [_resumed(each) for each in environment.get("resumed", ())]
-    return lines
+    return lines + _retaken(run)
 
 
 def _resumed(again: dict[str, Any]) -> str:
-    return (
-        f"Resumed on {again['at']}, at a load of {again['load_before']:.1f}: blocks from there on are later."
-    )
+    return f"Resumed on {again['at']}, at a load of {again['load_before']:.1f}: what was left was taken then."
+
+
+def _retaken(run: RunSummary) -> list[str]:
+    """A line on the samples that were replaced; nothing where none was."""
+    again = len(run.disturbed)
+    if not again:
+        return []
+    beside = f"{counted(again, 'sample')} beside which other processes ran"
+    return [f"{beside} {'was' if again == 1 else 'were'} taken again; {DISTURBED} has the first."]
 
 
 def _input(data: dict[str, Any], options: dict[str, Any]) -> str:

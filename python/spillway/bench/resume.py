@@ -6,17 +6,17 @@ another machine, with other libraries or of other rows is not continued: its blo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from spillway._wording import and_joined
 from spillway.bench.command import as_list
 from spillway.bench.plan import Cell, Options
-from spillway.bench.record import ALLOCATIONS, LEAST_MEMORY, PROBES, SAMPLES, VALIDATION
+from spillway.bench.record import ALLOCATIONS, DISTURBED, LEAST_MEMORY, PROBES, SAMPLES, VALIDATION
 from spillway.errors import OptionError
 from spillway.harness import records
-from spillway.harness.host import read_load
+from spillway.harness.host import is_disturbed, read_load
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -52,11 +52,13 @@ class BegunRun:
         folder: The folder.
         environment: Its ``environment.json``.
         taken: The samples that it has.
+        retakes: True if those beside which other processes ran are to be taken again.
     """
 
     folder: Path
     environment: dict[str, Any]
     taken: Sequence[dict[str, Any]]
+    retakes: bool = False
 
     @property
     def options(self) -> Options:
@@ -102,6 +104,21 @@ class BegunRun:
         again = {"at": datetime.now(UTC).isoformat(timespec="seconds"), "load_before": read_load()}
         return {**self.environment, "resumed": [*self.environment.get("resumed", []), again]}
 
+    def without_disturbed(self) -> BegunRun:
+        """The run without the samples that are to be taken again, which go to ``disturbed.jsonl``.
+
+        The host's readings alone decide, whatever a sample measured.
+        """
+        if not self.retakes:
+            return self
+        cores = self.environment["cores"]
+        disturbed = [each for each in self.taken if is_disturbed(each["host"], cores)]
+        for each in disturbed:
+            records.append(self.folder / DISTURBED, each)
+        kept = [each for each in self.taken if each not in disturbed]
+        records.replace_lines(self.folder / SAMPLES, kept)
+        return replace(self, taken=kept)
+
     @property
     def _afterwards(self) -> dict[str, Any]:
         found: dict[str, Any] = self.environment["afterwards"]
@@ -119,6 +136,10 @@ def read_begun(folder: Path) -> BegunRun:
     place = folder / records.ENVIRONMENT
     if not place.exists():
         raise OptionError(f"--resume {folder}: no run of the bench: give its folder, with {place.name} in it")
+    if records.is_stored(folder / SAMPLES) and not (folder / SAMPLES).exists():
+        raise OptionError(
+            f"--resume {folder.name}: its records are compressed, so that none can be appended: gunzip them"
+        )
     environment = records.read_json(place)
     if "afterwards" not in environment:
         raise OptionError(
@@ -130,7 +151,7 @@ def read_begun(folder: Path) -> BegunRun:
             f"--resume {folder.name}: executors of a cluster took its samples, and a run continues on the "
             f"machine that began it: measure anew, or `spillway report` what is there"
         )
-    for name in (SAMPLES, VALIDATION, ALLOCATIONS, PROBES, LEAST_MEMORY):
+    for name in (SAMPLES, DISTURBED, VALIDATION, ALLOCATIONS, PROBES, LEAST_MEMORY):
         records.drop_torn_line(folder / name)
     return BegunRun(folder, environment, records.read_lines(folder / SAMPLES))
 

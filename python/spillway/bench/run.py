@@ -140,6 +140,7 @@ def measure(  # noqa: PLR0913 - options, by keyword only
             stack.enter_context(run_folder(folder, worth=SAMPLES))
         else:
             environment = begun.continued(environment)
+            begun = begun.without_disturbed()
         taker = SampleTaker(
             run_id=run_id,
             seed=options.seed,

@@ -11,7 +11,7 @@ from spillway._wording import counted
 from spillway.bench.arms import DEFAULT_ARM
 from spillway.bench.hosts import host_warnings, hosts_of
 from spillway.bench.plan import Cell
-from spillway.bench.record import ALLOCATIONS, LEAST_MEMORY, PROBES, SAMPLES, VALIDATION
+from spillway.bench.record import ALLOCATIONS, DISTURBED, LEAST_MEMORY, PROBES, SAMPLES, VALIDATION
 from spillway.bench.stopping import imprecise_cells
 from spillway.harness import records
 from spillway.harness.host import noise_warnings
@@ -173,12 +173,14 @@ class RunSummary(RunOfCells[CellSummary, Setting]):
         probes: The writes beside a probe.
         limit_trials: The writes that looked for the least memory.
         verdicts: What validation said of each distinct content.
+        disturbed: The samples that were taken again, since other processes ran beside them.
     """
 
     allocations: Sequence[dict[str, Any]]
     verdicts: Sequence[dict[str, Any]]
     probes: Sequence[dict[str, Any]] = ()
     limit_trials: Sequence[dict[str, Any]] = ()
+    disturbed: Sequence[dict[str, Any]] = ()
 
     def warnings(self) -> list[str]:
         """The caveats that a reader has to know before believing the figures."""
@@ -313,6 +315,7 @@ def read_run(folder: Path) -> RunSummary:
         verdicts,
         probes,
         records.read_lines(folder / LEAST_MEMORY),
+        records.read_lines(folder / DISTURBED),
     )
 
 

@@ -43,6 +43,7 @@ __all__ = [
     "ratio_text",
     "setting_title",
     "short_tables",
+    "speed_text",
     "throughput_table",
 ]
 
@@ -116,7 +117,7 @@ def ranking_table(
     rows = [
         [
             Entry(each.cell.backend),
-            _marked(_speed_and_interval(each.rows_per_second), fastest[place]),
+            _marked(speed_text(each.rows_per_second), fastest[place]),
             *_times_the_best(ranking, each, is_marked=fastest[place], is_short=is_short),
             growths[place],
             sizes[place],
@@ -232,15 +233,17 @@ def _marked(text: str, best: bool) -> Entry:  # noqa: FBT001 - of an entry
 def _speed_column(cells: Sequence[CellSummary | None]) -> list[Entry]:
     present = [each for each in cells if each is not None]
     marks = dict(zip(map(id, present), indistinct(present, speed, 1), strict=True))
-    return [Entry("") if each is None else _marked(_speed_text(each), marks[id(each)]) for each in cells]
+    return [
+        Entry("") if each is None else _marked(_speed_or_outcome(each), marks[id(each)]) for each in cells
+    ]
 
 
-def _speed_text(cell: CellSummary) -> str:
+def _speed_or_outcome(cell: CellSummary) -> str:
     found, outcome = cell.rows_per_second, outcome_words(cell.outcome)
     if found is None:
         return outcome
     failed = "" if cell.is_right else f" ({outcome})"
-    return f"{_speed_and_interval(found)}{failed}"
+    return f"{speed_text(found)}{failed}"
 
 
 def _times_the_best(ranking: Ranking, cell: CellSummary, *, is_marked: bool, is_short: bool) -> list[Entry]:
@@ -257,7 +260,7 @@ def _times_the_best(ranking: Ranking, cell: CellSummary, *, is_marked: bool, is_
     return [Entry(text) for text in texts[: 1 if is_short else 2]]
 
 
-def _speed_and_interval(found: Estimate | None) -> str:
+def speed_text(found: Estimate | None) -> str:
     """Rows per second in three digits, in a unit said once: "1.43M [1.42, 1.47]"."""
     if found is None:
         return "-"

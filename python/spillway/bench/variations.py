@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from spillway._wording import counted
-from spillway.bench.arms import arm_of
+from spillway.bench.arms import DEFAULT_ARM, arm_of
 from spillway.bench.ranking import ratio
 from spillway.bench.ratios import told
 from spillway.bench.summary import growth, speed
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from spillway.bench.summary import CellSummary, Metric, RunSummary, Setting
     from spillway.harness.statistics import Ratio
 
-__all__ = ["VARIATION_LEGEND", "Variation", "variation_tables", "variations"]
+__all__ = ["VARIATION_LEGEND", "Variation", "arm_verdicts", "variation_tables", "variations"]
 
 VARIATION_LEGEND = (
     "In a table of what settings change, each backend is compared with itself, block by block: *speed x* "
@@ -66,6 +66,15 @@ class Variation:
 def variation_tables(run: RunSummary) -> list[Table]:
     """A table for each field of settings that varies while all others stay, at the most rows."""
     return [_table(field, alike, found) for field, alike, found in variations(run)]
+
+
+def arm_verdicts(run: RunSummary) -> list[tuple[str, list[str]]]:
+    """The verdicts on arms: a title, and for each backend a sentence that says which arm helps it, if any."""
+    return [
+        (_heading(field, alike[0], found), _verdict(field, found))
+        for field, alike, found in variations(run)
+        if field == "arm"
+    ]
 
 
 def variations(run: RunSummary) -> Iterator[tuple[str, list[Setting], list[Variation]]]:
@@ -139,9 +148,8 @@ def _table(field: str, alike: Sequence[Setting], found: Sequence[Variation]) -> 
         ]
         for each in found
     ]
-    count = counted(found[0].cell.cell.rows, "row")
     return Table(
-        f"What {_FIELDS[field]} change at {count}: {_title(field, alike[0])}",
+        _heading(field, alike[0], found),
         (
             "backend",
             _FIELDS[field],
@@ -158,9 +166,10 @@ def _table(field: str, alike: Sequence[Setting], found: Sequence[Variation]) -> 
     )
 
 
-def _title(field: str, setting: Setting) -> str:
-    """The setting that all have in common, without the words of an arm if those are what varies."""
-    return setting_title(replace(setting, arm="default") if field == "arm" else setting)
+def _heading(field: str, setting: Setting, found: Sequence[Variation]) -> str:
+    """The title: what varies, and what all have in common, without the words of an arm that varies."""
+    alike = setting_title(replace(setting, arm=DEFAULT_ARM) if field == "arm" else setting)
+    return f"What {_FIELDS[field]} change at {counted(found[0].cell.cell.rows, 'row')}: {alike}"
 
 
 def _value(field: str, setting: Setting) -> str:
@@ -194,6 +203,8 @@ def _verdict(field: str, found: Sequence[Variation]) -> list[str]:
 
 def _sentence(field: str, own: Sequence[Variation]) -> str:
     backend, first = own[0].cell.cell.backend, _said(field, own[0])
+    if not own[0].cell.is_right:
+        return f"{backend}: nothing is told, since it failed with {first}."
     faster = [each for each in own if each.speed is not None and each.is_faster_or_slower]
     leaner = [each for each in own if each.growth is not None and each.is_leaner_or_fatter]
     said = []

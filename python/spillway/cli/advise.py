@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path  # noqa: TC003 - typer reads the annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from spillway._wording import counted
 from spillway.cli.common import fail, print_tables, reason
+from spillway.cli.options import RunFolder  # noqa: TC001 - typer reads the annotations
 
 if TYPE_CHECKING:
     from spillway.bench.advice import Demand, Plan
@@ -26,9 +26,7 @@ _BILLION = 1e9
 
 
 def advise(  # noqa: PLR0913 - one argument per option of the command
-    run: Annotated[
-        Path, typer.Argument(help="A run's folder, or a folder of runs, of which it is the newest.")
-    ],
+    run: RunFolder,
     *,
     rate: Annotated[str, typer.Option(help="Rows that arrive: 1M/s, 200K/s, 30M/min, 2G/day.")],
     memory: Annotated[str, typer.Option(help="Memory of a machine: 2GB, 512MiB.")],
@@ -41,6 +39,9 @@ def advise(  # noqa: PLR0913 - one argument per option of the command
     mode: Annotated[
         str, typer.Option(help="The form in which rows arrive, one of those that the run has.")
     ] = "batches",
+    arm: Annotated[
+        str, typer.Option(help="The change to the process, of a run that has several: as `bench --arm`.")
+    ] = "default",
 ) -> None:
     r"""Say which writer, batch size and machines a load takes, and what they cost.
 
@@ -67,7 +68,7 @@ def advise(  # noqa: PLR0913 - one argument per option of the command
     console = Console()
     try:
         found = read_run(find_run(run))
-        setting = _setting(found, mode)
+        setting = _setting(found, mode, arm)
         if cores < setting.threads:
             raise OptionError(
                 f"--cores {cores}: the run's processes have {setting.threads} each: give as many"
@@ -86,14 +87,19 @@ def advise(  # noqa: PLR0913 - one argument per option of the command
         console.print(line, highlight=False, markup=False)
 
 
-def _setting(run: RunSummary, mode: str) -> Setting:
+def _setting(run: RunSummary, mode: str, arm: str) -> Setting:
+    """The setting of a load: writers under different arms are never compared with each other."""
     from spillway.bench.tables import setting_title
     from spillway.errors import OptionError
 
-    found = [each for each in run.settings if each.mode == mode]
-    if not found:
-        known = ", ".join(dict.fromkeys(each.mode for each in run.settings))
-        raise OptionError(f"--mode {mode}: the run has {known}")
+    of_mode = [each for each in run.settings if each.mode == mode]
+    found = [each for each in of_mode if each.arm == arm]
+    for option, given, left, names in (
+        ("--mode", mode, of_mode, [each.mode for each in run.settings]),
+        ("--arm", arm, found, [each.arm for each in of_mode]),
+    ):
+        if not left:
+            raise OptionError(f"{option} {given}: the run has {', '.join(dict.fromkeys(names))}")
     if len(found) > 1:
         known = "; ".join(setting_title(each) for each in found)
         raise OptionError(
@@ -162,9 +168,12 @@ def _table(plans: list[Plan], setting: Setting, demand: Demand) -> Table:
 
 
 def _legend(setting: Setting) -> list[str]:
+    from spillway.bench.arms import arm_of
+
+    arm = f", {words}" if (words := arm_of(setting.arm).words) else ""
     reading = (
         f"batch: rows of a file; rows/s and MB: of a worker; workers: with the interval of its speed. "
-        f"Measured with {setting.codec}, chunks of {setting.chunk_rows:,} rows and the machine of the "
+        f"Measured with {setting.codec}{arm}, chunks of {setting.chunk_rows:,} rows and the machine of the "
         f"run: a slower one takes more."
     )
     return [reading]
@@ -175,6 +184,7 @@ def _verdict(plans: list[Plan], demand: Demand) -> list[str]:
 
     from spillway.backends import Settings
     from spillway.backends.calls import call_of
+    from spillway.bench.arms import how_to_have
 
     best = plans[0]
     if best.cost is None:
@@ -198,7 +208,8 @@ def _verdict(plans: list[Plan], demand: Demand) -> list[str]:
         dataset=cell.dataset,
     )
     code = call_of(cell.backend, cell.mode, settings)
-    return lines if code is None else [*lines, "To write so:", indent(code, "    ")]
+    written = [] if code is None else ["To write so:", indent(code, "    ")]
+    return [*lines, *how_to_have(cell.arm), *written]
 
 
 def _how_sure(plans: list[Plan]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,6 +28,7 @@ from spillway.cli.completion import (
     complete_dataset,
     complete_mode,
 )
+from spillway.cli.options import Delimiter, Encoding, Out, Verbose  # noqa: TC001 - typer reads the annotations
 from spillway.cli.report import report_run
 
 if TYPE_CHECKING:
@@ -90,13 +92,8 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
             "NDJSON; text may be compressed (.gz, .zst)."
         ),
     ] = None,
-    delimiter: Annotated[
-        str | None, typer.Option(help="Between the fields of --input's CSV: ';' or tab; a comma by default.")
-    ] = None,
-    encoding: Annotated[
-        str | None,
-        typer.Option(help="Of --input's text: cp1252, latin-1, utf-16; UTF-8 by default."),
-    ] = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
     quick: Annotated[
         bool,
         typer.Option(
@@ -173,7 +170,7 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
         float, typer.Option(help="With --samples auto: minutes after which no further block begins.")
     ] = 10.0,
     seed: Annotated[int, typer.Option(help="Of the generated rows and of the order of samples.")] = 1,
-    out: Annotated[Path, typer.Option(help="Folder of all runs, on a disk.")] = Path("runs"),
+    out: Out = Path("runs"),
     validate: Annotated[
         str, typer.Option(help="Readers that read the output back: spark, pyarrow, polars, duckdb, or none.")
     ] = "spark",
@@ -223,12 +220,15 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
             "it lacks, as it was begun. Its --input has to be named again.",
         ),
     ] = None,
-    verbose: Annotated[
+    retake: Annotated[
         bool,
         typer.Option(
-            "--verbose", help="Print all tables of the report: every number of rows, and every measure."
+            "--retake",
+            help="With --resume: take the samples again beside which other processes ran, as the host's "
+            "readings have it; the first ones stay in disturbed.jsonl.",
         ),
     ] = False,
+    verbose: Verbose = False,
 ) -> None:
     """Measure which Parquet writer wins on your rows under your limits.
 
@@ -250,18 +250,20 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
     from spillway.bench.plan import Options
     from spillway.bench.progress import Progress
     from spillway.bench.run import measure
-    from spillway.errors import JavaError, MissingExtraError, SpillwayError
+    from spillway.errors import JavaError, MissingExtraError, OptionError, SpillwayError
 
     console = Console()
     _name_programs(external)
     with first_interrupt_alone(), termination_as_interrupt() as end_what_was_begun:
         try:
             if resume is not None:
-                begun = _begun(context, resume, own=input is not None)
+                begun = replace(_begun(context, resume, own=input is not None), retakes=retake)
                 options, out = begun.options, begun.folder.parent
                 sources = _sources(",".join(options.datasets), input, delimiter, encoding)
                 engines, trace, keep_output = begun.engines, begun.trace, begun.keep_output
             else:
+                if retake:
+                    raise OptionError("--retake: name the run by --resume")
                 begun = None
                 limits = _limits(memory)
                 counts, at_most = _rows(rows, quick=quick, own=_has_end(input, dataset))
@@ -342,7 +344,7 @@ def _begun(context: typer.Context, folder: Path, *, own: bool) -> BegunRun:
     from spillway.bench.resume import read_begun
     from spillway.errors import OptionError
 
-    allowed = {"resume", "input", "delimiter", "encoding", "external", "verbose"}
+    allowed = {"resume", "retake", "input", "delimiter", "encoding", "external", "verbose"}
     sources = {name: context.get_parameter_source(name) for name in context.params}
     given = {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
     if given - allowed:

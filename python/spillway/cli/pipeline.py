@@ -18,6 +18,7 @@ from spillway.cli.common import (
     termination_as_interrupt,
 )
 from spillway.cli.completion import complete_codec, complete_dataset
+from spillway.cli.options import Delimiter, Encoding, Out  # noqa: TC001 - typer reads the annotations
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -52,10 +53,8 @@ def pipeline(  # noqa: PLR0913 - one argument per option of the command
             "by Spark; text may be compressed (.gz, .bz2)."
         ),
     ] = None,
-    delimiter: Annotated[
-        str | None, typer.Option(help="Between the fields of --input's CSV: ';' or tab; a comma by default.")
-    ] = None,
-    encoding: Annotated[str | None, typer.Option(help="Of --input's text; UTF-8 by default.")] = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
     master: Annotated[
         str, typer.Option(help="local[*], local[4], spark://HOST:PORT, yarn or k8s://https://HOST:PORT.")
     ] = "local[*]",
@@ -97,7 +96,7 @@ def pipeline(  # noqa: PLR0913 - one argument per option of the command
             help="NAME=VALUE for an object store, such as AWS_ENDPOINT_URL=...; as often as needed."
         ),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder of all runs, on a disk.")] = Path("runs/pipeline"),
+    out: Out = Path("runs/pipeline"),
 ) -> None:
     """Make rows on Spark's executors, write, commit, validate and summarise them.
 

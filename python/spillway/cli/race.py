@@ -18,6 +18,7 @@ from spillway.cli.common import (
     reason,
     whole_numbers,
 )
+from spillway.cli.options import Out  # noqa: TC001 - typer reads the annotations
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -88,7 +89,7 @@ def race(  # noqa: PLR0913 - one argument per option of the command
         ),
     ] = False,
     keep_tables: Annotated[bool, typer.Option(help="Keep the tables that were written.")] = False,
-    out: Annotated[Path, typer.Option(help="Folder of all runs, on a disk.")] = Path("runs/race"),
+    out: Out = Path("runs/race"),
 ) -> None:
     """Race many writers that append to one Delta table at once.
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path  # noqa: TC003 - typer reads the annotations
 from textwrap import fill, indent
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from spillway.cli.common import INTERRUPTED, fail, print_tables, reason
+from spillway.cli.options import RunFolder, Verbose  # noqa: TC001 - typer reads the annotations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from rich.console import Console
 
@@ -21,17 +22,9 @@ __all__ = ["report", "report_run"]
 
 
 def report(
-    run: Annotated[
-        Path,
-        typer.Argument(help="A run's folder, or a folder of runs, of which it is the newest."),
-    ],
+    run: RunFolder,
     *,
-    verbose: Annotated[
-        bool,
-        typer.Option(
-            "--verbose", help="Print all tables of the report: every number of rows, and every measure."
-        ),
-    ] = False,
+    verbose: Verbose = False,
 ) -> None:
     """Make a run's report anew, of its samples alone.
 

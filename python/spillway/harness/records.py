@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import secrets
@@ -13,21 +14,26 @@ from spillway.errors import CorruptFileError, MissingExtraError
 from spillway.harness.schema import schema_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
 __all__ = [
+    "COMPRESSED",
     "ENVIRONMENT",
     "RecordSchema",
     "append",
     "drop_torn_line",
+    "is_stored",
     "new_run_id",
     "read_json",
     "read_lines",
+    "replace_lines",
     "write_json",
 ]
 
 ENVIRONMENT = "environment.json"
+COMPRESSED = ".gz"
+"""The ending of a file of records that was compressed when its run was over."""
 
 
 class RecordSchema:
@@ -77,6 +83,16 @@ def append(path: Path, record: Mapping[str, Any]) -> None:
         os.close(descriptor)
 
 
+def replace_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
+    """Put these records in the place of all that a file has, at once: a kill leaves the old or the new."""
+    unfinished = path.with_name(f".{path.name}")
+    unfinished.unlink(missing_ok=True)
+    unfinished.touch()
+    for record in records:
+        append(unfinished, record)
+    unfinished.replace(path)
+
+
 def drop_torn_line(path: Path) -> None:
     """Cut off a last line that a power cut or a full disk left without its end; records follow it then."""
     if path.exists():
@@ -85,22 +101,36 @@ def drop_torn_line(path: Path) -> None:
             os.truncate(path, data.rfind(b"\n") + 1)
 
 
+def is_stored(path: Path) -> bool:
+    """Return true if there is a file of records, as it is or compressed."""
+    return path.exists() or _compressed(path).exists()
+
+
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """All records of a file, none if it is not there. A last line without its end is no record yet.
+
+    A file that was compressed with gzip is read as well, where there is none as it is.
 
     Raises:
         CorruptFileError: A line is not JSON; the message says which.
     """
-    if not path.exists():
+    if path.exists():
+        text = path.read_text()
+    elif is_stored(path):
+        text = gzip.decompress(_compressed(path).read_bytes()).decode()
+    else:
         return []
     records = []
-    text = path.read_text()
     for number, line in enumerate(text[: text.rfind("\n") + 1].splitlines(), start=1):
         try:
             records.append(json.loads(line))
         except json.JSONDecodeError as error:
             raise CorruptFileError(f"{path.name}, line {number} is not JSON: {error}") from error
     return records
+
+
+def _compressed(path: Path) -> Path:
+    return path.with_name(f"{path.name}{COMPRESSED}")
 
 
 def read_json(path: Path) -> dict[str, Any]:

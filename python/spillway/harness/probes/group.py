@@ -2,7 +2,8 @@
 
 A group is charged with page cache and kernel memory too, so it has what a writer spills to a file. Its peak
 is set back where the write begins: on v1 by writing to the counter, on v2 (Linux 6.12) by writing to an open
-``memory.peak``, which sets it back for that descriptor alone.
+``memory.peak``, which sets it back for that descriptor alone. An older kernel refuses: there the peak of the
+write is known where it is the highest that the group has ever had.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class GroupProbe:
         if self._usage is None:
             return None
         after = int(self._usage.read_text())
-        peak = None if self._descriptor is None else int(os.pread(self._descriptor, 32, 0))
+        peak = self._peak_of_phase()
         self._close()
         return {
             "before_bytes": self._before,
@@ -60,6 +61,13 @@ class GroupProbe:
             "write_peak_bytes": peak,
             "peak_bytes": max(self._peak_before, peak or 0, after),
         }
+
+    def _peak_of_phase(self) -> int | None:
+        """The most since `start`; None where the kernel has no counter, or one that rose before alone."""
+        if self._descriptor is not None:
+            return int(os.pread(self._descriptor, 32, 0))
+        peak = self._peak_before if self._peak is None else int(self._peak.read_text())
+        return peak if peak > self._peak_before else None
 
     def _close(self) -> None:
         if self._descriptor is not None:

@@ -88,10 +88,11 @@ def own_style(place: int = 0) -> dict[str, Any]:
 
 
 def peer_style(place: int) -> dict[str, Any]:
-    """The style of the line of the peer at `place`."""
+    """The style of the line of the peer at `place`; markers are open where a colour comes again."""
     colour = place % len(_PEERS)
     look = {"color": _PEERS[colour], "marker": _MARKERS[colour], "linewidth": 1.5}
-    return look | {"linestyle": _DASHES[place % len(_DASHES)]}
+    again = {} if place < len(_PEERS) else {"markerfacecolor": "white"}
+    return look | again | {"linestyle": _DASHES[place % len(_DASHES)]}
 
 
 def count_axis(axes: Axes, counts: Iterable[int], name: str) -> None:

@@ -21,6 +21,7 @@ __all__ = [
     "Interval",
     "Point",
     "Series",
+    "are_named",
     "chart_intervals",
     "chart_lines",
     "chart_points",
@@ -28,7 +29,7 @@ __all__ = [
 ]
 
 STYLES = 9
-"""So many series have a colour of their own; later ones repeat them with another dash."""
+"""So many series have a colour of their own; later ones repeat them with another dash and open markers."""
 
 _WIDE, _NARROW = (720, 340), (360, 300)
 _DASHES = ("", "7 3", "2 3", "8 3 2 3")
@@ -38,6 +39,9 @@ _MOST_STEPS = 6
 _LEFT = 52  # of the grid: the values stand before it
 _TOP = 26  # of the grid: the title of the axis stands above it
 _CHARACTER = 6.6  # pixels of a label's character, about
+_KEY = 24  # of the piece of a line before its name
+_RADIUS = 6  # of what a marker takes
+_MOST_NAMED = 6  # points of a narrow chart: more names cover each other
 
 
 @dataclass(frozen=True)
@@ -106,11 +110,16 @@ def chart_points(points: Sequence[Point], x: Axis, y: Axis) -> str:
     return _both(lambda size: _points(points, x, y, size))
 
 
+def are_named(points: Sequence[Point]) -> bool:
+    """Return true if a narrow chart of points has room for their names; else they are in its legend."""
+    return len(points) <= _MOST_NAMED
+
+
 def swatch(style: int, *, has_marker: bool = True) -> str:
     """The piece of a line that stands before a name in a legend."""
     mark = _marker(style, 14, 6) if has_marker else ""
     line = f'<path d="M1 6H27"{_dash(style)}/>'
-    return f'<svg class="swatch s{style % STYLES}" viewBox="0 0 28 12" aria-hidden="true">{line}{mark}</svg>'
+    return f'<svg class="swatch {_look(style)}" viewBox="0 0 28 12" aria-hidden="true">{line}{mark}</svg>'
 
 
 _Size = tuple[int, int]
@@ -159,7 +168,7 @@ class _Scale:
 def _lines(series: Sequence[Series], x: Axis, y: Axis, limit: float | None, size: _Size) -> str:
     width, height = size
     is_wide = size == _WIDE
-    right = width - (12 + _CHARACTER * max(len(each.name) for each in series) if is_wide else 10)
+    right = width - (16 + _KEY + _CHARACTER * max(len(each.name) for each in series) if is_wide else 10)
     xs = _Scale(x, [place for each in series for place, _ in each.points], _LEFT, right)
     heights = [value for each in series for _, value in each.points]
     ends = [end for each in series for pair in each.intervals for end in pair]
@@ -173,10 +182,15 @@ def _lines(series: Sequence[Series], x: Axis, y: Axis, limit: float | None, size
     parts += [_series(each, xs, ys) for each in series]
     if is_wide:
         places = _apart([ys(each.points[-1][1]) for each in series], _TOP, height - 44)
-        parts += [
-            _text(each.name, right + 8, place + 4, "name") for each, place in zip(series, places, strict=True)
-        ]
+        parts += [_named(each, right + 8, place) for each, place in zip(series, places, strict=True)]
     return _svg(parts, size)
+
+
+def _named(each: Series, x: float, y: float) -> str:
+    """The name of a line beside a piece of it, since the line may end far from its name."""
+    mark = _marker(each.style, x + _KEY / 2, y) if each.has_markers else ""
+    piece = f'<path class="line" d="M{x:g} {y:g}h{_KEY}"{_dash(each.style)}/>{mark}'
+    return f'<g class="{_look(each.style)}">{piece}{_text(each.name, x + _KEY + 4, y + 4, "name")}</g>'
 
 
 def _series(each: Series, xs: _Scale, ys: _Scale) -> str:
@@ -191,7 +205,7 @@ def _series(each: Series, xs: _Scale, ys: _Scale) -> str:
         for x, y in (each.points if each.has_markers else [])
     )
     line = f'<path class="line" d="{path}"{_dash(each.style)}/>'
-    return f'<g class="s{each.style % STYLES}">{line}{bars}{marks}</g>'
+    return f'<g class="{_look(each.style)}">{line}{bars}{marks}</g>'
 
 
 def _intervals(rows: Sequence[Interval], x: Axis, reference: float | None, size: _Size) -> str:
@@ -229,7 +243,7 @@ def _interval(each: Interval, xs: _Scale, y: float, name: tuple[float, float, st
         _marker(each.style, xs(each.middle), y),
         _text(middle, behind, y + 4, "value"),
     ]
-    return f'<g class="s{each.style % STYLES}">{"".join(parts)}</g>'
+    return f'<g class="{_look(each.style)}">{"".join(parts)}</g>'
 
 
 def _points(points: Sequence[Point], x: Axis, y: Axis, size: _Size) -> str:
@@ -238,7 +252,7 @@ def _points(points: Sequence[Point], x: Axis, y: Axis, size: _Size) -> str:
     xs = _Scale(x, [each.x for each in points], _LEFT, right)
     ys = _Scale(y, [each.y for each in points], height - 40, _TOP)
     parts = [_frame(xs, ys, size, right)]
-    taken: list[tuple[float, float, float]] = []
+    taken = [(xs(each.x) - _RADIUS, ys(each.y) + 4.0, 2.0 * _RADIUS) for each in points]
     for each in sorted(points, key=lambda each: each.y):
         place_x, place_y = xs(each.x), ys(each.y)
         length = _CHARACTER * len(each.name)
@@ -246,10 +260,11 @@ def _points(points: Sequence[Point], x: Axis, y: Axis, size: _Size) -> str:
         start = place_x - length - 10 if is_left else place_x + 10
         label = _free(taken, start, place_y + 4, length)
         taken.append((start, label, length))
+        name = _text(each.name, start, label, "name") if size == _WIDE or are_named(points) else ""
         parts.append(
-            f'<g class="s{each.style % STYLES}"><title>{escape(each.name)}: {escape(x.written(each.x))}, '
+            f'<g class="{_look(each.style)}"><title>{escape(each.name)}: {escape(x.written(each.x))}, '
             f"{escape(y.written(each.y))}</title>{_marker(each.style, place_x, place_y)}"
-            f"{_text(each.name, start, label, 'name')}</g>"
+            f"{name}</g>"
         )
     return _svg(parts, size)
 
@@ -306,7 +321,7 @@ def _text(words: str, x: float, y: float, kind: str, anchor: str = "start") -> s
 
 
 def _marker(style: int, x: float, y: float) -> str:
-    """The marker of a style: a shape of its own for each of those with a colour of their own."""
+    """The marker of a style: a shape of its own for each colour, open where the colour comes again."""
     shapes = (
         f'<circle class="mark" cx="{x:g}" cy="{y:g}" r="4.5"/>',
         f'<rect class="mark" x="{x - 4:g}" y="{y - 4:g}" width="8" height="8"/>',
@@ -318,7 +333,13 @@ def _marker(style: int, x: float, y: float) -> str:
         f'<circle class="mark open" cx="{x:g}" cy="{y:g}" r="4.5"/>',
         f'<rect class="mark open" x="{x - 4:g}" y="{y - 4:g}" width="8" height="8"/>',
     )
-    return shapes[style % STYLES]
+    shape = shapes[style % STYLES]
+    return shape if style < STYLES else shape.replace('class="mark"', 'class="mark open"')
+
+
+def _look(style: int) -> str:
+    """The classes of a style: its colour, and whether another one has it too."""
+    return f"s{style % STYLES}{' again' if style >= STYLES else ''}"
 
 
 def _dash(style: int) -> str:
