@@ -153,7 +153,7 @@ def open_lines(file: Readable, path: Path, text: TextOptions, compression: str |
 
 
 class OpenPipe(NamedTuple):
-    """What comes through a pipe.
+    """The bytes of a pipe, and their format.
 
     Attributes:
         form: Its format.
