@@ -92,6 +92,9 @@ pub(crate) trait FieldEncoder: Send {
     fn close(self: Box<Self>, each: &mut dyn FnMut(EncodedChunk) -> Result<()>) -> Result<()>;
 }
 
+/// Bytes of a block of a bloom filter.
+const BLOCK_BYTES: usize = 32;
+
 /// A finished column chunk.
 pub(crate) struct EncodedChunk {
     /// Its metadata and indexes for the footer. Offsets count from the chunk's first byte.
@@ -107,6 +110,16 @@ pub(crate) struct EncodedChunk {
 }
 
 impl EncodedChunk {
+    /// Memory that it leaves until the row group ends: its bloom filter and its preserved dictionary.
+    pub fn retained_bytes(&self) -> usize {
+        let filter = self
+            .close
+            .bloom_filter
+            .as_ref()
+            .map_or(0, |filter| filter.num_blocks() * BLOCK_BYTES);
+        filter + self.preserved.as_ref().map_or(0, Preserved::memory_bytes)
+    }
+
     /// Writes its pages to the file and frees them one by one.
     pub fn append_to(self, row_group: &mut SerializedRowGroupWriter<'_, Output>) -> Result<()> {
         Ok(row_group.append_column(&self.pages, self.close)?)

@@ -164,12 +164,9 @@ impl FileWriter {
     /// # Errors
     /// As [`Self::write`]. The batches before one that does not fit are written.
     pub fn write_all(&mut self, batches: &[Batch], go_on: &mut dyn FnMut() -> bool) -> Result<()> {
-        let taken = batches.iter().try_for_each(|batch| self.take(batch, go_on));
-        let State::Open(file) = &mut self.state else {
-            return taken;
-        };
-        let written = file.encode(&self.options, &mut Patience::new(go_on));
-        self.settle(written).and(taken)
+        let patience = &mut Patience::new(go_on);
+        let taken = self.take_all(batches, patience);
+        self.encode(patience).and(taken)
     }
 
     /// Writes the last batches and closes the file. Their chunks go into the file one by one, so that no page waits.
@@ -177,14 +174,29 @@ impl FileWriter {
     /// # Errors
     /// As [`Self::write_all`], where the file stays open, and [`Self::close`].
     pub fn write_last(&mut self, batches: &[Batch], go_on: &mut dyn FnMut() -> bool) -> Result<()> {
-        if let Err(refused) = batches.iter().try_for_each(|batch| self.take(batch, go_on)) {
-            return self.write_all(&[], go_on).and(Err(refused));
+        let patience = &mut Patience::new(go_on);
+        match self.take_all(batches, patience) {
+            Ok(()) => self.complete(patience),
+            Err(refused) => self.encode(patience).and(Err(refused)),
         }
-        self.close(go_on)
+    }
+
+    /// Takes batches, up to one that does not fit.
+    fn take_all(&mut self, batches: &[Batch], patience: &mut Patience<'_>) -> Result<()> {
+        batches.iter().try_for_each(|batch| self.take(batch, patience))
+    }
+
+    /// Encodes the rows that wait.
+    fn encode(&mut self, patience: &mut Patience<'_>) -> Result<()> {
+        let State::Open(file) = &mut self.state else {
+            return Ok(());
+        };
+        let encoded = file.encode(&self.options, patience);
+        self.settle(encoded)
     }
 
     /// Takes a batch, whose rows may wait for [`OpenFile::encode`].
-    fn take(&mut self, batch: &Batch, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+    fn take(&mut self, batch: &Batch, patience: &mut Patience<'_>) -> Result<()> {
         self.accept(&batch.schema)?;
         let State::Open(file) = &mut self.state else {
             return self.refuse_if_closed();
@@ -202,7 +214,6 @@ impl FileWriter {
         if let Some(sorting) = file.sorting.as_mut().filter(|sorting| !sorting.sorts()) {
             sorting.verify(&batch.columns, batch.rows)?;
         }
-        let patience = &mut Patience::new(go_on);
         let written = if file.sorting.as_ref().is_some_and(Sorting::sorts) {
             file.take_in_order(batch, &columns, &given, &self.options, patience)
         } else {
@@ -213,7 +224,7 @@ impl FileWriter {
             Ok(()) if is_converted => file.encode(&self.options, patience),
             other => other,
         };
-        self.settle(written)
+        self.settle(written.and_then(|()| patience.check()))
     }
 
     /// Closes the row group, however short it is.
@@ -247,6 +258,10 @@ impl FileWriter {
     /// # Errors
     /// [`WriteError::Schema`] when there is neither schema nor batch, else as [`Self::write`].
     pub fn close(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        self.complete(&mut Patience::new(go_on))
+    }
+
+    fn complete(&mut self, patience: &mut Patience<'_>) -> Result<()> {
         if matches!(self.state, State::Closed(Some(_))) {
             return Ok(());
         }
@@ -257,7 +272,7 @@ impl FileWriter {
                 "nothing was written and no schema was given, so there is no file to write: pass schema=",
             ));
         };
-        let closed = file.close(&self.options, &mut Patience::new(go_on));
+        let closed = file.close(&self.options, patience);
         self.progress.bytes.store(file.bytes_written(), Ordering::Relaxed);
         match closed {
             Ok(result) => {
@@ -696,6 +711,36 @@ impl OpenFile {
         match (error, self.file.inner().sink().path()) {
             (WriteError::Io { path: None, source }, Some(path)) => WriteError::io(path, source),
             (error, _) => error,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{Int64Array, RecordBatch};
+
+    use super::*;
+    use crate::options::OptionInput;
+    use crate::sink::Stream;
+
+    #[test]
+    fn a_call_with_many_small_batches_asks_at_each_whether_to_go_on() {
+        let column: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+        let batch = Batch::from(RecordBatch::try_from_iter([("x", column)]).unwrap());
+        let calls: [fn(&mut FileWriter, &[Batch], &mut dyn FnMut() -> bool) -> Result<()>; 2] =
+            [FileWriter::write_all, FileWriter::write_last];
+        for write in calls {
+            let sink = Box::new(Stream::new(Box::new(Vec::new())));
+            let options = WriterOptions::new(OptionInput::default()).unwrap();
+            let mut writer = FileWriter::new(sink, None, options).unwrap();
+            let mut asked = 0;
+            let ended = write(&mut writer, &vec![batch.clone(); 9], &mut || {
+                asked += 1;
+                asked < 7
+            });
+            assert!(matches!(ended, Err(WriteError::Interrupted)), "{ended:?}");
+            assert_eq!(asked, 7);
+            assert!(writer.is_closed());
         }
     }
 }

@@ -7,6 +7,7 @@
 use std::cmp::Reverse;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -26,7 +27,9 @@ use crate::sink::Output;
 use crate::size_checks::SizeChecks;
 
 /// Time between two calls of the caller's check.
-const CHECK_EVERY: Duration = Duration::from_millis(50);
+const CHECK_EVERY: Duration = if cfg!(test) { Duration::ZERO } else { WAIT };
+/// The longest time that the calling thread waits for others at a stretch.
+const WAIT: Duration = Duration::from_millis(50);
 /// The part of one thread's work above which a column is large.
 const LARGE: usize = 8;
 
@@ -62,7 +65,7 @@ pub(crate) struct Meter<'a> {
     /// The finished pages, and what else is in memory.
     pages: &'a Pages,
     other: usize,
-    /// Memory of all encoders.
+    /// Memory of all encoders, and of what closed ones leave until the row group ends.
     encoders: AtomicUsize,
     peak: AtomicUsize,
 }
@@ -309,11 +312,13 @@ impl Columns {
     ) -> Result<()> {
         self.feed(index, encoder.as_mut(), meter, pause)?;
         let held = encoder.tracked_bytes();
+        let mut retained = 0;
         encoder.close(&mut |chunk| {
+            retained += chunk.retained_bytes();
             meter.note(held, held);
             each(chunk)
         })?;
-        meter.note(held, 0);
+        meter.note(held, retained);
         pause()
     }
 
@@ -383,8 +388,8 @@ fn large_first<T>(tasks: impl Iterator<Item = T>, threads: usize, effort: impl F
 type Pause<'a> = &'a mut dyn FnMut() -> Result<()>;
 
 /// Runs the tasks in their order, each on the next free thread. Tasks are given a function to call now and then, which
-/// ends them when another one failed or the caller has no patience. `between` is called on this thread after each task
-/// that it did, and when all are done.
+/// ends them when another one failed or the caller has no patience. `between` is called on this thread after each task,
+/// now and then while it waits for others, and when all are done.
 fn on_threads<T: Send>(
     tasks: Vec<T>,
     threads: usize,
@@ -397,6 +402,10 @@ fn on_threads<T: Send>(
     let next = || lock(&tasks).next();
     let stop = AtomicBool::new(false);
     let first_error = Mutex::new(None);
+    let fail = |error| {
+        lock(&first_error).get_or_insert(error);
+        stop.store(true, Ordering::Relaxed);
+    };
     let work_off = |pause: Pause<'_>, after: Pause<'_>| {
         let mut pause = || {
             if stop.load(Ordering::Relaxed) {
@@ -406,22 +415,111 @@ fn on_threads<T: Send>(
         };
         while let Some(task) = next() {
             if let Err(error) = work(task, &mut pause).and_then(|()| after()) {
-                lock(&first_error).get_or_insert(error);
-                stop.store(true, Ordering::Relaxed);
+                fail(error);
                 break;
             }
         }
     };
+    let (done, each_done) = mpsc::channel();
     std::thread::scope(|scope| {
-        let other = || work_off(&mut || Ok(()), &mut || Ok(()));
+        let work_off = &work_off;
+        let other = |done: mpsc::Sender<()>| {
+            move || {
+                work_off(&mut || Ok(()), &mut || {
+                    // This thread listens until all others are done.
+                    let _ = done.send(());
+                    Ok(())
+                });
+            }
+        };
         let others: Vec<_> = (1..threads)
-            .map_while(|_| std::thread::Builder::new().spawn_scoped(scope, other).ok())
+            .map_while(|_| {
+                std::thread::Builder::new()
+                    .spawn_scoped(scope, other(done.clone()))
+                    .ok()
+            })
             .collect();
+        drop(done);
         work_off(&mut || patience.check(), &mut *between);
+        while each_done.recv_timeout(WAIT) != Err(RecvTimeoutError::Disconnected) {
+            if stop.load(Ordering::Relaxed) {
+                continue;
+            }
+            if let Err(error) = patience.check().and_then(|()| between()) {
+                fail(error);
+            }
+        }
         for other in others {
             other.join().unwrap_or_else(|panic| resume_unwind(panic));
         }
     });
     let failed = first_error.into_inner().unwrap_or_else(PoisonError::into_inner);
     failed.map_or_else(between, Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use super::*;
+
+    /// Steps after which a task gives up.
+    const ENOUGH: usize = 10_000;
+
+    /// Runs two tasks on two threads, of which that of the other thread lasts until `pause` or `is_over` ends it, and
+    /// returns an error if nothing does.
+    fn on_two(
+        patience: &mut Patience<'_>,
+        is_over: impl Fn() -> bool + Sync,
+        between: Pause<'_>,
+    ) -> Result<()> {
+        let (both, here) = (Barrier::new(2), std::thread::current().id());
+        let work = |(), pause: Pause<'_>| {
+            both.wait();
+            if std::thread::current().id() == here {
+                return Ok(());
+            }
+            for _ in 0..ENOUGH {
+                if is_over() {
+                    return Ok(());
+                }
+                pause()?;
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Err(WriteError::Closed("nothing ended the task".into()))
+        };
+        on_threads(vec![(), ()], 2, patience, work, between)
+    }
+
+    #[test]
+    fn a_caller_without_patience_ends_what_another_thread_does() {
+        let mut never = || false;
+        let ended = on_two(&mut Patience::new(&mut never), || false, &mut || Ok(()));
+        assert!(matches!(ended, Err(WriteError::Interrupted)), "{ended:?}");
+    }
+
+    #[test]
+    fn finished_chunks_are_passed_on_while_another_thread_works() {
+        let (calls, mut always) = (AtomicUsize::new(0), || true);
+        let between = &mut || {
+            calls.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        };
+        let is_over = || calls.load(Ordering::Relaxed) > 1;
+        on_two(&mut Patience::new(&mut always), is_over, between).unwrap();
+    }
+
+    #[test]
+    fn what_fails_while_another_thread_works_ends_it() {
+        let (mut calls, mut always) = (0, || true);
+        let between = &mut || {
+            calls += 1;
+            if calls < 2 {
+                return Ok(());
+            }
+            Err(WriteError::Closed("the disk is full".into()))
+        };
+        let ended = on_two(&mut Patience::new(&mut always), || false, between);
+        assert_eq!(ended.unwrap_err().to_string(), "the disk is full");
+    }
 }
