@@ -118,7 +118,7 @@ impl Rows {
 #[derive(Debug)]
 pub(crate) struct Run {
     pub rows: Rows,
-    /// The bytes of their values.
+    /// The bytes of their values, by which the size of the row group is foreseen.
     pub weight: u64,
     /// The position in the row group after them.
     pub after: Position,
@@ -131,6 +131,8 @@ pub(crate) struct Run {
 pub(crate) struct Carry {
     parts: Vec<Vec<ArrayRef>>,
     at: Position,
+    /// The weight of its rows by which their size is foreseen.
+    foreseen: u64,
     bytes: usize,
 }
 
@@ -139,6 +141,8 @@ pub(crate) struct Feed<'a> {
     columns: Arc<[ArrayRef]>,
     carried: &'a SchemaRef,
     weights: Weights,
+    /// The weights by which sizes are foreseen, where they are others.
+    foreseen: Option<Weights>,
     next: usize,
     rows: usize,
     pace: Pace,
@@ -151,6 +155,7 @@ impl<'a> Feed<'a> {
             columns: columns.into(),
             carried,
             weights: Weights::new(columns),
+            foreseen: Weights::with_wide_elements(columns),
             next: 0,
             rows,
             pace,
@@ -175,6 +180,11 @@ impl<'a> Feed<'a> {
         Ok(Some(run))
     }
 
+    /// The weight by which the size of the rows from `start` to `end` is foreseen.
+    fn foreseen(&self, start: usize, end: usize) -> u64 {
+        self.foreseen.as_ref().unwrap_or(&self.weights).total(start, end)
+    }
+
     /// Fills the first unit of a row group.
     fn first_unit(&mut self, carry: &mut Carry) -> Result<Option<Run>> {
         let missing = carry.at.missing(self.pace);
@@ -182,7 +192,7 @@ impl<'a> Feed<'a> {
         let (rows, full) = self.weights.rows_within(self.next, end, carry.at.room(self.pace));
         let whole = full || rows == missing;
         if whole && carry.at.rows == 0 {
-            let weight = self.weights.total(self.next, self.next + rows);
+            let weight = self.foreseen(self.next, self.next + rows);
             let columns = self.take(rows, normalize::loosely)?;
             return Ok(Some(Run::of_one_unit(columns, (rows, weight), full)));
         }
@@ -218,7 +228,7 @@ impl<'a> Feed<'a> {
                 start: self.next,
                 count: start - self.next,
             },
-            weight: self.weights.total(self.next, start),
+            weight: self.foreseen(self.next, start),
             after: at,
             check,
         }
@@ -244,6 +254,7 @@ impl<'a> Feed<'a> {
             integrity::check_run(field.name(), &column.slice(self.next, rows))?;
         }
         carry.at.unit_weight += self.weights.total(self.next, self.next + rows);
+        carry.foreseen += self.foreseen(self.next, self.next + rows);
         carry.at.unit_rows += rows;
         carry.at.rows += rows;
         let columns: Vec<_> = self
@@ -291,9 +302,11 @@ impl Carry {
 
     /// All its rows as one unit.
     pub fn take(&mut self, pace: Pace) -> Result<Run> {
-        let Self { parts, at, .. } = std::mem::take(self);
+        let Self {
+            parts, at, foreseen, ..
+        } = std::mem::take(self);
         let check = at.unit_weight >= pace.unit_bytes;
-        Ok(Run::of_one_unit(joined(parts)?, (at.rows, at.unit_weight), check))
+        Ok(Run::of_one_unit(joined(parts)?, (at.rows, foreseen), check))
     }
 }
 

@@ -83,19 +83,19 @@ impl FileSchema {
         Schema::new_with_metadata(fields, self.stored.metadata().clone())
     }
 
-    /// Bytes of a row in columns whose values have one size, and four for each length of text or bytes. What lists hold
-    /// is not counted.
+    /// Bytes of a row in columns whose values have one size, four for each length of text or bytes, and one for each
+    /// column in lists, which holds that much of a row without elements. What lists hold is not counted.
     pub fn row_bytes(&self) -> u64 {
         let columns = self.parquet.columns().iter();
-        let flat = columns.filter(|column| column.max_rep_level() == 0);
         let bytes = |column: &ColumnDescPtr| match column.physical_type() {
+            _ if column.max_rep_level() > 0 => 1,
             Physical::BOOLEAN => 1,
             Physical::INT32 | Physical::FLOAT | Physical::BYTE_ARRAY => 4,
             Physical::INT64 | Physical::DOUBLE => 8,
             Physical::INT96 => int96::WIDTH as u64,
             Physical::FIXED_LEN_BYTE_ARRAY => u64::try_from(column.type_length()).unwrap_or(0),
         };
-        flat.map(bytes).sum()
+        columns.map(bytes).sum()
     }
 
     /// Checks that a batch's schema has the same names, order and logical types.
@@ -581,5 +581,19 @@ mod tests {
                 prop_assert_eq!(schema.parquet.root_schema(), first.parquet.root_schema());
             }
         }
+    }
+
+    #[test]
+    fn rows_have_bytes_in_columns_of_lists_too() {
+        let list = DataType::new_list(DataType::Int64, true);
+        let fields = [
+            Field::new("list", list, true),
+            Field::new("number", DataType::Int64, true),
+        ];
+        let schema = Arc::new(Schema::new(fields.to_vec()));
+        assert_eq!(
+            FileSchema::new(schema, Timestamps::Keep).unwrap().row_bytes(),
+            1 + 8
+        );
     }
 }

@@ -3,9 +3,6 @@
 //! Between two checks, rows are encoded one column after the other. So checks are few, and each is planned by what the
 //! one before found. They follow from the rows alone, however these were cut into batches.
 
-/// The share of the limit after which a row group is checked for the first time, in bytes of values. The first pages of
-/// all columns are compressed then.
-const FIRST: u64 = 8;
 /// The most bytes of values between two checks, in limits. A row group whose values stop to compress overruns its limit
 /// by no more.
 const MOST_AHEAD: u64 = 3;
@@ -27,7 +24,8 @@ impl SizeChecks {
         Self {
             limit,
             weight: 0,
-            due: limit / FIRST,
+            // Values rarely take more bytes than they have, so rows with less fit.
+            due: limit,
         }
     }
 
@@ -79,15 +77,31 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rows_alike_end_a_row_group_with_the_step_that_fills_it(
+        fn rows_alike_end_a_row_group_with_the_step_that_fills_it_after_few_checks(
             limit in 1_u64..1 << 30,
             steps in 1_u64..2_000,
-            share in 50_u64..1_500,
+            share in 50_u64..=1_000,
         ) {
             let step = limit.div_ceil(steps) * 1000;
             let (_, encoded, count) = run(limit, step, |_| share);
-            prop_assert!(encoded >= limit && encoded - step * share / 1000 < limit, "{encoded} of {limit}");
-            prop_assert!(count <= 64, "{count} checks");
+            let of_step = step * share / 1000;
+            prop_assert!(encoded >= limit && encoded - of_step < limit, "{encoded} of {limit}");
+            // Each check leaves half of what is left, and comes after three limits of values at most.
+            let halvings = (limit / of_step).max(1).ilog2() as usize;
+            let capped = usize::try_from(1000 / share / MOST_AHEAD).unwrap();
+            prop_assert!(count <= halvings + capped + 5, "{count} checks in {} steps", encoded / of_step);
+        }
+
+        #[test]
+        fn values_that_grow_in_their_pages_overrun_a_row_group_by_what_they_grow(
+            limit in 1_u64..1 << 30,
+            steps in 1_u64..2_000,
+            share in 1_001_u64..1_500,
+        ) {
+            let step = limit.div_ceil(steps) * 1000;
+            let (_, encoded, count) = run(limit, step, |_| share);
+            prop_assert_eq!(count, 1);
+            prop_assert!(encoded <= limit.div_ceil(step) * step * share / 1000, "{} of {}", encoded, limit);
         }
 
         #[test]

@@ -8,8 +8,14 @@ use arrow_array::{Array, ArrayRef, OffsetSizeTrait};
 use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
 
+use crate::lists::element_field;
+use crate::schema::plain;
+
 /// Bytes that an element of a list counts for besides its values.
 const ELEMENT_BYTES: u64 = 8;
+
+/// The bytes that an element of lists counts for besides its text, by its type.
+type Element = fn(&DataType) -> u64;
 
 /// The weight of each row of a set of columns.
 pub struct Weights {
@@ -30,6 +36,19 @@ impl Weights {
     /// The weights of the rows of `columns`.
     #[must_use]
     pub fn new(columns: &[ArrayRef]) -> Self {
+        Self::with(columns, |_| ELEMENT_BYTES)
+    }
+
+    /// The same with the widths of all that elements of lists hold, by which the size of rows is foreseen; `None` where
+    /// it is the same.
+    pub(crate) fn with_wide_elements(columns: &[ArrayRef]) -> Option<Self> {
+        let mut types = columns.iter().map(|column| column.data_type());
+        types
+            .any(has_wide_elements)
+            .then(|| Self::with(columns, element_bytes))
+    }
+
+    fn with(columns: &[ArrayRef], element: Element) -> Self {
         let mut fixed = 0;
         let columns = columns
             .iter()
@@ -40,7 +59,7 @@ impl Weights {
                 }
                 DataType::Utf8 | DataType::Binary => Some(Column::Small(column.clone())),
                 DataType::LargeUtf8 | DataType::LargeBinary => Some(Column::Large(column.clone())),
-                _ => sums(column).map(Column::Sums),
+                _ => sums(column, element).map(Column::Sums),
             })
             .collect();
         Self { columns, fixed }
@@ -181,7 +200,7 @@ fn offsets<T: OffsetSizeTrait>(array: &ArrayRef) -> &[T] {
 }
 
 /// The sums of weights before each row; `None` for a type whose values have one small size.
-fn sums(array: &ArrayRef) -> Option<Vec<u64>> {
+fn sums(array: &ArrayRef, element: Element) -> Option<Vec<u64>> {
     let nulls = array.nulls();
     let valid = |row: usize| nulls.is_none_or(|nulls| nulls.is_valid(row));
     match array.data_type() {
@@ -207,7 +226,7 @@ fn sums(array: &ArrayRef) -> Option<Vec<u64>> {
         }
         DataType::Dictionary(_, _) => {
             let dictionary = array.as_any_dictionary();
-            let values = sums(dictionary.values())?;
+            let values = sums(dictionary.values(), element)?;
             // An empty dictionary has null keys only, and no normal form of them.
             let keys = if values.len() > 1 {
                 dictionary.normalized_keys()
@@ -217,24 +236,29 @@ fn sums(array: &ArrayRef) -> Option<Vec<u64>> {
             let weight = |row: usize| values.get(keys[row] + 1).map_or(0, |end| end - values[keys[row]]);
             Some(accumulate(array.len(), valid, weight))
         }
-        DataType::RunEndEncoded(_, _) => sums(&crate::schema::expand_runs(array).ok()?),
-        DataType::Struct(_) => structs(array),
+        DataType::RunEndEncoded(_, _) => sums(&crate::schema::expand_runs(array).ok()?, element),
+        DataType::Struct(_) => structs(array, element),
         DataType::List(_) => Some(list(
             array.len(),
             valid,
             array.as_list::<i32>().value_offsets(),
-            array.as_list::<i32>().values(),
+            elements(array.as_list::<i32>().values(), element),
         )),
         DataType::LargeList(_) => Some(list(
             array.len(),
             valid,
             array.as_list::<i64>().value_offsets(),
-            array.as_list::<i64>().values(),
+            elements(array.as_list::<i64>().values(), element),
         )),
         DataType::Map(_, _) => {
             let map = array.as_map();
             let entries: ArrayRef = std::sync::Arc::new(map.entries().clone());
-            Some(list(array.len(), valid, map.value_offsets(), &entries))
+            Some(list(
+                array.len(),
+                valid,
+                map.value_offsets(),
+                elements(&entries, element),
+            ))
         }
         DataType::ListView(_) => {
             let list = array.as_list_view::<i32>();
@@ -243,7 +267,7 @@ fn sums(array: &ArrayRef) -> Option<Vec<u64>> {
                 valid,
                 list.offsets(),
                 list.sizes(),
-                list.values(),
+                elements(list.values(), element),
             ))
         }
         DataType::LargeListView(_) => {
@@ -253,14 +277,14 @@ fn sums(array: &ArrayRef) -> Option<Vec<u64>> {
                 valid,
                 list.offsets(),
                 list.sizes(),
-                list.values(),
+                elements(list.values(), element),
             ))
         }
         DataType::FixedSizeList(_, size) => {
             let size = usize::try_from(*size).unwrap_or(0);
-            let inner = sums(array.as_fixed_size_list().values());
+            let elements = elements(array.as_fixed_size_list().values(), element);
             Some(accumulate(array.len(), valid, |row| {
-                elements(inner.as_deref(), row * size, (row + 1) * size)
+                elements.total(row * size, (row + 1) * size)
             }))
         }
         _ => None,
@@ -286,8 +310,9 @@ fn accumulate(rows: usize, valid: impl Fn(usize) -> bool, weight: impl Fn(usize)
     sums
 }
 
-fn structs(array: &ArrayRef) -> Option<Vec<u64>> {
-    let children: Vec<_> = array.as_struct().columns().iter().filter_map(sums).collect();
+fn structs(array: &ArrayRef, element: Element) -> Option<Vec<u64>> {
+    let children = array.as_struct().columns().iter();
+    let children: Vec<_> = children.filter_map(|child| sums(child, element)).collect();
     if children.is_empty() {
         return None;
     }
@@ -295,19 +320,36 @@ fn structs(array: &ArrayRef) -> Option<Vec<u64>> {
     Some(accumulate(array.len(), |row| array.is_valid(row), weight))
 }
 
+/// The elements of lists.
+struct Elements {
+    /// The sums of what each has of text and lists.
+    inner: Option<Vec<u64>>,
+    /// Bytes of each besides.
+    width: u64,
+}
+
+fn elements(values: &ArrayRef, element: Element) -> Elements {
+    Elements {
+        inner: sums(values, element),
+        width: element(values.data_type()),
+    }
+}
+
+impl Elements {
+    fn total(&self, start: usize, end: usize) -> u64 {
+        let inner = self.inner.as_ref().map_or(0, |inner| inner[end] - inner[start]);
+        inner + self.width * (end - start) as u64
+    }
+}
+
 fn list<T: OffsetSizeTrait>(
     rows: usize,
     valid: impl Fn(usize) -> bool,
     offsets: &[T],
-    values: &ArrayRef,
+    elements: Elements,
 ) -> Vec<u64> {
-    let inner = sums(values);
     accumulate(rows, valid, |row| {
-        elements(
-            inner.as_deref(),
-            offsets[row].as_usize(),
-            offsets[row + 1].as_usize(),
-        )
+        elements.total(offsets[row].as_usize(), offsets[row + 1].as_usize())
     })
 }
 
@@ -316,24 +358,53 @@ fn view<T: OffsetSizeTrait>(
     valid: impl Fn(usize) -> bool,
     offsets: &[T],
     sizes: &[T],
-    values: &ArrayRef,
+    elements: Elements,
 ) -> Vec<u64> {
-    let inner = sums(values);
     accumulate(rows, valid, |row| {
         let start = offsets[row].as_usize();
-        elements(inner.as_deref(), start, start + sizes[row].as_usize())
+        elements.total(start, start + sizes[row].as_usize())
     })
 }
 
-fn elements(inner: Option<&[u64]>, start: usize, end: usize) -> u64 {
-    inner.map_or(0, |inner| inner[end] - inner[start]) + ELEMENT_BYTES * (end - start) as u64
+/// Bytes of an element of lists: those of its values whose size its type says, and four for each length of text or
+/// bytes; never less than in [`Weights::new`].
+fn element_bytes(data_type: &DataType) -> u64 {
+    width(data_type).max(ELEMENT_BYTES)
+}
+
+/// Bytes of a value without text, bytes and the elements of lists, the same in every layout.
+fn width(data_type: &DataType) -> u64 {
+    match plain(data_type) {
+        DataType::Struct(fields) => fields.iter().map(|field| width(field.data_type())).sum(),
+        DataType::Utf8
+        | DataType::LargeUtf8
+        | DataType::Utf8View
+        | DataType::Binary
+        | DataType::LargeBinary
+        | DataType::BinaryView => 4,
+        other => other.primitive_width().map_or(1, |bytes| bytes as u64),
+    }
+}
+
+/// Returns true if there are lists in it whose elements have more than [`ELEMENT_BYTES`].
+fn has_wide_elements(data_type: &DataType) -> bool {
+    match plain(data_type) {
+        DataType::Struct(fields) => fields.iter().any(|field| has_wide_elements(field.data_type())),
+        list => element_field(list).is_some_and(|element| {
+            let element = element.data_type();
+            element_bytes(element) > ELEMENT_BYTES || has_wide_elements(element)
+        }),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use arrow_array::{LargeBinaryArray, StringArray};
+    use arrow_array::types::Int64Type;
+    use arrow_array::{Float64Array, LargeBinaryArray, ListArray, StringArray, StructArray};
+    use arrow_buffer::OffsetBuffer;
+    use arrow_schema::Field;
     use proptest::prelude::*;
 
     use super::*;
@@ -379,5 +450,51 @@ mod tests {
             let expected = last.map_or((end - start, false), |row| (row + 1 - start, true));
             prop_assert_eq!(weights.rows_within(start, end, budget), expected);
         }
+    }
+
+    /// A row for each length, of so many structs of three doubles and a text.
+    fn lists(lengths: &[Option<usize>]) -> ArrayRef {
+        let elements: usize = lengths.iter().flatten().sum();
+        let doubles = || Arc::new(Float64Array::from(vec![0.5; elements])) as ArrayRef;
+        let text: ArrayRef = Arc::new(StringArray::from(vec!["abc"; elements]));
+        let named =
+            |name, array: ArrayRef| (Arc::new(Field::new(name, array.data_type().clone(), true)), array);
+        let children = [
+            ("x", doubles()),
+            ("y", doubles()),
+            ("z", doubles()),
+            ("text", text),
+        ];
+        let values = StructArray::from(children.map(|(name, array)| named(name, array)).to_vec());
+        let field = Arc::new(Field::new("element", values.data_type().clone(), true));
+        let offsets = OffsetBuffer::from_lengths(lengths.iter().map(|length| length.unwrap_or(0)));
+        let nulls = lengths.iter().map(Option::is_some).collect();
+        Arc::new(ListArray::new(field, offsets, Arc::new(values), Some(nulls)))
+    }
+
+    #[test]
+    fn an_element_is_foreseen_with_all_that_it_holds_in_every_layout_and_units_stay() {
+        let list = lists(&[Some(2), None, Some(0), Some(5)]);
+        let DataType::List(field) = list.data_type() else {
+            panic!("{} is no list", list.data_type())
+        };
+        for layout in [
+            DataType::List(Arc::clone(field)),
+            DataType::LargeList(Arc::clone(field)),
+            DataType::ListView(Arc::clone(field)),
+        ] {
+            let columns = [arrow_cast::cast(&list, &layout).unwrap()];
+            let foreseen = Weights::with_wide_elements(&columns).unwrap();
+            let element = 3 * 8 + 4 + 3;
+            let rows: Vec<_> = (0..4).map(|row| foreseen.exact(row)).collect();
+            assert_eq!(rows, [2 * element, 0, 0, 5 * element], "{layout}");
+            assert_eq!(Weights::new(&columns).total(0, 4), 7 * (8 + 3), "{layout}");
+        }
+    }
+
+    #[test]
+    fn lists_of_plain_values_are_foreseen_as_they_weigh() {
+        let numbers = ListArray::from_iter_primitive::<Int64Type, _, _>([Some(vec![Some(1), None])]);
+        assert!(Weights::with_wide_elements(&[Arc::new(numbers)]).is_none());
     }
 }
