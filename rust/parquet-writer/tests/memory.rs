@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use arrow_array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray};
 use parquet_writer::sink::Sink;
 use parquet_writer::{
-    Amount, Batch, CompressionRule, FileWriter, OptionFault, OptionInput, SchemaFault, WriteError,
-    WriterOptions,
+    Amount, Batch, BloomRule, CompressionRule, FileWriter, OptionFault, OptionInput, SchemaFault, WriteError,
+    WriteResult, WriterOptions,
 };
 use proptest::prelude::*;
 
@@ -66,12 +66,32 @@ fn noise(seed: u64, rows: usize, columns: usize) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns).unwrap()
 }
 
-fn options(limit: Option<Amount>) -> WriterOptions {
-    let input = OptionInput {
+fn input(limit: Option<Amount>) -> OptionInput {
+    OptionInput {
         memory_limit: limit,
         ..OptionInput::default()
-    };
-    WriterOptions::new(input).unwrap()
+    }
+}
+
+fn options(limit: Option<Amount>) -> WriterOptions {
+    WriterOptions::new(input(limit)).unwrap()
+}
+
+/// The file of a batch that is the last call's, and the writer's result.
+fn write_last(batch: &RecordBatch, input: OptionInput, spill: Option<PathBuf>) -> (Vec<u8>, WriteResult) {
+    let bytes = Arc::new(Mutex::new(Vec::new()));
+    let sink = Box::new(Memory {
+        bytes: Arc::clone(&bytes),
+        spill,
+    });
+    let options = WriterOptions::new(input).unwrap();
+    let mut writer = FileWriter::new(sink, Some(batch.schema()), options).unwrap();
+    writer
+        .write_last(&[Batch::from(batch.clone())], &mut || true)
+        .unwrap();
+    let result = writer.result().unwrap().clone();
+    let bytes = bytes.lock().unwrap().clone();
+    (bytes, result)
 }
 
 fn write(
@@ -116,8 +136,16 @@ proptest! {
         let spill = || Some(folder.path().to_path_buf());
         let (bytes, held) = write(&batch, piece, options(Some(Amount::Bytes(limit))), spill());
         prop_assert!(held <= limit.unsigned_abs(), "{held} bytes were kept, {limit} are allowed");
-        let (whole, _) = write(&batch, rows, options(Some(Amount::Bytes(limit))), None);
-        prop_assert_eq!(bytes, whole);
+        let (whole, held) = write(&batch, rows, options(Some(Amount::Bytes(limit))), spill());
+        prop_assert!(held <= limit.unsigned_abs(), "{held} bytes were kept of one call, {limit} are allowed");
+        prop_assert_eq!(&bytes, &whole);
+        for threads in [1, 3] {
+            let input = OptionInput { threads, ..input(Some(Amount::Bytes(limit))) };
+            let (last, result) = write_last(&batch, input, spill());
+            let held = result.peak_tracked_bytes;
+            prop_assert!(held <= limit.unsigned_abs(), "{held} bytes on {threads} threads, {limit} are allowed");
+            prop_assert_eq!(&bytes, &last);
+        }
     }
 }
 
@@ -152,6 +180,51 @@ fn pages_wait_from_call_to_call_and_not_behind_the_last_call() {
         "{} bytes at once, {} later",
         at_once.peak_tracked_bytes,
         later.peak_tracked_bytes
+    );
+}
+
+#[test]
+fn a_table_with_less_than_row_group_bytes_spills_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let column = noise(7, 131_072, 1).column(0).clone();
+    let columns = (0..10).map(|name| (format!("c{name}"), Arc::clone(&column)));
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    for threads in [1, 2] {
+        // The shape of 1,048,576 such rows and 128 MiB.
+        let input = OptionInput {
+            row_group_bytes: 16 << 20,
+            threads,
+            ..OptionInput::default()
+        };
+        let (_, result) = write_last(&batch, input, Some(folder.path().to_path_buf()));
+        assert_eq!(
+            (result.row_groups, result.spilled_bytes),
+            (1, 0),
+            "{threads} threads"
+        );
+        assert!(result.bytes > 10 << 20, "{} bytes", result.bytes);
+    }
+}
+
+#[test]
+fn what_closed_columns_leave_until_the_row_group_ends_is_counted() {
+    let input = OptionInput {
+        row_group_rows: 20_000,
+        bloom_filter: BloomRule::All(Some(0.01)),
+        ..OptionInput::default()
+    };
+    let column = noise(11, 20_000, 1).column(0).clone();
+    let columns = (0..64).map(|name| (format!("c{name}"), Arc::clone(&column)));
+    let (_, result) = write_last(&RecordBatch::try_from_iter(columns).unwrap(), input, None);
+    let chunks = result.metadata.row_group(0).columns().iter();
+    let filters = chunks.map(|chunk| u64::try_from(chunk.bloom_filter_length().unwrap()).unwrap());
+    // Their headers are no memory.
+    let filters: u64 = filters.map(|bytes| bytes - 64).sum();
+    assert!(filters > 1 << 20, "{filters} bytes of filters");
+    assert!(
+        result.peak_tracked_bytes > filters,
+        "{} bytes",
+        result.peak_tracked_bytes
     );
 }
 
