@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 import spillway
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 OPTIONS: list[dict[str, Any]] = [
@@ -92,13 +93,58 @@ def test_spilled_and_kept_pages_give_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_a_table_of_one_call_spills_nothing(tmp_path: Path) -> None:
-    """A chunk goes into the file as soon as it is whole, and is all that waits."""
+    """With less than row_group_bytes, no check comes early, and each chunk is in the file before the next."""
     rng = np.random.default_rng(2)
     noise = pa.table({name: rng.integers(0, 2**63, 1_200_000) for name in ("x", "y")})
-    result = spillway.write_parquet(noise, tmp_path / "noise.parquet", row_group_bytes=1 << 30)
+    result = spillway.write_parquet(noise, tmp_path / "noise.parquet", row_group_bytes=32 << 20)
     assert result.spilled_bytes == 0
     assert result.peak_tracked_bytes < result.bytes
     assert pq.read_table(tmp_path / "noise.parquet").equals(noise)
+
+
+def many_arrays() -> pa.Table:
+    """A table of 9,600 arrays, which are more than are written together."""
+    columns = {f"c{i}": pa.array(range(i, i + 4_000)) for i in range(44)}
+    columns["nested"] = pa.array([{"a": i, "b": [i, i % 7]} for i in range(4_000)])
+    table = pa.table(columns)
+    return pa.Table.from_batches(table.to_batches(max_chunksize=20), table.schema)
+
+
+def test_a_table_of_more_arrays_than_are_written_together_gives_the_same_bytes() -> None:
+    table, file = many_arrays(), io.BytesIO()
+    result = spillway.write_parquet(table, file)
+    assert result.rows == 4_000
+    assert file.getvalue() == written(table.schema, table.to_batches())
+
+
+class Torn(pd.DataFrame):
+    """A frame whose batches end in an error."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        batch = pa.record_batch({"x": range(3_000)})
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            yield batch
+            yield batch
+            raise ValueError("the third batch is torn")
+
+        reader = pa.RecordBatchReader.from_batches(batch.schema, batches())
+        return reader.__arrow_c_stream__(requested_schema)
+
+
+def test_a_table_that_fails_half_way_completes_no_file(tmp_path: Path) -> None:
+    with pytest.raises(spillway.errors.SpillwayError, match="the third batch is torn"):
+        spillway.write_parquet(Torn(), tmp_path / "torn.parquet")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_batches_before_the_failure_of_a_table_are_written() -> None:
+    file = io.BytesIO()
+    with spillway.ParquetWriter(file) as writer:
+        with pytest.raises(spillway.errors.SpillwayError, match="the third batch is torn"):
+            writer._write_last(Torn())
+        writer.write(pa.table({"x": [7]}))
+    assert pq.read_table(file)["x"].to_pylist() == [*range(3_000), *range(3_000), 7]
 
 
 @pytest.mark.parametrize(
@@ -167,3 +213,14 @@ def test_values_that_grow_overrun_a_row_group_by_no_more_than_three_of_its_kind(
     assert len(sizes) >= 4
     assert max(sizes) <= 4.1 * limit
     assert all(size <= 1.1 * limit for size in sizes[1:])
+
+
+def test_lists_of_wide_structs_overrun_a_row_group_by_a_few_thousand_rows() -> None:
+    """An element is foreseen with all that it holds."""
+    limit, rows, rng = 4 << 20, 100_000, np.random.default_rng(5)
+    fields = [pa.array(rng.random(rows)) for _ in range(20)]
+    values = pa.StructArray.from_arrays(fields, [f"f{i}" for i in range(20)])
+    lists = pa.ListArray.from_arrays(pa.array(np.arange(rows + 1, dtype=np.int32)), values)
+    sizes = row_group_sizes(pa.table({"list": lists}), limit)
+    assert len(sizes) >= 3
+    assert max(sizes) <= limit + 8_192 * 170

@@ -9,17 +9,24 @@ use arrow_array::ArrayRef;
 use arrow_array::cast::AsArray;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use parquet_writer::{Batch, WriteError};
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
+use pyo3::types::{PyCapsule, PyType};
 
 use crate::c_data::{self, Stream};
 use crate::errors::{Failure, ours};
 
-/// Attributes by which tables, record batches and data frames tell their size in memory: those of pyarrow and arro3,
-/// of polars, and of pandas. Readers and queries have none.
-const SIZE_IN_MEMORY: [&str; 3] = ["nbytes", "estimated_size", "memory_usage"];
+/// Classes whose rows are in memory whether or not they are asked for, by the package of their module and by name.
+/// Readers, queries and classes that are not known may make each batch when it is asked for.
+const IN_MEMORY: [(&str, &str); 6] = [
+    ("pyarrow", "Table"),
+    ("pyarrow", "RecordBatch"),
+    ("polars", "DataFrame"),
+    ("pandas", "DataFrame"),
+    ("arro3", "Table"),
+    ("arro3", "RecordBatch"),
+];
 
 /// An Arrow object from Python, imported and not yet checked.
 pub(crate) struct Source {
@@ -40,8 +47,8 @@ impl Source {
     pub fn take(data: &Bound<'_, PyAny>) -> PyResult<Self> {
         let class = data.get_type();
         let mut in_memory = false;
-        for name in SIZE_IN_MEMORY {
-            in_memory |= class.hasattr(name)?;
+        for base in class.mro() {
+            in_memory |= is_in_memory(&base.cast_into()?)?;
         }
         Ok(Self {
             given: Given::take(data)?,
@@ -100,6 +107,14 @@ impl Given {
     }
 }
 
+/// Returns true if a class itself is one of [`IN_MEMORY`].
+fn is_in_memory(class: &Bound<'_, PyType>) -> PyResult<bool> {
+    let (module, name) = (class.module()?, class.qualname()?);
+    let (module, name) = (module.to_string_lossy(), name.to_string_lossy());
+    let package = module.split('.').next().unwrap_or_default();
+    Ok(IN_MEMORY.contains(&(package, &name)))
+}
+
 /// Refuses columns of Python objects. polars exports their addresses as bytes of a fixed size, a type that it has no
 /// other columns of.
 fn refuse_objects(schema: &Schema) -> Result<(), Failure> {
@@ -129,11 +144,11 @@ impl Batches {
     /// The next batches, up to the one with which they have `most` arrays; and whether there may be more, or what the
     /// producer failed with behind them.
     pub fn gather(&mut self, most: usize) -> (Vec<Batch>, Result<bool, Failure>) {
-        let (mut gathered, mut arrays) = (Vec::new(), 0);
-        while arrays < most {
+        let arrays = arrays(self.schema.fields()).max(1);
+        let mut gathered = Vec::new();
+        while gathered.len() * arrays < most {
             match self.next() {
                 Ok(Some(batch)) => {
-                    arrays += batch.columns().len().max(1);
                     gathered.push(batch);
                 }
                 Ok(None) => return (gathered, Ok(false)),
@@ -159,6 +174,22 @@ impl Batches {
             next.map(batch).transpose()
         })
     }
+}
+
+/// The number of arrays of columns, those inside of nested columns included.
+fn arrays(fields: &Fields) -> usize {
+    let within = |field: &Arc<Field>| match field.data_type() {
+        DataType::Struct(fields) => arrays(fields),
+        DataType::List(element)
+        | DataType::LargeList(element)
+        | DataType::ListView(element)
+        | DataType::LargeListView(element)
+        | DataType::FixedSizeList(element, _)
+        | DataType::Map(element, _) => arrays(&Fields::from(vec![Arc::clone(element)])),
+        DataType::Dictionary(_, _) | DataType::RunEndEncoded(_, _) => 1,
+        _ => 0,
+    };
+    fields.iter().map(|field| 1 + within(field)).sum()
 }
 
 /// Runs work in which a malformed producer can cause a panic, and turns a panic into an error.

@@ -55,7 +55,7 @@ impl Place {
     }
 }
 
-/// Arrays of batches that are written together. Each takes some hundred bytes beside its rows.
+/// Arrays of batches that are written together, nested ones included. Each takes some hundred bytes beside its rows.
 const ARRAYS_TOGETHER: usize = 1 << 13;
 
 /// A file that is being written. Any thread may use it, one at a time.
