@@ -1,0 +1,150 @@
+"""The figures in the docs that are not of the reference run: least memory, crossovers, arms, equal backends.
+
+Each is of the newest run below a folder of ``results/``, by the same rule of quoting: twelve samples a cell
+on a quiet host. Least memory is no time: each side of it is proved by five writes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from spillway._wording import and_joined, counted
+from spillway.bench.crossover import crossover_of, crossover_text
+from spillway.bench.least_memory_table import found_limits
+from spillway.bench.quoting import why_limits_not_quoted, why_not_quoted
+from spillway.bench.ratios import ratio_tables
+from spillway.bench.summary import read_run
+from spillway.bench.tables import megabytes
+from spillway.bench.variations import variation_tables
+from spillway.harness.report.markdown import REPORT
+from spillway.harness.report.table import Entry, Table, markdown_table
+from study import Answer, answers_of, misses
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from spillway.bench.least_memory_table import Found
+    from spillway.bench.summary import CellSummary, RunSummary, Setting
+
+PAIR = ("spillway", "pyarrow-buffered")
+_MODES = {"batches": "Batches that are copied to be kept", "batches-retained": "Batches that may be kept"}
+
+
+def newest(results: Path, kind: str) -> RunSummary:
+    """The newest run in a folder of ``results/``; run ids begin with their date."""
+    runs = sorted(path.parent for path in (results / kind).glob(f"*/{REPORT}"))
+    if not runs:
+        sys.exit(f"scripts/render.py: results/{kind}/ holds no run; scripts/keep.py puts one there")
+    return read_run(runs[-1])
+
+
+def quoted(results: Path, kind: str) -> RunSummary:
+    """The same, if it may be quoted."""
+    run = newest(results, kind)
+    refuse(run, why_limits_not_quoted(run) if kind == "limits" else why_not_quoted(run))
+    return run
+
+
+def refuse(run: RunSummary, reasons: list[str]) -> None:
+    """End the program if there is a reason not to quote a run."""
+    if reasons:
+        sys.exit(f"scripts/render.py: run {run.run_id} is not to be quoted: {'; '.join(reasons)}")
+
+
+def source(run: RunSummary) -> str:
+    """The run that figures are of: its place, its processor, and its samples of a cell."""
+    fewest = min(len(each.samples) for each in run.cells)
+    samples = "" if run.limit_trials else f", {counted(fewest, 'sample')} a cell"
+    place = f"results/{run.folder.parent.name}/{run.folder.name}"
+    return f"`{place}`, {run.environment['cpu_model']}{samples}."
+
+
+def least_memory(run: RunSummary) -> str:
+    """The least memory of each backend with what proves its sides, the leanest first, in Markdown."""
+    found = found_limits(run, run.settings[0])
+    lines = [[Entry(text) for text in _limits(each)] for each in found]
+    header = ("backend", "survives from MB", "dies at MB", "ends below")
+    said = f"At {counted(found[0].cell.rows, 'row')}, by limits of kind {found[0].cell.limit_kind}; in brackets the"
+    return f"{markdown_table(Table('', header, lines, []))}\n\n{said} writes that prove each side."
+
+
+def _limits(found: Found) -> list[str]:
+    bounds = found.bounds
+    lives = "-" if bounds.survives_from is None else f"{megabytes(bounds.survives_from)} ({bounds.survived})"
+    dies = f"{megabytes(bounds.dies_at)} ({bounds.died})" if bounds.dies_at else "-"
+    return [found.cell.backend, lives, dies, and_joined(found.ends) or "-"]
+
+
+def crossovers(run: RunSummary) -> str:
+    """Where the two of `PAIR` cross in each mode, and the ratio at each number of rows, in Markdown."""
+    tables = ratio_tables(run)
+    said = [f"- {_MODES[setting.mode]}: {_crossing(run, setting)}." for setting in run.settings]
+    rows = [[Entry(setting.mode), *tables[setting].rows[0][1:]] for setting in run.settings]
+    header = ("mode", *tables[run.settings[0]].header[1:])
+    lines = "\n".join(said)
+    return f"{lines}\n\n{markdown_table(Table('', header, rows, []))}"
+
+
+def _crossing(run: RunSummary, setting: Setting) -> str:
+    ours, theirs = ([each for each in run.of(setting) if each.cell.backend == name] for name in PAIR)
+    found = crossover_of(ours, theirs)
+    if found is None:
+        return _no_crossing(ours, theirs)
+    where = crossover_text(found)
+    if where == "~":
+        return "samples cannot tell where they cross"
+    return f"{found.leader} is faster than {found.other} from {where} rows on"
+
+
+def _no_crossing(ours: list[CellSummary], theirs: list[CellSummary]) -> str:
+    counts = [each.cell.rows for each in ours]
+    ahead = sum(
+        mine.rows_per_second.median > other.rows_per_second.median
+        for mine, other in zip(ours, theirs, strict=True)
+        if mine.rows_per_second is not None and other.rows_per_second is not None
+    )
+    leader, other = PAIR if ahead * 2 > len(ours) else PAIR[::-1]
+    return f"they do not cross: {leader} leads {other} from {min(counts):,} to {max(counts):,} rows"
+
+
+def arms(run: RunSummary) -> str:
+    """The sentence that each backend gets for its arms, and the table behind it, in Markdown."""
+    (table,) = variation_tables(run)
+    lines = "\n".join(f"- {note}" for note in table.notes)
+    return f"{lines}\n\n{markdown_table(Table('', table.header, table.rows, []))}"
+
+
+def equal_pairs(results: Path) -> str:
+    """The answers of each study of differences that are known, by rows, and whether they are those asked for."""
+    studies = [json.loads(path.read_text()) for path in sorted((results / "study").glob("*.json"))]
+    if not studies:
+        sys.exit("scripts/render.py: results/study/ holds no study: scripts/study.py --record writes one")
+    return "\n\n".join(_study(each) for each in sorted(studies, key=lambda each: each["rows"]))
+
+
+def _study(study: dict[str, Any]) -> str:
+    found = answers_of(study)
+    samples = min(each.n for answer in found for each in answer.ratios)
+    noisy = sum(bool(each["noise"]) for each in study["runs"])
+    missed = misses(found)
+    said = [
+        f"{counted(study['rows'], 'row')}, {counted(samples, 'sample')} a cell, {study['cpu_model']}:",
+        "",
+        markdown_table(Table("", _HEADER, [_line(each) for each in found], [])),
+        "",
+        f"{'Not as asked: ' + '; '.join(missed) if missed else 'All is as asked'}. "
+        f"The host was busy during {noisy} of {counted(len(found[0].ratios), 'run')}.",
+    ]
+    return "\n".join(said)
+
+
+_HEADER = ("backend", "planted", "called by the interval", "called after Holm", "the interval covers the truth")
+
+
+def _line(found: Answer) -> list[Entry]:
+    n = len(found.ratios)
+    counts = [f"{count} of {n}" for count in (found.called, found.called_of_all, found.covered)]
+    planted = f"{found.planted:.0%} slower" if found.planted else "nothing"
+    return [Entry(text) for text in (found.backend, planted, *counts)]
