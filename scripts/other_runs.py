@@ -14,9 +14,10 @@ from spillway._wording import and_joined, counted
 from spillway.bench.crossover import crossover_of, crossover_text
 from spillway.bench.least_memory_table import found_limits
 from spillway.bench.quoting import why_limits_not_quoted, why_not_quoted
+from spillway.bench.ranking import ratio
 from spillway.bench.ratios import ratio_tables
-from spillway.bench.summary import read_run
-from spillway.bench.tables import megabytes
+from spillway.bench.summary import read_run, speed
+from spillway.bench.tables import megabytes, ratio_text
 from spillway.bench.variations import variation_tables
 from spillway.harness.report.markdown import REPORT
 from spillway.harness.report.table import Entry, Table, markdown_table
@@ -79,16 +80,16 @@ def _limits(found: Found) -> list[str]:
 
 def crossovers(run: RunSummary) -> str:
     """Where the two of `PAIR` cross in each mode, and the ratio at each number of rows, in Markdown."""
-    tables = ratio_tables(run)
-    said = [f"- {_MODES[setting.mode]}: {_crossing(run, setting)}." for setting in run.settings]
-    rows = [[Entry(setting.mode), *tables[setting].rows[0][1:]] for setting in run.settings]
-    header = ("mode", *tables[run.settings[0]].header[1:])
-    lines = "\n".join(said)
-    return f"{lines}\n\n{markdown_table(Table('', header, rows, []))}"
+    lines = "\n".join(f"- {_MODES[setting.mode]}: {_crossing(run, setting)}." for setting in run.settings)
+    setting, table = next(iter(ratio_tables(run).items()))
+    rows = [[Entry(setting.mode), *table.rows[0][1:]]]
+    return f"{lines}\n\n{markdown_table(Table('', ('mode', *table.header[1:]), rows, []))}"
 
 
 def _crossing(run: RunSummary, setting: Setting) -> str:
     ours, theirs = ([each for each in run.of(setting) if each.cell.backend == name] for name in PAIR)
+    if len(ours) == 1:
+        return f"at {counted(ours[0].cell.rows, 'row')}, all that was measured, {_lead(ours[0], theirs[0])}"
     found = crossover_of(ours, theirs)
     if found is None:
         return _no_crossing(ours, theirs)
@@ -96,6 +97,12 @@ def _crossing(run: RunSummary, setting: Setting) -> str:
     if where == "~":
         return "samples cannot tell where they cross"
     return f"{found.leader} is faster than {found.other} from {where} rows on"
+
+
+def _lead(mine: CellSummary, other: CellSummary) -> str:
+    found = ratio(mine, other, speed)
+    assert found is not None  # the cells of a run share its blocks
+    return f"{PAIR[0]} writes {ratio_text(found)} times the rows/s of {PAIR[1]}"
 
 
 def _no_crossing(ours: list[CellSummary], theirs: list[CellSummary]) -> str:

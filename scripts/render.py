@@ -148,11 +148,17 @@ def _size(batches: dict[str, CellSummary]) -> str:
 def _memory(batches: dict[str, CellSummary], table: dict[str, CellSummary]) -> str:
     lines = [
         f"- **{name}** of {batches['spillway'].cell.rows:,} rows: {_compared(batches, metric)}. "
-        f"As one table: {_compared(table, metric)}."
+        f"As one table: {_compared(table, metric)}.{_not_known(batches, metric)}"
         for name, metric in _MEMORY
         if metric(batches["spillway"]) and metric(table["spillway"])
     ]
     return "\n".join(lines)
+
+
+def _not_known(cells: dict[str, CellSummary], metric: Callable[[CellSummary], float]) -> str:
+    """The peers of which a measure is not known, as a sentence; nothing if it is of all."""
+    names = [each.cell.backend for each in _peers(cells) if not metric(each)]
+    return f" Not known of {and_joined(names)}." if names else ""
 
 
 def _compared(cells: dict[str, CellSummary], metric: Callable[[CellSummary], float]) -> str:
