@@ -67,8 +67,9 @@ def least_memory(run: RunSummary) -> str:
     found = found_limits(run, run.settings[0])
     lines = [[Entry(text) for text in _limits(each)] for each in found]
     header = ("backend", "survives from MB", "dies at MB", "ends below")
-    said = f"At {counted(found[0].cell.rows, 'row')}, by limits of kind {found[0].cell.limit_kind}; in brackets the"
-    return f"{markdown_table(Table('', header, lines, []))}\n\n{said} writes that prove each side."
+    cell = found[0].cell
+    said = f"At {counted(cell.rows, 'row')}, by limits of kind {cell.limit_kind}; in brackets the writes"
+    return f"{markdown_table(Table('', header, lines, []))}\n\n{said} that prove each side."
 
 
 def _limits(found: Found) -> list[str]:
@@ -124,7 +125,7 @@ def arms(run: RunSummary) -> str:
 
 
 def equal_pairs(results: Path) -> str:
-    """The answers of each study of differences that are known, by rows, and whether they are those asked for."""
+    """The answers of each study of known differences, by rows, and those of them that miss what is asked."""
     studies = [json.loads(path.read_text()) for path in sorted((results / "study").glob("*.json"))]
     if not studies:
         sys.exit("scripts/render.py: results/study/ holds no study: scripts/study.py --record writes one")
@@ -136,18 +137,20 @@ def _study(study: dict[str, Any]) -> str:
     samples = min(each.n for answer in found for each in answer.ratios)
     noisy = sum(bool(each["noise"]) for each in study["runs"])
     missed = misses(found)
-    said = [
+    runs = counted(len(found[0].ratios), "run")
+    parts = [
         f"{counted(study['rows'], 'row')}, {counted(samples, 'sample')} a cell, {study['cpu_model']}:",
-        "",
         markdown_table(Table("", _HEADER, [_line(each) for each in found], [])),
-        "",
-        f"{'Not as asked: ' + '; '.join(missed) if missed else 'All is as asked'}. "
-        f"The host was busy during {noisy} of {counted(len(found[0].ratios), 'run')}.",
+        f"{_asked(missed)}. The host was busy during {noisy} of {runs}.",
     ]
-    return "\n".join(said)
+    return "\n\n".join(parts)
 
 
-_HEADER = ("backend", "planted", "called by the interval", "called after Holm", "the interval covers the truth")
+def _asked(missed: list[str]) -> str:
+    return f"Not as asked: {'; '.join(missed)}" if missed else "All is as asked"
+
+
+_HEADER = ("backend", "planted", "called by the interval", "after Holm", "the interval covers the truth")
 
 
 def _line(found: Answer) -> list[Entry]:

@@ -7,7 +7,6 @@ writer and by Arrow's buffered one. `FOUND` has what it found.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,7 @@ from spillway.bench.tables import file_megabytes, megabytes, metric_column, rati
 from spillway.harness.report.table import Entry, Table, markdown_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from spillway.bench.summary import RunSummary
     from spillway.harness.statistics import Ratio
@@ -57,8 +56,8 @@ class Claim:
 
     @property
     def verdict(self) -> str:
-        """The answer in a word or two."""
-        return {True: "yes", False: "no", None: "cannot tell"}[self.holds]
+        """The answer in a few words."""
+        return {True: "it holds", False: "it does not hold", None: "samples cannot tell"}[self.holds]
 
 
 def table(run: RunSummary) -> str:
@@ -71,9 +70,8 @@ def table(run: RunSummary) -> str:
 def comparison(run: RunSummary) -> str:
     """The findings of the study beside the run's, and a paragraph that sums them up, in Markdown."""
     found = claims(run)
-    lines = [[Entry(text) for text in (each.study, each.here, each.verdict)] for each in found]
-    compared = markdown_table(Table("", ("the study found", "this run", "holds"), lines, []))
-    return f"{compared}\n\n{_summary(found)} {_beside(by_rows(run))}"
+    lines = "\n".join(f"- *{each.study}.* Here {each.here}: {each.verdict}." for each in found)
+    return f"{lines}\n\n{_summary(found)} {_beside(by_rows(run))}"
 
 
 def by_rows(run: RunSummary) -> dict[int, Cells]:
@@ -114,9 +112,7 @@ def _lines(cells: Cells) -> list[list[Entry]]:
 
 def _of_the_runtime(cell: CellSummary) -> list[Entry]:
     found = program_medians(cell)
-    return [
-        Entry(written(found[name]) if name in found else "-") for _, name, written in _OF_THE_RUNTIME
-    ]
+    return [Entry(written(found[name]) if name in found else "-") for _, name, written in _OF_THE_RUNTIME]
 
 
 def _fastest(cells: Cells) -> Claim:
@@ -125,7 +121,7 @@ def _fastest(cells: Cells) -> Claim:
     return Claim(
         "Arrow streaming is the fastest at 400,000 rows: 93,113 rows/s, 1.66 times the row-oriented writer, "
         "1.50 times the buffered one",
-        f"{speed_text(cells[STREAMING].rows_per_second)} rows/s, {here}",
+        f"it writes {speed_text(cells[STREAMING].rows_per_second)} rows/s, {here}",
         _all(_is_above(each) for each in over.values()),
     )
 
@@ -139,7 +135,7 @@ def _row_leads(of: dict[int, Cells]) -> Claim:
     expected = [is_ahead if rows < _ROW_LEADS_BELOW else _not(is_ahead) for rows, is_ahead in leads.items()]
     return Claim(
         "The row-oriented writer is the fastest below 25,000 rows alone",
-        f"the fastest of the three at {and_joined(where)} rows" if where else "never the fastest of the three",
+        f"it is at {and_joined(where)} rows" if where else "it is nowhere",
         _all(expected),
     )
 
@@ -160,9 +156,7 @@ def _sizes(cells: Cells) -> Claim:
     groups = {name: counted(_row_groups(cells[name]), "row group") for name in GO}
     return Claim(
         "All files have the same size: 28.3 MB at 400,000 rows",
-        and_joined(
-            [f"{name} {file_megabytes(size)} MB in {groups[name]}" for name, size in sizes.items()]
-        ),
+        and_joined([f"{name} {file_megabytes(size)} MB in {groups[name]}" for name, size in sizes.items()]),
         max(sizes.values()) <= _SAME_SIZE * min(sizes.values()),
     )
 
@@ -170,7 +164,8 @@ def _sizes(cells: Cells) -> Claim:
 def _summary(found: list[Claim]) -> str:
     holding = [each for each in found if each.holds]
     untold = [each for each in found if each.holds is None]
-    said = f"Of {counted(len(found), 'finding')}, {len(holding) or 'none'} hold{'s' if len(holding) == 1 else ''}"
+    hold = "holds" if len(holding) == 1 else "hold"
+    said = f"Of {counted(len(found), 'finding')}, {len(holding) or 'none'} {hold}"
     return f"{said}, and {len(untold)} cannot be told." if untold else f"{said}."
 
 
@@ -185,7 +180,8 @@ def _ahead(cells: Cells) -> str:
     own = [each for each in others if library(each.cell.backend) == OWN_LIBRARY][:1]
     peer = [each for each in others if library(each.cell.backend) != OWN_LIBRARY][:1]
     said = [f"{each.cell.backend} {ratio_text(_over(each, best))} times" for each in (*own, *peer)]
-    return f"At {best.cell.rows:,} rows {and_joined(said)} the rows/s of {best.cell.backend}, the fastest in Go."
+    at, name = f"At {best.cell.rows:,} rows", best.cell.backend
+    return f"{at} {and_joined(said)} the rows/s of {name}, the fastest in Go."
 
 
 def _is_above(found: Ratio) -> bool | None:

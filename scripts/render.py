@@ -285,10 +285,8 @@ def _study(reference: RunSummary) -> str:
 
 
 def _method() -> str:
-    """The page of the method with the studies of known differences, and with what probes say of planted ones."""
-    return _filled(
-        _METHOD, {"calibration": _calibration(), "equal_pairs": other_runs.equal_pairs(_RESULTS)}
-    )
+    """The page of the method: studies of known differences, and probes asked for planted effects."""
+    return _filled(_METHOD, {"calibration": _calibration(), "equal_pairs": other_runs.equal_pairs(_RESULTS)})
 
 
 def _calibration() -> str:
