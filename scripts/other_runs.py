@@ -24,34 +24,32 @@ from spillway.harness.report.table import Entry, Table, markdown_table
 from study import Answer, answers_of, misses
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from spillway.bench.least_memory_table import Found
     from spillway.bench.summary import CellSummary, RunSummary, Setting
 
 PAIR = ("spillway", "pyarrow-buffered")
+NO_RUN = "No run is on record that may be quoted: twelve samples a cell, on a quiet host."
 _MODES = {"batches": "Batches that are copied to be kept", "batches-retained": "Batches that may be kept"}
 
 
-def newest(results: Path, kind: str) -> RunSummary:
-    """The newest run in a folder of ``results/``; run ids begin with their date."""
-    runs = sorted(path.parent for path in (results / kind).glob(f"*/{REPORT}"))
+def quoted(results: Path, kind: str) -> RunSummary | None:
+    """The newest run in a folder of ``results/``, or None; a run that may not be quoted ends the program."""
+    runs = sorted(path.parent for path in (results / kind).glob(f"*/{REPORT}"))  # which begin with their date
     if not runs:
-        sys.exit(f"scripts/render.py: results/{kind}/ holds no run; scripts/keep.py puts one there")
-    return read_run(runs[-1])
-
-
-def quoted(results: Path, kind: str) -> RunSummary:
-    """The same, if it may be quoted."""
-    run = newest(results, kind)
-    refuse(run, why_limits_not_quoted(run) if kind == "limits" else why_not_quoted(run))
+        return None
+    run = read_run(runs[-1])
+    reasons = why_limits_not_quoted(run) if kind == "limits" else why_not_quoted(run)
+    if reasons:
+        sys.exit(f"scripts/render.py: run {run.run_id} is not to be quoted: {'; '.join(reasons)}")
     return run
 
 
-def refuse(run: RunSummary, reasons: list[str]) -> None:
-    """End the program if there is a reason not to quote a run."""
-    if reasons:
-        sys.exit(f"scripts/render.py: run {run.run_id} is not to be quoted: {'; '.join(reasons)}")
+def shown(run: RunSummary | None, text: Callable[[RunSummary], str]) -> str:
+    """The figures of a run, and where they are from; a word where there is no run to quote."""
+    return NO_RUN if run is None else f"{text(run)}\n\n{source(run)}"
 
 
 def source(run: RunSummary) -> str:
@@ -127,9 +125,8 @@ def arms(run: RunSummary) -> str:
 def equal_pairs(results: Path) -> str:
     """The answers of each study of known differences, by rows, and those of them that miss what is asked."""
     studies = [json.loads(path.read_text()) for path in sorted((results / "study").glob("*.json"))]
-    if not studies:
-        sys.exit("scripts/render.py: results/study/ holds no study: scripts/study.py --record writes one")
-    return "\n\n".join(_study(each) for each in sorted(studies, key=lambda each: each["rows"]))
+    parts = [_study(each) for each in sorted(studies, key=lambda each: each["rows"])]
+    return "\n\n".join(parts) or NO_RUN
 
 
 def _study(study: dict[str, Any]) -> str:

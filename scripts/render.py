@@ -268,20 +268,18 @@ def _readme(reference: RunSummary) -> str:
 
 def _study(reference: RunSummary) -> str:
     """The page of the published study: its table and findings, and the runs of what else it asked."""
+    study = reference if published_study.has_its_writers(reference) else None
     limits, crossover, arms = (
         other_runs.quoted(_RESULTS, kind) for kind in ("limits", "crossover", "allocator")
     )
     blocks = {
-        "study_findings": published_study.comparison(reference),
-        "study_table": published_study.table(reference),
-        "least_memory": other_runs.least_memory(limits),
-        "crossovers": other_runs.crossovers(crossover),
-        "arms": other_runs.arms(arms),
+        "study_findings": other_runs.shown(study, published_study.comparison),
+        "study_table": other_runs.shown(study, published_study.table),
+        "least_memory": other_runs.shown(limits, other_runs.least_memory),
+        "crossovers": other_runs.shown(crossover, other_runs.crossovers),
+        "arms": other_runs.shown(arms, other_runs.arms),
     }
-    runs = dict(zip(blocks, (reference, reference, limits, crossover, arms), strict=True))
-    return _filled(
-        _STUDY, {name: f"{text}\n\n{other_runs.source(runs[name])}" for name, text in blocks.items()}
-    )
+    return _filled(_STUDY, blocks)
 
 
 def _method() -> str:
@@ -351,6 +349,8 @@ def _reports() -> list[Path]:
 def main() -> None:
     """Rewrite what belongs to this script, or with ``--check`` only say what is out of date."""
     reference = other_runs.quoted(_RESULTS, "reference")
+    if reference is None:
+        sys.exit("scripts/render.py: results/reference/ holds no run; scripts/keep.py puts one there")
     rendered = {
         _README: _readme(reference),
         _STUDY: _study(reference),
