@@ -76,10 +76,15 @@ lint: .build/environment ## Format, lints and types of Python: what needs nothin
 
 check: lint check-compiled ## All lints: those above, clippy, rustdoc, and the stubs against the compiled module
 
+# The settings by which maturin compiles: with others, cargo would compile pyo3 and the module above it anew, and so would
+# maturin after that.
+AS_MATURIN = PYO3_BUILD_EXTENSION_MODULE=1 \
+	$(addprefix PYO3_CONFIG_FILE=,$(shell ls -t target/maturin/pyo3-config-*.txt 2>/dev/null | head -n 1 | xargs -r realpath))
+
 # Apart from the lints above, which a whole run has first.
 check-compiled: setup
-	cargo clippy --locked --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps --quiet
+	$(AS_MATURIN) cargo clippy --locked --workspace --all-targets -- -D warnings
+	$(AS_MATURIN) RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps --quiet
 	$(BIN)/python -m mypy.stubtest spillway._native --mypy-config-file pyproject.toml
 
 # Crates that are compiled in pieces take up to 3 % more instructions.

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import spillway.delta
 from spillway.errors import SchemaError
 
-from ..counts import examples
+from ..counts import count
 from .conftest import READERS, read_deltalake, rows
 
 UTC = dt.UTC
@@ -170,7 +170,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 
 
 @given(st.lists(st.none() | TEXTS, min_size=1))
-@settings(max_examples=examples(0.5))
+@settings(max_examples=count(quick=8, ci=30, soak=5_000))
 def test_any_text_is_a_partition_value(values: list[str | None]) -> None:
     data = pa.table({"p": pa.array(values, pa.string()), "id": list(range(len(values)))})
     with tempfile.TemporaryDirectory() as folder:
@@ -190,6 +190,7 @@ def is_equal(one: float | None, other: float | None) -> bool:
 
 
 @given(st.lists(st.none() | st.floats(width=32) | st.floats(), min_size=1), st.sampled_from([32, 64]))
+@settings(max_examples=count(quick=15, ci=40, soak=10_000))
 def test_any_float_is_a_partition_value(values: list[float | None], width: int) -> None:
     kind = pa.float32() if width == 32 else pa.float64()
     column = pa.array(values, pa.float64()).cast(kind, safe=False)

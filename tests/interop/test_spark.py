@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-SCHEMAS, TABLES = count(quick=4, ci=12, soak=50), count(quick=5, ci=5, soak=10)
+SCHEMAS, TABLES = count(quick=4, ci=6, soak=50), count(quick=5, ci=5, soak=10)
 READERS = {"vectorized": "true", "row": "false"}
 UNREADABLE = (
     pa.float16(),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
+import os
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -13,7 +14,6 @@ import nbformat
 import pytest
 import typer
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError
 from typer.testing import CliRunner
 
 from spillway.cli.bench import bench
@@ -51,15 +51,29 @@ def _kernel(tmp_path, monkeypatch):
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
 
 
-def run_all(path, *more):
-    """Run a notebook from Jupyter's folder, with cells at its end; what all of it put out."""
+def run_all(path):
+    """Run a notebook from Jupyter's folder; what all of it put out."""
     notebook = nbformat.read(path, as_version=4)
-    notebook.cells += [nbformat.v4.new_code_cell(code) for code in more]
     # A kernel that waits for a processor neither loses its outputs nor splits them.
     waits = {"timeout": 120, "startup_timeout": 120, "iopub_timeout": 120, "raise_on_iopub_timeout": True}
     where = {"metadata": {"path": str(path.parent)}}
     NotebookClient(notebook, coalesce_streams=True, resources=where, **waits).execute()
     return [output for cell in notebook.cells for output in cell.get("outputs", [])]
+
+
+def program(path, *more, results):
+    """A notebook as a program in Jupyter's folder, with more code at its end: it has ended."""
+    cells = nbformat.read(path, as_version=4).cells
+    code = [cell.source for cell in cells if cell.cell_type == "code"]
+    return subprocess.run(
+        [sys.executable, "-c", "\n".join([*code, *more])],
+        cwd=path.parent,
+        env={**os.environ, "SPILLWAY_RESULTS": str(results), "MPLBACKEND": "agg"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
 
 
 @pytest.mark.usefixtures("_kernel")
@@ -86,25 +100,22 @@ def several(request, disk):
     return folder.relative_to(request.config.rootpath), speeds
 
 
-@pytest.mark.usefixtures("_kernel")
-def test_settings_are_not_pooled_and_a_relative_folder_is_found_from_jupyters(several, monkeypatch):
+def test_settings_are_not_pooled_and_a_relative_folder_is_found_from_jupyters(several):
     folder, speeds = several
-    monkeypatch.setenv("SPILLWAY_RESULTS", str(folder))
-    outputs = run_all(THROUGHPUT, "import json; print(json.dumps(table.to_dicts()))")
-    lines = json.loads(outputs[-1]["text"])
+    done = program(THROUGHPUT, "import json; print(json.dumps(table.to_dicts()))", results=folder)
+    assert done.returncode == 0, done.stderr
+    *verdict, last = done.stdout.splitlines()
     assert {
         (line["dataset"], line["codec"], line["memory_bytes"], line["backend"]): line["rows_per_second"]
-        for line in lines
+        for line in json.loads(last)
     } == speeds
-    verdict = outputs[-2]["text"]
-    assert verdict.count("wins each of 3 blocks") == 8
+    assert "\n".join(verdict).count("wins each of 3 blocks") == 8
 
 
-@pytest.mark.usefixtures("_kernel")
-def test_where_a_notebook_found_no_run_is_said(monkeypatch, tmp_path):
-    monkeypatch.setenv("SPILLWAY_RESULTS", str(tmp_path))
-    with pytest.raises(CellExecutionError, match=re.escape(f"{tmp_path}: no run, and no folder of runs")):
-        run_all(THROUGHPUT)
+def test_where_a_notebook_found_no_run_is_said(tmp_path):
+    done = program(THROUGHPUT, results=tmp_path)
+    assert done.returncode == 1
+    assert f"{tmp_path}: no run, and no folder of runs" in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

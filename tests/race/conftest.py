@@ -1,4 +1,4 @@
-"""A folder on a disk for tables, and a finished run of every committer."""
+"""A folder on a disk for tables, and a finished run."""
 
 from __future__ import annotations
 
@@ -15,10 +15,18 @@ from typer.testing import CliRunner
 
 from spillway.cli.race import race
 from spillway.harness import records
+from spillway.race import committers
 from spillway.race.record import RACES
+
+from ..counts import SOAK
 
 if TYPE_CHECKING:
     from click.testing import Result
+
+# A race takes seconds of processor time for its processes. Each committer has one on a disk or on S3; in a
+# soak, on both.
+ON_DISK = committers.NAMES if SOAK else ("spillway", "spillway-coalesce", "delta-rs")
+ON_S3 = committers.NAMES if SOAK else ("spillway", "put-if-absent", "delta-rs-retry")
 
 app = typer.Typer()
 app.command()(race)
@@ -32,8 +40,9 @@ def out(disk: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def finished(disk: Path) -> Path:
-    """The folder of a small run of every committer, at two numbers of writers."""
-    result = invoke(disk / "finished", "--writers", "1,4", "--rows", "3")
+    """The folder of a small run, at two numbers of writers."""
+    raced = ("--committers", ",".join(ON_DISK), "--writers", "1,4", "--rows", "3")
+    result = invoke(disk / "finished", *raced)
     assert result.exit_code == 0, result.output
     (folder,) = (disk / "finished").iterdir()
     return folder

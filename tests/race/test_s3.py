@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spillway.race import committers
 from spillway.race.location import Location, log_name
 
-from .conftest import invoke, races_in
+from .conftest import ON_S3, invoke, races_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +29,7 @@ def test_a_name_is_taken_once(bucket: Bucket) -> None:
     assert files.names() == set()
 
 
-@pytest.mark.parametrize("committer", committers.NAMES)
+@pytest.mark.parametrize("committer", ON_S3)
 def test_a_race_is_held_and_checked_and_leaves_nothing(bucket: Bucket, out: Path, committer: str) -> None:
     options = [f"--storage-option={name}={value}" for name, value in bucket.options().items()]
     arguments = ("--committers", committer, "--writers", "3", "--store", bucket.url("here"))

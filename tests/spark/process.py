@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Worker", "started"]
 
+ROOT = Path(__file__).parents[2]
+
 
 class Worker:
     """The process: it does one command after the other."""
@@ -53,8 +55,10 @@ class Worker:
 @contextlib.contextmanager
 def started() -> Iterator[Worker]:
     """The process, for as long as the block runs."""
-    program = [sys.executable, str(Path(__file__).with_name("worker.py"))]
-    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    program = [sys.executable, "-m", "tests.spark.worker"]
+    with subprocess.Popen(
+        program, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         first = process.stdout.readline()

@@ -140,11 +140,18 @@ def round_trip(session: Any, *, rows: str, to: str, back: str, zone: str = "UTC"
         session.conf.set("spark.sql.session.timeZone", "UTC")
 
 
+def conflicts(session: Any, pairs: int) -> dict[str, Any]:
+    """Ask Delta what becomes of some pairs of transactions."""
+    from tests.delta.conflicts import generate
+
+    return generate.generate_by(session, generate.sample(pairs))
+
+
 COMMANDS = {
     function.__name__: function
     for function in (
         *(write_frame, write_made, round_trip, sql, copy),
-        *(ids, days, operation_metrics, optimized),
+        *(ids, days, operation_metrics, optimized, conflicts),
     )
 }
 

@@ -377,16 +377,34 @@ def race(template: Template, pair: Pair, path: Path) -> dict[str, Any]:
 
 
 def generate(pairs: list[Pair]) -> dict[str, Any]:
-    """The lines of these pairs."""
+    """The lines of these pairs, by a session of their own."""
     spark = local_session("conflicts", delta=True, say=CONSOLE.print)
+    try:
+        return generate_by(spark, pairs)
+    finally:
+        stop_session(spark)
+
+
+def generate_by(spark: SparkSession, pairs: list[Pair]) -> dict[str, Any]:
+    """The lines of these pairs, by a session with Delta, whose settings are the same afterwards."""
+    before = {name: spark.conf.get(name, None) for name in SETTINGS}
     try:
         for name, value in SETTINGS.items():
             spark.conf.set(name, value)
         with tempfile.TemporaryDirectory() as scratch:
             lines = race_all(Template(spark, Scala(spark), Path(scratch)), pairs, Path(scratch))
-        return {"engine": f"delta-spark 4.4.0 on Spark {spark.version}", "pairs": lines}
     finally:
-        stop_session(spark)
+        for name, value in before.items():
+            if value is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, value)
+    return {"engine": f"delta-spark 4.4.0 on Spark {spark.version}", "pairs": lines}
+
+
+def sample(number: int, seed: int = 0) -> list[Pair]:
+    """So many pairs, chosen by chance."""
+    return random.Random(seed).sample(all_pairs(), number)  # noqa: S311 # a test's choice
 
 
 def race_all(template: Template, pairs: list[Pair], folder: Path) -> list[dict[str, Any]]:
@@ -416,9 +434,7 @@ def main() -> None:
     parser.add_argument("--sample", type=int, help="so many pairs, chosen by chance")
     parser.add_argument("--seed", type=int, default=0, help="of the choice")
     options = parser.parse_args()
-    pairs = all_pairs()
-    if options.sample is not None:
-        pairs = random.Random(options.seed).sample(pairs, options.sample)  # noqa: S311 # a test's choice
+    pairs = all_pairs() if options.sample is None else sample(options.sample, options.seed)
     write(options.out, generate(pairs))
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ...counts import SOAK, count
 from .pairs import ISOLATIONS, Pair, all_pairs, expected
 
-ROOT = Path(__file__).parents[3]
+if TYPE_CHECKING:
+    from ...spark.process import Worker
+
 MATRIX = json.loads(Path(__file__).with_name("matrix.json").read_text())
 
 
@@ -55,21 +55,9 @@ def test_an_insert_of_today_and_a_delete_of_earlier_days_both_commit(isolation: 
 
 @pytest.mark.spark
 @pytest.mark.timeout(7200 if SOAK else 900)
-def test_delta_spark_still_says_what_the_table_says(tmp_path: Path) -> None:
-    out = tmp_path / "matrix.json"
+def test_delta_spark_still_says_what_the_table_says(worker: Worker) -> None:
     pairs = count(quick=2, ci=4, soak=len(LINES))
-    command = [
-        sys.executable,
-        "-m",
-        "tests.delta.conflicts.generate",
-        "--sample",
-        str(pairs),
-        "--out",
-        str(out),
-    ]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-4000:]
-    again = json.loads(out.read_text())
+    again = worker.ask("conflicts", pairs=pairs)
     assert again["engine"] == MATRIX["engine"]
     assert len(again["pairs"]) == pairs
     for line in again["pairs"]:
