@@ -78,7 +78,7 @@ def _limits(found: Found) -> list[str]:
 
 
 def crossovers(run: RunSummary) -> str:
-    """Where the two of `PAIR` cross in each mode, and the ratio at each number of rows, in Markdown."""
+    """The crossover of the two of `PAIR` in each mode, and the ratio at each number of rows, in Markdown."""
     lines = "\n".join(f"- {_MODES[setting.mode]}: {_crossing(run, setting)}." for setting in run.settings)
     setting, table = next(iter(ratio_tables(run).items()))
     rows = [[Entry(setting.mode), *table.rows[0][1:]]]

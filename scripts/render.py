@@ -288,7 +288,7 @@ def _method() -> str:
 
 
 def _calibration() -> str:
-    """What each probe said of planted effects, from the tests' own ledger."""
+    """The readings that probes had of planted effects, from the tests' own ledger."""
     ledger = json.loads(_CALIBRATION.read_text())
     readings = [
         [each["probe"], each["effect"], _amount(each["planted"], each), _amount(each["seen"], each)]
