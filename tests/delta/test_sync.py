@@ -50,7 +50,7 @@ class Machine:
         }
 
     def run(self, name: str, *arguments: str, fails: str = "", **ways: str) -> Any:
-        """The output of a program, on a disk that fails once where a path matches a pattern, and has other ways."""
+        """The output of a program, on a disk that fails once where a path matches, and has other ways."""
         if fails:
             self._fails.write_text(fails)
         environment = {**self._environment, **{f"SYNC_{way.upper()}": value for way, value in ways.items()}}
