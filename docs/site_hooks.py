@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def _prose(text: str) -> str:
 
 def _block(block: str) -> str:
     if block.startswith("\b"):
-        return f"```text\n{block.removeprefix(chr(8)).strip()}\n```"
+        return f"```text\n{dedent(block.removeprefix(chr(8))).strip()}\n```"
     return _marked(block)
 
 

@@ -25,6 +25,7 @@ COMMANDS = [
     "report",
     "tune",
     "validate",
+    "write",
 ]
 
 

@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 
 import spillway.delta
 from spillway import datasets
-from spillway.datasets import FileSource, TextOptions, files
-from spillway.datasets.text import Utf8Stream
+from spillway.datasets import FileSource, TextOptions
 from spillway.errors import CorruptFileError, OptionError
+from spillway.reading import files
+from spillway.reading.text import Utf8Stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -22,6 +22,8 @@ OF_COMMANDS = {
     "harness",
     "pipeline",
     "race",
+    "reading",
+    "shell",
     "spark",
     "tune",
     "validation",

@@ -43,7 +43,7 @@ def advise(  # noqa: PLR0913 - one argument per option of the command
         str, typer.Option(help="The change to the process, of a run that has several: as `bench --arm`.")
     ] = "default",
 ) -> None:
-    r"""Say which writer, batch size and machines a load takes, and what they cost.
+    """Say which writer, batch size and machines a load takes, and what they cost.
 
     It reckons with what the run measured on its machine: measure your own
     rows, on a machine such as you would rent, under its memory limit.
@@ -55,7 +55,7 @@ def advise(  # noqa: PLR0913 - one argument per option of the command
     Workers are processes, planned to be busy for 70 % of the time. The table
     has the best plan of each writer; below it stands what limits the first,
     how sure it is, and the code that writes so.
-    """
+    """  # noqa: D301 - a backspace keeps the lines of a paragraph
     from rich.console import Console
 
     from spillway.bench.advice import Demand, best_of

@@ -7,7 +7,19 @@ from typing import Annotated
 
 import typer
 
-from spillway.cli import advise, bench, compare, doctor, inspect, pipeline, race, report, tune, validate
+from spillway.cli import (
+    advise,
+    bench,
+    compare,
+    doctor,
+    inspect,
+    pipeline,
+    race,
+    report,
+    tune,
+    validate,
+    write,
+)
 
 __all__ = ["app"]
 
@@ -46,3 +58,4 @@ app.command()(race.race)
 app.command()(report.report)
 app.command()(tune.tune)
 app.command()(validate.validate)
+app.command()(write.write)

@@ -40,7 +40,7 @@ def compare(
         ),
     ] = None,
 ) -> None:
-    r"""Compare two runs, or two backends of a run, cell by cell.
+    """Compare two runs, or two backends of a run, cell by cell.
 
     A run that was measured before a change, beside one after it:
 
@@ -65,7 +65,7 @@ def compare(
 
     Exit status 2: it cannot be compared, or so few samples tell nothing for
     the gate; the message says why.
-    """
+    """  # noqa: D301 - a backspace keeps the lines of a paragraph
     from rich.console import Console
 
     from spillway.bench.compare_tables import comparison_tables, gate_lines, legend

@@ -22,8 +22,8 @@ try:
         schema,
     )
     from spillway.datasets.packaged import packaged_names
-    from spillway.datasets.sources import ACCEPTED, FileSource, find_files
-    from spillway.datasets.text import TextOptions
+    from spillway.reading.sources import ACCEPTED, FileSource, find_files
+    from spillway.reading.text import TextOptions
 except ModuleNotFoundError as error:
     if error.name in {"numpy", "pyarrow"}:
         raise MissingExtraError(error.name, "bench", "make and prepare datasets") from error

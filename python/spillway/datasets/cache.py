@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from spillway.datasets import generate
-from spillway.datasets.files import RowStream
 from spillway.datasets.lineitem import LINEITEM, generator_version, open_lineitem
 from spillway.datasets.packaged import PACKAGED, open_packaged, package_version
-from spillway.datasets.sources import FileSource, find_files, open_files
 from spillway.datasets.wide import wide_columns
 from spillway.errors import OptionError
+from spillway.reading.files import RowStream
+from spillway.reading.sources import FileSource, find_files, open_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

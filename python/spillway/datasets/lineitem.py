@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from spillway.datasets.files import RowStream, open_rows
 from spillway.errors import MissingExtraError, SpillwayError
+from spillway.reading.files import RowStream, open_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

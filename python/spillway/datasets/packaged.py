@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 from pyarrow import csv
 
-from spillway.datasets.files import RowStream
 from spillway.errors import MissingExtraError, SpillwayError
+from spillway.reading.files import RowStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

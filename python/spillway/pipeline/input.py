@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from spillway.datasets import find_files
-from spillway.datasets.files import TITLES, recognise
 from spillway.errors import OptionError
+from spillway.reading.files import TITLES, recognise
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from spillway.datasets import FileSource
-    from spillway.datasets.sources import Files
+    from spillway.reading.sources import Files
 
 __all__ = ["find_input", "read_input"]
 

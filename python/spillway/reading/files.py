@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import shutil
+import tempfile
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -10,13 +13,14 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet
 
-from spillway.datasets.text import TextOptions, Utf8Stream, refuse_binary, refuse_other_delimiter
 from spillway.errors import CorruptFileError, OptionError
+from spillway.reading.piped import Piped
+from spillway.reading.text import TextOptions, Utf8Stream, refuse_binary, refuse_other_delimiter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from io import BufferedReader
-    from pathlib import Path
+
+    from spillway.reading.text import Readable
 
 __all__ = [
     "FORMATS",
@@ -25,6 +29,8 @@ __all__ = [
     "RowStream",
     "UnknownFormatError",
     "explained",
+    "open_lines",
+    "open_pipe",
     "open_rows",
     "recognise",
 ]
@@ -37,6 +43,8 @@ FORMATS = (
 # The columns and types of a text file are inferred from its first block: hence a large one.
 _TEXT_BLOCK_BYTES = 32 << 20
 _PARQUET_BATCH_ROWS = 16_384
+_LEAST_BATCH_ROWS = 64
+_BUFFER_BYTES = 64 << 10
 _HEAD_BYTES = 512
 
 _BY_MAGIC = {b"PAR1": "parquet", b"ARROW1": "ipc-file", b"\xff\xff\xff\xff": "ipc-stream"}
@@ -99,7 +107,11 @@ class UnknownFormatError(OptionError):
 
 @contextmanager
 def open_rows(
-    path: Path, text: TextOptions | None = None, *, schema: pa.Schema | None = None
+    path: Path,
+    text: TextOptions | None = None,
+    *,
+    schema: pa.Schema | None = None,
+    block_bytes: int | None = None,
 ) -> Iterator[RowStream]:
     """Open a file of any known format, recognised by its first bytes, or by its suffix if it is text.
 
@@ -107,6 +119,8 @@ def open_rows(
         path: The file.
         text: Properties that a text file does not state itself.
         schema: Types for the columns of a text file that it names, where inferred ones would not do.
+        block_bytes: Bytes of text, or of decoded values of Parquet, that are read together, roughly; None for
+            what is fastest. Batches of Arrow IPC are those of the file.
 
     Raises:
         OSError: The file cannot be read: `FileNotFoundError`, `PermissionError`, `IsADirectoryError`.
@@ -118,8 +132,97 @@ def open_rows(
     form = recognise(path, text)
     with path.open("rb") as file:
         with explained(path):
-            stream = _OPENERS[form.kind](_Opened(file, path, form, text, schema))
+            stream = _OPENERS[form.kind](_Opened(file, path, form, text, schema, block_bytes))
         yield stream._replace(batches=_explained_batches(path, stream.batches))
+
+
+def open_lines(file: Readable, path: Path, text: TextOptions, compression: str | None) -> Readable:
+    """Open a file of NDJSON as bytes, decompressed, and in UTF-8 if its encoding was named.
+
+    Errors of its `read` are to be `explained`: bytes that do not decompress. Bytes that are not in the
+    encoding that was named are a `CorruptFileError`.
+
+    Args:
+        file: The file, open.
+        path: Its name, for messages.
+        text: Has the encoding.
+        compression: Of the file as a whole, as `Format` has it.
+    """
+    source: Any = file if compression is None else _decompressed(file, compression)
+    return source if text.encoding is None else Utf8Stream(source, path, text.encoding)
+
+
+class OpenPipe(NamedTuple):
+    """The bytes of a pipe, and their format.
+
+    Attributes:
+        form: Its format.
+        pipe: Its bytes, decompressed: all of them, from the first.
+        source: Its bytes as they come.
+    """
+
+    form: Format
+    pipe: Piped
+    source: Piped
+
+    @contextmanager
+    def rows(
+        self, text: TextOptions, schema: pa.Schema | None = None, block_bytes: int | None = None
+    ) -> Iterator[RowStream]:
+        """Open its rows.
+
+        Parquet and Arrow's file format are read from their end, so they wait in a temporary file first.
+
+        Raises:
+            OSError: The temporary file cannot be written.
+            CorruptFileError: It is truncated, damaged or not in its encoding; also raised by the iterator.
+        """
+        path = self.pipe.path
+        with ExitStack() as stack:
+            with explained(path):
+                file: Any = self.pipe
+                if self.form.kind in {"parquet", "ipc-file"}:
+                    file = stack.enter_context(tempfile.TemporaryFile())
+                    shutil.copyfileobj(self.pipe, file, 1 << 20)
+                    file.seek(0)
+                opened = _Opened(file, path, self.form, text, schema, block_bytes, is_piped=True)
+                stream = _OPENERS[self.form.kind](opened)
+            yield stream._replace(batches=_explained_batches(path, stream.batches))
+
+
+def open_pipe(source: Readable, name: str, text: TextOptions) -> OpenPipe:
+    """Recognise what comes through a pipe by its first bytes.
+
+    Text that begins as no JSON object does is CSV, unless `text` has another format.
+
+    Args:
+        source: The pipe.
+        name: For messages.
+        text: Properties that text does not state itself.
+
+    Raises:
+        CorruptFileError: Nothing came, or bytes that are not text.
+        OptionError: `text` is not for it.
+    """
+    path = Path(name)
+    came = pipe = Piped(source, path)
+    compression = _compression(came.head(_HEAD_BYTES))
+    if compression is not None:
+        with explained(path):
+            unpacked: Any = _decompressed(came, compression)
+            pipe = Piped(unpacked, path)
+            pipe.head(_HEAD_BYTES)
+    head = pipe.head(_HEAD_BYTES)
+    if not head.strip():
+        raise CorruptFileError(f"{name} is empty")
+    try:
+        kind = _kind(path, "", head, text)
+    except UnknownFormatError:
+        # Bytes that are no text are refused next.
+        kind = "ndjson" if head.lstrip().startswith(b"[") else "csv"
+    form = Format(kind, None, "", head)
+    _check_text(path, form, text)
+    return OpenPipe(form, pipe, came)
 
 
 def recognise(path: Path, text: TextOptions) -> Format:
@@ -135,7 +238,7 @@ def recognise(path: Path, text: TextOptions) -> Format:
         raise CorruptFileError(f"{path} is empty")
     inner = path.with_suffix("") if compression else path
     suffix = inner.suffix.lower()
-    kind = _kind(path, suffix, head)
+    kind = _kind(path, suffix, head, text)
     if compression is not None and kind not in {"csv", "ndjson"}:
         raise OptionError(f"{path} is compressed as a whole, which only CSV and NDJSON may be: decompress it")
     form = Format(kind, compression, suffix, head)
@@ -147,7 +250,7 @@ def _head(path: Path) -> tuple[str | None, bytes]:
     """The compression of a file, and its first bytes decompressed."""
     with path.open("rb") as file:
         head = file.read(_HEAD_BYTES)
-        compression = next((name for magic, name in _COMPRESSIONS.items() if head.startswith(magic)), None)
+        compression = _compression(head)
         if compression is None:
             return None, head
         file.seek(0)
@@ -155,17 +258,23 @@ def _head(path: Path) -> tuple[str | None, bytes]:
             return compression, _decompressed(file, compression).read(_HEAD_BYTES)
 
 
-def _decompressed(file: BufferedReader, compression: str) -> pa.NativeFile:
+def _compression(head: bytes) -> str | None:
+    return next((name for magic, name in _COMPRESSIONS.items() if head.startswith(magic)), None)
+
+
+def _decompressed(file: Any, compression: str) -> pa.NativeFile:
     return pa.CompressedInputStream(file, compression)  # type: ignore[arg-type]  # the keys of a dict
 
 
-def _kind(path: Path, suffix: str, head: bytes) -> str:
+def _kind(path: Path, suffix: str, head: bytes, text: TextOptions) -> str:
     if head.startswith(b"PARE"):
         raise OptionError(f"{path} is an encrypted Parquet file; decrypt it first")
     by_content = next((kind for magic, kind in _BY_MAGIC.items() if head.startswith(magic)), None)
     by_suffix = _BY_SUFFIX.get(suffix)
     if by_content is not None:
         return by_content
+    if text.format is not None:
+        return text.format
     if by_suffix in {"parquet", "ipc"}:
         raise CorruptFileError(f"{path} is named {suffix}, but does not begin as such a file does")
     if by_suffix is not None:
@@ -231,11 +340,18 @@ def _explained_batches(path: Path, batches: Iterator[pa.RecordBatch]) -> Iterato
 class _Opened(NamedTuple):
     """An open file and its properties."""
 
-    file: BufferedReader
+    file: Any
     path: Path
     form: Format
     text: TextOptions
     schema: pa.Schema | None
+    block_bytes: int | None
+    is_piped: bool = False
+
+    @property
+    def text_block(self) -> int:
+        """Bytes of text that are read together."""
+        return self.block_bytes or _TEXT_BLOCK_BYTES
 
     def utf8(self) -> Any:
         """A text file's bytes in UTF-8."""
@@ -245,13 +361,27 @@ class _Opened(NamedTuple):
 
 
 def _open_parquet(opened: _Opened) -> RowStream:
-    source = pa.parquet.ParquetFile(opened.file)
-    batches = source.iter_batches(_PARQUET_BATCH_ROWS)
+    if opened.block_bytes is None:
+        source = pa.parquet.ParquetFile(opened.file)
+        batches = source.iter_batches(_PARQUET_BATCH_ROWS)
+    else:
+        # Without a buffer, all of a row group's chunks would be read at once.
+        source = pa.parquet.ParquetFile(opened.file, buffer_size=_BUFFER_BYTES, pre_buffer=False)
+        batches = source.iter_batches(_fitting_rows(source, opened.block_bytes), use_threads=False)
     return RowStream(str(opened.path), source.schema_arrow, batches, source.metadata.num_rows)
 
 
+def _fitting_rows(source: pa.parquet.ParquetFile, block_bytes: int) -> int:
+    """Rows whose values, as they are before compression, fit a block."""
+    footer = source.metadata
+    size = sum(footer.row_group(number).total_byte_size for number in range(footer.num_row_groups))
+    fitting = block_bytes * max(footer.num_rows, 1) // max(size, 1)
+    return max(_LEAST_BATCH_ROWS, min(fitting, _PARQUET_BATCH_ROWS))
+
+
 def _open_ipc_file(opened: _Opened) -> RowStream:
-    source = pa.ipc.open_file(pa.memory_map(str(opened.path)))
+    file: Any = opened.file if opened.is_piped else pa.memory_map(str(opened.path))
+    source = pa.ipc.open_file(file)
     batches = (source.get_batch(index) for index in range(source.num_record_batches))
     return RowStream(str(opened.path), source.schema, batches, _count_rows(source))
 
@@ -274,7 +404,8 @@ def _open_csv(opened: _Opened) -> RowStream:
     types = {} if opened.schema is None else {field.name: field.type for field in opened.schema}
     source = pa.csv.open_csv(
         opened.utf8(),
-        read_options=pa.csv.ReadOptions(block_size=_TEXT_BLOCK_BYTES),
+        # One thread reads no block ahead, and has messages name the row.
+        read_options=pa.csv.ReadOptions(block_size=opened.text_block, use_threads=opened.block_bytes is None),
         parse_options=pa.csv.ParseOptions(
             delimiter=_delimiter(opened.form, opened.text), newlines_in_values=True
         ),
@@ -286,7 +417,9 @@ def _open_csv(opened: _Opened) -> RowStream:
 def _open_ndjson(opened: _Opened) -> RowStream:
     source = pa.json.open_json(
         opened.utf8(),
-        read_options=pa.json.ReadOptions(block_size=_TEXT_BLOCK_BYTES),
+        read_options=pa.json.ReadOptions(
+            block_size=opened.text_block, use_threads=opened.block_bytes is None
+        ),
         parse_options=pa.json.ParseOptions(explicit_schema=opened.schema),
     )
     return RowStream(str(opened.path), source.schema, iter(source), None)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import glob
+import os
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +15,8 @@ import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.fs
 
-from spillway.datasets.files import (
+from spillway.errors import CorruptFileError, OptionError
+from spillway.reading.files import (
     FORMATS,
     TITLES,
     RowStream,
@@ -22,13 +25,15 @@ from spillway.datasets.files import (
     open_rows,
     recognise,
 )
-from spillway.datasets.text import TextOptions
-from spillway.errors import CorruptFileError, OptionError
+from spillway.reading.text import TextOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
-__all__ = ["ACCEPTED", "FileSource", "Files", "find_files", "open_files"]
+    _Open = Callable[..., AbstractContextManager[RowStream]]
+
+__all__ = ["ACCEPTED", "FileSource", "Files", "find_all", "find_files", "open_files", "partitions"]
 
 ACCEPTED = f"a file, a folder or a quoted glob of files in one format: {FORMATS}"
 
@@ -95,6 +100,29 @@ def find_files(source: FileSource) -> Files:
     return Files(path.name, *_usable(source, files), fixed)
 
 
+def find_all(typed: Sequence[str], text: TextOptions) -> Files:
+    """The files of several sources, as a shell makes them of a glob, in their order.
+
+    Raises:
+        FileNotFoundError: One of them names nothing.
+        OptionError: As `find_files`, or they are of several formats.
+        CorruptFileError: As `find_files`.
+    """
+    if len(typed) == 1:
+        return find_files(FileSource(typed[0], text))
+    found = [find_files(FileSource(each, text)) for each in typed]
+    first = found[0]
+    for place, files in enumerate(found):
+        if _SAME.get(files.format, files.format) != _SAME.get(first.format, first.format):
+            raise OptionError(
+                f"{typed[place]} is {TITLES[files.format]}, and {typed[0]} is {TITLES[first.format]}: "
+                f"name files of one format"
+            )
+    paths = tuple(dict.fromkeys(path for files in found for path in files.paths))
+    base = os.path.commonpath([path.absolute().parent for path in paths])
+    return Files(first.name, first.format, paths, Path(base))
+
+
 def _below(folder: Path) -> list[Path]:
     """All files in a folder and those inside it, but hidden ones.
 
@@ -135,34 +163,47 @@ def _usable(source: FileSource, candidates: Iterable[Path]) -> tuple[str, tuple[
 
 
 @contextmanager
-def open_files(source: FileSource, files: Files) -> Iterator[RowStream]:
+def open_files(
+    source: FileSource,
+    files: Files,
+    *,
+    schema: pa.Schema | None = None,
+    block_bytes: int | None = None,
+) -> Iterator[RowStream]:
     """Open the files of a source as one stream, file after file.
 
     Columns are matched by name: types are widened to one that holds all, and a column that a file lacks is
     null in its rows. In CSV a column of several kinds becomes text, as it does within one file.
+
+    Args:
+        source: Names the files, and says how text is read.
+        files: The files.
+        schema: Types for the columns of text, as `open_rows`.
+        block_bytes: As `open_rows`.
 
     Raises:
         OSError: A file cannot be read.
         CorruptFileError: A file is empty, truncated, damaged or not in its encoding.
         OptionError: A column has types in two files that do not go together.
     """
-    keys, values = _partitions(files)
+    keys, values = partitions(files)
+    opened = partial(open_rows, text=source.text, block_bytes=block_bytes)
     if len(files.paths) == 1 and not keys:
-        with open_rows(files.paths[0], source.text) as stream:
+        with opened(files.paths[0], schema=schema) as stream:
             yield stream
         return
-    schema, rows = _schema_and_rows(source, files)
-    keys = [key for key in keys if key.name not in schema.names]
-    whole = pa.schema([*schema, *keys]).with_metadata(schema.metadata)
+    found, rows = _schema_and_rows(partial(opened, schema=schema), files)
+    keys = [key for key in keys if key.name not in found.names]
+    whole = pa.schema([*found, *keys]).with_metadata(found.metadata)
     batches = (
         batch
         for path in files.paths
-        for batch in _batches(path, source.text, schema, whole, values.get(path, {}))
+        for batch in _batches(partial(opened, schema=found), path, found, whole, values.get(path, {}))
     )
     yield RowStream(source.path, whole, batches, rows)
 
 
-def _partitions(files: Files) -> tuple[list[pa.Field[Any]], dict[Path, dict[str, Any]]]:
+def partitions(files: Files) -> tuple[list[pa.Field[Any]], dict[Path, dict[str, Any]]]:
     """The columns that are in the names of folders alone, and their values for each file."""
     if files.base is None:
         return [], {}
@@ -180,14 +221,14 @@ def _partitions(files: Files) -> tuple[list[pa.Field[Any]], dict[Path, dict[str,
     return list(schema), values
 
 
-def _schema_and_rows(source: FileSource, files: Files) -> tuple[pa.Schema, int | None]:
+def _schema_and_rows(opened: _Open, files: Files) -> tuple[pa.Schema, int | None]:
     """A schema that holds the columns of all files, and the number of rows if all files state it."""
     columns: dict[str, pa.Field[Any]] = {}
     seen: dict[str, int] = {}
     total: int | None = 0
     metadata: dict[Any, Any] = {}
     for place, path in enumerate(files.paths):
-        with open_rows(path, source.text) as stream:
+        with opened(path) as stream:
             schema, rows = stream.schema, stream.rows
         if len(set(schema.names)) < len(schema.names):
             raise OptionError(
@@ -221,10 +262,10 @@ def _widened(known: pa.Field[Any] | None, found: pa.Field[Any], path: Path, *, i
 
 
 def _batches(
-    path: Path, text: TextOptions, schema: pa.Schema, whole: pa.Schema, values: dict[str, Any]
+    opened: _Open, path: Path, schema: pa.Schema, whole: pa.Schema, values: dict[str, Any]
 ) -> Iterator[pa.RecordBatch]:
     """The batches of one file, with all columns of all files."""
-    with open_rows(path, text, schema=schema) as stream:
+    with opened(path) as stream:
         unknown = set(stream.schema.names) - set(schema.names)
         if unknown:  # it was replaced since it was looked at
             raise CorruptFileError(

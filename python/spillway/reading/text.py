@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from spillway.errors import CorruptFileError, OptionError
@@ -12,7 +12,7 @@ from spillway.errors import CorruptFileError, OptionError
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["TextOptions", "Utf8Stream", "refuse_binary", "refuse_other_delimiter"]
+__all__ = ["Readable", "TextOptions", "Utf8Stream", "refuse_binary", "refuse_other_delimiter"]
 
 _BOMS = {
     codecs.BOM_UTF32_LE: "utf-32",
@@ -31,13 +31,17 @@ class TextOptions:
     Attributes:
         delimiter: Between the fields of CSV, one character or "tab"; None for a comma, or a tab in ``.tsv``.
         encoding: As Python names it; None for UTF-8.
+        format: "csv" or "ndjson", of text whose name and first bytes tell neither; None to go by those.
 
     Raises:
-        OptionError: The delimiter is not one ASCII character, or Python knows no such encoding.
+        OptionError: The delimiter is not one ASCII character, Python knows no such encoding, or the format is
+            another.
     """
 
     delimiter: str | None = None
     encoding: str | None = None
+    # Rows that were prepared before this field was there are found by the others.
+    format: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.delimiter is not None:
@@ -47,6 +51,10 @@ class TextOptions:
                     f"--delimiter {self.delimiter!r}: give one ASCII character that is no quote, "
                     f"such as ';', or tab"
                 )
+        if self.format not in {None, "csv", "ndjson"}:
+            raise OptionError(
+                f"--format {self.format}: choose csv or ndjson; other formats tell themselves by their bytes"
+            )
         if self.encoding is not None:
             try:
                 b"four".decode(self.encoding, errors="ignore")
@@ -57,8 +65,11 @@ class TextOptions:
                 ) from error
 
 
-class _Readable(Protocol):
-    def read(self, size: int, /) -> bytes: ...
+class Readable(Protocol):
+    """A file object opened for reading bytes, of which nothing else is asked."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return up to `size` bytes; none at the end."""
 
 
 class Utf8Stream(io.RawIOBase):
@@ -72,7 +83,7 @@ class Utf8Stream(io.RawIOBase):
         encoding: Of the file; None for UTF-8.
     """
 
-    def __init__(self, source: _Readable, path: Path, encoding: str | None) -> None:
+    def __init__(self, source: Readable, path: Path, encoding: str | None) -> None:
         self._source = source
         self._path = path
         self._encoding = encoding

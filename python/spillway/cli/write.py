@@ -1,0 +1,331 @@
+"""``spillway write``: files and pipes into Parquet files, folders, object stores and Delta tables."""
+
+from __future__ import annotations
+
+from pathlib import Path  # noqa: TC003 - typer evaluates the annotations
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from spillway.cli.common import (
+    INTERRUPTED,
+    fail,
+    first_interrupt_alone,
+    listed,
+    pairs,
+    reason,
+    termination_as_interrupt,
+)
+from spillway.cli.completion import complete_codec
+
+if TYPE_CHECKING:
+    from spillway.shell import Done, Job, Progress, Rewritten
+
+__all__ = ["write"]
+
+
+def write(  # noqa: PLR0913 - one argument per option of the command
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="INPUT... OUTPUT",
+            help="Files, folders and quoted globs of one format, or - for standard input; and last the "
+            "output: a path, a URL such as s3://bucket/rows.parquet, or - for standard output. With "
+            "--rewrite inputs alone.",
+        ),
+    ],
+    *,
+    partition_by: Annotated[
+        str, typer.Option(help="Columns that name folders, separated by commas: OUTPUT is a folder then.")
+    ] = "",
+    to_delta: Annotated[
+        bool,
+        typer.Option(
+            "--to-delta", help="OUTPUT is a Delta table: rows are appended. One that is not there is made."
+        ),
+    ] = False,
+    rewrite: Annotated[
+        bool,
+        typer.Option(
+            "--rewrite",
+            help="Write Parquet files anew in their place. Each is verified against the old one, value by "
+            "value, before that goes.",
+        ),
+    ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace what is at OUTPUT: a file, all files or all rows.")
+    ] = False,
+    memory: Annotated[
+        str,
+        typer.Option(
+            help="Memory for rows: half for the writer, the rest for what is read. Not in it: the program "
+            "itself, batches of Arrow files, and 24 MB for uploads."
+        ),
+    ] = "256MB",
+    schema: Annotated[
+        Path | None,
+        typer.Option(
+            help="Columns and types of CSV and NDJSON: a Parquet or Arrow file that has them, or JSON such "
+            'as {"id": "int64", "time": "timestamp[us, tz=UTC]"}. Inferred from the first lines by default.'
+        ),
+    ] = None,
+    on_error: Annotated[
+        str, typer.Option(help="For lines of NDJSON that do not fit: raise, or skip, which counts them.")
+    ] = "raise",
+    format: Annotated[  # noqa: A002 - the option's name
+        str | None,
+        typer.Option(
+            help="csv or ndjson, where neither a name nor the first byte tells.", show_default=False
+        ),
+    ] = None,
+    delimiter: Annotated[
+        str | None, typer.Option(help="Between the fields of CSV: ';' or tab; a comma by default.")
+    ] = None,
+    encoding: Annotated[str | None, typer.Option(help="Of text; UTF-8 by default.")] = None,
+    codec: Annotated[
+        str,
+        typer.Option(help="zstd, snappy, lz4, gzip, brotli or uncompressed.", autocompletion=complete_codec),
+    ] = "zstd",
+    level: Annotated[int | None, typer.Option(help="The codec's level; 1 for zstd.")] = None,
+    row_group_rows: Annotated[int, typer.Option(help="Most rows per row group.")] = 1_048_576,
+    sorting_columns: Annotated[
+        str,
+        typer.Option(
+            help="Columns that rows are ordered by, separated by commas; NAME:descending for the other "
+            "order. They are declared in the file, and checked."
+        ),
+    ] = "",
+    bloom_filter: Annotated[
+        str, typer.Option(help="Columns that get a bloom filter, separated by commas.")
+    ] = "",
+    threads: Annotated[
+        int, typer.Option(help="Threads that encode; the file is the same with any number.")
+    ] = 1,
+    storage_option: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="NAME=VALUE for an object store, such as AWS_ENDPOINT_URL=...; as often as needed. What is "
+            "not said comes from the environment."
+        ),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors alone.")] = False,
+) -> None:
+    """Write rows of Parquet, Arrow, CSV or NDJSON to Parquet, in bounded memory.
+
+    \b
+        spillway write 'days/*.csv.gz' days.parquet
+        zcat app.log.gz | spillway write - s3://bucket/app.parquet
+        spillway write events.ndjson events --partition-by day
+        spillway write events.ndjson s3://bucket/events --to-delta
+        spillway write --rewrite --level 9 archive/
+
+    Formats are told by the first bytes, text by its name too; CSV and NDJSON
+    may be compressed (.gz, .zst, .bz2, .lz4), and so may standard input. The
+    output appears when it is complete. A file, or a folder with files, that is
+    there already is refused without --overwrite; an object is replaced.
+
+    Columns of several files are matched by name. Lines of NDJSON that do not
+    fit are named with their file, line and field.
+
+    Exit status 0: all is written.
+
+    Exit status 1: --rewrite left files as they were; each is named with the
+    reason.
+
+    Exit status 2: it cannot be done as asked, and nothing is written.
+
+    Exit status 130: interrupted; the output is as it was.
+    """  # noqa: D301 - a backspace keeps the lines of a paragraph
+    from rich.console import Console
+
+    from spillway.errors import SpillwayError
+
+    console = Console(stderr=True, quiet=quiet)
+    with first_interrupt_alone(), termination_as_interrupt():
+        try:
+            from spillway.shell import Progress
+
+            progress = Progress(console)
+            try:
+                options = _options(
+                    sorting_columns,
+                    bloom_filter,
+                    compression=codec,
+                    compression_level=level,
+                    row_group_rows=row_group_rows,
+                    threads=threads,
+                )
+                if rewrite:
+                    _refuse_with_rewrite(
+                        {
+                            "--partition-by": partition_by,
+                            "--to-delta": to_delta,
+                            "--overwrite": overwrite,
+                            "--schema": schema,
+                            "--on-error": on_error != "raise",
+                            "--format": format,
+                            "--delimiter": delimiter,
+                            "--encoding": encoding,
+                            "--storage-option": storage_option,
+                        }
+                    )
+                    status = _rewrite(paths, memory, options, progress)
+                else:
+                    job = _job(
+                        paths,
+                        memory,
+                        text=(delimiter, encoding, format),
+                        schema=schema,
+                        partition_by=tuple(listed(partition_by)),
+                        to_delta=to_delta,
+                        overwrite=overwrite,
+                        on_error=on_error,
+                        storage_options=pairs("--storage-option", storage_option or []),
+                        options=options,
+                    )
+                    status = _write(job, progress)
+            finally:
+                progress.stop()
+        except (SpillwayError, OSError) as error:
+            fail("write", reason(error))
+        except KeyboardInterrupt as interrupt:
+            said = str(interrupt) or "the output is as it was"
+            typer.secho(f"interrupted: {said}", err=True, fg="yellow")
+            raise typer.Exit(INTERRUPTED) from None
+    if status:
+        raise typer.Exit(status)
+
+
+def _options(sorting: str, bloom_filter: str, **others: Any) -> dict[str, Any]:
+    """Options of the writer, by its names."""
+    chosen = others | {"bloom_filter": listed(bloom_filter)}
+    if sorting:
+        chosen["sorting_columns"] = [_key(each) for each in listed(sorting)]
+    return chosen
+
+
+def _key(text: str) -> tuple[str, str]:
+    from spillway.errors import OptionError
+
+    name, colon, direction = text.rpartition(":")
+    if not colon:
+        return text, "ascending"
+    if direction not in {"ascending", "descending"}:
+        raise OptionError(f"--sorting-columns {text}: give NAME, NAME:ascending or NAME:descending")
+    return name, direction
+
+
+def _job(
+    paths: list[str],
+    memory: str,
+    *,
+    text: tuple[str | None, str | None, str | None],
+    schema: Path | None,
+    **others: Any,
+) -> Job:
+    from spillway.errors import OptionError
+    from spillway.reading.text import TextOptions
+    from spillway.shell import Job
+    from spillway.shell.schemas import read_schema
+
+    if len(paths) == 1:
+        raise OptionError(f"{paths[0]} alone: name inputs, and then the output; or say --rewrite")
+    *inputs, output = paths
+    return Job(
+        tuple(inputs),
+        output,
+        _memory(memory),
+        text=TextOptions(*text),
+        schema=None if schema is None else read_schema(schema),
+        **others,
+    )
+
+
+def _memory(text: str) -> Any:
+    from spillway.cli.bench import parse_bytes
+    from spillway.errors import OptionError
+    from spillway.shell.job import Memory
+
+    try:
+        return Memory(parse_bytes(text))
+    except ValueError as error:
+        if isinstance(error, OptionError):
+            raise
+        raise OptionError(f"--memory: {error}") from error
+
+
+def _write(job: Job, progress: Progress) -> int:
+    from spillway._wording import counted
+    from spillway.shell import run_write
+
+    done = run_write(job, progress)
+    progress.stop()
+    progress.say(_summary(done))
+    if done.left_out:
+        # Rows are not lost unsaid, however quiet the command is.
+        typer.secho(f"spillway write: {counted(done.left_out, 'line')} left out", err=True, fg="yellow")
+    return 0
+
+
+def _summary(done: Done) -> str:
+    from spillway._wording import counted
+    from spillway.shell import sized
+
+    source = f" of {counted(done.files, 'file')}" if done.files else ""
+    parts = [f"{counted(done.rows, 'row')} from {sized(done.bytes_read)}{source}"]
+    written = done.written
+    parts += [
+        f"{sized(written.bytes)} in {counted(written.files, 'file')} written to {written.place}",
+        f"{done.seconds:.1f} s",
+        f"{done.rows / max(done.seconds, 1e-9):,.0f} rows/s",
+    ]
+    return "; ".join(parts)
+
+
+def _refuse_with_rewrite(given: dict[str, object]) -> None:
+    from spillway.errors import OptionError
+
+    for option, value in given.items():
+        if value:
+            raise OptionError(f"{option} does not go with --rewrite, which replaces Parquet files")
+
+
+def _rewrite(paths: list[str], memory: str, options: dict[str, Any], progress: Progress) -> int:
+    """Write files anew, and say so; 1 if one stays as it was."""
+    from spillway.shell import rewrite
+    from spillway.shell.rewriting import find_parquet
+
+    found: list[Rewritten] = []
+    files = find_parquet(paths)
+    try:
+        for each in rewrite(files, _memory(memory), options, progress):
+            found.append(each)
+            _tell(each, progress)
+    except KeyboardInterrupt:
+        done = sum(each.kept is None for each in found)
+        said = f"{done:,} of {len(files):,} files are written anew, the others are as they were"
+        raise KeyboardInterrupt(said) from None
+    progress.stop()
+    progress.say(_total(found))
+    return 1 if any(each.kept is not None for each in found) else 0
+
+
+def _tell(each: Rewritten, progress: Progress) -> None:
+    from spillway.shell import sized
+
+    if each.kept is not None:
+        text = f"spillway write: {each.path} stays as it was: {each.kept}"
+        typer.secho(text, err=True, fg=typer.colors.RED)
+    else:
+        progress.say(f"{each.path}: {sized(each.before)} -> {sized(each.after)}")
+
+
+def _total(found: list[Rewritten]) -> str:
+    from spillway._wording import counted
+    from spillway.shell import sized
+
+    anew = [each for each in found if each.kept is None]
+    before, after = sum(each.before for each in anew), sum(each.after for each in anew)
+    kept = len(found) - len(anew)
+    left = f"; {counted(kept, 'file')} left" if kept else ""
+    return f"{counted(len(anew), 'file')} written anew: {sized(before)} -> {sized(after)}{left}"

@@ -1,0 +1,125 @@
+"""Bytes that come once, whose first ones may be looked at before they are read."""
+
+from __future__ import annotations
+
+import io
+import os
+import select
+import signal
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, BinaryIO
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from spillway.reading.text import Readable
+
+__all__ = ["Piped", "interruptible"]
+
+
+class Piped(io.RawIOBase):
+    """The bytes of a pipe.
+
+    Args:
+        source: The pipe.
+        path: Its name, for messages.
+
+    Attributes:
+        taken: Bytes that were taken from it so far.
+    """
+
+    def __init__(self, source: Readable, path: Path) -> None:
+        self._source = source
+        self._ready = b""
+        self.path = path
+        self.taken = 0
+
+    def readable(self) -> bool:
+        """It is for nothing else."""
+        return True
+
+    def head(self, size: int) -> bytes:
+        """The next bytes, `size` of them unless the pipe ends before; `read` gives them again."""
+        pieces, held = [self._ready], len(self._ready)
+        while held < size:
+            data = self._source.read(size - held)
+            if not data:
+                break
+            pieces.append(data)
+            held += len(data)
+            self.taken += len(data)
+        self._ready = b"".join(pieces)
+        return self._ready[:size]
+
+    def read(self, size: int = -1, /) -> bytes:
+        """The next bytes, `size` at most; none at the end."""
+        if size < 0:
+            raise io.UnsupportedOperation("a pipe is read in pieces, of a size that is given")
+        # Arrow takes fewer bytes than it asked for as the end.
+        taken = self.head(size)
+        self._ready = self._ready[len(taken) :]
+        return taken
+
+
+class _Waiting:
+    """A pipe that any thread reads, and whose wait ends when a signal comes.
+
+    Args:
+        descriptor: The pipe.
+        signals: Has bytes to read once a signal came.
+    """
+
+    def __init__(self, descriptor: int, signals: int) -> None:
+        self._descriptor = descriptor
+        self._signals = signals
+        self._reading = threading.Lock()
+        self._is_over = False
+
+    def read(self, size: int, /) -> bytes:
+        with self._reading:
+            if self._is_over:
+                return b""
+            ready, _, _ = select.select([self._descriptor, self._signals], [], [])
+            if self._signals in ready:
+                raise InterruptedError("a signal ended the wait for the pipe")
+            return os.read(self._descriptor, size)
+
+    def end(self) -> None:
+        """Have a thread that reads ahead find the end. One that waits has to be woken before."""
+        with self._reading:
+            self._is_over = True
+
+
+@contextmanager
+def interruptible(file: BinaryIO) -> Iterator[Readable]:
+    """Have a signal end the wait for a pipe, also where a thread of Arrow waits.
+
+    Python's handlers run in its main thread, which waits for that one. To be used there.
+
+    Args:
+        file: The pipe, of which nothing was read; what is no file of the system is returned as it is.
+    """
+    try:
+        descriptor = file.fileno()
+    except OSError:
+        yield file
+        return
+    signals, written = os.pipe()
+    os.set_blocking(written, False)
+    before = signal.set_wakeup_fd(written, warn_on_full_buffer=False)
+    # Arrow would put a handler of its own in the place of Python's.
+    pa.enable_signal_handlers(False)  # noqa: FBT003 - pyarrow's own
+    waiting = _Waiting(descriptor, signals)
+    try:
+        yield waiting
+    finally:
+        os.write(written, b"\0")
+        waiting.end()
+        pa.enable_signal_handlers(True)  # noqa: FBT003 - pyarrow's own
+        signal.set_wakeup_fd(before)
+        os.close(written)
+        os.close(signals)

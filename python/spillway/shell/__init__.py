@@ -1,0 +1,17 @@
+"""Files and pipes into Parquet files, folders and Delta tables: what `spillway write` does."""
+
+from __future__ import annotations
+
+from spillway.errors import MissingExtraError
+
+try:
+    from spillway.shell.job import Job
+    from spillway.shell.progress import Progress, sized
+    from spillway.shell.rewriting import Rewritten, rewrite
+    from spillway.shell.run import Done, run_write
+except ModuleNotFoundError as error:
+    if error.name in {"pyarrow", "rich"}:
+        raise MissingExtraError(error.name, "bench", "write files from a shell") from error
+    raise
+
+__all__ = ["Done", "Job", "Progress", "Rewritten", "rewrite", "run_write", "sized"]

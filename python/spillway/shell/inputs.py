@@ -1,0 +1,291 @@
+"""Rows to write, as they are read: record batches, or slices of NDJSON."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from spillway.errors import CorruptFileError, OptionError
+from spillway.reading.files import TITLES, open_lines, open_pipe, recognise
+from spillway.reading.piped import interruptible
+from spillway.reading.sources import FileSource, find_all, open_files, partitions
+from spillway.shell.lines import Slice, slices
+from spillway.shell.schemas import inferred
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from spillway.reading.files import OpenPipe
+    from spillway.reading.sources import Files
+    from spillway.shell.job import Job
+
+__all__ = ["Found", "Rows", "find", "open_rows", "with_keys"]
+
+STANDARD_INPUT = "standard input"
+
+
+@dataclass(frozen=True)
+class Found:
+    """The inputs of a job, found and recognised; nothing of their rows is read yet.
+
+    Attributes:
+        format: As `recognise` says it.
+        files: The files; None for a pipe.
+        pipe: What comes through a pipe; None for files.
+    """
+
+    format: str
+    files: Files | None = None
+    pipe: OpenPipe | None = None
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The files, none for a pipe."""
+        return () if self.files is None else self.files.paths
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of all files; None for a pipe."""
+        return None if self.files is None else sum(path.stat().st_size for path in self.files.paths)
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes that came through the pipe so far; those of all files."""
+        return (self.size or 0) if self.pipe is None else self.pipe.source.taken
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows to write.
+
+    Attributes:
+        schema: Of all of them.
+        parts: Record batches, or slices of NDJSON.
+        keys: The columns that are in the names of folders alone, and their values for each file: of slices.
+            Batches have them already.
+        rows: The number of rows; None if only reading to the end can tell.
+        is_inferred: True if types were inferred from the first lines.
+        position: Bytes of files that were read so far; None where nobody knows.
+    """
+
+    schema: pa.Schema
+    parts: Iterator[pa.RecordBatch] | Iterator[Slice]
+    keys: tuple[list[pa.Field[Any]], dict[Path, dict[str, Any]]] = ([], {})
+    rows: int | None = None
+    is_inferred: bool = False
+    position: Callable[[], int] | None = None
+
+    @property
+    def own_schema(self) -> pa.Schema:
+        """The schema without the columns that are in the names of folders alone."""
+        return pa.schema(list(self.schema)[: len(self.schema) - len(self.keys[0])])
+
+
+@contextmanager
+def find(job: Job) -> Iterator[Found]:
+    """Find the inputs of a job, and look at their first bytes.
+
+    Raises:
+        FileNotFoundError: One of them names nothing.
+        OptionError: They are not read, or not together; or an option of the job is not for their format.
+        CorruptFileError: One is empty, or begins as no file of its name does.
+    """
+    with ExitStack() as stack:
+        found = _find(job, stack)
+        _check_options(job, found)
+        yield found
+
+
+def _check_options(job: Job, found: Found) -> None:
+    """Refuse options that are for another format."""
+    title = TITLES[found.format]
+    if job.schema is not None and found.format not in {"csv", "ndjson"}:
+        raise OptionError(f"--schema is for CSV and NDJSON; {job.inputs[0]} is {title}, which has one")
+    if job.on_error == "skip" and found.format != "ndjson":
+        raise OptionError(f"--on-error skip is for NDJSON; {job.inputs[0]} is {title}: leave it out")
+
+
+def _find(job: Job, stack: ExitStack) -> Found:
+    piped = [each for each in job.inputs if _is_pipe(each)]
+    if not piped:
+        files = find_all(job.inputs, job.text)
+        return Found(files.format, files=files)
+    if len(job.inputs) > 1:
+        raise OptionError(f"{piped[0]} is a pipe, and read alone: name it without other inputs")
+    typed = piped[0]
+    if typed == "-":
+        source = stack.enter_context(interruptible(sys.stdin.buffer))
+        pipe = open_pipe(source, STANDARD_INPUT, job.text)
+    else:
+        file = stack.enter_context(Path(typed).open("rb"))  # noqa: SIM115 - the stack closes it
+        pipe = open_pipe(stack.enter_context(interruptible(file)), typed, job.text)
+    return Found(pipe.form.kind, pipe=pipe)
+
+
+def _is_pipe(typed: str) -> bool:
+    if typed == "-":
+        return True
+    try:
+        mode = os.stat(typed).st_mode  # noqa: PTH116 - of text that may be no path
+    except (OSError, ValueError):
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+@contextmanager
+def open_rows(job: Job, found: Found) -> Iterator[Rows]:
+    """Open the inputs as one stream of rows, file after file.
+
+    Columns of several files are matched by name, as `open_files` does it; the keys of NDJSON have to be those
+    of the schema, in all files.
+
+    Raises:
+        OSError: A file cannot be read.
+        CorruptFileError: A file is truncated, damaged or not in its encoding; also raised while parts are
+            read.
+        OptionError: Columns of several files do not go together, or do not fit the schema that was given.
+        SchemaError: The values of a field of NDJSON do not go together.
+    """
+    if found.format == "ndjson":
+        yield _lines(job, found)
+        return
+    block = job.memory.block
+    if found.pipe is not None:
+        with found.pipe.rows(job.text, job.schema, block) as stream:
+            _check_columns(stream.schema, job.schema, stream.name)
+            yield Rows(stream.schema, _advised(stream.batches, job), rows=stream.rows)
+        return
+    files = _of(found)
+    source = FileSource(files.name, job.text)
+    with open_files(source, files, schema=job.schema, block_bytes=block) as stream:
+        keys, _ = partitions(files)
+        _check_columns(stream.schema, job.schema, stream.name, {key.name for key in keys})
+        yield Rows(stream.schema, _advised(stream.batches, job), rows=stream.rows)
+
+
+def _advised(batches: Iterator[pa.RecordBatch], job: Job) -> Iterator[pa.RecordBatch]:
+    """The same batches; an error of a value of CSV that does not fit an inferred type says what to do."""
+    try:
+        yield from batches
+    except CorruptFileError as error:
+        if "CSV conversion error" not in str(error) or job.schema is not None:
+            raise
+        raise CorruptFileError(
+            f"{error}; types were inferred from the first lines: give them with --schema FILE"
+        ) from error
+
+
+def _of(found: Found) -> Files:
+    if found.files is None:
+        raise ValueError("there are no files where a pipe is read")
+    return found.files
+
+
+def _check_columns(
+    found: pa.Schema, given: pa.Schema | None, name: str, keys: set[str] | frozenset[str] = frozenset()
+) -> None:
+    """Refuse CSV that has other columns than the schema that was given."""
+    if given is None:
+        return
+    for column in found.names:
+        if column not in given.names and column not in keys:
+            raise OptionError(f"{name} has a column {column}, which --schema does not list: add it")
+    for column in given.names:
+        if column not in found.names:
+            raise OptionError(f"--schema lists a column {column}, which {name} does not have: leave it out")
+
+
+def _lines(job: Job, found: Found) -> Rows:
+    reading = _Reading(job, found)
+    parts: Iterator[Slice] = reading.slices()
+    schema = job.schema
+    if schema is None:
+        sample, read = [], 0
+        for piece in parts:
+            sample.append(piece)
+            read += len(piece.data)
+            if read >= job.memory.sample:
+                break
+        first = b"".join(piece.data for piece in sample)
+        if not first.strip():
+            raise CorruptFileError(f"{reading.name} holds no line")
+        schema = inferred(first, reading.name)
+        parts = chain(_emptied(sample), parts)
+    keys = ([], {}) if found.files is None else partitions(found.files)
+    lacking = [key for key in keys[0] if key.name not in schema.names]
+    return Rows(
+        pa.schema([*schema, *lacking]),
+        parts,
+        keys=(lacking, keys[1]),
+        is_inferred=job.schema is None,
+        position=None if found.files is None else reading.position,
+    )
+
+
+def _emptied(sample: list[Slice]) -> Iterator[Slice]:
+    """The slices of a sample, each given up once it is taken."""
+    while sample:
+        yield sample.pop(0)
+
+
+class _Reading:
+    """The NDJSON of the inputs, file after file."""
+
+    def __init__(self, job: Job, found: Found) -> None:
+        self._job = job
+        self._found = found
+        self._read = 0
+        self._file: Any = None
+
+    @property
+    def name(self) -> str:
+        return self._job.inputs[0] if self._found.pipe is None else str(self._found.pipe.pipe.path)
+
+    def position(self) -> int:
+        """Bytes of the files that were read so far."""
+        return self._read + (0 if self._file is None else self._file.tell())
+
+    def slices(self) -> Iterator[Slice]:
+        memory = self._job.memory
+        if self._found.pipe is not None:
+            pipe = self._found.pipe.pipe
+            source = open_lines(pipe, pipe.path, self._job.text, None)
+            yield from slices(source, pipe.path, memory.slice, memory.line)
+            return
+        for path in _of(self._found).paths:
+            compression = recognise(path, self._job.text).compression
+            with path.open("rb") as file:
+                self._file = file
+                source = open_lines(file, path, self._job.text, compression)
+                yield from slices(source, path, memory.slice, memory.line)
+                self._read += file.tell()
+                self._file = None
+
+
+def with_keys(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, values: dict[str, Any]
+) -> Iterator[pa.RecordBatch]:
+    """Add the columns that a file's folders name.
+
+    Args:
+        batches: Rows without them.
+        schema: Of the rows with them.
+        values: Of this file; what is not there is null.
+    """
+    for batch in batches:
+        columns = list(batch.columns)
+        for each in list(schema)[len(columns) :]:
+            value = values.get(each.name)
+            filled = pa.nulls(batch.num_rows, each.type)
+            if value is not None:
+                filled = pa.repeat(pa.scalar(value, each.type), batch.num_rows)
+            columns.append(filled)
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,0 +1,137 @@
+"""The work that a command line asks for, and the shares of its memory."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from spillway.errors import OptionError
+from spillway.reading.text import TextOptions
+from spillway.writer import WriterOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+__all__ = ["LEAST_MEMORY", "Job", "Memory"]
+
+LEAST_MEMORY = 4_000_000
+
+_KIB = 1 << 10
+_MIB = 1 << 20
+# The least that a writer accepts, as its own message says: for a file, and for each of its columns.
+_FILE_BYTES = 256 * _KIB
+_COLUMN_BYTES = 16 * _KIB
+_USUAL_FILE_BYTES = _MIB
+_MOST_OPEN_FILES = 64
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Shares of the memory that the rows of a command may take.
+
+    Half is for writers. What is read takes several times the bytes that are read together: as text, parsed
+    and as Arrow columns. The rest is for what allocators do not give back.
+
+    Args:
+        limit: Bytes in all.
+
+    Raises:
+        OptionError: It is below `LEAST_MEMORY`.
+    """
+
+    limit: int
+
+    def __post_init__(self) -> None:
+        if self.limit < LEAST_MEMORY:
+            raise OptionError(f"--memory {self.limit}: give at least {LEAST_MEMORY // 10**6}MB")
+
+    @property
+    def writer(self) -> int:
+        """The limit of all open files together."""
+        return self.limit // 2
+
+    @property
+    def block(self) -> int:
+        """Bytes of CSV, or of decoded values of Parquet, that are read together."""
+        return min(max(self.limit // 16, 256 * _KIB), 32 * _MIB)
+
+    @property
+    def sample(self) -> int:
+        """Bytes of NDJSON that types are inferred from."""
+        return min(max(self.limit // 32, 128 * _KIB), 16 * _MIB)
+
+    @property
+    def slice(self) -> int:
+        """Bytes of NDJSON that are read together."""
+        return min(self.limit // 64, _MIB)
+
+    @property
+    def line(self) -> int:
+        """Bytes of the longest line of NDJSON."""
+        return self.limit // 8
+
+    def open_files(self, columns: int) -> tuple[int, int]:
+        """The number of files of a folder that are open at once, and the limit of each.
+
+        Args:
+            columns: Leaf columns of a file.
+        """
+        usual = max(_USUAL_FILE_BYTES, 2 * (_FILE_BYTES + columns * _COLUMN_BYTES))
+        number = min(max(self.writer // usual, 1), _MOST_OPEN_FILES)
+        return number, self.writer // number
+
+    def each_of_a_table(self, columns: int) -> int:
+        """The limit of each data file of a partitioned table, which has up to 64 of them open.
+
+        Args:
+            columns: Leaf columns of a file.
+        """
+        return max(self.writer // _MOST_OPEN_FILES, _FILE_BYTES + columns * _COLUMN_BYTES)
+
+
+@dataclass(frozen=True)
+class Job:
+    """Rows of files or of a pipe, and the place that they are written to.
+
+    Args:
+        inputs: Files, folders and globs as they were typed, or one pipe; ``-`` is standard input.
+        output: A path, or a URL of an object store.
+        memory: Shares of the memory.
+        text: Properties that text does not state itself.
+        schema: The columns of text; None infers them.
+        partition_by: Columns that name folders.
+        to_delta: True if `output` is a Delta table.
+        overwrite: True to replace what is at `output`.
+        on_error: The treatment of bad lines of NDJSON: the command fails, or goes on without them.
+        storage_options: Settings of the object store.
+        options: Fields of `WriterOptions`, but for ``memory_limit``.
+
+    Raises:
+        OptionError: An option of the writer has a value that is not accepted.
+    """
+
+    inputs: tuple[str, ...]
+    output: str
+    memory: Memory
+    _: KW_ONLY
+    text: TextOptions = field(default_factory=TextOptions)
+    schema: pa.Schema | None = None
+    partition_by: tuple[str, ...] = ()
+    to_delta: bool = False
+    overwrite: bool = False
+    on_error: Literal["raise", "skip"] = "raise"
+    storage_options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # Before anything is read.
+        WriterOptions(**self.options)
+        if self.on_error not in {"raise", "skip"}:
+            raise OptionError(f"--on-error {self.on_error}: choose raise or skip")
+
+    @property
+    def is_url(self) -> bool:
+        """True if the output is an object, or a table in an object store."""
+        return "://" in self.output

@@ -1,0 +1,299 @@
+"""Places that rows are written to: a file or an object, a folder of files, a Delta table."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import pyarrow as pa
+
+import spillway.delta
+from spillway import _native
+from spillway.dataset_writer import DatasetWriter
+from spillway.delta.table import _place
+from spillway.errors import OptionError, TableNotFoundError
+from spillway.writer import ParquetWriter, WriterOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from contextlib import AbstractContextManager
+
+    from spillway.shell.inputs import Found
+    from spillway.shell.job import Job
+
+__all__ = ["FileOutput", "Output", "Written", "check_output", "open_output"]
+
+STANDARD_OUTPUT = "standard output"
+
+# Versions that other writers may have made since.
+_LATEST = 256
+
+
+class Written(NamedTuple):
+    """The files that were written.
+
+    Attributes:
+        bytes: Bytes of all of them.
+        files: Their number.
+        place: The output for people, with the version of a table.
+    """
+
+    bytes: int
+    files: int
+    place: str
+
+
+class Output(Protocol):
+    """A place that rows are written to."""
+
+    def writing(self) -> AbstractContextManager[object]:
+        """Return a block that makes what was written appear, or gives it up where an exception leaves it."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Write the rows of a batch."""
+
+    def written(self) -> Written:
+        """Say what was written, once the block has ended well."""
+
+    def left(self) -> str:
+        """Say what is left where the block was interrupted."""
+
+
+class FileOutput:
+    """A file, an object of a store, or standard output."""
+
+    def __init__(self, job: Job, schema: pa.Schema) -> None:
+        self._place = STANDARD_OUTPUT if job.output == "-" else job.output
+        self.writer = ParquetWriter(
+            sys.stdout.buffer if job.output == "-" else job.output,
+            schema,
+            storage_options=job.storage_options or None,
+            memory_limit=job.memory.writer,
+            **job.options,
+        )
+
+    def writing(self) -> AbstractContextManager[object]:
+        """Return the writer's own block."""
+        return self.writer
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Write the rows of a batch."""
+        self.writer.write(batch)
+
+    def written(self) -> Written:
+        """Say what was written."""
+        return Written(self.writer.result.bytes, 1, self._place)
+
+    def left(self) -> str:
+        """Say what is left after an interrupt."""
+        return "what was written stays" if self._place == STANDARD_OUTPUT else f"{self._place} is as it was"
+
+
+class FolderOutput:
+    """A folder of files, partitioned as Hive does it."""
+
+    def __init__(self, job: Job, schema: pa.Schema) -> None:
+        self._place = job.output
+        number, each = job.memory.open_files(_leaves(schema))
+        self.writer = DatasetWriter(
+            job.output,
+            schema,
+            partition_by=job.partition_by,
+            existing="overwrite" if job.overwrite else "error",
+            max_open_files=number,
+            memory_limit=each,
+            **job.options,
+        )
+
+    def writing(self) -> AbstractContextManager[object]:
+        """Return the writer's own block."""
+        return self.writer
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Write the rows of a batch."""
+        self.writer.write(batch)
+
+    def written(self) -> Written:
+        """Say what was written."""
+        result = self.writer.result
+        return Written(result.bytes, len(result.files), self._place)
+
+    def left(self) -> str:
+        """Say what is left after an interrupt."""
+        return f"{self._place} is as it was"
+
+
+class TableOutput:
+    """A Delta table. One that is not there is made by the commit of the rows."""
+
+    def __init__(self, job: Job, schema: pa.Schema) -> None:
+        self._job = job
+        table, is_new = _table(job, schema)
+        self._made = _made(job) if is_new else None
+        memory, columns = job.memory, _leaves(schema)
+        limit = memory.each_of_a_table(columns) if table.partition_columns else memory.writer
+        self.writer = table._append(  # noqa: SLF001 - one package
+            replace=() if job.overwrite and not is_new else None,
+            options=WriterOptions(memory_limit=limit, **job.options),
+        )
+        # A table without rows has its columns all the same.
+        self.write(pa.RecordBatch.from_pylist([], schema))
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Commit the rows at the end of a block; a folder that was made for them goes where it fails."""
+        try:
+            with self.writer:
+                yield
+        except BaseException:
+            if self._made is not None:
+                _remove_empty(self._made)
+            raise
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Write the rows of a batch."""
+        self.writer.write(batch)
+
+    def written(self) -> Written:
+        """Say what was written."""
+        version = self.writer.version or 0
+        place = f"{self._job.output}, version {version}"
+        table = spillway.delta.open(self._job.output, storage_options=self._job.storage_options or None)
+        for entry in table.history(_LATEST):
+            if entry.version == version:
+                measures = entry.info.get("operationMetrics", {})
+                return Written(
+                    int(measures.get("numOutputBytes", 0)), int(measures.get("numFiles", 0)), place
+                )
+        return Written(0, 0, place)
+
+    def left(self) -> str:
+        """Say what is left after an interrupt."""
+        if self.writer.version is not None:
+            return f"the rows are in {self._job.output}, version {self.writer.version}"
+        if self.writer.token is not None:
+            return f"nobody can say yet if the rows are in {self._job.output}"
+        return f"{self._job.output} is as it was"
+
+
+def _table(job: Job, schema: pa.Schema) -> tuple[spillway.delta.Table, bool]:
+    """The table that is there, or the planned one; true for the latter."""
+    options = job.storage_options or None
+    try:
+        table = spillway.delta.open(job.output, storage_options=options)
+    except TableNotFoundError:
+        plan = _native.DeltaTable.plan(schema, list(job.partition_by))
+        place, settings = _place(job.output, options)
+        native = _native.DeltaTable.planned(place, plan, settings)
+        return spillway.delta.Table(native, settings), True
+    if job.partition_by and list(job.partition_by) != table.partition_columns:
+        there = ", ".join(table.partition_columns) or "no column"
+        raise OptionError(
+            f"--partition-by {','.join(job.partition_by)}: {job.output} is a table partitioned by {there}: "
+            f"leave the option out"
+        )
+    return table, False
+
+
+def _made(job: Job) -> Path | None:
+    """The folder of a new table, if it is one that was not there."""
+    if job.is_url:
+        return None
+    folder = Path(job.output)
+    try:
+        folder.mkdir()
+    except FileExistsError:
+        return None
+    return folder
+
+
+def _remove_empty(folder: Path) -> None:
+    """Remove a folder and the folders in it, as far as they are empty."""
+    for each in sorted(folder.rglob("*"), reverse=True):
+        if each.is_dir():
+            with suppress(OSError):
+                each.rmdir()
+    with suppress(OSError):
+        folder.rmdir()
+
+
+def open_output(job: Job, schema: pa.Schema) -> Output:
+    """Open the output of a job.
+
+    Raises:
+        OptionError: The output does not go with an option; or the memory is too little for the columns.
+        SchemaError: Parquet, or the table, cannot hold a column.
+        OSError: The output cannot be written.
+    """
+    kind = TableOutput if job.to_delta else FolderOutput if job.partition_by else FileOutput
+    try:
+        return kind(job, schema)
+    except OptionError as error:
+        if "memory_limit" not in str(error):
+            raise
+        message = f"--memory {job.memory.limit}: its share for files is too little: {error}"
+        raise OptionError(message) from error
+
+
+def check_output(job: Job, found: Found) -> None:
+    """Refuse an output that is there already, or is read.
+
+    Raises:
+        OptionError: It is; the message says what to do.
+    """
+    if job.output == "-" and (job.partition_by or job.to_delta):
+        raise OptionError("standard output takes one file: leave --partition-by and --to-delta out")
+    if job.output == "-":
+        return
+    if job.is_url:
+        if job.partition_by and not job.to_delta:
+            raise OptionError(
+                f"--partition-by makes a folder of files, and {job.output.partition('?')[0]} is a URL: "
+                f"say --to-delta as well, or write to a local folder and copy it"
+            )
+        return
+    path = Path(job.output)
+    _refuse_inputs(path, found.paths)
+    if job.to_delta:
+        return
+    if job.partition_by:
+        if not job.overwrite and path.is_dir() and any(_visible(path.iterdir())):
+            raise OptionError(
+                f"{path} is not empty: say --overwrite to replace its files, or name another folder"
+            )
+        return
+    if path.is_dir():
+        raise OptionError(
+            f"{path} is a folder: name a file in it, or say --partition-by COLUMN or --to-delta"
+        )
+    if path.is_file() and not job.overwrite:
+        raise OptionError(f"{path} is there already: say --overwrite to replace it, or name another file")
+
+
+def _refuse_inputs(output: Path, inputs: Iterable[Path]) -> None:
+    """Refuse an output that is one of the inputs, or a folder that holds one."""
+    place = output.resolve()
+    for path in inputs:
+        read = path.resolve()
+        if place == read or (place in read.parents and place.is_dir()):
+            raise OptionError(
+                f"{path} would be read and written: name another output; --rewrite writes Parquet files anew "
+                f"in their place"
+            )
+
+
+def _visible(paths: Iterable[Path]) -> Iterable[Path]:
+    return (path for path in paths if not path.name.startswith("."))
+
+
+def _leaves(schema: pa.Schema) -> int:
+    """Leaf columns of a file."""
+    return sum(_leaves_of(each.type) for each in schema)
+
+
+def _leaves_of(kind: pa.DataType) -> int:
+    if kind.num_fields == 0:
+        return 1
+    return sum(_leaves_of(kind.field(number).type) for number in range(kind.num_fields))

@@ -1,0 +1,297 @@
+"""Parquet files written anew in their place, each verified against the old one before that goes."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spillway._native import digest, inspect
+from spillway._wording import counted
+from spillway.errors import OptionError, SpillwayError
+from spillway.reading.files import TITLES, explained, open_rows
+from spillway.reading.sources import find_all
+from spillway.reading.text import TextOptions
+from spillway.writer import ParquetWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from spillway._native import Digest
+    from spillway.reading.files import RowStream
+    from spillway.shell.job import Memory
+    from spillway.shell.progress import Progress
+
+__all__ = ["Rewritten", "RowsDifferError", "find_parquet", "rewrite"]
+
+_TABLES = ("_delta_log", "_metadata")
+# Properties of a logical type that say how the footer spells it.
+_SPELLING = {"is_from_converted_type", "force_set_converted_type"}
+# An integer of the physical type's own width, annotated or not.
+_PLAIN_INTEGERS = {("INT32", 32), ("INT64", 64)}
+
+
+class RowsDifferError(SpillwayError):
+    """A file that was written anew does not hold what the old one holds."""
+
+
+class Rewritten(NamedTuple):
+    """A file that was to be written anew.
+
+    Attributes:
+        path: The file.
+        before: Its bytes before.
+        after: Its bytes now.
+        kept: The reason why it is as it was; None for a file that was written anew.
+    """
+
+    path: Path
+    before: int
+    after: int
+    kept: str | None = None
+
+
+def find_parquet(typed: Sequence[str]) -> tuple[Path, ...]:
+    """The Parquet files that files, folders and globs name.
+
+    Raises:
+        FileNotFoundError: One of them names nothing.
+        OptionError: There are files of another format, or files of a table, whose log or footer has their
+            sizes.
+        CorruptFileError: A file is empty, or begins as no Parquet file does.
+    """
+    files = find_all(typed, TextOptions())
+    if files.format != "parquet":
+        raise OptionError(
+            f"--rewrite is for Parquet files, and {typed[0]} is {TITLES[files.format]}: "
+            f"name an output instead"
+        )
+    for path in files.paths:
+        for folder in path.resolve().parents:
+            if (table := next((each for each in _TABLES if (folder / each).exists()), None)) is not None:
+                raise OptionError(
+                    f"{path} belongs to {folder / table}, which states sizes of files: a file is not to be "
+                    f"replaced there. Write the rows to another place"
+                )
+    return files.paths
+
+
+def rewrite(
+    paths: Sequence[Path], memory: Memory, options: Mapping[str, Any], progress: Progress
+) -> Iterator[Rewritten]:
+    """Write Parquet files anew, one after the other; each appears in its place when it was verified.
+
+    A file that cannot be read, or that does not hold the same rows and types afterwards, stays as it was. An
+    interrupt leaves the file that is being written as it was.
+
+    Args:
+        paths: The files.
+        memory: Shares of the memory.
+        options: Fields of `WriterOptions`.
+        progress: Shows how far each file is.
+    """
+    for path in paths:
+        before = 0
+        try:
+            before = path.stat().st_size
+            after = _rewritten(path.resolve(), memory, options, progress)
+        except (SpillwayError, pa.ArrowException, OSError, ValueError, TypeError) as error:
+            yield Rewritten(path, before, before, str(error))
+        else:
+            yield Rewritten(path, before, after)
+
+
+def _rewritten(path: Path, memory: Memory, options: Mapping[str, Any], progress: Progress) -> int:
+    """Write one file anew; its bytes now."""
+    before = path.stat()
+    new = path.with_name(f".{path.name}-{secrets.token_hex(4)}.part")
+    try:
+        _copy(path, new, memory, options, progress)
+        _check_types(path, new)
+        _check_rows(path, new, memory, progress)
+        shutil.copymode(path, new)
+        with suppress(PermissionError):  # another user's file becomes the user's own
+            os.chown(new, before.st_uid, before.st_gid)
+        now = path.stat()
+        if (now.st_ino, now.st_size, now.st_mtime_ns) != (before.st_ino, before.st_size, before.st_mtime_ns):
+            raise RowsDifferError("it was changed while it was written anew")
+        size = new.stat().st_size
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+    _sync(path.parent)
+    return size
+
+
+def _copy(path: Path, new: Path, memory: Memory, options: Mapping[str, Any], progress: Progress) -> None:
+    """Write the rows of a file to another one, with its metadata and its order."""
+    with explained(path):
+        footer = pq.read_metadata(path)
+        order = _order(footer)
+    chosen = {"sorting_columns": order, **options, "memory_limit": memory.writer, "durable": True}
+    # Filters that readers have come to rely on are not lost.
+    chosen["bloom_filter"] = chosen.get("bloom_filter") or _filtered(path)
+    progress.begin(f"writing {path.name} anew", footer.num_rows)
+    done = 0
+    with (
+        open_rows(path, block_bytes=memory.block) as stream,
+        ParquetWriter(str(new), stream.schema, **chosen) as writer,
+    ):
+        ends = _ends_of_groups(footer) if order else []
+        for batch in stream.batches:
+            for piece in _cut(batch, done, ends):
+                writer.write(piece)
+                done += piece.num_rows
+                if ends and ends[0] == done:
+                    # Rows are in order within a row group, perhaps not beyond.
+                    writer.flush()
+                    ends.pop(0)
+            progress.show(done, done)
+
+
+def _filtered(path: Path) -> list[str]:
+    """The columns of a file that have a bloom filter in any row group."""
+    groups = inspect(path)["row_groups"]
+    return sorted({each["path"] for group in groups for each in group["columns"] if each["bloom_filter"]})
+
+
+def _order(footer: pq.FileMetaData) -> list[Any]:
+    """The order that all row groups of a file declare, if it is one of flat columns."""
+    orders = [footer.row_group(number).sorting_columns for number in range(footer.num_row_groups)]
+    if not orders or not orders[0] or any(order != orders[0] for order in orders):
+        return []
+    keys = []
+    for key in orders[0]:
+        column = footer.schema.column(key.column_index)
+        if column.path != column.name:
+            return []
+        keys.append(
+            (
+                column.name,
+                "descending" if key.descending else "ascending",
+                "nulls_first" if key.nulls_first else "nulls_last",
+            )
+        )
+    return keys
+
+
+def _ends_of_groups(footer: pq.FileMetaData) -> list[int]:
+    """The number of rows up to the end of each row group."""
+    ends, rows = [], 0
+    for number in range(footer.num_row_groups):
+        if footer.row_group(number).num_rows:
+            rows += footer.row_group(number).num_rows
+            ends.append(rows)
+    return ends
+
+
+def _cut(batch: pa.RecordBatch, first: int, ends: list[int]) -> Iterator[pa.RecordBatch]:
+    """A batch, cut at the ends of row groups; `first` is the number of rows before it."""
+    start = 0
+    for end in [each - first for each in ends if first < each < first + batch.num_rows]:
+        yield batch.slice(start, end - start)
+        start = end
+    yield batch.slice(start)
+
+
+def _check_types(path: Path, new: Path) -> None:
+    """Refuse a new file whose columns have other types, or other levels, as readers of Parquet see them."""
+    old_types, new_types = _types(path), _types(new)
+    if len(old_types) != len(new_types):
+        raise RowsDifferError(f"it has {counted(len(old_types), 'column')}, and would have {len(new_types)}")
+    for (name, old), (_, now) in zip(old_types, new_types, strict=True):
+        if old != now:
+            raise RowsDifferError(f"column {name} is {_spelled(old)}, and would be {_spelled(now)}")
+
+
+_Type = tuple[str, tuple[tuple[str, Any], ...], int, int]
+
+
+def _types(path: Path) -> list[tuple[str, _Type]]:
+    """The leaf columns of a file: name, physical type, logical type, and both levels."""
+    schema = pq.read_metadata(path).schema
+    columns = [schema.column(number) for number in range(len(schema))]
+    return [
+        (
+            column.path,
+            (
+                _physical(column),
+                _logical(column),
+                column.max_definition_level,
+                column.max_repetition_level,
+            ),
+        )
+        for column in columns
+    ]
+
+
+def _physical(column: Any) -> str:
+    # Decimals of the same digits are integers in one file, and bytes in another: readers take all of them.
+    is_decimal = json.loads(column.logical_type.to_json())["Type"] == "Decimal"
+    return "decimal" if is_decimal else str(column.physical_type)
+
+
+def _logical(column: Any) -> tuple[tuple[str, Any], ...]:
+    found = json.loads(column.logical_type.to_json())
+    if found.get("isSigned") and (column.physical_type, found.get("bitWidth")) in _PLAIN_INTEGERS:
+        found = {"Type": "None"}
+    return tuple(sorted((name, value) for name, value in found.items() if name not in _SPELLING))
+
+
+def _spelled(kind: _Type) -> str:
+    physical, logical, definition, repetition = kind
+    parts = [str(value) for name, value in logical if name == "Type" and value != "None"]
+    parts += [f"{name}={value}" for name, value in logical if name != "Type"]
+    return " ".join([physical, *parts, f"levels {definition} and {repetition}"])
+
+
+def _check_rows(path: Path, new: Path, memory: Memory, progress: Progress) -> None:
+    """Read both files and compare their rows, and the order of these, by checksums of all values.
+
+    Raises:
+        RowsDifferError: They differ.
+    """
+    old_rows = _digest(path, memory, progress)
+    new_rows = _digest(new, memory, progress)
+    if old_rows == new_rows:
+        return
+    raise RowsDifferError(f"it would not hold the same rows: {_difference(old_rows, new_rows)}")
+
+
+def _digest(path: Path, memory: Memory, progress: Progress) -> Digest:
+    with open_rows(path, block_bytes=memory.block) as stream:
+        progress.begin(f"verifying {path.name}", stream.rows)
+        return _digest_of(stream, progress)
+
+
+def _digest_of(stream: RowStream, progress: Progress) -> Digest:
+    found = digest(pa.RecordBatch.from_pylist([], stream.schema))
+    for batch in stream.batches:
+        found = found.merge(digest(batch, first_row=found.rows))
+        progress.show(found.rows, found.rows)
+    return found
+
+
+def _difference(old: Digest, new: Digest) -> str:
+    if old.rows != new.rows:
+        return f"{counted(old.rows, 'row')} would become {new.rows:,}"
+    for before, after in zip(old.columns, new.columns, strict=False):
+        if before != after:
+            return f"column {before['name']} differs"
+    return "their order differs"
+
+
+def _sync(folder: Path) -> None:
+    """Have the folder's entries survive a crash of the machine."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,102 @@
+"""The run of a job: rows are read and written part by part, and appear together."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spillway.shell.inputs import find, open_rows, with_keys
+from spillway.shell.lines import BadLines, Slice, batches_of
+from spillway.shell.outputs import FileOutput, check_output, open_output
+
+if TYPE_CHECKING:
+    from spillway.shell.inputs import Found, Rows
+    from spillway.shell.job import Job
+    from spillway.shell.outputs import Output, Written
+    from spillway.shell.progress import Progress
+
+__all__ = ["Done", "run_write"]
+
+
+@dataclass(frozen=True)
+class Done:
+    """A job that is done.
+
+    Attributes:
+        rows: Rows that were written.
+        left_out: Lines of NDJSON that were bad.
+        files: Files that were read; 0 for a pipe.
+        bytes_read: Their bytes, as they are on disk or came through the pipe.
+        written: What was written.
+        seconds: How long it took.
+    """
+
+    rows: int
+    left_out: int
+    files: int
+    bytes_read: int
+    written: Written
+    seconds: float
+
+
+def run_write(job: Job, progress: Progress) -> Done:
+    """Write the rows of a job.
+
+    Raises:
+        SpillwayError: As `find`, `open_rows`, `check_output` and `open_output`; and a `RowError` for a bad
+            line of NDJSON, where bad lines end the job.
+        OSError: An input cannot be read, or the output not be written.
+        KeyboardInterrupt: Ctrl-C came; the message says what is left.
+    """
+    started = time.perf_counter()
+    with find(job) as found:
+        check_output(job, found)
+        count, bad, output = _moved(job, found, progress)
+    return Done(
+        rows=count,
+        left_out=bad.count,
+        files=len(found.paths),
+        bytes_read=found.bytes_read,
+        written=output.written(),
+        seconds=time.perf_counter() - started,
+    )
+
+
+def _moved(job: Job, found: Found, progress: Progress) -> tuple[int, BadLines, Output]:
+    """Write all rows; their number, the bad lines and the output."""
+    with open_rows(job, found) as rows:
+        bad = BadLines(skips=job.on_error == "skip", is_inferred=rows.is_inferred, say=progress.say)
+        output = open_output(job, rows.schema)
+        progress.begin(f"writing {job.output}", found.size if rows.position else rows.rows)
+        try:
+            with output.writing():
+                count = _write(rows, output, bad, progress)
+        except KeyboardInterrupt as interrupt:
+            raise KeyboardInterrupt(output.left()) from interrupt
+    return count, bad, output
+
+
+def _write(rows: Rows, output: Output, bad: BadLines, progress: Progress) -> int:
+    """Write all parts; the number of rows."""
+    count, fed = 0, 0
+    for part in rows.parts:
+        if not isinstance(part, Slice):
+            output.write(part)
+            count += part.num_rows
+        elif isinstance(output, FileOutput) and not rows.keys[0]:
+            count += output.writer.write_ndjson(part.data, on_error=bad.of(part, fed))
+            fed += part.data.count(b"\n")
+        else:
+            count += _write_slice(part, rows, output, bad)
+        progress.show(count, rows.position() if rows.position else count)
+    return count
+
+
+def _write_slice(part: Slice, rows: Rows, output: Output, bad: BadLines) -> int:
+    values = rows.keys[1].get(part.path, {})
+    count = 0
+    for batch in with_keys(batches_of(part, rows.own_schema, bad), rows.schema, values):
+        output.write(batch)
+        count += batch.num_rows
+    return count

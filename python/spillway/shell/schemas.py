@@ -1,0 +1,125 @@
+"""Schemas of text: those of a file that a user names, and those that lines of NDJSON ask for."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+import pyarrow.json
+import pyarrow.parquet as pq
+
+from spillway.errors import OptionError, SchemaError
+from spillway.reading.files import explained
+from spillway.writer import ParquetWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+__all__ = ["inferred", "read_schema"]
+
+_ACCEPTED = 'a Parquet or Arrow file, or JSON such as {"id": "int64", "time": "timestamp[us, tz=UTC]"}'
+_TIMESTAMP = re.compile(r"timestamp\[(s|ms|us|ns), ?(?:tz=)?(.+)\]")
+_DECIMAL = re.compile(r"decimal(?:128)?\((\d+), ?(-?\d+)\)")
+_ARROW = (b"ARROW1", b"\xff\xff\xff\xff")
+
+
+def read_schema(path: Path) -> pa.Schema:
+    """The columns and types that a file has or lists.
+
+    In JSON an object has the columns and their types by Arrow's names; an object in the place of a type is a
+    struct, and a list of one type is a list of it.
+
+    Raises:
+        OSError: The file cannot be read.
+        OptionError: It has no schema, or a type that is none.
+        CorruptFileError: It is a damaged file of Parquet or Arrow.
+    """
+    with path.open("rb") as file:
+        head = file.read(6)
+        file.seek(0)
+        with explained(path):
+            if head.startswith(b"PAR1"):
+                return pq.read_schema(file).remove_metadata()
+            if head == _ARROW[0]:
+                return pa.ipc.open_file(file).schema.remove_metadata()
+            if head.startswith(_ARROW[1]):
+                return pa.ipc.open_stream(file).schema.remove_metadata()
+        try:
+            found = json.load(file)
+        except ValueError as error:
+            raise OptionError(f"--schema {path}: {error}; give {_ACCEPTED}") from error
+    if not isinstance(found, dict) or not found:
+        raise OptionError(f"--schema {path} lists no columns: give {_ACCEPTED}")
+    return pa.schema([pa.field(name, _type(name, kind, path)) for name, kind in found.items()])
+
+
+def _type(name: str, kind: Any, path: Path) -> pa.DataType:
+    if isinstance(kind, dict) and kind:
+        parts = {part: _type(f"{name}.{part}", inner, path) for part, inner in kind.items()}
+        return pa.struct([pa.field(part, inner) for part, inner in parts.items()])
+    if isinstance(kind, list) and len(kind) == 1:
+        return pa.list_(_type(name, kind[0], path))
+    if isinstance(kind, str):
+        if found := _TIMESTAMP.fullmatch(kind):
+            unit: Any = found[1]
+            return pa.timestamp(unit, tz=found[2])
+        try:
+            if found := _DECIMAL.fullmatch(kind):
+                return pa.decimal128(int(found[1]), int(found[2]))
+            # Its stubs take literals.
+            return cast("Callable[[str], pa.DataType]", pa.type_for_alias)(kind)
+        except ValueError:  # Arrow's own errors are some, too
+            pass
+    raise OptionError(
+        f"--schema {path}: column {name} has {json.dumps(kind)}, which is no type: give one of Arrow's, "
+        f'such as "int64", "double", "string", "bool", "date32", "timestamp[us]" or "decimal(12, 2)", a list '
+        f"of one, or an object of several"
+    )
+
+
+def inferred(sample: bytes, name: str) -> pa.Schema:
+    """The schema that lines of NDJSON ask for.
+
+    Text stays text, also where it looks like a time; integers and floats together are floats; a field that is
+    always null is text.
+
+    Args:
+        sample: Whole lines.
+        name: For messages.
+
+    Raises:
+        SchemaError: The values of a field do not go together.
+    """
+    options = pa.json.ReadOptions(use_threads=False, block_size=len(sample) + 1)
+    try:
+        found = pa.json.read_json(io.BytesIO(sample), read_options=options).schema
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        # A line is bad, or values do not go together: the writer's own inference passes over the one, and
+        # names the other. It looks at fewer lines.
+        return _of_the_writer(sample, name)
+    return pa.schema([each.with_type(_settled(each.type)) for each in found])
+
+
+def _settled(kind: pa.DataType) -> pa.DataType:
+    """A type that holds what later lines may have in the place of the first ones."""
+    if pa.types.is_timestamp(kind) or pa.types.is_null(kind):
+        return pa.string()
+    if pa.types.is_list(kind):
+        return pa.list_(_settled(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([each.with_type(_settled(each.type)) for each in kind])
+    return kind
+
+
+def _of_the_writer(sample: bytes, name: str) -> pa.Schema:
+    file = io.BytesIO()
+    try:
+        with ParquetWriter(file, compression="uncompressed") as writer:
+            writer.write_ndjson(sample, on_error="skip", extra="ignore")
+    except SchemaError as error:
+        raise SchemaError(f"{name}: {error}: give the types with --schema FILE", error.column) from error
+    return pq.read_schema(pa.BufferReader(file.getvalue())).remove_metadata()

@@ -1,0 +1,276 @@
+"""Files, folders, globs and pipes of every format and compression: no row and no value is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spillway.reading.files import open_pipe
+from spillway.reading.text import TextOptions
+
+from .conftest import CODECS, TABLE, compressed, encoded, names, refused, rows_as, run, written
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FORMATS = ("parquet", "arrow", "arrows", "csv", "ndjson")
+
+
+@pytest.mark.parametrize("suffix", CODECS)
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_file_is_written_row_by_row(tmp_path: Path, form: str, suffix: str) -> None:
+    path = tmp_path / f"rows.{form}{suffix}"
+    path.write_bytes(compressed(encoded(form), CODECS[suffix]))
+    if suffix and form not in {"csv", "ndjson"}:
+        assert "compressed as a whole" in refused(path, tmp_path / "out.parquet")
+    else:
+        assert written(path, tmp_path / "out.parquet").to_pylist() == rows_as(form)
+
+
+@pytest.mark.parametrize("suffix", CODECS)
+@pytest.mark.parametrize("form", FORMATS)
+def test_standard_input_is_told_by_its_first_bytes(tmp_path: Path, form: str, suffix: str) -> None:
+    content = compressed(encoded(form), CODECS[suffix])
+    assert written("-", tmp_path / "out.parquet", stdin=content).to_pylist() == rows_as(form)
+
+
+@given(cut=st.integers(1, 4096), form=st.sampled_from(FORMATS))
+def test_a_pipe_may_come_in_pieces_of_any_size(cut: int, form: str) -> None:
+    content = encoded(form)
+
+    class Dripping:
+        place = 0
+
+        def read(self, size: int) -> bytes:
+            taken = content[self.place : self.place + min(size, cut)]
+            self.place += len(taken)
+            return taken
+
+    pipe = open_pipe(Dripping(), "a pipe", TextOptions())
+    with pipe.rows(TextOptions(), block_bytes=1 << 20) as rows:
+        assert pa.Table.from_batches(rows.batches, rows.schema).to_pylist() == rows_as(form)
+    assert pipe.source.taken == len(content)
+
+
+def test_a_named_pipe_is_read_once(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    content = encoded("csv")
+    filling = threading.Thread(target=pipe.write_bytes, args=(content,))
+    filling.start()
+    result = written(pipe, tmp_path / "out.parquet")
+    filling.join()
+    assert result.to_pylist() == rows_as("csv")
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_folders_globs_and_lists_of_files_are_one_stream_in_their_order(tmp_path: Path, form: str) -> None:
+    folder = tmp_path / "days"
+    folder.mkdir()
+    for number in range(3):
+        part = TABLE.slice(number * 100, 100)
+        (folder / f"{number}.{form}").write_bytes(encoded(form, part))
+    listed = sorted(folder.iterdir())
+    for inputs in ([folder], [folder / f"*.{form}"], listed):
+        assert written(*inputs, "--overwrite", tmp_path / "out.parquet").to_pylist() == rows_as(form)
+    backwards = written(*reversed(listed), "--overwrite", tmp_path / "out.parquet")
+    assert backwards["id"].to_pylist() == [*range(200, 300), *range(100, 200), *range(100)]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("output", ["file", "folder"])
+def test_keys_in_the_names_of_folders_are_columns(tmp_path: Path, form: str, output: str) -> None:
+    for day in (1, 2):
+        folder = tmp_path / "days" / f"day={day}"
+        folder.mkdir(parents=True)
+        (folder / f"rows.{form}").write_bytes(encoded(form, TABLE.slice(day * 10, 10)))
+    expected = [{**row, "day": day} for day in (1, 2) for row in rows_as(form)[day * 10 : day * 10 + 10]]
+    if output == "file":
+        assert written(tmp_path / "days", tmp_path / "out.parquet").to_pylist() == expected
+        # As a shell makes them of days/day=*/rows.
+        files = sorted((tmp_path / "days").rglob(f"*.{form}"))
+        assert written(*files, tmp_path / "listed.parquet").to_pylist() == expected
+    else:
+        result = run(tmp_path / "days", tmp_path / "out", "--partition-by", "day")
+        assert result.exit_code == 0, result.output
+        assert pq.read_table(tmp_path / "out").sort_by("id").select(["id", "day"]).to_pylist() == [
+            {"id": row["id"], "day": row["day"]} for row in expected
+        ]
+
+
+def test_columns_of_several_files_are_matched_by_name(tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_text("a,b\n1,x\n")
+    (tmp_path / "2.csv").write_text("c,a\n0.5,2\n")
+    assert written(tmp_path / "*.csv", tmp_path / "out.parquet").to_pylist() == [
+        {"a": 1, "b": "x", "c": None},
+        {"a": 2, "b": None, "c": 0.5},
+    ]
+
+
+def test_columns_that_do_not_go_together_are_named_with_their_file(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "1.parquet")
+    pq.write_table(pa.table({"a": ["x"]}), tmp_path / "2.parquet")
+    said = refused(tmp_path / "1.parquet", tmp_path / "2.parquet", tmp_path / "out.parquet")
+    assert f"{tmp_path / '2.parquet'}: column a is string, and int64 in the files before" in said
+    assert names(tmp_path) == {"1.parquet", "2.parquet"}
+
+
+def test_files_of_two_formats_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_text("a\n1\n")
+    (tmp_path / "2.ndjson").write_text('{"a": 1}\n')
+    said = refused(tmp_path / "1.csv", tmp_path / "2.ndjson", tmp_path / "out.parquet")
+    assert (
+        f"{tmp_path / '2.ndjson'} is NDJSON, and {tmp_path / '1.csv'} is CSV: name files of one format"
+        in said
+    )
+
+
+def test_a_pipe_is_read_alone(tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_text("a\n1\n")
+    said = refused("-", tmp_path / "1.csv", tmp_path / "out.parquet", stdin=b"a\n1\n")
+    assert "- is a pipe, and read alone" in said
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "standard input is empty"),
+        (bytes(600), "not text"),
+        ("a,b\n1,2\n".encode("utf-16"), "say --encoding utf-16"),
+        (b'[{"a": 1}]', "holds a JSON array"),
+        (b"PARE" + bytes(20), "encrypted Parquet"),
+        (b"\n \n", "standard input"),
+    ],
+    ids=["empty", "binary", "utf-16", "array", "encrypted", "blank"],
+)
+def test_what_is_no_input_is_refused(tmp_path: Path, content: bytes, reason: str) -> None:
+    assert reason in refused("-", tmp_path / "out.parquet", stdin=content)
+    assert names(tmp_path) == set()
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
+@pytest.mark.parametrize("form", ["parquet", "arrow", "arrows", "ndjson"])
+@pytest.mark.parametrize("piped", [False, True], ids=["file", "pipe"])
+def test_an_input_that_is_cut_off_leaves_no_file(
+    tmp_path: Path,
+    out: Path,
+    form: str,
+    suffix: str,
+    piped: bool,  # noqa: FBT001 - of pytest
+) -> None:
+    if not suffix and form == "ndjson":
+        content = encoded(form)[:-20]  # a line that ends in the middle
+    else:
+        content = compressed(encoded(form), CODECS[suffix])[:-40]
+    path = tmp_path / f"rows.{form}{suffix}"
+    path.write_bytes(content)
+    result = run("-" if piped else path, out / "out.parquet", stdin=content if piped else None)
+    assert result.exit_code == 2, result.output
+    assert ("standard input" if piped else str(path)) in " ".join(result.stderr.split())
+    assert names(out) == set()
+
+
+def test_text_without_a_name_that_tells_is_what_the_option_says(tmp_path: Path) -> None:
+    (tmp_path / "rows.log").write_text("a;b\n1;x\n")
+    result = written(tmp_path / "rows.log", "--format", "csv", "--delimiter", ";", tmp_path / "out.parquet")
+    assert result.to_pylist() == [{"a": 1, "b": "x"}]
+    assert "choose csv or ndjson" in refused(tmp_path / "rows.log", "--format", "xml", tmp_path / "x.parquet")
+
+
+def test_text_of_another_encoding_is_read_with_its_name(tmp_path: Path) -> None:
+    for form, text in {"csv": "a\nMüller\n", "ndjson": '{"a": "Müller"}\n'}.items():
+        (tmp_path / f"rows.{form}").write_bytes(text.encode("latin-1"))
+        result = written(
+            tmp_path / f"rows.{form}", "--encoding", "latin-1", "--overwrite", tmp_path / "out.parquet"
+        )
+        assert result.to_pylist() == [{"a": "Müller"}]
+        piped = written(
+            *("-", "--encoding", "latin-1", "--overwrite", tmp_path / "out.parquet"),
+            stdin=text.encode("latin-1"),
+        )
+        assert piped.to_pylist() == [{"a": "Müller"}]
+
+
+SCHEMA = {
+    "id": "int16",
+    "at": "timestamp[us, tz=UTC]",
+    "cost": "decimal(9, 2)",
+    "tags": ["string"],
+    "http": {"status": "int16", "ok": "bool"},
+}
+TYPES = pa.schema(
+    {
+        "id": pa.int16(),
+        "at": pa.timestamp("us", tz="UTC"),
+        "cost": pa.decimal128(9, 2),
+        "tags": pa.list_(pa.string()),
+        "http": pa.struct({"status": pa.int16(), "ok": pa.bool_()}),
+    }
+)
+
+
+@pytest.mark.parametrize("form", ["json", "parquet", "arrow", "arrows"])
+def test_types_of_text_come_from_a_file(tmp_path: Path, form: str) -> None:
+    path = tmp_path / f"schema.{form}"
+    path.write_bytes(json.dumps(SCHEMA).encode() if form == "json" else encoded(form, TYPES.empty_table()))
+    line = {"id": 1, "at": "2026-11-22T08:30:00Z", "cost": "1.50", "tags": ["a"], "http": {"status": 200}}
+    stdin = json.dumps(line).encode()
+    assert written("-", "--schema", path, tmp_path / "out.parquet", stdin=stdin).schema.equals(TYPES)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("no json", "give a Parquet or Arrow file, or JSON"),
+        ("[]", "lists no columns"),
+        ('{"a": "int65"}', 'column a has "int65", which is no type'),
+        ('{"a": {"b": ["no"]}}', 'column a.b has "no", which is no type'),
+    ],
+)
+def test_a_file_without_a_schema_is_refused(tmp_path: Path, text: str, reason: str) -> None:
+    (tmp_path / "schema").write_text(text)
+    said = refused("-", "--schema", tmp_path / "schema", tmp_path / "out.parquet", stdin=b'{"a": 1}')
+    assert reason in said
+
+
+def test_the_schema_of_csv_lists_its_columns(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("a,b\n1,2\n")
+    for listed, reason in (
+        ('{"a": "string"}', "has a column b, which --schema does not list"),
+        ('{"a": "string", "b": "int8", "c": "int8"}', "--schema lists a column c"),
+    ):
+        (tmp_path / "schema.json").write_text(listed)
+        assert reason in refused(
+            tmp_path / "rows.csv", "--schema", tmp_path / "schema.json", tmp_path / "out.parquet"
+        )
+    (tmp_path / "schema.json").write_text('{"a": "string", "b": "int8"}')
+    result = written(tmp_path / "rows.csv", "--schema", tmp_path / "schema.json", tmp_path / "out.parquet")
+    assert result.to_pylist() == [{"a": "1", "b": 2}]
+
+
+def test_a_value_of_csv_that_does_not_fit_is_named_with_its_row(tmp_path: Path) -> None:
+    lines = "".join(f"{number}\n" for number in range(200_000))
+    (tmp_path / "rows.csv").write_text(f"a\n{lines}x\n")
+    said = refused(tmp_path / "rows.csv", "--memory", "4MB", tmp_path / "out.parquet")
+    assert "rows.csv" in said
+    assert "invalid value 'x'" in said
+    assert "Row #200002" in said
+    assert "--schema FILE" in said
+
+
+def test_options_for_another_format_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "rows.parquet").write_bytes(encoded("parquet"))
+    (tmp_path / "schema.json").write_text('{"a": "int8"}')
+    inputs = [tmp_path / "rows.parquet", tmp_path / "out.parquet"]
+    assert "--schema is for CSV and NDJSON" in refused(*inputs, "--schema", tmp_path / "schema.json")
+    assert "--on-error skip is for NDJSON" in refused(*inputs, "--on-error", "skip")
+    assert "--delimiter is for CSV" in refused(*inputs, "--delimiter", ";")
+    assert names(tmp_path) == {"rows.parquet", "schema.json"}

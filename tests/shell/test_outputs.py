@@ -1,0 +1,205 @@
+"""Outputs: files, folders and tables appear whole, and nothing that is there is replaced unasked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow.dataset import HivePartitioning
+
+import spillway
+import spillway.delta
+from spillway.shell import Job, sized
+from spillway.shell.job import LEAST_MEMORY, Memory
+
+from .conftest import ROWS, TABLE, encoded, names, refused, run, written
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    path = tmp_path / "rows.parquet"
+    path.write_bytes(encoded("parquet"))
+    return path
+
+
+def delta_rows(place: Path) -> list[dict[str, object]]:
+    return pa.table(spillway.delta.open(place).scan()).sort_by("id").to_pylist()
+
+
+def test_a_file_that_is_there_is_replaced_on_request_alone(rows: Path, out: Path) -> None:
+    (out / "out.parquet").write_bytes(b"old")
+    assert f"{out / 'out.parquet'} is there already: say --overwrite" in refused(rows, out / "out.parquet")
+    assert (out / "out.parquet").read_bytes() == b"old"
+    assert written(rows, "--overwrite", out / "out.parquet").to_pylist() == ROWS
+
+
+def test_a_folder_with_files_is_replaced_on_request_alone(rows: Path, out: Path) -> None:
+    (out / "part-00000.parquet").write_bytes(b"old")
+    assert "is not empty: say --overwrite" in refused(rows, out, "--partition-by", "name")
+    assert names(out) == {"part-00000.parquet"}
+    assert run(rows, out, "--partition-by", "name", "--overwrite").exit_code == 0
+    assert pq.read_table(out).num_rows == len(ROWS)
+
+
+@pytest.mark.parametrize("options", [[], ["--overwrite"]])
+def test_what_is_read_is_not_written(rows: Path, options: list[str]) -> None:
+    assert "would be read and written" in refused(rows, rows, *options)
+    assert "would be read and written" in refused(rows, rows.parent, "--partition-by", "name", *options)
+    assert rows.read_bytes() == encoded("parquet")
+    assert names(rows.parent) == {"rows.parquet"}
+
+
+def test_a_folder_is_no_file(rows: Path, out: Path) -> None:
+    assert "is a folder: name a file in it" in refused(rows, out)
+
+
+def test_a_missing_folder_is_named(rows: Path, out: Path) -> None:
+    assert "No such file or directory" in refused(rows, out / "missing" / "out.parquet")
+    assert names(out) == set()
+
+
+def test_a_folder_that_takes_no_files_is_named(rows: Path, out: Path) -> None:
+    (out / "file").write_bytes(b"")
+    assert f"{out / 'file'}" in refused(rows, out / "file" / "out.parquet")
+    assert names(out) == {"file"}
+
+
+def test_an_output_alone_is_no_job(rows: Path) -> None:
+    assert "name inputs, and then the output" in refused(rows)
+    assert "standard output takes one file" in refused(rows, "-", "--to-delta")
+
+
+def test_a_partitioned_folder_of_a_store_is_refused(rows: Path) -> None:
+    said = refused(rows, "s3://bucket/rows", "--partition-by", "name")
+    assert "--partition-by makes a folder of files, and s3://bucket/rows is a URL" in said
+
+
+@pytest.mark.parametrize("memory", ["4MB", "256MB"])
+def test_partitions_are_folders(rows: Path, out: Path, memory: str) -> None:
+    result = run(rows, out / "rows", "--partition-by", "name", "--memory", memory)
+    assert result.exit_code == 0, result.output
+    assert "300 rows from" in result.stderr
+    if memory == "256MB":  # with less, files are closed and their partitions go on in others
+        assert "in 6 files written to" in result.stderr
+    found = pa.dataset.dataset(out / "rows", partitioning=HivePartitioning.discover()).to_table()
+    found = found.sort_by("id").select(TABLE.column_names)
+    assert found.to_pylist() == ROWS
+
+
+def test_a_table_is_made_and_appended_to(rows: Path, out: Path) -> None:
+    table = out / "table"
+    result = run(rows, table, "--to-delta", "--partition-by", "name")
+    assert result.exit_code == 0, result.output
+    assert "version 0" in result.stderr
+    assert "in 6 files" in result.stderr
+    assert delta_rows(table) == ROWS
+    assert run(rows, table, "--to-delta").exit_code == 0
+    assert len(delta_rows(table)) == 2 * len(ROWS)
+    assert run(rows, table, "--to-delta", "--overwrite").exit_code == 0
+    assert delta_rows(table) == ROWS
+    assert spillway.delta.open(table).partition_columns == ["name"]
+
+
+def test_rows_that_do_not_fit_a_table_leave_it_as_it_was(rows: Path, out: Path) -> None:
+    spillway.delta.create(out / "table", pa.schema({"other": pa.int64()}))
+    before = names(out / "table")
+    refused(rows, out / "table", "--to-delta")
+    assert names(out / "table") == before
+    assert spillway.delta.open(out / "table").version == 0
+
+
+def test_a_table_keeps_its_partitions(rows: Path, out: Path) -> None:
+    spillway.delta.create(out / "table", TABLE.schema)
+    said = refused(rows, out / "table", "--to-delta", "--partition-by", "name")
+    assert "is a table partitioned by no column" in said
+
+
+def test_no_rows_are_a_file_with_columns(tmp_path: Path, out: Path) -> None:
+    (tmp_path / "rows.parquet").write_bytes(encoded("parquet", TABLE.slice(0, 0)))
+    assert written(tmp_path / "rows.parquet", out / "out.parquet").schema.equals(TABLE.schema)
+    assert run(tmp_path / "rows.parquet", out / "table", "--to-delta").exit_code == 0
+    assert delta_rows(out / "table") == []
+
+
+def test_options_reach_the_writer(rows: Path, out: Path) -> None:
+    options = ["--codec", "gzip", "--level", "9", "--row-group-rows", "100", "--bloom-filter", "name"]
+    assert run(rows, out / "out.parquet", *options, "--sorting-columns", "id").exit_code == 0
+    report = spillway.inspect_file(out / "out.parquet")
+    assert [group.rows for group in report.row_groups] == [100, 100, 100]
+    for group in report.row_groups:
+        assert {column.codec for column in group.columns} == {"GZIP"}
+        assert [column.path for column in group.columns if column.bloom_filter] == ["name"]
+    footer = pq.read_metadata(out / "out.parquet")
+    assert footer.row_group(0).sorting_columns == (pq.SortingColumn(0),)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--sorting-columns", "id:descending"], "comes before the one in front of it"),
+        (["--sorting-columns", "id:up"], "NAME:ascending or NAME:descending"),
+        (["--codec", "lzo"], 'compression="lzo" is not accepted'),
+        (["--memory", "1MB"], "give at least 4MB"),
+        (["--memory", "much"], "no amount of memory"),
+        (["--on-error", "ignore"], "choose raise or skip"),
+        (["--storage-option", "AWS_REGION=x"], "storage_options"),
+    ],
+)
+def test_options_that_are_not_accepted_are_named(
+    rows: Path, out: Path, options: list[str], reason: str
+) -> None:
+    assert reason in refused(rows, out / "out.parquet", *options)
+    assert names(out) == set()
+
+
+def test_memory_that_is_too_little_for_the_columns_is_said(tmp_path: Path, out: Path) -> None:
+    wide = pa.table({f"c{number}": [number] for number in range(300)})
+    pq.write_table(wide, tmp_path / "wide.parquet")
+    said = refused(tmp_path / "wide.parquet", out / "out.parquet", "--memory", "4MB")
+    assert "--memory 4000000: its share for files is too little" in said
+    assert written(tmp_path / "wide.parquet", "--memory", "16MB", out / "out.parquet").equals(wide)
+
+
+@given(limit=st.integers(LEAST_MEMORY, 1 << 36), columns=st.integers(1, 4_000))
+def test_the_shares_of_the_memory_are_within_it(limit: int, columns: int) -> None:
+    memory = Memory(limit)
+    number, each = memory.open_files(columns)
+    assert 1 <= number <= 64
+    assert number * each <= memory.writer
+    # Read, kept until it is whole lines, parsed, and as columns.
+    assert memory.writer + 4 * max(memory.block, memory.slice) + memory.line <= limit
+
+
+def test_nothing_is_said_when_nothing_is_asked(rows: Path, out: Path) -> None:
+    result = run(rows, out / "out.parquet", "--quiet")
+    assert (result.exit_code, result.output) == (0, "")
+
+
+def test_the_summary_says_what_was_done(rows: Path, out: Path) -> None:
+    result = run(rows, out / "out.parquet")
+    assert result.stdout == ""
+    size = (out / "out.parquet").stat().st_size
+    assert (
+        f"300 rows from {sized(len(encoded('parquet')))} of 1 file; {sized(size)} in 1 file" in result.stderr
+    )
+
+
+@pytest.mark.parametrize(
+    ("size", "written"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (2_340_000, "2.3 MB"), (10**16, "10000.0 TB")],
+)
+def test_sizes_are_written_in_thousands(size: int, written: str) -> None:
+    assert sized(size) == written
+
+
+def test_a_job_checks_its_options_before_anything_is_read() -> None:
+    with pytest.raises(spillway.OptionError, match="compression"):
+        Job(("nothing",), "out", Memory(LEAST_MEMORY), options={"compression": "lzo"})
