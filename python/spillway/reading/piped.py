@@ -95,7 +95,7 @@ class _Waiting:
             return os.read(self._descriptor, size)
 
     def _ready(self) -> list[int]:
-        """What can be read: signals alone, if there are any."""
+        """The descriptors that can be read: that of signals alone, if any came."""
         ready, _, _ = select.select([self._descriptor, self._signals], [], [])
         return [self._signals] if self._signals in ready else ready
 
