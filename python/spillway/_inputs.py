@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 def write_all(data: Any, writer: ParquetWriter, schema: ArrowSchema | None) -> None:
-    """Write data of any form that `write_parquet` takes.
+    """Write data of any form that `write_parquet` takes, all that the file gets.
 
     Args:
         data: As `write_parquet`.
-        writer: An open writer.
+        writer: An open writer; it may be closed afterwards.
         schema: The schema that columns get their types from; without it, they get what their values ask for.
 
     Raises:
@@ -29,9 +29,9 @@ def write_all(data: Any, writer: ParquetWriter, schema: ArrowSchema | None) -> N
         MissingExtraError: The data are columns, and pyarrow is not installed.
     """
     if is_arrow(data):
-        writer.write(data)
+        writer._write_last(data)  # noqa: SLF001 - one package
     elif isinstance(data, Mapping):
-        writer.write(of_columns(data, schema))
+        writer._write_last(of_columns(data, schema))  # noqa: SLF001 - one package
     elif hasattr(data, "collect_batches"):
         write_query(data, writer)
     elif hasattr(data, "scanner"):

@@ -55,7 +55,8 @@ class WriterOptions:
             higher levels it is that of the level.
         row_group_rows: Rows of a row group, exactly, unless ``row_group_bytes`` comes first.
         row_group_bytes: Bytes of a row group, encoded and compressed, that end it early. They are looked at
-            every few thousand rows, or sooner when rows are heavy.
+            when half of what is left should be used up, so rows that take much more than those before them
+            can overrun it, by three times its size at most.
         page_bytes: Bytes of a data page before compression. A page is larger only when one value is larger
             than an eighth of it.
         memory_limit: All that the writer may keep in memory: rows that wait, dictionaries, pages; an integer
@@ -168,6 +169,7 @@ class WriteResult:
         columns: One entry for each leaf column, in file order.
         peak_tracked_bytes: The most memory the writer held at once, by its own account: encoders, finished
             pages and rows that wait for a full unit. The caller's batches are not in it.
+        spilled_bytes: Bytes of finished pages that waited in a temporary file for the end of their row group.
     """
 
     rows: int
@@ -175,6 +177,7 @@ class WriteResult:
     row_groups: int
     columns: tuple[ColumnResult, ...]
     peak_tracked_bytes: int
+    spilled_bytes: int
 
 
 @shows_options(WriterOptions)
@@ -285,6 +288,10 @@ class ParquetWriter(WithBlock):
             OSError: The destination refused; the file is discarded.
         """
         self._writer.write(data)
+
+    def _write_last(self, data: ArrowStream | ArrowArray) -> None:
+        """Write data and close: each column goes into the file as soon as it is encoded."""
+        self._writer.write(data, last=True)
 
     def write_rows(
         self,

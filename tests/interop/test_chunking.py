@@ -18,7 +18,7 @@ from ..counts import examples
 from . import strategies
 from .writing import write
 
-FEEDS = st.sampled_from(("batches", "tables", "stream"))
+FEEDS = st.sampled_from(("batches", "tables", "stream", "whole"))
 
 
 def to_bytes(table: pa.Table, **how: Any) -> bytes:
@@ -43,12 +43,18 @@ def test_the_same_rows_give_the_same_bytes_however_they_are_cut(data: st.DataObj
     st.lists(st.integers(0, 150_000), max_size=30).map(sorted),
     st.booleans(),
     st.sampled_from([10**9, 300_000]),
+    st.sampled_from(["batches", "whole"]),
 )
-def test_large_tables_give_the_same_bytes_however_they_are_cut(cuts: list[int], v1: bool, limit: int) -> None:  # noqa: FBT001
+def test_large_tables_give_the_same_bytes_however_they_are_cut(
+    cuts: list[int],
+    v1: bool,  # noqa: FBT001
+    limit: int,
+    feed: Any,
+) -> None:
     options: dict[str, Any] = {"row_group_bytes": limit, "row_group_rows": 70_001, "page_bytes": 20_000}
     if v1:
         options["compatibility"] = "v1"
-    assert to_bytes(LARGE, cuts=cuts, feed="batches", **options) == to_bytes(LARGE, **options)
+    assert to_bytes(LARGE, cuts=cuts, feed=feed, **options) == to_bytes(LARGE, **options)
 
 
 def _large() -> pa.Table:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from .readers import Checker
 
-FEEDS = st.sampled_from(("batches", "tables", "stream"))
+FEEDS = st.sampled_from(("batches", "tables", "stream", "whole"))
 
 
 # Ten thousand tables take some twenty minutes; shrinking a failure may take as long again.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-Feed = Literal["batches", "tables", "stream"]
+Feed = Literal["batches", "tables", "stream", "whole"]
 
 
 def pieces(table: pa.Table, cuts: Sequence[int]) -> list[pa.Table]:
@@ -32,7 +32,9 @@ def write(
     feed: Feed = "tables",
     **options: Any,
 ) -> Any:
-    """Writes the table piece by piece; returns the writer's result."""
+    """Writes the table piece by piece, or as one of these pieces; returns the writer's result."""
+    if feed == "whole":
+        return spillway.write_parquet(pa.concat_tables(pieces(table, cuts)), dest, **options)
     with spillway.ParquetWriter(dest, table.schema, **options) as writer:
         for piece in pieces(table, cuts):
             if feed == "tables":

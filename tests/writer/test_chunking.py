@@ -17,6 +17,7 @@ import spillway
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
 OPTIONS: list[dict[str, Any]] = [
     {},
@@ -39,11 +40,33 @@ def whole(table: pa.Table) -> list[bytes]:
     return [written(table.schema, [table], **options) for options in OPTIONS]
 
 
-@given(cuts=st.lists(st.integers(0, 6_000), max_size=12), index=st.sampled_from(range(len(OPTIONS))))
+CUTS = st.lists(st.integers(0, 6_000), max_size=12).map(sorted)
+
+
+def cut(table: pa.Table, cuts: list[int]) -> list[pa.Table]:
+    return [table.slice(start, end - start) for start, end in pairwise([0, *cuts, table.num_rows])]
+
+
+@given(cuts=CUTS, index=st.sampled_from(range(len(OPTIONS))))
 def test_chunking_changes_no_byte(table: pa.Table, whole: list[bytes], cuts: list[int], index: int) -> None:
-    edges = [0, *sorted(cuts), table.num_rows]
-    parts = [table.slice(start, end - start) for start, end in pairwise(edges)]
-    assert written(table.schema, parts, **OPTIONS[index]) == whole[index]
+    assert written(table.schema, cut(table, cuts), **OPTIONS[index]) == whole[index]
+
+
+@given(cuts=CUTS, index=st.sampled_from(range(len(OPTIONS))), threads=st.integers(1, 3))
+def test_rows_that_are_written_together_give_the_same_bytes(
+    table: pa.Table, whole: list[bytes], cuts: list[int], index: int, threads: int
+) -> None:
+    """A table is encoded column by column to the end of its row group, a reader or a list batch by batch."""
+    batches = [batch for part in cut(table, cuts) for batch in part.to_batches()]
+    forms: list[Any] = [
+        pa.Table.from_batches(batches, table.schema),
+        pa.RecordBatchReader.from_batches(table.schema, batches),
+        batches,
+    ]
+    for data in forms:
+        file = io.BytesIO()
+        spillway.write_parquet(data, file, threads=threads, **OPTIONS[index])
+        assert file.getvalue() == whole[index]
 
 
 def test_single_rows_give_the_same_bytes(table: pa.Table) -> None:
@@ -51,13 +74,27 @@ def test_single_rows_give_the_same_bytes(table: pa.Table) -> None:
     assert written(table.schema, (few.slice(i, 1) for i in range(1500))) == written(table.schema, [few])
 
 
-def test_spilled_and_kept_pages_give_the_same_bytes(tmp_path: Any) -> None:
+def test_spilled_and_kept_pages_give_the_same_bytes(tmp_path: Path) -> None:
     noise = pa.table({"x": np.random.default_rng(1).integers(0, 2**63, 2_000_000)})
-    spillway.write_parquet(noise, tmp_path / "spilled.parquet", row_group_rows=1_500_000)
+    path = tmp_path / "spilled.parquet"
+    with spillway.ParquetWriter(path, noise.schema, row_group_rows=1_500_000) as writer:
+        for batch in noise.to_batches(max_chunksize=400_000):
+            writer.write(batch)
     kept = written(noise.schema, [noise], row_group_rows=1_500_000)
-    assert (tmp_path / "spilled.parquet").read_bytes() == kept
+    assert writer.result.spilled_bytes > 0
+    assert path.read_bytes() == kept
     assert pq.read_table(io.BytesIO(kept)).equals(noise)
     assert [path.name for path in tmp_path.iterdir()] == ["spilled.parquet"]
+
+
+def test_a_table_of_one_call_spills_nothing(tmp_path: Path) -> None:
+    """A chunk goes into the file as soon as it is whole, and is all that waits."""
+    rng = np.random.default_rng(2)
+    noise = pa.table({name: rng.integers(0, 2**63, 1_200_000) for name in ("x", "y")})
+    result = spillway.write_parquet(noise, tmp_path / "noise.parquet", row_group_bytes=1 << 30)
+    assert result.spilled_bytes == 0
+    assert result.peak_tracked_bytes < result.bytes
+    assert pq.read_table(tmp_path / "noise.parquet").equals(noise)
 
 
 @pytest.mark.parametrize(
@@ -116,3 +153,13 @@ def test_heavy_rows_end_a_row_group_early() -> None:
     sizes = row_group_sizes(heavy, 8 << 20)
     assert len(sizes) >= 3
     assert max(sizes) <= 16 << 20
+
+
+def test_values_that_grow_overrun_a_row_group_by_no_more_than_three_of_its_kind() -> None:
+    """Nothing announces them: a row group is planned by what its rows took so far."""
+    limit = 1 << 20
+    calm, noise = np.zeros(200_000, np.int64), np.random.default_rng(3).integers(0, 2**63, 1_000_000)
+    sizes = row_group_sizes(pa.table({"x": np.concatenate([calm, noise])}), limit)
+    assert len(sizes) >= 4
+    assert max(sizes) <= 4.1 * limit
+    assert all(size <= 1.1 * limit for size in sizes[1:])

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from spillway import ParquetWriter, __version__
+import pyarrow as pa
+
+from spillway import ParquetWriter, __version__, write_parquet
 from spillway.backends.protocol import BATCHES_AND_TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    import pyarrow as pa
-
-    from spillway.backends.protocol import Codec, Mode, Settings
+    from spillway.backends.protocol import Mode, Settings
+    from spillway.types import WriterKeywords
+    from spillway.writer import WriteResult
 
 __all__ = ["Spillway", "Spillway16MB", "SpillwayNdjson", "SpillwayRows"]
 
 
 class Spillway:
-    """Batches go to the writer one at a time; a table goes as one stream of batches."""
+    """Batches go to the writer one at a time; a table goes to `write_parquet`."""
 
     name = "spillway"
     modes: frozenset[Mode] = BATCHES_AND_TABLE
@@ -32,7 +34,7 @@ class Spillway:
         return __version__
 
     def open(self, path: Path, schema: pa.Schema, settings: Settings) -> _Sink:
-        self._last = _Sink(_open_writer(path, schema, settings, **self.options))
+        self._last = _Sink(path, schema, _keywords(settings, **self.options))
         return self._last
 
     def peak_account(self) -> dict[str, int]:
@@ -75,30 +77,51 @@ class SpillwayNdjson:
         return _Lines(_open_writer(path, schema, settings))
 
 
-def _open_writer(path: Path, schema: pa.Schema, settings: Settings, **options: Any) -> ParquetWriter:
-    """The writer that a cell asks for, with more options that a backend stands for."""
-    return ParquetWriter(
-        path,
-        schema,
-        compression=cast("Codec", settings.codec),
-        compression_level=settings.level,
-        row_group_rows=settings.row_group_rows,
-        threads=settings.threads,
-        **options,
+def _open_writer(path: Path, schema: pa.Schema, settings: Settings) -> ParquetWriter:
+    """The writer that a cell asks for."""
+    return ParquetWriter(path, schema, **_keywords(settings))
+
+
+def _keywords(settings: Settings, **options: Any) -> WriterKeywords:
+    """The options that a cell asks for, with more that a backend stands for."""
+    return cast(
+        "WriterKeywords",
+        {
+            "compression": settings.codec,
+            "compression_level": settings.level,
+            "row_group_rows": settings.row_group_rows,
+            "threads": settings.threads,
+            **options,
+        },
     )
 
 
 class _Sink:
-    def __init__(self, writer: ParquetWriter) -> None:
-        self._writer = writer
-        self.peak_tracked_bytes = 0
+    def __init__(self, path: Path, schema: pa.Schema, options: WriterKeywords) -> None:
+        self._path, self._schema, self._options = path, schema, options
+        self._writer: ParquetWriter | None = None
+        self._result: WriteResult | None = None
+
+    @property
+    def peak_tracked_bytes(self) -> int:
+        return 0 if self._result is None else self._result.peak_tracked_bytes
 
     def write(self, data: pa.RecordBatch | pa.Table) -> None:
-        self._writer.write(data)
+        if isinstance(data, pa.Table):
+            self._result = write_parquet(data, self._path, schema=self._schema, **self._options)
+        else:
+            self._open().write(data)
 
     def close(self) -> None:
-        self._writer.close()
-        self.peak_tracked_bytes = self._writer.result.peak_tracked_bytes
+        if self._result is None:
+            writer = self._open()
+            writer.close()
+            self._result = writer.result
+
+    def _open(self) -> ParquetWriter:
+        if self._writer is None:
+            self._writer = ParquetWriter(self._path, self._schema, **self._options)
+        return self._writer
 
 
 class _Rows:

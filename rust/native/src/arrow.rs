@@ -17,11 +17,17 @@ use pyo3::types::PyCapsule;
 use crate::c_data::{self, Stream};
 use crate::errors::{Failure, ours};
 
+/// Attributes by which tables, record batches and data frames tell their size in memory: those of pyarrow and arro3,
+/// of polars, and of pandas. Readers and queries have none.
+const SIZE_IN_MEMORY: [&str; 3] = ["nbytes", "estimated_size", "memory_usage"];
+
 /// An Arrow object from Python, imported and not yet checked.
 pub(crate) struct Source {
     given: Given,
     /// True if it is an object of polars.
     of_polars: bool,
+    /// True if its batches are in memory whether or not they are asked for.
+    in_memory: bool,
 }
 
 enum Given {
@@ -32,11 +38,21 @@ enum Given {
 impl Source {
     /// Takes a stream, or else an array, from any object with the Arrow `PyCapsule` interface.
     pub fn take(data: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let module = data.get_type().module()?;
+        let class = data.get_type();
+        let mut in_memory = false;
+        for name in SIZE_IN_MEMORY {
+            in_memory |= class.hasattr(name)?;
+        }
         Ok(Self {
             given: Given::take(data)?,
-            of_polars: module.to_string_lossy().starts_with("polars."),
+            of_polars: class.module()?.to_string_lossy().starts_with("polars."),
+            in_memory,
         })
+    }
+
+    /// Returns true if its batches are in memory whether or not they are asked for, as those of a table are.
+    pub fn is_in_memory(&self) -> bool {
+        self.in_memory
     }
 
     /// The schema and the batches; the producer is called for both.
@@ -110,6 +126,23 @@ enum Inner {
 }
 
 impl Batches {
+    /// The next batches, up to the one with which they have `most` arrays; and whether there may be more, or what the
+    /// producer failed with behind them.
+    pub fn gather(&mut self, most: usize) -> (Vec<Batch>, Result<bool, Failure>) {
+        let (mut gathered, mut arrays) = (Vec::new(), 0);
+        while arrays < most {
+            match self.next() {
+                Ok(Some(batch)) => {
+                    arrays += batch.columns().len().max(1);
+                    gathered.push(batch);
+                }
+                Ok(None) => return (gathered, Ok(false)),
+                Err(failure) => return (gathered, Err(failure)),
+            }
+        }
+        (gathered, Ok(true))
+    }
+
     /// The next batch; the producer is called for it.
     pub fn next(&mut self) -> Result<Option<Batch>, Failure> {
         guarded(|| {

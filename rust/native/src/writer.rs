@@ -55,6 +55,9 @@ impl Place {
     }
 }
 
+/// Arrays of batches that are written together. Each takes some hundred bytes beside its rows.
+const ARRAYS_TOGETHER: usize = 1 << 13;
+
 /// A file that is being written. Any thread may use it, one at a time.
 #[pyclass(module = "spillway._native", frozen)]
 pub(crate) struct Writer {
@@ -88,20 +91,11 @@ impl Writer {
         })
     }
 
-    /// Writes all batches of an object with the Arrow `PyCapsule` interface.
-    fn write(&self, data: &Bound<'_, PyAny>) -> PyResult<()> {
+    /// Writes all batches of an object with the Arrow `PyCapsule` interface, and completes the file if nothing follows.
+    #[pyo3(signature = (data, last=false))]
+    fn write(&self, data: &Bound<'_, PyAny>, last: bool) -> PyResult<()> {
         let source = Source::take(data)?;
-        detached(data.py(), || {
-            let (schema, mut batches) = source.open()?;
-            self.file
-                .take(|file| file.accept(&schema).map_err(Failure::from))?;
-            while let Some(batch) = batches.next()? {
-                self.file
-                    .take(|file| interruptible(|go_on| file.write(&batch, go_on)))?;
-                check_signals()?;
-            }
-            Ok(())
-        })
+        detached(data.py(), || self.write_from(source, last))
     }
 
     /// Writes dicts; returns the number of rows that were written.
@@ -187,6 +181,33 @@ impl Writer {
         self.file.take(|file| Ok(file.schema()?))
     }
 
+    /// Writes the batches of a source: those in memory together, which is faster, all others one by one.
+    fn write_from(&self, source: Source, last: bool) -> Result<(), Failure> {
+        let together = if source.is_in_memory() { ARRAYS_TOGETHER } else { 1 };
+        let (schema, mut batches) = source.open()?;
+        self.file
+            .take(|file| file.accept(&schema).map_err(Failure::from))?;
+        loop {
+            let (gathered, more) = batches.gather(together);
+            let completes = last && matches!(more, Ok(false));
+            self.file.take(|file| {
+                interruptible(|go_on| {
+                    if completes {
+                        file.write_last(&gathered, go_on)
+                    } else {
+                        file.write_all(&gathered, go_on)
+                    }
+                })
+            })?;
+            // Their producer is told when the writer is no longer locked.
+            drop(gathered);
+            if !more? {
+                return Ok(());
+            }
+            check_signals()?;
+        }
+    }
+
     /// Writes one batch.
     pub(crate) fn put(&self, batch: &Batch) -> Result<(), Failure> {
         self.file
@@ -214,5 +235,6 @@ pub(crate) fn result_dict<'py>(py: Python<'py>, result: &WriteResult) -> PyResul
     dict.set_item("row_groups", result.row_groups)?;
     dict.set_item("columns", PyList::new(py, columns)?)?;
     dict.set_item("peak_tracked_bytes", result.peak_tracked_bytes)?;
+    dict.set_item("spilled_bytes", result.spilled_bytes)?;
     Ok(dict)
 }

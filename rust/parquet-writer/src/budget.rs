@@ -23,6 +23,9 @@ pub(crate) const VALUE_SHARE: u64 = 8;
 const BASE: usize = 256 << 10;
 /// Bytes of finished pages that are kept in memory when there is no limit.
 const RESIDENT_BYTES: usize = 8 << 20;
+/// Bytes of one chunk's pages that are kept in memory beside those, when there is no limit and the chunk goes into the
+/// file as soon as it is whole.
+const RESIDENT_CHUNK_BYTES: usize = 64 << 20;
 /// Pages below this are kept in memory when there is no limit.
 const SMALLEST_SPILLED: usize = 4 << 10;
 /// Rows, or slots, that are processed together. Their values, with nulls skipped, fit a cache.
@@ -41,6 +44,8 @@ pub(crate) struct Budget {
     pub unit_bytes: u64,
     /// Finished pages that wait in memory.
     pub resident: usize,
+    /// Finished pages of one chunk that wait in memory beside those, where chunks go into the file one by one.
+    pub resident_chunk: usize,
     /// Pages below this size stay in memory even when it is full.
     pub smallest_spilled: usize,
     /// Memory of all dictionaries of a row group; `None` when each may grow as long as it pays.
@@ -59,6 +64,7 @@ impl Budget {
         sample_rows: feed::SAMPLE_ROWS,
         unit_bytes: feed::UNIT_BYTES,
         resident: RESIDENT_BYTES,
+        resident_chunk: RESIDENT_CHUNK_BYTES,
         smallest_spilled: SMALLEST_SPILLED,
         dictionaries: None,
         bloom_filters: None,
@@ -87,6 +93,7 @@ impl Budget {
             sample_rows: (page / 32).clamp(128, feed::SAMPLE_ROWS),
             unit_bytes: (limit as u64 / 16).min(feed::UNIT_BYTES),
             resident: limit / 8,
+            resident_chunk: 0,
             smallest_spilled: 0,
             dictionaries: Some(limit / 8 * 3),
             bloom_filters: Some(limit / 16),

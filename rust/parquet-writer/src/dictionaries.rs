@@ -61,7 +61,7 @@ pub(crate) struct Place {
 }
 
 /// The dictionary of one column of a batch.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Given {
     pub place: Place,
     pub values: ArrayRef,

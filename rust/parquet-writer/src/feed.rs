@@ -1,8 +1,10 @@
 //! The feed: rows on their way to the encoders, cut at fixed positions of their row group.
 //!
-//! A unit ends after a fixed number of rows, or with the row that fills its bytes. The size of a row group is checked
+//! A unit ends after a fixed number of rows, or with the row that fills its bytes. The size of a row group may be checked
 //! after every few units. So nothing depends on how the rows were cut into batches. Rows are slices of their batch;
 //! only the first unit of a row group, the sample, is copied together until it is whole.
+
+use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, make_array};
 use arrow_data::transform::MutableArrayData;
@@ -20,7 +22,7 @@ pub(crate) const UNIT_ROWS: usize = 1024;
 pub(crate) const SAMPLE_ROWS: usize = 2048;
 /// Value bytes that end a unit early.
 pub(crate) const UNIT_BYTES: u64 = 4 << 20;
-/// Units between two checks of a row group's size.
+/// Units between two possible checks of a row group's size.
 const UNITS_PER_CHECK: usize = 8;
 /// Rows below which a unit may be much larger than others, since its last row counts whole.
 const FEW_ROWS: usize = 16;
@@ -48,10 +50,8 @@ impl Pace {
         }
     }
 
-    /// Returns true if the row group's size must be checked after a unit of `rows` rows that was ended by its bytes.
+    /// Returns true if the row group's size may be checked after a unit of `rows` rows that was ended by its bytes.
     /// That is so if the unit has few rows, or if the units between two regular checks could overrun the limit by much.
-    /// All other units do without: in wide tables every unit is ended by its bytes, and a check of all columns takes
-    /// time.
     fn checks_after(self, rows: usize) -> bool {
         let units_between = UNITS_PER_CHECK as u64 * self.unit_bytes;
         rows < FEW_ROWS || self.row_group_bytes / 4 < units_between
@@ -93,15 +93,36 @@ impl Position {
     }
 }
 
+/// Rows of a batch, which are not copied.
+#[derive(Debug, Clone)]
+pub(crate) struct Rows {
+    columns: Arc<[ArrayRef]>,
+    start: usize,
+    /// The number of rows.
+    pub count: usize,
+}
+
+impl Rows {
+    /// The rows of one column.
+    pub fn column(&self, index: usize) -> ArrayRef {
+        let column = &self.columns[index];
+        if self.count == column.len() {
+            Arc::clone(column)
+        } else {
+            column.slice(self.start, self.count)
+        }
+    }
+}
+
 /// Rows of one row group.
 #[derive(Debug)]
 pub(crate) struct Run {
-    /// In layouts that encoders accept.
-    pub columns: Vec<ArrayRef>,
-    pub rows: usize,
+    pub rows: Rows,
+    /// The bytes of their values.
+    pub weight: u64,
     /// The position in the row group after them.
     pub after: Position,
-    /// True if the row group's size is due for a check then.
+    /// True if the row group's size may be checked then.
     pub check: bool,
 }
 
@@ -115,7 +136,7 @@ pub(crate) struct Carry {
 
 /// One batch on its way to the encoders.
 pub(crate) struct Feed<'a> {
-    columns: &'a [ArrayRef],
+    columns: Arc<[ArrayRef]>,
     carried: &'a SchemaRef,
     weights: Weights,
     next: usize,
@@ -125,9 +146,9 @@ pub(crate) struct Feed<'a> {
 
 impl<'a> Feed<'a> {
     /// `pace` says where units end.
-    pub fn new(columns: &'a [ArrayRef], rows: usize, carried: &'a SchemaRef, pace: Pace) -> Self {
+    pub fn new(columns: &[ArrayRef], rows: usize, carried: &'a SchemaRef, pace: Pace) -> Self {
         Self {
-            columns,
+            columns: columns.into(),
             carried,
             weights: Weights::new(columns),
             next: 0,
@@ -149,8 +170,8 @@ impl<'a> Feed<'a> {
         if position.units == 0 {
             return self.first_unit(carry);
         }
-        let mut run = self.until_check(position);
-        run.columns = self.take(run.rows, normalize::loosely)?;
+        let run = self.until_check(position);
+        self.next += run.rows.count;
         Ok(Some(run))
     }
 
@@ -161,8 +182,9 @@ impl<'a> Feed<'a> {
         let (rows, full) = self.weights.rows_within(self.next, end, carry.at.room(self.pace));
         let whole = full || rows == missing;
         if whole && carry.at.rows == 0 {
+            let weight = self.weights.total(self.next, self.next + rows);
             let columns = self.take(rows, normalize::loosely)?;
-            return Ok(Some(Run::of_one_unit(columns, rows, full)));
+            return Ok(Some(Run::of_one_unit(columns, (rows, weight), full)));
         }
         self.carry_over(rows, carry)?;
         if whole {
@@ -172,7 +194,7 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// The rows from here to the next check of the row group's size, or to the end of the batch; without columns.
+    /// The rows from here to the next possible check of the row group's size, or to the end of the batch.
     fn until_check(&self, mut at: Position) -> Run {
         let (mut start, mut check) = (self.next, false);
         while start < self.rows && at.rows < self.pace.row_group_rows && !check {
@@ -191,8 +213,12 @@ impl<'a> Feed<'a> {
             start += rows;
         }
         Run {
-            columns: Vec::new(),
-            rows: start - self.next,
+            rows: Rows {
+                columns: Arc::clone(&self.columns),
+                start: self.next,
+                count: start - self.next,
+            },
+            weight: self.weights.total(self.next, start),
             after: at,
             check,
         }
@@ -214,7 +240,7 @@ impl<'a> Feed<'a> {
     }
 
     fn carry_over(&mut self, rows: usize, carry: &mut Carry) -> Result<()> {
-        for (field, column) in self.carried.fields().iter().zip(self.columns) {
+        for (field, column) in self.carried.fields().iter().zip(self.columns.iter()) {
             integrity::check_run(field.name(), &column.slice(self.next, rows))?;
         }
         carry.at.unit_weight += self.weights.total(self.next, self.next + rows);
@@ -233,15 +259,19 @@ impl<'a> Feed<'a> {
 
 impl Run {
     /// A first unit of a row group, which may be all of the row group.
-    fn of_one_unit(columns: Vec<ArrayRef>, rows: usize, check: bool) -> Self {
+    fn of_one_unit(columns: Vec<ArrayRef>, (count, weight): (usize, u64), check: bool) -> Self {
         let mut after = Position {
-            rows,
+            rows: count,
             ..Position::default()
         };
         after.end_unit();
         Self {
-            columns,
-            rows,
+            rows: Rows {
+                columns: columns.into(),
+                start: 0,
+                count,
+            },
+            weight,
             after,
             check,
         }
@@ -263,7 +293,7 @@ impl Carry {
     pub fn take(&mut self, pace: Pace) -> Result<Run> {
         let Self { parts, at, .. } = std::mem::take(self);
         let check = at.unit_weight >= pace.unit_bytes;
-        Ok(Run::of_one_unit(joined(parts)?, at.rows, check))
+        Ok(Run::of_one_unit(joined(parts)?, (at.rows, at.unit_weight), check))
     }
 }
 

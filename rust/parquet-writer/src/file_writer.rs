@@ -17,7 +17,7 @@ use crate::choose::{self, Chooser};
 use crate::column::{self, FieldEncoder, Preserved};
 use crate::dictionaries::{Dictionaries, Given};
 use crate::error::{Result, WriteError};
-use crate::feed::{Carry, Feed, Pace, Run, SAMPLE_ROWS};
+use crate::feed::{Carry, Feed, Pace, Rows, Run, SAMPLE_ROWS};
 use crate::footer;
 use crate::integrity;
 use crate::limits;
@@ -26,9 +26,10 @@ use crate::normalize;
 use crate::options::{self, WriterOptions};
 use crate::pages::{FilterPlan, PageStore, Pages};
 use crate::result::{self, WriteResult};
-use crate::row_group::{Patience, RowGroup};
+use crate::row_group::{Meter, Patience, RowGroup};
 use crate::schema::FileSchema;
 use crate::sink::{Output, Sink};
+use crate::size_checks::SizeChecks;
 use crate::sorting::{Sorting, Waiting};
 use crate::weight::Weights;
 
@@ -154,6 +155,36 @@ impl FileWriter {
     /// [`WriteError::Schema`] when the batch does not fit: nothing of it was written and the writer can go on. After
     /// any other error the file is discarded and later calls say so.
     pub fn write(&mut self, batch: &Batch, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        self.write_all(std::slice::from_ref(batch), go_on)
+    }
+
+    /// Writes batches. Each column of theirs is encoded to its end before the next one, which is faster than batch by
+    /// batch; the bytes are the same. Nothing is kept of the batches.
+    ///
+    /// # Errors
+    /// As [`Self::write`]. The batches before one that does not fit are written.
+    pub fn write_all(&mut self, batches: &[Batch], go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        let taken = batches.iter().try_for_each(|batch| self.take(batch, go_on));
+        let State::Open(file) = &mut self.state else {
+            return taken;
+        };
+        let written = file.encode(&self.options, &mut Patience::new(go_on));
+        self.settle(written).and(taken)
+    }
+
+    /// Writes the last batches and closes the file. Their chunks go into the file one by one, so that no page waits.
+    ///
+    /// # Errors
+    /// As [`Self::write_all`], where the file stays open, and [`Self::close`].
+    pub fn write_last(&mut self, batches: &[Batch], go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        if let Err(refused) = batches.iter().try_for_each(|batch| self.take(batch, go_on)) {
+            return self.write_all(&[], go_on).and(Err(refused));
+        }
+        self.close(go_on)
+    }
+
+    /// Takes a batch, whose rows may wait for [`OpenFile::encode`].
+    fn take(&mut self, batch: &Batch, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
         self.accept(&batch.schema)?;
         let State::Open(file) = &mut self.state else {
             return self.refuse_if_closed();
@@ -165,15 +196,22 @@ impl FileWriter {
         limits::check(batch)?;
         check_sizes(batch, &self.options)?;
         let columns = normalize::with_stored_times(&batch.columns, &file.schema)?;
+        let mut pairs = columns.iter().zip(&batch.columns);
+        let is_converted = pairs.any(|(stored, given)| !Arc::ptr_eq(stored, given));
         let given = file.dictionaries.of(&batch.columns, &file.schema);
         if let Some(sorting) = file.sorting.as_mut().filter(|sorting| !sorting.sorts()) {
             sorting.verify(&batch.columns, batch.rows)?;
         }
         let patience = &mut Patience::new(go_on);
         let written = if file.sorting.as_ref().is_some_and(Sorting::sorts) {
-            file.write_in_order(batch, &columns, &given, &self.options, patience)
+            file.take_in_order(batch, &columns, &given, &self.options, patience)
         } else {
-            file.write(&columns, batch.rows, &given, &self.options, patience)
+            file.take(&columns, batch.rows, &given, &self.options, patience)
+        };
+        let written = match written {
+            // What was converted is not the caller's, and would wait in memory of its own.
+            Ok(()) if is_converted => file.encode(&self.options, patience),
+            other => other,
         };
         self.settle(written)
     }
@@ -440,8 +478,8 @@ impl OpenFile {
         }
     }
 
-    /// Writes rows that come with the dictionaries `given`.
-    fn write(
+    /// Takes rows that come with the dictionaries `given`. The last of them wait for [`Self::encode`].
+    fn take(
         &mut self,
         columns: &[ArrayRef],
         rows: usize,
@@ -454,7 +492,7 @@ impl OpenFile {
         let mut named = false;
         while !feed.is_empty() {
             if !named {
-                self.preserve(given)?;
+                self.preserve(given);
             }
             let position = self
                 .row_group
@@ -464,7 +502,7 @@ impl OpenFile {
             let Some(run) = feed.next(position, &mut self.carry)? else {
                 break;
             };
-            self.encode(&run, options, patience)?;
+            self.take_run(run, options, patience)?;
             // A row group that ended knows nothing of the next one's rows.
             named = self.row_group.is_some();
         }
@@ -473,48 +511,68 @@ impl OpenFile {
     }
 
     /// Adds the dictionaries of the next rows to the row group, which may not be open yet.
-    fn preserve(&mut self, given: &[Given]) -> Result<()> {
+    fn preserve(&mut self, given: &[Given]) {
         for given in given {
             match &mut self.row_group {
-                Some(row_group) => row_group.preserve(given)?,
+                Some(row_group) => row_group.preserve(given),
                 None => self.dictionaries.add(given),
+            }
+        }
+    }
+
+    /// Takes rows of one row group, and closes it where they fill it.
+    fn take_run(&mut self, run: Run, options: &WriterOptions, patience: &mut Patience<'_>) -> Result<()> {
+        if self.row_group.is_none() {
+            self.row_group = Some(self.open_row_group(&run, options)?);
+        }
+        let Some(row_group) = &mut self.row_group else {
+            return Ok(());
+        };
+        self.rows += run.rows.count as u64;
+        let (check, whole) = (run.check, run.after.rows >= options.row_group_rows);
+        row_group.take(run);
+        if whole {
+            return self.close_row_group(options.threads, patience);
+        }
+        if check && row_group.is_check_due() {
+            self.encode(options, patience)?;
+            if self.row_group.as_mut().is_some_and(RowGroup::is_full) {
+                self.close_row_group(options.threads, patience)?;
             }
         }
         Ok(())
     }
 
-    fn encode(&mut self, run: &Run, options: &WriterOptions, patience: &mut Patience<'_>) -> Result<()> {
-        if self.row_group.is_none() {
-            // Encodings are chosen by the first rows.
-            for (field, column) in self.schema.declared.fields().iter().zip(&run.columns) {
-                integrity::check_run(field.name(), column)?;
-            }
-            self.row_group = Some(RowGroup::new(
-                Arc::clone(&self.schema.declared),
-                self.encoders(run, options)?,
-            ));
+    /// Encodes the rows that wait.
+    fn encode(&mut self, options: &WriterOptions, patience: &mut Patience<'_>) -> Result<()> {
+        let other = self.waiting_bytes();
+        if let Some(row_group) = &mut self.row_group {
+            let meter = Meter::new(&self.pages, other);
+            let encoded = row_group.encode(options.threads, &meter, patience);
+            self.peak = self.peak.max(meter.peak());
+            encoded?;
         }
-        let Some(row_group) = &mut self.row_group else {
-            return Ok(());
-        };
-        row_group.write(run, options.threads, patience)?;
-        self.rows += run.rows as u64;
-        let full = run.after.rows >= options.row_group_rows
-            || (run.check && row_group.encoded_bytes() >= options.row_group_bytes);
-        if run.check || full {
-            self.account();
+        self.account();
+        Ok(())
+    }
+
+    /// Opens a row group that begins with these rows, by which its encodings are chosen.
+    fn open_row_group(&mut self, run: &Run, options: &WriterOptions) -> Result<RowGroup> {
+        let declared = Arc::clone(&self.schema.declared);
+        for (index, field) in declared.fields().iter().enumerate() {
+            integrity::check_run(field.name(), &run.rows.column(index))?;
         }
-        if full {
-            self.close_row_group(options.threads, patience)
-        } else {
-            Ok(())
-        }
+        let encoders = self.encoders(&run.rows, options)?;
+        let schemas = (declared, Arc::clone(&self.schema.carried));
+        let checks = SizeChecks::new(options.row_group_bytes);
+        Ok(RowGroup::new(schemas, encoders, checks, self.schema.row_bytes()))
     }
 
     /// Encoders for a row group that begins with these rows.
-    fn encoders(&mut self, run: &Run, options: &WriterOptions) -> Result<Vec<Box<dyn FieldEncoder>>> {
-        let rows = run.rows.min(SAMPLE_ROWS);
-        let sample: Vec<_> = run.columns.iter().map(|column| column.slice(0, rows)).collect();
+    fn encoders(&mut self, first: &Rows, options: &WriterOptions) -> Result<Vec<Box<dyn FieldEncoder>>> {
+        let rows = first.count.min(SAMPLE_ROWS);
+        let columns = 0..self.schema.carried.fields().len();
+        let sample: Vec<_> = columns.map(|index| first.column(index).slice(0, rows)).collect();
         let preserved = self.dictionaries.take();
         let sizes: Vec<_> = preserved
             .iter()
@@ -526,7 +584,7 @@ impl OpenFile {
     }
 
     /// Keeps rows until there is a row group of them to sort.
-    fn write_in_order(
+    fn take_in_order(
         &mut self,
         batch: &Batch,
         stored: &[ArrayRef],
@@ -537,7 +595,7 @@ impl OpenFile {
         let mut start = 0;
         while start < batch.rows {
             let rows = (batch.rows - start).min(options.row_group_rows - self.waiting.rows);
-            self.preserve(given)?;
+            self.preserve(given);
             if let Some(sorting) = &self.sorting {
                 let slice = |columns: &[ArrayRef]| -> Vec<ArrayRef> {
                     columns.iter().map(|column| column.slice(start, rows)).collect()
@@ -563,11 +621,13 @@ impl OpenFile {
         }
         std::mem::take(&mut self.waiting).in_order(|columns, rows| {
             patience.check()?;
-            self.write(columns, rows, &[], options, patience)
+            self.take(columns, rows, &[], options, patience)?;
+            // What is gathered in order is not kept.
+            self.encode(options, patience)
         })?;
         if self.carry.rows() > 0 {
             let run = self.carry.take(Pace::new(options))?;
-            self.encode(&run, options, patience)?;
+            self.take_run(run, options, patience)?;
         }
         self.close_row_group(options.threads, patience)?;
         self.dictionaries.release();
@@ -575,9 +635,12 @@ impl OpenFile {
     }
 
     fn close_row_group(&mut self, threads: usize, patience: &mut Patience<'_>) -> Result<()> {
-        self.account();
+        let other = self.waiting_bytes();
         if let Some(row_group) = self.row_group.take() {
-            let closed = row_group.close(&mut self.file, threads, patience)?;
+            let meter = Meter::new(&self.pages, other);
+            let closed = row_group.close(&mut self.file, threads, &meter, patience);
+            self.peak = self.peak.max(meter.peak());
+            let closed = closed?;
             let choices: Vec<_> = closed.iter().map(|leaf| leaf.choice).collect();
             self.dictionaries.put_back(closed);
             self.file.flush()?;
@@ -607,6 +670,7 @@ impl OpenFile {
             row_groups: metadata.num_row_groups(),
             columns: result::columns(&self.schema.parquet, metadata.row_groups()),
             peak_tracked_bytes: self.peak as u64,
+            spilled_bytes: self.pages.store.spilled(),
             metadata: Arc::new(metadata),
         })
     }
@@ -614,8 +678,13 @@ impl OpenFile {
     /// Notes the memory held now.
     fn account(&mut self) {
         let encoders = self.row_group.as_ref().map_or(0, RowGroup::tracked_bytes);
-        let waiting = self.carry.bytes() + self.waiting.bytes() + self.dictionaries.memory_bytes();
-        self.peak = self.peak.max(encoders + self.pages.tracked_bytes() + waiting);
+        let held = encoders + self.pages.tracked_bytes() + self.waiting_bytes();
+        self.peak = self.peak.max(held);
+    }
+
+    /// Memory of rows and dictionaries that wait for a row group.
+    fn waiting_bytes(&self) -> usize {
+        self.carry.bytes() + self.waiting.bytes() + self.dictionaries.memory_bytes()
     }
 
     fn discard(&mut self) {

@@ -29,6 +29,7 @@ mod result;
 mod row_group;
 mod schema;
 pub mod sink;
+mod size_checks;
 mod sorting;
 mod weight;
 

@@ -19,6 +19,8 @@ pub struct WriteResult {
     pub columns: Vec<ColumnResult>,
     /// The most memory that the writer held at once, by its own count.
     pub peak_tracked_bytes: u64,
+    /// Bytes of finished pages that waited in a temporary file.
+    pub spilled_bytes: u64,
     /// The footer, for callers that keep statistics of files elsewhere.
     pub metadata: Arc<ParquetMetaData>,
 }

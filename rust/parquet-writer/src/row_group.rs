@@ -1,23 +1,34 @@
 //! The row group being written.
+//!
+//! Rows wait until their row group ends, or until its size is checked, at most to the end of the call that they came
+//! with. Then each column is encoded to its end before the next, so that its dictionary stays in the cache. Where the
+//! row group ends, a chunk is in the file before the next column is encoded, and no page waits.
 
 use std::cmp::Reverse;
 use std::panic::resume_unwind;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use arrow_schema::{Schema, SchemaRef};
+use arrow_array::Array;
+use arrow_schema::SchemaRef;
 use parquet::file::writer::SerializedFileWriter;
 
 use crate::choose::Choice;
 use crate::column::{EncodedChunk, FieldEncoder, Preserved};
 use crate::dictionaries::Given;
 use crate::error::{Result, WriteError};
-use crate::feed::{Position, Run};
+use crate::feed::{Position, Rows, Run};
 use crate::integrity;
+use crate::normalize;
+use crate::pages::Pages;
 use crate::sink::Output;
+use crate::size_checks::SizeChecks;
 
 /// Time between two calls of the caller's check.
 const CHECK_EVERY: Duration = Duration::from_millis(50);
+/// The part of one thread's work above which a column is large.
+const LARGE: usize = 8;
 
 /// Asks the caller now and then whether a write should go on.
 pub(crate) struct Patience<'a> {
@@ -46,6 +57,41 @@ impl<'a> Patience<'a> {
     }
 }
 
+/// The memory of a writer, counted while columns are encoded.
+pub(crate) struct Meter<'a> {
+    /// The finished pages, and what else is in memory.
+    pages: &'a Pages,
+    other: usize,
+    /// Memory of all encoders.
+    encoders: AtomicUsize,
+    peak: AtomicUsize,
+}
+
+impl<'a> Meter<'a> {
+    /// `other` bytes are held beside encoders and pages.
+    pub fn new(pages: &'a Pages, other: usize) -> Self {
+        Self {
+            pages,
+            other,
+            encoders: AtomicUsize::new(0),
+            peak: AtomicUsize::new(0),
+        }
+    }
+
+    /// The most memory that was held at once.
+    pub fn peak(&self) -> usize {
+        self.peak.load(Ordering::Relaxed)
+    }
+
+    /// Notes that an encoder holds `now` bytes, `before` so far.
+    fn note(&self, before: usize, now: usize) {
+        self.encoders.fetch_sub(before, Ordering::Relaxed);
+        let encoders = self.encoders.fetch_add(now, Ordering::Relaxed) + now;
+        let all = encoders + self.pages.tracked_bytes() + self.other;
+        self.peak.fetch_max(all, Ordering::Relaxed);
+    }
+}
+
 /// The outcome of a leaf column's chunk.
 pub(crate) struct Closed {
     /// An upper bound of its different values.
@@ -58,18 +104,50 @@ pub(crate) struct Closed {
 
 /// A row group and its encoders.
 pub(crate) struct RowGroup {
-    schema: SchemaRef,
+    columns: Columns,
     encoders: Vec<Box<dyn FieldEncoder>>,
     position: Position,
+    checks: SizeChecks,
+    /// Bytes of a row whose weight is not counted.
+    row_bytes: u64,
+}
+
+/// The input of the encoders.
+struct Columns {
+    /// The names of columns.
+    declared: SchemaRef,
+    /// The types that encoders accept.
+    carried: SchemaRef,
+    /// Rows that came since the encoders were last fed, and their dictionaries.
+    waiting: Vec<Input>,
+}
+
+/// Input that waits for its encoders.
+enum Input {
+    Rows(Rows),
+    /// A dictionary that the rows behind it come with.
+    Dictionary(Given),
 }
 
 impl RowGroup {
-    /// A row group of columns that `schema` names.
-    pub fn new(schema: SchemaRef, encoders: Vec<Box<dyn FieldEncoder>>) -> Self {
+    /// A row group of columns that `declared` names and that come in the types of `carried`. Its rows have `row_bytes`
+    /// bytes each beside those that runs count.
+    pub fn new(
+        (declared, carried): (SchemaRef, SchemaRef),
+        encoders: Vec<Box<dyn FieldEncoder>>,
+        checks: SizeChecks,
+        row_bytes: u64,
+    ) -> Self {
         Self {
-            schema,
+            columns: Columns {
+                declared,
+                carried,
+                waiting: Vec::new(),
+            },
             encoders,
             position: Position::default(),
+            checks,
+            row_bytes,
         }
     }
 
@@ -78,28 +156,52 @@ impl RowGroup {
         self.position
     }
 
-    /// Adds the values of a dictionary that rows come with.
-    pub fn preserve(&mut self, given: &Given) -> Result<()> {
-        match self.encoders.get_mut(given.place.field) {
-            Some(encoder) => encoder.preserve(given.place.within, &given.values),
-            None => Ok(()),
-        }
+    /// Adds the values of a dictionary that the next rows come with.
+    pub fn preserve(&mut self, given: &Given) {
+        self.columns.waiting.push(Input::Dictionary(given.clone()));
     }
 
-    /// Encodes rows column by column, so that a column's dictionary stays in the cache.
-    pub fn write(&mut self, run: &Run, threads: usize, patience: &mut Patience<'_>) -> Result<()> {
+    /// Takes rows, which wait until [`Self::encode`] or [`Self::close`].
+    pub fn take(&mut self, run: Run) {
+        self.checks
+            .add(run.weight + self.row_bytes * run.rows.count as u64);
+        self.position = run.after;
+        self.columns.waiting.push(Input::Rows(run.rows));
+    }
+
+    /// Returns true if rows wait whose encoded size must be known now.
+    pub fn is_check_due(&self) -> bool {
+        self.checks.is_due()
+    }
+
+    /// Returns true if the encoded rows fill it.
+    pub fn is_full(&mut self) -> bool {
+        let encoded = self.encoded_bytes();
+        self.checks.is_full(encoded)
+    }
+
+    /// Encodes the rows that wait, one column after the other.
+    pub fn encode(&mut self, threads: usize, meter: &Meter<'_>, patience: &mut Patience<'_>) -> Result<()> {
+        let columns = &self.columns;
+        if columns.waiting.is_empty() {
+            return Ok(());
+        }
+        meter.note(0, self.tracked_bytes());
+        let tasks = self.encoders.iter_mut().enumerate();
         if threads == 1 {
-            let names = self.schema.fields().iter().map(|field| field.name());
-            for ((encoder, column), name) in self.encoders.iter_mut().zip(&run.columns).zip(names) {
-                integrity::check_run(name, column)?;
-                encoder.write(column)?;
-                patience.check()?;
+            for (index, encoder) in tasks {
+                columns.feed(index, encoder.as_mut(), meter, &mut || patience.check())?;
             }
         } else {
-            write_on_threads(&self.schema, &mut self.encoders, run, threads)?;
-            patience.check()?;
+            let tasks = large_first(tasks, threads, |(index, encoder)| {
+                columns.effort(*index, encoder.as_ref())
+            });
+            let work = |(index, encoder): (usize, &mut Box<dyn FieldEncoder>), pause: Pause<'_>| {
+                columns.feed(index, encoder.as_mut(), meter, pause)
+            };
+            on_threads(tasks, threads, patience, work, &mut || Ok(()))?;
         }
-        self.position = run.after;
+        self.columns.waiting.clear();
         Ok(())
     }
 
@@ -108,18 +210,22 @@ impl RowGroup {
         self.encoders.iter().map(|encoder| encoder.tracked_bytes()).sum()
     }
 
-    /// Bytes of the row group if it were closed now.
+    /// Bytes of the row group if it were closed now, without rows that wait.
     pub fn encoded_bytes(&self) -> u64 {
         self.encoders.iter().map(|encoder| encoder.encoded_bytes()).sum()
     }
 
-    /// Closes its chunks and writes them to the file. Returns the outcome of each leaf.
+    /// Encodes the rows that wait, closes the chunks and writes them to the file, one column after the other. Returns
+    /// the outcome of each leaf.
     pub fn close(
         self,
         file: &mut SerializedFileWriter<Output>,
         threads: usize,
+        meter: &Meter<'_>,
         patience: &mut Patience<'_>,
     ) -> Result<Vec<Closed>> {
+        meter.note(0, self.tracked_bytes());
+        let columns = &self.columns;
         let mut row_group = file.next_row_group()?;
         let mut leaves = Vec::new();
         let mut append = |mut chunk: EncodedChunk| {
@@ -130,66 +236,192 @@ impl RowGroup {
             });
             chunk.append_to(&mut row_group)
         };
+        meter.pages.store.make_room_for_a_chunk();
+        let tasks = self.encoders.into_iter().enumerate();
         if threads == 1 {
-            for encoder in self.encoders {
-                encoder.close(&mut append)?;
-                patience.check()?;
+            for (index, encoder) in tasks {
+                columns.finish(index, encoder, meter, &mut || patience.check(), &mut append)?;
             }
         } else {
-            for chunk in close_on_threads(self.encoders, threads)? {
-                append(chunk)?;
-                patience.check()?;
-            }
+            let finished = Finished::new(tasks.len());
+            let tasks = large_first(tasks, threads, |(index, encoder)| {
+                columns.effort(*index, encoder.as_ref())
+            });
+            let work = |(index, encoder): (usize, Box<dyn FieldEncoder>), pause: Pause<'_>| {
+                let mut chunks = Vec::new();
+                columns.finish(index, encoder, meter, pause, &mut |chunk| {
+                    chunks.push(chunk);
+                    Ok(())
+                })?;
+                finished.put(index, chunks);
+                Ok(())
+            };
+            on_threads(tasks, threads, patience, work, &mut || {
+                finished.take_next(&mut append)
+            })?;
         }
         row_group.close()?;
         Ok(leaves)
     }
 }
 
-/// Encodes columns on threads, those with the most bytes so far first. Encoders are independent of each other, so the
-/// bytes do not depend on which thread encodes which column.
-fn write_on_threads(
-    schema: &Schema,
-    encoders: &mut [Box<dyn FieldEncoder>],
-    run: &Run,
-    threads: usize,
-) -> Result<()> {
-    let names = schema.fields().iter().map(|field| field.name());
-    let mut tasks: Vec<_> = encoders.iter_mut().zip(&run.columns).zip(names).collect();
-    tasks.sort_by_cached_key(|((encoder, _), _)| Reverse(encoder.encoded_bytes()));
-    on_threads(tasks, threads, |((encoder, column), name)| {
-        integrity::check_run(name, column)?;
-        encoder.write(column)
-    })
-}
+impl Columns {
+    /// Encodes what waits of one column.
+    fn feed(
+        &self,
+        index: usize,
+        encoder: &mut dyn FieldEncoder,
+        meter: &Meter<'_>,
+        pause: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
+        let mut held = encoder.tracked_bytes();
+        for input in &self.waiting {
+            match input {
+                Input::Rows(rows) => self.encode(index, rows, encoder)?,
+                Input::Dictionary(given) if given.place.field == index => {
+                    encoder.preserve(given.place.within, &given.values)?;
+                }
+                Input::Dictionary(_) => continue,
+            }
+            let now = encoder.tracked_bytes();
+            meter.note(held, now);
+            held = now;
+            pause()?;
+        }
+        Ok(())
+    }
 
-/// Compresses the last pages of all columns and their dictionaries. Returns the chunks in the order of the columns.
-fn close_on_threads(encoders: Vec<Box<dyn FieldEncoder>>, threads: usize) -> Result<Vec<EncodedChunk>> {
-    let mut chunks: Vec<Vec<EncodedChunk>> = encoders.iter().map(|_| Vec::new()).collect();
-    let tasks = encoders.into_iter().zip(&mut chunks).collect();
-    on_threads(tasks, threads, |(encoder, chunks)| {
+    fn encode(&self, index: usize, rows: &Rows, encoder: &mut dyn FieldEncoder) -> Result<()> {
+        let target = self.carried.field(index).data_type();
+        let column = normalize::loosely(&rows.column(index), target)?;
+        integrity::check_run(self.declared.field(index).name(), &column)?;
+        encoder.write(&column)
+    }
+
+    /// Encodes what waits of one column and closes its chunks.
+    fn finish(
+        &self,
+        index: usize,
+        mut encoder: Box<dyn FieldEncoder>,
+        meter: &Meter<'_>,
+        pause: &mut dyn FnMut() -> Result<()>,
+        each: &mut dyn FnMut(EncodedChunk) -> Result<()>,
+    ) -> Result<()> {
+        self.feed(index, encoder.as_mut(), meter, pause)?;
+        let held = encoder.tracked_bytes();
         encoder.close(&mut |chunk| {
-            chunks.push(chunk);
-            Ok(())
-        })
-    })?;
-    Ok(chunks.into_iter().flatten().collect())
+            meter.note(held, held);
+            each(chunk)
+        })?;
+        meter.note(held, 0);
+        pause()
+    }
+
+    /// The work that a column makes, in bytes: those that it took so far, or has before it is encoded.
+    fn effort(&self, index: usize, encoder: &dyn FieldEncoder) -> usize {
+        let first = self.waiting.iter().find_map(|input| match input {
+            Input::Rows(rows) => Some(rows.column(index).get_buffer_memory_size()),
+            Input::Dictionary(_) => None,
+        });
+        match usize::try_from(encoder.encoded_bytes()) {
+            Ok(0) => first.unwrap_or(0),
+            Ok(bytes) => bytes,
+            Err(_) => usize::MAX,
+        }
+    }
 }
 
-/// Runs the tasks in their order, each on the next free thread.
-fn on_threads<T: Send>(tasks: Vec<T>, threads: usize, work: impl Fn(T) -> Result<()> + Sync) -> Result<()> {
+/// The finished chunks of columns that have not all come to the file.
+struct Finished {
+    columns: Vec<Mutex<Option<Vec<EncodedChunk>>>>,
+    /// The column that comes next.
+    next: AtomicUsize,
+}
+
+impl Finished {
+    fn new(columns: usize) -> Self {
+        Self {
+            columns: (0..columns).map(|_| Mutex::new(None)).collect(),
+            next: AtomicUsize::new(0),
+        }
+    }
+
+    fn put(&self, column: usize, chunks: Vec<EncodedChunk>) {
+        *lock(&self.columns[column]) = Some(chunks);
+    }
+
+    /// Calls `each` with the chunks that come next, as far as they are finished. Only one thread may call it.
+    fn take_next(&self, each: &mut dyn FnMut(EncodedChunk) -> Result<()>) -> Result<()> {
+        while let Some(column) = self.columns.get(self.next.load(Ordering::Relaxed)) {
+            let Some(chunks) = lock(column).take() else {
+                break;
+            };
+            self.next.fetch_add(1, Ordering::Relaxed);
+            chunks.into_iter().try_for_each(&mut *each)?;
+        }
+        Ok(())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The tasks in an order that keeps all threads busy: first those that are a large part of one thread's work, then the
+/// others as they come, so that what is finished can be passed on.
+fn large_first<T>(tasks: impl Iterator<Item = T>, threads: usize, effort: impl Fn(&T) -> usize) -> Vec<T> {
+    let mut tasks: Vec<_> = tasks.map(|task| (effort(&task), task)).collect();
+    let all = tasks
+        .iter()
+        .fold(0_usize, |sum, (effort, _)| sum.saturating_add(*effort));
+    let large = all / threads / LARGE;
+    tasks.sort_by_key(|(effort, _)| Reverse(if *effort > large { *effort } else { 0 }));
+    tasks.into_iter().map(|(_, task)| task).collect()
+}
+
+/// The function that tasks must call now and then.
+type Pause<'a> = &'a mut dyn FnMut() -> Result<()>;
+
+/// Runs the tasks in their order, each on the next free thread. Tasks are given a function to call now and then, which
+/// ends them when another one failed or the caller has no patience. `between` is called on this thread after each task
+/// that it did, and when all are done.
+fn on_threads<T: Send>(
+    tasks: Vec<T>,
+    threads: usize,
+    patience: &mut Patience<'_>,
+    work: impl Fn(T, Pause<'_>) -> Result<()> + Sync,
+    between: Pause<'_>,
+) -> Result<()> {
     let threads = threads.min(tasks.len());
     let tasks = Mutex::new(tasks.into_iter());
-    let next = || tasks.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let work = || std::iter::from_fn(next).try_for_each(&work);
+    let next = || lock(&tasks).next();
+    let stop = AtomicBool::new(false);
+    let first_error = Mutex::new(None);
+    let work_off = |pause: Pause<'_>, after: Pause<'_>| {
+        let mut pause = || {
+            if stop.load(Ordering::Relaxed) {
+                return Err(WriteError::Interrupted);
+            }
+            pause()
+        };
+        while let Some(task) = next() {
+            if let Err(error) = work(task, &mut pause).and_then(|()| after()) {
+                lock(&first_error).get_or_insert(error);
+                stop.store(true, Ordering::Relaxed);
+                break;
+            }
+        }
+    };
     std::thread::scope(|scope| {
+        let other = || work_off(&mut || Ok(()), &mut || Ok(()));
         let others: Vec<_> = (1..threads)
-            .map_while(|_| std::thread::Builder::new().spawn_scoped(scope, work).ok())
+            .map_while(|_| std::thread::Builder::new().spawn_scoped(scope, other).ok())
             .collect();
-        let mine = work();
-        let theirs = others
-            .into_iter()
-            .map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        theirs.fold(mine, Result::and)
-    })
+        work_off(&mut || patience.check(), &mut *between);
+        for other in others {
+            other.join().unwrap_or_else(|panic| resume_unwind(panic));
+        }
+    });
+    let failed = first_error.into_inner().unwrap_or_else(PoisonError::into_inner);
+    failed.map_or_else(between, Err)
 }

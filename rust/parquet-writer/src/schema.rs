@@ -83,6 +83,21 @@ impl FileSchema {
         Schema::new_with_metadata(fields, self.stored.metadata().clone())
     }
 
+    /// Bytes of a row in columns whose values have one size, and four for each length of text or bytes. What lists hold
+    /// is not counted.
+    pub fn row_bytes(&self) -> u64 {
+        let columns = self.parquet.columns().iter();
+        let flat = columns.filter(|column| column.max_rep_level() == 0);
+        let bytes = |column: &ColumnDescPtr| match column.physical_type() {
+            Physical::BOOLEAN => 1,
+            Physical::INT32 | Physical::FLOAT | Physical::BYTE_ARRAY => 4,
+            Physical::INT64 | Physical::DOUBLE => 8,
+            Physical::INT96 => int96::WIDTH as u64,
+            Physical::FIXED_LEN_BYTE_ARRAY => u64::try_from(column.type_length()).unwrap_or(0),
+        };
+        flat.map(bytes).sum()
+    }
+
     /// Checks that a batch's schema has the same names, order and logical types.
     ///
     /// # Errors

@@ -20,7 +20,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-use common::{Shared, written};
+use common::{Shared, written, written_together};
 
 type Row = (Option<i64>, Option<String>, f64, Option<Vec<Option<String>>>);
 
@@ -140,6 +140,8 @@ proptest! {
         rows in vec(row(), 0..60),
         times in 1..100_usize,
         cuts in vec(any::<prop::sample::Index>(), 0..8),
+        last in 0..9_usize,
+        threads in 1..4_i64,
         options in options(),
     ) {
         let rows: Vec<_> = std::iter::repeat_n(rows, times).flatten().collect();
@@ -148,6 +150,8 @@ proptest! {
         cuts.sort_unstable();
         let whole = written(&batch, &[], &options);
         prop_assert_eq!(&written(&batch, &cuts, &options), &whole);
+        let options = OptionInput { threads, ..options };
+        prop_assert_eq!(&written_together(&batch, &cuts, last, &options), &whole);
         prop_assert_eq!(read(whole), without_views(&batch));
     }
 

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use arrow_array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray};
 use parquet_writer::sink::Sink;
 use parquet_writer::{
-    Amount, Batch, FileWriter, OptionFault, OptionInput, SchemaFault, WriteError, WriterOptions,
+    Amount, Batch, CompressionRule, FileWriter, OptionFault, OptionInput, SchemaFault, WriteError,
+    WriterOptions,
 };
 use proptest::prelude::*;
 
@@ -118,6 +119,56 @@ proptest! {
         let (whole, _) = write(&batch, rows, options(Some(Amount::Bytes(limit))), None);
         prop_assert_eq!(bytes, whole);
     }
+}
+
+#[test]
+fn pages_wait_from_call_to_call_and_not_behind_the_last_call() {
+    let batch = noise(3, 130_000, 24);
+    let folder = tempfile::tempdir().unwrap();
+    let input = OptionInput {
+        row_group_bytes: 1 << 30,
+        compression: CompressionRule::All("uncompressed".into()),
+        ..OptionInput::default()
+    };
+    let open = || {
+        let sink = Box::new(Memory {
+            bytes: Arc::default(),
+            spill: Some(folder.path().to_path_buf()),
+        });
+        let options = WriterOptions::new(input.clone()).unwrap();
+        FileWriter::new(sink, Some(batch.schema()), options).unwrap()
+    };
+    let (whole, empty) = ([Batch::from(batch.clone())], []);
+    let mut writers = [open(), open()];
+    writers[0].write_last(&whole, &mut || true).unwrap();
+    writers[1].write_all(&whole, &mut || true).unwrap();
+    writers[1].write_last(&empty, &mut || true).unwrap();
+    let [at_once, later] = writers.each_ref().map(|writer| writer.result().unwrap());
+    assert_eq!(at_once.bytes, later.bytes);
+    assert_eq!(at_once.spilled_bytes, 0);
+    assert!(later.spilled_bytes > 1 << 20, "{} bytes", later.spilled_bytes);
+    assert!(
+        at_once.peak_tracked_bytes < later.peak_tracked_bytes,
+        "{} bytes at once, {} later",
+        at_once.peak_tracked_bytes,
+        later.peak_tracked_bytes
+    );
+}
+
+#[test]
+fn the_batches_before_one_that_does_not_fit_are_written() {
+    let (good, other) = (noise(5, 3_000, 2), noise(5, 10, 3));
+    let sink = Box::new(Memory {
+        bytes: Arc::default(),
+        spill: None,
+    });
+    let mut writer = FileWriter::new(sink, Some(good.schema()), options(None)).unwrap();
+    let batches = [good.clone(), good.clone(), other].map(Batch::from);
+    let refused = writer.write_last(&batches, &mut || true);
+    assert!(matches!(refused, Err(WriteError::Schema(_))), "{refused:?}");
+    assert_eq!(writer.size().rows, 6_000);
+    writer.write_last(&batches[..1], &mut || true).unwrap();
+    assert_eq!(writer.result().unwrap().rows, 9_000);
 }
 
 #[test]

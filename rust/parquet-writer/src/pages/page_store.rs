@@ -16,6 +16,8 @@ use crate::error::{Result, WriteError};
 #[derive(Debug)]
 pub(crate) struct PageStore {
     resident: AtomicUsize,
+    /// Bytes of pages that may be in memory.
+    room: AtomicUsize,
     budget: Budget,
     spill: Option<Spill>,
 }
@@ -26,6 +28,8 @@ struct Spill {
     directory: PathBuf,
     file: OnceLock<File>,
     end: AtomicU64,
+    /// Bytes that were ever written to it.
+    total: AtomicU64,
 }
 
 /// A page in the store.
@@ -52,9 +56,11 @@ impl PageStore {
             directory,
             file: OnceLock::new(),
             end: AtomicU64::new(0),
+            total: AtomicU64::new(0),
         });
         Self {
             resident: AtomicUsize::new(0),
+            room: AtomicUsize::new(budget.resident),
             budget,
             spill,
         }
@@ -65,8 +71,23 @@ impl PageStore {
         self.resident.load(Ordering::Relaxed)
     }
 
+    /// Bytes of pages that were written to the temporary file.
+    pub fn spilled(&self) -> u64 {
+        let spill = self.spill.as_ref();
+        spill.map_or(0, |spill| spill.total.load(Ordering::Relaxed))
+    }
+
+    /// Makes room for the pages of one chunk more: from here on, chunks go into the file one by one.
+    pub fn make_room_for_a_chunk(&self) {
+        self.room.store(
+            self.budget.resident + self.budget.resident_chunk,
+            Ordering::Relaxed,
+        );
+    }
+
     /// Starts the temporary file over; only when every page was read.
     pub fn rewind(&self) -> Result<()> {
+        self.room.store(self.budget.resident, Ordering::Relaxed);
         if let Some(spill) = &self.spill
             && let Some(file) = spill.file.get()
         {
@@ -81,7 +102,7 @@ impl PageStore {
         let length = header.len() + body.len();
         if let Some(spill) = &self.spill
             && length >= self.budget.smallest_spilled
-            && self.resident() + length > self.budget.resident
+            && self.resident() + length > self.room.load(Ordering::Relaxed)
         {
             return spill.put(header, body).map_err(|error| spill.failed(error));
         }
@@ -135,6 +156,7 @@ impl Spill {
         };
         let length = header.len() + body.len();
         let offset = self.end.fetch_add(length as u64, Ordering::Relaxed);
+        self.total.fetch_add(length as u64, Ordering::Relaxed);
         file.write_all_at(header, offset)?;
         file.write_all_at(body, offset + header.len() as u64)?;
         Ok(StoredPage::Spilled { offset, length })
@@ -155,6 +177,7 @@ mod tests {
             .map(|index| store.keep(&page(index)[..9], &page(index)[9..]).unwrap())
             .collect();
         assert!(store.resident() <= budget.resident);
+        assert_eq!(store.spilled() + store.resident() as u64, 20 << 20);
         assert_eq!(
             std::fs::read_dir(directory.path()).unwrap().count(),
             0,
