@@ -1,6 +1,6 @@
-"""Put the figures that prose quotes into README.md, and write reports, schemas and the table of targets anew.
+"""Put the figures that prose quotes into README.md and docs, and write reports, schemas and targets anew.
 
-``make readme`` runs it; ``--check`` says whether the text is up to date. Each block of the README between
+``make readme`` runs it; ``--check`` says whether the text is up to date. Each block of a page between
 ``<!-- results: NAME -->`` and ``<!-- end -->`` belongs to this script, everything else to people. A report is
 made of the samples beside it; its pictures stay.
 """
@@ -14,15 +14,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import other_runs
+import published_study
 import spark_speed
 import targets
 from spillway._wording import and_joined, counted
 from spillway.backends import OWN_LIBRARY, library
 from spillway.bench import record
 from spillway.bench.memory_table import allocated, charged
-from spillway.bench.quoting import why_not_quoted
 from spillway.bench.ranking import rankings, ratio
-from spillway.bench.record import SAMPLES
 from spillway.bench.report import report_parts
 from spillway.bench.summary import CellSummary, RunSummary, Setting, read_run, speed
 from spillway.bench.tables import ratio_text, throughput_table
@@ -40,11 +40,13 @@ if TYPE_CHECKING:
 
 _ROOT = Path(__file__).resolve().parent.parent
 _README = _ROOT / "README.md"
-_TARGETS = _ROOT / "results" / "targets"
-_CALIBRATION = _ROOT / "results" / "calibration.json"
+_RESULTS = _ROOT / "results"
+_TARGETS = _RESULTS / "targets"
+_CALIBRATION = _RESULTS / "calibration.json"
+_STUDY = _ROOT / "docs" / "guide" / "published-study.md"
 _METHOD = _ROOT / "docs" / "design" / "benchmark-method.md"
 _SPARK = _ROOT / "docs" / "guide" / "spark.md"
-_SCHEMAS = _ROOT / "results" / "schemas"
+_SCHEMAS = _RESULTS / "schemas"
 _RECORDS = {
     f"v{record.SCHEMA_VERSION}/sample.schema.json": record.SCHEMA,
     f"v{record.SCHEMA_VERSION}/probe.schema.json": record.PROBE_SCHEMA,
@@ -57,14 +59,6 @@ _PICTURE = re.compile(r"^!\[(.*)\]\((.*)\)$", re.MULTILINE)
 _BLOCK = re.compile(r"(<!-- results: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def _reference() -> Path:
-    """The newest run in ``results/reference/``; run ids begin with their date."""
-    runs = sorted(path.parent for path in (_ROOT / "results" / "reference").glob("*/samples.jsonl"))
-    if not runs:
-        sys.exit("scripts/render.py: results/reference/ holds no run; copy one there from runs/")
-    return runs[-1]
-
-
 def _limited(run: RunSummary, mode: str) -> Setting:
     return next(setting for setting in run.settings if setting.mode == mode)
 
@@ -74,9 +68,13 @@ def _throughput(run: RunSummary) -> str:
 
 
 def _picture(run: RunSummary) -> str:
-    name = next((run.folder / "figures").glob("throughput-batches*")).name
-    place = run.folder.relative_to(_ROOT) / "figures" / name
-    return f"![Throughput of each writer by number of rows]({place})"
+    """The figure of throughput, with its finding for those who do not see it."""
+    title, place = next(
+        (title, place)
+        for title, place in _PICTURE.findall((run.folder / REPORT).read_text())
+        if place.startswith("figures/throughput-batches-")
+    )
+    return f"![{title}]({run.folder.relative_to(_ROOT)}/{place})"
 
 
 def _headline(run: RunSummary) -> str:
@@ -150,11 +148,17 @@ def _size(batches: dict[str, CellSummary]) -> str:
 def _memory(batches: dict[str, CellSummary], table: dict[str, CellSummary]) -> str:
     lines = [
         f"- **{name}** of {batches['spillway'].cell.rows:,} rows: {_compared(batches, metric)}. "
-        f"As one table: {_compared(table, metric)}."
+        f"As one table: {_compared(table, metric)}.{_not_known(batches, metric)}"
         for name, metric in _MEMORY
         if metric(batches["spillway"]) and metric(table["spillway"])
     ]
     return "\n".join(lines)
+
+
+def _not_known(cells: dict[str, CellSummary], metric: Callable[[CellSummary], float]) -> str:
+    """The peers of which a measure is not known, as a sentence; nothing if it is of all."""
+    names = [each.cell.backend for each in _peers(cells) if not metric(each)]
+    return f" Not known of {and_joined(names)}." if names else ""
 
 
 def _compared(cells: dict[str, CellSummary], metric: Callable[[CellSummary], float]) -> str:
@@ -258,22 +262,33 @@ _BLOCKS: dict[str, Callable[[RunSummary], str]] = {
 }
 
 
-def _quotable() -> RunSummary:
-    """The run that prose quotes; of version 2 on, one with 12 samples a cell and a quiet host."""
-    run = read_run(_reference())
-    reasons = why_not_quoted(run)
-    if reasons:
-        sys.exit(f"scripts/render.py: run {run.run_id} is not to be quoted: {'; '.join(reasons)}")
-    return run
+def _readme(reference: RunSummary) -> str:
+    return _filled(_README, {name: block(reference) for name, block in _BLOCKS.items()})
 
 
-def _readme() -> str:
-    run = _quotable()
-    return _BLOCK.sub(lambda block: f"{block[1]}{_BLOCKS[block[2]](run)}\n{block[3]}", _README.read_text())
+def _study(reference: RunSummary) -> str:
+    """The page of the published study: its table and findings, and the runs of what else it asked."""
+    study = reference if published_study.has_its_writers(reference) else None
+    limits, crossover, arms = (
+        other_runs.quoted(_RESULTS, kind) for kind in ("limits", "crossover", "allocator")
+    )
+    blocks = {
+        "study_findings": other_runs.shown(study, published_study.comparison),
+        "study_table": other_runs.shown(study, published_study.table),
+        "least_memory": other_runs.shown(limits, other_runs.least_memory),
+        "crossovers": other_runs.shown(crossover, other_runs.crossovers),
+        "arms": other_runs.shown(arms, other_runs.arms),
+    }
+    return _filled(_STUDY, blocks)
+
+
+def _method() -> str:
+    """The page of the method: studies of known differences, and probes asked for planted effects."""
+    return _filled(_METHOD, {"calibration": _calibration(), "equal_pairs": other_runs.equal_pairs(_RESULTS)})
 
 
 def _calibration() -> str:
-    """The page of the method with what each probe said of planted effects, from the tests' own ledger."""
+    """The readings that probes had of planted effects, from the tests' own ledger."""
     ledger = json.loads(_CALIBRATION.read_text())
     readings = [
         [each["probe"], each["effect"], _amount(each["planted"], each), _amount(each["seen"], each)]
@@ -285,7 +300,7 @@ def _calibration() -> str:
         _plain_table(("probe", "cost"), costs),
         f"Seen on {ledger['cpu_model']}, Linux {ledger['kernel']}.",
     ]
-    return _filled(_METHOD, "\n\n".join(parts))
+    return "\n\n".join(parts)
 
 
 def _spark() -> str:
@@ -294,12 +309,12 @@ def _spark() -> str:
     if not runs:
         sys.exit("scripts/render.py: results/spark/ holds no run; copy one there from runs/")
     table = f"\n{spark_speed.table(runs[-1])}".replace("\n## ", "\n### ")
-    return _filled(_SPARK, table.strip())
+    return _filled(_SPARK, {"spark": table.strip()})
 
 
-def _filled(page: Path, text: str) -> str:
-    """A page with `text` in its only block."""
-    return _BLOCK.sub(lambda block: f"{block[1]}{text}\n{block[3]}", page.read_text())
+def _filled(page: Path, texts: dict[str, str]) -> str:
+    """A page with `texts` in its blocks of these names."""
+    return _BLOCK.sub(lambda block: f"{block[1]}{texts[block[2]]}\n{block[3]}", page.read_text())
 
 
 def _plain_table(header: tuple[str, ...], rows: list[list[str]]) -> str:
@@ -316,20 +331,34 @@ def _schema(schema: RecordSchema) -> str:
 
 
 def _report(path: Path) -> str:
-    figures = [Figure(title, place) for title, place in _PICTURE.findall(path.read_text())]
+    """A report from its samples, with those of its pictures that were kept."""
+    known = _PICTURE.findall(path.read_text())
+    figures = [Figure(title, place) for title, place in known if (path.parent / place).exists()]
     return document(report_parts(read_run(path.parent), figures))
+
+
+def _reports() -> list[Path]:
+    """The reports of the runs of the bench: each lies beside the samples that it is made of."""
+    return [
+        path
+        for kind in ("reference", "limits", "crossover", "allocator", "targets")
+        for path in sorted((_RESULTS / kind).rglob(REPORT))
+    ]
 
 
 def main() -> None:
     """Rewrite what belongs to this script, or with ``--check`` only say what is out of date."""
-    reports = sorted(path.with_name(REPORT) for path in (_ROOT / "results").rglob(SAMPLES))
+    reference = other_runs.quoted(_RESULTS, "reference")
+    if reference is None:
+        sys.exit("scripts/render.py: results/reference/ holds no run; scripts/keep.py puts one there")
     rendered = {
-        _README: _readme(),
-        _METHOD: _calibration(),
+        _README: _readme(reference),
+        _STUDY: _study(reference),
+        _METHOD: _method(),
         _SPARK: _spark(),
         _TARGETS / "table.md": targets.table(_TARGETS) + "\n",
         **{_SCHEMAS / name: _schema(schema) for name, schema in _RECORDS.items()},
-        **{path: _report(path) for path in reports},
+        **{path: _report(path) for path in _reports()},
     }
     stale = {path: text for path, text in rendered.items() if not path.exists() or path.read_text() != text}
     if "--check" in sys.argv[1:] and stale:

@@ -290,7 +290,7 @@ class ParquetWriter(WithBlock):
         self._writer.write(data)
 
     def _write_last(self, data: ArrowStream | ArrowArray) -> None:
-        """Write data and close. With the end in sight, each column goes into the file as soon as it is encoded."""
+        """Write data and close: each column goes into the file as soon as it is encoded."""
         self._writer.write(data, last=True)
 
     def write_rows(

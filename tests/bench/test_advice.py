@@ -162,7 +162,7 @@ def test_the_reference_run_gives_advice_with_its_doubt_and_its_code():
         (["--rate", "0/s"], "give a number above 0"),
         (["--price", "50"], "as 50/month or 0.07/h"),
         (["--memory", "2 parsecs"], "--memory: '2 parsecs' is no amount of memory"),
-        (["--mode", "ndjson"], "the run has batches, table"),
+        (["--mode", "ndjson"], "--mode ndjson: the run has batches, "),
         (["--batch", "50M"], "measure it by `spillway bench --rows 50000000`"),
     ],
 )

@@ -2,7 +2,8 @@
  *
  * Each call adds the path of its file to the file that SYNC_NOTED names. While the file that SYNC_FAILS names is there,
  * the first call for a path that matches the pattern in it fails with EIO, and removes it. The first call for a path
- * that matches SYNC_SLOW takes half a second. */
+ * that matches SYNC_SLOW takes half a second. Calls for paths that match SYNC_MEET wait for each other: until so many are
+ * under way at once as SYNC_COMPANY says, and SYNC_NOTED gets the line "met"; or for half a minute, and "alone". */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +17,25 @@
 #include <unistd.h>
 
 static atomic_int slow = 1;
+static atomic_int company = 0, met = 0;
+
+static void note(const char *line, size_t length) {
+    int file = open(getenv("SYNC_NOTED"), O_WRONLY | O_APPEND | O_CREAT, 0666);
+    if (write(file, line, length) != (ssize_t)length)
+        abort();
+    close(file);
+}
+
+static void meet(int wanted) {
+    if (atomic_fetch_add(&company, 1) + 1 >= wanted && !atomic_exchange(&met, 1))
+        note("met\n", 4);
+    for (int waited = 0; !atomic_load(&met); waited++) {
+        usleep(1000);
+        if (waited == 30000 && !atomic_exchange(&met, 1))
+            note("alone\n", 6);
+    }
+    atomic_fetch_sub(&company, 1);
+}
 
 static int is_to_fail(const char *path) {
     const char *order = getenv("SYNC_FAILS");
@@ -32,15 +52,14 @@ int fsync(int fd) {
     char link[64], path[PATH_MAX + 1] = {0};
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t length = readlink(link, path, PATH_MAX - 1);
-    const char *noted = getenv("SYNC_NOTED"), *slowly = getenv("SYNC_SLOW");
-    if (length > 0 && noted) {
-        int file = open(noted, O_WRONLY | O_APPEND | O_CREAT, 0666);
+    const char *slowly = getenv("SYNC_SLOW"), *together = getenv("SYNC_MEET");
+    if (length > 0 && getenv("SYNC_NOTED")) {
         path[length] = '\n';
-        if (write(file, path, length + 1) != length + 1)
-            abort();
-        close(file);
+        note(path, length + 1);
         path[length] = 0;
     }
+    if (together && fnmatch(together, path, 0) == 0)
+        meet(atoi(getenv("SYNC_COMPANY")));
     if (slowly && fnmatch(slowly, path, 0) == 0 && atomic_exchange(&slow, 0))
         usleep(500000);
     if (is_to_fail(path)) {

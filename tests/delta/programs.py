@@ -126,6 +126,14 @@ def at_once(folder: str, threads: str) -> None:
     print(json.dumps({"said": said, "errors": errors}))
 
 
+def spread(folder: str, partitions: str) -> None:
+    """Append a row to each of many partitions, all by one commit."""
+    names = [f"w{number}" for number in range(int(partitions))]
+    with spillway.delta.open(folder).append() as append:
+        append.write(pa.table({"writer": names, "number": [0] * len(names)}, schema=SCHEMA))
+    print(json.dumps({"version": append.version}))
+
+
 def doubt(folder: str) -> None:
     """Append, ask what became of it, and append again; and the same once the table was opened again."""
     table = spillway.delta.open(folder)
@@ -157,5 +165,12 @@ def doubt(folder: str) -> None:
 
 
 if __name__ == "__main__":
-    programs = {"many": many, "endless": endless, "scarce": scarce, "at_once": at_once, "doubt": doubt}
+    programs = {
+        "many": many,
+        "endless": endless,
+        "scarce": scarce,
+        "at_once": at_once,
+        "spread": spread,
+        "doubt": doubt,
+    }
     programs[sys.argv[1]](*sys.argv[2:])

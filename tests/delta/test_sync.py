@@ -49,11 +49,11 @@ class Machine:
             "SYNC_FAILS": str(self._fails),
         }
 
-    def run(self, name: str, *arguments: str, fails: str = "", slow: str = "") -> Any:
-        """The output of a program, on a disk that fails once where a path matches a pattern."""
+    def run(self, name: str, *arguments: str, fails: str = "", **ways: str) -> Any:
+        """The output of a program, on a disk that fails once where a path matches, and has other ways."""
         if fails:
             self._fails.write_text(fails)
-        environment = {**self._environment, **({"SYNC_SLOW": slow} if slow else {})}
+        environment = {**self._environment, **{f"SYNC_{way.upper()}": value for way, value in ways.items()}}
         command = [sys.executable, str(PROGRAMS), name, str(self.folder), *arguments]
         done = subprocess.run(
             command, env=environment, capture_output=True, text=True, check=False, timeout=120
@@ -90,6 +90,18 @@ def test_a_data_file_whose_sync_failed_fails_its_own_append_only(machine: Machin
     assert spillway.delta.open(machine.folder).version < THREADS / 2, "they did not share a version"
     synced = machine.synced()
     assert {count for path, count in synced.items() if path.endswith(".parquet")} == {1}
+
+
+def test_the_folders_of_partitions_are_synced_side_by_side(machine: Machine) -> None:
+    spillway.delta.create(machine.folder, SCHEMA, partition_by="writer")
+    # Each of these syncs waits for the company of others: one after the other, none would come.
+    told = machine.run("spread", "32", meet="*/writer=w[0-9]*[0-9]", company="4")
+    assert told == {"version": 1}
+    synced = machine.synced()
+    assert (synced["met"], synced["alone"]) == (1, 0)
+    folders = {path: count for path, count in synced.items() if "/writer=" in path}
+    assert len([path for path in folders if not path.endswith(".parquet")]) == 32
+    assert set(folders.values()) == {1}
 
 
 def test_a_version_whose_sync_failed_is_acknowledged_by_nobody_in_the_process(machine: Machine) -> None:

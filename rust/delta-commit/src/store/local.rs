@@ -274,7 +274,8 @@ impl LogStore for LocalLogStore {
 
     fn sync_data(&self, paths: &[String]) -> Vec<Result<(), StoreError>> {
         let files: Vec<_> = paths.iter().map(|path| self.data_path(path)).collect();
-        // In any order: what came of them is told when all are done.
+        // Files and folders of all depths side by side: one after the other, n partitions would be n waits. Their order is
+        // of no consequence, since nobody is told before all are done.
         let parts: BTreeSet<&Path> = files.iter().flatten().flat_map(|file| self.parts(file)).collect();
         let parts: Vec<&Path> = parts.into_iter().collect();
         let results: HashMap<&Path, _> = parts.iter().copied().zip(sync_each(&parts)).collect();
@@ -289,8 +290,10 @@ impl LogStore for LocalLogStore {
     }
 
     fn sync_log(&self, first: Version, last: Version) -> Result<(), StoreError> {
-        for version in first..=last {
-            match sync(&self.version_path(version)) {
+        let files: Vec<_> = (first..=last).map(|version| self.version_path(version)).collect();
+        let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
+        for (version, synced) in (first..=last).zip(sync_each(&files)) {
+            match synced {
                 // Cleaned up: a checkpoint stands for it.
                 Err(error) if error.kind == StoreErrorKind::NotFound && version < last => {}
                 done => done?,
