@@ -55,8 +55,9 @@ class WriterOptions:
             higher levels it is that of the level.
         row_group_rows: Rows of a row group, exactly, unless ``row_group_bytes`` comes first.
         row_group_bytes: Bytes of a row group, encoded and compressed, that end it early. They are looked at
-            when half of what is left should be used up, so rows that take much more than those before them
-            can overrun it, by three times its size at most.
+            when the values have as many bytes, and then when half of what is left should be used up. So rows
+            that take much more than those before them can overrun it, by about three times its size at
+            worst, plus a few thousand rows or one value.
         page_bytes: Bytes of a data page before compression. A page is larger only when one value is larger
             than an eighth of it.
         memory_limit: All that the writer may keep in memory: rows that wait, dictionaries, pages; an integer
@@ -290,7 +291,7 @@ class ParquetWriter(WithBlock):
         self._writer.write(data)
 
     def _write_last(self, data: ArrowStream | ArrowArray) -> None:
-        """Write data and close: each column goes into the file as soon as it is encoded."""
+        """Write data and close: the columns of the last row group go into the file one by one."""
         self._writer.write(data, last=True)
 
     def write_rows(

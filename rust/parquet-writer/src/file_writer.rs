@@ -159,7 +159,8 @@ impl FileWriter {
     }
 
     /// Writes batches. Each column of theirs is encoded to its end before the next one, which is faster than batch by
-    /// batch; the bytes are the same. Nothing is kept of the batches.
+    /// batch; the bytes are the same. Columns that have to be converted are encoded batch by batch. Nothing is kept of the
+    /// batches.
     ///
     /// # Errors
     /// As [`Self::write`]. The batches before one that does not fit are written.
@@ -169,7 +170,8 @@ impl FileWriter {
         self.encode(patience).and(taken)
     }
 
-    /// Writes the last batches and closes the file. Their chunks go into the file one by one, so that no page waits.
+    /// Writes the last batches and closes the file. The chunks of the last row group go into the file one by one. Pages of
+    /// theirs wait for other columns only where the row group's size was looked at before, or columns were converted.
     ///
     /// # Errors
     /// As [`Self::write_all`], where the file stays open, and [`Self::close`].
