@@ -729,9 +729,7 @@ mod tests {
     fn a_call_with_many_small_batches_asks_at_each_whether_to_go_on() {
         let column: ArrayRef = Arc::new(Int64Array::from(vec![1]));
         let batch = Batch::from(RecordBatch::try_from_iter([("x", column)]).unwrap());
-        let calls: [fn(&mut FileWriter, &[Batch], &mut dyn FnMut() -> bool) -> Result<()>; 2] =
-            [FileWriter::write_all, FileWriter::write_last];
-        for write in calls {
+        for write in [FileWriter::write_all, FileWriter::write_last] {
             let sink = Box::new(Stream::new(Box::new(Vec::new())));
             let options = WriterOptions::new(OptionInput::default()).unwrap();
             let mut writer = FileWriter::new(sink, None, options).unwrap();

@@ -42,7 +42,7 @@ impl Weights {
     /// The same with the widths of all that elements of lists hold, by which the size of rows is foreseen; `None` where
     /// it is the same.
     pub(crate) fn with_wide_elements(columns: &[ArrayRef]) -> Option<Self> {
-        let mut types = columns.iter().map(|column| column.data_type());
+        let mut types = columns.iter().map(Array::data_type);
         types
             .any(has_wide_elements)
             .then(|| Self::with(columns, element_bytes))
@@ -242,13 +242,13 @@ fn sums(array: &ArrayRef, element: Element) -> Option<Vec<u64>> {
             array.len(),
             valid,
             array.as_list::<i32>().value_offsets(),
-            elements(array.as_list::<i32>().values(), element),
+            &elements(array.as_list::<i32>().values(), element),
         )),
         DataType::LargeList(_) => Some(list(
             array.len(),
             valid,
             array.as_list::<i64>().value_offsets(),
-            elements(array.as_list::<i64>().values(), element),
+            &elements(array.as_list::<i64>().values(), element),
         )),
         DataType::Map(_, _) => {
             let map = array.as_map();
@@ -257,7 +257,7 @@ fn sums(array: &ArrayRef, element: Element) -> Option<Vec<u64>> {
                 array.len(),
                 valid,
                 map.value_offsets(),
-                elements(&entries, element),
+                &elements(&entries, element),
             ))
         }
         DataType::ListView(_) => {
@@ -267,7 +267,7 @@ fn sums(array: &ArrayRef, element: Element) -> Option<Vec<u64>> {
                 valid,
                 list.offsets(),
                 list.sizes(),
-                elements(list.values(), element),
+                &elements(list.values(), element),
             ))
         }
         DataType::LargeListView(_) => {
@@ -277,7 +277,7 @@ fn sums(array: &ArrayRef, element: Element) -> Option<Vec<u64>> {
                 valid,
                 list.offsets(),
                 list.sizes(),
-                elements(list.values(), element),
+                &elements(list.values(), element),
             ))
         }
         DataType::FixedSizeList(_, size) => {
@@ -346,7 +346,7 @@ fn list<T: OffsetSizeTrait>(
     rows: usize,
     valid: impl Fn(usize) -> bool,
     offsets: &[T],
-    elements: Elements,
+    elements: &Elements,
 ) -> Vec<u64> {
     accumulate(rows, valid, |row| {
         elements.total(offsets[row].as_usize(), offsets[row + 1].as_usize())
@@ -358,7 +358,7 @@ fn view<T: OffsetSizeTrait>(
     valid: impl Fn(usize) -> bool,
     offsets: &[T],
     sizes: &[T],
-    elements: Elements,
+    elements: &Elements,
 ) -> Vec<u64> {
     accumulate(rows, valid, |row| {
         let start = offsets[row].as_usize();
