@@ -314,16 +314,18 @@ def of_folder(value: Any, each: pa.Field[Any], rows: int) -> pa.Array[Any]:
     Raises:
         OptionError: It is no value of the column's type.
     """
-    column: pa.Array[Any] = pa.nulls(rows, each.type)
-    if value is None:
-        return column
+    column: pa.Array[Any] = (
+        pa.nulls(rows, each.type) if value is None else pa.repeat(_as_type(value, each), rows)
+    )
+    return column
+
+
+def _as_type(value: Any, each: pa.Field[Any]) -> Any:
     scalar: Any = pa.scalar(value)
     try:
-        scalar = scalar.cast(each.type)
+        return scalar.cast(each.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise OptionError(
             f"a folder is named {each.name}={value}, and column {each.name} is {each.type}: give it a type "
             f"that holds all such names"
         ) from error
-    column = pa.repeat(scalar, rows)
-    return column
