@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import threading
 from typing import TYPE_CHECKING
 
@@ -14,11 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spillway.reading.files import open_pipe
+from spillway.reading.piped import interruptible
 from spillway.reading.text import TextOptions
 
 from .conftest import CODECS, TABLE, compressed, encoded, names, refused, rows_as, run, written
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 FORMATS = ("parquet", "arrow", "arrows", "csv", "ndjson")
@@ -69,6 +72,31 @@ def test_a_named_pipe_is_read_once(tmp_path: Path) -> None:
     result = written(pipe, tmp_path / "out.parquet")
     filling.join()
     assert result.to_pylist() == rows_as("csv")
+
+
+@pytest.fixture
+def unheard() -> Iterator[None]:
+    """Handlers of Python that do nothing, as if their exception went under in a finalizer."""
+    numbers = (signal.SIGINT, signal.SIGUSR1)
+    before = [signal.signal(number, lambda *_: None) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("unheard")
+def test_an_interrupt_ends_the_wait_for_a_pipe_and_other_signals_do_not() -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as file, os.fdopen(writing, "wb", buffering=0) as filling:
+        filling.write(b"some")
+        with interruptible(file) as pipe:
+            os.kill(os.getpid(), signal.SIGUSR1)
+            assert pipe.read(10) == b"some"
+            os.kill(os.getpid(), signal.SIGINT)
+            with pytest.raises(KeyboardInterrupt):
+                pipe.read(10)
+        # A thread that reads ahead finds the end.
+        assert pipe.read(10) == b""
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Piped", "interruptible"]
 
+_SIGNALS = 64
+_WOKEN = 0
+# The numbers of signals that end a command, as Python hands them on.
+_ENDING = {_WOKEN, signal.SIGINT, signal.SIGTERM}
+
 
 class Piped(io.RawIOBase):
     """The bytes of a pipe.
@@ -83,10 +88,16 @@ class _Waiting:
         with self._reading:
             if self._is_over:
                 return b""
-            ready, _, _ = select.select([self._descriptor, self._signals], [], [])
-            if self._signals in ready:
-                raise InterruptedError("a signal ended the wait for the pipe")
+            while self._descriptor not in (ready := self._ready()):
+                if not _ENDING.isdisjoint(os.read(ready[0], _SIGNALS)):
+                    # Also where the exception of Python's own handler went under in a finalizer.
+                    raise KeyboardInterrupt
             return os.read(self._descriptor, size)
+
+    def _ready(self) -> list[int]:
+        """The descriptors that can be read: that of signals alone, if any came."""
+        ready, _, _ = select.select([self._descriptor, self._signals], [], [])
+        return [self._signals] if self._signals in ready else ready
 
     def end(self) -> None:
         """Have a thread that reads ahead find the end. One that waits has to be woken before."""
@@ -117,7 +128,7 @@ def interruptible(file: BinaryIO) -> Iterator[Readable]:
     try:
         yield waiting
     finally:
-        os.write(written, b"\0")
+        os.write(written, bytes([_WOKEN]))
         waiting.end()
         pa.enable_signal_handlers(True)  # noqa: FBT003 - pyarrow's own
         signal.set_wakeup_fd(before)
