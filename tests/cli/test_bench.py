@@ -43,6 +43,8 @@ from spillway.bench.tables import megabytes
 from spillway.cli.bench import bench, parse_bytes
 from spillway.harness import records
 
+from ..counts import SOAK
+
 app = typer.Typer()
 app.command()(bench)
 
@@ -51,6 +53,8 @@ QUICK = [
     *("--rows", "2000,10000", "--mode", "batches,table"),
     *("--backend", "pyarrow-streaming,arro3", "--validate", "none"),
 ]
+# The smallest run there is: one cell of a writer that is soon loaded.
+SMALL = ["--rows", "2000", "--mode", "batches", "--backend", "arro3", "--validate", "none"]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -71,7 +75,7 @@ def runs(disk):
 def run(runs):
     """One small run with both modes, a limit and two samples a cell; its folder and what was printed."""
     result = CliRunner().invoke(
-        app, [*QUICK, "--samples", "2", "--memory", "2276MB", "--out", str(runs / "whole")]
+        app, [*QUICK, "--samples", "2", "--memory", "512MB", "--out", str(runs / "whole")]
     )
     assert result.exit_code == 0, result.output
     (folder,) = (runs / "whole").iterdir()
@@ -90,13 +94,13 @@ def test_a_run_leaves_its_files_and_no_output(run):
         "figures",
     }
     assert {path.stem for path in (folder / "figures").iterdir()} == {
-        "throughput-batches-2276MB",
-        "row-time-batches-2276MB",
-        "peak-rss-batches-2276MB",
-        "rss-over-time-batches-2276MB",
-        "rss-over-time-table-2276MB",
-        "size-and-speed-batches-2276MB",
-        "size-and-speed-table-2276MB",
+        "throughput-batches-512MB",
+        "row-time-batches-512MB",
+        "peak-rss-batches-512MB",
+        "rss-over-time-batches-512MB",
+        "rss-over-time-table-512MB",
+        "size-and-speed-batches-512MB",
+        "size-and-speed-table-512MB",
         "allocations-batches",
         "allocations-table",
     }
@@ -144,7 +148,7 @@ def test_each_probe_has_writes_of_its_own(run):
 def test_the_limit_is_proved_and_the_proof_recorded(run):
     (proof,) = records.read_json(run[0] / records.ENVIRONMENT)["limit_proofs"]
     assert proof["holds"]
-    assert 0.9 <= proof["died_at_bytes"] / 2276e6 <= 1.1
+    assert 0.9 <= proof["died_at_bytes"] / 512e6 <= 1.1
 
 
 def test_the_machine_is_named_by_its_processor_alone(run):
@@ -222,7 +226,7 @@ def test_a_pipe_gets_a_line_for_each_stage_and_block(run):
     output = run[1]
     for line in (
         "preparing the input: 10,000 rows",
-        "proving the limit of 2,276 MB",
+        "proving the limit of 512 MB",
         "taking 12 samples in 2 blocks",
         "probing GIL and garbage collector: 16 writes",
         "tracing allocations: 4 writes",
@@ -265,6 +269,8 @@ def test_a_users_own_file_is_measured(runs, tmp_path):
         "--no-trace",
         "--probes",
         "0",
+        "--memory",
+        "none",
     ]
     result = CliRunner().invoke(app, [*arguments, "--backend", "duckdb", "--validate", "none", "--out", out])
     assert result.exit_code == 0, result.output
@@ -289,6 +295,8 @@ def test_a_broken_peer_says_why_and_does_not_fail_the_run(runs, tmp_path):
         "--no-trace",
         "--probes",
         "0",
+        "--memory",
+        "none",
     ]
     result = CliRunner().invoke(
         app, [*arguments, "--backend", "spillway,polars", "--validate", "pyarrow,duckdb", "--out", out]
@@ -534,6 +542,8 @@ def test_an_absent_library_is_a_line_in_the_table(runs, monkeypatch):
         "none",
         "--mode",
         "batches",
+        "--memory",
+        "none",
     ]
     result = CliRunner().invoke(app, [*quick, "--backend", "polars,arro3", "--out", out])
     assert result.exit_code == 0, result.output
@@ -566,17 +576,20 @@ def interrupted(arguments, signals, *, when):
     return output, process
 
 
-# `timeout` sends the signal to its child, and again to the group that the child is in.
-@pytest.mark.parametrize(
-    "signals", [[signal.SIGINT], [signal.SIGTERM], [signal.SIGTERM] * 2], ids=["ctrl-c", "kill", "timeout"]
-)
+# `timeout` sends the signal to its child, and again to the group that the child is in. In a soak, one alone.
+ENDS = {"ctrl-c": [signal.SIGINT], "timeout": [signal.SIGTERM] * 2}
+if SOAK:
+    ENDS["kill"] = [signal.SIGTERM]
+
+
+@pytest.mark.parametrize("signals", ENDS.values(), ids=ENDS)
 def test_an_end_in_the_middle_keeps_what_was_measured_and_leaves_nothing_running(runs, signals):
     out = Path(tempfile.mkdtemp(dir=runs))
-    arguments = ["--samples", "500", "--validate", "none", "--memory", "1GB", "--out", str(out), *QUICK[:6]]
-    output, process = interrupted(arguments, signals, when=lambda: len(_samples_in(out)) >= 3)
+    arguments = ["--samples", "500", "--memory", "512MB", "--out", str(out), *SMALL]
+    output, process = interrupted(arguments, signals, when=lambda: len(_samples_in(out)) >= 2)
     assert process.returncode == 130
     (folder,) = out.iterdir()
-    assert 3 <= len(_samples_in(out)) < 100
+    assert 2 <= len(_samples_in(out)) < 100
     assert "interrupted" in output
     assert (folder / "report.md").exists()
     assert not (folder / "outputs").exists()
@@ -586,18 +599,8 @@ def test_an_end_in_the_middle_keeps_what_was_measured_and_leaves_nothing_running
 
 def test_a_report_that_is_being_made_is_ended(runs):
     out = Path(tempfile.mkdtemp(dir=runs))
-    arguments = [
-        "--samples",
-        "1",
-        "--validate",
-        "none",
-        "--no-trace",
-        "--probes",
-        "0",
-        "--out",
-        str(out),
-        *QUICK[:6],
-    ]
+    short = ["--samples", "1", "--memory", "none", "--no-trace", "--probes", "0"]
+    arguments = [*short, "--out", str(out), *SMALL]
     output, process = interrupted(arguments, [signal.SIGTERM], when=lambda: list(out.glob("*/figures")))
     # Where the signal comes after the last line, nobody is left to hear it.
     assert process.returncode in {0, -signal.SIGTERM}

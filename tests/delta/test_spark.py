@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..spark.process import Worker
 
 pytestmark = pytest.mark.spark
-COMMITS = count(quick=100, ci=200, soak=1000)
+COMMITS = count(quick=100, ci=100, soak=1000)
 
 
 def test_every_type(tmp_path: Path, worker: Worker) -> None:
