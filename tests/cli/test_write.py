@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from textwrap import dedent
@@ -20,7 +21,7 @@ import pyarrow.json
 import pytest
 
 from ..counts import count
-from ..faults.programs import IS_ROOT, open_the_way_to
+from ..faults.programs import IS_ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,6 +104,15 @@ def test_an_interrupt_leaves_the_file_that_was_there(tmp_path: Path) -> None:
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("out.parquet", b"old")]
 
 
+@pytest.fixture
+def reachable() -> Iterator[Path]:
+    """A folder that other users reach; a run of pytest that begins takes the way to its own from them."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder)
+        path.chmod(0o755)
+        yield path
+
+
 # A first file imports what another user might not be able to read.
 AS_ANOTHER = """
     import os, sys
@@ -115,17 +125,16 @@ AS_ANOTHER = """
 """
 
 
-def test_a_folder_without_permission_is_named(tmp_path: Path) -> None:
-    closed = tmp_path / "closed"
+def test_a_folder_without_permission_is_named(reachable: Path) -> None:
+    closed = reachable / "closed"
     closed.mkdir()
-    open_the_way_to(tmp_path)
-    (tmp_path / "rows.csv").write_text("a\n1\n")
+    (reachable / "rows.csv").write_text("a\n1\n")
     closed.chmod(0o555)
     # Permissions do not bind root: then an unprivileged user tries.
     done = subprocess.run(
         [
             *(sys.executable, "-c", dedent(AS_ANOTHER), str(65534 if IS_ROOT else os.geteuid())),
-            *(tmp_path / "rows.csv", tmp_path / "first.parquet", closed / "out.parquet"),
+            *(reachable / "rows.csv", reachable / "first.parquet", closed / "out.parquet"),
         ],
         capture_output=True,
         text=True,

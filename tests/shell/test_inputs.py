@@ -134,6 +134,42 @@ def test_keys_in_the_names_of_folders_are_columns(tmp_path: Path, form: str, out
         ]
 
 
+@pytest.mark.parametrize("kind", ["int32", "int64", "string"])
+@pytest.mark.parametrize("form", ["csv", "ndjson"])
+def test_keys_of_folders_that_a_schema_lists_have_its_types(tmp_path: Path, form: str, kind: str) -> None:
+    for day in (1, 2):
+        folder = tmp_path / "days" / f"day={day}"
+        folder.mkdir(parents=True)
+        (folder / f"rows.{form}").write_bytes(encoded(form, pa.table({"id": [day * 10]})))
+    types = pa.schema([pa.field("day", kind, nullable=False), pa.field("id", pa.int64())])
+    pq.write_table(types.empty_table(), tmp_path / "types.parquet")
+    result = written(tmp_path / "days", "--schema", tmp_path / "types.parquet", tmp_path / "out.parquet")
+    assert result.schema.field("day").type == kind
+    day_of = str if kind == "string" else int
+    assert result.select(["day", "id"]).to_pylist() == [
+        {"day": day_of(day), "id": day * 10} for day in (1, 2)
+    ]
+
+
+@pytest.mark.parametrize("form", ["csv", "ndjson"])
+def test_a_name_of_a_folder_that_is_no_value_of_its_column_is_refused(tmp_path: Path, form: str) -> None:
+    (tmp_path / "day=monday").mkdir()
+    (tmp_path / "day=monday" / f"rows.{form}").write_bytes(encoded(form, pa.table({"id": [1]})))
+    (tmp_path / "types.json").write_text('{"id": "int64", "day": "int32"}')
+    said = refused(
+        tmp_path / "day=*" / f"*.{form}", "--schema", tmp_path / "types.json", tmp_path / "out.parquet"
+    )
+    assert "a folder is named day=monday, and column day is int32" in said
+    assert names(tmp_path) == {"day=monday", "types.json"}
+
+
+def test_lines_that_have_the_key_of_their_folder_keep_their_values(tmp_path: Path) -> None:
+    (tmp_path / "day=1").mkdir()
+    (tmp_path / "day=1" / "rows.ndjson").write_text('{"day": 7}\n{"day": null}\n')
+    result = written(tmp_path / "day=*" / "*.ndjson", tmp_path / "out.parquet")
+    assert result.to_pylist() == [{"day": 7}, {"day": 1}]
+
+
 def test_columns_of_several_files_are_matched_by_name(tmp_path: Path) -> None:
     (tmp_path / "1.csv").write_text("a,b\n1,x\n")
     (tmp_path / "2.csv").write_text("c,a\n0.5,2\n")

@@ -14,8 +14,10 @@ from pyarrow.dataset import HivePartitioning
 
 import spillway
 import spillway.delta
-from spillway.shell import Job, sized
+from spillway.errors import CommitUnknown
+from spillway.shell import Job, outputs, sized
 from spillway.shell.job import LEAST_MEMORY, Memory
+from spillway.shell.outputs import open_output
 
 from .conftest import ROWS, TABLE, encoded, names, refused, run, written
 
@@ -55,6 +57,17 @@ def test_what_is_read_is_not_written(rows: Path, options: list[str]) -> None:
     assert "would be read and written" in refused(rows, rows.parent, "--partition-by", "name", *options)
     assert rows.read_bytes() == encoded("parquet")
     assert names(rows.parent) == {"rows.parquet"}
+
+
+def test_a_file_url_is_a_path(rows: Path, out: Path) -> None:
+    (out / "out.parquet").write_bytes(b"old")
+    assert "is there already: say --overwrite" in refused(rows, f"file://{out}/out.parquet")
+    assert (out / "out.parquet").read_bytes() == b"old"
+    assert "would be read and written" in refused(rows, f"FILE://{rows}", "--overwrite")
+    assert "would be read and written" in refused(rows, f"file://localhost{rows.parent}", "--to-delta")
+    assert rows.read_bytes() == encoded("parquet")
+    assert run(rows, f"file://{out}/new.parquet").exit_code == 0
+    assert pq.ParquetFile(out / "new.parquet").read().to_pylist() == ROWS
 
 
 def test_a_folder_is_no_file(rows: Path, out: Path) -> None:
@@ -106,6 +119,61 @@ def test_a_table_is_made_and_appended_to(rows: Path, out: Path) -> None:
     assert run(rows, table, "--to-delta", "--overwrite").exit_code == 0
     assert delta_rows(table) == ROWS
     assert spillway.delta.open(table).partition_columns == ["name"]
+
+
+def test_rows_that_are_committed_are_said_to_be_also_where_the_table_cannot_be_opened_again(
+    out: Path,
+) -> None:
+    output = open_output(Job((), str(out / "table"), Memory(LEAST_MEMORY), to_delta=True), TABLE.schema)
+    assert output.left() == f"{out / 'table'} is as it was"
+    with output.writing():
+        output.write(TABLE.to_batches()[0])
+    (out / "table" / "_delta_log").rename(out / "table" / "elsewhere")
+    assert output.written() == (None, None, f"{out / 'table'}, version 0")
+    assert output.left() == f"the rows are in {out / 'table'}, version 0"
+
+
+def test_an_interrupt_after_the_commit_does_not_deny_it(
+    rows: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(outputs.TableOutput, "written", interrupted)
+    result = run(rows, out / "table", "--to-delta")
+    assert result.exit_code == 130, result.output
+    assert f"interrupted: the rows are in {out / 'table'}, version 0" in " ".join(result.stderr.split())
+    assert delta_rows(out / "table") == ROWS
+
+
+def test_a_commit_that_nobody_can_tell_of_has_a_status_of_its_own(
+    rows: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(_: object, timeout: float | None = None) -> int:
+        raise CommitUnknown(f"the time was up after {timeout} s", token="a token")  # noqa: S106 - it opens nothing
+
+    spillway.delta.create(out / "table", TABLE.schema)
+    monkeypatch.setattr(spillway.delta.Append, "commit", unknown)
+    result = run(rows, out / "table", "--to-delta")
+    assert result.exit_code == 3, result.output
+    said = " ".join(result.stderr.split())
+    assert f"nobody can say yet if the rows are in {out / 'table'}: the time was up" in said
+    assert "Do not write them again before spillway.delta.open(...).outcome('a token')" in said
+
+
+@pytest.mark.parametrize("partition", [[], ["--partition-by", "name"]], ids=["file", "folder"])
+def test_an_interrupt_after_the_last_row_says_where_rows_are(
+    rows: Path, out: Path, monkeypatch: pytest.MonkeyPatch, partition: list[str]
+) -> None:
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    kind = outputs.FolderOutput if partition else outputs.FileOutput
+    monkeypatch.setattr(kind, "written", interrupted)
+    result = run(rows, out / "rows", *partition)
+    assert result.exit_code == 130, result.output
+    assert f"interrupted: all rows are in {out / 'rows'}" in " ".join(result.stderr.split())
+    assert (out / "rows").exists()
 
 
 def test_rows_that_do_not_fit_a_table_leave_it_as_it_was(rows: Path, out: Path) -> None:

@@ -275,6 +275,31 @@ def test_files_of_a_table_are_refused(tmp_path: Path, typed: str) -> None:
     assert file.read_bytes() == content
 
 
+@pytest.mark.parametrize("mark", ["metadata/v1.metadata.json", ".hoodie/hoodie.properties", "_metadata"])
+def test_files_of_tables_of_other_kinds_are_refused(old: Path, mark: str) -> None:
+    (old.parent / mark).parent.mkdir(exist_ok=True)
+    (old.parent / mark).write_bytes(b"")
+    (old.parent / "data").mkdir()
+    file = old.rename(old.parent / "data" / "old.parquet")
+    content = file.read_bytes()
+    assert "a table's, which states sizes of files" in refused("--rewrite", file)
+    assert file.read_bytes() == content
+
+
+@pytest.mark.parametrize("links", [1, 2])
+def test_links_of_a_table_to_a_file_elsewhere_are_refused(tmp_path: Path, old: Path, links: int) -> None:
+    spillway.delta.write(tmp_path / "table", TABLE)
+    (link,) = (tmp_path / "table").glob("*.parquet")
+    link.unlink()
+    link.symlink_to(old)
+    if links == 2:
+        (tmp_path / "link.parquet").symlink_to(link)
+        link = tmp_path / "link.parquet"
+    content = old.read_bytes()
+    assert "_delta_log" in refused("--rewrite", link)
+    assert old.read_bytes() == content
+
+
 def test_other_formats_and_other_options_are_refused(tmp_path: Path, old: Path) -> None:
     (tmp_path / "rows.csv").write_text("a\n1\n")
     assert "--rewrite is for Parquet files" in refused("--rewrite", tmp_path / "rows.csv")

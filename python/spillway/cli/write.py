@@ -19,9 +19,12 @@ from spillway.cli.common import (
 from spillway.cli.completion import complete_codec
 
 if TYPE_CHECKING:
+    from spillway.errors import CommitUnknown
     from spillway.shell import Done, Job, Progress, Rewritten
 
 __all__ = ["write"]
+
+_UNKNOWN = 3
 
 
 def write(  # noqa: PLR0913 - one argument per option of the command
@@ -132,13 +135,17 @@ def write(  # noqa: PLR0913 - one argument per option of the command
     Exit status 1: --rewrite left files as they were; each is named with the
     reason.
 
-    Exit status 2: it cannot be done as asked, and nothing is written.
+    Exit status 2: it cannot be done as asked; the output is as it was.
+    Standard output may have taken a part.
 
-    Exit status 130: interrupted; the output is as it was.
+    Exit status 3: nobody can say yet if the rows are in the Delta table.
+    Writing them again might double them.
+
+    Exit status 130: interrupted; what is said tells what is left.
     """  # noqa: D301 - a backspace keeps the lines of a paragraph
     from rich.console import Console
 
-    from spillway.errors import SpillwayError
+    from spillway.errors import CommitUnknown, SpillwayError
 
     console = Console(stderr=True, quiet=quiet)
     with first_interrupt_alone(), termination_as_interrupt():
@@ -186,6 +193,9 @@ def write(  # noqa: PLR0913 - one argument per option of the command
                     status = _write(job, progress)
             finally:
                 progress.stop()
+        except CommitUnknown as doubt:
+            _tell_doubt(doubt, paths[-1])
+            raise typer.Exit(_UNKNOWN) from None
         except (SpillwayError, OSError) as error:
             fail("write", reason(error))
         except KeyboardInterrupt as interrupt:
@@ -259,12 +269,26 @@ def _write(job: Job, progress: Progress) -> int:
     from spillway.shell import run_write
 
     done = run_write(job, progress)
-    progress.stop()
-    progress.say(_summary(done))
-    if done.left_out:
-        # Rows are not lost unsaid, however quiet the command is.
-        typer.secho(f"spillway write: {counted(done.left_out, 'line')} left out", err=True, fg="yellow")
+    try:
+        progress.stop()
+        progress.say(_summary(done))
+        if done.left_out:
+            # Rows are not lost unsaid, however quiet the command is.
+            typer.secho(f"spillway write: {counted(done.left_out, 'line')} left out", err=True, fg="yellow")
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"all rows are in {done.written.place}") from None
     return 0
+
+
+def _tell_doubt(doubt: CommitUnknown, output: str) -> None:
+    """Say that rows may be in a table, and the way to find out."""
+    place = output.partition("?")[0]  # the rest of a URL may be a secret
+    typer.secho(
+        f"spillway write: nobody can say yet if the rows are in {place}: {doubt}. Do not write them again "
+        f"before spillway.delta.open(...).outcome({doubt.token!r}) says that they are not there",
+        err=True,
+        fg=typer.colors.RED,
+    )
 
 
 def _summary(done: Done) -> str:
@@ -274,8 +298,11 @@ def _summary(done: Done) -> str:
     source = f" of {counted(done.files, 'file')}" if done.files else ""
     parts = [f"{counted(done.rows, 'row')} from {sized(done.bytes_read)}{source}"]
     written = done.written
+    size = "written"
+    if written.bytes is not None and written.files is not None:
+        size = f"{sized(written.bytes)} in {counted(written.files, 'file')} written"
     parts += [
-        f"{sized(written.bytes)} in {counted(written.files, 'file')} written to {written.place}",
+        f"{size} to {written.place}",
         f"{done.seconds:.1f} s",
         f"{done.rows / max(done.seconds, 1e-9):,.0f} rows/s",
     ]
@@ -301,12 +328,12 @@ def _rewrite(paths: list[str], memory: str, options: dict[str, Any], progress: P
         for each in rewrite(files, _memory(memory), options, progress):
             found.append(each)
             _tell(each, progress)
+        progress.stop()
+        progress.say(_total(found))
     except KeyboardInterrupt:
         done = sum(each.kept is None for each in found)
         said = f"{done:,} of {len(files):,} files are written anew, the others are as they were"
         raise KeyboardInterrupt(said) from None
-    progress.stop()
-    progress.say(_total(found))
     return 1 if any(each.kept is not None for each in found) else 0
 
 

@@ -33,7 +33,16 @@ if TYPE_CHECKING:
 
     _Open = Callable[..., AbstractContextManager[RowStream]]
 
-__all__ = ["ACCEPTED", "FileSource", "Files", "find_all", "find_files", "open_files", "partitions"]
+__all__ = [
+    "ACCEPTED",
+    "FileSource",
+    "Files",
+    "find_all",
+    "find_files",
+    "of_folder",
+    "open_files",
+    "partitions",
+]
 
 ACCEPTED = f"a file, a folder or a quoted glob of files in one format: {FORMATS}"
 
@@ -193,7 +202,12 @@ def open_files(
             yield stream
         return
     found, rows = _schema_and_rows(partial(opened, schema=schema), files)
-    keys = [key for key in keys if key.name not in found.names]
+    listed = () if schema is None else schema.names
+    keys = [
+        schema.field(key.name) if schema is not None and key.name in listed else key
+        for key in keys
+        if key.name not in found.names
+    ]
     whole = pa.schema([*found, *keys]).with_metadata(found.metadata)
     batches = (
         batch
@@ -284,8 +298,34 @@ def _column(batch: pa.RecordBatch, each: pa.Field[Any], values: dict[str, Any]) 
         column = batch.column(each.name)
         if column.type != each.type:
             column = column.cast(each.type)
-    elif (value := values.get(each.name)) is not None:
-        column = pa.repeat(pa.scalar(value, each.type), batch.num_rows)
     else:
-        column = pa.nulls(batch.num_rows, each.type)
+        column = of_folder(values.get(each.name), each, batch.num_rows)
     return column
+
+
+def of_folder(value: Any, each: pa.Field[Any], rows: int) -> pa.Array[Any]:
+    """The column that has the value of a folder's name in all rows.
+
+    Args:
+        value: As `partitions` has it; None for null.
+        each: The column.
+        rows: Their number.
+
+    Raises:
+        OptionError: It is no value of the column's type.
+    """
+    column: pa.Array[Any] = (
+        pa.nulls(rows, each.type) if value is None else pa.repeat(_as_type(value, each), rows)
+    )
+    return column
+
+
+def _as_type(value: Any, each: pa.Field[Any]) -> Any:
+    scalar: Any = pa.scalar(value)
+    try:
+        return scalar.cast(each.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise OptionError(
+            f"a folder is named {each.name}={value}, and column {each.name} is {each.type}: give it a type "
+            f"that holds all such names"
+        ) from error

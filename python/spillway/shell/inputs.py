@@ -6,17 +6,18 @@ import os
 import stat
 import sys
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spillway.errors import CorruptFileError, OptionError
 from spillway.reading.files import TITLES, open_lines, open_pipe, recognise
 from spillway.reading.piped import interruptible
-from spillway.reading.sources import FileSource, find_all, open_files, partitions
+from spillway.reading.sources import FileSource, find_all, of_folder, open_files, partitions
 from spillway.shell.lines import Slice, slices
 from spillway.shell.schemas import inferred
 
@@ -69,7 +70,7 @@ class Rows:
     Attributes:
         schema: Of all of them.
         parts: Record batches, or slices of NDJSON.
-        keys: The columns that are in the names of folders alone, and their values for each file: of slices.
+        values: The columns that the names of folders have, and their values, for each file: of slices.
             Batches have them already.
         rows: The number of rows; None if only reading to the end can tell.
         is_inferred: True if types were inferred from the first lines.
@@ -78,15 +79,16 @@ class Rows:
 
     schema: pa.Schema
     parts: Iterator[pa.RecordBatch] | Iterator[Slice]
-    keys: tuple[list[pa.Field[Any]], dict[Path, dict[str, Any]]] = ([], {})
+    values: dict[Path, dict[str, Any]] = field(default_factory=dict)
     rows: int | None = None
     is_inferred: bool = False
     position: Callable[[], int] | None = None
 
     @property
     def own_schema(self) -> pa.Schema:
-        """The schema without the columns that are in the names of folders alone."""
-        return pa.schema(list(self.schema)[: len(self.schema) - len(self.keys[0])])
+        """The schema that lines have, which may lack what the names of folders have."""
+        named = {name for values in self.values.values() for name in values}
+        return pa.schema([each.with_nullable(True) if each.name in named else each for each in self.schema])  # noqa: FBT003 - pyarrow's own
 
 
 @contextmanager
@@ -219,12 +221,12 @@ def _lines(job: Job, found: Found) -> Rows:
             raise CorruptFileError(f"{reading.name} holds no line")
         schema = inferred(first, reading.name)
         parts = chain(_emptied(sample), parts)
-    keys = ([], {}) if found.files is None else partitions(found.files)
-    lacking = [key for key in keys[0] if key.name not in schema.names]
+    keys, values = ([], {}) if found.files is None else partitions(found.files)
+    lacking = [key for key in keys if key.name not in schema.names]
     return Rows(
         pa.schema([*schema, *lacking]),
         parts,
-        keys=(lacking, keys[1]),
+        values=values if keys else {},
         is_inferred=job.schema is None,
         position=None if found.files is None else reading.position,
     )
@@ -273,19 +275,25 @@ class _Reading:
 def with_keys(
     batches: Iterable[pa.RecordBatch], schema: pa.Schema, values: dict[str, Any]
 ) -> Iterator[pa.RecordBatch]:
-    """Add the columns that a file's folders name.
+    """Fill the columns that a file's folders name, where its lines have nothing.
 
     Args:
-        batches: Rows without them.
-        schema: Of the rows with them.
-        values: Of this file; what is not there is null.
+        batches: Rows of the lines.
+        schema: Of the rows.
+        values: Of this file's folders.
+
+    Raises:
+        OptionError: A value is none of its column's type.
     """
     for batch in batches:
-        columns = list(batch.columns)
-        for each in list(schema)[len(columns) :]:
-            value = values.get(each.name)
-            filled = pa.nulls(batch.num_rows, each.type)
-            if value is not None:
-                filled = pa.repeat(pa.scalar(value, each.type), batch.num_rows)
-            columns.append(filled)
+        columns = [
+            _filled(batch.column(place), each, values.get(each.name)) for place, each in enumerate(schema)
+        ]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _filled(column: pa.Array[Any], each: pa.Field[Any], value: Any) -> pa.Array[Any]:
+    if value is None or column.null_count == 0:
+        return column
+    filled: pa.Array[Any] = pc.coalesce(column, of_folder(value, each, len(column)))
+    return filled

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from spillway._destination import local_path
 from spillway.errors import OptionError
 from spillway.reading.text import TextOptions
 from spillway.writer import WriterOptions
@@ -97,7 +98,7 @@ class Job:
 
     Args:
         inputs: Files, folders and globs as they were typed, or one pipe; ``-`` is standard input.
-        output: A path, or a URL of an object store.
+        output: A path, or a URL; that of a file becomes its path.
         memory: Shares of the memory.
         text: Properties that text does not state itself.
         schema: The columns of text; None infers them.
@@ -109,7 +110,8 @@ class Job:
         options: Fields of `WriterOptions`, but for ``memory_limit``.
 
     Raises:
-        OptionError: An option of the writer has a value that is not accepted.
+        OptionError: An option of the writer has a value that is not accepted, or `output` is on another
+            machine.
     """
 
     inputs: tuple[str, ...]
@@ -126,6 +128,10 @@ class Job:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        scheme, separator, rest = self.output.partition("://")
+        if separator and scheme.lower() == "file":
+            # What is there already, or is read, is looked for as of any path.
+            object.__setattr__(self, "output", local_path(rest))
         # Before anything is read.
         WriterOptions(**self.options)
         if self.on_error not in {"raise", "skip"}:

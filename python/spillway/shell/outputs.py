@@ -13,7 +13,7 @@ import spillway.delta
 from spillway import _native
 from spillway.dataset_writer import DatasetWriter
 from spillway.delta.table import _place
-from spillway.errors import OptionError, TableNotFoundError
+from spillway.errors import OptionError, SpillwayError, TableNotFoundError
 from spillway.writer import ParquetWriter, WriterOptions
 
 if TYPE_CHECKING:
@@ -35,13 +35,13 @@ class Written(NamedTuple):
     """The files that were written.
 
     Attributes:
-        bytes: Bytes of all of them.
-        files: Their number.
+        bytes: Bytes of all of them; None where a table that has them cannot be asked.
+        files: Their number; None likewise.
         place: The output for people, with the version of a table.
     """
 
-    bytes: int
-    files: int
+    bytes: int | None
+    files: int | None
     place: str
 
 
@@ -58,7 +58,7 @@ class Output(Protocol):
         """Say what was written, once the block has ended well."""
 
     def left(self) -> str:
-        """Say what is left where the block was interrupted."""
+        """Say what is left after an interrupt, whether the block has ended or not."""
 
 
 class FileOutput:
@@ -88,7 +88,9 @@ class FileOutput:
 
     def left(self) -> str:
         """Say what is left after an interrupt."""
-        return "what was written stays" if self._place == STANDARD_OUTPUT else f"{self._place} is as it was"
+        if self._place == STANDARD_OUTPUT:
+            return "what was written stays"
+        return _left(self.writer, self._place)
 
 
 class FolderOutput:
@@ -122,7 +124,15 @@ class FolderOutput:
 
     def left(self) -> str:
         """Say what is left after an interrupt."""
-        return f"{self._place} is as it was"
+        return _left(self.writer, self._place)
+
+
+def _left(writer: ParquetWriter | DatasetWriter, place: str) -> str:
+    try:
+        _ = writer.result
+    except ValueError:  # open, or aborted
+        return f"{place} is as it was"
+    return f"all rows are in {place}"
 
 
 class TableOutput:
@@ -160,14 +170,16 @@ class TableOutput:
         """Say what was written."""
         version = self.writer.version or 0
         place = f"{self._job.output}, version {version}"
-        table = spillway.delta.open(self._job.output, storage_options=self._job.storage_options or None)
-        for entry in table.history(_LATEST):
-            if entry.version == version:
-                measures = entry.info.get("operationMetrics", {})
-                return Written(
-                    int(measures.get("numOutputBytes", 0)), int(measures.get("numFiles", 0)), place
-                )
-        return Written(0, 0, place)
+        # The rows are committed: what cannot be said of them is no reason to write them again.
+        with suppress(SpillwayError, OSError):
+            table = spillway.delta.open(self._job.output, storage_options=self._job.storage_options or None)
+            for entry in table.history(_LATEST):
+                if entry.version == version:
+                    measures = entry.info.get("operationMetrics", {})
+                    return Written(
+                        int(measures.get("numOutputBytes", 0)), int(measures.get("numFiles", 0)), place
+                    )
+        return Written(None, None, place)
 
     def left(self) -> str:
         """Say what is left after an interrupt."""

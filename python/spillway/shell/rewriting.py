@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Rewritten", "RowsDifferError", "find_parquet", "rewrite"]
 
-_TABLES = ("_delta_log", "_metadata")
+# Marks of Delta, of Dask and older tools, of Hudi and of Iceberg.
+_TABLES = ("_delta_log", "_metadata", ".hoodie", "metadata/*.metadata.json", "metadata/version-hint.text")
 # Properties of a logical type that say how the footer spells it.
 _SPELLING = {"is_from_converted_type", "force_set_converted_type"}
 # An integer of the physical type's own width, annotated or not.
@@ -73,14 +74,27 @@ def find_parquet(typed: Sequence[str]) -> tuple[Path, ...]:
             f"--rewrite is for Parquet files, and {typed[0]} is {TITLES[files.format]}: "
             f"name an output instead"
         )
+    marks: dict[Path, Path | None] = {}
     for path in files.paths:
-        for folder in path.resolve().parents:
-            if (table := next((each for each in _TABLES if (folder / each).exists()), None)) is not None:
+        for folder in _folders(path):
+            if folder not in marks:
+                marks[folder] = next((found for each in _TABLES for found in folder.glob(each)), None)
+            if (mark := marks[folder]) is not None:
                 raise OptionError(
-                    f"{path} belongs to {folder / table}, which states sizes of files: a file is not to be "
+                    f"{path} belongs to {mark}, a table's, which states sizes of files: a file is not to be "
                     f"replaced there. Write the rows to another place"
                 )
     return files.paths
+
+
+def _folders(path: Path) -> Iterator[Path]:
+    """All folders that a file is in: by its name, by that of each link on the way, and in truth."""
+    place = path
+    while place.is_symlink():
+        yield from place.absolute().parents
+        place = place.parent / place.readlink()
+    yield from place.absolute().parents
+    yield from place.resolve().parents
 
 
 def rewrite(

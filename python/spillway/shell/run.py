@@ -53,12 +53,16 @@ def run_write(job: Job, progress: Progress) -> Done:
     with find(job) as found:
         check_output(job, found)
         count, bad, output = _moved(job, found, progress)
+    try:
+        written = output.written()
+    except KeyboardInterrupt as interrupt:
+        raise KeyboardInterrupt(output.left()) from interrupt
     return Done(
         rows=count,
         left_out=bad.count,
         files=len(found.paths),
         bytes_read=found.bytes_read,
-        written=output.written(),
+        written=written,
         seconds=time.perf_counter() - started,
     )
 
@@ -84,7 +88,7 @@ def _write(rows: Rows, output: Output, bad: BadLines, progress: Progress) -> int
         if not isinstance(part, Slice):
             output.write(part)
             count += part.num_rows
-        elif isinstance(output, FileOutput) and not rows.keys[0]:
+        elif isinstance(output, FileOutput) and not rows.values:
             count += output.writer.write_ndjson(part.data, on_error=bad.of(part, fed))
             fed += part.data.count(b"\n")
         else:
@@ -94,7 +98,7 @@ def _write(rows: Rows, output: Output, bad: BadLines, progress: Progress) -> int
 
 
 def _write_slice(part: Slice, rows: Rows, output: Output, bad: BadLines) -> int:
-    values = rows.keys[1].get(part.path, {})
+    values = rows.values.get(part.path, {})
     count = 0
     for batch in with_keys(batches_of(part, rows.own_schema, bad), rows.schema, values):
         output.write(batch)
