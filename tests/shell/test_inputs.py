@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spillway.reading.files import open_pipe
+from spillway.reading.files import open_pipe, open_rows
 from spillway.reading.piped import interruptible
 from spillway.reading.text import TextOptions
 
@@ -67,10 +67,10 @@ def test_a_named_pipe_is_read_once(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     content = encoded("csv")
-    filling = threading.Thread(target=pipe.write_bytes, args=(content,))
+    filling = threading.Thread(target=pipe.write_bytes, args=(content,), daemon=True)
     filling.start()
     result = written(pipe, tmp_path / "out.parquet")
-    filling.join()
+    filling.join(60)
     assert result.to_pylist() == rows_as("csv")
 
 
@@ -221,7 +221,7 @@ def test_what_is_no_input_is_refused(tmp_path: Path, content: bytes, reason: str
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
-@pytest.mark.parametrize("form", ["parquet", "arrow", "arrows", "ndjson"])
+@pytest.mark.parametrize("form", ["parquet", "arrow", "arrows", "ndjson", "csv"])
 @pytest.mark.parametrize("piped", [False, True], ids=["file", "pipe"])
 def test_an_input_that_is_cut_off_leaves_no_file(
     tmp_path: Path,
@@ -230,7 +230,9 @@ def test_an_input_that_is_cut_off_leaves_no_file(
     suffix: str,
     piped: bool,  # noqa: FBT001 - of pytest
 ) -> None:
-    if not suffix and form == "ndjson":
+    if not suffix and form == "csv":
+        content = encoded(form)[:-20] + b',"'  # a row that ends in the middle
+    elif not suffix and form == "ndjson":
         content = encoded(form)[:-20]  # a line that ends in the middle
     else:
         content = compressed(encoded(form), CODECS[suffix])[:-40]
@@ -338,3 +340,64 @@ def test_options_for_another_format_are_refused(tmp_path: Path) -> None:
     assert "--on-error skip is for NDJSON" in refused(*inputs, "--on-error", "skip")
     assert "--delimiter is for CSV" in refused(*inputs, "--delimiter", ";")
     assert names(tmp_path) == {"rows.parquet", "schema.json"}
+
+
+@pytest.mark.parametrize("values", [["x" * 100_000] * 300, [f"{number}" * 1000 for number in range(2_000)]])
+def test_batches_of_parquet_are_as_large_as_a_block(tmp_path: Path, values: list[str]) -> None:
+    table = pa.table({"id": range(len(values)), "text": values})
+    pq.write_table(table, tmp_path / "rows.parquet", row_group_size=len(values) // 2 + 1)
+    block = 1 << 20
+    with open_rows(tmp_path / "rows.parquet", block_bytes=block) as rows:
+        batches = list(rows.batches)
+    assert max(batch.nbytes for batch in batches) <= 2 * block
+    assert len(batches) < 100
+    assert pa.Table.from_batches(batches).equals(table)
+
+
+def test_files_that_are_not_read_are_named(tmp_path: Path) -> None:
+    (tmp_path / "days").mkdir()
+    (tmp_path / "days" / "1.csv").write_text("a\n1\n")
+    (tmp_path / "days" / "notes.txt").write_text("some notes\n")
+    (tmp_path / "days" / "empty.txt").write_text("")
+    result = run(tmp_path / "days", tmp_path / "out.parquet")
+    assert result.exit_code == 0, result.output
+    said = " ".join(result.stderr.split())
+    assert f"not read: 1 file of no known format, {tmp_path / 'days' / 'notes.txt'}" in said
+    said = refused(tmp_path / "days" / "*", tmp_path / "other.parquet")
+    assert f"1 file of no known format, {tmp_path / 'days' / 'notes.txt'}" in said
+    assert names(tmp_path) == {"days", "out.parquet"}
+
+
+def test_only_empty_fields_of_csv_are_null(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("a,b,c\nNA,null,1\nNaN,x,\n")
+    assert written(tmp_path / "rows.csv", tmp_path / "out.parquet").to_pylist() == [
+        {"a": "NA", "b": "null", "c": 1},
+        {"a": "NaN", "b": "x", "c": None},
+    ]
+
+
+@pytest.mark.parametrize("form", ["csv", "ndjson"])
+@pytest.mark.parametrize("value", [2**63 + 1, 2**64 - 1])
+def test_integers_of_64_bits_are_not_rounded(tmp_path: Path, form: str, value: int) -> None:
+    rows = [{"a": 1}, {"a": value}]
+    text = f"a\n1\n{value}\n" if form == "csv" else "".join(json.dumps(row) + "\n" for row in rows)
+    (tmp_path / f"rows.{form}").write_text(text)
+    assert written(tmp_path / f"rows.{form}", tmp_path / "out.parquet").to_pylist() == rows
+
+
+def test_integers_that_no_type_holds_are_text_in_csv_and_refused_in_ndjson(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text(f"a\n-1\n{2**64}\n")
+    (tmp_path / "rows.ndjson").write_text(f'{{"a": [-1, {2**64}]}}\n')
+    found = written(tmp_path / "rows.csv", tmp_path / "out.parquet")["a"].to_pylist()
+    assert found == ["-1", str(2**64)]
+    assert f"a[] has integers from -1 to {2**64}" in refused(
+        tmp_path / "rows.ndjson", tmp_path / "other.parquet"
+    )
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_one_file_in_a_folder_with_a_key_has_its_column(tmp_path: Path, form: str) -> None:
+    (tmp_path / "day=1").mkdir()
+    (tmp_path / "day=1" / f"x.{form}").write_bytes(encoded(form, pa.table({"id": [5]})))
+    result = written(tmp_path / "day=1" / f"x.{form}", tmp_path / "out.parquet")
+    assert result.to_pylist() == [{"id": 5, "day": 1}]

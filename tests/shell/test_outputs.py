@@ -271,3 +271,11 @@ def test_sizes_are_written_in_thousands(size: int, written: str) -> None:
 def test_a_job_checks_its_options_before_anything_is_read() -> None:
     with pytest.raises(spillway.OptionError, match="compression"):
         Job(("nothing",), "out", Memory(LEAST_MEMORY), options={"compression": "lzo"})
+
+
+def test_a_partitioned_table_of_too_many_columns_is_refused(tmp_path: Path, out: Path) -> None:
+    wide = pa.table({f"c{number}": [number] for number in range(300)})
+    pq.write_table(wide, tmp_path / "wide.parquet")
+    said = refused(tmp_path / "wide.parquet", out / "table", "--to-delta", "--partition-by", "c0")
+    assert "has up to 64 files open: give at least" in said
+    assert names(out) == set()

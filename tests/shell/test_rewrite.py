@@ -167,7 +167,15 @@ def test_a_file_that_would_not_hold_the_same_stays(
 ) -> None:
     content = old.read_bytes()
     spoil, reason = FAULTS[fault]
-    planted(monkeypatch, spoil)
+    spoilt: list[int] = []
+
+    def once(batch: pa.RecordBatch) -> pa.RecordBatch:
+        if spoilt or batch.num_rows < 8:
+            return batch
+        spoilt.append(batch.num_rows)
+        return spoil(batch)
+
+    planted(monkeypatch, once)
     result = run("--rewrite", old)
     assert result.exit_code == 1, result.output
     said = " ".join(result.stderr.split())
@@ -253,6 +261,53 @@ def test_order_filters_and_groups_of_sorted_rows_stay(tmp_path: Path) -> None:
     assert pq.ParquetFile(path).read().equals(table)
     columns = spillway.inspect_file(with_filter).row_groups[0].columns
     assert [each.path for each in columns if each.bloom_filter] == ["name"]
+
+
+def test_a_file_whose_order_would_go_stays(tmp_path: Path) -> None:
+    path = tmp_path / "old.parquet"
+    pq.write_table(pa.table({"a": [{"b": 1}]}), path, sorting_columns=[pq.SortingColumn(0)])
+    content = path.read_bytes()
+    result = run("--rewrite", path)
+    assert result.exit_code == 1, result.output
+    assert "it would not declare the order that it does" in " ".join(result.stderr.split())
+    assert path.read_bytes() == content
+
+
+def test_filters_that_are_asked_for_come_beside_those_that_are_there(tmp_path: Path) -> None:
+    path = tmp_path / "old.parquet"
+    spillway.write_parquet(TABLE, path, bloom_filter=["name"])
+    assert run("--rewrite", path, "--bloom-filter", "id").exit_code == 0
+    columns = spillway.inspect_file(path).row_groups[0].columns
+    assert {each.path for each in columns if each.bloom_filter} == {"id", "name"}
+
+
+def test_a_group_that_would_have_another_name_is_named(tmp_path: Path) -> None:
+    table = pa.table({"tags": [["a"]]})
+    pq.write_table(table, tmp_path / "old.parquet")
+    pq.write_table(table, tmp_path / "new.parquet", use_compliant_nested_type=False)
+    with pytest.raises(rewriting.RowsDifferError, match=r"its schema has .* element"):
+        rewriting._check_nodes(tmp_path / "old.parquet", tmp_path / "new.parquet")
+    rewriting._check_nodes(tmp_path / "old.parquet", tmp_path / "old.parquet")
+
+
+def test_metadata_that_would_be_lost_is_named(tmp_path: Path) -> None:
+    pq.write_table(TABLE.replace_schema_metadata({"owner": "me"}), tmp_path / "old.parquet")
+    pq.write_table(TABLE, tmp_path / "new.parquet")
+    with pytest.raises(rewriting.RowsDifferError, match="its metadata owner would be lost"):
+        rewriting._check_metadata(tmp_path / "old.parquet", tmp_path / "new.parquet")
+
+
+def test_a_folder_that_was_not_synced_does_not_deny_the_new_file(
+    old: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rewriting, "_sync", lambda _: "Input/output error")
+    before = old.read_bytes()
+    result = run("--rewrite", old)
+    assert result.exit_code == 0, result.output
+    said = " ".join(result.stderr.split())
+    assert "is written anew, and a crash of the machine may bring the old file back" in said
+    assert "stays as it was" not in said
+    assert old.read_bytes() != before
 
 
 def test_a_link_stays_one_and_its_file_keeps_its_mode(old: Path, tmp_path: Path) -> None:

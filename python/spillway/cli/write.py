@@ -343,8 +343,14 @@ def _tell(each: Rewritten, progress: Progress) -> None:
     if each.kept is not None:
         text = f"spillway write: {each.path} stays as it was: {each.kept}"
         typer.secho(text, err=True, fg=typer.colors.RED)
-    else:
-        progress.say(f"{each.path}: {sized(each.before)} -> {sized(each.after)}")
+        return
+    if each.unsynced is not None:
+        text = (
+            f"spillway write: {each.path} is written anew, and a crash of the machine may bring the old file "
+            f"back: its folder was not synced: {each.unsynced}"
+        )
+        typer.secho(text, err=True, fg=typer.colors.YELLOW)
+    progress.say(f"{each.path}: {sized(each.before)} -> {sized(each.after)}")
 
 
 def _total(found: list[Rewritten]) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import re
 import shutil
 import tempfile
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -43,9 +45,11 @@ FORMATS = (
 # The columns and types of a text file are inferred from its first block: hence a large one.
 _TEXT_BLOCK_BYTES = 32 << 20
 _PARQUET_BATCH_ROWS = 16_384
-_LEAST_BATCH_ROWS = 64
+_GROWTH = 8
 _BUFFER_BYTES = 64 << 10
 _HEAD_BYTES = 512
+_LONG = re.compile(rb"[0-9]{19}")
+_INTEGER = re.compile(r"\s*[+-]?[0-9]+\s*")
 
 _BY_MAGIC = {b"PAR1": "parquet", b"ARROW1": "ipc-file", b"\xff\xff\xff\xff": "ipc-stream"}
 _COMPRESSIONS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2", b"\x04\x22\x4d\x18": "lz4"}
@@ -367,16 +371,47 @@ def _open_parquet(opened: _Opened) -> RowStream:
     else:
         # Without a buffer, all of a row group's chunks would be read at once.
         source = pa.parquet.ParquetFile(opened.file, buffer_size=_BUFFER_BYTES, pre_buffer=False)
-        batches = source.iter_batches(_fitting_rows(source, opened.block_bytes), use_threads=False)
+        batches = _fitting_batches(source, opened.block_bytes)
     return RowStream(str(opened.path), source.schema_arrow, batches, source.metadata.num_rows)
 
 
-def _fitting_rows(source: pa.parquet.ParquetFile, block_bytes: int) -> int:
-    """Rows whose values, as they are before compression, fit a block."""
-    footer = source.metadata
-    size = sum(footer.row_group(number).total_byte_size for number in range(footer.num_row_groups))
-    fitting = block_bytes * max(footer.num_rows, 1) // max(size, 1)
-    return max(_LEAST_BATCH_ROWS, min(fitting, _PARQUET_BATCH_ROWS))
+def _fitting_batches(source: pa.parquet.ParquetFile, block_bytes: int) -> Iterator[pa.RecordBatch]:
+    """Batches whose values fit a block, as far as those before tell.
+
+    The footer has sizes as they are encoded: a text that is repeated is there once. So the first batch is a
+    row, and the next ones are as large as the last one's size allows.
+    """
+    rows = 1
+    for group in range(source.metadata.num_row_groups):
+        done = 0
+        while done < source.metadata.row_group(group).num_rows:
+            for batch in _rest(source, group, rows, done):
+                yield batch
+                done += batch.num_rows
+                wanted = _fitting_rows(batch, rows, block_bytes)
+                if wanted >= 2 * rows or wanted < rows:
+                    rows = wanted
+                    break
+
+
+def _rest(source: pa.parquet.ParquetFile, group: int, rows: int, done: int) -> Iterator[pa.RecordBatch]:
+    """The batches of a row group behind the rows that were read already."""
+    for batch in source.iter_batches(rows, row_groups=[group], use_threads=False):
+        if done < batch.num_rows:
+            yield batch.slice(done)
+        done = max(done - batch.num_rows, 0)
+
+
+def _fitting_rows(batch: pa.RecordBatch, rows: int, block_bytes: int) -> int:
+    """Rows of the next batch: fewer where this one is over the block, more where it is far below."""
+    # Dictionaries are in each batch, however few its rows are.
+    size = sum(column.nbytes for column in batch.columns if not pa.types.is_dictionary(column.type))
+    fitting = block_bytes * batch.num_rows // max(size, 1)
+    if fitting < batch.num_rows:
+        return max(fitting, 1)
+    if batch.num_rows < rows:
+        return rows
+    return min(fitting, rows * _GROWTH, _PARQUET_BATCH_ROWS)
 
 
 def _open_ipc_file(opened: _Opened) -> RowStream:
@@ -402,16 +437,47 @@ def _delimiter(form: Format, text: TextOptions) -> str:
 
 def _open_csv(opened: _Opened) -> RowStream:
     types = {} if opened.schema is None else {field.name: field.type for field in opened.schema}
-    source = pa.csv.open_csv(
-        opened.utf8(),
+    file = opened.utf8()
+    if opened.text.is_exact:
+        whole = Piped(file, opened.path)
+        types = _long_integers(opened, whole.head(opened.text_block)) | types
+        file = pa.PythonFile(whole, mode="r")
+    source = _csv(opened, file, types)
+    return RowStream(str(opened.path), source.schema, iter(source), None)
+
+
+def _csv(opened: _Opened, file: Any, types: dict[str, pa.DataType]) -> pa.csv.CSVStreamingReader:
+    nulls: dict[str, Any] = {"null_values": [""]} if opened.text.is_exact else {}
+    return pa.csv.open_csv(
+        file,
         # One thread reads no block ahead, and has messages name the row.
         read_options=pa.csv.ReadOptions(block_size=opened.text_block, use_threads=opened.block_bytes is None),
         parse_options=pa.csv.ParseOptions(
             delimiter=_delimiter(opened.form, opened.text), newlines_in_values=True
         ),
-        convert_options=pa.csv.ConvertOptions(column_types=types),
+        convert_options=pa.csv.ConvertOptions(column_types=types, **nulls),
     )
-    return RowStream(str(opened.path), source.schema, iter(source), None)
+
+
+def _long_integers(opened: _Opened, head: bytes) -> dict[str, pa.DataType]:
+    """The types of columns of integers of which some have over 64 bits: Arrow would round them to floats."""
+    if _LONG.search(head) is None:
+        return {}
+    first = _csv(opened, io.BytesIO(head), {})
+    floats = [each.name for each in first.schema if pa.types.is_floating(each.type)]
+    with suppress(pa.ArrowInvalid):  # of a row that ends behind the head
+        read = _csv(opened, io.BytesIO(head), dict.fromkeys(floats, pa.string())).read_next_batch()
+        return {name: kind for name in floats if (kind := _type_of_integers(read.column(name))) is not None}
+    return {}
+
+
+def _type_of_integers(texts: pa.Array[Any]) -> pa.DataType | None:
+    """A type that holds all integers that texts are; None if one of them is none."""
+    found = [text for text in texts.to_pylist() if text]
+    if not found or not all(_INTEGER.fullmatch(text) for text in found):
+        return None
+    values = [int(text) for text in found]
+    return pa.uint64() if min(values) >= 0 and max(values) < 1 << 64 else pa.string()
 
 
 def _open_ndjson(opened: _Opened) -> RowStream:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -73,12 +73,16 @@ class Files:
         format: Of the first file, as `recognise` says it.
         paths: The files.
         base: The folder below which ``key=value`` in a path is a column, as Hive writes it.
+        unknown: Files in a folder, or that a glob names, that are of no known format.
+        is_matched: True if a glob itself names one of these.
     """
 
     name: str
     format: str
     paths: tuple[Path, ...]
     base: Path | None = None
+    unknown: tuple[Path, ...] = ()
+    is_matched: bool = False
 
 
 def find_files(source: FileSource) -> Files:
@@ -96,7 +100,8 @@ def find_files(source: FileSource) -> Files:
     if typed == "-" or (path.exists() and not path.is_file() and not path.is_dir()):
         raise OptionError(f"{typed} is a pipe or a device, and rows are read more than once: save them first")
     if path.is_dir():
-        return Files(path.resolve().name, *_usable(source, _below(path)), path)
+        form, paths, unknown = _usable(source, _below(path))
+        return Files(path.resolve().name, form, paths, path, unknown)
     if path.exists():
         return Files(path.name, recognise(path, source.text).kind, (path,))
     if not glob.has_magic(typed):
@@ -106,7 +111,8 @@ def find_files(source: FileSource) -> Files:
         raise FileNotFoundError(f"{typed}: no file has such a name. Accepted is {ACCEPTED}")
     files = chain.from_iterable(_below(each) if each.is_dir() else [each] for each in found)
     fixed = next(each for each in path.parents if not glob.has_magic(str(each)))
-    return Files(path.name, *_usable(source, files), fixed)
+    form, paths, unknown = _usable(source, files)
+    return Files(path.name, form, paths, fixed, unknown, not set(unknown).isdisjoint(found))
 
 
 def find_all(typed: Sequence[str], text: TextOptions) -> Files:
@@ -118,7 +124,9 @@ def find_all(typed: Sequence[str], text: TextOptions) -> Files:
         CorruptFileError: As `find_files`.
     """
     if len(typed) == 1:
-        return find_files(FileSource(typed[0], text))
+        files = find_files(FileSource(typed[0], text))
+        # As a shell makes it of a glob that one file matches.
+        return files if files.base is not None else replace(files, base=_above_keys(files.paths[0].parent))
     found = [find_files(FileSource(each, text)) for each in typed]
     first = found[0]
     for place, files in enumerate(found):
@@ -129,7 +137,17 @@ def find_all(typed: Sequence[str], text: TextOptions) -> Files:
             )
     paths = tuple(dict.fromkeys(path for files in found for path in files.paths))
     base = os.path.commonpath([path.absolute().parent for path in paths])
-    return Files(first.name, first.format, paths, Path(base))
+    unknown = tuple(dict.fromkeys(path for files in found for path in files.unknown))
+    is_matched = any(files.is_matched for files in found)
+    return Files(first.name, first.format, paths, _above_keys(Path(base)), unknown, is_matched)
+
+
+def _above_keys(folder: Path) -> Path:
+    """The folder above those that are named ``key=value``."""
+    folder = folder.absolute()
+    while "=" in folder.name:
+        folder = folder.parent
+    return folder
 
 
 def _below(folder: Path) -> list[Path]:
@@ -150,14 +168,19 @@ def _below(folder: Path) -> list[Path]:
     return found
 
 
-def _usable(source: FileSource, candidates: Iterable[Path]) -> tuple[str, tuple[Path, ...]]:
-    """Those of a known format that hold anything; Spark writes empty files where a partition has no rows."""
+def _usable(source: FileSource, candidates: Iterable[Path]) -> tuple[str, tuple[Path, ...], tuple[Path, ...]]:
+    """The format, the files of it that hold anything, and those of no known format.
+
+    Spark writes empty files where a partition has no rows.
+    """
+    unknown = []
     kinds: dict[str, list[Path]] = {}
     for path in dict.fromkeys(candidates):
         if path.stat().st_size > 0:
             try:
                 kind = recognise(path, source.text).kind
             except UnknownFormatError:
+                unknown.append(path)
                 continue
             kinds.setdefault(_SAME.get(kind, kind), []).append(path)
     if not kinds:
@@ -168,7 +191,7 @@ def _usable(source: FileSource, candidates: Iterable[Path]) -> tuple[str, tuple[
             f"{source.path} holds files of several formats, {counts}: name those of one with a quoted glob"
         )
     ((kind, paths),) = kinds.items()
-    return kind, tuple(paths)
+    return kind, tuple(paths), tuple(unknown)
 
 
 @contextmanager

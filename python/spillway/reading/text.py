@@ -32,6 +32,8 @@ class TextOptions:
         delimiter: Between the fields of CSV, one character or "tab"; None for a comma, or a tab in ``.tsv``.
         encoding: As Python names it; None for UTF-8.
         format: "csv" or "ndjson", of text whose name and first bytes tell neither; None to go by those.
+        is_exact: True to keep of CSV what Arrow would change: words such as NA, which it takes for null, and
+            integers of over 64 bits, which it rounds.
 
     Raises:
         OptionError: The delimiter is not one ASCII character, Python knows no such encoding, or the format is
@@ -42,6 +44,7 @@ class TextOptions:
     encoding: str | None = None
     # Rows that were prepared before this field was there are found by the others.
     format: str | None = field(default=None, repr=False)
+    is_exact: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.delimiter is not None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spillway._wording import counted
 from spillway.errors import CorruptFileError, OptionError
 from spillway.reading.files import TITLES, open_lines, open_pipe, recognise
 from spillway.reading.piped import interruptible
@@ -28,9 +29,10 @@ if TYPE_CHECKING:
     from spillway.reading.sources import Files
     from spillway.shell.job import Job
 
-__all__ = ["Found", "Rows", "find", "open_rows", "with_keys"]
+__all__ = ["Found", "Rows", "find", "left_out", "open_rows", "with_keys"]
 
 STANDARD_INPUT = "standard input"
+_TOLD = 3
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,8 @@ def _find(job: Job, stack: ExitStack) -> Found:
     piped = [each for each in job.inputs if _is_pipe(each)]
     if not piped:
         files = find_all(job.inputs, job.text)
+        if files.is_matched:
+            raise OptionError(f"{_named(files.unknown)}: name other files, or say --format")
         return Found(files.format, files=files)
     if len(job.inputs) > 1:
         raise OptionError(f"{piped[0]} is a pipe, and read alone: name it without other inputs")
@@ -130,6 +134,18 @@ def _find(job: Job, stack: ExitStack) -> Found:
         file = stack.enter_context(Path(typed).open("rb"))  # noqa: SIM115 - the stack closes it
         pipe = open_pipe(stack.enter_context(interruptible(file)), typed, job.text)
     return Found(pipe.form.kind, pipe=pipe)
+
+
+def left_out(found: Found) -> str | None:
+    """The files in folders that are not read, for people; None if all are."""
+    unknown = () if found.files is None else found.files.unknown
+    return f"not read: {_named(unknown)}" if unknown else None
+
+
+def _named(unknown: tuple[Path, ...]) -> str:
+    first = ", ".join(map(str, unknown[:_TOLD]))
+    more = f" and {len(unknown) - _TOLD:,} more" if len(unknown) > _TOLD else ""
+    return f"{counted(len(unknown), 'file')} of no known format, {first}{more}"
 
 
 def _is_pipe(typed: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from spillway._destination import local_path
@@ -88,8 +88,18 @@ class Memory:
 
         Args:
             columns: Leaf columns of a file.
+
+        Raises:
+            OptionError: There is less than 64 files need.
         """
-        return max(self.writer // _MOST_OPEN_FILES, _FILE_BYTES + columns * _COLUMN_BYTES)
+        each, least = self.writer // _MOST_OPEN_FILES, _FILE_BYTES + columns * _COLUMN_BYTES
+        if each < least:
+            needed = -(-2 * _MOST_OPEN_FILES * least // 10**6)
+            raise OptionError(
+                f"--memory {self.limit}: a partitioned table has up to {_MOST_OPEN_FILES} files open: "
+                f"give at least {needed}MB for its {columns} columns"
+            )
+        return each
 
 
 @dataclass(frozen=True)
@@ -132,6 +142,7 @@ class Job:
         if separator and scheme.lower() == "file":
             # What is there already, or is read, is looked for as of any path.
             object.__setattr__(self, "output", local_path(rest))
+        object.__setattr__(self, "text", replace(self.text, is_exact=True))
         # Before anything is read.
         WriterOptions(**self.options)
         if self.on_error not in {"raise", "skip"}:

@@ -141,22 +141,27 @@ class TableOutput:
     def __init__(self, job: Job, schema: pa.Schema) -> None:
         self._job = job
         table, is_new = _table(job, schema)
-        self._made = _made(job) if is_new else None
         memory, columns = job.memory, _leaves(schema)
         limit = memory.each_of_a_table(columns) if table.partition_columns else memory.writer
-        self.writer = table._append(  # noqa: SLF001 - one package
-            replace=() if job.overwrite and not is_new else None,
-            options=WriterOptions(memory_limit=limit, **job.options),
-        )
-        # A table without rows has its columns all the same.
-        self.write(pa.RecordBatch.from_pylist([], schema))
+        self._made = _made(job) if is_new else None
+        with self._unmade_on_error():
+            self.writer = table._append(  # noqa: SLF001 - one package
+                replace=() if job.overwrite and not is_new else None,
+                options=WriterOptions(memory_limit=limit, **job.options),
+            )
+            # A table without rows has its columns all the same.
+            self.write(pa.RecordBatch.from_pylist([], schema))
 
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Commit the rows at the end of a block; a folder that was made for them goes where it fails."""
+        with self._unmade_on_error(), self.writer:
+            yield
+
+    @contextmanager
+    def _unmade_on_error(self) -> Iterator[None]:
         try:
-            with self.writer:
-                yield
+            yield
         except BaseException:
             if self._made is not None:
                 _remove_empty(self._made)

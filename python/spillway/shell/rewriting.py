@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import shutil
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -33,6 +35,8 @@ __all__ = ["Rewritten", "RowsDifferError", "find_parquet", "rewrite"]
 
 # Marks of Delta, of Dask and older tools, of Hudi and of Iceberg.
 _TABLES = ("_delta_log", "_metadata", ".hoodie", "metadata/*.metadata.json", "metadata/version-hint.text")
+# A column in the text of a schema: its field id and name, behind its type.
+_COLUMN = re.compile(r"(?:required|optional|repeated) \S+ (field_id=-?\d+ .*?)(?: \(.*\))?;")
 # Properties of a logical type that say how the footer spells it.
 _SPELLING = {"is_from_converted_type", "force_set_converted_type"}
 # An integer of the physical type's own width, annotated or not.
@@ -51,12 +55,14 @@ class Rewritten(NamedTuple):
         before: Its bytes before.
         after: Its bytes now.
         kept: The reason why it is as it was; None for a file that was written anew.
+        unsynced: The reason why a crash of the machine may bring the old file back; None if it does not.
     """
 
     path: Path
     before: int
     after: int
     kept: str | None = None
+    unsynced: str | None = None
 
 
 def find_parquet(typed: Sequence[str]) -> tuple[Path, ...]:
@@ -119,7 +125,7 @@ def rewrite(
         except (SpillwayError, pa.ArrowException, OSError, ValueError, TypeError) as error:
             yield Rewritten(path, before, before, str(error))
         else:
-            yield Rewritten(path, before, after)
+            yield Rewritten(path, before, after, unsynced=_sync(path.resolve().parent))
 
 
 def _rewritten(path: Path, memory: Memory, options: Mapping[str, Any], progress: Progress) -> int:
@@ -127,12 +133,12 @@ def _rewritten(path: Path, memory: Memory, options: Mapping[str, Any], progress:
     before = path.stat()
     new = path.with_name(f".{path.name}-{secrets.token_hex(4)}.part")
     try:
-        _copy(path, new, memory, options, progress)
+        with _unshared():
+            _copy(path, new, memory, options, progress)
         _check_types(path, new)
         _check_rows(path, new, memory, progress)
+        _give(new, before)
         shutil.copymode(path, new)
-        with suppress(PermissionError):  # another user's file becomes the user's own
-            os.chown(new, before.st_uid, before.st_gid)
         now = path.stat()
         if (now.st_ino, now.st_size, now.st_mtime_ns) != (before.st_ino, before.st_size, before.st_mtime_ns):
             raise RowsDifferError("it was changed while it was written anew")
@@ -140,18 +146,35 @@ def _rewritten(path: Path, memory: Memory, options: Mapping[str, Any], progress:
         new.replace(path)
     finally:
         new.unlink(missing_ok=True)
-    _sync(path.parent)
     return size
+
+
+@contextmanager
+def _unshared() -> Iterator[None]:
+    """Have files that are made be for their user alone: the old one may not be for all."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def _give(new: Path, before: os.stat_result) -> None:
+    """Give a file to the owner and group of the old one, as far as that is permitted."""
+    for owner in (before.st_uid, -1):
+        with suppress(PermissionError):  # another user's file becomes the user's own
+            os.chown(new, owner, before.st_gid)
+            return
 
 
 def _copy(path: Path, new: Path, memory: Memory, options: Mapping[str, Any], progress: Progress) -> None:
     """Write the rows of a file to another one, with its metadata and its order."""
     with explained(path):
         footer = pq.read_metadata(path)
-        order = _order(footer)
+        order = [] if "sorting_columns" in options else _order(footer)
     chosen = {"sorting_columns": order, **options, "memory_limit": memory.writer, "durable": True}
     # Filters that readers have come to rely on are not lost.
-    chosen["bloom_filter"] = chosen.get("bloom_filter") or _filtered(path)
+    chosen["bloom_filter"] = sorted({*chosen.get("bloom_filter", ()), *_filtered(path)})
     progress.begin(f"writing {path.name} anew", footer.num_rows)
     done = 0
     with (
@@ -177,15 +200,25 @@ def _filtered(path: Path) -> list[str]:
 
 
 def _order(footer: pq.FileMetaData) -> list[Any]:
-    """The order that all row groups of a file declare, if it is one of flat columns."""
+    """The order that all row groups of a file declare.
+
+    Raises:
+        RowsDifferError: They declare several, or one of nested columns, which the writer cannot.
+    """
     orders = [footer.row_group(number).sorting_columns for number in range(footer.num_row_groups)]
-    if not orders or not orders[0] or any(order != orders[0] for order in orders):
+    if not any(orders):
         return []
+    lost = RowsDifferError(
+        "it would not declare the order that it does, which is of nested columns, or not one for all row "
+        "groups: give another with --sorting-columns"
+    )
+    if any(order != orders[0] for order in orders):
+        raise lost
     keys = []
     for key in orders[0]:
         column = footer.schema.column(key.column_index)
         if column.path != column.name:
-            return []
+            raise lost
         keys.append(
             (
                 column.name,
@@ -223,6 +256,32 @@ def _check_types(path: Path, new: Path) -> None:
     for (name, old), (_, now) in zip(old_types, new_types, strict=True):
         if old != now:
             raise RowsDifferError(f"column {name} is {_spelled(old)}, and would be {_spelled(now)}")
+    _check_nodes(path, new)
+    _check_metadata(path, new)
+
+
+def _check_nodes(path: Path, new: Path) -> None:
+    """Refuse a new file whose groups or columns have other names or field ids."""
+    old_nodes, new_nodes = _nodes(path), _nodes(new)
+    for old, now in zip_longest(old_nodes, new_nodes, fillvalue="nothing"):
+        if old != now:
+            raise RowsDifferError(f"its schema has {old}, and would have {now}")
+
+
+def _nodes(path: Path) -> list[str]:
+    """The groups of a file's schema with their annotations, and its columns without their types."""
+    lines = str(pq.read_metadata(path).schema).splitlines()[2:]  # behind the root, whose name is free
+    return [
+        found[1] if (found := _COLUMN.fullmatch(line.strip())) is not None else line.strip() for line in lines
+    ]
+
+
+def _check_metadata(path: Path, new: Path) -> None:
+    """Refuse a new file that lacks metadata of the old one."""
+    old, now = pq.read_metadata(path).metadata or {}, pq.read_metadata(new).metadata or {}
+    for key, value in old.items():
+        if key != b"ARROW:schema" and now.get(key) != value:
+            raise RowsDifferError(f"its metadata {key.decode(errors='replace')} would be lost or another")
 
 
 _Type = tuple[str, tuple[tuple[str, Any], ...], int, int]
@@ -302,10 +361,14 @@ def _difference(old: Digest, new: Digest) -> str:
     return "their order differs"
 
 
-def _sync(folder: Path) -> None:
-    """Have the folder's entries survive a crash of the machine."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def _sync(folder: Path) -> str | None:
+    """Have the folder's entries survive a crash of the machine; the reason if they do not."""
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        return str(error)
+    return None

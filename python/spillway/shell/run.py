@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spillway.shell.inputs import find, open_rows, with_keys
+from spillway.shell.inputs import find, left_out, open_rows, with_keys
 from spillway.shell.lines import BadLines, Slice, batches_of
 from spillway.shell.outputs import FileOutput, check_output, open_output
 
@@ -52,6 +52,8 @@ def run_write(job: Job, progress: Progress) -> Done:
     started = time.perf_counter()
     with find(job) as found:
         check_output(job, found)
+        if (unread := left_out(found)) is not None:
+            progress.say(unread)
         count, bad, output = _moved(job, found, progress)
     try:
         written = output.written()

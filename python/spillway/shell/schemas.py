@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ __all__ = ["inferred", "read_schema"]
 _ACCEPTED = 'a Parquet or Arrow file, or JSON such as {"id": "int64", "time": "timestamp[us, tz=UTC]"}'
 _TIMESTAMP = re.compile(r"timestamp\[(s|ms|us|ns), ?(?:tz=)?(.+)\]")
 _DECIMAL = re.compile(r"decimal(?:128)?\((\d+), ?(-?\d+)\)")
+_LONG = re.compile(rb"[0-9]{19}")
 _ARROW = (b"ARROW1", b"\xff\xff\xff\xff")
 
 
@@ -101,7 +103,52 @@ def inferred(sample: bytes, name: str) -> pa.Schema:
         # A line is bad, or values do not go together: the writer's own inference passes over the one, and
         # names the other. It looks at fewer lines.
         return _of_the_writer(sample, name)
-    return pa.schema([each.with_type(_settled(each.type)) for each in found])
+    settled = pa.schema([each.with_type(_settled(each.type)) for each in found])
+    return _with_long_integers(settled, sample, name) if _LONG.search(sample) else settled
+
+
+def _with_long_integers(schema: pa.Schema, sample: bytes, name: str) -> pa.Schema:
+    """The schema with unsigned integers where Arrow would round integers of over 63 bits to floats."""
+    found: dict[str, list[Any]] = {}
+    for line in sample.splitlines():
+        with suppress(ValueError):
+            _collect(json.loads(line), "", found)
+    return pa.schema([each.with_type(_unrounded(each.type, each.name, found, name)) for each in schema])
+
+
+def _collect(value: Any, path: str, found: dict[str, list[Any]]) -> None:
+    """Keep the least and the largest number of each field, and a float if it has any."""
+    if isinstance(value, dict):
+        for key, part in value.items():
+            _collect(part, f"{path}.{key}" if path else key, found)
+    elif isinstance(value, list):
+        for part in value:
+            _collect(part, f"{path}[]", found)
+    elif isinstance(value, float):
+        found[path] = [value]
+    elif isinstance(value, int) and not isinstance(found.get(path, [0])[0], float):
+        known = found.get(path, [value, value])
+        found[path] = [min(known[0], value), max(known[1], value)]
+
+
+def _unrounded(kind: pa.DataType, path: str, found: dict[str, list[Any]], name: str) -> pa.DataType:
+    if pa.types.is_list(kind):
+        return pa.list_(_unrounded(kind.value_type, f"{path}[]", found, name))
+    if pa.types.is_struct(kind):
+        return pa.struct(
+            [each.with_type(_unrounded(each.type, f"{path}.{each.name}", found, name)) for each in kind]
+        )
+    numbers = found.get(path, [0.0])
+    if not pa.types.is_floating(kind) or isinstance(numbers[0], float):
+        return kind
+    least, most = numbers
+    if least < 0 or most >= 1 << 64:
+        raise SchemaError(
+            f"{name}: {path} has integers from {least} to {most}, which no type of integers holds: say with "
+            f"--schema FILE that it is decimal(38, 0), or double, which rounds them",
+            path,
+        )
+    return pa.uint64()
 
 
 def _settled(kind: pa.DataType) -> pa.DataType:
