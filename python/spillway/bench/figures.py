@@ -196,8 +196,8 @@ def _best_of_libraries(
 ) -> tuple[Sequence[CellSummary], str]:
     """The cells of the best backend of each library, where all are too many lines, and words that say so.
 
-    The best is that of the largest size. Those that a title may name stay too: the best of each size, and the
-    worst of the largest.
+    The best is that of any size: a writer may lead its library at some sizes alone. The worst of the largest
+    stays too, since a title may name it.
     """
     if len({each.cell.backend for each in cells}) <= _MOST_LINES:
         return cells, ""
@@ -205,11 +205,11 @@ def _best_of_libraries(
     for each in sorted(cells, key=lambda each: _rank(each, metric)):
         if metric.of(each) is not None:
             by_size.setdefault(size.of(each), []).append(each.cell.backend)
-    largest = by_size[max(by_size)]
-    best = {library(name): name for name in reversed(largest)}
-    shown = {*best.values(), largest[-1], *(names[0] for names in by_size.values())}
+    shown = {by_size[max(by_size)][-1]}
+    for names in by_size.values():
+        shown.update({library(name): name for name in reversed(names)}.values())
     kept = [each for each in cells if each.cell.backend in shown]
-    return kept, f" Of each library the {metric.best} writer, and what the title names."
+    return kept, f" Of each library the {metric.best} writer at any size, and what the title names."
 
 
 def _rank(cell: CellSummary, metric: _Metric) -> float:
