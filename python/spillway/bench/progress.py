@@ -39,9 +39,7 @@ class Progress(ProgressLine):
     """
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(console, TextColumn("left"), TimeRemainingColumn(), refreshes=2)
-        self._clock = clock
-        self._said_at = clock()
+        super().__init__(console, TextColumn("left"), TimeRemainingColumn(), refreshes=2, clock=clock)
         self._began = clock()
         self._done = 0
         self._of = 0
@@ -52,7 +50,7 @@ class Progress(ProgressLine):
         self._failures: set[str] = set()
 
     def say(self, line: str) -> None:
-        """Print a line that stays."""
+        """Print a line that stays, wrapped to the terminal as the tables around it are."""
         self._console.print(line, highlight=False, markup=False)
         self._said_at = self._clock()
 

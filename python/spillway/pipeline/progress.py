@@ -30,16 +30,10 @@ class Progress(ProgressLine):
     """
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(console, refreshes=4)
-        self._clock = clock
+        super().__init__(console, refreshes=4, clock=clock)
         self._title = ""
-        self._began = self._said_at = clock()
+        self._began = clock()
         self._last = ""
-
-    def say(self, line: str) -> None:
-        """Print a line that stays."""
-        self._console.print(line, highlight=False, markup=False, soft_wrap=True)
-        self._said_at = self._clock()
 
     def begins(self, title: str) -> None:
         """Note that a stage begins."""

@@ -28,10 +28,6 @@ class Progress(ProgressLine):
         self._done = 0
         self._of = 0
 
-    def say(self, line: str) -> None:
-        """Print a line that stays."""
-        self._console.print(line, highlight=False, markup=False, soft_wrap=True)
-
     def racing(self, slots: Sequence[Slot[Cell]]) -> None:
         """The races that will be run."""
         self._of = len(slots)

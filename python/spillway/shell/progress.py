@@ -29,15 +29,8 @@ class Progress(ProgressLine):
     """
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(console, refreshes=4)
-        self._clock = clock
-        self._said_at = clock()
+        super().__init__(console, refreshes=4, clock=clock)
         self._what = ""
-
-    def say(self, line: str) -> None:
-        """Print a line that stays."""
-        self._console.print(line, highlight=False, markup=False, soft_wrap=True)
-        self._said_at = self._clock()
 
     def begin(self, what: str, total: float | None = None) -> None:
         """Begin a stage.

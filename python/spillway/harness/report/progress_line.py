@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rich.console import Console
     from rich.progress import ProgressColumn, TaskID
 
@@ -24,10 +27,19 @@ class ProgressLine:
         console: Where it is.
         columns: What it says beside the description, a bar, the count and the time that has passed.
         refreshes: How often in a second it is drawn.
+        clock: Seconds that pass.
     """
 
-    def __init__(self, console: Console, *columns: ProgressColumn, refreshes: float) -> None:
+    def __init__(
+        self,
+        console: Console,
+        *columns: ProgressColumn,
+        refreshes: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._console = console
+        self._clock = clock
+        self._said_at = clock()
         self._bars = Bars(
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -42,6 +54,11 @@ class ProgressLine:
             disable=not console.is_terminal,
         )
         self._task: TaskID | None = None
+
+    def say(self, line: str) -> None:
+        """Print a line that stays, however long it is."""
+        self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+        self._said_at = self._clock()
 
     def stop(self) -> None:
         """Clear the line."""
