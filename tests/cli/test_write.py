@@ -176,7 +176,7 @@ GROWN = """
 
 @pytest.mark.timeout(count(quick=300, ci=300, soak=3600))
 def test_a_pipe_of_any_length_is_written_in_the_memory_that_was_given(disk: Path) -> None:
-    size = count(quick=12 << 20, ci=30 << 20, soak=2_000_000_000)
+    size = count(quick=30 << 20, ci=30 << 20, soak=2_000_000_000)
     limit = count(quick=24_000_000, ci=24_000_000, soak=64_000_000)
     source, out, warm = disk / "lines.ndjson", disk / "lines.parquet", disk / "warm.parquet"
     source.write_bytes(lines(0, 100))
