@@ -12,15 +12,27 @@ from typer.testing import CliRunner
 from spillway.cli.app import app
 
 if TYPE_CHECKING:
-    from .server import Bucket
+    from collections.abc import Callable
+
+    from .server import Bucket, Proxy, Request
 
 ROWS = [{"id": number, "name": f"name {number % 7}"} for number in range(1_000)]
 LINES = "".join(json.dumps(row) + "\n" for row in ROWS).encode()
 
 
+def command_for(bucket: Bucket, key: str, **others: str) -> list[str]:
+    """The command that writes standard input to an object, with the options of its store."""
+    options = bucket.options(**others).items()
+    given = (part for pair in options for part in ("--storage-option", "=".join(pair)))
+    return ["write", "-", bucket.url(key), *given]
+
+
+def rows_of(bucket: Bucket, key: str) -> list[dict[str, object]]:
+    return pq.ParquetFile(io.BytesIO(bucket.read(key))).read().to_pylist()
+
+
 def test_rows_go_to_a_url_with_the_options_of_its_store(bucket: Bucket) -> None:
-    options = [part for pair in bucket.options().items() for part in ("--storage-option", "=".join(pair))]
-    command = ["write", "-", bucket.url("a/rows.parquet"), *options]
+    command = command_for(bucket, "a/rows.parquet")
     cut = CliRunner().invoke(app, command, input=LINES[:-5])
     assert cut.exit_code == 2, cut.output
     assert "standard input, line 1,000" in " ".join(cut.stderr.split())
@@ -29,4 +41,27 @@ def test_rows_go_to_a_url_with_the_options_of_its_store(bucket: Bucket) -> None:
     done = CliRunner().invoke(app, command, input=LINES)
     assert done.exit_code == 0, done.output
     assert bucket.url("a/rows.parquet") in done.stderr
-    assert pq.ParquetFile(io.BytesIO(bucket.read("a/rows.parquet"))).read().to_pylist() == ROWS
+    assert rows_of(bucket, "a/rows.parquet") == ROWS
+
+
+def test_an_object_that_is_there_is_replaced_where_that_is_said_alone(bucket: Bucket) -> None:
+    bucket.put("a b/rows.parquet", b"old")
+    command = command_for(bucket, "a%20b/rows.parquet")
+    refused = CliRunner().invoke(app, command, input=LINES)
+    assert refused.exit_code == 2, refused.output
+    assert "is there already: say --overwrite" in " ".join(refused.stderr.split())
+    assert bucket.read("a b/rows.parquet") == b"old"
+    done = CliRunner().invoke(app, [*command, "--overwrite"], input=LINES)
+    assert done.exit_code == 0, done.output
+    assert rows_of(bucket, "a b/rows.parquet") == ROWS
+
+
+def test_credentials_that_may_only_write_are_enough(
+    bucket: Bucket, faulty: Callable[[Callable[[Request], int | None]], Proxy]
+) -> None:
+    proxy = faulty(lambda request: 403 if request.method == "HEAD" else None)
+    command = command_for(bucket, "rows.parquet", AWS_ENDPOINT_URL=f"http://127.0.0.1:{proxy.port}")
+    done = CliRunner().invoke(app, command, input=LINES)
+    assert done.exit_code == 0, done.output
+    assert [request.method for request in proxy.seen] == ["HEAD", "PUT"]
+    assert rows_of(bucket, "rows.parquet") == ROWS

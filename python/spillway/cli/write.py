@@ -124,8 +124,8 @@ def write(  # noqa: PLR0913 - one argument per option of the command
 
     Formats are told by the first bytes, text by its name too; CSV and NDJSON
     may be compressed (.gz, .zst, .bz2, .lz4), and so may standard input. The
-    output appears when it is complete. A file, or a folder with files, that is
-    there already is refused without --overwrite; an object is replaced.
+    output appears when it is complete. A file or an object that is there
+    already, or a folder with files, is refused without --overwrite.
 
     Columns of several files are matched by name. Lines of NDJSON that do not
     fit are named with their file, line and field.

@@ -259,17 +259,14 @@ def check_output(job: Job, found: Found) -> None:
 
     Raises:
         OptionError: It is; the message says what to do.
+        OSError: The store does not answer.
     """
     if job.output == "-" and (job.partition_by or job.to_delta):
         raise OptionError("standard output takes one file: leave --partition-by and --to-delta out")
     if job.output == "-":
         return
     if job.is_url:
-        if job.partition_by and not job.to_delta:
-            raise OptionError(
-                f"--partition-by makes a folder of files, and {job.output.partition('?')[0]} is a URL: "
-                f"say --to-delta as well, or write to a local folder and copy it"
-            )
+        _check_url(job)
         return
     path = Path(job.output)
     _refuse_inputs(path, found.paths)
@@ -287,6 +284,26 @@ def check_output(job: Job, found: Found) -> None:
         )
     if path.is_file() and not job.overwrite:
         raise OptionError(f"{path} is there already: say --overwrite to replace it, or name another file")
+
+
+def _check_url(job: Job) -> None:
+    if job.partition_by and not job.to_delta:
+        raise OptionError(
+            f"--partition-by makes a folder of files, and {job.output.partition('?')[0]} is a URL: "
+            f"say --to-delta as well, or write to a local folder and copy it"
+        )
+    if not job.to_delta and not job.overwrite and _is_object(job):
+        raise OptionError(
+            f"{job.output} is there already: say --overwrite to replace it, or name another object"
+        )
+
+
+def _is_object(job: Job) -> bool:
+    """True if the store says that the object exists; a key that may only write is not told."""
+    try:
+        return _native.is_object(job.output, dict(job.storage_options))
+    except PermissionError:
+        return False
 
 
 def _refuse_inputs(output: Path, inputs: Iterable[Path]) -> None:

@@ -32,5 +32,5 @@ mod _native {
     #[pymodule_export]
     use crate::options::{check_options, writer_options};
     #[pymodule_export]
-    use crate::writer::Writer;
+    use crate::writer::{Writer, is_object};
 }

@@ -55,6 +55,17 @@ impl Place {
     }
 }
 
+/// Asks the store of a URL if the object exists.
+#[pyfunction]
+pub(crate) fn is_object(py: Python<'_>, url: String, storage_options: HashMap<String, String>) -> PyResult<bool> {
+    let asked = py.detach(|| {
+        let options: Vec<_> = storage_options.into_iter().collect();
+        let sink = ObjectSink::new(Target::new(&url, &options)?, Box::new(attend))?;
+        sink.is_there().map_err(|error| WriteError::io(&url, error))
+    });
+    asked.map_err(|error| Failure::from(error).into_py(py))
+}
+
 /// Arrays of batches that are written together, nested ones included. Each takes some hundred bytes beside its rows.
 const ARRAYS_TOGETHER: usize = 1 << 13;
 

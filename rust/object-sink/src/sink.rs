@@ -69,6 +69,18 @@ impl ObjectSink {
         })
     }
 
+    /// Asks the store if the object exists already.
+    ///
+    /// # Errors
+    /// When the store refuses, or does not answer.
+    pub fn is_there(&self) -> io::Result<bool> {
+        match self.wait(self.target.store.head(&self.target.path)) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Waits for a request, and calls `attend` meanwhile.
     fn wait<T>(&self, request: impl Future<Output = object_store::Result<T>>) -> io::Result<T> {
         let mut request = pin!(request);
