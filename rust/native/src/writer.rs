@@ -55,9 +55,6 @@ impl Place {
     }
 }
 
-/// Arrays of batches that are written together, nested ones included. Each takes some hundred bytes beside its rows.
-const ARRAYS_TOGETHER: usize = 1 << 13;
-
 /// A file that is being written. Any thread may use it, one at a time.
 #[pyclass(module = "spillway._native", frozen)]
 pub(crate) struct Writer {
@@ -183,7 +180,7 @@ impl Writer {
 
     /// Writes the batches of a source: those in memory together, which is faster, all others one by one.
     fn write_from(&self, source: Source, last: bool) -> Result<(), Failure> {
-        let together = if source.is_in_memory() { ARRAYS_TOGETHER } else { 1 };
+        let together = source.arrays_together();
         let (schema, mut batches) = source.open()?;
         self.file
             .take(|file| file.accept(&schema).map_err(Failure::from))?;
