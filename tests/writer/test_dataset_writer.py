@@ -153,13 +153,16 @@ def test_how_rows_are_cut_changes_no_file(
     kinds = pa.array([("x", "y", None)[i * i % 5 % 3] for i in range(rows)])
     table = noisy(rows, 2).append_column("kind", kinds)
     cuts = sorted(data.draw(st.lists(st.integers(0, rows), max_size=6)))
+    parts = [table.slice(start, end - start) for start, end in zip([0, *cuts], [*cuts, rows], strict=True)]
     whole = spillway.write_dataset(table, folder / "whole", **options)
+    together = spillway.write_dataset(pa.concat_tables(parts), folder / "together", **options)
     with spillway.DatasetWriter(folder / "cut", table.schema, **options) as writer:
-        for start, end in zip([0, *cuts], [*cuts, rows], strict=True):
-            writer.write(table.slice(start, end - start))
-    for ours, theirs in zip(writer.result.files, whole.files, strict=True):
-        assert ours.path.relative_to(folder / "cut") == theirs.path.relative_to(folder / "whole")
-        assert ours.path.read_bytes() == theirs.path.read_bytes()
+        for part in parts:
+            writer.write(part)
+    for name, result in (("together", together), ("cut", writer.result)):
+        for ours, theirs in zip(result.files, whole.files, strict=True):
+            assert ours.path.relative_to(folder / name) == theirs.path.relative_to(folder / "whole")
+            assert ours.path.read_bytes() == theirs.path.read_bytes()
 
 
 def test_partitions_become_folders_and_leave_the_files(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+use arrow_array::ArrayRef;
 use arrow_schema::SchemaRef;
 use delta_commit::actions::{Action, Add, Metadata, PartitionValues, Txn};
 use delta_commit::{CommitError, MemberId, Operation, Patience, Transaction, Version, path};
@@ -194,8 +195,8 @@ impl DataWriter {
         }
     }
 
-    /// Writes a batch, or puts it into `kept` while there is room.
-    pub fn write(
+    /// Takes a batch, or puts it into `kept` while there is room. Its rows may wait for [`Self::encode`].
+    pub fn take(
         &mut self,
         batch: &Batch,
         kept: &mut Option<Kept>,
@@ -205,7 +206,10 @@ impl DataWriter {
         let Some(open) = &mut self.open else {
             return Ok(());
         };
+        let given = batch.columns();
         let batch = open.shape.fit(batch)?;
+        let is_given = |column: &ArrayRef| given.iter().any(|given| Arc::ptr_eq(given, column));
+        let is_converted = !batch.columns().iter().all(is_given);
         open.spread.check(&batch)?;
         if kept.is_some() {
             // Rows that are kept go into files with those of others.
@@ -217,23 +221,33 @@ impl DataWriter {
         {
             return Ok(());
         }
-        self.write_kept(kept.take(), go_on)?;
-        self.write_planned(&batch, plan, go_on)
+        self.take_kept(kept.take(), go_on)?;
+        self.take_planned(&batch, plan, go_on)?;
+        // What was converted is not the caller's, and would wait in memory of its own.
+        if is_converted { self.encode(go_on) } else { Ok(()) }
     }
 
-    /// Writes rows that were kept.
-    pub fn write_kept(&mut self, kept: Option<Kept>, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+    /// Encodes the rows that wait, and keeps nothing of their batches.
+    pub fn encode(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        match &mut self.open {
+            Some(open) => Ok(open.spread.encode(go_on)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes rows that were kept.
+    pub fn take_kept(&mut self, kept: Option<Kept>, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
         for batch in kept.map(Kept::into_batches).unwrap_or_default() {
             let Some(open) = &mut self.open else {
                 return Ok(());
             };
             let plan = open.spread.plan(&batch)?;
-            self.write_planned(&batch, plan, go_on)?;
+            self.take_planned(&batch, plan, go_on)?;
         }
         Ok(())
     }
 
-    fn write_planned(
+    fn take_planned(
         &mut self,
         batch: &Batch,
         plan: SpreadPlan,
@@ -243,7 +257,7 @@ impl DataWriter {
             return Ok(());
         };
         open.nans.note(batch.schema().fields(), batch.columns());
-        Ok(open.spread.write(batch, plan, go_on)?)
+        Ok(open.spread.take(batch, plan, go_on)?)
     }
 
     /// The terms on which the rows can share files with other appends; none when they change the table's schema.
@@ -506,12 +520,34 @@ impl Append {
     /// [`CommitError::Schema`] when the batch does not fit: nothing of it was written and the append can go on. After
     /// any other error it is closed and its files are gone.
     pub fn write(&mut self, batch: &Batch, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        self.write_all(std::slice::from_ref(batch), go_on)
+    }
+
+    /// Writes batches, in each file one column of theirs after the other. Nothing is kept of the batches.
+    ///
+    /// # Errors
+    /// As [`Self::write`]. The batches before one that does not fit are written.
+    pub fn write_all(&mut self, batches: &[Batch], go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        let taken = batches.iter().try_for_each(|batch| self.take(batch, go_on));
+        if self.is_closed() {
+            return taken;
+        }
+        let encoded = self.writer.encode(go_on);
+        if encoded.is_err() {
+            self.abort();
+            self.state = State::Closed("failed before");
+        }
+        encoded.map_err(|error| self.shared.or_replaced(error)).and(taken)
+    }
+
+    /// Takes a batch, whose rows may wait for the end of the call.
+    fn take(&mut self, batch: &Batch, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
         self.refuse_if_closed()?;
         if self.is_repeated {
             return Ok(());
         }
         let kept = self.kept.is_some();
-        let done = self.writer.write(batch, &mut self.kept, go_on);
+        let done = self.writer.take(batch, &mut self.kept, go_on);
         // Rows that were kept may be half written by then.
         let refused = kept == self.kept.is_some()
             && matches!(
@@ -586,7 +622,7 @@ impl Append {
                 None => kept = Some(rows),
             }
         }
-        self.writer.write_kept(kept, go_on)?;
+        self.writer.take_kept(kept, go_on)?;
         let mut written = self.writer.finish(go_on)?;
         for part in &self.attached {
             written.extend(part);

@@ -28,6 +28,9 @@ const IN_MEMORY: [(&str, &str); 6] = [
     ("arro3", "RecordBatch"),
 ];
 
+/// Arrays of batches that are written together, nested ones included. Each takes some hundred bytes beside its rows.
+const ARRAYS_TOGETHER: usize = 1 << 13;
+
 /// An Arrow object from Python, imported and not yet checked.
 pub(crate) struct Source {
     given: Given,
@@ -57,9 +60,10 @@ impl Source {
         })
     }
 
-    /// Returns true if its batches are in memory whether or not they are asked for, as those of a table are.
-    pub fn is_in_memory(&self) -> bool {
-        self.in_memory
+    /// The number of arrays that are written together: many if its batches are in memory whether or not they are asked
+    /// for, as those of a table are, which is faster; else those of one batch.
+    pub fn arrays_together(&self) -> usize {
+        if self.in_memory { ARRAYS_TOGETHER } else { 1 }
     }
 
     /// The schema and the batches; the producer is called for both.

@@ -114,16 +114,22 @@ impl DatasetWriter {
     /// Writes all batches of an object with the Arrow `PyCapsule` interface.
     fn write(&self, data: &Bound<'_, PyAny>) -> PyResult<()> {
         let source = Source::take(data)?;
+        let together = source.arrays_together();
         detached(data.py(), || {
             let (schema, mut batches) = source.open()?;
             self.dataset
                 .take(|dataset| dataset.accept(&schema).map_err(Failure::from))?;
-            while let Some(batch) = batches.next()? {
+            loop {
+                let (gathered, more) = batches.gather(together);
                 self.dataset
-                    .take(|dataset| interruptible(|go_on| dataset.write(&batch, go_on)))?;
+                    .take(|dataset| interruptible(|go_on| dataset.write_all(&gathered, go_on)))?;
+                // Their producer is told when the writer is no longer locked.
+                drop(gathered);
+                if !more? {
+                    return Ok(());
+                }
                 check_signals()?;
             }
-            Ok(())
         })
     }
 

@@ -57,7 +57,11 @@ impl Place {
 
 /// Asks the store of a URL if the object exists.
 #[pyfunction]
-pub(crate) fn is_object(py: Python<'_>, url: String, storage_options: HashMap<String, String>) -> PyResult<bool> {
+pub(crate) fn is_object(
+    py: Python<'_>,
+    url: String,
+    storage_options: HashMap<String, String>,
+) -> PyResult<bool> {
     let asked = py.detach(|| {
         let options: Vec<_> = storage_options.into_iter().collect();
         let sink = ObjectSink::new(Target::new(&url, &options)?, Box::new(attend))?;
@@ -65,9 +69,6 @@ pub(crate) fn is_object(py: Python<'_>, url: String, storage_options: HashMap<St
     });
     asked.map_err(|error| Failure::from(error).into_py(py))
 }
-
-/// Arrays of batches that are written together, nested ones included. Each takes some hundred bytes beside its rows.
-const ARRAYS_TOGETHER: usize = 1 << 13;
 
 /// A file that is being written. Any thread may use it, one at a time.
 #[pyclass(module = "spillway._native", frozen)]
@@ -194,7 +195,7 @@ impl Writer {
 
     /// Writes the batches of a source: those in memory together, which is faster, all others one by one.
     fn write_from(&self, source: Source, last: bool) -> Result<(), Failure> {
-        let together = if source.is_in_memory() { ARRAYS_TOGETHER } else { 1 };
+        let together = source.arrays_together();
         let (schema, mut batches) = source.open()?;
         self.file
             .take(|file| file.accept(&schema).map_err(Failure::from))?;

@@ -22,6 +22,8 @@ pub(crate) struct Part {
     rolling: Rolling,
     step: Step,
     full: bool,
+    /// Rows that wait to be encoded together.
+    waiting: Vec<Batch>,
 }
 
 impl Part {
@@ -42,16 +44,18 @@ impl Part {
             rolling,
             step: Step { rows: 0, weight: 0 },
             full: false,
+            waiting: Vec::new(),
         };
         part.look();
         part
     }
 
-    /// Writes rows of `batch` from `start` on, until the batch is used up or the file is full. Returns their number.
+    /// Takes rows of `batch` from `start` on, until the batch is used up or the file is full. Returns their number. They
+    /// may wait for [`Self::encode`], at most until the next look at the file's size.
     ///
     /// # Errors
-    /// As [`FileWriter::write`].
-    pub fn write(
+    /// As [`FileWriter::write_all`].
+    pub fn take(
         &mut self,
         batch: &Batch,
         weights: Option<&Weights>,
@@ -64,19 +68,34 @@ impl Part {
             let end = next.saturating_add(usize::try_from(most).unwrap_or(usize::MAX));
             let end = end.min(batch.rows());
             let rows = self.within_step(weights, next, end);
-            if next == 0 && rows == batch.rows() {
-                self.writer.write(batch, go_on)?;
+            self.waiting.push(if rows == batch.rows() {
+                batch.clone()
             } else {
-                self.writer.write(&batch.slice(next, rows), go_on)?;
-            }
+                batch.slice(next, rows)
+            });
             next += rows;
             self.rows.count += rows as u64;
             self.step.rows -= rows as u64;
             if self.step.rows == 0 || self.rows.count == self.max_rows {
+                self.encode(go_on)?;
                 self.look();
             }
         }
         Ok(next - start)
+    }
+
+    /// The number of batches whose rows wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Encodes the rows that wait, each column to its end before the next one.
+    ///
+    /// # Errors
+    /// As [`FileWriter::write_all`].
+    pub fn encode(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<(), WriteError> {
+        let waiting = std::mem::take(&mut self.waiting);
+        self.writer.write_all(&waiting, go_on)
     }
 
     pub fn is_full(&self) -> bool {
@@ -86,9 +105,10 @@ impl Part {
     /// Completes the file.
     ///
     /// # Errors
-    /// As [`FileWriter::close`].
+    /// As [`FileWriter::write_last`].
     pub fn finish(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<Option<WriteResult>, WriteError> {
-        self.writer.close(go_on)?;
+        let waiting = std::mem::take(&mut self.waiting);
+        self.writer.write_last(&waiting, go_on)?;
         Ok(self.writer.result().cloned())
     }
 

@@ -40,6 +40,13 @@ enum Selection {
     Picked(Vec<u32>),
 }
 
+impl Share {
+    /// Returns true if its rows lie together, so that they need not be copied.
+    pub fn is_range(&self) -> bool {
+        matches!(self.rows, Selection::Range(_))
+    }
+}
+
 /// The partition columns of a schema, and every partition met so far.
 pub(crate) struct Partitioner {
     keys: Vec<Key>,

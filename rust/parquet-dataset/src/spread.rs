@@ -13,6 +13,9 @@ use crate::part::Part;
 use crate::partition::{Partition, Partitioner, Share, WINDOW_ROWS};
 use crate::rolling::Rolling;
 
+/// Shares of batches that are written together into the file of a partition.
+const SHARES_TOGETHER: usize = 64;
+
 /// The factory of the dataset's files.
 pub trait Places: Send {
     /// Opens a new file for the partition with this Hive folder. Returns its path and its sink.
@@ -178,27 +181,42 @@ impl<P: Places> Spread<P> {
             .map(SpreadPlan)
     }
 
-    /// Writes a batch that was checked and planned.
+    /// Takes a batch that was checked and planned. Rows that need not be copied wait for [`Self::encode`].
     ///
     /// # Errors
-    /// As [`FileWriter::write`]; the files are of no more use then.
-    pub fn write(
+    /// As [`FileWriter::write_all`]; the files are of no more use then.
+    pub fn take(
         &mut self,
         batch: &Batch,
         plan: SpreadPlan,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<(), WriteError> {
+        let partitioned = self.is_partitioned();
         for (start, shares) in plan.0 {
             let window = batch.slice(start, WINDOW_ROWS.min(batch.rows() - start));
             for share in shares {
                 let rows = self.prepared.partitioner.stored_rows(&window, &share)?;
-                self.write_share(share.partition, &rows, go_on)?;
+                self.take_share(share.partition, &rows, go_on)?;
+                // Copies would wait in memory of their own, and so would slices without end.
+                let is_long = |part: &&mut Part| !share.is_range() || part.waiting() >= SHARES_TOGETHER;
+                let part = self.open.get_mut(&share.partition);
+                if let Some(part) = part.filter(|part| partitioned && is_long(part)) {
+                    part.encode(go_on)?;
+                }
                 if !go_on() {
                     return Err(WriteError::Interrupted);
                 }
             }
         }
         Ok(())
+    }
+
+    /// Encodes the rows that wait, and keeps nothing of their batches.
+    ///
+    /// # Errors
+    /// As [`Self::take`].
+    pub fn encode(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<(), WriteError> {
+        self.open.values_mut().try_for_each(|part| part.encode(go_on))
     }
 
     /// Opens the file of the single partition that a dataset without partition columns has, so that there is a file
@@ -243,7 +261,7 @@ impl<P: Places> Spread<P> {
         Ok(files.collect())
     }
 
-    fn write_share(
+    fn take_share(
         &mut self,
         partition: usize,
         rows: &Batch,
@@ -257,7 +275,7 @@ impl<P: Places> Spread<P> {
             let clock = self.clock;
             let part = self.part(partition, go_on)?;
             part.used = clock;
-            next += part.write(rows, weights.as_ref(), next, go_on)?;
+            next += part.take(rows, weights.as_ref(), next, go_on)?;
             if part.is_full() {
                 self.finish_part(partition, go_on)?;
             }

@@ -101,14 +101,38 @@ impl DatasetWriter {
     /// [`WriteError::Schema`] when the batch does not fit: nothing of it was written and the writer can go on. After
     /// any other error every file is discarded and later calls say so.
     pub fn write(&mut self, batch: &Batch, go_on: &mut dyn FnMut() -> bool) -> Result<(), WriteError> {
+        self.write_all(std::slice::from_ref(batch), go_on)
+    }
+
+    /// Writes batches. In each file, each column of theirs is encoded to its end before the next one, which is faster than
+    /// batch by batch; the files are the same. Rows that have to be copied for their partition are encoded batch by batch.
+    /// Nothing is kept of the batches.
+    ///
+    /// # Errors
+    /// As [`Self::write`]. The batches before one that does not fit are written.
+    pub fn write_all(
+        &mut self,
+        batches: &[Batch],
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<(), WriteError> {
+        let taken = batches.iter().try_for_each(|batch| self.take(batch, go_on));
+        let State::Open(dataset) = &mut self.state else {
+            return taken;
+        };
+        let encoded = dataset.encode(go_on);
+        self.written.store(dataset.written(), Ordering::Relaxed);
+        self.settle(encoded).and(taken)
+    }
+
+    /// Takes a batch, whose rows may wait for the end of the call.
+    fn take(&mut self, batch: &Batch, go_on: &mut dyn FnMut() -> bool) -> Result<(), WriteError> {
         self.accept(batch.schema())?;
         let State::Open(dataset) = &mut self.state else {
             return self.refuse_if_closed();
         };
         dataset.check(batch)?;
         let plan = dataset.plan(batch)?;
-        let outcome = dataset.write(batch, plan, go_on);
-        self.written.store(dataset.written(), Ordering::Relaxed);
+        let outcome = dataset.take(batch, plan, go_on);
         self.settle(outcome)
     }
 

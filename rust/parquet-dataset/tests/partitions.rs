@@ -60,6 +60,7 @@ proptest! {
         cuts in vec(any::<prop::sample::Index>(), 0..6),
         max_open_files in 1..6_i64,
         max_file_rows in option::of(1..40_i64),
+        together in 1..4_usize,
     ) {
         let folder = tempfile::tempdir().unwrap();
         let options = DatasetOptions::new(DatasetInput {
@@ -75,9 +76,10 @@ proptest! {
         let writer_options = WriterOptions::new(OptionInput::default()).unwrap();
         let mut writer =
             DatasetWriter::new(folder.path(), Some(batch.schema()), options.unwrap(), writer_options).unwrap();
-        for edge in cuts.windows(2) {
-            let part = Batch::from(batch.slice(edge[0], edge[1] - edge[0]));
-            writer.write(&part, &mut || true).unwrap();
+        let parts = cuts.windows(2).map(|edge| Batch::from(batch.slice(edge[0], edge[1] - edge[0])));
+        let parts: Vec<_> = parts.collect();
+        for parts in parts.chunks(together) {
+            writer.write_all(parts, &mut || true).unwrap();
         }
         writer.close(&mut || true).unwrap();
         let result = writer.result().unwrap();

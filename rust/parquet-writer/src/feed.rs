@@ -2,7 +2,7 @@
 //!
 //! A unit ends after a fixed number of rows, or with the row that fills its bytes. The size of a row group may be checked
 //! after every few units. So nothing depends on how the rows were cut into batches. Rows are slices of their batch;
-//! only the first unit of a row group, the sample, is copied together until it is whole.
+//! only the first unit of a row group, the sample, is copied together where it comes by several batches.
 
 use std::sync::Arc;
 
@@ -126,10 +126,12 @@ pub(crate) struct Run {
     pub check: bool,
 }
 
-/// Rows that are not yet enough for a row group's first unit, copied.
+/// Rows that are not yet enough for a row group's first unit. At the end of the call that they came with they are copied.
 #[derive(Debug, Default)]
 pub(crate) struct Carry {
     parts: Vec<Vec<ArrayRef>>,
+    /// The number of parts that are copies.
+    own: usize,
     at: Position,
     /// The weight of its rows by which their size is foreseen.
     foreseen: u64,
@@ -257,13 +259,7 @@ impl<'a> Feed<'a> {
         carry.foreseen += self.foreseen(self.next, self.next + rows);
         carry.at.unit_rows += rows;
         carry.at.rows += rows;
-        let columns: Vec<_> = self
-            .take(rows, normalize::exactly)?
-            .iter()
-            .map(|column| copied(&[column]))
-            .collect::<Result<_>>()?;
-        carry.bytes += columns.iter().map(Array::get_buffer_memory_size).sum::<usize>();
-        carry.parts.push(columns);
+        carry.parts.push(self.take(rows, normalize::exactly)?);
         Ok(())
     }
 }
@@ -298,6 +294,19 @@ impl Carry {
     /// The memory it holds.
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Copies what came since it was last called, whose owner may change it afterwards.
+    pub fn keep(&mut self) -> Result<()> {
+        for columns in &mut self.parts[self.own..] {
+            *columns = columns
+                .iter()
+                .map(|column| copied(&[column]))
+                .collect::<Result<_>>()?;
+            self.bytes += columns.iter().map(Array::get_buffer_memory_size).sum::<usize>();
+            self.own += 1;
+        }
+        Ok(())
     }
 
     /// All its rows as one unit.

@@ -560,8 +560,9 @@ impl OpenFile {
         Ok(())
     }
 
-    /// Encodes the rows that wait.
+    /// Encodes the rows that wait, and copies those that are not enough to be encoded.
     fn encode(&mut self, options: &WriterOptions, patience: &mut Patience<'_>) -> Result<()> {
+        self.carry.keep()?;
         let other = self.waiting_bytes();
         if let Some(row_group) = &mut self.row_group {
             let meter = Meter::new(&self.pages, other);

@@ -199,7 +199,7 @@ impl ChunkPages {
     /// Bytes that a page would take.
     pub fn compressed_size_of(&self, fill: &mut dyn FnMut(&mut Vec<u8>)) -> Result<usize> {
         filled(self.codec(), &mut |body| fill(body), |(), body, compressor| {
-            Ok(compressor.compress(body)?.len())
+            compressor.try_out(body)
         })
     }
 
@@ -208,7 +208,7 @@ impl ChunkPages {
     pub fn weight_of(&self, fill: &mut dyn FnMut(&mut Vec<u8>)) -> Result<usize> {
         let codec = Compressor::codec_for_samples(self.codec())?;
         filled(codec, &mut |body| fill(body), |(), body, compressor| {
-            Ok(compressor.compress(body)?.len() + body.len() / BYTES_WORTH_ONE)
+            Ok(compressor.try_out(body)? + body.len() / BYTES_WORTH_ONE)
         })
     }
 

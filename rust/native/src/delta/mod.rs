@@ -92,6 +92,8 @@ impl DeltaSchema {
 pub(crate) struct RowSource {
     schema: SchemaRef,
     batches: Mutex<Option<Batches>>,
+    /// The number of arrays that are written together.
+    together: usize,
 }
 
 #[pymethods]
@@ -100,8 +102,10 @@ impl RowSource {
     #[new]
     fn new(data: &Bound<'_, PyAny>) -> PyResult<Self> {
         let source = Source::take(data)?;
+        let together = source.arrays_together();
         let (schema, batches) = detached(data.py(), || source.open())?;
         Ok(Self {
+            together,
             schema,
             batches: Mutex::new(Some(batches)),
         })
@@ -569,11 +573,16 @@ impl DeltaAppend {
         detached(data.py(), || {
             let (schema, mut batches) = rows.open()?;
             self.append.take(|append| Ok(append.accept(&schema)?))?;
-            while let Some(batch) = batches.next()? {
+            loop {
+                let (gathered, more) = batches.gather(rows.together);
                 self.append
-                    .take(|append| caller.wait(|_, go_on| append.write(&batch, go_on)))?;
+                    .take(|append| caller.wait(|_, go_on| append.write_all(&gathered, go_on)))?;
+                // Their producer is told when the append is no longer locked.
+                drop(gathered);
+                if !more? {
+                    return Ok(());
+                }
             }
-            Ok(())
         })
     }
 

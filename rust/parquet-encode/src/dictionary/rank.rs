@@ -10,8 +10,22 @@ pub(super) fn by_frequency(indices: &[u32], entries: usize) -> Vec<u32> {
     for index in indices {
         counts[*index as usize] += 1;
     }
-    let mut order: Vec<u32> = (0..entries as u32).collect();
-    order.sort_by_key(|index| std::cmp::Reverse(counts[*index as usize]));
+    // Entries are sorted by counting: no count is above the number of indices.
+    let most = counts.iter().copied().max().unwrap_or(0) as usize;
+    let mut starts = vec![0_u32; most + 2];
+    for count in &counts {
+        starts[most + 1 - *count as usize] += 1;
+    }
+    let mut start = 0;
+    for place in &mut starts {
+        start += std::mem::replace(place, start);
+    }
+    let mut order = vec![0; entries];
+    for (index, count) in (0..).zip(&counts) {
+        let place = &mut starts[most - *count as usize + 1];
+        order[*place as usize] = index;
+        *place += 1;
+    }
     order
 }
 

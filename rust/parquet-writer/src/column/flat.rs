@@ -91,6 +91,16 @@ struct Count {
     nulls: usize,
 }
 
+impl Count {
+    /// Appends the levels of a page that is tried from the value at `start` on, if that is the first: what is tried whole
+    /// is then tried as it is written.
+    fn begin(self, start: usize, levels: &PageLevels, out: &mut Vec<u8>) {
+        if start == 0 {
+            levels.encode(self.entries, self.nulls, out);
+        }
+    }
+}
+
 /// Facts about a chunk for the footer and the indexes.
 struct Account {
     count: Count,
@@ -167,7 +177,8 @@ impl FlatEncoder {
             Some(source::values(&data, physical, &mut scratch)?)
         };
         if let Some(values) = &values {
-            self.values.begin(values);
+            self.values
+                .begin(values, rows.min(self.budget.page_rows - self.page.rows));
         }
         if let (Some(filter), Some(values)) = (&mut self.filter, &values) {
             let halves = matches!(self.column.logical_type_ref(), Some(LogicalType::Float16));
@@ -283,10 +294,12 @@ impl FlatEncoder {
         let start = (self.page.entries - self.page.nulls).saturating_sub(INDICES_TRIED);
         let size = |width| {
             self.pages.compressed_size_of(&mut |out| {
+                self.page.begin(start, &self.levels, out);
                 self.values.encode_indices(width, start, out);
             })
         };
-        let width = if size(whole_bytes)? < size(0)? {
+        let certain = class == 0 && self.values.suit_bytes(start);
+        let width = if certain || size(whole_bytes)? < size(0)? {
             whole_bytes
         } else {
             0

@@ -16,6 +16,10 @@ static IDLE: Mutex<Vec<Compressor>> = Mutex::new(Vec::new());
 
 /// Buffers above this are not kept for the next page.
 const KEPT_BYTES: usize = 1 << 20;
+/// Pages whose compressed form is remembered, and the most bytes of one: few enough that small files profit, whose pages
+/// are tried as they are written.
+const PAGES_TRIED: usize = 6;
+const MOST_TRIED: usize = 64 << 10;
 
 /// Compresses pages one after the other with one context.
 pub(crate) struct Compressor {
@@ -24,6 +28,36 @@ pub(crate) struct Compressor {
     compressed: Vec<u8>,
     /// Room for the page to be compressed.
     pub body: Vec<u8>,
+    tried: Tried,
+}
+
+/// The last pages that were tried. A page is often written as it was tried.
+#[derive(Default)]
+struct Tried {
+    pages: [(Vec<u8>, Vec<u8>); PAGES_TRIED],
+    next: usize,
+}
+
+impl Tried {
+    /// The place of a page, if it is remembered.
+    fn place(&self, body: &[u8]) -> Option<usize> {
+        let mut tried = self.pages.iter().map(|(body, _)| body);
+        tried.position(|tried| tried == body && !tried.is_empty())
+    }
+
+    /// The compressed form of the page at a place.
+    fn compressed(&self, place: usize) -> &[u8] {
+        &self.pages[place].1
+    }
+
+    fn remember(&mut self, body: &[u8], compressed: &[u8]) {
+        let page = &mut self.pages[self.next % PAGES_TRIED];
+        for (room, bytes) in [(&mut page.0, body), (&mut page.1, compressed)] {
+            room.clear();
+            room.extend_from_slice(bytes);
+        }
+        self.next += 1;
+    }
 }
 
 enum Codec {
@@ -130,12 +164,23 @@ impl Compressor {
             codec,
             compressed: Vec::new(),
             body: Vec::new(),
+            tried: Tried::default(),
         })
     }
 
-    /// Compresses a page, as ZSTD does with the parameters of its level.
-    pub fn compress<'a>(&'a mut self, body: &'a [u8]) -> Result<&'a [u8]> {
-        self.compress_with(MatchStrategy::Level, body)
+    /// The compressed size of a page, by the parameters of the level. A small page is remembered, compressed.
+    pub fn try_out(&mut self, body: &[u8]) -> Result<usize> {
+        if let Codec::None = self.codec {
+            return Ok(body.len());
+        }
+        if let Some(place) = self.tried.place(body) {
+            return Ok(self.tried.compressed(place).len());
+        }
+        self.compress_anew(MatchStrategy::Level, body)?;
+        if body.len() <= MOST_TRIED {
+            self.tried.remember(body, &self.compressed);
+        }
+        Ok(self.compressed.len())
     }
 
     /// Compresses a page. Only ZSTD has match parameters.
@@ -144,12 +189,28 @@ impl Compressor {
         strategy: MatchStrategy,
         body: &'a [u8],
     ) -> Result<&'a [u8]> {
+        if let Codec::None = self.codec {
+            return Ok(body);
+        }
+        let Some(place) = self
+            .tried
+            .place(body)
+            .filter(|_| strategy == MatchStrategy::Level)
+        else {
+            self.compress_anew(strategy, body)?;
+            return Ok(&self.compressed);
+        };
+        Ok(self.tried.compressed(place))
+    }
+
+    /// Compresses a page into its own buffer.
+    fn compress_anew(&mut self, strategy: MatchStrategy, body: &[u8]) -> Result<()> {
         let Self {
             codec, compressed, ..
         } = self;
         compressed.clear();
         match codec {
-            Codec::None => return Ok(body),
+            Codec::None => compressed.extend_from_slice(body),
             Codec::Zstd(zstd) => {
                 compressed.reserve(zstd::zstd_safe::compress_bound(body.len()));
                 zstd.set(strategy)?;
@@ -174,7 +235,7 @@ impl Compressor {
                 brotli::BrotliCompress(&mut &*body, compressed, parameters)?;
             }
         }
-        Ok(&self.compressed)
+        Ok(())
     }
 
     /// Chooses the best match parameters for pages like this one, where the codec has any.

@@ -103,10 +103,15 @@ mod tests {
 
         #[test]
         fn one_context_serves_all_finders_in_any_order(
-            pages in prop::collection::vec((page(), prop::sample::select(ALL.as_slice())), 1..6)
+            pages in prop::collection::vec((page(), prop::sample::select(ALL.as_slice()), any::<bool>()), 1..12)
         ) {
-            for (page, strategy) in pages {
+            for (page, strategy, is_tried) in pages {
                 Compressor::with(zstd(1), |compressor| {
+                    if is_tried {
+                        let size = compressor.try_out(&page)?;
+                        assert_eq!(size, zstd::bulk::compress(&page, 1).unwrap().len());
+                        assert_eq!(size, compressor.compress_with(MatchStrategy::Level, &page)?.len());
+                    }
                     let compressed = compressor.compress_with(strategy, &page)?.to_vec();
                     assert_eq!(zstd::bulk::decompress(&compressed, page.len()).unwrap(), page);
                     // The same as from a context that never did anything else.

@@ -43,7 +43,7 @@ impl Bools {
 }
 
 impl PageValues for Bools {
-    fn begin(&mut self, _: &Values<'_>) {}
+    fn begin(&mut self, _: &Values<'_>, _: usize) {}
 
     fn fitting(&self, _: &Values<'_>, piece: Piece<'_>, page: usize) -> usize {
         piece.rows_with((page * 8).saturating_sub(self.bits.len()))

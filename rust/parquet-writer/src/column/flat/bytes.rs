@@ -433,8 +433,12 @@ impl PageValues for Bytes {
         self.standing.map(|standing| Preserved { dictionary, standing })
     }
 
-    fn begin(&mut self, run: &Values<'_>) {
-        if let (Values::Keys { len, .. }, Some(indexed)) = (run, &mut self.indexed) {
+    fn begin(&mut self, run: &Values<'_>, rows: usize) {
+        let Some(indexed) = &mut self.indexed else {
+            return;
+        };
+        indexed.reserve(rows);
+        if let Values::Keys { len, .. } = run {
             indexed.map_keys(*len);
         }
     }
@@ -516,9 +520,12 @@ impl PageValues for Bytes {
             let count = data.len() / width.max(1);
             append_direct(&FixedSize { data, width, count }, Some(width), encoding, out);
         } else {
+            let lengths = &self.lengths[start..];
+            let offsets = offsets(lengths);
+            let bytes = offsets.last().map_or(0, |end| end.cast_unsigned() as usize);
             let values = Offsets {
-                offsets: &offsets(&self.lengths)[start..],
-                data: &self.data,
+                offsets: &offsets,
+                data: &self.data[self.data.len() - bytes..],
             };
             append_direct(&values, width, encoding, out);
         }
@@ -538,6 +545,11 @@ impl PageValues for Bytes {
     fn neighbours(&self, last: usize) -> Neighbours {
         let indexed = self.indexed.as_ref().and_then(Indexed::while_active);
         indexed.map_or_else(Neighbours::default, |indexed| indexed.neighbours(last))
+    }
+
+    fn suit_bytes(&self, start: usize) -> bool {
+        let indexed = self.indexed.as_ref().and_then(Indexed::while_active);
+        indexed.is_some_and(|indexed| indexed.suits_bytes(start))
     }
 
     fn never_repeats(&self) -> bool {

@@ -29,7 +29,7 @@ const CLOSE: std::ops::Range<f64> = 0.5..1.1;
 const CLOSE_DIRECT: usize = 2;
 /// The shares at which text is tried on more bytes though no value hints at it: parts of values may repeat.
 const CLOSE_OF_TEXT: std::ops::Range<f64> = 0.8..1.0;
-/// Bytes of a page of text, before compression, that is tried whole: it costs little.
+/// Bytes of a page of text, before compression, that is tried whole: it costs little, and is mostly written so.
 const SMALL_PAGE: usize = 64 << 10;
 /// Values among which sequences are looked for.
 const NEIGHBOURS: usize = 8192;
@@ -118,8 +118,7 @@ impl FlatEncoder {
         if share < CLOSE.start {
             return false;
         }
-        let is_text = self.column.physical_type() == Type::BYTE_ARRAY;
-        if is_text && (page <= SMALL_PAGE || CLOSE_OF_TEXT.contains(&share)) {
+        if self.is_text() && CLOSE_OF_TEXT.contains(&share) {
             return true;
         }
         repeats.is_some_and(|repeats| {
@@ -145,6 +144,11 @@ impl FlatEncoder {
         }
     }
 
+    /// Returns true if parts of values may repeat.
+    fn is_text(&self) -> bool {
+        self.column.physical_type() == Type::BYTE_ARRAY
+    }
+
     fn is_integer(&self) -> bool {
         matches!(self.column.physical_type(), Type::INT32 | Type::INT64)
     }
@@ -158,8 +162,11 @@ impl FlatEncoder {
                 share: f64::INFINITY,
             });
         }
-        let weights = self.weigh_part(trial.direct, (trial.rows, repeats, end), GLANCE_BYTES)?;
         let page = self.values.direct_bytes(PageEncoding::Plain);
+        if self.is_text() && page <= SMALL_PAGE {
+            return self.weigh_part(trial.direct, (trial.rows, repeats, end), SMALL_PAGE);
+        }
+        let weights = self.weigh_part(trial.direct, (trial.rows, repeats, end), GLANCE_BYTES)?;
         if page <= GLANCE_BYTES || !self.hides_repeats(repeats, page, weights.share) {
             return Ok(weights);
         }
@@ -179,40 +186,64 @@ impl FlatEncoder {
         bytes: usize,
     ) -> Result<Weights> {
         let direct = self.weigh_direct(direct, bytes)?;
-        let with = repeats
-            .map(|repeats| self.weigh_indexed(repeats, bytes))
-            .transpose()?;
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
         let expected = (end == End::Page).then(|| {
             let values = self.page.entries - self.page.nulls;
             rows.max(self.page.rows) as f64 * values as f64 / self.page.rows as f64
         });
         let lightest = direct.first().map_or(0, |(_, weight)| *weight);
-        let share = |with: Indexed| with.share_of(lightest, expected, self.is_integer());
+        let integers = self.is_integer();
+        let share = |with: &Indexed| with.share_of(lightest, expected, integers);
+        let plain = direct.iter().find(|(encoding, _)| *encoding == Encoding::PLAIN);
+        let plain = plain.map_or(0, |(_, weight)| *weight);
+        let with = repeats
+            .map(|repeats| self.weigh_indexed(repeats, (bytes, plain), |with| share(with) >= CLOSE.end))
+            .transpose()?;
         Ok(Weights {
             direct,
+            share: with.as_ref().map_or(f64::INFINITY, share),
             with,
-            share: with.map_or(f64::INFINITY, share),
         })
     }
 
-    /// Weighs the page with its dictionary.
-    fn weigh_indexed(&mut self, repeats: Repeats, bytes: usize) -> Result<Indexed> {
+    /// Weighs the page with its dictionary, where it weighs `plain` in PLAIN. The dictionary is only tried if the page is
+    /// not lost with the least that it may weigh.
+    fn weigh_indexed(
+        &mut self,
+        repeats: Repeats,
+        (bytes, plain): (usize, usize),
+        is_lost: impl Fn(&Indexed) -> bool,
+    ) -> Result<Indexed> {
         let width = self.index_width()?;
-        let Self { values, pages, .. } = self;
+        let page = self.page;
+        let Self {
+            values,
+            pages,
+            levels,
+            ..
+        } = self;
         let tried = tried(values.as_ref(), repeats.values, bytes);
+        let start = repeats.values - tried;
         let indices = pages.weight_of(&mut |out| {
-            values.encode_indices(width, repeats.values - tried, out);
+            page.begin(start, levels, out);
+            values.encode_indices(width, start, out);
         })?;
         let page = values.dictionary().map_or(&[][..], |(page, _)| page);
-        let last = &page[page.len().saturating_sub(bytes)..];
-        let entries = pages.weight_of(&mut |out| out.extend_from_slice(last))?;
-        Ok(Indexed {
+        let mut weights = Indexed {
             repeats,
             indices: indices * repeats.values / tried,
-            dictionary: entries * page.len() / last.len().max(1),
+            // Each entry weighs more than a value among others that are the same.
+            dictionary: plain * repeats.distinct / repeats.values * 9 / 10,
             dictionary_bytes: page.len(),
-        })
+        };
+        if !is_lost(&weights) {
+            // No entry comes twice, so fewer bytes do than for values.
+            let bytes = if page.len() > bytes { bytes / 2 } else { bytes };
+            let last = &page[page.len().saturating_sub(bytes)..];
+            let entries = pages.weight_of(&mut |out| out.extend_from_slice(last))?;
+            weights.dictionary = entries * page.len() / last.len().max(1);
+        }
+        Ok(weights)
     }
 
     /// Weighs the page in some encodings without a dictionary; the lightest comes first.
@@ -221,9 +252,17 @@ impl FlatEncoder {
         let tried = tried(self.values.as_ref(), count, bytes);
         let mut weights = Vec::with_capacity(encodings.len());
         for &encoding in encodings {
-            let Self { values, pages, .. } = self;
-            let page = page_encoding(encoding);
-            let weight = pages.weight_of(&mut |out| values.encode_direct(page, count - tried, out))?;
+            let (page, start) = (self.page, count - tried);
+            let Self {
+                values,
+                pages,
+                levels,
+                ..
+            } = self;
+            let weight = pages.weight_of(&mut |out| {
+                page.begin(start, levels, out);
+                values.encode_direct(page_encoding(encoding), start, out);
+            })?;
             weights.push((encoding, weight * count / tried));
         }
         weights.sort_by_key(|(_, weight)| *weight);

@@ -8,6 +8,13 @@ use super::contest::{Neighbours, Repeats};
 /// Values of an Arrow dictionary above which mapping all of them for a run costs more than looking its keys up.
 const MAPPED_VALUES: usize = 8192;
 
+/// Different indices of less than a byte.
+const NARROW: usize = 128;
+/// The bits of indices by their frequency, as a share of those by their width, below which the difference is certain.
+const UNEVEN: f64 = 0.95;
+/// The share of one index among all, as a divisor, below which its code has several bits.
+const MOST_FREQUENT: usize = 4;
+
 /// The operations that dictionaries of all types share.
 pub(super) trait Dictionary: Send {
     fn len(&self) -> usize;
@@ -96,6 +103,13 @@ impl<D: Dictionary> Indexed<D> {
         self.entries_before = self.dictionary.len();
     }
 
+    /// Makes room for so many further indices, where pages get any.
+    pub fn reserve(&mut self, count: usize) {
+        if self.active {
+            self.indices.reserve(count);
+        }
+    }
+
     /// The number of further indices that go into a page of `page` bytes.
     pub fn room(&self, page: usize) -> usize {
         index_capacity(self.entries_before, page).saturating_sub(self.indices.len())
@@ -145,6 +159,28 @@ impl<D: Dictionary> Indexed<D> {
     /// The bits that an index needs.
     pub fn width(&self) -> u8 {
         rle::index_width(self.dictionary.len())
+    }
+
+    /// Returns true if the page's indices from the one at `start` on, of 5 to 7 bits, are certain to compress better in a
+    /// byte each: a codec that counts bytes takes fewer bits for each than their width, going by their frequency.
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    pub fn suits_bytes(&self, start: usize) -> bool {
+        let indices = &self.indices[start..];
+        let mut counts = [0_u32; NARROW];
+        for index in indices {
+            counts[*index as usize % NARROW] += 1;
+        }
+        let all = (indices.len() as f64).log2();
+        let used = || counts.iter().filter(|count| **count > 0);
+        let bits: f64 = used()
+            .map(|count| f64::from(*count) * (all - f64::from(*count).log2()))
+            .sum();
+        // A code has whole bits, one at least, so what is very frequent is better off with others in one byte.
+        let most = used().max().copied().unwrap_or(0) as usize;
+        // The codec's table takes up to half a byte for each entry.
+        let symbols = bits + (self.dictionary.len() * 4) as f64;
+        let width = usize::from(self.width());
+        most * MOST_FREQUENT < indices.len() && width > 4 && symbols < (indices.len() * width) as f64 * UNEVEN
     }
 
     /// Appends the page's indices, in `width` bits at least; returns `false` when there is no entry to refer to.
@@ -220,4 +256,38 @@ pub(super) fn index_capacity(entries: usize, page: usize) -> usize {
     let capacity = |bits: usize| room / most_bits(bits);
     let wide_enough = |bits: &usize| entries + capacity(*bits) <= 1 << bits;
     (1..=31).find(wide_enough).map_or(room / 32, capacity)
+}
+
+#[cfg(test)]
+mod tests {
+    use parquet_encode::dictionary::Limits;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn compressed(indexed: &Indexed<NumberDictionary<i32>>, width: u8) -> usize {
+        let mut page = Vec::new();
+        indexed.encode(width, &mut page);
+        zstd::bulk::compress(&page, 1).unwrap().len()
+    }
+
+    proptest! {
+        #[test]
+        fn indices_that_are_certain_to_suit_bytes_are_smaller_in_bytes(
+            values in 17..=128_i32,
+            uneven in 1.0..6.0_f64,
+            draws in prop::collection::vec(0.0..1.0_f64, 64..4096),
+        ) {
+            let mut indexed = Indexed::new(NumberDictionary::new(Limits::default()));
+            let all: Vec<i32> = (0..values).collect();
+            indexed.dictionary.encode(&all, &mut Vec::new());
+            #[expect(clippy::cast_possible_truncation, reason = "below the number of values")]
+            let drawn: Vec<i32> = draws.iter().map(|draw| (draw.powf(uneven) * f64::from(values)) as i32).collect();
+            indexed.dictionary.encode(&drawn, &mut indexed.indices);
+            if indexed.suits_bytes(0) {
+                let (bytes, bits) = (compressed(&indexed, 8), compressed(&indexed, 0));
+                prop_assert!(bytes <= bits + bits / 50 + 16, "{bytes} bytes against {bits}");
+            }
+        }
+    }
 }

@@ -208,8 +208,13 @@ impl<T: Number> Numbers<T> {
 }
 
 impl<T: Number> PageValues for Numbers<T> {
-    fn begin(&mut self, run: &Values<'_>) {
-        if let (Values::Keys { len, .. }, Some(indexed)) = (run, &mut self.indexed) {
+    fn begin(&mut self, run: &Values<'_>, rows: usize) {
+        let Some(indexed) = &mut self.indexed else {
+            self.values.reserve(rows);
+            return;
+        };
+        indexed.reserve(rows);
+        if let Values::Keys { len, .. } = run {
             indexed.map_keys(*len);
         }
     }
@@ -270,11 +275,14 @@ impl<T: Number> PageValues for Numbers<T> {
 
     fn direct_bytes(&self, encoding: Encoding) -> usize {
         let count = self.count();
+        if encoding != Encoding::DeltaBinaryPacked {
+            return count * size_of::<T>();
+        }
         let start = count.saturating_sub(DELTAS_TRIED);
         let named = self.named(start, Vec::new());
         let last = named.as_deref().unwrap_or_else(|| &self.values[start..]);
         let mut deltas = Vec::new();
-        if encoding == Encoding::DeltaBinaryPacked && T::deltas(last, &mut deltas) {
+        if T::deltas(last, &mut deltas) {
             return deltas.len() * count / last.len().max(1);
         }
         count * size_of::<T>()
@@ -283,6 +291,11 @@ impl<T: Number> PageValues for Numbers<T> {
     fn neighbours(&self, last: usize) -> Neighbours {
         let indexed = self.indexed.as_ref().and_then(Indexed::while_active);
         indexed.map_or_else(Neighbours::default, |indexed| indexed.neighbours(last))
+    }
+
+    fn suit_bytes(&self, start: usize) -> bool {
+        let indexed = self.indexed.as_ref().and_then(Indexed::while_active);
+        indexed.is_some_and(|indexed| indexed.suits_bytes(start))
     }
 
     fn never_repeats(&self) -> bool {

@@ -37,8 +37,8 @@ pub(super) trait PageValues: Send {
         None
     }
 
-    /// A run of rows begins.
-    fn begin(&mut self, run: &Values<'_>);
+    /// A run of rows begins, of which the page has room for so many.
+    fn begin(&mut self, run: &Values<'_>, rows: usize);
 
     /// The number of rows of `piece` that the page takes until its values fill `page` bytes.
     fn fitting(&self, run: &Values<'_>, piece: Piece<'_>, page: usize) -> usize;
@@ -67,6 +67,12 @@ pub(super) trait PageValues: Send {
 
     /// Appends the indices of the page's values from the one at `start` on.
     fn encode_indices(&self, _index_width: u8, _start: usize, _out: &mut Vec<u8>) {}
+
+    /// Returns true if the indices of the page's values from the one at `start` on, of less than a byte each, are certain
+    /// to compress better in a byte each.
+    fn suit_bytes(&self, _start: usize) -> bool {
+        false
+    }
 
     /// The neighbours of the page's last values, as far as a dictionary shows.
     fn neighbours(&self, _last: usize) -> Neighbours {
