@@ -64,7 +64,7 @@ ELSEWHERE: dict[str, Spelling] = {
     "use_compliant_nested_type": Spelling(
         "pyarrow", note='lists have the field "element", as the format asks for'
     ),
-    "encryption_properties": Spelling("pyarrow", note="encryption is not built"),
+    "encryption_properties": Spelling("pyarrow", "encryption", "with the keys, as a spillway.Encryption"),
     "write_batch_size": Spelling("pyarrow", note="pages are cut by page_bytes"),
     "dictionary_pagesize_limit": Spelling(
         "pyarrow", note="a dictionary ends at 2 MiB, or at its share of memory_limit"
@@ -111,7 +111,6 @@ ELSEWHERE: dict[str, Spelling] = {
     "credential_provider": Spelling("polars", "storage_options", "with the credentials themselves"),
     "field_overwrites": Spelling("polars", note=_SCHEMA),
     "arrow_schema": Spelling("polars", "schema"),
-    "encryption": Spelling("polars", note="encryption is not built"),
     "mkdir": Spelling(
         "polars", note="the folder of a file has to be there; that of a dataset is always made"
     ),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict
 
 from spillway._destination import ArrowFileSystem, FsspecFileSystem
+from spillway.encryption import Encryption  # noqa: TC001 - the type of a field, looked up at run time
 from spillway.errors import RowError
 
 __all__ = [
@@ -199,6 +200,7 @@ class WriterKeywords(TypedDict, total=False):
     sorting: Sorting
     durable: bool
     metadata: Mapping[str, str] | None
+    encryption: Encryption | None
 
 
 class DatasetKeywords(WriterKeywords, total=False):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Unpack
 
+    from spillway.encryption import Encryption
     from spillway.types import (
         ArrowArray,
         ArrowFileSystem,
@@ -96,6 +97,8 @@ class WriterOptions:
             row group in memory, uncompressed, and does not go with ``memory_limit``.
         durable: Sync the file before it appears, and its directory after.
         metadata: Key-value metadata of the file, over that of the schema.
+        encryption: Keys to encrypt the file with, as an `Encryption`. A Delta table takes none: its log holds
+            statistics as they are.
 
     Raises:
         OptionError: A value is not accepted; the message lists what is.
@@ -129,6 +132,7 @@ class WriterOptions:
     sorting: Sorting = "verify"
     durable: bool = False
     metadata: Mapping[str, str] | None = None
+    encryption: Encryption | None = None
 
     def __post_init__(self) -> None:
         _native.check_options(self)

@@ -8,6 +8,7 @@ use pyo3::exceptions::{PyTypeError, PyUnicodeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping, PyString, PyTuple};
 
+use crate::encryption;
 use crate::errors::Failure;
 
 /// The attributes of a `spillway.WriterOptions`.
@@ -30,6 +31,7 @@ pub(crate) struct Options<'py> {
     sorting: String,
     durable: bool,
     metadata: Option<Bound<'py, PyMapping>>,
+    encryption: Bound<'py, PyAny>,
 }
 
 impl Options<'_> {
@@ -56,6 +58,7 @@ impl Options<'_> {
             sorting: self.sorting,
             durable: self.durable,
             metadata: self.metadata.as_ref().map_or(Ok(Vec::new()), metadata)?,
+            encryption: encryption::keys(&self.encryption)?,
         };
         WriterOptions::new(input).map_err(|error| Failure::from(error).into_py(py))
     }
@@ -151,7 +154,7 @@ fn sort_key(key: &Bound<'_, PyAny>) -> PyResult<SortInput> {
 }
 
 /// A dotted path, or a tuple of its parts.
-fn parts(path: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
+pub(crate) fn parts(path: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
     match path.cast::<PyString>() {
         Ok(path) => Ok(vec![path.extract()?]),
         Err(_) => path.extract(),
@@ -200,6 +203,7 @@ pub(crate) fn writer_options(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         sorting,
         durable,
         metadata,
+        encryption,
     } = OptionInput::default();
     let memory_limit = memory_limit.map(|amount| match amount {
         Amount::Bytes(bytes) => bytes.to_string(),
@@ -265,6 +269,8 @@ pub(crate) fn writer_options(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     describe(&options, "sorting", sorting, &accepted("sorting"))?;
     describe(&options, "durable", durable, &accepted("durable"))?;
     describe(&options, "metadata", metadata, &accepted("metadata"))?;
+    let encryption = encryption.map(|_| "keys");
+    describe(&options, "encryption", encryption, &accepted("encryption"))?;
     Ok(options)
 }
 

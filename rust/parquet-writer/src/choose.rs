@@ -202,7 +202,7 @@ fn suits(kind: Type, choice: Choice) -> bool {
 }
 
 /// Resolves a mapping from column paths for each leaf; `otherwise` for those that it does not name.
-fn by_leaf<T: Copy>(
+pub(crate) fn by_leaf<T: Copy>(
     parquet: &SchemaDescriptor,
     option: &str,
     columns: &[(Vec<String>, T)],

@@ -8,7 +8,7 @@ use arrow_array::ArrayRef;
 use arrow_schema::{Schema, SchemaRef};
 use parquet::basic::Compression;
 use parquet::file::metadata::KeyValue;
-use parquet::file::properties::WriterProperties;
+use parquet::file::properties::{BloomFilterPosition, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
 
 use crate::batch::Batch;
@@ -16,6 +16,7 @@ use crate::budget::VALUE_SHARE;
 use crate::choose::{self, Chooser};
 use crate::column::{self, FieldEncoder, Preserved};
 use crate::dictionaries::{Dictionaries, Given};
+use crate::encryption::{self, FileCipher};
 use crate::error::{Result, WriteError};
 use crate::feed::{Carry, Feed, Pace, Rows, Run, SAMPLE_ROWS};
 use crate::footer;
@@ -379,6 +380,7 @@ struct Prepared {
     options: WriterOptions,
     codecs: Vec<Compression>,
     filters: Vec<Option<FilterPlan>>,
+    cipher: Option<Arc<FileCipher>>,
     chooser: Chooser,
     dictionaries: Dictionaries,
     sorting: Option<Sorting>,
@@ -392,7 +394,11 @@ impl Prepared {
         let named = choose::named_choices(&schema, &options)?;
         let dictionaries = Dictionaries::new(&schema, &allowed, &named, &options);
         let chooser = Chooser::new(&allowed, &named, &schema, &options);
+        let encryption = options.encryption.as_ref();
         Ok(Self {
+            cipher: encryption
+                .map(|encryption| FileCipher::new(encryption, &schema.parquet))
+                .transpose()?,
             sorting: Sorting::new(&schema, &options)?,
             codecs: choose::codecs(&schema.parquet, &options.compression)?,
             filters: choose::filters(&schema.parquet, &options)?,
@@ -444,10 +450,13 @@ struct OpenFile {
     row_group: Option<RowGroup>,
     rows: u64,
     peak: usize,
+    cipher: Option<Arc<FileCipher>>,
+    /// Bytes of the complete file, where that is encrypted.
+    sealed_bytes: Option<u64>,
 }
 
 impl OpenFile {
-    fn start(output: Output, prepared: Prepared, options: &WriterOptions) -> Result<Self> {
+    fn start(mut output: Output, prepared: Prepared, options: &WriterOptions) -> Result<Self> {
         let Prepared {
             schema,
             chooser,
@@ -455,18 +464,38 @@ impl OpenFile {
             sorting,
             codecs,
             filters,
+            cipher,
             ..
         } = prepared;
         let store = PageStore::new(spill_directory(output.sink(), options), options.budget);
         let pages = Pages::new(store, codecs)
             .with_filters(filters)
-            .with_checksums(options.page_checksums);
+            .with_checksums(options.page_checksums)
+            .with_cipher(cipher.clone());
         let pages = Arc::new(pages);
+        // Filters of an encrypted file are sealed with the end of the file.
+        let filters_at = match cipher {
+            Some(_) => BloomFilterPosition::End,
+            None => BloomFilterPosition::AfterRowGroup,
+        };
         let properties = WriterProperties::builder()
+            .set_bloom_filter_position(filters_at)
             .set_created_by(concat!("spillway version ", env!("CARGO_PKG_VERSION")).to_string())
             .set_sorting_columns(sorting.as_ref().map(|sorting| sorting.columns().to_vec()))
             .build();
-        let file = SerializedFileWriter::new(output, schema.parquet.root_schema_ptr(), Arc::new(properties))?;
+        let hides_footer = cipher
+            .as_ref()
+            .is_some_and(|cipher| !cipher.has_plaintext_footer());
+        if hides_footer {
+            output.hold_end();
+        }
+        let mut file =
+            SerializedFileWriter::new(output, schema.parquet.root_schema_ptr(), Arc::new(properties))?;
+        if hides_footer {
+            file.flush()?;
+            file.inner_mut().replace_end(encryption::MAGIC.to_vec());
+            file.inner_mut().release()?;
+        }
         Ok(Self {
             schema,
             chooser,
@@ -479,11 +508,13 @@ impl OpenFile {
             row_group: None,
             rows: 0,
             peak: 0,
+            cipher,
+            sealed_bytes: None,
         })
     }
 
     fn bytes_written(&self) -> u64 {
-        self.file.bytes_written() as u64
+        self.sealed_bytes.unwrap_or(self.file.bytes_written() as u64)
     }
 
     fn size(&self) -> Size {
@@ -579,6 +610,7 @@ impl OpenFile {
         for (index, field) in declared.fields().iter().enumerate() {
             integrity::check_run(field.name(), &run.rows.column(index))?;
         }
+        self.pages.begin_row_group(self.file.flushed_row_groups().len());
         let encoders = self.encoders(&run.rows, options)?;
         let schemas = (declared, Arc::clone(&self.schema.carried));
         let checks = SizeChecks::new(options.row_group_bytes);
@@ -676,10 +708,16 @@ impl OpenFile {
         for pair in key_values(&stored, &options.metadata)? {
             self.file.append_key_value_metadata(pair);
         }
+        let start = self.bytes_written();
         self.file.inner_mut().hold_end();
         let metadata = self.file.finish()?;
         let output = self.file.inner_mut();
         footer::set_type_order(output.end_mut(), self.schema.parquet.num_columns())?;
+        if let Some(cipher) = &self.cipher {
+            let sealed = encryption::seal_end(output.end_mut(), start, cipher)?;
+            self.sealed_bytes = Some(start + sealed.len() as u64);
+            output.replace_end(sealed);
+        }
         output.commit()?;
         Ok(WriteResult {
             rows: self.rows,

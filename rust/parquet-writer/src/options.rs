@@ -3,6 +3,7 @@
 use parquet::basic::{BrotliLevel, Compression, Encoding, GzipLevel, ZstdLevel};
 
 use crate::budget::{Budget, Room};
+use crate::encryption::Encryption;
 use crate::error::{OptionFault, Result, WriteError};
 
 /// Rows of a row group unless bytes end it first.
@@ -219,6 +220,8 @@ pub struct OptionInput {
     pub durable: bool,
     /// Key-value metadata of the file.
     pub metadata: Vec<(String, String)>,
+    /// The keys of an encrypted file.
+    pub encryption: Option<Encryption>,
 }
 
 impl Default for OptionInput {
@@ -241,6 +244,7 @@ impl Default for OptionInput {
             sorting: "verify".into(),
             durable: false,
             metadata: Vec::new(),
+            encryption: None,
         }
     }
 }
@@ -267,6 +271,7 @@ pub struct WriterOptions {
     pub(crate) sorting: SortingMode,
     pub(crate) durable: bool,
     pub(crate) metadata: Vec<(String, String)>,
+    pub(crate) encryption: Option<Encryption>,
 }
 
 impl WriterOptions {
@@ -281,6 +286,7 @@ impl WriterOptions {
             .iter()
             .map(sort_key)
             .collect::<Result<_>>()?;
+        input.encryption.as_ref().map_or(Ok(()), Encryption::check)?;
         Ok(Self {
             compression: compression(input.compression, input.compression_level)?,
             row_group_rows: within("row_group_rows", input.row_group_rows, MAX_ROW_GROUP_ROWS)?,
@@ -300,6 +306,7 @@ impl WriterOptions {
             sorting_columns,
             durable: input.durable,
             metadata: metadata(input.metadata)?,
+            encryption: input.encryption,
         })
     }
 
@@ -340,6 +347,12 @@ impl WriterOptions {
     #[must_use]
     pub fn page_bytes(&self) -> usize {
         self.page_bytes
+    }
+
+    /// Returns true if the file is encrypted.
+    #[must_use]
+    pub fn is_encrypted(&self) -> bool {
+        self.encryption.is_some()
     }
 
     /// Returns true if the file is synced before it appears.

@@ -21,7 +21,8 @@ pub struct WriteResult {
     pub peak_tracked_bytes: u64,
     /// Bytes of finished pages that waited in a temporary file.
     pub spilled_bytes: u64,
-    /// The footer, for callers that keep statistics of files elsewhere.
+    /// The footer, for callers that keep statistics of files elsewhere. Of an encrypted file it has the places that
+    /// indexes and filters had before their encryption.
     pub metadata: Arc<ParquetMetaData>,
 }
 
