@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         ReadableFile,
         Sorting,
         SortKey,
+        TimestampLoss,
         Timestamps,
         WriterKeywords,
     )
@@ -61,6 +62,10 @@ class WriterOptions:
             worst, plus a few thousand rows or one value.
         page_bytes: Bytes of a data page before compression. A page is larger only when one value is larger
             than an eighth of it.
+        page_rows: Rows of a data page, at most; under ``memory_limit`` it may have fewer.
+        dictionary_page_bytes: Bytes of a dictionary page before compression, at which a column chunk goes on
+            without its dictionary; under ``memory_limit`` at most 2 MiB and the column's share. A column that
+            comes as a dictionary keeps a larger one.
         memory_limit: All that the writer may keep in memory: rows that wait, dictionaries, pages; an integer
             of bytes or text such as ``"16MB"`` (10^6) and ``"16MiB"`` (2^20). Pages are smaller then (a
             fourth of a column's share, 4 KiB at least), dictionaries too, and finished pages that do not fit
@@ -83,12 +88,19 @@ class WriterOptions:
             Readers that look for one value skip row groups by it. Its size follows the different values;
             under ``memory_limit``, one that would be wrong more often than that is left out.
         page_checksums: Store the CRC-32 of each page in its header, for readers that verify it.
+        statistics: Minimum, maximum and null count of column chunks and of pages. ``False`` leaves them out,
+            a mapping does so by column; a key is as in ``dictionary``. Readers skip nothing by a column
+            without them.
+        store_schema: Store the Arrow schema, from which Arrow readers get types back that Parquet lacks:
+            dictionaries, large text, durations, time zones by name.
         compatibility: ``"modern"`` uses encodings that Spark, pyarrow, polars, DuckDB and arrow-rs read;
             ``"v1"`` only PLAIN and dictionaries.
-        timestamps: ``"us"`` stores every timestamp in microseconds, rounded down, as Spark and Delta want.
-            ``"keep"`` leaves the unit, but for seconds, which Parquet lacks and which become milliseconds.
+        timestamps: ``"us"`` stores every timestamp in microseconds, rounded down, as Spark and Delta want,
+            ``"ms"`` in milliseconds. ``"keep"`` leaves the unit, but for seconds, which Parquet lacks and
+            which become milliseconds.
             ``"int96"`` stores flat columns in the deprecated form that old Hive, Impala and Spark know,
             without minimum and maximum; times inside lists, maps and structs stay.
+        timestamp_loss: ``"refuse"`` refuses a batch with a time that ``timestamps`` would round.
         sorting_columns: Flat columns that rows are ordered by, declared in every row group. Each is a name,
             or ``(name, "descending", "nulls_first")``; ascending and nulls last where not said. Floats are
             ordered with NaN behind all else.
@@ -120,14 +132,19 @@ class WriterOptions:
     row_group_rows: int = 1_048_576
     row_group_bytes: int = 128 << 20
     page_bytes: int = 256 << 10
+    page_rows: int = 20_000
+    dictionary_page_bytes: int = 2 << 20
     memory_limit: int | str | None = None
     threads: int = 1
     dictionary: bool | Mapping[ColumnPath, bool] = True
     encoding: Encoding | Mapping[ColumnPath, Encoding] = "auto"
     bloom_filter: bool | Sequence[ColumnPath] | Mapping[ColumnPath, float] = False
     page_checksums: bool = False
+    statistics: bool | Mapping[ColumnPath, bool] = True
+    store_schema: bool = True
     compatibility: Compatibility = "modern"
     timestamps: Timestamps = "keep"
+    timestamp_loss: TimestampLoss = "allow"
     sorting_columns: Sequence[SortKey] = ()
     sorting: Sorting = "verify"
     durable: bool = False

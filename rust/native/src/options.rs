@@ -2,7 +2,7 @@
 
 use parquet_writer::{
     Amount, BloomRule, ByColumn, CompressionRule, DEFAULT_FPP, DictionaryRule, EncodingRule, OptionInput,
-    SortInput, WriterOptions, accepted,
+    SortInput, StatisticsRule, WriterOptions, accepted,
 };
 use pyo3::exceptions::{PyTypeError, PyUnicodeError};
 use pyo3::prelude::*;
@@ -19,14 +19,19 @@ pub(crate) struct Options<'py> {
     row_group_rows: i64,
     row_group_bytes: i64,
     page_bytes: i64,
+    page_rows: i64,
+    dictionary_page_bytes: i64,
     memory_limit: Option<Bound<'py, PyAny>>,
     threads: i64,
     dictionary: Bound<'py, PyAny>,
     encoding: Bound<'py, PyAny>,
     bloom_filter: Bound<'py, PyAny>,
     page_checksums: bool,
+    statistics: Bound<'py, PyAny>,
+    store_schema: bool,
     compatibility: String,
     timestamps: String,
+    timestamp_loss: String,
     sorting_columns: Vec<Bound<'py, PyAny>>,
     sorting: String,
     durable: bool,
@@ -42,14 +47,19 @@ impl Options<'_> {
             row_group_rows: self.row_group_rows,
             row_group_bytes: self.row_group_bytes,
             page_bytes: self.page_bytes,
+            page_rows: self.page_rows,
+            dictionary_page_bytes: self.dictionary_page_bytes,
             memory_limit: self.memory_limit.as_ref().map(amount).transpose()?,
             threads: self.threads,
             dictionary: dictionary_rule(&self.dictionary)?,
             encoding: encoding_rule(&self.encoding)?,
             bloom_filter: bloom_rule(&self.bloom_filter)?,
             page_checksums: self.page_checksums,
+            statistics: statistics_rule(&self.statistics)?,
+            store_schema: self.store_schema,
             compatibility: self.compatibility,
             timestamps: self.timestamps,
+            timestamp_loss: self.timestamp_loss,
             sorting_columns: self
                 .sorting_columns
                 .iter()
@@ -83,6 +93,14 @@ fn dictionary_rule(value: &Bound<'_, PyAny>) -> PyResult<DictionaryRule> {
     }
     let wrong = "dictionary must be True, False or a mapping from column paths to bool";
     Ok(DictionaryRule::Columns(by_column(value, wrong)?))
+}
+
+fn statistics_rule(value: &Bound<'_, PyAny>) -> PyResult<StatisticsRule> {
+    if let Ok(all) = value.extract::<bool>() {
+        return Ok(StatisticsRule::All(all));
+    }
+    let wrong = "statistics must be True, False or a mapping from column paths to bool";
+    Ok(StatisticsRule::Columns(by_column(value, wrong)?))
 }
 
 fn encoding_rule(value: &Bound<'_, PyAny>) -> PyResult<EncodingRule> {
@@ -191,14 +209,19 @@ pub(crate) fn writer_options(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         row_group_rows,
         row_group_bytes,
         page_bytes,
+        page_rows,
+        dictionary_page_bytes,
         memory_limit,
         threads,
         dictionary,
         encoding,
         bloom_filter,
         page_checksums,
+        statistics,
+        store_schema,
         compatibility,
         timestamps,
+        timestamp_loss,
         sorting_columns,
         sorting,
         durable,
@@ -242,6 +265,13 @@ pub(crate) fn writer_options(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         &accepted("row_group_bytes"),
     )?;
     describe(&options, "page_bytes", page_bytes, &accepted("page_bytes"))?;
+    describe(&options, "page_rows", page_rows, &accepted("page_rows"))?;
+    describe(
+        &options,
+        "dictionary_page_bytes",
+        dictionary_page_bytes,
+        &accepted("dictionary_page_bytes"),
+    )?;
     describe(&options, "memory_limit", memory_limit, &accepted("memory_limit"))?;
     describe(&options, "threads", threads, &accepted("threads"))?;
     describe(&options, "dictionary", dictionary, &accepted("dictionary"))?;
@@ -255,11 +285,24 @@ pub(crate) fn writer_options(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     )?;
     describe(
         &options,
+        "statistics",
+        of_all(statistics),
+        &accepted("statistics"),
+    )?;
+    describe(&options, "store_schema", store_schema, &accepted("store_schema"))?;
+    describe(
+        &options,
         "compatibility",
         compatibility,
         &accepted("compatibility"),
     )?;
     describe(&options, "timestamps", timestamps, &accepted("timestamps"))?;
+    describe(
+        &options,
+        "timestamp_loss",
+        timestamp_loss,
+        &accepted("timestamp_loss"),
+    )?;
     describe(
         &options,
         "sorting_columns",

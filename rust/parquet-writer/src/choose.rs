@@ -11,7 +11,7 @@ use crate::budget::Room;
 use crate::error::{Result, WriteError};
 use crate::options::{
     BloomRule, ByColumn, Compatibility, CompressionRule, DictionaryRule, EncodingRule, NamedEncoding,
-    WriterOptions,
+    StatisticsRule, WriterOptions,
 };
 use crate::pages::FilterPlan;
 use crate::schema::FileSchema;
@@ -72,6 +72,14 @@ pub(crate) fn codecs(
             columns,
             Compression::ZSTD(ZstdLevel::try_new(1)?),
         ),
+    }
+}
+
+/// Leaf columns that have statistics.
+pub(crate) fn with_statistics(parquet: &SchemaDescriptor, rule: &StatisticsRule) -> Result<Vec<bool>> {
+    match rule {
+        ByColumn::All(all) => Ok(vec![*all; parquet.num_columns()]),
+        ByColumn::Columns(columns) => by_leaf(parquet, "statistics", columns, true),
     }
 }
 

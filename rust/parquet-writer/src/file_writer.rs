@@ -24,7 +24,7 @@ use crate::integrity;
 use crate::limits;
 use crate::metadata_text;
 use crate::normalize;
-use crate::options::{self, WriterOptions};
+use crate::options::{self, TimestampLoss, WriterOptions};
 use crate::pages::{FilterPlan, PageStore, Pages};
 use crate::result::{self, WriteResult};
 use crate::row_group::{Meter, Patience, RowGroup};
@@ -32,6 +32,7 @@ use crate::schema::FileSchema;
 use crate::sink::{Output, Sink};
 use crate::size_checks::SizeChecks;
 use crate::sorting::{Sorting, Waiting};
+use crate::truncation;
 use crate::weight::Weights;
 
 /// Figures that may be read while a write is under way.
@@ -211,6 +212,9 @@ impl FileWriter {
         limits::check(batch)?;
         check_sizes(batch, &self.options)?;
         let columns = normalize::with_stored_times(&batch.columns, &file.schema)?;
+        if self.options.timestamp_loss == TimestampLoss::Refuse {
+            truncation::check(&batch.columns, &columns, &file.schema)?;
+        }
         let mut pairs = columns.iter().zip(&batch.columns);
         let is_converted = pairs.any(|(stored, given)| !Arc::ptr_eq(stored, given));
         let given = file.dictionaries.of(&batch.columns, &file.schema);
@@ -380,6 +384,7 @@ struct Prepared {
     options: WriterOptions,
     codecs: Vec<Compression>,
     filters: Vec<Option<FilterPlan>>,
+    without_statistics: Vec<usize>,
     cipher: Option<Arc<FileCipher>>,
     chooser: Chooser,
     dictionaries: Dictionaries,
@@ -395,7 +400,9 @@ impl Prepared {
         let dictionaries = Dictionaries::new(&schema, &allowed, &named, &options);
         let chooser = Chooser::new(&allowed, &named, &schema, &options);
         let encryption = options.encryption.as_ref();
+        let statistics = choose::with_statistics(&schema.parquet, &options.statistics)?;
         Ok(Self {
+            without_statistics: (0..statistics.len()).filter(|leaf| !statistics[*leaf]).collect(),
             cipher: encryption
                 .map(|encryption| FileCipher::new(encryption, &schema.parquet))
                 .transpose()?,
@@ -421,8 +428,8 @@ fn spill_directory(sink: &dyn Sink, options: &WriterOptions) -> Option<PathBuf> 
     }
 }
 
-/// The key-value metadata: the schema's own, overridden by the caller's, and the Arrow schema last.
-fn key_values(stored: &Schema, metadata: &[(String, String)]) -> Result<Vec<KeyValue>> {
+/// The key-value metadata: the schema's own, overridden by the caller's, and the Arrow schema last, where it is stored.
+fn key_values(stored: &Schema, options: &WriterOptions) -> Result<Vec<KeyValue>> {
     let mut pairs: std::collections::BTreeMap<&str, &str> = stored
         .metadata()
         .iter()
@@ -430,11 +437,17 @@ fn key_values(stored: &Schema, metadata: &[(String, String)]) -> Result<Vec<KeyV
         .filter(|(key, value)| !metadata_text::is_carried(key) && !metadata_text::is_carried(value))
         .collect();
     pairs.remove(parquet::arrow::ARROW_SCHEMA_META_KEY);
-    pairs.extend(metadata.iter().map(|(key, value)| (key.as_str(), value.as_str())));
+    pairs.extend(
+        options
+            .metadata
+            .iter()
+            .map(|(key, value)| (key.as_str(), value.as_str())),
+    );
     let pairs = pairs
         .into_iter()
         .map(|(key, value)| Ok(KeyValue::new(key.to_string(), value.to_string())));
-    pairs.chain([metadata_text::stored_schema(stored)]).collect()
+    let schema = options.store_schema.then(|| metadata_text::stored_schema(stored));
+    pairs.chain(schema).collect()
 }
 
 struct OpenFile {
@@ -464,6 +477,7 @@ impl OpenFile {
             sorting,
             codecs,
             filters,
+            without_statistics,
             cipher,
             ..
         } = prepared;
@@ -471,6 +485,7 @@ impl OpenFile {
         let pages = Pages::new(store, codecs)
             .with_filters(filters)
             .with_checksums(options.page_checksums)
+            .without_statistics(without_statistics)
             .with_cipher(cipher.clone());
         let pages = Arc::new(pages);
         // Filters of an encrypted file are sealed with the end of the file.
@@ -705,7 +720,7 @@ impl OpenFile {
         self.end_row_group(options, patience)?;
         self.file.flush()?;
         let stored = self.schema.stored_as(self.dictionaries.kept());
-        for pair in key_values(&stored, &options.metadata)? {
+        for pair in key_values(&stored, options)? {
             self.file.append_key_value_metadata(pair);
         }
         let start = self.bytes_written();

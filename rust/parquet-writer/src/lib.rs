@@ -33,6 +33,7 @@ pub mod sink;
 mod size_checks;
 mod sorting;
 mod thrift;
+mod truncation;
 mod weight;
 
 pub use batch::Batch;
@@ -44,7 +45,8 @@ pub use limits::MOST_ROW_BYTES;
 pub use options::{
     Amount, BloomRule, ByColumn, Codec, Compatibility, CompressionRule, DEFAULT_FPP, DEFAULT_PAGE_BYTES,
     DEFAULT_ROW_GROUP_BYTES, DEFAULT_ROW_GROUP_ROWS, DictionaryRule, EncodingRule, NamedEncoding,
-    OptionInput, SortInput, SortKey, SortingMode, Timestamps, WriterOptions, accepted,
+    OptionInput, SortInput, SortKey, SortingMode, StatisticsRule, TimestampLoss, Timestamps, WriterOptions,
+    accepted,
 };
 pub use result::{ColumnResult, WriteResult};
 pub use weight::Weights;

@@ -48,6 +48,8 @@ pub(crate) struct Pages {
     /// The bloom filter that each leaf column is to have.
     filters: Vec<Option<FilterPlan>>,
     checksums: bool,
+    /// The leaf columns whose values nothing beside the pages tells of.
+    without_statistics: Vec<usize>,
     cipher: Option<Arc<FileCipher>>,
     /// The ordinal of the row group whose chunks are begun.
     row_group: AtomicUsize,
@@ -61,8 +63,17 @@ impl Pages {
             filters: vec![None; codecs.len()],
             codecs,
             checksums: false,
+            without_statistics: Vec::new(),
             cipher: None,
             row_group: AtomicUsize::new(0),
+        }
+    }
+
+    /// The same without statistics of leaf columns.
+    pub fn without_statistics(self, without_statistics: Vec<usize>) -> Self {
+        Self {
+            without_statistics,
+            ..self
         }
     }
 
@@ -172,6 +183,10 @@ impl ChunkPages {
     pub fn settle(&self, mut close: ColumnCloseResult) -> Result<ColumnCloseResult> {
         let chunk = lock(&self.state);
         let dictionary_bytes = chunk.dictionary.as_ref().map_or(0, |page| page.bytes);
+        if self.pages.without_statistics.contains(&self.leaf) {
+            close.metadata = close.metadata.into_builder().clear_statistics().build()?;
+            close.column_index = None;
+        }
         let all = || chunk.dictionary.iter().chain(&chunk.data);
         let uncompressed: usize = all()
             .map(|page| page.header_bytes + page.uncompressed_bytes)

@@ -77,7 +77,7 @@ fn read(file: &[u8], keys: Option<Arc<FileDecryptionProperties>>) -> ParquetResu
     Ok(concat_batches(&schema, &batches)?)
 }
 
-/// What a reader of all columns needs.
+/// The keys of a reader of all columns.
 fn keys_of(encryption: &Encryption) -> Arc<FileDecryptionProperties> {
     let mut keys = FileDecryptionProperties::builder(encryption.footer_key.bytes.clone());
     for (path, key) in &encryption.column_keys {
