@@ -141,7 +141,7 @@ def test_duckdb_reads_what_one_key_encrypts(tmp_path: Path) -> None:
     with duckdb.connect() as connection:
         connection.execute(f"PRAGMA add_parquet_key('key', '{KEY.decode()}')")
         query = f"FROM read_parquet('{path}', encryption_config={{footer_key: 'key'}})"
-        assert connection.execute(query).to_arrow_table().equals(table)
+        assert connection.sql(query).to_arrow_table().equals(table)
         with pytest.raises(duckdb.Error):
             connection.execute(f"FROM read_parquet('{path}')")
 
