@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +11,10 @@ from spillway._context import WithBlock
 from spillway._destination import resolve
 from spillway._inputs import write_all
 from spillway._options import checks_names, shows_options
+from spillway._result_html import result_html
 from spillway.errors import ClosedError
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Unpack
 
@@ -180,9 +181,13 @@ class ColumnResult:
     uncompressed_bytes: int
 
 
-@dataclass(frozen=True)
+#: Columns that the text of a result names.
+_NAMED_COLUMNS = 5
+
+
+@dataclass(frozen=True, repr=False)
 class WriteResult:
-    """A finished file.
+    """A finished file. In a notebook it is a table of its columns, the largest first.
 
     Args:
         rows: Rows in the file.
@@ -192,6 +197,7 @@ class WriteResult:
         peak_tracked_bytes: The most memory the writer held at once, by its own account: encoders, finished
             pages and rows that wait for a full unit. The caller's batches are not in it.
         spilled_bytes: Bytes of finished pages that waited in a temporary file for the end of their row group.
+        path: The path or URL that the file was written to, as it was given; None for a file object.
     """
 
     rows: int
@@ -200,6 +206,18 @@ class WriteResult:
     columns: tuple[ColumnResult, ...]
     peak_tracked_bytes: int
     spilled_bytes: int
+    path: str | None = None
+
+    def __repr__(self) -> str:
+        named = [column.path for column in self.columns[:_NAMED_COLUMNS]]
+        more = len(self.columns) - len(named)
+        columns = ", ".join(named) + (f" and {more:,} more" if more else "")
+        path = "" if self.path is None else f", path={self.path!r}"
+        counts = f"rows={self.rows}, bytes={self.bytes}, row_groups={self.row_groups}"
+        return f"WriteResult({counts}, columns=<{columns}>{path})"
+
+    def _repr_html_(self) -> str:
+        return result_html(self)
 
 
 @shows_options(WriterOptions)
@@ -261,6 +279,7 @@ class ParquetWriter(WithBlock):
         self._options = WriterOptions(**options)
         place, storage = resolve(destination, filesystem, storage_options)
         self._writer = _native.Writer(place, schema, self._options, storage)
+        self._path = os.fspath(destination) if isinstance(destination, (str, os.PathLike)) else None
         self._result: WriteResult | None = None
 
     @property
@@ -287,7 +306,7 @@ class ParquetWriter(WithBlock):
             ValueError: The writer is still open.
         """
         if self._result is None:
-            self._result = _result(self._writer)
+            self._result = _result(self._writer, self._path)
         return self._result
 
     def write(self, data: ArrowStream | ArrowArray) -> None:
@@ -492,18 +511,18 @@ def write_parquet(
     return writer.result
 
 
-def _result(writer: _native.Writer) -> WriteResult:
+def _result(writer: _native.Writer, path: str | None) -> WriteResult:
     found = writer.result
     if found is None:
         if writer.closed:
             raise ClosedError("the writer was aborted or failed, so there is no result")
         raise ValueError("the writer is still open: its result is there after close()")
-    return _write_result(found)
+    return _write_result(found, path)
 
 
-def _write_result(found: dict[str, Any]) -> WriteResult:
+def _write_result(found: dict[str, Any], path: str | None) -> WriteResult:
     """Give the native module's account of a file its types."""
     columns = tuple(
         ColumnResult(**{**column, "encodings": tuple(column["encodings"])}) for column in found["columns"]
     )
-    return WriteResult(**{**found, "columns": columns})
+    return WriteResult(**{**found, "columns": columns, "path": path})
