@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from spillway import _native
@@ -197,7 +197,8 @@ class WriteResult:
         peak_tracked_bytes: The most memory the writer held at once, by its own account: encoders, finished
             pages and rows that wait for a full unit. The caller's batches are not in it.
         spilled_bytes: Bytes of finished pages that waited in a temporary file for the end of their row group.
-        path: The path or URL that the file was written to, as it was given; None for a file object.
+        path: The path or URL that the file was written to, as it was given; None for a file object. Results
+            of equal files are equal wherever those are.
     """
 
     rows: int
@@ -206,7 +207,7 @@ class WriteResult:
     columns: tuple[ColumnResult, ...]
     peak_tracked_bytes: int
     spilled_bytes: int
-    path: str | None = None
+    path: str | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         named = [column.path for column in self.columns[:_NAMED_COLUMNS]]
