@@ -11,11 +11,13 @@ use arrow_schema::{DataType, Field};
 use arrow_select::concat::concat_batches;
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use parquet::bloom_filter::Sbbf;
 use parquet::encryption::decrypt::FileDecryptionProperties;
 use parquet::errors::Result as ParquetResult;
-use parquet::file::metadata::PageIndexPolicy;
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaDataReader};
 use parquet_writer::{BloomRule, ByColumn, Encryption, Key, OptionInput, WriteError, WriterOptions};
 use proptest::prelude::*;
+use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 
 const FOOTER: &[u8; 16] = b"0123456789012345";
 const OTHER: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz012345";
@@ -286,4 +288,49 @@ fn more_pages_than_can_be_numbered_are_refused() {
     let mut writer = parquet_writer::FileWriter::new(sink, None, options).unwrap();
     let refused = writer.write(&batch.unwrap().into(), &mut || true).unwrap_err();
     assert!(refused.to_string().contains("more than 32768 pages"), "{refused}");
+}
+
+/// The plain bytes of the module at `at` of row group 1 and column 1, by its number, and the place behind it.
+fn opened(file: &[u8], at: usize, unique: &[u8], module: u8) -> (Vec<u8>, usize) {
+    let length = u32::from_le_bytes(file[at..at + 4].try_into().unwrap()) as usize;
+    let (nonce, sealed) = file[at + 4..at + 4 + length].split_at(12);
+    let key = LessSafeKey::new(UnboundKey::new(&AES_128_GCM, FOOTER).unwrap());
+    let aad = [unique, &[module, 1, 0, 1, 0]].concat();
+    let mut sealed = sealed.to_vec();
+    let nonce = Nonce::try_assume_unique_for_key(nonce).unwrap();
+    let plain = key.open_in_place(nonce, Aad::from(aad), &mut sealed).unwrap();
+    (plain.to_vec(), at + 4 + length)
+}
+
+#[test]
+fn a_bloom_filter_is_sealed_as_two_modules() {
+    let options = OptionInput {
+        row_group_rows: 1000,
+        bloom_filter: BloomRule::All(Some(0.01)),
+        encryption: Some(uniform()),
+        ..OptionInput::default()
+    };
+    let file = common::written(&rows(2000), &[], &options);
+    let footer = file.len() - 8;
+    let length = u32::from_le_bytes(file[footer..footer + 4].try_into().unwrap()) as usize;
+    // FileCryptoMetaData: a struct in a union in a struct, whose only field is eight bytes long.
+    let start = footer - length;
+    assert_eq!(file[start..start + 4], [0x1c, 0x1c, 0x28, 8]);
+    let unique = &file[start + 4..start + 12];
+    let metadata = ParquetMetaDataReader::new()
+        .with_decryption_properties(Some(keys_of(&uniform())))
+        .parse_and_finish(&Bytes::copy_from_slice(&file))
+        .unwrap();
+    let chunk = metadata.row_group(1).column(1);
+    let at = usize::try_from(chunk.bloom_filter_offset().unwrap()).unwrap();
+    let (header, next) = opened(&file, at, unique, 8);
+    let (bits, end) = opened(&file, next, unique, 9);
+    assert_eq!(
+        end - at,
+        usize::try_from(chunk.bloom_filter_length().unwrap()).unwrap()
+    );
+    let filter = Sbbf::from_bytes(&[header, bits].concat()).unwrap();
+    assert!((0..50).all(|number| filter.check(&format!("text {number}").as_str())));
+    let wrong = (50..1050).filter(|number| filter.check(&format!("text {number}").as_str()));
+    assert!(wrong.count() < 50);
 }
