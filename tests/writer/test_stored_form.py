@@ -88,6 +88,29 @@ def test_the_arrow_schema_is_left_out(table: pa.Table) -> None:
     assert written(described)[0].read().equals(described)
 
 
+def test_uuids_and_json_are_told_by_the_format_itself(tmp_path: Path) -> None:
+    identities = pa.array([b"0123456789abcdef", None], pa.binary(16))
+    texts = pa.array(['{"a": 1}', None])
+    table = pa.table(
+        {
+            "id": pa.ExtensionArray.from_storage(pa.uuid(), identities),
+            "text": pa.ExtensionArray.from_storage(pa.json_(), texts),
+        }
+    )
+    path = tmp_path / "rows.parquet"
+    spillway.write_parquet(table, path, store_schema=False)
+    kinds = [column.logical_type for column in spillway.inspect_file(path).row_groups[0].columns]
+    assert [str(kind).lower() for kind in kinds] == ["uuid", "json"]
+    with duckdb.connect() as connection:
+        relation = connection.read_parquet(str(path))
+        assert [str(kind) for kind in relation.types] == ["UUID", "JSON"]
+        assert [str(cell) for cell in relation.fetchall()[0]] == [
+            "30313233-3435-3637-3839-616263646566",
+            '{"a": 1}',
+        ]
+    assert pq.read_table(path, arrow_extensions_enabled=True).equals(table)
+
+
 @settings(max_examples=examples(0.4), deadline=None)
 @given(rows=st.integers(1, 4_000), page_rows=st.integers(1, 3_000), limit=st.sampled_from([None, "1MB"]))
 def test_no_page_has_more_rows(
