@@ -10,7 +10,7 @@ use crate::options::parts;
 
 /// The attributes of a `spillway.Encryption`.
 #[derive(FromPyObject)]
-pub(crate) struct Keys<'py> {
+pub(crate) struct Fields<'py> {
     footer_key: Bound<'py, PyAny>,
     column_keys: Option<Bound<'py, PyMapping>>,
     plaintext_footer: bool,
@@ -20,7 +20,7 @@ pub(crate) struct Keys<'py> {
     column_key_metadata: Option<Bound<'py, PyMapping>>,
 }
 
-impl Keys<'_> {
+impl Fields<'_> {
     fn read(&self) -> PyResult<Encryption> {
         let mut column_keys = Vec::new();
         for (path, key) in pairs(self.column_keys.as_ref())? {
@@ -61,17 +61,18 @@ pub(crate) fn keys(value: &Bound<'_, PyAny>) -> PyResult<Option<Encryption>> {
     if value.is_none() {
         return Ok(None);
     }
-    let keys: Keys<'_> = value
+    let fields: Fields<'_> = value
         .extract()
         .map_err(|_| PyTypeError::new_err("encryption must be a spillway.Encryption"))?;
-    keys.read().map(Some)
+    fields.read().map(Some)
 }
 
 /// Raises `OptionError` unless each key has the length of one.
 #[pyfunction]
 pub(crate) fn check_encryption(py: Python<'_>, encryption: &Bound<'_, PyAny>) -> PyResult<()> {
-    let keys: Keys<'_> = encryption.extract()?;
-    keys.read()?
+    let fields: Fields<'_> = encryption.extract()?;
+    fields
+        .read()?
         .check()
         .map_err(|error| Failure::from(error).into_py(py))
 }

@@ -240,80 +240,29 @@ pub(crate) fn writer_options(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let sorting_columns = PyTuple::new(py, sorting_columns.into_iter().map(|key| key.column))?;
     let metadata = (!metadata.is_empty()).then_some(metadata);
     let options = PyDict::new(py);
-    describe(
-        &options,
-        "compression",
-        of_all(compression),
-        &accepted("compression"),
-    )?;
-    describe(
-        &options,
-        "compression_level",
-        compression_level,
-        &accepted("compression_level"),
-    )?;
-    describe(
-        &options,
-        "row_group_rows",
-        row_group_rows,
-        &accepted("row_group_rows"),
-    )?;
-    describe(
-        &options,
-        "row_group_bytes",
-        row_group_bytes,
-        &accepted("row_group_bytes"),
-    )?;
-    describe(&options, "page_bytes", page_bytes, &accepted("page_bytes"))?;
-    describe(&options, "page_rows", page_rows, &accepted("page_rows"))?;
-    describe(
-        &options,
-        "dictionary_page_bytes",
-        dictionary_page_bytes,
-        &accepted("dictionary_page_bytes"),
-    )?;
-    describe(&options, "memory_limit", memory_limit, &accepted("memory_limit"))?;
-    describe(&options, "threads", threads, &accepted("threads"))?;
-    describe(&options, "dictionary", dictionary, &accepted("dictionary"))?;
-    describe(&options, "encoding", of_all(encoding), &accepted("encoding"))?;
-    describe(&options, "bloom_filter", bloom_filter, &accepted("bloom_filter"))?;
-    describe(
-        &options,
-        "page_checksums",
-        page_checksums,
-        &accepted("page_checksums"),
-    )?;
-    describe(
-        &options,
-        "statistics",
-        of_all(statistics),
-        &accepted("statistics"),
-    )?;
-    describe(&options, "store_schema", store_schema, &accepted("store_schema"))?;
-    describe(
-        &options,
-        "compatibility",
-        compatibility,
-        &accepted("compatibility"),
-    )?;
-    describe(&options, "timestamps", timestamps, &accepted("timestamps"))?;
-    describe(
-        &options,
-        "timestamp_loss",
-        timestamp_loss,
-        &accepted("timestamp_loss"),
-    )?;
-    describe(
-        &options,
-        "sorting_columns",
-        sorting_columns,
-        &accepted("sorting_columns"),
-    )?;
-    describe(&options, "sorting", sorting, &accepted("sorting"))?;
-    describe(&options, "durable", durable, &accepted("durable"))?;
-    describe(&options, "metadata", metadata, &accepted("metadata"))?;
-    let encryption = encryption.map(|_| "keys");
-    describe(&options, "encryption", encryption, &accepted("encryption"))?;
+    describe_own(&options, "compression", of_all(compression))?;
+    describe_own(&options, "compression_level", compression_level)?;
+    describe_own(&options, "row_group_rows", row_group_rows)?;
+    describe_own(&options, "row_group_bytes", row_group_bytes)?;
+    describe_own(&options, "page_bytes", page_bytes)?;
+    describe_own(&options, "page_rows", page_rows)?;
+    describe_own(&options, "dictionary_page_bytes", dictionary_page_bytes)?;
+    describe_own(&options, "memory_limit", memory_limit)?;
+    describe_own(&options, "threads", threads)?;
+    describe_own(&options, "dictionary", dictionary)?;
+    describe_own(&options, "encoding", of_all(encoding))?;
+    describe_own(&options, "bloom_filter", bloom_filter)?;
+    describe_own(&options, "page_checksums", page_checksums)?;
+    describe_own(&options, "statistics", of_all(statistics))?;
+    describe_own(&options, "store_schema", store_schema)?;
+    describe_own(&options, "compatibility", compatibility)?;
+    describe_own(&options, "timestamps", timestamps)?;
+    describe_own(&options, "timestamp_loss", timestamp_loss)?;
+    describe_own(&options, "sorting_columns", sorting_columns)?;
+    describe_own(&options, "sorting", sorting)?;
+    describe_own(&options, "durable", durable)?;
+    describe_own(&options, "metadata", metadata)?;
+    describe_own(&options, "encryption", encryption.map(|_| "keys"))?;
     Ok(options)
 }
 
@@ -323,6 +272,15 @@ fn of_all<T>(rule: ByColumn<T>) -> Option<T> {
         ByColumn::All(all) => Some(all),
         ByColumn::Columns(_) => None,
     }
+}
+
+/// Adds an option of the writer to those that are listed.
+fn describe_own<'py>(
+    options: &Bound<'py, PyDict>,
+    name: &str,
+    default: impl IntoPyObject<'py>,
+) -> PyResult<()> {
+    describe(options, name, default, &accepted(name))
 }
 
 /// Adds an option to those that are listed.

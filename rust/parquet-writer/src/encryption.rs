@@ -98,7 +98,7 @@ enum Protection {
     /// By the footer's key.
     Footer,
     /// By a key of its own.
-    Own(Cipher),
+    Own(Box<Cipher>),
 }
 
 /// A key that is ready for use.
@@ -161,7 +161,7 @@ impl FileCipher {
             Ok(match named.map(|at| &encryption.column_keys[at].1) {
                 None => Protection::Footer,
                 Some(None) => Protection::None,
-                Some(Some(key)) => Protection::Own(Cipher::new(key)?),
+                Some(Some(key)) => Protection::Own(Box::new(Cipher::new(key)?)),
             })
         });
         let random = SystemRandom::new();

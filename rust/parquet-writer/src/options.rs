@@ -265,8 +265,8 @@ impl Default for OptionInput {
             row_group_rows: DEFAULT_ROW_GROUP_ROWS,
             row_group_bytes: DEFAULT_ROW_GROUP_BYTES,
             page_bytes: DEFAULT_PAGE_BYTES,
-            page_rows: PAGE_ROWS as i64,
-            dictionary_page_bytes: DICTIONARY_BYTES as i64,
+            page_rows: as_input(PAGE_ROWS),
+            dictionary_page_bytes: as_input(DICTIONARY_BYTES),
             memory_limit: None,
             threads: 1,
             dictionary: DictionaryRule::All(true),
@@ -285,6 +285,10 @@ impl Default for OptionInput {
             encryption: None,
         }
     }
+}
+
+fn as_input(default: usize) -> i64 {
+    i64::try_from(default).unwrap_or(i64::MAX)
 }
 
 /// Options that were found valid.
@@ -456,11 +460,9 @@ pub fn accepted(option: &str) -> Vec<String> {
     match option {
         "compression" => names(&Codec::ALL),
         "compression_level" => levels(),
-        "row_group_rows" => vec![range(1, MAX_ROW_GROUP_ROWS)],
+        "row_group_rows" | "page_rows" => vec![range(1, MAX_ROW_GROUP_ROWS)],
         "row_group_bytes" => vec![range(1, i64::MAX)],
-        "page_bytes" => vec![range(1, MAX_PAGE_BYTES)],
-        "page_rows" => vec![range(1, MAX_ROW_GROUP_ROWS)],
-        "dictionary_page_bytes" => vec![range(1, MAX_PAGE_BYTES)],
+        "page_bytes" | "dictionary_page_bytes" => vec![range(1, MAX_PAGE_BYTES)],
         "threads" => vec![range(1, MAX_THREADS)],
         "encoding" => names(&NamedEncoding::ALL),
         "compatibility" => names(&Compatibility::ALL),

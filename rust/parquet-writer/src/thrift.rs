@@ -55,12 +55,11 @@ impl Struct {
                 Value::Bool(false) => FALSE,
                 other => other.kind(),
             };
-            match u8::try_from(id - last) {
-                Ok(delta @ 1..=15) => out.push(delta << 4 | kind),
-                _ => {
-                    out.push(kind);
-                    write_zigzag(i64::from(*id), out);
-                }
+            if let Ok(delta @ 1..=15) = u8::try_from(id - last) {
+                out.push(delta << 4 | kind);
+            } else {
+                out.push(kind);
+                write_zigzag(i64::from(*id), out);
             }
             if !matches!(value, Value::Bool(_)) {
                 value.write(out);
@@ -176,14 +175,15 @@ impl Value {
                 out.extend_from_slice(bytes);
             }
             Self::List(kind, values) => {
-                match u8::try_from(values.len()) {
-                    Ok(short @ 0..=14) => out.push(short << 4 | kind),
-                    _ => {
-                        out.push(0xf0 | kind);
-                        write_varint(values.len() as u64, out);
-                    }
+                if let Ok(short @ 0..=14) = u8::try_from(values.len()) {
+                    out.push(short << 4 | kind);
+                } else {
+                    out.push(0xf0 | kind);
+                    write_varint(values.len() as u64, out);
                 }
-                values.iter().for_each(|value| value.write(out));
+                for value in values {
+                    value.write(out);
+                }
             }
             Self::Struct(value) => value.write(out),
         }
