@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from spillway import types
 from spillway._native import build_info
 from spillway.dataset_writer import DatasetFile, DatasetOptions, DatasetResult, DatasetWriter, write_dataset
+from spillway.encryption import Encryption
 from spillway.errors import (
     ClosedError,
     CorruptFileError,
@@ -34,6 +35,7 @@ __all__ = [
     "DatasetOptions",
     "DatasetResult",
     "DatasetWriter",
+    "Encryption",
     "FileReport",
     "MissingExtraError",
     "NotArrowError",

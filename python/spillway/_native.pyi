@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypedDict, final, type_check_only
 
 from spillway.dataset_writer import DatasetOptions
+from spillway.encryption import Encryption
 from spillway.writer import WriterOptions
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "Writer",
     "build_info",
     "check_dataset_options",
+    "check_encryption",
     "check_options",
     "create_object",
     "dataset_options",
@@ -29,6 +31,7 @@ __all__ = [
 
 def build_info() -> dict[str, Any]: ...
 def check_dataset_options(options: DatasetOptions) -> None: ...
+def check_encryption(encryption: Encryption) -> None: ...
 def check_options(options: WriterOptions) -> None: ...
 def create_object(folder: str, name: str, body: bytes, storage_options: dict[str, str]) -> bool: ...
 def is_object(url: str, storage_options: dict[str, str]) -> bool: ...

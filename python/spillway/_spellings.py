@@ -28,9 +28,8 @@ class Spelling(NamedTuple):
     note: str = ""
 
 
-_STATISTICS = "minimum, maximum and null count are always written"
+_STATISTICS = "for all columns, or a mapping {column: bool}"
 _INT96 = 'timestamps="int96"'
-_PAGE_ROWS = "a page has at most 20,000 rows"
 _SCHEMA = "give the schema the types and field ids to store, as schema="
 _FORMAT = "a file is always Parquet"
 _PARTS = "write_dataset() and DatasetWriter write folders"
@@ -47,10 +46,12 @@ ELSEWHERE: dict[str, Spelling] = {
     "use_dictionary": Spelling(
         "pyarrow", "dictionary", "with a mapping {column: bool} for a list of columns"
     ),
-    "write_statistics": Spelling("pyarrow", note=_STATISTICS),
+    "write_statistics": Spelling("pyarrow", "statistics", _STATISTICS),
     "use_deprecated_int96_timestamps": Spelling("pyarrow", _INT96),
-    "coerce_timestamps": Spelling("pyarrow", 'timestamps="us"', "which rounds down"),
-    "allow_truncated_timestamps": Spelling("pyarrow", note='timestamps="us" rounds down'),
+    "coerce_timestamps": Spelling(
+        "pyarrow", "timestamps", '"us" and "ms" round down, unless timestamp_loss="refuse"'
+    ),
+    "allow_truncated_timestamps": Spelling("pyarrow", 'timestamp_loss="allow"', "which is the default"),
     "data_page_size": Spelling("pyarrow and polars", "page_bytes"),
     "flavor": Spelling(
         "pyarrow", _INT96, 'which is what flavor="spark" asks for; names of columns stay as they are'
@@ -64,19 +65,16 @@ ELSEWHERE: dict[str, Spelling] = {
     "use_compliant_nested_type": Spelling(
         "pyarrow", note='lists have the field "element", as the format asks for'
     ),
-    "encryption_properties": Spelling("pyarrow", note="encryption is not built"),
+    "encryption_properties": Spelling("pyarrow", "encryption", "with the keys, as a spillway.Encryption"),
     "write_batch_size": Spelling("pyarrow", note="pages are cut by page_bytes"),
-    "dictionary_pagesize_limit": Spelling(
-        "pyarrow", note="a dictionary ends at 2 MiB, or at its share of memory_limit"
-    ),
-    "store_schema": Spelling("pyarrow", note="the Arrow schema is always stored"),
+    "dictionary_pagesize_limit": Spelling("pyarrow", "dictionary_page_bytes"),
     "write_page_index": Spelling("pyarrow", note="page indexes are always written"),
     "write_page_checksum": Spelling("pyarrow", "page_checksums"),
     "store_decimal_as_integer": Spelling(
         "pyarrow", note="decimals are integers wherever their precision allows it"
     ),
     "write_time_adjusted_to_utc": Spelling("pyarrow", note="times of day have no time zone"),
-    "max_rows_per_page": Spelling("pyarrow", note=_PAGE_ROWS),
+    "max_rows_per_page": Spelling("pyarrow", "page_rows"),
     "bloom_filter_options": Spelling("pyarrow", "bloom_filter"),
     "use_content_defined_chunking": Spelling("pyarrow", note="content-defined chunking is not built"),
     "writer_engine_version": Spelling("pyarrow", note="there is one writer"),
@@ -102,7 +100,6 @@ ELSEWHERE: dict[str, Spelling] = {
     "create_dir": Spelling("pyarrow", note="the folder of a dataset is always made"),
     # polars
     "file": Spelling("polars", "destination"),
-    "statistics": Spelling("polars", note=_STATISTICS),
     "use_pyarrow": Spelling("polars", note="there is one writer"),
     "pyarrow_options": Spelling("polars", note="there is one writer, and each option is a keyword argument"),
     "partition_chunk_size_bytes": Spelling(
@@ -111,7 +108,6 @@ ELSEWHERE: dict[str, Spelling] = {
     "credential_provider": Spelling("polars", "storage_options", "with the credentials themselves"),
     "field_overwrites": Spelling("polars", note=_SCHEMA),
     "arrow_schema": Spelling("polars", "schema"),
-    "encryption": Spelling("polars", note="encryption is not built"),
     "mkdir": Spelling(
         "polars", note="the folder of a file has to be there; that of a dataset is always made"
     ),
@@ -128,13 +124,13 @@ ELSEWHERE: dict[str, Spelling] = {
     "maxRecordsPerFile": Spelling("Spark", "max_file_rows", _PARTS),
     "spark.sql.files.maxRecordsPerFile": Spelling("Spark", "max_file_rows", _PARTS),
     "spark.sql.parquet.compression.codec": Spelling("Spark", "compression"),
-    "spark.sql.parquet.outputTimestampType": Spelling("Spark", "timestamps", '"us" or "int96"'),
+    "spark.sql.parquet.outputTimestampType": Spelling("Spark", "timestamps", '"us", "ms" or "int96"'),
     "spark.sql.parquet.writeLegacyFormat": Spelling("Spark", note="the legacy format is not written"),
     # Hadoop's ParquetOutputFormat, which Spark writes with
     "parquet.block.size": Spelling("Spark", "row_group_bytes", "after compression"),
     "parquet.block.row.count.limit": Spelling("Spark", "row_group_rows"),
     "parquet.page.size": Spelling("Spark", "page_bytes"),
-    "parquet.page.row.count.limit": Spelling("Spark", note=_PAGE_ROWS),
+    "parquet.page.row.count.limit": Spelling("Spark", "page_rows"),
     "parquet.page.value.count.threshold": Spelling("Spark", note="pages are cut by page_bytes"),
     "parquet.page.size.check.estimate": Spelling("Spark", note="pages are cut by page_bytes"),
     "parquet.page.size.row.check.min": Spelling("Spark", note="pages are cut by page_bytes"),
@@ -142,9 +138,7 @@ ELSEWHERE: dict[str, Spelling] = {
     "parquet.page.write-checksum.enabled": Spelling("Spark", "page_checksums"),
     "parquet.compression": Spelling("Spark", "compression", "in lower case"),
     "parquet.enable.dictionary": Spelling("Spark", "dictionary"),
-    "parquet.dictionary.page.size": Spelling(
-        "Spark", note="a dictionary ends at 2 MiB, or at its share of memory_limit"
-    ),
+    "parquet.dictionary.page.size": Spelling("Spark", "dictionary_page_bytes"),
     "parquet.enable.bytestreamsplit": Spelling("Spark", 'encoding="byte_stream_split"'),
     "parquet.writer.version": Spelling("Spark", 'compatibility="v1"', "for what is PARQUET_1_0 there"),
     "parquet.writer.max-padding": Spelling("Spark", note="row groups are not padded to blocks"),
@@ -162,7 +156,7 @@ ELSEWHERE: dict[str, Spelling] = {
     "parquet.bloom.filter.candidates.number": Spelling(
         "Spark", note="a filter's size follows the values that come"
     ),
-    "parquet.column.statistics.enabled": Spelling("Spark", note=_STATISTICS),
+    "parquet.column.statistics.enabled": Spelling("Spark", "statistics", _STATISTICS),
     "parquet.size.statistics.enabled": Spelling("Spark", note="sizes of values are not written"),
     "parquet.statistics.truncate.length": Spelling("Spark", note="long text has prefixes of 64 bytes"),
     "parquet.columnindex.truncate.length": Spelling("Spark", note="long text has prefixes of 64 bytes"),

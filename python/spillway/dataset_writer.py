@@ -291,13 +291,13 @@ def _result(writer: _native.DatasetWriter) -> DatasetResult:
         if writer.closed:
             raise ClosedError("the writer was aborted or failed, so there is no result")
         raise ValueError("the writer is still open: its result is there after close()")
-    return DatasetResult(
-        tuple(
-            DatasetFile(
-                path=Path(os.fsdecode(entry["path"])),
-                partition=entry["partition"],
-                result=_write_result(entry["file"]),
-            )
-            for entry in found
-        )
+    return DatasetResult(tuple(_file(entry) for entry in found))
+
+
+def _file(entry: _native.DatasetFileDict) -> DatasetFile:
+    path = os.fsdecode(entry["path"])
+    return DatasetFile(
+        path=Path(path),
+        partition=entry["partition"],
+        result=_write_result(entry["file"], path),
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict
 
 from spillway._destination import ArrowFileSystem, FsspecFileSystem
+from spillway.encryption import Encryption  # noqa: TC001 - the type of a field, looked up at run time
 from spillway.errors import RowError
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "SchemaMode",
     "SortKey",
     "Sorting",
+    "TimestampLoss",
     "Timestamps",
     "Value",
     "WriteMode",
@@ -53,8 +55,11 @@ Compression: TypeAlias = Literal["zstd", "snappy", "lz4", "gzip", "brotli", "unc
 Compatibility: TypeAlias = Literal["modern", "v1"]
 """The readers that a file is for."""
 
-Timestamps: TypeAlias = Literal["keep", "us", "int96"]
+Timestamps: TypeAlias = Literal["keep", "us", "ms", "int96"]
 """The form in which timestamps are stored."""
+
+TimestampLoss: TypeAlias = Literal["allow", "refuse"]
+"""The treatment of times that a coarser unit cannot hold: they are rounded down, or refused."""
 
 Sorting: TypeAlias = Literal["verify", "sort"]
 """The treatment of rows against the order that ``sorting_columns`` declare."""
@@ -187,18 +192,24 @@ class WriterKeywords(TypedDict, total=False):
     row_group_rows: int
     row_group_bytes: int
     page_bytes: int
+    page_rows: int
+    dictionary_page_bytes: int
     memory_limit: int | str | None
     threads: int
     dictionary: bool | Mapping[ColumnPath, bool]
     encoding: Encoding | Mapping[ColumnPath, Encoding]
     bloom_filter: bool | Sequence[ColumnPath] | Mapping[ColumnPath, float]
     page_checksums: bool
+    statistics: bool | Mapping[ColumnPath, bool]
+    store_schema: bool
     compatibility: Compatibility
     timestamps: Timestamps
+    timestamp_loss: TimestampLoss
     sorting_columns: Sequence[SortKey]
     sorting: Sorting
     durable: bool
     metadata: Mapping[str, str] | None
+    encryption: Encryption | None
 
 
 class DatasetKeywords(WriterKeywords, total=False):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+import os
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from spillway import _native
@@ -10,13 +11,14 @@ from spillway._context import WithBlock
 from spillway._destination import resolve
 from spillway._inputs import write_all
 from spillway._options import checks_names, shows_options
+from spillway._result_html import result_html
 from spillway.errors import ClosedError
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Unpack
 
+    from spillway.encryption import Encryption
     from spillway.types import (
         ArrowArray,
         ArrowFileSystem,
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
         ReadableFile,
         Sorting,
         SortKey,
+        TimestampLoss,
         Timestamps,
         WriterKeywords,
     )
@@ -60,6 +63,10 @@ class WriterOptions:
             worst, plus a few thousand rows or one value.
         page_bytes: Bytes of a data page before compression. A page is larger only when one value is larger
             than an eighth of it.
+        page_rows: Rows of a data page, at most; under ``memory_limit`` it may have fewer.
+        dictionary_page_bytes: Bytes of a dictionary page before compression, at which a column chunk goes on
+            without its dictionary; under ``memory_limit`` at most 2 MiB and the column's share. A column that
+            comes as a dictionary keeps a larger one.
         memory_limit: All that the writer may keep in memory: rows that wait, dictionaries, pages; an integer
             of bytes or text such as ``"16MB"`` (10^6) and ``"16MiB"`` (2^20). Pages are smaller then (a
             fourth of a column's share, 4 KiB at least), dictionaries too, and finished pages that do not fit
@@ -82,12 +89,19 @@ class WriterOptions:
             Readers that look for one value skip row groups by it. Its size follows the different values;
             under ``memory_limit``, one that would be wrong more often than that is left out.
         page_checksums: Store the CRC-32 of each page in its header, for readers that verify it.
+        statistics: Minimum, maximum and null count of column chunks and of pages. ``False`` leaves them out,
+            a mapping does so by column; a key is as in ``dictionary``. Readers skip nothing by a column
+            without them.
+        store_schema: Store the Arrow schema, from which Arrow readers get types back that Parquet lacks:
+            dictionaries, large text, durations, time zones by name.
         compatibility: ``"modern"`` uses encodings that Spark, pyarrow, polars, DuckDB and arrow-rs read;
             ``"v1"`` only PLAIN and dictionaries.
-        timestamps: ``"us"`` stores every timestamp in microseconds, rounded down, as Spark and Delta want.
-            ``"keep"`` leaves the unit, but for seconds, which Parquet lacks and which become milliseconds.
+        timestamps: ``"us"`` stores every timestamp in microseconds, rounded down, as Spark and Delta want,
+            ``"ms"`` in milliseconds. ``"keep"`` leaves the unit, but for seconds, which Parquet lacks and
+            which become milliseconds.
             ``"int96"`` stores flat columns in the deprecated form that old Hive, Impala and Spark know,
             without minimum and maximum; times inside lists, maps and structs stay.
+        timestamp_loss: ``"refuse"`` refuses a batch with a time that ``timestamps`` would round.
         sorting_columns: Flat columns that rows are ordered by, declared in every row group. Each is a name,
             or ``(name, "descending", "nulls_first")``; ascending and nulls last where not said. Floats are
             ordered with NaN behind all else.
@@ -96,6 +110,8 @@ class WriterOptions:
             row group in memory, uncompressed, and does not go with ``memory_limit``.
         durable: Sync the file before it appears, and its directory after.
         metadata: Key-value metadata of the file, over that of the schema.
+        encryption: Keys to encrypt the file with, as an `Encryption`. A Delta table takes none: its log holds
+            statistics as they are.
 
     Raises:
         OptionError: A value is not accepted; the message lists what is.
@@ -117,18 +133,24 @@ class WriterOptions:
     row_group_rows: int = 1_048_576
     row_group_bytes: int = 128 << 20
     page_bytes: int = 256 << 10
+    page_rows: int = 20_000
+    dictionary_page_bytes: int = 2 << 20
     memory_limit: int | str | None = None
     threads: int = 1
     dictionary: bool | Mapping[ColumnPath, bool] = True
     encoding: Encoding | Mapping[ColumnPath, Encoding] = "auto"
     bloom_filter: bool | Sequence[ColumnPath] | Mapping[ColumnPath, float] = False
     page_checksums: bool = False
+    statistics: bool | Mapping[ColumnPath, bool] = True
+    store_schema: bool = True
     compatibility: Compatibility = "modern"
     timestamps: Timestamps = "keep"
+    timestamp_loss: TimestampLoss = "allow"
     sorting_columns: Sequence[SortKey] = ()
     sorting: Sorting = "verify"
     durable: bool = False
     metadata: Mapping[str, str] | None = None
+    encryption: Encryption | None = None
 
     def __post_init__(self) -> None:
         _native.check_options(self)
@@ -159,9 +181,13 @@ class ColumnResult:
     uncompressed_bytes: int
 
 
-@dataclass(frozen=True)
+#: Columns that the text of a result names.
+_NAMED_COLUMNS = 5
+
+
+@dataclass(frozen=True, repr=False)
 class WriteResult:
-    """A finished file.
+    """A finished file. In a notebook it is a table of its columns, the largest first.
 
     Args:
         rows: Rows in the file.
@@ -171,6 +197,8 @@ class WriteResult:
         peak_tracked_bytes: The most memory the writer held at once, by its own account: encoders, finished
             pages and rows that wait for a full unit. The caller's batches are not in it.
         spilled_bytes: Bytes of finished pages that waited in a temporary file for the end of their row group.
+        path: The path or URL that the file was written to, as it was given; None for a file object. Results
+            of equal files are equal wherever those are.
     """
 
     rows: int
@@ -179,6 +207,18 @@ class WriteResult:
     columns: tuple[ColumnResult, ...]
     peak_tracked_bytes: int
     spilled_bytes: int
+    path: str | None = field(default=None, compare=False)
+
+    def __repr__(self) -> str:
+        named = [column.path for column in self.columns[:_NAMED_COLUMNS]]
+        more = len(self.columns) - len(named)
+        columns = ", ".join(named) + (f" and {more:,} more" if more else "")
+        path = "" if self.path is None else f", path={self.path!r}"
+        counts = f"rows={self.rows}, bytes={self.bytes}, row_groups={self.row_groups}"
+        return f"WriteResult({counts}, columns=<{columns}>{path})"
+
+    def _repr_html_(self) -> str:
+        return result_html(self)
 
 
 @shows_options(WriterOptions)
@@ -240,6 +280,7 @@ class ParquetWriter(WithBlock):
         self._options = WriterOptions(**options)
         place, storage = resolve(destination, filesystem, storage_options)
         self._writer = _native.Writer(place, schema, self._options, storage)
+        self._path = os.fspath(destination) if isinstance(destination, (str, os.PathLike)) else None
         self._result: WriteResult | None = None
 
     @property
@@ -266,7 +307,7 @@ class ParquetWriter(WithBlock):
             ValueError: The writer is still open.
         """
         if self._result is None:
-            self._result = _result(self._writer)
+            self._result = _result(self._writer, self._path)
         return self._result
 
     def write(self, data: ArrowStream | ArrowArray) -> None:
@@ -471,18 +512,18 @@ def write_parquet(
     return writer.result
 
 
-def _result(writer: _native.Writer) -> WriteResult:
+def _result(writer: _native.Writer, path: str | None) -> WriteResult:
     found = writer.result
     if found is None:
         if writer.closed:
             raise ClosedError("the writer was aborted or failed, so there is no result")
         raise ValueError("the writer is still open: its result is there after close()")
-    return _write_result(found)
+    return _write_result(found, path)
 
 
-def _write_result(found: dict[str, Any]) -> WriteResult:
+def _write_result(found: dict[str, Any], path: str | None) -> WriteResult:
     """Give the native module's account of a file its types."""
     columns = tuple(
         ColumnResult(**{**column, "encodings": tuple(column["encodings"])}) for column in found["columns"]
     )
-    return WriteResult(**{**found, "columns": columns})
+    return WriteResult(**{**found, "columns": columns, "path": path})

@@ -274,6 +274,8 @@ def option_choices(schema: pa.Schema, *, split: bool) -> dict[str, st.SearchStra
         "row_group_rows": st.one_of(st.integers(1, 9), st.integers(10, 500)),
         "row_group_bytes": st.sampled_from((1, 1000, 20_000)),
         "page_bytes": st.sampled_from((1, 8, 64, 500, 4096)),
+        "page_rows": st.sampled_from((1, 7, 100, 50_000)),
+        "dictionary_page_bytes": st.sampled_from((1, 100, 4 << 20)),
         "threads": st.integers(1, 3),
         "dictionary": st.one_of(st.booleans(), by_column),
         "encoding": encodings(schema, split=split),
@@ -281,6 +283,7 @@ def option_choices(schema: pa.Schema, *, split: bool) -> dict[str, st.SearchStra
         "timestamps": st.just("us"),
         "memory_limit": st.sampled_from(("2MB", "16MB")),
         "page_checksums": st.just(value=True),
+        "statistics": st.one_of(st.booleans(), by_column),
         "bloom_filter": st.just(value=True),
         "durable": st.just(True),  # noqa: FBT003 - a strategy's value
         "metadata": st.dictionaries(st.sampled_from(("origin", "żółć")), st.text(max_size=5)),

@@ -2,6 +2,9 @@
 
 What is Python in ``pyarrow.parquet`` stays as it is; only the class of C++ below it is exchanged. pyarrow
 checks the arguments. An option that Spillway does not have raises `NotOffered`, whatever the test is about.
+
+Properties of encryption tell nobody their keys. Those of `create_encryption_properties` are known by its
+arguments; those that a `CryptoFactory` makes are not.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import _parquet
+from pyarrow.parquet import encryption as parquet_encryption
 
 import spillway
 
@@ -36,6 +40,10 @@ DEFAULTS: Final[Options] = {
 }
 # Done whether asked for or not, or without a meaning of its own.
 ALWAYS = {"store_decimal_as_integer", "write_page_index", "allow_truncated_timestamps"}
+
+
+# Properties of encryption, by their identity, and the arguments that they were made of.
+KEYS: Final[dict[int, tuple[object, Options]]] = {}
 
 
 class NotOffered(Exception):  # noqa: N818 - nobody's error
@@ -163,13 +171,21 @@ def version(options: Options, schema: pa.Schema) -> Options:
 
 
 def timestamps(options: Options, schema: pa.Schema) -> Options:  # noqa: ARG001 - as the others
-    """INT96, or microseconds that are rounded down."""
+    """INT96, or microseconds and milliseconds, where what has to be rounded is refused unless asked for."""
     if options["use_deprecated_int96_timestamps"]:
         return {"timestamps": "int96"}
     unit, truncates = options["coerce_timestamps"], options["allow_truncated_timestamps"]
-    if unit != "us" or not truncates:
-        raise NotOffered(f"not offered: coerce_timestamps={unit!r}, allow_truncated_timestamps={truncates}")
-    return {"timestamps": "us"}
+    if unit not in {"us", "ms"}:
+        raise NotOffered(f"not offered: coerce_timestamps={unit!r}")
+    return {"timestamps": unit, "timestamp_loss": "allow" if truncates else "refuse"}
+
+
+def statistics(options: Options, schema: pa.Schema) -> Options:
+    """Columns with statistics."""
+    wanted = options["write_statistics"]
+    if isinstance(wanted, bool):
+        return {"statistics": wanted}
+    return {"statistics": {path: path in wanted for path in leaves(schema)}}
 
 
 def sorting_columns(options: Options, schema: pa.Schema) -> Options:
@@ -198,22 +214,53 @@ def bloom_filter(options: Options, schema: pa.Schema) -> Options:  # noqa: ARG00
     return {"bloom_filter": found}
 
 
+def encryption(options: Options, schema: pa.Schema) -> Options:  # noqa: ARG001 - as the others
+    """The key that properties were made of."""
+    _, arguments = KEYS.get(id(options["encryption_properties"]), (None, None))
+    if arguments is None:
+        raise NotOffered("not offered: encryption_properties of a CryptoFactory, which tell no keys")
+    fields = dict(arguments)
+    if fields.pop("encryption_algorithm", "AES_GCM_V1") != "AES_GCM_V1":
+        raise NotOffered("not offered: encryption_algorithm='AES_GCM_CTR_V1'")
+    return {"encryption": spillway.Encryption(**fields)}
+
+
+def remembering(create: Callable[..., object]) -> Callable[..., object]:
+    """pyarrow's function that makes properties of keys, with its arguments kept."""
+
+    def created(footer_key: bytes, **fields: Any) -> object:
+        properties = create(footer_key, **fields)
+        KEYS[id(properties)] = (properties, {"footer_key": footer_key, **fields})
+        return properties
+
+    return created
+
+
 TRANSLATIONS: Final[dict[str, Callable[[Options, pa.Schema], Options]]] = {
     "bloom_filter_options": bloom_filter,
     "coerce_timestamps": timestamps,
     "column_encoding": encoding,
     "compression": compression,
     "compression_level": compression,
+    "dictionary_pagesize_limit": lambda options, _: {
+        "dictionary_page_bytes": options["dictionary_pagesize_limit"]
+    },
     "data_page_size": lambda options, _: {"page_bytes": options["data_page_size"]},
+    "max_rows_per_page": lambda options, _: {"page_rows": options["max_rows_per_page"]},
+    "encryption_properties": encryption,
     "sorting_columns": sorting_columns,
+    "store_schema": lambda options, _: {"store_schema": options["store_schema"]},
     "use_byte_stream_split": encoding,
     "use_deprecated_int96_timestamps": timestamps,
     "use_dictionary": dictionary,
     "version": version,
     "write_page_checksum": lambda options, _: {"page_checksums": options["write_page_checksum"]},
+    "write_statistics": statistics,
 }
 
 
 def exchange() -> None:
     """Puts Spillway's writer in the place of pyarrow's."""
     _parquet.ParquetWriter = Writer
+    made: Any = parquet_encryption
+    made.create_encryption_properties = remembering(made.create_encryption_properties)

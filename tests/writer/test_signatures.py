@@ -91,6 +91,7 @@ def test_literals_are_the_names_that_the_native_module_accepts() -> None:
         "encoding": spillway.types.Encoding,
         "compatibility": spillway.types.Compatibility,
         "timestamps": spillway.types.Timestamps,
+        "timestamp_loss": spillway.types.TimestampLoss,
         "sorting": spillway.types.Sorting,
     }
     native = _native.writer_options()

@@ -9,7 +9,7 @@ use arrow_schema::SchemaRef;
 use delta_commit::actions::{Action, Add, Metadata, PartitionValues, Txn};
 use delta_commit::{CommitError, MemberId, Operation, Patience, Transaction, Version, path};
 use parquet_dataset::{DatasetInput, DatasetOptions, Prepared, Spread, SpreadFile, SpreadPlan};
-use parquet_writer::{Batch, WriteError, WriterOptions};
+use parquet_writer::{Batch, OptionFault, WriteError, WriterOptions};
 
 use crate::checkpoint::now;
 use crate::coalesce::{self, Terms};
@@ -129,6 +129,11 @@ impl DataWriter {
     ) -> Result<Self> {
         head.check_writable()?;
         head.clustering()?;
+        if writer_options.is_encrypted() {
+            let why = "encryption is not accepted for a Delta table: its log holds the least and the greatest value of \
+                       each column as they are, and its readers are given no keys; leave it out";
+            return Err(TableError::Option(OptionFault::new("encryption", why)));
+        }
         Ok(Self {
             shared,
             options,

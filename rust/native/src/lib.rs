@@ -9,6 +9,7 @@ mod dataset;
 mod delta;
 mod destination;
 mod digest;
+mod encryption;
 mod errors;
 mod file_object;
 mod inspect;
@@ -27,6 +28,8 @@ mod _native {
     use crate::delta::{DeltaAppend, DeltaScan, DeltaSchema, DeltaTable, RowSource, create_object};
     #[pymodule_export]
     use crate::digest::{Digest, digest, row_hashes};
+    #[pymodule_export]
+    use crate::encryption::check_encryption;
     #[pymodule_export]
     use crate::inspect::inspect;
     #[pymodule_export]

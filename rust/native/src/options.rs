@@ -2,12 +2,13 @@
 
 use parquet_writer::{
     Amount, BloomRule, ByColumn, CompressionRule, DEFAULT_FPP, DictionaryRule, EncodingRule, OptionInput,
-    SortInput, WriterOptions, accepted,
+    SortInput, StatisticsRule, WriterOptions, accepted,
 };
 use pyo3::exceptions::{PyTypeError, PyUnicodeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping, PyString, PyTuple};
 
+use crate::encryption;
 use crate::errors::Failure;
 
 /// The attributes of a `spillway.WriterOptions`.
@@ -18,18 +19,24 @@ pub(crate) struct Options<'py> {
     row_group_rows: i64,
     row_group_bytes: i64,
     page_bytes: i64,
+    page_rows: i64,
+    dictionary_page_bytes: i64,
     memory_limit: Option<Bound<'py, PyAny>>,
     threads: i64,
     dictionary: Bound<'py, PyAny>,
     encoding: Bound<'py, PyAny>,
     bloom_filter: Bound<'py, PyAny>,
     page_checksums: bool,
+    statistics: Bound<'py, PyAny>,
+    store_schema: bool,
     compatibility: String,
     timestamps: String,
+    timestamp_loss: String,
     sorting_columns: Vec<Bound<'py, PyAny>>,
     sorting: String,
     durable: bool,
     metadata: Option<Bound<'py, PyMapping>>,
+    encryption: Bound<'py, PyAny>,
 }
 
 impl Options<'_> {
@@ -40,14 +47,19 @@ impl Options<'_> {
             row_group_rows: self.row_group_rows,
             row_group_bytes: self.row_group_bytes,
             page_bytes: self.page_bytes,
+            page_rows: self.page_rows,
+            dictionary_page_bytes: self.dictionary_page_bytes,
             memory_limit: self.memory_limit.as_ref().map(amount).transpose()?,
             threads: self.threads,
             dictionary: dictionary_rule(&self.dictionary)?,
             encoding: encoding_rule(&self.encoding)?,
             bloom_filter: bloom_rule(&self.bloom_filter)?,
             page_checksums: self.page_checksums,
+            statistics: statistics_rule(&self.statistics)?,
+            store_schema: self.store_schema,
             compatibility: self.compatibility,
             timestamps: self.timestamps,
+            timestamp_loss: self.timestamp_loss,
             sorting_columns: self
                 .sorting_columns
                 .iter()
@@ -56,6 +68,7 @@ impl Options<'_> {
             sorting: self.sorting,
             durable: self.durable,
             metadata: self.metadata.as_ref().map_or(Ok(Vec::new()), metadata)?,
+            encryption: encryption::keys(&self.encryption)?,
         };
         WriterOptions::new(input).map_err(|error| Failure::from(error).into_py(py))
     }
@@ -80,6 +93,14 @@ fn dictionary_rule(value: &Bound<'_, PyAny>) -> PyResult<DictionaryRule> {
     }
     let wrong = "dictionary must be True, False or a mapping from column paths to bool";
     Ok(DictionaryRule::Columns(by_column(value, wrong)?))
+}
+
+fn statistics_rule(value: &Bound<'_, PyAny>) -> PyResult<StatisticsRule> {
+    if let Ok(all) = value.extract::<bool>() {
+        return Ok(StatisticsRule::All(all));
+    }
+    let wrong = "statistics must be True, False or a mapping from column paths to bool";
+    Ok(StatisticsRule::Columns(by_column(value, wrong)?))
 }
 
 fn encoding_rule(value: &Bound<'_, PyAny>) -> PyResult<EncodingRule> {
@@ -151,7 +172,7 @@ fn sort_key(key: &Bound<'_, PyAny>) -> PyResult<SortInput> {
 }
 
 /// A dotted path, or a tuple of its parts.
-fn parts(path: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
+pub(crate) fn parts(path: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
     match path.cast::<PyString>() {
         Ok(path) => Ok(vec![path.extract()?]),
         Err(_) => path.extract(),
@@ -188,18 +209,24 @@ pub(crate) fn writer_options(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         row_group_rows,
         row_group_bytes,
         page_bytes,
+        page_rows,
+        dictionary_page_bytes,
         memory_limit,
         threads,
         dictionary,
         encoding,
         bloom_filter,
         page_checksums,
+        statistics,
+        store_schema,
         compatibility,
         timestamps,
+        timestamp_loss,
         sorting_columns,
         sorting,
         durable,
         metadata,
+        encryption,
     } = OptionInput::default();
     let memory_limit = memory_limit.map(|amount| match amount {
         Amount::Bytes(bytes) => bytes.to_string(),
@@ -213,58 +240,29 @@ pub(crate) fn writer_options(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let sorting_columns = PyTuple::new(py, sorting_columns.into_iter().map(|key| key.column))?;
     let metadata = (!metadata.is_empty()).then_some(metadata);
     let options = PyDict::new(py);
-    describe(
-        &options,
-        "compression",
-        of_all(compression),
-        &accepted("compression"),
-    )?;
-    describe(
-        &options,
-        "compression_level",
-        compression_level,
-        &accepted("compression_level"),
-    )?;
-    describe(
-        &options,
-        "row_group_rows",
-        row_group_rows,
-        &accepted("row_group_rows"),
-    )?;
-    describe(
-        &options,
-        "row_group_bytes",
-        row_group_bytes,
-        &accepted("row_group_bytes"),
-    )?;
-    describe(&options, "page_bytes", page_bytes, &accepted("page_bytes"))?;
-    describe(&options, "memory_limit", memory_limit, &accepted("memory_limit"))?;
-    describe(&options, "threads", threads, &accepted("threads"))?;
-    describe(&options, "dictionary", dictionary, &accepted("dictionary"))?;
-    describe(&options, "encoding", of_all(encoding), &accepted("encoding"))?;
-    describe(&options, "bloom_filter", bloom_filter, &accepted("bloom_filter"))?;
-    describe(
-        &options,
-        "page_checksums",
-        page_checksums,
-        &accepted("page_checksums"),
-    )?;
-    describe(
-        &options,
-        "compatibility",
-        compatibility,
-        &accepted("compatibility"),
-    )?;
-    describe(&options, "timestamps", timestamps, &accepted("timestamps"))?;
-    describe(
-        &options,
-        "sorting_columns",
-        sorting_columns,
-        &accepted("sorting_columns"),
-    )?;
-    describe(&options, "sorting", sorting, &accepted("sorting"))?;
-    describe(&options, "durable", durable, &accepted("durable"))?;
-    describe(&options, "metadata", metadata, &accepted("metadata"))?;
+    describe_own(&options, "compression", of_all(compression))?;
+    describe_own(&options, "compression_level", compression_level)?;
+    describe_own(&options, "row_group_rows", row_group_rows)?;
+    describe_own(&options, "row_group_bytes", row_group_bytes)?;
+    describe_own(&options, "page_bytes", page_bytes)?;
+    describe_own(&options, "page_rows", page_rows)?;
+    describe_own(&options, "dictionary_page_bytes", dictionary_page_bytes)?;
+    describe_own(&options, "memory_limit", memory_limit)?;
+    describe_own(&options, "threads", threads)?;
+    describe_own(&options, "dictionary", dictionary)?;
+    describe_own(&options, "encoding", of_all(encoding))?;
+    describe_own(&options, "bloom_filter", bloom_filter)?;
+    describe_own(&options, "page_checksums", page_checksums)?;
+    describe_own(&options, "statistics", of_all(statistics))?;
+    describe_own(&options, "store_schema", store_schema)?;
+    describe_own(&options, "compatibility", compatibility)?;
+    describe_own(&options, "timestamps", timestamps)?;
+    describe_own(&options, "timestamp_loss", timestamp_loss)?;
+    describe_own(&options, "sorting_columns", sorting_columns)?;
+    describe_own(&options, "sorting", sorting)?;
+    describe_own(&options, "durable", durable)?;
+    describe_own(&options, "metadata", metadata)?;
+    describe_own(&options, "encryption", encryption.map(|_| "keys"))?;
     Ok(options)
 }
 
@@ -274,6 +272,15 @@ fn of_all<T>(rule: ByColumn<T>) -> Option<T> {
         ByColumn::All(all) => Some(all),
         ByColumn::Columns(_) => None,
     }
+}
+
+/// Adds an option of the writer to those that are listed.
+fn describe_own<'py>(
+    options: &Bound<'py, PyDict>,
+    name: &str,
+    default: impl IntoPyObject<'py>,
+) -> PyResult<()> {
+    describe(options, name, default, &accepted(name))
 }
 
 /// Adds an option to those that are listed.

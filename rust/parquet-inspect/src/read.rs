@@ -35,11 +35,23 @@ pub fn inspect(path: &Path) -> Result<FileReport, InspectError> {
     let footer_bytes = check_ends(&mut file, bytes)?;
     let options = ParquetMetaDataOptions::new().with_encoding_stats_as_mask(false);
     let metadata = ParquetMetaDataReader::new()
-        .with_page_index_policy(PageIndexPolicy::Optional)
         .with_metadata_options(Some(options))
         .parse_and_finish(&file)
         .map_err(damaged)?;
+    let metadata = with_page_indexes(metadata, &file).map_err(damaged)?;
     Ok(report(&metadata, bytes, footer_bytes))
+}
+
+/// Reads the page indexes, unless some need a key.
+fn with_page_indexes(metadata: ParquetMetaData, file: &File) -> Result<ParquetMetaData, ParquetError> {
+    let mut chunks = metadata.row_groups().iter().flat_map(RowGroupMetaData::columns);
+    if chunks.any(|chunk| chunk.crypto_metadata().is_some()) {
+        return Ok(metadata);
+    }
+    let mut reader =
+        ParquetMetaDataReader::new_with_metadata(metadata).with_page_index_policy(PageIndexPolicy::Optional);
+    reader.read_page_indexes(file)?;
+    reader.finish()
 }
 
 /// Checks that the file begins and ends like Parquet, and returns the footer's size.

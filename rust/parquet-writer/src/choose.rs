@@ -11,7 +11,7 @@ use crate::budget::Room;
 use crate::error::{Result, WriteError};
 use crate::options::{
     BloomRule, ByColumn, Compatibility, CompressionRule, DictionaryRule, EncodingRule, NamedEncoding,
-    WriterOptions,
+    StatisticsRule, WriterOptions,
 };
 use crate::pages::FilterPlan;
 use crate::schema::FileSchema;
@@ -72,6 +72,14 @@ pub(crate) fn codecs(
             columns,
             Compression::ZSTD(ZstdLevel::try_new(1)?),
         ),
+    }
+}
+
+/// Leaf columns that have statistics.
+pub(crate) fn with_statistics(parquet: &SchemaDescriptor, rule: &StatisticsRule) -> Result<Vec<bool>> {
+    match rule {
+        ByColumn::All(all) => Ok(vec![*all; parquet.num_columns()]),
+        ByColumn::Columns(columns) => by_leaf(parquet, "statistics", columns, true),
     }
 }
 
@@ -202,7 +210,7 @@ fn suits(kind: Type, choice: Choice) -> bool {
 }
 
 /// Resolves a mapping from column paths for each leaf; `otherwise` for those that it does not name.
-fn by_leaf<T: Copy>(
+pub(crate) fn by_leaf<T: Copy>(
     parquet: &SchemaDescriptor,
     option: &str,
     columns: &[(Vec<String>, T)],

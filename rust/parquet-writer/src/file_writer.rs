@@ -8,7 +8,7 @@ use arrow_array::ArrayRef;
 use arrow_schema::{Schema, SchemaRef};
 use parquet::basic::Compression;
 use parquet::file::metadata::KeyValue;
-use parquet::file::properties::WriterProperties;
+use parquet::file::properties::{BloomFilterPosition, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
 
 use crate::batch::Batch;
@@ -16,6 +16,7 @@ use crate::budget::VALUE_SHARE;
 use crate::choose::{self, Chooser};
 use crate::column::{self, FieldEncoder, Preserved};
 use crate::dictionaries::{Dictionaries, Given};
+use crate::encryption::{self, FileCipher};
 use crate::error::{Result, WriteError};
 use crate::feed::{Carry, Feed, Pace, Rows, Run, SAMPLE_ROWS};
 use crate::footer;
@@ -23,7 +24,7 @@ use crate::integrity;
 use crate::limits;
 use crate::metadata_text;
 use crate::normalize;
-use crate::options::{self, WriterOptions};
+use crate::options::{self, TimestampLoss, WriterOptions};
 use crate::pages::{FilterPlan, PageStore, Pages};
 use crate::result::{self, WriteResult};
 use crate::row_group::{Meter, Patience, RowGroup};
@@ -31,6 +32,7 @@ use crate::schema::FileSchema;
 use crate::sink::{Output, Sink};
 use crate::size_checks::SizeChecks;
 use crate::sorting::{Sorting, Waiting};
+use crate::truncation;
 use crate::weight::Weights;
 
 /// Figures that may be read while a write is under way.
@@ -210,6 +212,9 @@ impl FileWriter {
         limits::check(batch)?;
         check_sizes(batch, &self.options)?;
         let columns = normalize::with_stored_times(&batch.columns, &file.schema)?;
+        if self.options.timestamp_loss == TimestampLoss::Refuse {
+            truncation::check(&batch.columns, &columns, &file.schema)?;
+        }
         let mut pairs = columns.iter().zip(&batch.columns);
         let is_converted = pairs.any(|(stored, given)| !Arc::ptr_eq(stored, given));
         let given = file.dictionaries.of(&batch.columns, &file.schema);
@@ -379,6 +384,8 @@ struct Prepared {
     options: WriterOptions,
     codecs: Vec<Compression>,
     filters: Vec<Option<FilterPlan>>,
+    without_statistics: Vec<usize>,
+    cipher: Option<Arc<FileCipher>>,
     chooser: Chooser,
     dictionaries: Dictionaries,
     sorting: Option<Sorting>,
@@ -392,7 +399,13 @@ impl Prepared {
         let named = choose::named_choices(&schema, &options)?;
         let dictionaries = Dictionaries::new(&schema, &allowed, &named, &options);
         let chooser = Chooser::new(&allowed, &named, &schema, &options);
+        let encryption = options.encryption.as_ref();
+        let statistics = choose::with_statistics(&schema.parquet, &options.statistics)?;
         Ok(Self {
+            without_statistics: (0..statistics.len()).filter(|leaf| !statistics[*leaf]).collect(),
+            cipher: encryption
+                .map(|encryption| FileCipher::new(encryption, &schema.parquet))
+                .transpose()?,
             sorting: Sorting::new(&schema, &options)?,
             codecs: choose::codecs(&schema.parquet, &options.compression)?,
             filters: choose::filters(&schema.parquet, &options)?,
@@ -415,8 +428,8 @@ fn spill_directory(sink: &dyn Sink, options: &WriterOptions) -> Option<PathBuf> 
     }
 }
 
-/// The key-value metadata: the schema's own, overridden by the caller's, and the Arrow schema last.
-fn key_values(stored: &Schema, metadata: &[(String, String)]) -> Result<Vec<KeyValue>> {
+/// The key-value metadata: the schema's own, overridden by the caller's, and the Arrow schema last, where it is stored.
+fn key_values(stored: &Schema, options: &WriterOptions) -> Result<Vec<KeyValue>> {
     let mut pairs: std::collections::BTreeMap<&str, &str> = stored
         .metadata()
         .iter()
@@ -424,11 +437,17 @@ fn key_values(stored: &Schema, metadata: &[(String, String)]) -> Result<Vec<KeyV
         .filter(|(key, value)| !metadata_text::is_carried(key) && !metadata_text::is_carried(value))
         .collect();
     pairs.remove(parquet::arrow::ARROW_SCHEMA_META_KEY);
-    pairs.extend(metadata.iter().map(|(key, value)| (key.as_str(), value.as_str())));
+    pairs.extend(
+        options
+            .metadata
+            .iter()
+            .map(|(key, value)| (key.as_str(), value.as_str())),
+    );
     let pairs = pairs
         .into_iter()
         .map(|(key, value)| Ok(KeyValue::new(key.to_string(), value.to_string())));
-    pairs.chain([metadata_text::stored_schema(stored)]).collect()
+    let schema = options.store_schema.then(|| metadata_text::stored_schema(stored));
+    pairs.chain(schema).collect()
 }
 
 struct OpenFile {
@@ -444,10 +463,13 @@ struct OpenFile {
     row_group: Option<RowGroup>,
     rows: u64,
     peak: usize,
+    cipher: Option<Arc<FileCipher>>,
+    /// Bytes of the complete file, where that is encrypted.
+    sealed_bytes: Option<u64>,
 }
 
 impl OpenFile {
-    fn start(output: Output, prepared: Prepared, options: &WriterOptions) -> Result<Self> {
+    fn start(mut output: Output, prepared: Prepared, options: &WriterOptions) -> Result<Self> {
         let Prepared {
             schema,
             chooser,
@@ -455,18 +477,40 @@ impl OpenFile {
             sorting,
             codecs,
             filters,
+            without_statistics,
+            cipher,
             ..
         } = prepared;
         let store = PageStore::new(spill_directory(output.sink(), options), options.budget);
         let pages = Pages::new(store, codecs)
             .with_filters(filters)
-            .with_checksums(options.page_checksums);
+            .with_checksums(options.page_checksums)
+            .without_statistics(without_statistics)
+            .with_cipher(cipher.clone());
         let pages = Arc::new(pages);
+        // Filters of an encrypted file are sealed with the end of the file.
+        let filters_at = match cipher {
+            Some(_) => BloomFilterPosition::End,
+            None => BloomFilterPosition::AfterRowGroup,
+        };
         let properties = WriterProperties::builder()
+            .set_bloom_filter_position(filters_at)
             .set_created_by(concat!("spillway version ", env!("CARGO_PKG_VERSION")).to_string())
             .set_sorting_columns(sorting.as_ref().map(|sorting| sorting.columns().to_vec()))
             .build();
-        let file = SerializedFileWriter::new(output, schema.parquet.root_schema_ptr(), Arc::new(properties))?;
+        let hides_footer = cipher
+            .as_ref()
+            .is_some_and(|cipher| !cipher.has_plaintext_footer());
+        if hides_footer {
+            output.hold_end();
+        }
+        let mut file =
+            SerializedFileWriter::new(output, schema.parquet.root_schema_ptr(), Arc::new(properties))?;
+        if hides_footer {
+            file.flush()?;
+            file.inner_mut().replace_end(encryption::MAGIC.to_vec());
+            file.inner_mut().release()?;
+        }
         Ok(Self {
             schema,
             chooser,
@@ -479,11 +523,13 @@ impl OpenFile {
             row_group: None,
             rows: 0,
             peak: 0,
+            cipher,
+            sealed_bytes: None,
         })
     }
 
     fn bytes_written(&self) -> u64 {
-        self.file.bytes_written() as u64
+        self.sealed_bytes.unwrap_or(self.file.bytes_written() as u64)
     }
 
     fn size(&self) -> Size {
@@ -580,6 +626,7 @@ impl OpenFile {
         for (index, field) in declared.fields().iter().enumerate() {
             integrity::check_run(field.name(), &run.rows.column(index))?;
         }
+        self.pages.begin_row_group(self.file.flushed_row_groups().len());
         let encoders = self.encoders(&run.rows, options)?;
         let schemas = (declared, Arc::clone(&self.schema.carried));
         let checks = SizeChecks::new(options.row_group_bytes);
@@ -674,13 +721,19 @@ impl OpenFile {
         self.end_row_group(options, patience)?;
         self.file.flush()?;
         let stored = self.schema.stored_as(self.dictionaries.kept());
-        for pair in key_values(&stored, &options.metadata)? {
+        for pair in key_values(&stored, options)? {
             self.file.append_key_value_metadata(pair);
         }
+        let start = self.bytes_written();
         self.file.inner_mut().hold_end();
         let metadata = self.file.finish()?;
         let output = self.file.inner_mut();
         footer::set_type_order(output.end_mut(), self.schema.parquet.num_columns())?;
+        if let Some(cipher) = &self.cipher {
+            let sealed = encryption::seal_end(output.end_mut(), start, cipher)?;
+            self.sealed_bytes = Some(start + sealed.len() as u64);
+            output.replace_end(sealed);
+        }
         output.commit()?;
         Ok(WriteResult {
             rows: self.rows,

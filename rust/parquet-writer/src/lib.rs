@@ -12,6 +12,7 @@ mod budget;
 mod choose;
 mod column;
 mod dictionaries;
+mod encryption;
 mod error;
 mod feed;
 mod file_writer;
@@ -31,9 +32,12 @@ mod schema;
 pub mod sink;
 mod size_checks;
 mod sorting;
+mod thrift;
+mod truncation;
 mod weight;
 
 pub use batch::Batch;
+pub use encryption::{Encryption, Key};
 pub use error::{OptionFault, Result, SchemaFault, WriteError};
 pub use file_writer::{FileWriter, Progress, Size};
 pub use fit::Fit;
@@ -41,7 +45,8 @@ pub use limits::MOST_ROW_BYTES;
 pub use options::{
     Amount, BloomRule, ByColumn, Codec, Compatibility, CompressionRule, DEFAULT_FPP, DEFAULT_PAGE_BYTES,
     DEFAULT_ROW_GROUP_BYTES, DEFAULT_ROW_GROUP_ROWS, DictionaryRule, EncodingRule, NamedEncoding,
-    OptionInput, SortInput, SortKey, SortingMode, Timestamps, WriterOptions, accepted,
+    OptionInput, SortInput, SortKey, SortingMode, StatisticsRule, TimestampLoss, Timestamps, WriterOptions,
+    accepted,
 };
 pub use result::{ColumnResult, WriteResult};
 pub use weight::Weights;

@@ -3,6 +3,8 @@
 use parquet::basic::{BrotliLevel, Compression, Encoding, GzipLevel, ZstdLevel};
 
 use crate::budget::{Budget, Room};
+use crate::choose::{DICTIONARY_BYTES, PAGE_ROWS};
+use crate::encryption::Encryption;
 use crate::error::{OptionFault, Result, WriteError};
 
 /// Rows of a row group unless bytes end it first.
@@ -74,12 +76,32 @@ pub enum Timestamps {
     Keep,
     /// Every unit becomes microseconds, which is what Spark and Delta Lake read.
     Us,
+    /// Every unit becomes milliseconds.
+    Ms,
     /// Flat columns become INT96, which is all that some old readers know; times in nested columns stay.
     Int96,
 }
 
 impl Timestamps {
-    const ALL: [(&'static str, Self); 3] = [("keep", Self::Keep), ("us", Self::Us), ("int96", Self::Int96)];
+    const ALL: [(&'static str, Self); 4] = [
+        ("keep", Self::Keep),
+        ("us", Self::Us),
+        ("ms", Self::Ms),
+        ("int96", Self::Int96),
+    ];
+}
+
+/// The treatment of times that a coarser unit cannot hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimestampLoss {
+    /// They are rounded down.
+    Allow,
+    /// They are refused.
+    Refuse,
+}
+
+impl TimestampLoss {
+    const ALL: [(&'static str, Self); 2] = [("allow", Self::Allow), ("refuse", Self::Refuse)];
 }
 
 /// The treatment of rows that break the order of `sorting_columns`.
@@ -167,6 +189,8 @@ pub enum ByColumn<T> {
 pub type EncodingRule<N = String> = ByColumn<N>;
 /// The codecs of columns: `"zstd"`, or `"zstd(3)"` with a level.
 pub type CompressionRule<C = String> = ByColumn<C>;
+/// The columns with statistics.
+pub type StatisticsRule = ByColumn<bool>;
 /// The columns with a bloom filter, and the false positive rate of each.
 pub type BloomRule = ByColumn<Option<f64>>;
 
@@ -195,6 +219,10 @@ pub struct OptionInput {
     pub row_group_bytes: i64,
     /// Bytes of a page before compression.
     pub page_bytes: i64,
+    /// Rows of a page.
+    pub page_rows: i64,
+    /// Bytes of a dictionary page before compression.
+    pub dictionary_page_bytes: i64,
     /// All that a writer may keep in memory; `None` for as much as it needs.
     pub memory_limit: Option<Amount>,
     /// Threads that encode columns, the caller's among them.
@@ -207,10 +235,16 @@ pub struct OptionInput {
     pub bloom_filter: BloomRule,
     /// True if pages carry a CRC-32 of their bytes.
     pub page_checksums: bool,
+    /// The columns with statistics.
+    pub statistics: StatisticsRule,
+    /// True if the file has its Arrow schema.
+    pub store_schema: bool,
     /// `modern` or `v1`.
     pub compatibility: String,
-    /// `keep`, `us` or `int96`.
+    /// `keep`, `us`, `ms` or `int96`.
     pub timestamps: String,
+    /// `allow` or `refuse`.
+    pub timestamp_loss: String,
     /// The columns that rows are ordered by, the first before the others.
     pub sorting_columns: Vec<SortInput>,
     /// `verify` or `sort`.
@@ -219,6 +253,8 @@ pub struct OptionInput {
     pub durable: bool,
     /// Key-value metadata of the file.
     pub metadata: Vec<(String, String)>,
+    /// The keys of an encrypted file.
+    pub encryption: Option<Encryption>,
 }
 
 impl Default for OptionInput {
@@ -229,20 +265,30 @@ impl Default for OptionInput {
             row_group_rows: DEFAULT_ROW_GROUP_ROWS,
             row_group_bytes: DEFAULT_ROW_GROUP_BYTES,
             page_bytes: DEFAULT_PAGE_BYTES,
+            page_rows: as_input(PAGE_ROWS),
+            dictionary_page_bytes: as_input(DICTIONARY_BYTES),
             memory_limit: None,
             threads: 1,
             dictionary: DictionaryRule::All(true),
             encoding: EncodingRule::All("auto".into()),
             bloom_filter: BloomRule::All(None),
             page_checksums: false,
+            statistics: StatisticsRule::All(true),
+            store_schema: true,
             compatibility: "modern".into(),
             timestamps: "keep".into(),
+            timestamp_loss: "allow".into(),
             sorting_columns: Vec::new(),
             sorting: "verify".into(),
             durable: false,
             metadata: Vec::new(),
+            encryption: None,
         }
     }
+}
+
+fn as_input(default: usize) -> i64 {
+    i64::try_from(default).unwrap_or(i64::MAX)
 }
 
 /// Options that were found valid.
@@ -254,6 +300,7 @@ pub struct WriterOptions {
     /// The most bytes of a file, as far as that is known.
     pub(crate) file_bytes: u64,
     pub(crate) page_bytes: usize,
+    pub(crate) dictionary_page_bytes: usize,
     pub(crate) memory_limit: Option<usize>,
     pub(crate) budget: Budget,
     pub(crate) threads: usize,
@@ -261,12 +308,16 @@ pub struct WriterOptions {
     pub(crate) encoding: EncodingRule<NamedEncoding>,
     pub(crate) bloom_filter: BloomRule,
     pub(crate) page_checksums: bool,
+    pub(crate) statistics: StatisticsRule,
+    pub(crate) store_schema: bool,
     pub(crate) compatibility: Compatibility,
     pub(crate) timestamps: Timestamps,
+    pub(crate) timestamp_loss: TimestampLoss,
     pub(crate) sorting_columns: Vec<SortKey>,
     pub(crate) sorting: SortingMode,
     pub(crate) durable: bool,
     pub(crate) metadata: Vec<(String, String)>,
+    pub(crate) encryption: Option<Encryption>,
 }
 
 impl WriterOptions {
@@ -281,6 +332,7 @@ impl WriterOptions {
             .iter()
             .map(sort_key)
             .collect::<Result<_>>()?;
+        input.encryption.as_ref().map_or(Ok(()), Encryption::check)?;
         Ok(Self {
             compression: compression(input.compression, input.compression_level)?,
             row_group_rows: within("row_group_rows", input.row_group_rows, MAX_ROW_GROUP_ROWS)?,
@@ -288,18 +340,30 @@ impl WriterOptions {
             file_bytes: u64::MAX,
             page_bytes: within("page_bytes", input.page_bytes, MAX_PAGE_BYTES)?,
             memory_limit: input.memory_limit.as_ref().map(memory_limit).transpose()?,
-            budget: Budget::UNLIMITED,
+            dictionary_page_bytes: within(
+                "dictionary_page_bytes",
+                input.dictionary_page_bytes,
+                MAX_PAGE_BYTES,
+            )?,
+            budget: Budget {
+                page_rows: within("page_rows", input.page_rows, MAX_ROW_GROUP_ROWS)?,
+                ..Budget::UNLIMITED
+            },
             threads: within("threads", input.threads, MAX_THREADS)?,
             dictionary: dictionary(input.dictionary)?,
             encoding: encoding(input.encoding)?,
             bloom_filter: bloom_filter(input.bloom_filter)?,
             page_checksums: input.page_checksums,
+            statistics: statistics(input.statistics)?,
+            store_schema: input.store_schema,
             compatibility: named("compatibility", &input.compatibility, &Compatibility::ALL)?,
             timestamps: named("timestamps", &input.timestamps, &Timestamps::ALL)?,
+            timestamp_loss: named("timestamp_loss", &input.timestamp_loss, &TimestampLoss::ALL)?,
             sorting,
             sorting_columns,
             durable: input.durable,
             metadata: metadata(input.metadata)?,
+            encryption: input.encryption,
         })
     }
 
@@ -313,7 +377,10 @@ impl WriterOptions {
         };
         let (budget, page_bytes) = Budget::new(limit, columns)?;
         Ok(Self {
-            budget,
+            budget: Budget {
+                page_rows: budget.page_rows.min(self.budget.page_rows),
+                ..budget
+            },
             page_bytes: self.page_bytes.min(page_bytes),
             ..self.clone()
         })
@@ -342,6 +409,12 @@ impl WriterOptions {
         self.page_bytes
     }
 
+    /// Returns true if the file is encrypted.
+    #[must_use]
+    pub fn is_encrypted(&self) -> bool {
+        self.encryption.is_some()
+    }
+
     /// Returns true if the file is synced before it appears.
     #[must_use]
     pub fn durable(&self) -> bool {
@@ -350,7 +423,7 @@ impl WriterOptions {
 }
 
 /// Names of values in other libraries: the option, the name there, and the name here.
-const ELSEWHERE: [(&str, &str, &str); 9] = [
+const ELSEWHERE: [(&str, &str, &str); 10] = [
     ("compression", "none", "uncompressed"),
     ("compression", "lz4_raw", "lz4"),
     ("encoding", "plain_dictionary", "dictionary"),
@@ -360,6 +433,7 @@ const ELSEWHERE: [(&str, &str, &str); 9] = [
     ("compatibility", "2.6", "modern"),
     ("compatibility", "parquet_2_0", "modern"),
     ("timestamps", "timestamp_micros", "us"),
+    ("timestamps", "timestamp_millis", "ms"),
 ];
 
 /// The refusal of a name, with the one that it may stand for.
@@ -386,13 +460,14 @@ pub fn accepted(option: &str) -> Vec<String> {
     match option {
         "compression" => names(&Codec::ALL),
         "compression_level" => levels(),
-        "row_group_rows" => vec![range(1, MAX_ROW_GROUP_ROWS)],
+        "row_group_rows" | "page_rows" => vec![range(1, MAX_ROW_GROUP_ROWS)],
         "row_group_bytes" => vec![range(1, i64::MAX)],
-        "page_bytes" => vec![range(1, MAX_PAGE_BYTES)],
+        "page_bytes" | "dictionary_page_bytes" => vec![range(1, MAX_PAGE_BYTES)],
         "threads" => vec![range(1, MAX_THREADS)],
         "encoding" => names(&NamedEncoding::ALL),
         "compatibility" => names(&Compatibility::ALL),
         "timestamps" => names(&Timestamps::ALL),
+        "timestamp_loss" => names(&TimestampLoss::ALL),
         "sorting" => names(&SortingMode::ALL),
         _ => Vec::new(),
     }
@@ -570,6 +645,13 @@ fn bloom_filter(rule: BloomRule) -> Result<BloomRule> {
             ),
         )),
     }
+}
+
+fn statistics(rule: StatisticsRule) -> Result<StatisticsRule> {
+    if let ByColumn::Columns(columns) = &rule {
+        check_keys("statistics", columns)?;
+    }
+    Ok(rule)
 }
 
 fn sorting(input: &OptionInput) -> Result<SortingMode> {

@@ -8,7 +8,9 @@ mod filter;
 mod match_strategy;
 mod page_store;
 
+use std::borrow::Cow;
 use std::io::Read;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -23,6 +25,7 @@ pub(crate) use page_store::PageStore;
 
 use parquet_encode::page_header::{self as encode, Content};
 
+use crate::encryption::{ChunkCipher, FileCipher, Module};
 use crate::error::{Result, WriteError};
 use match_strategy::MatchStrategy;
 use page_store::StoredPage;
@@ -45,6 +48,11 @@ pub(crate) struct Pages {
     /// The bloom filter that each leaf column is to have.
     filters: Vec<Option<FilterPlan>>,
     checksums: bool,
+    /// The leaf columns whose values nothing beside the pages tells of.
+    without_statistics: Vec<usize>,
+    cipher: Option<Arc<FileCipher>>,
+    /// The ordinal of the row group whose chunks are begun.
+    row_group: AtomicUsize,
 }
 
 impl Pages {
@@ -55,7 +63,28 @@ impl Pages {
             filters: vec![None; codecs.len()],
             codecs,
             checksums: false,
+            without_statistics: Vec::new(),
+            cipher: None,
+            row_group: AtomicUsize::new(0),
         }
+    }
+
+    /// The same without statistics of leaf columns.
+    pub fn without_statistics(self, without_statistics: Vec<usize>) -> Self {
+        Self {
+            without_statistics,
+            ..self
+        }
+    }
+
+    /// The same, encrypted.
+    pub fn with_cipher(self, cipher: Option<Arc<FileCipher>>) -> Self {
+        Self { cipher, ..self }
+    }
+
+    /// Notes the ordinal of the row group that chunks belong to from here on.
+    pub fn begin_row_group(&self, ordinal: usize) {
+        self.row_group.store(ordinal, Ordering::Relaxed);
     }
 
     /// The same with a CRC-32 in the header of each page.
@@ -73,6 +102,7 @@ impl Pages {
         ChunkPages {
             pages: Arc::clone(self),
             leaf,
+            row_group: self.row_group.load(Ordering::Relaxed),
             state: Arc::default(),
         }
     }
@@ -97,7 +127,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) struct ChunkPages {
     pages: Arc<Pages>,
     leaf: usize,
+    row_group: usize,
     state: Arc<Mutex<Chunk>>,
+}
+
+/// The parts of a page that are encrypted by themselves.
+#[derive(Debug, Clone, Copy)]
+enum Part {
+    Header,
+    Body,
 }
 
 #[derive(Debug, Default)]
@@ -145,6 +183,10 @@ impl ChunkPages {
     pub fn settle(&self, mut close: ColumnCloseResult) -> Result<ColumnCloseResult> {
         let chunk = lock(&self.state);
         let dictionary_bytes = chunk.dictionary.as_ref().map_or(0, |page| page.bytes);
+        if self.pages.without_statistics.contains(&self.leaf) {
+            close.metadata = close.metadata.into_builder().clear_statistics().build()?;
+            close.column_index = None;
+        }
         let all = || chunk.dictionary.iter().chain(&chunk.data);
         let uncompressed: usize = all()
             .map(|page| page.header_bytes + page.uncompressed_bytes)
@@ -217,23 +259,56 @@ impl ChunkPages {
         filled(self.codec(), fill, |content, body, compressor| {
             let strategy = self.strategy(content, body, compressor)?;
             let compressed = compressor.compress_with(strategy, body)?;
+            let cipher = self.cipher()?;
+            let stored = match &cipher {
+                Some(cipher) => Cow::Owned(self.sealed(cipher, content, Part::Body, compressed)?),
+                None => Cow::Borrowed(compressed),
+            };
             let header = encode::PageHeader {
                 uncompressed_size: body.len(),
-                compressed_size: compressed.len(),
-                crc: self.checksum(compressed),
+                compressed_size: stored.len(),
+                crc: self.checksum(&stored),
                 content,
             };
             let mut header_bytes = Vec::with_capacity(32);
             header
                 .write(&mut header_bytes)
                 .map_err(|error| WriteError::Encode(error.to_string()))?;
+            if let Some(cipher) = &cipher {
+                header_bytes = self.sealed(cipher, content, Part::Header, &header_bytes)?;
+            }
             let entries = match content {
                 Content::Dictionary { entries, .. } => Some(entries),
                 Content::Data { .. } => None,
             };
-            self.push(self.page(&header_bytes, compressed, body.len())?, entries);
+            self.push(self.page(&header_bytes, &stored, body.len())?, entries);
             Ok(())
         })
+    }
+
+    /// The cipher of the chunk, where the column is encrypted.
+    fn cipher(&self) -> Result<Option<ChunkCipher>> {
+        match &self.pages.cipher {
+            Some(file) => file.chunk(self.row_group, self.leaf),
+            None => Ok(None),
+        }
+    }
+
+    /// A part of the next page, encrypted.
+    fn sealed(
+        &self,
+        cipher: &ChunkCipher,
+        content: Content<'_>,
+        part: Part,
+        plain: &[u8],
+    ) -> Result<Vec<u8>> {
+        let next = || lock(&self.state).data.len();
+        match (content, part) {
+            (Content::Dictionary { .. }, Part::Header) => cipher.seal(Module::DictionaryPageHeader, plain),
+            (Content::Dictionary { .. }, Part::Body) => cipher.seal(Module::DictionaryPage, plain),
+            (Content::Data { .. }, Part::Header) => cipher.seal_page(Module::DataPageHeader, next(), plain),
+            (Content::Data { .. }, Part::Body) => cipher.seal_page(Module::DataPage, next(), plain),
+        }
     }
 
     /// Chooses the match parameters of a page. For the data pages of a chunk they are chosen once, by one of the first.

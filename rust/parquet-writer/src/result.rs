@@ -21,7 +21,8 @@ pub struct WriteResult {
     pub peak_tracked_bytes: u64,
     /// Bytes of finished pages that waited in a temporary file.
     pub spilled_bytes: u64,
-    /// The footer, for callers that keep statistics of files elsewhere.
+    /// The footer, for callers that keep statistics of files elsewhere. Of an encrypted file it has the places that
+    /// indexes and filters had before their encryption.
     pub metadata: Arc<ParquetMetaData>,
 }
 
@@ -61,14 +62,22 @@ pub(crate) fn columns(
                 encodings: encodings(chunks()),
                 compression: chunks().next().map_or_else(String::new, codec),
                 values: chunks().map(|chunk| unsigned(chunk.num_values())).sum(),
-                nulls: chunks()
-                    .filter_map(|chunk| chunk.statistics()?.null_count_opt())
-                    .sum(),
+                nulls: chunks().filter_map(nulls).sum(),
                 compressed_bytes: chunks().map(|chunk| unsigned(chunk.compressed_size())).sum(),
                 uncompressed_bytes: chunks().map(|chunk| unsigned(chunk.uncompressed_size())).sum(),
             }
         })
         .collect()
+}
+
+/// Nulls of a chunk, which its levels tell where it has no statistics.
+fn nulls(chunk: &ColumnChunkMetaData) -> Option<u64> {
+    if let Some(statistics) = chunk.statistics() {
+        return statistics.null_count_opt();
+    }
+    let levels = chunk.definition_level_histogram()?;
+    let values = *levels.values().last()?;
+    u64::try_from(chunk.num_values() - values).ok()
 }
 
 fn unsigned(value: i64) -> u64 {

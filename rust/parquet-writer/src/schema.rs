@@ -83,6 +83,14 @@ impl FileSchema {
         Schema::new_with_metadata(fields, self.stored.metadata().clone())
     }
 
+    /// The encoders' types with times in the units that they came in, but for seconds.
+    pub fn unrounded(&self) -> SchemaRef {
+        let stored = map_schema(&self.declared, &|data_type| {
+            stored_leaf(data_type, Timestamps::Keep)
+        });
+        map_schema(&map_schema(&stored, &encoded_leaf), &carried_leaf)
+    }
+
     /// Bytes of a row in columns whose values have one size, four for each length of text or bytes, and one for each
     /// column in lists, which holds that much of a row without elements. What lists hold is not counted.
     pub fn row_bytes(&self) -> u64 {
@@ -400,6 +408,9 @@ fn stored_leaf(data_type: &DataType, timestamps: Timestamps) -> DataType {
     match data_type {
         DataType::Timestamp(_, zone) if timestamps == Timestamps::Us => {
             DataType::Timestamp(TimeUnit::Microsecond, zone.clone())
+        }
+        DataType::Timestamp(_, zone) if timestamps == Timestamps::Ms => {
+            DataType::Timestamp(TimeUnit::Millisecond, zone.clone())
         }
         DataType::Timestamp(TimeUnit::Second, zone) => {
             DataType::Timestamp(TimeUnit::Millisecond, zone.clone())

@@ -90,10 +90,21 @@ impl Output {
         self.end.as_deref_mut().unwrap_or_default()
     }
 
-    pub fn commit(&mut self) -> io::Result<()> {
-        if let Some(end) = self.end.take() {
-            self.sink.write_all(&end)?;
+    /// Puts other bytes in the place of those that were held back.
+    pub fn replace_end(&mut self, end: Vec<u8>) {
+        self.end = Some(end);
+    }
+
+    /// Writes what was held back, and holds nothing back from here on.
+    pub fn release(&mut self) -> io::Result<()> {
+        match self.end.take() {
+            Some(end) => self.sink.write_all(&end),
+            None => Ok(()),
         }
+    }
+
+    pub fn commit(&mut self) -> io::Result<()> {
+        self.release()?;
         self.done = true;
         self.sink.commit()
     }

@@ -113,7 +113,16 @@ struct Account {
 }
 
 impl FlatEncoder {
-    pub fn new(column: ColumnDescPtr, choice: Choice, options: &WriterOptions, pages: ChunkPages) -> Self {
+    pub fn new(
+        column: ColumnDescPtr,
+        mut choice: Choice,
+        options: &WriterOptions,
+        pages: ChunkPages,
+    ) -> Self {
+        choice.room.bytes = match options.memory_limit {
+            None => options.dictionary_page_bytes,
+            Some(_) => choice.room.bytes.min(options.dictionary_page_bytes),
+        };
         let values = page_values(&column, choice);
         let account = Account {
             count: Count::default(),

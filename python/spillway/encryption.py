@@ -1,0 +1,66 @@
+"""Keys of encrypted Parquet files."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING
+
+from spillway import _native
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spillway.types import ColumnPath
+
+__all__ = ["Encryption"]
+
+
+@dataclass(frozen=True, repr=False)
+class Encryption:
+    """Keys that a file is encrypted with, by Parquet's modular encryption (``AES_GCM_V1``).
+
+    Pages, their headers, dictionaries, indexes, bloom filters, statistics and the footer are encrypted and
+    authenticated, each by itself: a reader with some of the keys reads some of the columns, and notices when
+    one byte was changed or a page was moved. A file written twice has other bytes. Keys are in no message and
+    no `repr`.
+
+    Args:
+        footer_key: The key of the footer and of all columns that are not named: 16 bytes for AES-128, 32 for
+            AES-256.
+        column_keys: The keys of single leaf columns; a key of the mapping is as in ``dictionary`` of
+            `WriterOptions`. None leaves a column as it is, readable without a key.
+        plaintext_footer: Sign the footer instead of encrypting it. Schema, row counts and key-value metadata
+            can be read without a key then, as can columns that are left as they are.
+        aad_prefix: Bytes that name the file, such as its table and date. Each part of the file is
+            authenticated with them, so that none can be taken for a part of another file.
+        store_aad_prefix: Keep the prefix in the file. Else readers have to bring it.
+        footer_key_metadata: Bytes stored beside the footer, from which a key management system finds its key.
+        column_key_metadata: The same for the keys in ``column_keys``, by column.
+
+    Raises:
+        OptionError: A key has another length.
+        TypeError: A key or its metadata is not ``bytes``.
+
+    Example:
+        >>> import secrets
+        >>> import pyarrow as pa, spillway
+        >>> keys = spillway.Encryption(footer_key=secrets.token_bytes(16))
+        >>> spillway.write_parquet(pa.table({"id": [1, 2]}), "secret.parquet", encryption=keys).rows
+        2
+    """
+
+    _: KW_ONLY
+    footer_key: bytes
+    column_keys: Mapping[ColumnPath, bytes | None] | None = None
+    plaintext_footer: bool = False
+    aad_prefix: bytes | None = None
+    store_aad_prefix: bool = True
+    footer_key_metadata: bytes | None = None
+    column_key_metadata: Mapping[ColumnPath, bytes] | None = None
+
+    def __post_init__(self) -> None:
+        _native.check_encryption(self)
+
+    def __repr__(self) -> str:
+        named = [".".join([path] if isinstance(path, str) else path) for path in self.column_keys or {}]
+        return f"Encryption(footer_key=..., columns={named}, plaintext_footer={self.plaintext_footer})"

@@ -1,0 +1,352 @@
+//! Thrift's compact protocol as a tree of values, for changes to a finished footer.
+//!
+//! `thrift-compact-protocol.md` of Apache Thrift. What the footer does not use (maps, sets) is refused.
+
+use crate::error::{Result, WriteError};
+
+const TRUE: u8 = 1;
+const FALSE: u8 = 2;
+const BYTE: u8 = 3;
+const I16: u8 = 4;
+const I32: u8 = 5;
+const I64: u8 = 6;
+const DOUBLE: u8 = 7;
+const BINARY: u8 = 8;
+const LIST: u8 = 9;
+const STRUCT: u8 = 12;
+
+/// A value of any type.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Value {
+    Bool(bool),
+    Byte(u8),
+    /// An integer of the type that stands before it: 16, 32 or 64 bits.
+    Integer(u8, i64),
+    Double([u8; 8]),
+    Binary(Vec<u8>),
+    /// Values of the type that stands before them.
+    List(u8, Vec<Value>),
+    Struct(Struct),
+}
+
+/// Fields by their ids, in ascending order.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Struct {
+    fields: Vec<(i16, Value)>,
+}
+
+impl Struct {
+    /// Parses a struct that takes all of `bytes`.
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        let mut reader = Reader { bytes };
+        let parsed = reader.fields()?;
+        if reader.bytes.is_empty() {
+            Ok(parsed)
+        } else {
+            Err(unexpected())
+        }
+    }
+
+    /// Appends the struct.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let mut last = 0;
+        for (id, value) in &self.fields {
+            let kind = match value {
+                Value::Bool(false) => FALSE,
+                other => other.kind(),
+            };
+            if let Ok(delta @ 1..=15) = u8::try_from(id - last) {
+                out.push(delta << 4 | kind);
+            } else {
+                out.push(kind);
+                write_zigzag(i64::from(*id), out);
+            }
+            if !matches!(value, Value::Bool(_)) {
+                value.write(out);
+            }
+            last = *id;
+        }
+        out.push(0);
+    }
+
+    /// The struct's bytes.
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.write(&mut out);
+        out
+    }
+
+    /// The same struct with one field more.
+    pub fn with(mut self, id: i16, value: Value) -> Self {
+        self.set(id, value);
+        self
+    }
+
+    pub fn get(&self, id: i16) -> Option<&Value> {
+        let place = self.place(id).ok()?;
+        self.fields.get(place).map(|(_, value)| value)
+    }
+
+    pub fn set(&mut self, id: i16, value: Value) {
+        match self.place(id) {
+            Ok(place) => self.fields[place].1 = value,
+            Err(place) => self.fields.insert(place, (id, value)),
+        }
+    }
+
+    pub fn remove(&mut self, id: i16) {
+        self.fields.retain(|(other, _)| *other != id);
+    }
+
+    /// The integer of a field, if it has one.
+    pub fn integer(&self, id: i16) -> Option<i64> {
+        match self.get(id) {
+            Some(Value::Integer(_, number)) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// Changes the integer of a field that is there, and keeps its type.
+    pub fn set_integer(&mut self, id: i16, number: i64) -> Result<()> {
+        match self.get_mut(id) {
+            Some(Value::Integer(_, old)) => {
+                *old = number;
+                Ok(())
+            }
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The struct in a field.
+    pub fn nested(&mut self, id: i16) -> Result<&mut Self> {
+        match self.get_mut(id) {
+            Some(Value::Struct(nested)) => Ok(nested),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The values of the list in a field.
+    pub fn list(&mut self, id: i16) -> Result<&mut Vec<Value>> {
+        match self.get_mut(id) {
+            Some(Value::List(_, values)) => Ok(values),
+            _ => Err(unexpected()),
+        }
+    }
+
+    fn get_mut(&mut self, id: i16) -> Option<&mut Value> {
+        let place = self.place(id).ok()?;
+        self.fields.get_mut(place).map(|(_, value)| value)
+    }
+
+    fn place(&self, id: i16) -> std::result::Result<usize, usize> {
+        self.fields.binary_search_by_key(&id, |(id, _)| *id)
+    }
+}
+
+impl Value {
+    /// The struct that it is.
+    pub fn as_struct(&mut self) -> Result<&mut Struct> {
+        match self {
+            Self::Struct(value) => Ok(value),
+            _ => Err(unexpected()),
+        }
+    }
+
+    fn kind(&self) -> u8 {
+        match self {
+            Self::Bool(_) => TRUE,
+            Self::Byte(_) => BYTE,
+            Self::Integer(kind, _) => *kind,
+            Self::Double(_) => DOUBLE,
+            Self::Binary(_) => BINARY,
+            Self::List(..) => LIST,
+            Self::Struct(_) => STRUCT,
+        }
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Bool(value) => out.push(if *value { TRUE } else { FALSE }),
+            Self::Byte(value) => out.push(*value),
+            Self::Integer(_, number) => write_zigzag(*number, out),
+            Self::Double(bytes) => out.extend_from_slice(bytes),
+            Self::Binary(bytes) => {
+                write_varint(bytes.len() as u64, out);
+                out.extend_from_slice(bytes);
+            }
+            Self::List(kind, values) => {
+                if let Ok(short @ 0..=14) = u8::try_from(values.len()) {
+                    out.push(short << 4 | kind);
+                } else {
+                    out.push(0xf0 | kind);
+                    write_varint(values.len() as u64, out);
+                }
+                for value in values {
+                    value.write(out);
+                }
+            }
+            Self::Struct(value) => value.write(out),
+        }
+    }
+}
+
+fn write_varint(mut value: u64, out: &mut Vec<u8>) {
+    while value >= 0x80 {
+        out.push(value.to_le_bytes()[0] | 0x80);
+        value >>= 7;
+    }
+    out.push(value.to_le_bytes()[0]);
+}
+
+fn write_zigzag(value: i64, out: &mut Vec<u8>) {
+    write_varint(((value << 1) ^ (value >> 63)).cast_unsigned(), out);
+}
+
+fn unexpected() -> WriteError {
+    WriteError::Encode("the footer is not what was expected of it".into())
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    fn fields(&mut self) -> Result<Struct> {
+        let mut fields = Vec::new();
+        let mut last = 0_i16;
+        loop {
+            let header = self.byte()?;
+            if header == 0 {
+                return Ok(Struct { fields });
+            }
+            let (delta, kind) = (i16::from(header >> 4), header & 15);
+            let id = match delta {
+                0 => i16::try_from(self.zigzag()?).map_err(|_| unexpected())?,
+                delta => last.checked_add(delta).ok_or_else(unexpected)?,
+            };
+            if id <= last {
+                return Err(unexpected());
+            }
+            let value = match kind {
+                TRUE | FALSE => Value::Bool(kind == TRUE),
+                kind => self.value(kind)?,
+            };
+            fields.push((id, value));
+            last = id;
+        }
+    }
+
+    fn value(&mut self, kind: u8) -> Result<Value> {
+        Ok(match kind {
+            TRUE | FALSE => Value::Bool(self.byte()? == TRUE),
+            BYTE => Value::Byte(self.byte()?),
+            I16 | I32 | I64 => Value::Integer(kind, self.zigzag()?),
+            DOUBLE => Value::Double(self.take(8)?.try_into().map_err(|_| unexpected())?),
+            BINARY => {
+                let length = self.length()?;
+                Value::Binary(self.take(length)?.to_vec())
+            }
+            LIST => {
+                let header = self.byte()?;
+                let length = match header >> 4 {
+                    15 => self.length()?,
+                    short => usize::from(short),
+                };
+                let values = (0..length).map(|_| self.value(header & 15));
+                Value::List(header & 15, values.collect::<Result<_>>()?)
+            }
+            STRUCT => Value::Struct(self.fields()?),
+            _ => return Err(unexpected()),
+        })
+    }
+
+    fn byte(&mut self) -> Result<u8> {
+        Ok(self.take(1)?[0])
+    }
+
+    fn take(&mut self, count: usize) -> Result<&'a [u8]> {
+        let (taken, rest) = self.bytes.split_at_checked(count).ok_or_else(unexpected)?;
+        self.bytes = rest;
+        Ok(taken)
+    }
+
+    fn length(&mut self) -> Result<usize> {
+        usize::try_from(self.varint()?).map_err(|_| unexpected())
+    }
+
+    fn varint(&mut self) -> Result<u64> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(unexpected())
+    }
+
+    fn zigzag(&mut self) -> Result<i64> {
+        let value = self.varint()?;
+        Ok((value >> 1).cast_signed() ^ -(value & 1).cast_signed())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn values() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            any::<bool>().prop_map(Value::Bool),
+            any::<u8>().prop_map(Value::Byte),
+            any::<i16>().prop_map(|number| Value::Integer(I16, number.into())),
+            any::<i32>().prop_map(|number| Value::Integer(I32, number.into())),
+            any::<i64>().prop_map(|number| Value::Integer(I64, number)),
+            any::<[u8; 8]>().prop_map(Value::Double),
+            prop::collection::vec(any::<u8>(), 0..200).prop_map(Value::Binary),
+            prop::collection::vec(any::<i64>(), 0..40).prop_map(|numbers| {
+                let values = numbers.into_iter().map(|number| Value::Integer(I64, number));
+                Value::List(I64, values.collect())
+            }),
+            prop::collection::vec(any::<bool>(), 0..40)
+                .prop_map(|all| Value::List(TRUE, all.into_iter().map(Value::Bool).collect())),
+        ];
+        leaf.prop_recursive(4, 60, 8, |inner| {
+            let nested = structs(inner).prop_map(Value::Struct).boxed();
+            prop_oneof![
+                nested.clone(),
+                prop::collection::vec(nested, 0..20).prop_map(|all| Value::List(STRUCT, all)),
+            ]
+        })
+    }
+
+    fn structs(inner: impl Strategy<Value = Value>) -> impl Strategy<Value = Struct> {
+        let fields = prop::collection::btree_map(1..1000_i16, inner, 0..8);
+        fields.prop_map(|fields| Struct {
+            fields: fields.into_iter().collect(),
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_tree_comes_back_from_its_bytes(tree in structs(values())) {
+            prop_assert_eq!(Struct::parse(&tree.bytes()).unwrap(), tree);
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            if let Ok(tree) = Struct::parse(&bytes) {
+                prop_assert_eq!(Struct::parse(&tree.bytes()).unwrap(), tree);
+            }
+        }
+
+        #[test]
+        fn a_part_of_a_tree_is_refused(tree in structs(values()), cut in any::<prop::sample::Index>()) {
+            let bytes = tree.bytes();
+            prop_assert!(Struct::parse(&bytes[..cut.index(bytes.len())]).is_err());
+        }
+    }
+}
