@@ -150,7 +150,7 @@ fn store_of(url: &Path, options: StorageOptions) -> Result<Objects, TableError> 
 /// Raises `OptionError` unless a Delta table takes files with these options.
 #[pyfunction]
 pub(crate) fn check_delta_options(py: Python<'_>, options: Options<'_>) -> PyResult<()> {
-    delta_table::check_options(&options.validated(py)?).map_err(|error| raised(py, error))
+    delta_table::check_options(&options.validated(py)?).map_err(|error| errors::raised(py, error))
 }
 
 /// Creates an object below a URL, if there is none of its name; returns false if there is another one. Nobody else
