@@ -21,24 +21,26 @@ class Encryption:
 
     Pages, their headers, dictionaries, indexes, bloom filters, statistics and the footer are encrypted and
     authenticated, each by itself: a reader with some of the keys reads some of the columns, and notices when
-    one byte was changed or a page was moved. A file written twice has other bytes. Keys are in no message and
-    no `repr`.
+    a part that it reads was changed or moved. A file written twice has other bytes. Keys are in no message
+    and no `repr`.
 
     Args:
         footer_key: The key of the footer and of all columns that are not named: 16 bytes for AES-128, 32 for
             AES-256.
         column_keys: The keys of single leaf columns; a key of the mapping is as in ``dictionary`` of
-            `WriterOptions`. None leaves a column as it is, readable without a key.
+            `WriterOptions`. None leaves a column's pages as they are: readable without a key when the footer
+            is signed, and no secret, but found by the footer's key alone, when that is encrypted.
         plaintext_footer: Sign the footer instead of encrypting it. Schema, row counts and key-value metadata
             can be read without a key then, as can columns that are left as they are.
         aad_prefix: Bytes that name the file, such as its table and date. Each part of the file is
-            authenticated with them, so that none can be taken for a part of another file.
+            authenticated with them, so that none can be taken for a part of another file. The files of a
+            dataset have one prefix.
         store_aad_prefix: Keep the prefix in the file. Else readers have to bring it.
         footer_key_metadata: Bytes stored beside the footer, from which a key management system finds its key.
         column_key_metadata: The same for the keys in ``column_keys``, by column.
 
     Raises:
-        OptionError: A key has another length.
+        OptionError: A key has another length, ``aad_prefix`` is empty, or there is none to be left out.
         TypeError: A key or its metadata is not ``bytes``.
 
     Example:

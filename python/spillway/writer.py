@@ -63,7 +63,8 @@ class WriterOptions:
             worst, plus a few thousand rows or one value.
         page_bytes: Bytes of a data page before compression. A page is larger only when one value is larger
             than an eighth of it.
-        page_rows: Rows of a data page, at most; under ``memory_limit`` it may have fewer.
+        page_rows: Rows of a data page, at most; under ``memory_limit`` it may have fewer. Above 20,000 it is
+            no more than ``page_bytes``, as levels and indices take space even where values take none.
         dictionary_page_bytes: Bytes of a dictionary page before compression, at which a column chunk goes on
             without its dictionary; under ``memory_limit`` at most 2 MiB and the column's share. A column that
             comes as a dictionary keeps a larger one.
@@ -73,8 +74,8 @@ class WriterOptions:
             wait in a temporary file without a name: in ``TMPDIR`` if that is set, else beside the file or,
             where it has no folder, where the system keeps such files. The bytes written depend on the limit,
             not on what was spilled. A value above the limit is refused. Not in it: the caller's batches, the
-            footer, and about 1 MB of a compressor for each thread. A file object that keeps what it is given
-            keeps it.
+            footer, bloom filters of an encrypted file, and about 1 MB of a compressor for each thread. A file
+            object that keeps what it is given keeps it.
         threads: Threads that encode columns, the caller's among them. The file is the same, bit for bit, with
             any number of them.
         dictionary: ``False`` forbids dictionaries, a mapping forbids them by column. A key is a column's
@@ -91,20 +92,22 @@ class WriterOptions:
         page_checksums: Store the CRC-32 of each page in its header, for readers that verify it.
         statistics: Minimum, maximum and null count of column chunks and of pages. ``False`` leaves them out,
             a mapping does so by column; a key is as in ``dictionary``. Readers skip nothing by a column
-            without them.
+            without them. Size statistics stay, which count nulls and bytes of values.
         store_schema: Store the Arrow schema, from which Arrow readers get types back that Parquet lacks:
-            dictionaries, large text, durations, time zones by name.
+            dictionaries, large text, durations, time zones by name. Metadata of fields, but for field ids,
+            and metadata of the schema that is not UTF-8 are stored in it alone.
         compatibility: ``"modern"`` uses encodings that Spark, pyarrow, polars, DuckDB and arrow-rs read;
             ``"v1"`` only PLAIN and dictionaries.
         timestamps: ``"us"`` stores every timestamp in microseconds, rounded down, as Spark and Delta want,
-            ``"ms"`` in milliseconds. ``"keep"`` leaves the unit, but for seconds, which Parquet lacks and
-            which become milliseconds.
+            ``"ms"`` in milliseconds, which a Delta table refuses. ``"keep"`` leaves the unit, but for
+            seconds, which Parquet lacks and which become milliseconds.
             ``"int96"`` stores flat columns in the deprecated form that old Hive, Impala and Spark know,
             without minimum and maximum; times inside lists, maps and structs stay.
-        timestamp_loss: ``"refuse"`` refuses a batch with a time that ``timestamps`` would round.
+        timestamp_loss: ``"refuse"`` refuses a batch with a time that ``timestamps`` would round, as a
+            `SchemaError` also where rows are written with ``on_error``.
         sorting_columns: Flat columns that rows are ordered by, declared in every row group. Each is a name,
             or ``(name, "descending", "nulls_first")``; ascending and nulls last where not said. Floats are
-            ordered with NaN behind all else.
+            ordered with NaN behind all else. Times before other keys are compared as they are stored.
         sorting: ``"verify"`` refuses a batch with a row out of order, from one `flush` to the next.
             ``"sort"`` sorts the rows of each row group, equal ones as they came; it keeps a copy of a whole
             row group in memory, uncompressed, and does not go with ``memory_limit``.

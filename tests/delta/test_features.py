@@ -153,6 +153,16 @@ def test_clustering_columns_have_statistics_whatever_others_have(
     assert [dict(file.stats or {}) for file in table.files()] == [file.stats] * 2
 
 
+@pytest.mark.parametrize("statistics", [False, {"group.x": False}, {("group", "x"): False}])
+def test_clustering_columns_without_statistics_are_refused(tmp_path: Path, statistics: Any) -> None:
+    table = clustered(tmp_path / "t", [["c35"], ["group", "x"]], WIDE)
+    with pytest.raises(OptionError, match="by which the table is clustered") as caught:
+        spillway.delta.write(table.path, ROW, statistics=statistics)
+    assert caught.value.option == "statistics"
+    assert table.version == 1
+    assert spillway.delta.write(table.path, ROW, statistics={"c01": False}) == 2
+
+
 def test_clustering_that_cannot_be_understood_is_refused(tmp_path: Path) -> None:
     for number, odd in enumerate([[["gone"]], "id", [[1]], [[]], None]):
         table = clustered(tmp_path / str(number), odd)

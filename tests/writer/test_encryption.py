@@ -228,6 +228,8 @@ def test_the_result_is_what_the_footer_says(table: pa.Table) -> None:
         ({"footer_key": b"hunter2"}, "its footer_key has 7 bytes, give 16"),
         ({"footer_key": b"hunter2 hunter2 hunter2!"}, "24 bytes"),
         ({"footer_key": KEY, "column_keys": {"a": b"hunter2"}}, 'column "a" has 7 bytes'),
+        ({"footer_key": KEY, "aad_prefix": b""}, "its aad_prefix is empty"),
+        ({"footer_key": KEY, "store_aad_prefix": False}, "give an aad_prefix"),
     ],
 )
 def test_a_key_of_another_length_is_refused_and_not_shown(fields: dict[str, Any], says: str) -> None:
@@ -266,6 +268,58 @@ def test_a_column_that_is_not_there_is_an_error(table: pa.Table, tmp_path: Path)
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_column_in_two_spellings_is_refused(tmp_path: Path) -> None:
+    table = pa.table({"a": [{"b": 1, "c": 2}]})
+    keys = {"a.b": KEY, ("a", "b"): OTHER_KEY}
+    with pytest.raises(spillway.OptionError, match=r'the column "a\.b" twice') as caught:
+        spillway.write_parquet(
+            table,
+            tmp_path / "secret.parquet",
+            encryption=spillway.Encryption(footer_key=KEY, column_keys=keys),
+        )
+    assert caught.value.option == "encryption"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_filters_that_wait_for_the_end_are_counted() -> None:
+    table = pa.table({"n": list(range(100_000))})
+    options: Any = {"bloom_filter": True, "row_group_rows": 10_000}
+    keys = spillway.Encryption(footer_key=KEY)
+    filters = len(written(table, keys, **options)) - len(
+        written(table, keys, **options | {"bloom_filter": False})
+    )
+    results = [
+        spillway.write_parquet(table, io.BytesIO(), encryption=encryption, **options)
+        for encryption in (None, keys)
+    ]
+    clear, sealed = (result.peak_tracked_bytes for result in results)
+    assert sealed > clear + filters // 2
+
+
+def test_a_file_limit_counts_filters_that_wait_for_the_end(tmp_path: Path) -> None:
+    table = pa.table({"n": list(range(1_200_000))})
+    limit, filter_of_a_row_group = 1 << 20, 32 << 10
+    result = spillway.write_dataset(
+        table.to_batches(max_chunksize=5_000),
+        tmp_path / "to",
+        max_file_bytes=limit,
+        row_group_rows=10_000,
+        bloom_filter=True,
+        encryption=spillway.Encryption(footer_key=KEY),
+    )
+    assert result.rows == table.num_rows
+    assert max(file.bytes for file in result.files) <= limit + filter_of_a_row_group
+
+
+def test_pages_of_few_rows_end_a_row_group_before_their_numbers_do() -> None:
+    table = pa.table({"n": pa.repeat(7, 70_000)})
+    data = written(table, spillway.Encryption(footer_key=KEY), page_rows=1)
+    file: Any = pq.ParquetFile(io.BytesIO(data), decryption_properties=keys_of(KEY))
+    groups = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
+    assert groups == [32_768, 32_768, 4_464]
+    assert file.read().equals(table)
+
+
 def test_no_text_of_options_shows_a_key() -> None:
     keys = spillway.Encryption(
         footer_key=KEY, column_keys={("a", "b"): OTHER_KEY, "c": None}, aad_prefix=PREFIX
@@ -295,6 +349,13 @@ def test_a_delta_table_takes_no_encryption(tmp_path: Path) -> None:
     with pytest.raises(spillway.OptionError, match="its log holds") as caught:
         spillway.delta.write(tmp_path / "t", table, encryption=spillway.Encryption(footer_key=KEY))
     assert caught.value.option == "encryption"
+    assert list(tmp_path.iterdir()) == []
+    made = spillway.delta.create(tmp_path / "t", table.schema)
+    with pytest.raises(spillway.OptionError, match="its log holds"):
+        spillway.delta.write(made.path, table, encryption=spillway.Encryption(footer_key=KEY))
+    with pytest.raises(spillway.OptionError, match="page_rows=0"):
+        spillway.delta.write(tmp_path / "u", table, page_rows=0)
+    assert [path.name for path in tmp_path.iterdir()] == ["t"]
 
 
 def test_an_inspection_says_that_the_footer_is_encrypted(table: pa.Table, tmp_path: Path) -> None:

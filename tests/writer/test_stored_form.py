@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 from typing import TYPE_CHECKING, Any
 
@@ -160,6 +161,64 @@ def test_a_dictionary_may_be_larger_than_by_default() -> None:
     assert "PLAIN" in chosen[2 << 20]
 
 
+def test_pages_of_very_many_rows_end_by_their_levels_and_indices(tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    spillway.write_parquet(
+        pa.table({"n": pa.repeat(7, 100_000)}), path, page_rows=1_000_000, page_bytes=25_000
+    )
+    (column,) = spillway.inspect_file(path).row_groups[0].columns
+    assert column.data_pages == 4
+    assert pq.read_table(path)["n"].unique().to_pylist() == [7]
+
+
+@pytest.mark.parametrize("page_rows", [1, 5, 20])
+def test_pages_of_few_rows_have_dictionaries_only_where_values_repeat(page_rows: int) -> None:
+    table = pa.table(
+        {
+            "word": [f"a longer word {i % 50}" for i in range(10_000)],
+            "ratio": [i / 7 for i in range(10_000)],
+        }
+    )
+    file, result = written(table, page_rows=page_rows)
+    assert file.read().equals(table)
+    word, ratio = result.columns
+    assert word.encodings == ("RLE_DICTIONARY",)
+    assert ratio.encodings[0] == "PLAIN"
+
+
+def test_a_larger_dictionary_is_counted_on_where_encodings_are_chosen() -> None:
+    words = [f"{i * 7_919 % 60_000:064d}" for i in range(300_000)]
+    table = pa.table({"word": words})
+    options: Any = {"compression": "uncompressed"}
+    usual = written(table, **options)[1]
+    larger = written(table, dictionary_page_bytes=16 << 20, **options)[1]
+    assert larger.columns[0].encodings == ("RLE_DICTIONARY",)
+    assert larger.bytes < usual.bytes
+
+
+def test_values_behind_a_dictionary_that_came_with_rows_keep_to_its_limit() -> None:
+    known = pa.array(["a", "b"]).dictionary_encode()
+    plain = pa.array([f"{i:064d}" for i in range(20_000)]).dictionary_encode()
+    both = pa.chunked_array([known, plain], known.type)
+    file, result = written(pa.table({"word": both}), dictionary_page_bytes=8 << 20)
+    assert file.read()["word"].cast(pa.string()).equals(both.cast(pa.string()))
+    assert result.columns[0].encodings == ("RLE_DICTIONARY",)
+
+
+def test_a_sparse_column_without_statistics_is_encoded_as_with_them() -> None:
+    def column(start: int) -> list[int | None]:
+        # The first row group tells next to nothing of the column.
+        sparse: list[int | None] = [i if i < 20 else None for i in range(10_000)]
+        return sparse if start == 0 else [i % 5 * 10**9 for i in range(10_000)]
+
+    table = pa.table({"n": [value for start in range(3) for value in column(start)]})
+    encodings = [
+        [chunk.encodings for chunk in chunks(written(table, row_group_rows=10_000, statistics=on)[0])]
+        for on in (True, False)
+    ]
+    assert encodings[0] == encodings[1]
+
+
 def times(unit: str, ticks: list[int | None]) -> pa.Array:
     return pa.array(ticks, pa.int64()).cast(pa.timestamp(unit, "UTC"))
 
@@ -205,3 +264,91 @@ def test_the_writer_goes_on_after_a_refused_time() -> None:
             writer.write(pa.table({"at": pa.array([1_001], pa.timestamp("us"))}))
         writer.write(pa.table({"at": pa.array([2_000], pa.timestamp("us"))}))
     assert pq.read_table(file)["at"].cast(pa.int64()).to_pylist() == [1, 2]
+
+
+def test_a_dataset_goes_on_after_a_refused_time(tmp_path: Path) -> None:
+    def rows(days: list[int], ticks: list[int]) -> pa.Table:
+        return pa.table({"day": days, "at": pa.array(ticks, pa.timestamp("us"))})
+
+    options: Any = {"timestamps": "ms", "timestamp_loss": "refuse", "partition_by": "day"}
+    with spillway.DatasetWriter(
+        tmp_path / "to", rows([], []).schema.set(0, pa.field("day", pa.int64())), **options
+    ) as writer:
+        writer.write(rows([1, 2], [1_000, 2_000]))
+        with pytest.raises(spillway.SchemaError, match='column "at" has a time in row 2 of this batch'):
+            writer.write(rows([1, 2, 2], [3_000, 4_000, 4_001]))
+        writer.write(rows([2], [5_000]))
+    found = pq.read_table(tmp_path / "to").sort_by("at")
+    assert found["at"].cast(pa.int64()).to_pylist() == [1, 2, 5]
+
+
+def test_times_that_name_partitions_are_not_rounded(tmp_path: Path) -> None:
+    at = pa.array([1_001, 2_001], pa.timestamp("us"))
+    table = pa.table({"at": at, "n": [1, 2]})
+    options: Any = {"timestamps": "ms", "timestamp_loss": "refuse"}
+    result = spillway.write_dataset(table, tmp_path / "to", partition_by="at", **options)
+    assert [file.rows for file in result.files] == [1, 1]
+
+
+def test_a_call_with_rows_keeps_none_when_a_time_would_be_rounded() -> None:
+    file = io.BytesIO()
+    schema = pa.schema({"n": pa.int64(), "at": pa.timestamp("us")})
+    many = [{"n": n, "at": dt.datetime(2026, 1, 1)} for n in range(50_000)]  # noqa: DTZ001 - without a zone
+    lossy = [{"n": -1, "at": dt.datetime(2026, 1, 1, 0, 0, 0, 1)}]  # noqa: DTZ001 - without a zone
+    with spillway.ParquetWriter(file, schema, timestamps="ms", timestamp_loss="refuse") as writer:
+        with pytest.raises(spillway.SchemaError, match="timestamp_loss"):
+            writer.write_rows(many + lossy)
+        assert writer.write_rows(many[:7]) == 7
+    assert pq.read_table(file)["n"].to_pylist() == list(range(7))
+
+
+def test_a_call_with_rows_keeps_none_when_one_is_out_of_order() -> None:
+    file = io.BytesIO()
+    with spillway.ParquetWriter(file, pa.schema({"n": pa.int64()}), sorting_columns=["n"]) as writer:
+        assert writer.write_rows([{"n": 3}]) == 1
+        with pytest.raises(spillway.SchemaError, match="sorting_columns"):
+            writer.write_rows([{"n": n} for n in [*range(3, 50_000), 0]])
+        assert writer.write_rows([{"n": 3}, {"n": 4}]) == 2
+    assert pq.read_table(file)["n"].to_pylist() == [3, 3, 4]
+
+
+@pytest.mark.parametrize("table_first", [True, False])
+def test_a_delta_table_takes_no_milliseconds(tmp_path: Path, table_first: bool) -> None:  # noqa: FBT001
+    table = pa.table({"at": pa.array([1_767_225_600_000_000], pa.timestamp("us", "UTC"))})
+    path = tmp_path / "t"
+    if table_first:
+        spillway.delta.write(path, table)
+    with pytest.raises(spillway.OptionError, match="in microseconds") as caught:
+        spillway.delta.write(path, table, timestamps="ms")
+    assert caught.value.option == "timestamps"
+    assert path.exists() == table_first
+    if table_first:
+        opened = spillway.delta.open(path)
+        with (
+            pytest.raises(spillway.OptionError, match="in microseconds"),
+            opened.append(timestamps="ms") as append,
+        ):
+            append.write(table)
+        assert pa.table(opened.scan(where=[("at", ">=", "2026-01-01T00:00:00Z")])).num_rows == 1
+
+
+def seconds(ticks: list[int], others: list[int]) -> pa.Table:
+    return pa.table({"at": pa.array(ticks, pa.timestamp("us")), "n": others})
+
+
+@pytest.mark.parametrize("direction", ["ascending", "descending"])
+def test_rows_are_in_order_by_the_times_that_are_stored(direction: Any) -> None:
+    keys: Any = [("at", direction), "n"]
+    table = seconds([1_000_100, 1_000_200], [5, 3])
+    if direction == "descending":
+        table = seconds([1_000_200, 1_000_100], [5, 3])
+    with pytest.raises(spillway.SchemaError, match="sorting_columns"):
+        written(table, timestamps="ms", sorting_columns=keys)
+    file, _ = written(table, timestamps="ms", sorting_columns=keys, sorting="sort")
+    assert file.read()["n"].to_pylist() == [3, 5]
+    rounded = written(
+        table, timestamps="ms", sorting_columns=["at" if direction == "ascending" else keys[0]]
+    )[0]
+    assert rounded.read()["n"].to_pylist() == [5, 3]
+    kept = written(table, sorting_columns=keys)[0].read()
+    assert kept["n"].to_pylist() == [5, 3]

@@ -488,6 +488,8 @@ def write(  # noqa: PLR0913 - all in one call
         )
     # Before a table is made.
     _conditions(predicate, "predicate")
+    writer_options = WriterOptions(**options) if options else _DEFAULTS
+    _native.check_delta_options(writer_options)
     rows = _native.RowSource(data)
     only_new = mode in {"error", "ignore"}
     made: Any = {
@@ -511,7 +513,7 @@ def write(  # noqa: PLR0913 - all in one call
         replace=predicate if mode == "overwrite" else None,
         timeout=timeout,
         user_metadata=user_metadata,
-        options=WriterOptions(**options) if options else _DEFAULTS,
+        options=writer_options,
     ) as append:
         append._native.write(rows)  # noqa: SLF001 - the rows as they were opened
     return append.version or 0

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import spillway
+from spillway import _native
 from spillway.errors import OptionError, SpillwayError, TableNotFoundError
 from spillway.spark.storage import absolute
+from spillway.writer import WriterOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -104,6 +106,8 @@ class Target:
         location = absolute(path)
         storage = dict(storage_options) if storage_options else None
         kind = _kind(location, table, storage)
+        if kind == "delta":
+            _native.check_delta_options(WriterOptions(**options))
         limits = {"max_file_bytes": max_file_bytes, "max_file_rows": max_file_rows}
         if kind == "parquet":
             for name, value in (

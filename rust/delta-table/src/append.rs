@@ -9,7 +9,7 @@ use arrow_schema::SchemaRef;
 use delta_commit::actions::{Action, Add, Metadata, PartitionValues, Txn};
 use delta_commit::{CommitError, MemberId, Operation, Patience, Transaction, Version, path};
 use parquet_dataset::{DatasetInput, DatasetOptions, Prepared, Spread, SpreadFile, SpreadPlan};
-use parquet_writer::{Batch, OptionFault, WriteError, WriterOptions};
+use parquet_writer::{Batch, OptionFault, Timestamps, WriteError, WriterOptions};
 
 use crate::checkpoint::now;
 use crate::coalesce::{self, Terms};
@@ -66,6 +66,29 @@ impl Written {
         self.rows += part.rows;
         self.bytes += part.bytes;
     }
+}
+
+/// Checks that a Delta table takes files with these options.
+///
+/// # Errors
+/// [`TableError::Option`] says why not.
+pub fn check_options(options: &WriterOptions) -> Result<()> {
+    let refuse = |option: &str, why: &str| Err(TableError::Option(OptionFault::new(option, why)));
+    if options.is_encrypted() {
+        return refuse(
+            "encryption",
+            "encryption is not accepted for a Delta table: its log holds the least and the greatest value of each column \
+             as they are, and its readers are given no keys; leave it out",
+        );
+    }
+    if options.timestamps() == Timestamps::Ms {
+        return refuse(
+            "timestamps",
+            "timestamps=\"ms\" is not accepted for a Delta table, whose timestamps are in microseconds: leave it out, or \
+             round the times before",
+        );
+    }
+    Ok(())
 }
 
 /// Data files being written for one transaction.
@@ -128,11 +151,18 @@ impl DataWriter {
         writer_options: WriterOptions,
     ) -> Result<Self> {
         head.check_writable()?;
-        head.clustering()?;
-        if writer_options.is_encrypted() {
-            let why = "encryption is not accepted for a Delta table: its log holds the least and the greatest value of \
-                       each column as they are, and its readers are given no keys; leave it out";
-            return Err(TableError::Option(OptionFault::new("encryption", why)));
+        let clustering = head.clustering()?;
+        check_options(&writer_options)?;
+        if let Some(column) = clustering
+            .iter()
+            .find(|column| !writer_options.has_statistics(column))
+        {
+            let why = format!(
+                "statistics leaves out those of the column {:?}, by which the table is clustered: its protocol asks for \
+                 them in every file; keep them",
+                column.join(".")
+            );
+            return Err(TableError::Option(OptionFault::new("statistics", why)));
         }
         Ok(Self {
             shared,

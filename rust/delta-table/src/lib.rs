@@ -26,7 +26,7 @@ pub mod snapshot;
 mod stats;
 mod table;
 
-pub use append::{Append, AppendOptions};
+pub use append::{Append, AppendOptions, check_options};
 pub use coalesce::{is_abandoned, is_serving};
 pub use create::{CreateMode, CreateOptions};
 pub use delta_commit::PerProcess;

@@ -25,7 +25,9 @@ mod _native {
     #[pymodule_export]
     use crate::dataset::{DatasetWriter, check_dataset_options, dataset_options};
     #[pymodule_export]
-    use crate::delta::{DeltaAppend, DeltaScan, DeltaSchema, DeltaTable, RowSource, create_object};
+    use crate::delta::{
+        DeltaAppend, DeltaScan, DeltaSchema, DeltaTable, RowSource, check_delta_options, create_object,
+    };
     #[pymodule_export]
     use crate::digest::{Digest, digest, row_hashes};
     #[pymodule_export]

@@ -220,6 +220,17 @@ impl Writer {
         }
     }
 
+    /// Writes batches, or none of them when one does not fit.
+    pub(crate) fn put_all(&self, batches: Vec<Batch>) -> Result<(), Failure> {
+        self.file.take(|file| {
+            if batches.len() > 1 {
+                file.check_all(&batches)?;
+            }
+            let mut batches = batches.into_iter();
+            interruptible(|go_on| batches.try_for_each(|batch| file.write(&batch, go_on)))
+        })
+    }
+
     /// Writes one batch.
     pub(crate) fn put(&self, batch: &Batch) -> Result<(), Failure> {
         self.file

@@ -18,8 +18,9 @@ const CHUNK_FOOTER_BYTES: u64 = 512;
 /// Bytes of the page indexes per page: with text bounds of up to 64 bytes each, and with bounds that are numbers.
 const TEXT_PAGE_BYTES: u64 = 160;
 const NUMBER_PAGE_BYTES: u64 = 40;
-/// Rows of a page at most.
-const PAGE_ROWS: u64 = 20_000;
+/// Bytes of an encrypted file's footer per column chunk beside those: its metadata is there twice where the footer is
+/// signed, and all modules of the chunk have a nonce, a tag and a length.
+const SEALED_CHUNK_BYTES: u64 = 1024;
 
 /// The rows that may be written before the next check of the file's size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +54,9 @@ pub(crate) struct Rolling {
     pub columns: u64,
     /// Bytes of a page before compression.
     pub page_bytes: u64,
+    /// Rows of a page.
+    pub page_rows: u64,
+    pub is_encrypted: bool,
 }
 
 impl Rolling {
@@ -87,10 +91,11 @@ impl Rolling {
     fn footer(&self, row_groups: u64, rows: Rows) -> u64 {
         // Pages are closed at three quarters of their size.
         let page = (self.page_bytes * 3 / 4).max(1);
-        let texts = rows.weight / page + self.columns * (rows.count / PAGE_ROWS + row_groups);
+        let texts = rows.weight / page + self.columns * (rows.count / self.page_rows.max(1) + row_groups);
         let numbers = rows.count * self.columns * 8 / page;
         let chunks = self.columns * row_groups;
-        chunks * CHUNK_FOOTER_BYTES + texts * TEXT_PAGE_BYTES + numbers * NUMBER_PAGE_BYTES
+        let sealed = if self.is_encrypted { SEALED_CHUNK_BYTES } else { 0 };
+        chunks * (CHUNK_FOOTER_BYTES + sealed) + texts * TEXT_PAGE_BYTES + numbers * NUMBER_PAGE_BYTES
     }
 }
 
@@ -103,6 +108,8 @@ mod tests {
             max_bytes: Some(max_bytes),
             columns: 4,
             page_bytes: 256 << 10,
+            page_rows: 20_000,
+            is_encrypted: false,
         }
     }
 
@@ -140,6 +147,17 @@ mod tests {
             last = step.rows;
         }
         panic!("the file was never full");
+    }
+
+    #[test]
+    fn short_pages_fill_a_file_sooner() {
+        let short = Rolling {
+            page_rows: 100,
+            ..rolling(16 << 20)
+        };
+        let (size, all) = (size(8 << 20, 2_000_000), rows(2_000_000, 0));
+        assert!(rolling(16 << 20).next(size, all, rows(1_000, 0)).is_some());
+        assert!(short.next(size, all, rows(1_000, 0)).is_none());
     }
 
     #[test]

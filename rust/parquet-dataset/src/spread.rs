@@ -70,7 +70,7 @@ impl Prepared {
             Some(bytes) => writer_options.for_files_of(bytes),
             None => writer_options,
         };
-        let fit = Fit::new(Arc::clone(schema), &writer_options)?;
+        let fit = Fit::new(Arc::clone(schema), &writer_options)?.without(&options.partition_by);
         let partitioner = Partitioner::new(schema, &options.partition_by)?;
         // Options that name columns are held against the schema now, not when the first file is opened.
         let nowhere = Stream::new(Box::new(std::io::sink()));
@@ -304,6 +304,8 @@ impl<P: Places> Spread<P> {
                     max_bytes: self.prepared.options.max_file_bytes,
                     columns,
                     page_bytes: self.prepared.writer_options.page_bytes() as u64,
+                    page_rows: self.prepared.writer_options.page_rows() as u64,
+                    is_encrypted: self.prepared.writer_options.is_encrypted(),
                 };
                 self.opened += 1;
                 let limits = (self.prepared.options.max_file_rows, rolling);

@@ -243,9 +243,13 @@ pub(crate) fn by_leaf<T: Copy>(
     Ok(leaves)
 }
 
-/// A key of one part is a dotted path; one of several parts names each.
-fn is_named(parquet: &SchemaDescriptor, leaf: usize, key: &[String]) -> bool {
-    let column = parquet.column(leaf);
-    let parts = column.path().parts();
+/// Returns true if a key of a mapping names a leaf column.
+pub(crate) fn is_named(parquet: &SchemaDescriptor, leaf: usize, key: &[String]) -> bool {
+    is_path(parquet.column(leaf).path().parts(), key)
+}
+
+/// Returns true if a key names the column with these parts. A key of one part is a dotted path; one of several parts
+/// names each.
+pub(crate) fn is_path(parts: &[String], key: &[String]) -> bool {
     parts == key || (key.len() == 1 && parts.join(".") == key[0])
 }

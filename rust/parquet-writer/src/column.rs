@@ -60,7 +60,7 @@ pub(crate) fn encoder(
         let leaf = first_leaf + leaf;
         let mut encoder = FlatEncoder::new(schema.parquet.column(leaf), *choice, options, pages.chunk(leaf));
         if let Some(preserved) = preserved.next().flatten() {
-            encoder.adopt(preserved, *choice);
+            encoder.adopt(preserved);
         }
         encoder
     };

@@ -13,14 +13,14 @@ use parquet::schema::types::SchemaDescriptor;
 use ring::aead::{AES_128_GCM, AES_256_GCM, LessSafeKey, UnboundKey};
 use ring::rand::{SecureRandom, SystemRandom};
 
-use crate::choose::by_leaf;
+use crate::choose::{by_leaf, is_named};
 use crate::error::{Result, WriteError};
 
 pub(crate) use footer::{MAGIC, seal_end};
 pub(crate) use module::{ChunkCipher, Module};
 
 /// Ordinals of row groups, columns and pages are 16-bit integers in what is authenticated.
-const MOST: usize = 1 << 15;
+pub(crate) const MOST_ORDINALS: usize = 1 << 15;
 /// Bytes of the part of what is authenticated that differs in each file.
 const UNIQUE_BYTES: usize = 8;
 
@@ -68,7 +68,8 @@ impl Encryption {
     /// Checks what can be checked without a schema.
     ///
     /// # Errors
-    /// [`WriteError::Option`] names the key that has another length than those of AES-128 and AES-256.
+    /// [`WriteError::Option`] names the key that has another length than those of AES-128 and AES-256, or says that the
+    /// prefix is empty or missing.
     pub fn check(&self) -> Result<()> {
         check_length("its footer_key", &self.footer_key)?;
         for (path, key) in &self.column_keys {
@@ -76,20 +77,29 @@ impl Encryption {
                 check_length(&format!("the key of column {:?}", path.join(".")), key)?;
             }
         }
-        Ok(())
+        match &self.aad_prefix {
+            Some(prefix) if prefix.is_empty() => Err(refused(
+                "its aad_prefix is empty, which readers take for none: give at least one byte, or leave it out",
+            )),
+            None if !self.store_aad_prefix => Err(refused(
+                "store_aad_prefix=False leaves a prefix out of the file, and there is none: give an aad_prefix",
+            )),
+            _ => Ok(()),
+        }
     }
 }
 
 fn check_length(whose: &str, key: &Key) -> Result<()> {
     match key.bytes.len() {
         16 | 32 => Ok(()),
-        other => Err(WriteError::option(
-            "encryption",
-            format!(
-                "encryption is not accepted: {whose} has {other} bytes, give 16 (AES-128) or 32 (AES-256)"
-            ),
-        )),
+        other => Err(refused(&format!(
+            "{whose} has {other} bytes, give 16 (AES-128) or 32 (AES-256)"
+        ))),
     }
+}
+
+fn refused(why: &str) -> WriteError {
+    WriteError::option("encryption", format!("encryption is not accepted: {why}"))
 }
 
 /// The protection of one leaf column.
@@ -142,14 +152,14 @@ impl fmt::Debug for FileCipher {
 
 impl FileCipher {
     /// # Errors
-    /// [`WriteError::Option`] when a column is named that the schema does not have, or the schema has more columns than
-    /// can be numbered.
+    /// [`WriteError::Option`] when a column is named that the schema does not have, or is named twice, or the schema has
+    /// more columns than can be numbered.
     pub fn new(encryption: &Encryption, parquet: &SchemaDescriptor) -> Result<Arc<Self>> {
-        if parquet.num_columns() > MOST {
+        if parquet.num_columns() > MOST_ORDINALS {
             return Err(WriteError::option(
                 "encryption",
                 format!(
-                    "encryption is not accepted for {} leaf columns: the format numbers {MOST} of an encrypted file",
+                    "encryption is not accepted for {} leaf columns: the format numbers {MOST_ORDINALS} of an encrypted file",
                     parquet.num_columns()
                 ),
             ));
@@ -157,6 +167,16 @@ impl FileCipher {
         let named = encryption.column_keys.iter().enumerate();
         let named: Vec<_> = named.map(|(at, (path, _))| (path.clone(), Some(at))).collect();
         let columns = by_leaf(parquet, "encryption", &named, None)?;
+        for leaf in 0..parquet.num_columns() {
+            let mut keys = encryption.column_keys.iter();
+            let named = keys.by_ref().any(|(path, _)| is_named(parquet, leaf, path));
+            if named && keys.any(|(path, _)| is_named(parquet, leaf, path)) {
+                return Err(refused(&format!(
+                    "column_keys names the column {:?} twice, in two spellings: leave one of them out",
+                    parquet.column(leaf).path().string()
+                )));
+            }
+        }
         let columns = columns.into_iter().map(|named| {
             Ok(match named.map(|at| &encryption.column_keys[at].1) {
                 None => Protection::Footer,

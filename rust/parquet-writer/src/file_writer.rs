@@ -185,6 +185,28 @@ impl FileWriter {
         }
     }
 
+    /// Checks that [`Self::write`] would refuse none of these batches, one after the other. Writes none of their rows.
+    ///
+    /// # Errors
+    /// [`WriteError::Schema`] as [`Self::write`]; the writer can go on.
+    pub fn check_all(&mut self, batches: &[Batch]) -> Result<()> {
+        let Some(first) = batches.first() else {
+            return Ok(());
+        };
+        self.accept(&first.schema)?;
+        let State::Open(file) = &mut self.state else {
+            return self.refuse_if_closed();
+        };
+        let place = file.sorting.as_ref().map(Sorting::place);
+        let checked = batches
+            .iter()
+            .try_for_each(|batch| file.check(batch, &self.options));
+        if let (Some(sorting), Some(place)) = (&mut file.sorting, place) {
+            sorting.go_back(place);
+        }
+        checked
+    }
+
     /// Takes batches, up to one that does not fit.
     fn take_all(&mut self, batches: &[Batch], patience: &mut Patience<'_>) -> Result<()> {
         batches.iter().try_for_each(|batch| self.take(batch, patience))
@@ -205,16 +227,7 @@ impl FileWriter {
         let State::Open(file) = &mut self.state else {
             return self.refuse_if_closed();
         };
-        if file.sorting.is_some() {
-            batch.check_text()?;
-        }
-        file.schema.check_nulls(&batch.columns)?;
-        limits::check(batch)?;
-        check_sizes(batch, &self.options)?;
-        let columns = normalize::with_stored_times(&batch.columns, &file.schema)?;
-        if self.options.timestamp_loss == TimestampLoss::Refuse {
-            truncation::check(&batch.columns, &columns, &file.schema)?;
-        }
+        let columns = file.fitted(batch, &self.options)?;
         let mut pairs = columns.iter().zip(&batch.columns);
         let is_converted = pairs.any(|(stored, given)| !Arc::ptr_eq(stored, given));
         let given = file.dictionaries.of(&batch.columns, &file.schema);
@@ -534,10 +547,35 @@ impl OpenFile {
 
     fn size(&self) -> Size {
         Size {
-            written: self.bytes_written(),
+            written: self.bytes_written() + self.pages.filter_bytes() as u64,
             open: self.row_group.as_ref().map_or(0, RowGroup::encoded_bytes),
             rows: self.rows,
             row_groups: self.file.flushed_row_groups().len() + usize::from(self.row_group.is_some()),
+        }
+    }
+
+    /// Checks that a batch fits, and returns its columns with their times in the units that are stored.
+    fn fitted(&self, batch: &Batch, options: &WriterOptions) -> Result<Vec<ArrayRef>> {
+        if self.sorting.is_some() {
+            batch.check_text()?;
+        }
+        self.schema.check_nulls(&batch.columns)?;
+        limits::check(batch)?;
+        check_sizes(batch, options)?;
+        let columns = normalize::with_stored_times(&batch.columns, &self.schema)?;
+        if options.timestamp_loss == TimestampLoss::Refuse {
+            truncation::check(&batch.columns, &columns, &self.schema)?;
+        }
+        Ok(columns)
+    }
+
+    /// Checks that a batch fits behind those that were checked before.
+    fn check(&mut self, batch: &Batch, options: &WriterOptions) -> Result<()> {
+        self.schema.check(&batch.schema)?;
+        self.fitted(batch, options)?;
+        match self.sorting.as_mut().filter(|sorting| !sorting.sorts()) {
+            Some(sorting) => sorting.verify(&batch.columns, batch.rows),
+            None => Ok(()),
         }
     }
 
@@ -732,6 +770,8 @@ impl OpenFile {
         if let Some(cipher) = &self.cipher {
             let sealed = encryption::seal_end(output.end_mut(), start, cipher)?;
             self.sealed_bytes = Some(start + sealed.len() as u64);
+            // Filters are there as they were and as they are in the file.
+            self.peak = self.peak.max(2 * self.pages.filter_bytes());
             output.replace_end(sealed);
         }
         output.commit()?;
@@ -753,9 +793,10 @@ impl OpenFile {
         self.peak = self.peak.max(held);
     }
 
-    /// Memory of rows and dictionaries that wait for a row group.
+    /// Memory of rows and dictionaries that wait for a row group, and of filters that wait for the end of the file.
     fn waiting_bytes(&self) -> usize {
-        self.carry.bytes() + self.waiting.bytes() + self.dictionaries.memory_bytes()
+        let rows = self.carry.bytes() + self.waiting.bytes();
+        rows + self.dictionaries.memory_bytes() + self.pages.filter_bytes()
     }
 
     fn discard(&mut self) {

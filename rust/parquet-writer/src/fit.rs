@@ -1,17 +1,26 @@
 //! The check that a batch can be written, made before any part of it is.
 
+use std::sync::Arc;
+
+use arrow_array::ArrayRef;
 use arrow_schema::SchemaRef;
 
 use crate::batch::Batch;
 use crate::error::Result;
 use crate::limits;
 use crate::normalize;
-use crate::options::WriterOptions;
+use crate::options::{TimestampLoss, WriterOptions};
 use crate::schema::FileSchema;
+use crate::truncation;
 
 /// The check of batches against one schema and its options. A caller that divides a batch among several writers makes
 /// it first; otherwise a batch could be refused after a part of it was written.
-pub struct Fit(FileSchema);
+pub struct Fit {
+    schema: FileSchema,
+    timestamp_loss: TimestampLoss,
+    /// Columns that no file has.
+    unwritten: Vec<String>,
+}
 
 impl Fit {
     /// # Errors
@@ -20,7 +29,20 @@ impl Fit {
     pub fn new(schema: SchemaRef, options: &WriterOptions) -> Result<Self> {
         let schema = FileSchema::new(schema, options.timestamps)?;
         options.for_columns(schema.parquet.num_columns())?;
-        Ok(Self(schema))
+        Ok(Self {
+            schema,
+            timestamp_loss: options.timestamp_loss,
+            unwritten: Vec::new(),
+        })
+    }
+
+    /// The same, where files have all columns but these.
+    #[must_use]
+    pub fn without(self, unwritten: &[String]) -> Self {
+        Self {
+            unwritten: unwritten.to_vec(),
+            ..self
+        }
     }
 
     /// Checks that batches of `schema` have the same names, order and logical types.
@@ -28,7 +50,7 @@ impl Fit {
     /// # Errors
     /// [`crate::WriteError::Schema`] names the first difference.
     pub fn accept(&self, schema: &SchemaRef) -> Result<()> {
-        self.0.check(schema)
+        self.schema.check(schema)
     }
 
     /// Checks that [`crate::FileWriter::write`] would not refuse any row of `batch`.
@@ -37,8 +59,21 @@ impl Fit {
     /// [`crate::WriteError::Schema`] names what does not fit.
     pub fn check(&self, batch: &Batch) -> Result<()> {
         self.accept(&batch.schema)?;
-        self.0.check_nulls(&batch.columns)?;
+        self.schema.check_nulls(&batch.columns)?;
         limits::check(batch)?;
-        normalize::with_stored_times(&batch.columns, &self.0).map(|_| ())
+        let stored = normalize::with_stored_times(&batch.columns, &self.schema)?;
+        if self.timestamp_loss == TimestampLoss::Allow {
+            return Ok(());
+        }
+        let fields = self.schema.declared.fields().iter();
+        let written = fields.zip(batch.columns.iter().zip(&stored));
+        // What no file has is not rounded.
+        let given: Vec<ArrayRef> = written
+            .map(|(field, (given, stored))| {
+                let is_written = !self.unwritten.contains(field.name());
+                Arc::clone(if is_written { given } else { stored })
+            })
+            .collect();
+        truncation::check(&given, &stored, &self.schema)
     }
 }

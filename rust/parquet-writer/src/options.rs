@@ -3,8 +3,8 @@
 use parquet::basic::{BrotliLevel, Compression, Encoding, GzipLevel, ZstdLevel};
 
 use crate::budget::{Budget, Room};
-use crate::choose::{DICTIONARY_BYTES, PAGE_ROWS};
-use crate::encryption::Encryption;
+use crate::choose::{DICTIONARY_BYTES, PAGE_ROWS, is_path};
+use crate::encryption::{Encryption, MOST_ORDINALS};
 use crate::error::{OptionFault, Result, WriteError};
 
 /// Rows of a row group unless bytes end it first.
@@ -372,18 +372,22 @@ impl WriterOptions {
     /// # Errors
     /// [`WriteError::Option`] says the least limit that would do.
     pub(crate) fn for_columns(&self, columns: usize) -> Result<Self> {
-        let Some(limit) = self.memory_limit else {
-            return Ok(self.clone());
-        };
-        let (budget, page_bytes) = Budget::new(limit, columns)?;
-        Ok(Self {
-            budget: Budget {
-                page_rows: budget.page_rows.min(self.budget.page_rows),
+        let mut options = self.clone();
+        options.budget.page_rows = self.page_rows();
+        if let Some(limit) = self.memory_limit {
+            let (budget, page_bytes) = Budget::new(limit, columns)?;
+            options.budget = Budget {
+                page_rows: budget.page_rows.min(options.budget.page_rows),
                 ..budget
-            },
-            page_bytes: self.page_bytes.min(page_bytes),
-            ..self.clone()
-        })
+            };
+            options.page_bytes = self.page_bytes.min(page_bytes);
+        }
+        if self.is_encrypted() {
+            options.row_group_rows = options
+                .row_group_rows
+                .min(options.budget.page_rows.saturating_mul(MOST_ORDINALS));
+        }
+        Ok(options)
     }
 
     /// The same options for files of at most so many bytes.
@@ -407,6 +411,31 @@ impl WriterOptions {
     #[must_use]
     pub fn page_bytes(&self) -> usize {
         self.page_bytes
+    }
+
+    /// Rows of a page. Levels, and indices in memory, take space even where values take none: so there are no more than
+    /// `page_bytes`, or than by default where that is less.
+    #[must_use]
+    pub fn page_rows(&self) -> usize {
+        self.budget.page_rows.min(self.page_bytes.max(PAGE_ROWS))
+    }
+
+    /// The unit of timestamps.
+    #[must_use]
+    pub fn timestamps(&self) -> Timestamps {
+        self.timestamps
+    }
+
+    /// Returns true if the leaf column with this path has statistics.
+    #[must_use]
+    pub fn has_statistics(&self, path: &[String]) -> bool {
+        match &self.statistics {
+            ByColumn::All(all) => *all,
+            ByColumn::Columns(columns) => {
+                let mut named = columns.iter().filter(|(key, _)| is_path(path, key));
+                named.next_back().is_none_or(|(_, has)| *has)
+            }
+        }
     }
 
     /// Returns true if the file is encrypted.

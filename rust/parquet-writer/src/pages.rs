@@ -37,6 +37,8 @@ const BYTES_WORTH_ONE: usize = 80;
 const BYTES_BEFORE_STRATEGY: usize = 256 << 10;
 /// Bytes of a dictionary page above which match parameters are chosen for it.
 const DICTIONARY_BYTES_FOR_FINDER: usize = 64 << 10;
+/// Bytes of a block of a bloom filter, after the format's `BloomFilter.md`.
+const FILTER_BLOCK_BYTES: usize = 32;
 
 /// The settings and the page store that all chunks of one writer share.
 #[derive(Debug)]
@@ -48,11 +50,14 @@ pub(crate) struct Pages {
     /// The bloom filter that each leaf column is to have.
     filters: Vec<Option<FilterPlan>>,
     checksums: bool,
-    /// The leaf columns whose values nothing beside the pages tells of.
+    /// The leaf columns without statistics and column indexes. Counts of levels and bytes stay: readers need them to share
+    /// out memory.
     without_statistics: Vec<usize>,
     cipher: Option<Arc<FileCipher>>,
     /// The ordinal of the row group whose chunks are begun.
     row_group: AtomicUsize,
+    /// Bytes of the bloom filters that wait for the end of an encrypted file.
+    filter_bytes: AtomicUsize,
 }
 
 impl Pages {
@@ -66,6 +71,7 @@ impl Pages {
             without_statistics: Vec::new(),
             cipher: None,
             row_group: AtomicUsize::new(0),
+            filter_bytes: AtomicUsize::new(0),
         }
     }
 
@@ -110,6 +116,11 @@ impl Pages {
     /// The bloom filter that a leaf column is to have.
     pub fn filter_plan(&self, leaf: usize) -> Option<FilterPlan> {
         self.filters.get(leaf).copied().flatten()
+    }
+
+    /// Bytes of the bloom filters that wait for the end of the file.
+    pub fn filter_bytes(&self) -> usize {
+        self.filter_bytes.load(Ordering::Relaxed)
     }
 
     /// Memory held for all chunks.
@@ -186,6 +197,14 @@ impl ChunkPages {
         if self.pages.without_statistics.contains(&self.leaf) {
             close.metadata = close.metadata.into_builder().clear_statistics().build()?;
             close.column_index = None;
+        }
+        if let Some(filter) = close
+            .bloom_filter
+            .as_ref()
+            .filter(|_| self.pages.cipher.is_some())
+        {
+            let bytes = filter.num_blocks() * FILTER_BLOCK_BYTES;
+            self.pages.filter_bytes.fetch_add(bytes, Ordering::Relaxed);
         }
         let all = || chunk.dictionary.iter().chain(&chunk.data);
         let uncompressed: usize = all()

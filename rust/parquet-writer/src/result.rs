@@ -71,7 +71,7 @@ pub(crate) fn columns(
 }
 
 /// Nulls of a chunk, which its levels tell where it has no statistics.
-fn nulls(chunk: &ColumnChunkMetaData) -> Option<u64> {
+pub(crate) fn nulls(chunk: &ColumnChunkMetaData) -> Option<u64> {
     if let Some(statistics) = chunk.statistics() {
         return statistics.null_count_opt();
     }

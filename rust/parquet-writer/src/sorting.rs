@@ -43,9 +43,10 @@ impl Sorting {
             return Ok(None);
         }
         let mut sorting = (Vec::new(), Vec::new(), Vec::new());
-        for key in &options.sorting_columns {
+        let last = options.sorting_columns.len() - 1;
+        for (number, key) in options.sorting_columns.iter().enumerate() {
             let place = place(schema, &key.column)?;
-            let data_type = compared_type(schema, place);
+            let data_type = compared_type(schema, place, number == last);
             let order = SortOptions::new(key.descending, key.nulls_first);
             sorting
                 .0
@@ -77,6 +78,16 @@ impl Sorting {
     /// Begins a new order after a row group that the caller ended.
     pub fn begin_anew(&mut self) {
         self.last = None;
+    }
+
+    /// The last row, and the number of rows so far.
+    pub fn place(&self) -> (Option<OwnedRow>, u64) {
+        (self.last.clone(), self.rows)
+    }
+
+    /// Forgets the rows behind a place.
+    pub fn go_back(&mut self, (last, rows): (Option<OwnedRow>, u64)) {
+        (self.last, self.rows) = (last, rows);
     }
 
     /// Checks that the rows of a batch follow in order on those before it.
@@ -252,10 +263,16 @@ fn place(schema: &FileSchema, name: &str) -> Result<usize> {
     })
 }
 
-/// The type that the keys of a column are compared in: one layout, and times before their conversion to the stored
-/// unit.
-fn compared_type(schema: &FileSchema, place: usize) -> DataType {
-    match crate::schema::plain(schema.declared.field(place).data_type()) {
+/// The type that the keys of a column are compared in: one layout. Times of the last key are compared before their
+/// conversion to the stored unit. Those of others are compared in that unit: rows whose times are rounded to the same one
+/// follow each other by the next key.
+fn compared_type(schema: &FileSchema, place: usize, is_last: bool) -> DataType {
+    let compared = if is_last || schema.int96[place] {
+        &schema.declared
+    } else {
+        &schema.stored
+    };
+    match crate::schema::plain(compared.field(place).data_type()) {
         time @ DataType::Timestamp(_, _) => time.clone(),
         _ => schema.encoded.field(place).data_type().clone(),
     }

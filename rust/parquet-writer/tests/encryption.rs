@@ -110,8 +110,9 @@ fn encryptions() -> impl Strategy<Value = Encryption> {
                 footer_key: key(if long { &OTHER[..] } else { &FOOTER[..] }),
                 column_keys: named.collect(),
                 plaintext_footer,
+                // Without a prefix there is none to leave out.
+                store_aad_prefix: store_aad_prefix || aad_prefix.is_none(),
                 aad_prefix,
-                store_aad_prefix,
             }
         },
     )

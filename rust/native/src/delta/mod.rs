@@ -151,6 +151,12 @@ fn store_of(url: &Path, options: StorageOptions) -> Result<Objects, TableError> 
     Ok(Objects::new(url, &options, attention, watch)?)
 }
 
+/// Raises `OptionError` unless a Delta table takes files with these options.
+#[pyfunction]
+pub(crate) fn check_delta_options(py: Python<'_>, options: Options<'_>) -> PyResult<()> {
+    delta_table::check_options(&options.validated(py)?).map_err(|error| errors::raised(py, error))
+}
+
 /// Creates an object below a URL, if there is none of its name; returns false if there is another one. Nobody else
 /// writes this body.
 #[pyfunction]

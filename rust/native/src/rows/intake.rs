@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
-use parquet_writer::{OptionFault, WriteError};
+use parquet_writer::{Batch, OptionFault, WriteError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use rows::{Extra, RowError, Rows, Visitor};
@@ -107,13 +107,15 @@ impl<'a> Intake<'a> {
         outcome.and(rest).map(|()| self.written)
     }
 
+    /// Writes the batches that were held and the rows in the builders: all of them, or none when one does not fit.
     fn flush(&mut self, rows: &mut Rows) -> Result<(), Failure> {
-        let held = std::mem::take(&mut self.held);
-        held.into_iter().try_for_each(|batch| self.write(batch))?;
+        let mut held = std::mem::take(&mut self.held);
         if rows.rows() > 0 {
-            let batch = rows.finish()?;
-            self.write(batch)?;
+            held.push(rows.finish()?);
         }
+        let count: usize = held.iter().map(RecordBatch::num_rows).sum();
+        self.writer.put_all(held.into_iter().map(Batch::from).collect())?;
+        self.written += count as u64;
         Ok(())
     }
 

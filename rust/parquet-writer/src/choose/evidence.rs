@@ -3,13 +3,13 @@
 use arrow_array::ArrayRef;
 use parquet::basic::{Encoding, Type};
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
-use parquet::file::statistics::Statistics;
 
 use super::sample::{Sample, Samples, fell_back};
 use super::{Choice, Trial};
 use crate::budget::Room;
 use crate::error::Result;
 use crate::options::{Compatibility, WriterOptions};
+use crate::result;
 use crate::schema::FileSchema;
 
 /// Fewer values than this say nothing about those that follow.
@@ -217,10 +217,7 @@ const WITH_DICTIONARY: Choice = Choice::new(true, Encoding::PLAIN);
 
 /// The values of a chunk that are not null.
 pub(super) fn values(chunk: &ColumnChunkMetaData) -> usize {
-    let nulls = chunk
-        .statistics()
-        .and_then(Statistics::null_count_opt)
-        .unwrap_or(0);
+    let nulls = result::nulls(chunk).unwrap_or(0);
     let values = u64::try_from(chunk.num_values())
         .unwrap_or(0)
         .saturating_sub(nulls);

@@ -55,6 +55,8 @@ pub(super) struct FlatEncoder {
     column: ColumnDescPtr,
     page_bytes: usize,
     budget: Budget,
+    /// Bytes of a dictionary page that the caller allows.
+    dictionary_bytes: usize,
     filter: Option<Filter>,
     values: Box<dyn PageValues>,
     levels: PageLevels,
@@ -139,6 +141,7 @@ impl FlatEncoder {
             column,
             page_bytes: options.page_bytes,
             budget: options.budget,
+            dictionary_bytes: options.dictionary_page_bytes,
             values,
             page: Count::default(),
             scratch: Scratch::default(),
@@ -151,7 +154,8 @@ impl FlatEncoder {
     }
 
     /// Begins with the dictionaries that rows come with, if a dictionary was chosen and has room for them.
-    pub fn adopt(&mut self, preserved: Preserved, choice: Choice) {
+    pub fn adopt(&mut self, preserved: Preserved) {
+        let choice = self.choice;
         let preserved = preserved.within(choice.room, self.budget.dictionaries.is_some());
         if let Some(preserved) = preserved.filter(|_| choice.dictionary) {
             self.values.adopt(preserved);

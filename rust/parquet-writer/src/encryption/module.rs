@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ring::aead::{Aad, LessSafeKey, NONCE_LEN, Nonce};
 use ring::rand::SecureRandom;
 
-use super::{FileCipher, MOST, no_random};
+use super::{FileCipher, MOST_ORDINALS, no_random};
 use crate::error::{Result, WriteError};
 
 /// Bytes of the length before a module.
@@ -58,7 +58,7 @@ impl ChunkCipher {
         let page = ordinal(
             page,
             "pages in a column chunk",
-            "raise page_bytes or lower row_group_rows",
+            "raise page_bytes, page_rows and memory_limit, as far as they are set, or lower row_group_rows",
         )?;
         self.seal_at(module, &[&self.place[..], &page].concat(), plain)
     }
@@ -124,7 +124,7 @@ fn ordinal(number: usize, what: &str, instead: &str) -> Result<[u8; 2]> {
         WriteError::option(
             "encryption",
             format!(
-                "there are more than {MOST} {what}, which an encrypted file has no numbers for: {instead}"
+                "there are more than {MOST_ORDINALS} {what}, which an encrypted file has no numbers for: {instead}"
             ),
         )
     });

@@ -3,7 +3,7 @@
 //! A chunk begins with a dictionary where it may have one. Its first page is then weighed in every encoding, and goes on
 //! in the lightest. Pages that follow are weighed against what a value took in that one.
 
-use crate::choose::{DICTIONARY_BYTES, Growth};
+use crate::choose::Growth;
 
 /// The cost of looking a value up, in bytes of a file; see `BYTES_WORTH_ONE` of the pages.
 const LOOK_UP: f64 = 0.1;
@@ -100,6 +100,8 @@ pub(super) struct Indexed {
     pub dictionary: usize,
     /// Bytes of the dictionary page before compression.
     pub dictionary_bytes: usize,
+    /// Bytes that it may have.
+    pub most_bytes: usize,
 }
 
 impl Indexed {
@@ -121,7 +123,7 @@ impl Indexed {
     fn of_value(&self, values: f64) -> f64 {
         let (sampled, distinct) = (self.repeats.values as f64, self.repeats.distinct as f64);
         let growth = Growth::new(sampled, distinct, self.repeats.distinct_in_half as f64);
-        let most_entries = DICTIONARY_BYTES as f64 / (self.dictionary_bytes as f64 / distinct);
+        let most_entries = self.most_bytes as f64 / (self.dictionary_bytes as f64 / distinct);
         let served = growth.values_for(most_entries).min(values.max(sampled));
         let entries = growth.distinct(served);
         let index_bits = |entries: f64| entries.log2().ceil().max(1.0);
@@ -220,6 +222,7 @@ mod tests {
             indices: 1000,
             dictionary: distinct * 8,
             dictionary_bytes: distinct * 10,
+            most_bytes: 2 << 20,
         }
     }
 
@@ -233,6 +236,19 @@ mod tests {
     fn a_dictionary_that_goes_on_growing_costs_no_less_however_many_follow() {
         let growing = page(900, 450);
         assert!(growing.of_value(1e6) > 0.9 * growing.of_value(1e3));
+    }
+
+    #[test]
+    fn a_dictionary_that_may_be_larger_serves_more_values() {
+        let small = Indexed {
+            most_bytes: 64 << 10,
+            ..page(500, 320)
+        };
+        let large = Indexed {
+            most_bytes: 16 << 20,
+            ..small
+        };
+        assert!(large.of_value(1e6) < 0.9 * small.of_value(1e6));
     }
 
     #[test]

@@ -85,9 +85,18 @@ impl FlatEncoder {
         if values == 0 || (end == End::Page && sparse) {
             return Ok(false);
         }
+        let is_short = end == End::Page && values < FEWEST_VALUES && self.page.rows >= self.budget.page_rows;
+        let known = is_short.then(|| self.repeats_of_pages(values));
+        if known == Some(None) {
+            return Ok(false);
+        }
         self.choice.trial = None;
-        let repeats = self.values.repeats();
-        if repeats.is_some_and(|repeats| self.is_plain_to_see(repeats, end)) {
+        let repeats = match known.flatten() {
+            Some(false) => None,
+            _ => self.values.repeats(),
+        };
+        if known.flatten() == Some(true) || repeats.is_some_and(|repeats| self.is_plain_to_see(repeats, end))
+        {
             self.values.settle_with_dictionary(PageEncoding::Plain);
             return Ok(true);
         }
@@ -95,6 +104,18 @@ impl FlatEncoder {
         let weights = self.weigh(trial, repeats, end)?;
         self.settle(&weights);
         Ok(true)
+    }
+
+    /// Returns true if values repeat, by all pages so far, of which the last has `values` values. Pages of so few rows show
+    /// nothing one by one; `None` if all of them have too few, too.
+    fn repeats_of_pages(&self, values: usize) -> Option<bool> {
+        let before = self.account.count.entries - self.account.count.nulls;
+        let entries = self
+            .values
+            .dictionary()
+            .map_or(usize::MAX, |(_, entries)| entries);
+        let all = before + values;
+        (all >= VALUES_WITHOUT_REPEAT).then_some(entries <= all / 2)
     }
 
     /// Returns true if a dictionary is the best without being weighed.
@@ -235,6 +256,7 @@ impl FlatEncoder {
             // Each entry weighs more than a value among others that are the same.
             dictionary: plain * repeats.distinct / repeats.values * 9 / 10,
             dictionary_bytes: page.len(),
+<<<<<<< HEAD
         };
         if !is_lost(&weights) {
             // No entry comes twice, so fewer bytes do than for values.
@@ -244,6 +266,10 @@ impl FlatEncoder {
             weights.dictionary = entries * page.len() / last.len().max(1);
         }
         Ok(weights)
+=======
+            most_bytes: self.dictionary_bytes,
+        })
+>>>>>>> options2
     }
 
     /// Weighs the page in some encodings without a dictionary; the lightest comes first.
