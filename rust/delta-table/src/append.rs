@@ -270,6 +270,11 @@ impl DataWriter {
         }
     }
 
+    /// Returns true if a batch failed of which rows were taken.
+    fn is_torn(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.spread.is_torn())
+    }
+
     /// Takes rows that were kept.
     pub fn take_kept(&mut self, kept: Option<Kept>, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
         for batch in kept.map(Kept::into_batches).unwrap_or_default() {
@@ -583,8 +588,9 @@ impl Append {
         }
         let kept = self.kept.is_some();
         let done = self.writer.take(batch, &mut self.kept, go_on);
-        // Rows that were kept may be half written by then.
+        // Rows that were kept may be half written by then, and so may be those of some partitions.
         let refused = kept == self.kept.is_some()
+            && !self.writer.is_torn()
             && matches!(
                 &done,
                 Err(TableError::Commit(CommitError::Schema { .. })

@@ -24,6 +24,8 @@ pub(crate) struct Part {
     full: bool,
     /// Rows that wait to be encoded together.
     waiting: Vec<Batch>,
+    /// True if rows must not wait, since the file's writer may refuse them: nobody could give them back later.
+    is_eager: bool,
 }
 
 impl Part {
@@ -32,6 +34,7 @@ impl Part {
         path: PathBuf,
         order: usize,
         (max_rows, rolling): (Option<u64>, Rolling),
+        is_eager: bool,
     ) -> Self {
         let mut part = Self {
             writer,
@@ -45,16 +48,17 @@ impl Part {
             step: Step { rows: 0, weight: 0 },
             full: false,
             waiting: Vec::new(),
+            is_eager,
         };
         part.look();
         part
     }
 
-    /// Takes rows of `batch` from `start` on, until the batch is used up or the file is full. Returns their number. They
-    /// may wait for [`Self::encode`], at most until the next look at the file's size.
+    /// Takes rows of `batch` from `start` on, until the next look at the file's size. Returns their number. They may wait
+    /// for [`Self::encode`], at most until that look.
     ///
     /// # Errors
-    /// As [`FileWriter::write_all`].
+    /// As [`FileWriter::write_all`]. Rows that are refused are not counted.
     pub fn take(
         &mut self,
         batch: &Batch,
@@ -62,26 +66,26 @@ impl Part {
         start: usize,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<usize, WriteError> {
-        let mut next = start;
-        while next < batch.rows() && !self.full {
-            let most = self.step.rows.min(self.max_rows - self.rows.count);
-            let end = next.saturating_add(usize::try_from(most).unwrap_or(usize::MAX));
-            let end = end.min(batch.rows());
-            let rows = self.within_step(weights, next, end);
-            self.waiting.push(if rows == batch.rows() {
-                batch.clone()
-            } else {
-                batch.slice(next, rows)
-            });
-            next += rows;
-            self.rows.count += rows as u64;
-            self.step.rows -= rows as u64;
-            if self.step.rows == 0 || self.rows.count == self.max_rows {
-                self.encode(go_on)?;
-                self.look();
-            }
+        let most = self.step.rows.min(self.max_rows - self.rows.count);
+        let end = start.saturating_add(usize::try_from(most).unwrap_or(usize::MAX));
+        let rows = self.within_step(weights, start, end.min(batch.rows()));
+        let taken = if rows == batch.rows() {
+            batch.clone()
+        } else {
+            batch.slice(start, rows)
+        };
+        if self.is_eager {
+            self.writer.write(&taken, go_on)?;
+        } else {
+            self.waiting.push(taken);
         }
-        Ok(next - start)
+        self.rows.count += rows as u64;
+        self.step.rows -= rows as u64;
+        if self.step.rows == 0 || self.rows.count == self.max_rows {
+            self.encode(go_on)?;
+            self.look();
+        }
+        Ok(rows)
     }
 
     /// The number of batches whose rows wait.
@@ -95,6 +99,9 @@ impl Part {
     /// As [`FileWriter::write_all`].
     pub fn encode(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<(), WriteError> {
         let waiting = std::mem::take(&mut self.waiting);
+        if waiting.is_empty() {
+            return Ok(());
+        }
         self.writer.write_all(&waiting, go_on)
     }
 

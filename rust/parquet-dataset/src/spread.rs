@@ -96,6 +96,8 @@ pub struct Spread<P> {
     finished_bytes: u64,
     opened: usize,
     clock: u64,
+    /// True once a part of a batch was taken, and the rest was refused.
+    is_torn: bool,
 }
 
 impl<P: Places> Spread<P> {
@@ -110,6 +112,7 @@ impl<P: Places> Spread<P> {
             finished_bytes: 0,
             opened: 0,
             clock: 0,
+            is_torn: false,
         }
     }
 
@@ -136,6 +139,12 @@ impl<P: Places> Spread<P> {
     #[must_use]
     pub fn is_untouched(&self) -> bool {
         self.opened == 0
+    }
+
+    /// Returns true if a batch failed of which rows were taken: what was written is of no more use.
+    #[must_use]
+    pub fn is_torn(&self) -> bool {
+        self.is_torn
     }
 
     /// Returns true if there are partition columns.
@@ -181,14 +190,33 @@ impl<P: Places> Spread<P> {
             .map(SpreadPlan)
     }
 
-    /// Takes a batch that was checked and planned. Rows that need not be copied wait for [`Self::encode`].
+    /// Takes a batch that was checked and planned. Rows that need not be copied wait for [`Self::encode`], unless they
+    /// may still be refused.
     ///
     /// # Errors
-    /// As [`FileWriter::write_all`]; the files are of no more use then.
+    /// As [`FileWriter::write_all`]. The next batch may come after [`WriteError::Schema`], unless [`Self::is_torn`].
     pub fn take(
         &mut self,
         batch: &Batch,
         plan: SpreadPlan,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<(), WriteError> {
+        let mut taken = 0;
+        let done = self.take_shares(batch, plan, &mut taken, go_on);
+        self.is_torn |= done.is_err() && (taken > 0 || !self.is_eager());
+        done
+    }
+
+    /// Returns true if the writer of a file may refuse rows that passed [`Self::check`].
+    fn is_eager(&self) -> bool {
+        self.prepared.writer_options.may_refuse_rows()
+    }
+
+    fn take_shares(
+        &mut self,
+        batch: &Batch,
+        plan: SpreadPlan,
+        taken: &mut usize,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<(), WriteError> {
         let partitioned = self.is_partitioned();
@@ -196,7 +224,7 @@ impl<P: Places> Spread<P> {
             let window = batch.slice(start, WINDOW_ROWS.min(batch.rows() - start));
             for share in shares {
                 let rows = self.prepared.partitioner.stored_rows(&window, &share)?;
-                self.take_share(share.partition, &rows, go_on)?;
+                self.take_share(share.partition, &rows, taken, go_on)?;
                 // Copies would wait in memory of their own, and so would slices without end.
                 let is_long = |part: &&mut Part| !share.is_range() || part.waiting() >= SHARES_TOGETHER;
                 let part = self.open.get_mut(&share.partition);
@@ -216,7 +244,14 @@ impl<P: Places> Spread<P> {
     /// # Errors
     /// As [`Self::take`].
     pub fn encode(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<(), WriteError> {
-        self.open.values_mut().try_for_each(|part| part.encode(go_on))
+        self.open.values_mut().try_for_each(|part| {
+            part.encode(go_on)?;
+            if go_on() {
+                Ok(())
+            } else {
+                Err(WriteError::Interrupted)
+            }
+        })
     }
 
     /// Opens the file of the single partition that a dataset without partition columns has, so that there is a file
@@ -265,6 +300,7 @@ impl<P: Places> Spread<P> {
         &mut self,
         partition: usize,
         rows: &Batch,
+        taken: &mut usize,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<(), WriteError> {
         let limited = self.prepared.options.max_file_bytes.is_some();
@@ -275,7 +311,9 @@ impl<P: Places> Spread<P> {
             let clock = self.clock;
             let part = self.part(partition, go_on)?;
             part.used = clock;
-            next += part.take(rows, weights.as_ref(), next, go_on)?;
+            let some = part.take(rows, weights.as_ref(), next, go_on)?;
+            next += some;
+            *taken += some;
             if part.is_full() {
                 self.finish_part(partition, go_on)?;
             }
@@ -309,7 +347,8 @@ impl<P: Places> Spread<P> {
                 };
                 self.opened += 1;
                 let limits = (self.prepared.options.max_file_rows, rolling);
-                Ok(place.insert(Part::new(writer, path, self.opened, limits)))
+                let is_eager = self.prepared.writer_options.may_refuse_rows();
+                Ok(place.insert(Part::new(writer, path, self.opened, limits, is_eager)))
             }
         }
     }

@@ -444,6 +444,13 @@ impl WriterOptions {
         self.encryption.is_some()
     }
 
+    /// Returns true if a writer may refuse rows that have passed [`Fit::check`](crate::Fit::check): rows out of order, and
+    /// values that the memory limit has no room for.
+    #[must_use]
+    pub fn may_refuse_rows(&self) -> bool {
+        self.memory_limit.is_some() || !self.sorting_columns.is_empty()
+    }
+
     /// Returns true if the file is synced before it appears.
     #[must_use]
     pub fn durable(&self) -> bool {

@@ -236,7 +236,7 @@ impl FlatEncoder {
         is_lost: impl Fn(&Indexed) -> bool,
     ) -> Result<Indexed> {
         let width = self.index_width()?;
-        let page = self.page;
+        let (page, most_bytes) = (self.page, self.dictionary_bytes);
         let Self {
             values,
             pages,
@@ -256,7 +256,7 @@ impl FlatEncoder {
             // Each entry weighs more than a value among others that are the same.
             dictionary: plain * repeats.distinct / repeats.values * 9 / 10,
             dictionary_bytes: page.len(),
-<<<<<<< HEAD
+            most_bytes,
         };
         if !is_lost(&weights) {
             // No entry comes twice, so fewer bytes do than for values.
@@ -266,10 +266,6 @@ impl FlatEncoder {
             weights.dictionary = entries * page.len() / last.len().max(1);
         }
         Ok(weights)
-=======
-            most_bytes: self.dictionary_bytes,
-        })
->>>>>>> options2
     }
 
     /// Weighs the page in some encodings without a dictionary; the lightest comes first.
