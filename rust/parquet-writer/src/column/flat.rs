@@ -190,8 +190,13 @@ impl FlatEncoder {
             Some(source::values(&data, physical, &mut scratch)?)
         };
         if let Some(values) = &values {
-            self.values
-                .begin(values, rows.min(self.budget.page_rows - self.page.rows));
+            // Under a limit, room is made as values come: rows of lists may have many or none.
+            let present = data.len() - nulls.map_or(0, NullBuffer::null_count);
+            let room = match self.budget.value_bytes {
+                None => rows.min(present).min(self.budget.page_rows - self.page.rows),
+                Some(_) => 0,
+            };
+            self.values.begin(values, room);
         }
         if let (Some(filter), Some(values)) = (&mut self.filter, &values) {
             let halves = matches!(self.column.logical_type_ref(), Some(LogicalType::Float16));
