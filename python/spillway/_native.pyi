@@ -103,7 +103,6 @@ class DeltaStateDict(TypedDict):
     description: str | None
     partition_columns: list[str]
     properties: dict[str, str]
-    files: int
     schema: DeltaSchema
 
 @type_check_only

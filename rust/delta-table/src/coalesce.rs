@@ -16,10 +16,10 @@ use arrow_schema::SchemaRef;
 use delta_commit::{CommitError, Outcome, Patience, Token, Version};
 use parquet_writer::WriterOptions;
 
-use crate::append::{Append, AppendOptions};
+use crate::append::{Append, AppendOptions, Basis};
 use crate::error::{Result, TableError};
+use crate::head::Head;
 use crate::kept::{Kept, joined};
-use crate::snapshot::Snapshot;
 use crate::table::{Shared, lock};
 
 /// The longest time for which a commit in doubt is queried while callers wait. After a minute no process carries an
@@ -34,7 +34,7 @@ const LONG: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The properties that appends must have in common to share files.
 pub(crate) struct Terms {
-    pub head: Arc<Snapshot>,
+    pub head: Arc<Head>,
     pub read_version: Version,
     pub schema: SchemaRef,
     pub options: AppendOptions,
@@ -52,7 +52,7 @@ impl Terms {
 
     /// The append of the shared files.
     fn begin(&self, shared: &Arc<Shared>) -> Result<Append> {
-        let (head, version) = shared.head()?;
+        let (head, version) = shared.base(&mut shared.looking())?;
         let is_same = head.metadata.id == self.head.metadata.id && head.changed_in == self.head.changed_in;
         // Where the table was changed meanwhile, the commit finds that out.
         let (head, version) = if is_same {
@@ -64,13 +64,8 @@ impl Terms {
             coalesce: false,
             ..self.options.clone()
         };
-        Append::begin(
-            Arc::clone(shared),
-            head,
-            version,
-            options,
-            self.writer_options.clone(),
-        )
+        let basis = Basis::blind(head, version);
+        Append::begin(Arc::clone(shared), basis, options, self.writer_options.clone())
     }
 }
 

@@ -16,6 +16,7 @@ use crate::create::check_in_commit_timestamps;
 use parquet_writer::OptionFault;
 
 use crate::error::{Result, TableError};
+use crate::head::Head;
 use crate::schema::{Kind, Primitive};
 use crate::snapshot::Snapshot;
 use crate::table::Table;
@@ -76,15 +77,15 @@ const OPERATORS: [&str; 7] = ["=", "!=", "<", "<=", ">", ">=", "in"];
 
 impl Condition {
     /// The condition on a table's column.
-    pub(crate) fn term(&self, snapshot: &Snapshot) -> Result<Term> {
-        let Some(column) = snapshot.schema.column(&self.column) else {
+    pub(crate) fn term(&self, head: &Head) -> Result<Term> {
+        let Some(column) = head.schema.column(&self.column) else {
             return Err(TableError::refused(format!(
                 "a condition names the column {:?}, which the table does not have",
                 self.column
             )));
         };
         // The log has an empty text and null of a partition column alike; a file's rows do not.
-        let is_of_partitions = snapshot.metadata.partition_columns.contains(&self.column);
+        let is_of_partitions = head.metadata.partition_columns.contains(&self.column);
         let literals = self
             .values
             .iter()
@@ -178,8 +179,8 @@ fn micros(text: &str) -> Option<i64> {
 }
 
 /// Builds a predicate that whole files can answer: its conditions name partition columns alone.
-pub(crate) fn partition_predicate(conditions: &[Condition], snapshot: &Snapshot) -> Result<Predicate> {
-    let columns = &snapshot.metadata.partition_columns;
+pub(crate) fn partition_predicate(conditions: &[Condition], head: &Head) -> Result<Predicate> {
+    let columns = &head.metadata.partition_columns;
     let terms = conditions.iter().map(|condition| {
         if !columns.contains(&condition.column) {
             return Err(TableError::refused(format!(
@@ -192,7 +193,7 @@ pub(crate) fn partition_predicate(conditions: &[Condition], snapshot: &Snapshot)
                 }
             )));
         }
-        condition.term(snapshot)
+        condition.term(head)
     });
     Ok(Predicate(terms.collect::<Result<_>>()?))
 }
@@ -274,9 +275,9 @@ pub(crate) fn remove_chosen(transaction: &mut Transaction, predicate: Predicate,
     transaction.actions.extend(removals);
 }
 
-fn begin(snapshot: &Snapshot, operation: Operation) -> Result<Transaction> {
-    let mut transaction = Transaction::append(MemberId::random(), snapshot.version, Vec::new());
-    transaction.isolation = snapshot.isolation()?;
+fn begin(head: &Head, operation: Operation) -> Result<Transaction> {
+    let mut transaction = Transaction::append(MemberId::random(), head.version, Vec::new());
+    transaction.isolation = head.isolation()?;
     transaction.operation = operation;
     Ok(transaction)
 }
@@ -312,7 +313,8 @@ impl Table {
     }
 
     fn removable(&self, what: &'static str) -> Result<Arc<Snapshot>> {
-        let snapshot = self.shared()?.refresh()?;
+        let shared = self.shared()?;
+        let snapshot = shared.snapshot(&mut shared.looking())?;
         snapshot.check_writable()?;
         snapshot.check_removable(what)?;
         Ok(snapshot)
@@ -418,35 +420,46 @@ impl Table {
         patience: &mut Patience<'_>,
     ) -> Result<Version> {
         let shared = self.shared()?;
-        let snapshot = shared.refresh()?;
-        snapshot.check_writable()?;
+        // Without removals no file of the table has to be known.
+        let snapshot = if removes.is_empty() {
+            None
+        } else {
+            Some(shared.snapshot(&mut shared.looking())?)
+        };
+        let head = match &snapshot {
+            Some(snapshot) => Arc::clone(&snapshot.head),
+            None => shared.refresh(&mut shared.looking())?,
+        };
+        head.check_writable()?;
         let data_change = adds.is_empty() || adds.iter().any(|add| add.data_change);
         if !removes.is_empty() && data_change {
-            snapshot.check_removable("commit(removes=...) that changes rows")?;
+            head.check_removable("commit(removes=...) that changes rows")?;
             if !adds.is_empty() {
-                snapshot.check_rewritable()?;
+                head.check_rewritable()?;
             }
         }
-        let mut transaction = begin(&snapshot, operation)?;
+        let mut transaction = begin(&head, operation)?;
         if !(read.is_nothing() && removes.is_empty()) {
-            transaction.read_version = self.read_version(read, &snapshot)?;
+            transaction.read_version = self.read_version(read, &head)?;
         }
         transaction.reads.whole_table = read.whole_table;
         transaction.reads.files = read.files.iter().cloned().collect();
         if !read.conditions.is_empty() {
-            let terms = read.conditions.iter().map(|condition| condition.term(&snapshot));
+            let terms = read.conditions.iter().map(|condition| condition.term(&head));
             let predicate = Predicate(terms.collect::<Result<_>>()?);
             transaction.reads.predicates.push(predicate);
         }
         transaction.unsynced = adds.iter().map(|add| add.path.clone()).collect();
-        check_adds(&adds, &snapshot)?;
-        let files = self.files_at(&snapshot, transaction.read_version, removes)?;
-        transaction.actions = removals(&files, data_change);
+        check_adds(&adds, &head)?;
+        if let Some(snapshot) = snapshot {
+            let files = self.files_at(&snapshot, transaction.read_version, removes)?;
+            transaction.actions = removals(&files, data_change);
+        }
         transaction.actions.extend(adds.into_iter().map(Action::Add));
         shared.commit(transaction, patience)
     }
 
-    fn read_version(&self, read: &ReadSet, newest: &Snapshot) -> Result<Version> {
+    fn read_version(&self, read: &ReadSet, newest: &Head) -> Result<Version> {
         let version = read.version.unwrap_or_else(|| self.seen());
         if version <= BEFORE_FIRST || version > newest.version {
             return Err(TableError::NoSuchVersion(format!(
@@ -511,9 +524,9 @@ fn restoring(
 
 /// Checks that every file has a value or null in each partition column and in no other, and statistics of the
 /// clustering columns.
-fn check_adds(adds: &[Add], snapshot: &Snapshot) -> Result<()> {
-    let clustering = snapshot.clustering()?;
-    let wanted: BTreeSet<&str> = snapshot
+fn check_adds(adds: &[Add], head: &Head) -> Result<()> {
+    let clustering = head.clustering()?;
+    let wanted: BTreeSet<&str> = head
         .metadata
         .partition_columns
         .iter()

@@ -10,9 +10,10 @@ use arrow_schema::{Schema, SchemaRef};
 use delta_commit::actions::{Add, PartitionValues};
 use delta_commit::{Operation, Outcome, Token};
 use delta_object_store::Objects;
+use delta_table::schema::TableSchema;
 use delta_table::{
-    Append, AppendOptions, Condition, CreateMode, CreateOptions, Place, ReadSet, Scalar, ScanOptions,
-    Snapshot, Table, TableError,
+    Append, AppendOptions, Condition, CreateMode, CreateOptions, Folder, Place, ReadSet, Scalar, ScanOptions,
+    Table, TableError,
 };
 use parquet_writer::{OptionFault, WriteError};
 use pyo3::Borrowed;
@@ -65,24 +66,24 @@ impl Takes for Append {
 /// A schema that any Arrow library takes.
 #[pyclass(module = "spillway._native", frozen)]
 pub(crate) struct DeltaSchema {
-    snapshot: Arc<Snapshot>,
+    schema: Arc<TableSchema>,
 }
 
 #[pymethods]
 impl DeltaSchema {
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        schema_capsule(py, &self.snapshot.schema.arrow())
+        schema_capsule(py, &self.schema.arrow())
     }
 
     /// The schema as the log holds it.
     fn to_json(&self) -> String {
-        self.snapshot.schema.to_json()
+        self.schema.to_json()
     }
 
     /// Names of the columns.
     #[getter]
     fn names(&self) -> Vec<String> {
-        let columns = self.snapshot.schema.columns.iter();
+        let columns = self.schema.columns.iter();
         columns.map(|column| column.name.clone()).collect()
     }
 }
@@ -131,9 +132,12 @@ fn schema_capsule<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, 
 
 type StorageOptions = BTreeMap<String, String>;
 
-/// The place that a URL names.
-fn objects(url: &Path, options: StorageOptions) -> Result<Arc<dyn Place>, TableError> {
-    Ok(Arc::new(store_of(url, options)?))
+/// The place of a folder, or with storage options, of a URL.
+fn place_of(root: &Path, options: Option<StorageOptions>) -> Result<Arc<dyn Place>, TableError> {
+    Ok(match options {
+        None => Arc::new(Folder::attended(root, watch)?),
+        Some(options) => Arc::new(store_of(root, options)?),
+    })
 }
 
 fn store_of(url: &Path, options: StorageOptions) -> Result<Objects, TableError> {
@@ -174,10 +178,7 @@ impl DeltaTable {
     #[staticmethod]
     fn open(py: Python<'_>, root: PathBuf, storage_options: Option<StorageOptions>) -> PyResult<Self> {
         detached(py, move || {
-            let table = match storage_options {
-                None => Table::open(&root)?,
-                Some(options) => Table::open_at(objects(&root, options)?)?,
-            };
+            let table = Table::open_at(place_of(&root, storage_options)?)?;
             Ok(Self { table })
         })
     }
@@ -207,10 +208,7 @@ impl DeltaTable {
         storage_options: Option<StorageOptions>,
     ) -> PyResult<Self> {
         detached(py, move || {
-            let table = match storage_options {
-                None => Table::planned(&root, &plan)?,
-                Some(options) => Table::planned_at(objects(&root, options)?, &plan)?,
-            };
+            let table = Table::planned_at(place_of(&root, storage_options)?, &plan)?;
             Ok(Self { table })
         })
     }
@@ -241,12 +239,8 @@ impl DeltaTable {
         let caller = Caller::of(py, timeout)?;
         detached(py, move || {
             caller.wait(|patience, _| {
-                let table = match storage_options {
-                    None => Table::create(&root, &schema, options, mode, patience)?,
-                    Some(storage) => {
-                        Table::create_at(objects(&root, storage)?, &schema, options, mode, patience)?
-                    }
-                };
+                let place = place_of(&root, storage_options)?;
+                let table = Table::create_at(place, &schema, options, mode, patience)?;
                 Ok(Self { table })
             })
         })
@@ -261,23 +255,23 @@ impl DeltaTable {
 
     /// The protocol, metadata and properties of the newest version, as a dict.
     fn state<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let snapshot = detached(py, || Ok(self.table.snapshot()?))?;
+        let head = detached(py, || Ok(self.table.head()?))?;
         let state = PyDict::new(py);
-        let metadata = &snapshot.metadata;
-        state.set_item("version", snapshot.version)?;
+        let metadata = &head.metadata;
+        state.set_item("version", head.version)?;
         state.set_item("id", &metadata.id)?;
         state.set_item("name", &metadata.name)?;
         state.set_item("description", &metadata.description)?;
         state.set_item("partition_columns", &metadata.partition_columns)?;
         state.set_item("properties", &metadata.configuration)?;
-        state.set_item("files", snapshot.contents.files.len())?;
-        state.set_item("schema", DeltaSchema { snapshot })?;
+        let schema = Arc::clone(&head.schema);
+        state.set_item("schema", DeltaSchema { schema })?;
         Ok(state)
     }
 
     /// The newest version's number.
     fn version(&self, py: Python<'_>) -> PyResult<i64> {
-        detached(py, || Ok(self.table.look()?.version))
+        detached(py, || Ok(self.table.version()?))
     }
 
     /// The files of a version, by default the newest, as dicts.
@@ -327,8 +321,7 @@ impl DeltaTable {
 
     /// The version of an application's last transaction.
     fn transaction_version(&self, py: Python<'_>, app_id: &str) -> PyResult<Option<i64>> {
-        let snapshot = detached(py, || Ok(self.table.snapshot()?))?;
-        Ok(snapshot.transaction_version(app_id))
+        detached(py, || Ok(self.table.transaction_version(app_id)?))
     }
 
     /// Begins an append.
