@@ -26,8 +26,11 @@ use crate::table::{Shared, lock};
 /// announcement any more.
 const SETTLING: Duration = Duration::from_secs(90);
 
-/// The pause between two queries.
+/// The pause after the first query. Each is twice as long as the one before, since each query deletes and lists.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// The longest pause between two queries.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Longer than any commit takes. Waiting callers have deadlines of their own.
 const LONG: Duration = Duration::from_secs(24 * 60 * 60);
@@ -396,6 +399,7 @@ impl Bundle<'_> {
         };
         ABANDONED.set(Some(Box::new(nobody_stays)));
         let deadline = Instant::now() + SETTLING;
+        let mut pause = PAUSE;
         while some_stay() && Instant::now() < deadline {
             let mut to_wait = &some_stay;
             match self
@@ -406,10 +410,25 @@ impl Bundle<'_> {
                 // The files stay behind, as those of every append that was in doubt: VACUUM removes them.
                 Ok(Outcome::Rejected) => return Next::Again,
                 Ok(Outcome::Unknowable) => break,
-                Ok(Outcome::Pending) | Err(_) => thread::sleep(PAUSE),
+                Ok(Outcome::Pending) | Err(_) => {
+                    sleep_while(&some_stay, pause);
+                    pause = (2 * pause).min(LONGEST_PAUSE);
+                }
             }
         }
         self.all(|| Err(unknown().into()))
+    }
+}
+
+/// Sleeps as long as the condition holds, and no longer than `most`.
+fn sleep_while(holds: &impl Fn() -> bool, most: Duration) {
+    let end = Instant::now() + most;
+    while holds() {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        thread::sleep(left.min(PAUSE));
     }
 }
 
