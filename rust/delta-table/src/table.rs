@@ -656,7 +656,7 @@ impl Table {
         self.shared()?.outcome(token, patience)
     }
 
-    /// Counts of this process' races for versions since the table was first opened.
+    /// Counts of this process' races for versions, and the times of its effects, since the table was first opened.
     ///
     /// # Errors
     /// When the table cannot be opened again.

@@ -433,10 +433,19 @@ impl DeltaTable {
         })
     }
 
-    /// Counts of this process' races for versions: attempts, won, and the most that one transaction lost.
-    fn commit_stats(&self, py: Python<'_>) -> PyResult<(u64, u64, u32)> {
+    /// Counts of this process' races for versions: attempts, won, and the most that one transaction lost; and the times
+    /// of effects as dicts, by their kind.
+    fn commit_stats<'py>(&self, py: Python<'py>) -> PyResult<(u64, u64, u32, Bound<'py, PyDict>)> {
         let stats = detached(py, || Ok(self.table.commit_stats()?))?;
-        Ok((stats.attempts, stats.won, stats.most_lost))
+        let effects = PyDict::new(py);
+        for (kind, times) in stats.timings.iter() {
+            let effect = PyDict::new(py);
+            effect.set_item("count", times.count)?;
+            effect.set_item("total_seconds", times.total.as_secs_f64())?;
+            effect.set_item("longest_seconds", times.longest.as_secs_f64())?;
+            effects.set_item(kind.name(), effect)?;
+        }
+        Ok((stats.attempts, stats.won, stats.most_lost, effects))
     }
 
     /// Returns true if a checkpoint should be made. Of all threads that ask, one gets true.
