@@ -337,7 +337,8 @@ class Table:
     def commit_stats(self) -> CommitStats:
         """Count the versions that this process tried to write, and wrote, since it opened the table first.
 
-        The times of its effects are in ``effects``, by their kind.
+        The times of its effects are in ``effects``, by their kind. All begin anew where the log was cleaned
+        up past the version that the process knew, so that it opened the table again.
         """
         return CommitStats(*self._native.commit_stats())
 

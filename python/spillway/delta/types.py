@@ -142,4 +142,4 @@ class CommitStats:
     attempts: int
     won: int
     most_lost: int
-    effects: Mapping[EffectName, EffectTimes]
+    effects: Mapping[EffectName, EffectTimes] = field(hash=False)
