@@ -19,7 +19,9 @@ use delta_commit::log::{
     BEFORE_FIRST, Listing, LogStore, PutOutcome, StoreError, StoreErrorKind, version_file,
 };
 use delta_commit::store::LocalLogStore;
-use delta_commit::{CommitError, Committer, EffectKind, MemberId, Outcome, Patience, Start, Token, Transaction, Version};
+use delta_commit::{
+    CommitError, Committer, EffectKind, MemberId, Outcome, Patience, Start, Token, Transaction, Version,
+};
 
 fn soon() -> Instant {
     Instant::now() + Duration::from_secs(60)
@@ -102,7 +104,10 @@ fn the_times_of_effects_are_counted_by_their_kind() {
     let total: Duration = stats.timings.iter().map(|(_, times)| times.total).sum();
     assert!(total <= took, "{total:?} of {took:?}");
     for (kind, times) in stats.timings.iter() {
-        assert!(times.longest <= times.total && times.count > 0, "{kind:?}: {times:?}");
+        assert!(
+            times.longest <= times.total && times.count > 0,
+            "{kind:?}: {times:?}"
+        );
     }
     assert_eq!(stats.timings.of(EffectKind::PutIntent).count, 0);
     assert!(stats.timings.of(EffectKind::ListIntents).count >= 2);
