@@ -25,7 +25,7 @@ use crate::rows::Shape;
 use crate::schema::{Column, Kind, Primitive, TableSchema};
 use crate::snapshot::Snapshot;
 use crate::stats::{Nans, stats_json};
-use crate::table::{Shared, Table};
+use crate::table::{Shared, Table, or_late, patient};
 use crate::turn::Look;
 
 /// Bytes of a data file, unless the table or the caller says otherwise.
@@ -621,6 +621,8 @@ impl Append {
     ) -> Result<Version> {
         self.refuse_if_closed()?;
         if self.is_repeated {
+            // Its writer may have died before the version survived a crash.
+            self.shared.sync_log(self.read_version)?;
             self.remove_attached();
             self.state = State::Committed(self.read_version);
             return Ok(self.read_version);
@@ -681,25 +683,43 @@ impl Append {
             if moved && self.shared.is_planned {
                 return Err(TableError::Exists(self.shared.place.root().to_path_buf()));
             }
-            if !(moved && self.rebase()?) {
+            if !(moved && self.rebase_in_time(patience)?) {
                 return done;
             }
         }
+    }
+
+    fn rebase_in_time(&mut self, patience: &mut Patience<'_>) -> Result<bool> {
+        let done = self.rebase(&mut patient(patience));
+        done.map_err(|error| or_late(error, patience))
     }
 
     /// Rebases the append on the table's present state, if the rows fit it as they were written.
     ///
     /// An append that merges schemas accepts any present schema, since two appends may add the same column at once.
     /// Other appends go on only if nothing but properties changed.
-    fn rebase(&mut self) -> Result<bool> {
+    fn rebase(&mut self, look: Look<'_>) -> Result<bool> {
         // What is replaced was chosen in the version that was read.
         if self.writer.options.replace.is_some() {
             return Ok(false);
         }
-        let mut look = self.shared.looking();
-        let (head, app_version) = match &self.writer.options.app_transaction {
-            Some((app_id, _)) => self.shared.progress(app_id, &mut look)?,
-            None => (self.shared.refresh(&mut look)?, None),
+        let app_id = self.writer.options.app_transaction.as_ref();
+        let app_id = app_id.map(|(app_id, _)| app_id.as_str());
+        let (head, app_version) = if self.attached.is_empty() {
+            match app_id {
+                Some(app_id) => self.shared.progress(app_id, look)?,
+                None => (self.shared.refresh(look)?, None),
+            }
+        } else {
+            // The committer compares paths with later versions only: another append may have added them before.
+            let table = self.shared.snapshot(look)?;
+            for part in &self.attached {
+                check_new(part, &HashSet::new(), &table)?;
+            }
+            let app_version = app_id.and_then(|app_id| table.transaction_version(app_id));
+            let head = Arc::clone(&table.head);
+            self.known = Some(table);
+            (head, app_version)
         };
         let before = &self.writer.head;
         if !(self.writer.options.merge_schema || is_same_but_for_properties(before, &head)?) {

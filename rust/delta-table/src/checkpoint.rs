@@ -1,5 +1,7 @@
 //! Checkpoints: Parquet files that replace all versions up to their own.
 
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -265,13 +267,63 @@ fn action(row: &[u8]) -> Result<Option<Action>> {
 ///
 /// # Errors
 /// When the log's folder cannot be written; readers find the older checkpoint then.
-pub(crate) fn write(log: &LogDir, snapshot: &Snapshot) -> Result<()> {
+///
+/// `check` refuses when another table is in the place by now. It is called before anything appears there.
+pub(crate) fn write(
+    log: &LogDir,
+    snapshot: &Snapshot,
+    changed_in: Version,
+    check: &Arc<InPlace>,
+) -> Result<()> {
     let actions = actions(snapshot);
     // What cannot be held is refused before there is a file.
     let layout = Layout::of(snapshot, &actions)?;
-    let sink = log.replace(&file_name(snapshot.version))?;
-    let bytes = encode(sink, &layout, &actions)?;
-    hint(log, snapshot, actions.len(), bytes)
+    let sink = Checked {
+        sink: log.replace(&file_name(snapshot.version))?,
+        check: Arc::clone(check),
+    };
+    let encoded = encode(Box::new(sink), &layout, &actions);
+    // It also says in its own way why nothing was committed.
+    check()?;
+    hint(log, snapshot, changed_in, actions.len(), encoded?)
+}
+
+/// A check that refuses another table in the place of the one that was read.
+pub(crate) type InPlace = dyn Fn() -> Result<()> + Send + Sync;
+
+/// A sink that makes its file appear only where the table still is the one that was read.
+struct Checked {
+    sink: Box<dyn Sink>,
+    check: Arc<InPlace>,
+}
+
+impl Write for Checked {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.sink.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.sink.flush()
+    }
+}
+
+impl Sink for Checked {
+    fn commit(&mut self) -> io::Result<()> {
+        (self.check)().map_err(io::Error::other)?;
+        self.sink.commit()
+    }
+
+    fn discard(&mut self) {
+        self.sink.discard();
+    }
+
+    fn path(&self) -> Option<&Path> {
+        self.sink.path()
+    }
+
+    fn spill_directory(&self) -> Option<PathBuf> {
+        self.sink.spill_directory()
+    }
 }
 
 /// The actions that later readers need.
@@ -432,7 +484,7 @@ fn plain_batch(schema: &SchemaRef, actions: &[Action]) -> Result<Option<RecordBa
 }
 
 /// Writes the hint that names the checkpoint, unless there is a newer one by now.
-fn hint(log: &LogDir, snapshot: &Snapshot, actions: usize, bytes: u64) -> Result<()> {
+fn hint(log: &LogDir, snapshot: &Snapshot, changed_in: Version, actions: usize, bytes: u64) -> Result<()> {
     let newest = log
         .list(Some(snapshot.version))?
         .checkpoint(Version::MAX)
@@ -445,7 +497,7 @@ fn hint(log: &LogDir, snapshot: &Snapshot, actions: usize, bytes: u64) -> Result
         "size": actions,
         "sizeInBytes": bytes,
         "numOfAddFiles": snapshot.contents.files.len(),
-        "tags": {CHANGED_IN: snapshot.changed_in.to_string()},
+        "tags": {CHANGED_IN: changed_in.to_string()},
     });
     let mut sink = log.replace(HINT)?;
     let written = sink

@@ -246,7 +246,7 @@ impl Table {
         patience: &mut Patience<'_>,
     ) -> Result<Version> {
         let shared = self.shared()?;
-        let snapshot = shared.snapshot(&mut shared.looking())?;
+        let snapshot = self.snapshot_in_time(patience)?;
         snapshot.check_writable()?;
         snapshot.check_removable("create(mode=\"overwrite\")")?;
         snapshot.check_not_clustered("create(mode=\"overwrite\")")?;

@@ -1,7 +1,7 @@
 //! The head of a table: all that a version says of it but its files.
 //!
 //! An append needs no more. From a checkpoint it is read by columns, one row group at a time, and from versions line by
-//! line. What it takes in memory does not depend on the number of files.
+//! line. What is kept does not depend on the number of files of the table; a version is in memory while it is read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -192,7 +192,15 @@ impl Replaying for KnownReplay {
 
     fn checkpoint(&mut self, log: &LogDir, name: &str, version: Version, changed_in: Version) -> Result<()> {
         self.head.begin(version);
-        let actions = checkpoint::read_head(log, name)?;
+        let actions = match checkpoint::read_head(log, name) {
+            Err(error) if !error.is_transient() => {
+                // Who writes it anew meanwhile exchanges the file between two ranges. One reading of all of it is whole.
+                let mut actions = checkpoint::read(log, name)?;
+                actions.retain(|action| !is_of_files(action));
+                actions
+            }
+            done => done?,
+        };
         let rest: Vec<Action> = actions
             .into_iter()
             .filter_map(|action| self.head.take(action))
@@ -221,12 +229,16 @@ impl Replaying for KnownReplay {
     }
 }
 
+fn is_of_files(action: &Action) -> bool {
+    matches!(action, Action::Add(_) | Action::Remove(_) | Action::Cdc(_))
+}
+
 /// The actions of a version that are not about files. Those are looked at one by one, since a damaged version must be
 /// found, and none is kept.
 pub(crate) fn but_files(log: &LogDir, version: Version, body: &[u8]) -> Result<Vec<Action>> {
     let mut kept = Vec::new();
     log.each_action(version, body, |action| {
-        if !matches!(action, Action::Add(_) | Action::Remove(_) | Action::Cdc(_)) {
+        if !is_of_files(&action) {
             kept.push(action);
         }
     })?;

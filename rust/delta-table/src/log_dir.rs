@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use delta_commit::actions::{Action, actions_of};
-use delta_commit::log::{BEFORE_FIRST, StoreErrorKind, version_file, version_of_file};
+use delta_commit::log::{BEFORE_FIRST, version_file, version_of_file};
 use delta_commit::{CommitError, Version};
 use parquet::errors::ParquetError;
 use parquet_writer::sink::Sink;
@@ -101,10 +101,10 @@ pub(crate) struct Loaded<T> {
     pub witness: Witness,
 }
 
-/// A version whose file identifies the table: another table in its place has another file.
+/// A file of the log that identifies the table: another table in its place has another file.
 pub(crate) struct Witness {
-    version: Version,
-    /// None when the version had no file of its own.
+    name: String,
+    /// None when there was no such file.
     mark: Option<String>,
 }
 
@@ -112,7 +112,7 @@ impl Witness {
     /// The witness of a table that is not there, which confirms nothing.
     pub fn none() -> Self {
         Self {
-            version: BEFORE_FIRST,
+            name: version_file(BEFORE_FIRST),
             mark: None,
         }
     }
@@ -207,14 +207,14 @@ impl LogDir {
         self.0.replace(&Self::named(name))
     }
 
-    fn witness(&self, version: Version) -> Result<Witness> {
-        let mark = self.0.mark(&Self::named(&version_file(version)))?;
-        Ok(Witness { version, mark })
+    fn witness(&self, name: String) -> Result<Witness> {
+        let mark = self.0.mark(&Self::named(&name))?;
+        Ok(Witness { name, mark })
     }
 
-    /// Returns true if the witness's version is unchanged: there, and not replaced by another one.
+    /// Returns true if the witness's file is unchanged: there, and not replaced by another one.
     pub fn confirms(&self, witness: &Witness) -> Result<bool> {
-        Ok(witness.mark.is_some() && self.witness(witness.version)?.mark == witness.mark)
+        Ok(witness.mark.is_some() && self.0.mark(&Self::named(&witness.name))? == witness.mark)
     }
 
     /// Lists the files from which a version can be read. A hint at a checkpoint leaves older versions out.
@@ -245,13 +245,17 @@ impl LogDir {
         let target = at.unwrap_or(Version::MAX);
         let hint = self.hint()?;
         let listing = self.list_for(target, hint.as_ref())?;
+        let checkpoint = listing.checkpoint(target);
         // Before it is read: what replaces it meanwhile has another mark.
-        let witness = match at {
-            None => self.witness(listing.tip)?,
-            Some(version) => Witness { version, mark: None },
+        let witness = match (at, &checkpoint) {
+            (Some(_), _) => Witness::none(),
+            // Other software may have left the checkpoint alone.
+            (None, Some((_, names))) if listing.tip == BEFORE_FIRST => {
+                self.witness(names.first().map_or_else(String::new, |name| (*name).to_owned()))?
+            }
+            (None, _) => self.witness(version_file(listing.tip))?,
         };
         let mut replay = R::new();
-        let checkpoint = listing.checkpoint(target);
         if let Some((version, names)) = &checkpoint {
             let changed_in = changed_in(*version, hint.as_ref());
             for name in names {
@@ -328,9 +332,7 @@ impl LogDir {
     /// error.
     fn hint(&self) -> Result<Option<Value>> {
         match self.file(HINT) {
-            Err(TableError::Commit(CommitError::Store(error))) if error.kind == StoreErrorKind::Transient => {
-                Err(error.into())
-            }
+            Err(error) if error.is_transient() => Err(error),
             text => Ok(text
                 .ok()
                 .flatten()

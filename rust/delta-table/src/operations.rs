@@ -19,7 +19,7 @@ use crate::error::{Result, TableError};
 use crate::head::Head;
 use crate::schema::{Kind, Primitive};
 use crate::snapshot::Snapshot;
-use crate::table::Table;
+use crate::table::{Table, or_late, patient};
 
 /// Days from 0001-01-01 to the epoch.
 const EPOCH_FROM_CE: i32 = 719_163;
@@ -289,7 +289,9 @@ impl Table {
     /// [`TableError::Option`] when whole files cannot answer the conditions; a conflict when a concurrent transaction
     /// added or removed files that they choose.
     pub fn delete(&self, conditions: &[Condition], patience: &mut Patience<'_>) -> Result<Version> {
-        let snapshot = self.removable("delete_partition()")?;
+        let snapshot = self
+            .removable("delete_partition()")
+            .map_err(|error| or_late(error, patience))?;
         let predicate = partition_predicate(conditions, &snapshot)?;
         let mut operation = Operation::new("DELETE");
         operation
@@ -303,7 +305,9 @@ impl Table {
     /// # Errors
     /// As [`delete`](Self::delete).
     pub fn truncate(&self, patience: &mut Patience<'_>) -> Result<Version> {
-        let snapshot = self.removable("truncate()")?;
+        let snapshot = self
+            .removable("truncate()")
+            .map_err(|error| or_late(error, patience))?;
         self.remove(
             &snapshot,
             Predicate::default(),
@@ -341,7 +345,9 @@ impl Table {
     /// # Errors
     /// [`TableError::NoSuchVersion`] when the version, a data file of it or a deletion vector is gone.
     pub fn restore(&self, version: Version, patience: &mut Patience<'_>) -> Result<Version> {
-        let snapshot = self.removable("restore()")?;
+        let snapshot = self
+            .removable("restore()")
+            .map_err(|error| or_late(error, patience))?;
         snapshot.check_not_clustered("restore()")?;
         let target = self.snapshot_at(version)?;
         let (now, before) = (&snapshot.contents.files, &target.contents.files);
@@ -424,11 +430,14 @@ impl Table {
         let snapshot = if removes.is_empty() {
             None
         } else {
-            Some(shared.snapshot(&mut shared.looking())?)
+            Some(self.snapshot_in_time(patience)?)
         };
         let head = match &snapshot {
             Some(snapshot) => Arc::clone(&snapshot.head),
-            None => shared.refresh(&mut shared.looking())?,
+            None => {
+                let head = shared.refresh(&mut patient(patience));
+                head.map_err(|error| or_late(error, patience))?
+            }
         };
         head.check_writable()?;
         let data_change = adds.is_empty() || adds.iter().any(|add| add.data_change);

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use delta_commit::actions::{Action, Metadata};
-use delta_commit::log::BEFORE_FIRST;
+use delta_commit::log::{BEFORE_FIRST, StoreError, StoreErrorKind};
 use delta_commit::{
     CommitError, CommitStats, Committer, Outcome, Patience, PerProcess, Start, Token, Transaction, Version,
 };
@@ -41,6 +41,8 @@ struct Opened {
     shared: Weak<Shared>,
     /// The turn to read the table anew. One thread does it for all that wait.
     loading: Arc<Turn>,
+    /// The start of the last reading, and its error, if the store did not answer.
+    failed: Option<(Instant, StoreError)>,
 }
 
 /// A table that is open. Any thread may use it, and so may forked children.
@@ -96,10 +98,20 @@ pub(crate) fn looking(place: &dyn Place) -> impl FnMut() -> Result<()> + '_ {
 }
 
 /// The check of a thread that waits for another one in a commit.
-fn patient<'a>(patience: &'a mut Patience<'_>) -> impl FnMut() -> Result<()> + 'a {
+pub(crate) fn patient<'a>(patience: &'a mut Patience<'_>) -> impl FnMut() -> Result<()> + 'a {
     move || match patience.left() {
         Some(_) => Ok(()),
         None => Err(CommitError::DeadlinePassed.into()),
+    }
+}
+
+/// Replaces an error that the end of the time may have caused. A request that it has cut short says so in its own way.
+pub(crate) fn or_late(error: TableError, patience: &mut Patience<'_>) -> TableError {
+    match &error {
+        TableError::Commit(CommitError::Store(_)) if patience.left().is_none() => {
+            CommitError::DeadlinePassed.into()
+        }
+        _ => error,
     }
 }
 
@@ -136,6 +148,7 @@ impl Shared {
     /// Opens the table in a place once for the whole process.
     fn open(place: &Arc<dyn Place>, look: Look<'_>) -> Result<Arc<Self>> {
         let key = place.key();
+        let asked = Instant::now();
         if let Some(known) = opened(&key)
             && known.catch_up(look)?
         {
@@ -155,9 +168,28 @@ impl Shared {
         {
             return Ok(known);
         }
-        let loaded = Arc::new(Self::load(place)?);
+        let failed = {
+            let open = lock(OPEN.get_or_init(Mutex::default));
+            open.get(&key).and_then(|opened| opened.failed.clone())
+        };
+        // Those that wait for a store that does not answer do not ask it one after the other.
+        if let Some((began, error)) = failed
+            && began > asked
+        {
+            return Err(error.into());
+        }
+        let began = Instant::now();
+        let loaded = Self::load(place);
         let mut open = lock(OPEN.get_or_init(Mutex::default));
-        open.entry(key).or_default().shared = Arc::downgrade(&loaded);
+        let opened = open.entry(key).or_default();
+        opened.failed = match &loaded {
+            Err(TableError::Commit(CommitError::Store(error))) if error.kind == StoreErrorKind::Transient => {
+                Some((began, error.clone()))
+            }
+            _ => None,
+        };
+        let loaded = Arc::new(loaded?);
+        opened.shared = Arc::downgrade(&loaded);
         Ok(loaded)
     }
 
@@ -238,6 +270,10 @@ impl Shared {
         if self.is_planned {
             return Ok(false);
         }
+        // Another thread found that out.
+        if self.is_outdated() {
+            return Ok(true);
+        }
         let before = {
             let mut confirmed = lock(&self.confirmed);
             if confirmed.elapsed() < self.place.believes_marks_for() {
@@ -290,10 +326,20 @@ impl Shared {
         if head.version < least {
             return Err(self.replaced());
         }
-        if self.is_outdated() {
+        // It may have been found outdated after it was opened: it must not keep itself alive.
+        if self.is_outdated() && !std::ptr::eq(self, found.as_ref()) {
             *lock(&self.heir) = Some(Arc::clone(&found));
+            *lock(&self.files) = None;
         }
         Ok(found)
+    }
+
+    /// Refuses another table in the place of this one, asking the store anew.
+    fn check_in_place(&self) -> Result<()> {
+        if !self.is_confirmed()? {
+            self.reopened(&mut self.looking())?;
+        }
+        Ok(())
     }
 
     /// Reads the versions that were added since. Returns false when the table has to be opened anew.
@@ -389,22 +435,35 @@ impl Shared {
         if self.is_planned {
             return Ok(Arc::new(Snapshot::empty(self.head())));
         }
-        let found = {
-            let asked = Instant::now();
-            let _turn = self.reading_files.take(look)?;
-            if let Some((began, snapshot)) = lock(&self.files).as_ref()
-                && *began > asked
-                && !self.is_outdated()
-            {
-                return Ok(Arc::clone(snapshot));
-            }
-            self.read_files(keep)?
-        };
-        if let Some(snapshot) = found {
+        if let Some(snapshot) = self.own_files(keep, look)? {
             return Ok(snapshot);
         }
         *lock(&self.files) = None;
-        self.reopened(look)?.with_files(keep, look)
+        let heir = self.reopened(look)?;
+        if let Some(snapshot) = heir.own_files(keep, look)? {
+            return Ok(snapshot);
+        }
+        // Where marks do not last, no other reading would be believed any more than this one.
+        let least = heir.head().version;
+        let snapshot = heir.log.load::<Replay>(None)?.state;
+        heir.check_same(&snapshot.metadata)?;
+        if snapshot.version < least {
+            return Err(self.replaced());
+        }
+        Ok(Arc::new(snapshot))
+    }
+
+    /// The table with its files, read by one thread for all that wait. None when the table has to be opened anew.
+    fn own_files(&self, keep: bool, look: Look<'_>) -> Result<Option<Arc<Snapshot>>> {
+        let asked = Instant::now();
+        let _turn = self.reading_files.take(look)?;
+        if let Some((began, snapshot)) = lock(&self.files).as_ref()
+            && *began > asked
+            && !self.is_outdated()
+        {
+            return Ok(Some(Arc::clone(snapshot)));
+        }
+        self.read_files(keep)
     }
 
     /// Reads the files, or what was added to them since. None when the table has to be opened anew.
@@ -483,11 +542,7 @@ impl Shared {
 
     pub fn commit(&self, transaction: Transaction, patience: &mut Patience<'_>) -> Result<Version> {
         self.check_committer(patience)
-            .map_err(|error| match patience.left() {
-                // A request that the end of the time has cut short says so in its own way.
-                None => CommitError::DeadlinePassed.into(),
-                Some(_) => error,
-            })?;
+            .map_err(|error| or_late(error, patience))?;
         let done = self.committer.commit_while(transaction, patience);
         if let Err(CommitError::LogTruncated(_)) = &done {
             self.outdated.store(true, Ordering::Release);
@@ -514,6 +569,15 @@ impl Shared {
                 replaced
             }
             _ => error,
+        }
+    }
+
+    /// Makes the versions up to this one survive a crash, whoever wrote them.
+    pub fn sync_log(&self, version: Version) -> Result<()> {
+        match self.place.log_store().sync_log(version, version) {
+            // Cleaned up: a checkpoint stands for it.
+            Err(error) if error.kind == StoreErrorKind::NotFound => Ok(()),
+            done => Ok(done?),
         }
     }
 
@@ -599,6 +663,12 @@ impl Table {
     pub fn snapshot(&self) -> Result<Arc<Snapshot>> {
         let shared = self.shared()?;
         shared.snapshot(&mut shared.looking())
+    }
+
+    /// The table with its files, for a commit that waits no longer than its caller.
+    pub(crate) fn snapshot_in_time(&self, patience: &mut Patience<'_>) -> Result<Arc<Snapshot>> {
+        let snapshot = self.shared()?.snapshot(&mut patient(patience));
+        snapshot.map_err(|error| or_late(error, patience))
     }
 
     /// The newest version, for a caller that bases a commit on it: see [`ReadSet`](crate::ReadSet).
@@ -732,7 +802,17 @@ impl Table {
         let snapshot = shared.snapshot_once(&mut shared.looking())?;
         snapshot.check_writable()?;
         shared.checkpointed.fetch_max(snapshot.version, Ordering::AcqRel);
-        checkpoint::write(&shared.log, &snapshot)?;
+        // Checkpoints of other writers do not say what changed metadata last. This process may have seen it.
+        let known = shared.refresh(&mut shared.looking())?.changed_in;
+        let changed_in = if known <= snapshot.version {
+            known.min(snapshot.changed_in)
+        } else {
+            snapshot.changed_in
+        };
+        checkpoint::write(&shared.log, &snapshot, changed_in, &{
+            let shared = Arc::clone(&shared);
+            Arc::new(move || shared.check_in_place())
+        })?;
         Ok(snapshot.version)
     }
 

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 use arrow_array::{Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use bytes::Bytes;
+use delta_commit::actions::Action;
+use delta_commit::log::{Listing, PutOutcome, StoreError};
 use delta_commit::{CommitError, LogStore, Patience};
 use delta_table::{
     Ages, Append, AppendOptions, Attend, CreateMode, CreateOptions, Folder, Place, Result, Table, TableError,
@@ -37,6 +39,17 @@ struct Counted {
     bell: Condvar,
     /// Called once, by who reads the table next.
     meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    /// Called once, before the next file is replaced.
+    before_replacing: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    believes_for: Mutex<Duration>,
+    /// True if checkpoints change while they are read in ranges.
+    is_torn: AtomicBool,
+    /// True if nothing can be read.
+    is_silent: AtomicBool,
+    /// The number of marks that were asked for, where each differs from the last.
+    unsteady: Option<AtomicU64>,
+    /// The versions that were made to survive a crash.
+    synced: Arc<Mutex<Vec<(i64, i64)>>>,
 }
 
 impl Counted {
@@ -47,6 +60,12 @@ impl Counted {
             is_held: Mutex::default(),
             bell: Condvar::new(),
             meanwhile: Mutex::default(),
+            before_replacing: Mutex::default(),
+            believes_for: Mutex::default(),
+            is_torn: AtomicBool::new(false),
+            is_silent: AtomicBool::new(false),
+            unsteady: None,
+            synced: Arc::default(),
         })
     }
 
@@ -82,7 +101,10 @@ impl Place for Counted {
     }
 
     fn log_store(&self) -> Arc<dyn LogStore> {
-        self.folder.log_store()
+        Arc::new(Syncing {
+            inner: self.folder.log_store(),
+            synced: Arc::clone(&self.synced),
+        })
     }
 
     fn prepare(&self) -> Result<()> {
@@ -105,6 +127,9 @@ impl Place for Counted {
             // A test that failed must not wait for ever.
             let limit = Duration::from_secs(60);
             drop(self.bell.wait_timeout_while(held, limit, |held| *held).unwrap());
+            if self.is_silent.load(Ordering::Acquire) {
+                return Err(StoreError::transient("no answer").into());
+            }
         }
         Ok(body)
     }
@@ -112,6 +137,9 @@ impl Place for Counted {
     fn read_range(&self, name: &str, range: Range<u64>) -> Result<Bytes> {
         let bytes = self.folder.read_range(name, range)?;
         self.read.lock().unwrap().push((name.to_owned(), bytes.len()));
+        if self.is_torn.load(Ordering::Acquire) && name.contains(".checkpoint.") {
+            return Ok(Bytes::from(vec![0; bytes.len()]));
+        }
         Ok(bytes)
     }
 
@@ -124,14 +152,21 @@ impl Place for Counted {
     }
 
     fn mark(&self, name: &str) -> Result<Option<String>> {
-        self.folder.mark(name)
+        let mark = self.folder.mark(name)?;
+        Ok(mark.map(|mark| match &self.unsteady {
+            Some(asked) => asked.fetch_add(1, Ordering::AcqRel).to_string(),
+            None => mark,
+        }))
     }
 
     fn believes_marks_for(&self) -> Duration {
-        self.folder.believes_marks_for()
+        *self.believes_for.lock().unwrap()
     }
 
     fn replace(&self, name: &str) -> Result<Box<dyn Sink>> {
+        if let Some(before) = self.before_replacing.lock().unwrap().take() {
+            before();
+        }
         self.folder.replace(name)
     }
 
@@ -153,6 +188,52 @@ impl Place for Counted {
 
     fn remove(&self, names: &[String]) -> usize {
         self.folder.remove(names)
+    }
+}
+
+/// A log that counts what is synced.
+struct Syncing {
+    inner: Arc<dyn LogStore>,
+    synced: Arc<Mutex<Vec<(i64, i64)>>>,
+}
+
+impl LogStore for Syncing {
+    fn find_tip(&self) -> Result<i64, StoreError> {
+        self.inner.find_tip()
+    }
+
+    fn read_version(&self, version: i64) -> Result<Option<Vec<u8>>, StoreError> {
+        self.inner.read_version(version)
+    }
+
+    fn put_version(&self, version: i64, body: &[u8]) -> Result<PutOutcome, StoreError> {
+        self.inner.put_version(version, body)
+    }
+
+    fn list_intents(&self) -> Result<Listing, StoreError> {
+        self.inner.list_intents()
+    }
+
+    fn read_intent(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.inner.read_intent(name)
+    }
+
+    fn put_intent(&self, name: &str, body: &[u8]) -> Result<(), StoreError> {
+        self.inner.put_intent(name, body)
+    }
+
+    fn delete_intent(&self, name: &str) -> Result<(), StoreError> {
+        self.inner.delete_intent(name)
+    }
+
+    fn sync_data(&self, paths: &[String]) -> Vec<Result<(), StoreError>> {
+        self.inner.sync_data(paths)
+    }
+
+    fn sync_log(&self, first: i64, last: i64) -> Result<(), StoreError> {
+        self.inner.sync_log(first, last)?;
+        self.synced.lock().unwrap().push((first, last));
+        Ok(())
     }
 }
 
@@ -438,4 +519,239 @@ fn an_open_append_holds_no_files() {
     // Nobody else holds the files, so that none was copied.
     assert_eq!(Arc::as_ptr(&after), before);
     drop(open);
+}
+
+fn open(place: &Arc<Counted>) -> Table {
+    Table::open_at(Arc::clone(place) as Arc<dyn Place>).unwrap()
+}
+
+fn remove_versions(root: &Path) {
+    for version in 0.. {
+        if fs::remove_file(version_path(root, version)).is_err() {
+            break;
+        }
+    }
+}
+
+/// The tag of the newest checkpoint that says what version changed metadata last.
+fn changed_in(root: &Path) -> serde_json::Value {
+    let hint: serde_json::Value = serde_json::from_slice(&fs::read(root.join(HINT)).unwrap()).unwrap();
+    hint["tags"]["spillway.changedIn"].clone()
+}
+
+#[test]
+fn a_table_may_be_a_checkpoint_and_no_version() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    create(root);
+    let before = Table::open(root).unwrap();
+    append(&before);
+    append(&before);
+    before.checkpoint().unwrap();
+    drop(before);
+    remove_versions(root);
+    let place = Counted::new(root);
+    let table = open(&place);
+    assert_eq!(table.snapshot().unwrap().files().count(), 2);
+    assert_eq!(table.checkpoint().unwrap(), 2);
+    // Read once for the head and once for the files.
+    assert_eq!(place.loads(), 2);
+    assert_eq!(append(&table), 3);
+    let overwriting = AppendOptions {
+        replace: Some(Vec::new()),
+        ..AppendOptions::default()
+    };
+    assert_eq!(commit(written(&table, overwriting)).unwrap(), 4);
+    assert_eq!(table.snapshot().unwrap().files().count(), 1);
+    assert_eq!(open(&Counted::new(root)).snapshot().unwrap().files().count(), 1);
+}
+
+#[test]
+fn no_version_is_put_behind_a_checkpoint_that_is_not_the_newest() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    create(root);
+    let table = Table::open(root).unwrap();
+    append(&table);
+    table.checkpoint().unwrap();
+    append(&table);
+    table.checkpoint().unwrap();
+    drop(table);
+    remove_versions(root);
+    let log = Folder::new(root).unwrap().log_store();
+    assert!(log.put_version(2, b"{}").is_err());
+    assert!(log.put_version(4, b"{}").is_err());
+    assert_eq!(log.put_version(3, b"{}").unwrap(), PutOutcome::Won);
+}
+
+#[test]
+fn files_are_read_at_most_once_more_where_marks_do_not_last() {
+    let folder = tempfile::tempdir().unwrap();
+    create(folder.path());
+    add_files(folder.path(), 1, 3);
+    let mut place = Counted::new(folder.path());
+    Arc::get_mut(&mut place).unwrap().unsteady = Some(AtomicU64::new(0));
+    let table = open(&place);
+    place.forget();
+    assert_eq!(table.snapshot().unwrap().files().count(), 3);
+    assert!(place.loads() <= 6, "{} readings", place.loads());
+}
+
+#[test]
+fn what_one_thread_learns_of_a_table_made_anew_protects_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = Counted::new(folder.path());
+    create(folder.path());
+    let table = open(&place);
+    append(&table);
+    let first = written(&table, AppendOptions::default());
+    let second = written(&table, AppendOptions::default());
+    make_anew(folder.path(), 1);
+    assert!(matches!(commit(first), Err(TableError::Replaced(_))));
+    // The other one comes while the first one's answer is fresh.
+    *place.believes_for.lock().unwrap() = Duration::from_secs(3_600);
+    let done = commit(second);
+    assert!(matches!(done, Err(TableError::Replaced(_))), "{done:?}");
+    assert!(!version_path(folder.path(), 2).exists());
+}
+
+#[test]
+fn a_checkpoint_says_what_this_process_knows_of_the_last_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    create(root);
+    let table = Table::open(root).unwrap();
+    append(&table);
+    table.checkpoint().unwrap();
+    // As other writers make them.
+    fs::remove_file(root.join(HINT)).unwrap();
+    append(&table);
+    assert_eq!(table.checkpoint().unwrap(), 2);
+    assert_eq!(changed_in(root), "0");
+    let metadata = table.head().unwrap().metadata.as_ref().clone();
+    let changed = delta_commit::actions::Metadata {
+        configuration: [("a".to_owned(), "b".to_owned())].into(),
+        ..metadata
+    };
+    let line = serde_json::to_string(&Action::Metadata(changed)).unwrap();
+    fs::write(version_path(root, 3), line).unwrap();
+    append(&table);
+    table.checkpoint().unwrap();
+    assert_eq!(changed_in(root), "3");
+}
+
+#[test]
+fn a_checkpoint_of_the_old_table_does_not_land_in_the_new_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = Counted::new(folder.path());
+    create(folder.path());
+    let table = open(&place);
+    append(&table);
+    append(&table);
+    let root = folder.path().to_path_buf();
+    *place.before_replacing.lock().unwrap() = Some(Box::new(move || make_anew(&root, 0)));
+    let done = table.checkpoint();
+    assert!(matches!(done, Err(TableError::Replaced(_))), "{done:?}");
+    let names = place.list("_delta_log", None).unwrap();
+    assert!(!names.iter().any(|name| name.contains("checkpoint")), "{names:?}");
+}
+
+#[test]
+fn a_repeated_append_is_acknowledged_when_its_version_survives_a_crash() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = Counted::new(folder.path());
+    create(folder.path());
+    let table = open(&place);
+    let version = commit(written(&table, loader(1))).unwrap();
+    place.synced.lock().unwrap().clear();
+    assert_eq!(commit(written(&table, loader(1))).unwrap(), version);
+    assert_eq!(*place.synced.lock().unwrap(), [(version, version)]);
+}
+
+#[test]
+fn a_checkpoint_that_is_exchanged_while_it_is_read_in_ranges_is_read_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    create(folder.path());
+    let before = Table::open(folder.path()).unwrap();
+    commit(written(&before, loader(7))).unwrap();
+    before.checkpoint().unwrap();
+    let head = before.head().unwrap();
+    drop(before);
+    let place = Counted::new(folder.path());
+    place.is_torn.store(true, Ordering::Release);
+    let table = open(&place);
+    assert_eq!(table.head().unwrap().metadata, head.metadata);
+    assert_eq!(table.transaction_version("loader").unwrap(), Some(7));
+    // One that is damaged stays so.
+    drop(table);
+    let checkpoint = "_delta_log/00000000000000000001.checkpoint.parquet";
+    fs::write(folder.path().join(checkpoint), b"PAR1 no footer PAR1").unwrap();
+    assert!(matches!(
+        Table::open_at(place as Arc<dyn Place>).map(drop),
+        Err(TableError::Malformed(_))
+    ));
+}
+
+#[test]
+fn a_part_that_another_append_added_is_not_added_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    create(root);
+    let table = Table::open(root).unwrap();
+    let part = written(&table, AppendOptions::default())
+        .detach(&mut || true)
+        .unwrap();
+    let writer_options = || WriterOptions::new(OptionInput::default()).unwrap();
+    let mut first = table.append(AppendOptions::default(), writer_options()).unwrap();
+    let mut second = table.append(AppendOptions::default(), writer_options()).unwrap();
+    first.attach(&part).unwrap();
+    second.attach(&part).unwrap();
+    let metadata = table.head().unwrap().metadata.as_ref().clone();
+    let changed = delta_commit::actions::Metadata {
+        configuration: [("a".to_owned(), "b".to_owned())].into(),
+        ..metadata
+    };
+    let line = serde_json::to_string(&Action::Metadata(changed)).unwrap();
+    fs::write(version_path(root, 1), line).unwrap();
+    assert_eq!(commit(first).unwrap(), 2);
+    let done = commit(second);
+    assert!(
+        matches!(done, Err(TableError::Commit(CommitError::DuplicateFile { .. }))),
+        "{done:?}"
+    );
+    let snapshot = table.snapshot().unwrap();
+    assert_eq!(snapshot.version, 2);
+    let file = root.join(&snapshot.files().next().unwrap().path);
+    assert!(file.exists());
+}
+
+#[test]
+fn those_that_wait_for_a_store_that_does_not_answer_hear_together() {
+    let folder = tempfile::tempdir().unwrap();
+    create(folder.path());
+    let place = Counted::new(folder.path());
+    place.hold(true);
+    let waiting = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                waiting.fetch_add(1, Ordering::AcqRel);
+                let found = Table::open_at(Arc::clone(&place) as Arc<dyn Place>);
+                assert!(matches!(
+                    found.map(drop),
+                    Err(TableError::Commit(CommitError::Store(_)))
+                ));
+            });
+        }
+        while waiting.load(Ordering::Acquire) < 8 || place.loads() == 0 {
+            thread::sleep(Duration::from_millis(1));
+        }
+        thread::sleep(Duration::from_millis(300));
+        place.is_silent.store(true, Ordering::Release);
+        place.hold(false);
+    });
+    // One that the others waited for, and one that began after they did.
+    assert!(place.loads() < 5, "{} readings", place.loads());
+    place.is_silent.store(false, Ordering::Release);
+    append(&open(&place));
 }
