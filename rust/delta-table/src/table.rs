@@ -809,10 +809,11 @@ impl Table {
         } else {
             snapshot.changed_in
         };
-        checkpoint::write(&shared.log, &snapshot, changed_in, &{
+        let check: Arc<checkpoint::InPlace> = {
             let shared = Arc::clone(&shared);
             Arc::new(move || shared.check_in_place())
-        })?;
+        };
+        checkpoint::write(&shared.log, &snapshot, changed_in, &check)?;
         Ok(snapshot.version)
     }
 
