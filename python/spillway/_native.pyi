@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypedDict, final, type_check_only
 
 from spillway.dataset_writer import DatasetOptions
+from spillway.delta.types import EffectTimes
 from spillway.encryption import Encryption
+from spillway.types import EffectName
 from spillway.writer import WriterOptions
 
 __all__ = [
@@ -110,7 +112,6 @@ class DeltaStateDict(TypedDict):
     description: str | None
     partition_columns: list[str]
     properties: dict[str, str]
-    files: int
     schema: DeltaSchema
 
 @type_check_only
@@ -192,7 +193,7 @@ class DeltaTable:
     def outcome(
         self, token: str, timeout: float | None
     ) -> tuple[Literal["committed", "rejected", "pending", "unknowable"], int | None]: ...
-    def commit_stats(self) -> tuple[int, int, int]: ...
+    def commit_stats(self) -> tuple[int, int, int, dict[EffectName, EffectTimes]]: ...
     def is_checkpoint_due(self, version: int) -> bool: ...
     def checkpoint(self) -> int: ...
     def clean_up_log(self) -> int: ...

@@ -24,6 +24,7 @@ __all__ = [
     "Data",
     "DatasetKeywords",
     "Direction",
+    "EffectName",
     "Encoding",
     "Existing",
     "Extra",
@@ -110,6 +111,21 @@ SchemaMode: TypeAlias = Literal["merge"]
 
 OutcomeStatus: TypeAlias = Literal["committed", "rejected", "pending", "unknowable"]
 """The end of a commit that was in doubt."""
+
+EffectName: TypeAlias = Literal[
+    "find_tip",
+    "read_version",
+    "put_version",
+    "list_intents",
+    "read_intents",
+    "put_intent",
+    "delete_intents",
+    "withdraw_intents",
+    "sync_data",
+    "sync_log",
+    "pause",
+]
+"""An operation of a committer on the store, or a pause of it."""
 
 
 class ArrowStream(Protocol):

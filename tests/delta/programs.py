@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -164,8 +165,33 @@ def doubt(folder: str) -> None:
     print(json.dumps(said))
 
 
+def resident(line: str) -> int:
+    """Bytes of this process in memory, now (``VmRSS``) or at most (``VmHWM``)."""
+    (text,) = [each for each in Path("/proc/self/status").read_text().splitlines() if each.startswith(line)]
+    return int(text.split()[1]) << 10
+
+
+def one(folder: str, app_id: str | None = None) -> None:
+    """Append a row, and tell by how many bytes the process has grown."""
+    # The peak counts from here on.
+    Path("/proc/self/clear_refs").write_text("5")
+    before = resident("VmRSS")
+    by: dict[str, Any] = {} if app_id is None else {"app_id": app_id, "app_version": 1}
+    with spillway.delta.open(folder).append(**by) as append:
+        append.write(batch("one", 0))
+    grown, most = resident("VmRSS") - before, resident("VmHWM") - before
+    print(json.dumps({"version": append.version, "repeated": append.repeated, "grown": grown, "most": most}))
+
+
+def checkpoint(folder: str) -> None:
+    """Write a checkpoint."""
+    print(json.dumps({"version": spillway.delta.open(folder).checkpoint()}))
+
+
 if __name__ == "__main__":
     programs = {
+        "one": one,
+        "checkpoint": checkpoint,
         "many": many,
         "endless": endless,
         "scarce": scarce,

@@ -9,7 +9,7 @@ import pickle
 import shutil
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import deltalake
 import polars as pl
@@ -31,6 +31,7 @@ from spillway.errors import (
     UnsupportedTableError,
     VersionNotFoundError,
 )
+from spillway.types import EffectName
 
 from .conftest import READERS, read_deltalake, rows
 
@@ -117,6 +118,19 @@ def test_a_refused_batch_leaves_the_append_usable(table: spillway.delta.Table) -
             append.write(pa.table({"day": ["a"], "id": ["1"]}))
         append.write(batch("a", 2))
     assert ids(table) == [2]
+
+
+def test_the_times_of_effects_tell_what_a_commit_did(table: spillway.delta.Table) -> None:
+    before = table.commit_stats()
+    with table.append() as append:
+        append.write(batch("a", 1))
+    stats = table.commit_stats()
+    assert set(stats.effects) <= set(get_args(EffectName))
+    assert stats.effects["put_version"]["count"] == stats.attempts == before.attempts + 1
+    assert stats.effects["sync_data"]["count"] == 1
+    for times in stats.effects.values():
+        assert times["count"] > 0
+        assert 0 <= times["longest_seconds"] <= times["total_seconds"]
 
 
 def test_an_application_appends_once(table: spillway.delta.Table) -> None:

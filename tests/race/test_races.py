@@ -104,6 +104,11 @@ def test_every_committer_commits_every_append_once(finished: Path) -> None:
             assert each["table"]["versions"] == writers
         assert (each["attempts"] is None) == (each["cell"]["committer"] == "delta-rs")
         assert (each["most_lost"] is None) != shares
+        if shares:
+            assert each["effects"]["put_version"]["count"] == each["attempts"]
+            assert each["effects"]["put_version"]["longest_seconds"] > 0
+        else:
+            assert each["effects"] is None
 
 
 def test_a_run_leaves_its_files_and_no_table(finished: Path) -> None:

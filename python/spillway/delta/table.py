@@ -335,7 +335,11 @@ class Table:
         return self._committed("RESTORE", self._native.restore(version, timeout))
 
     def commit_stats(self) -> CommitStats:
-        """Count the versions that this process tried to write, and wrote, since it opened the table first."""
+        """Count the versions that this process tried to write, and wrote, since it opened the table first.
+
+        The times of its effects are in ``effects``, by their kind. All begin anew where the log was cleaned
+        up past the version that the process knew, so that it opened the table again.
+        """
         return CommitStats(*self._native.commit_stats())
 
     def checkpoint(self) -> int:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from spillway import _native
-    from spillway.types import Condition, OutcomeStatus
+    from spillway.types import Condition, EffectName, OutcomeStatus
 
-__all__ = ["AddFile", "CommitStats", "HistoryEntry", "Outcome", "ReadSet", "TableFile"]
+__all__ = ["AddFile", "CommitStats", "EffectTimes", "HistoryEntry", "Outcome", "ReadSet", "TableFile"]
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,20 @@ class Outcome:
     version: int | None = None
 
 
+class EffectTimes(TypedDict):
+    """The times of a committer's effects of one kind.
+
+    Attributes:
+        count: The number of effects.
+        total_seconds: The time of all of them. They follow one another.
+        longest_seconds: The time of the longest one.
+    """
+
+    count: int
+    total_seconds: float
+    longest_seconds: float
+
+
 @dataclass(frozen=True)
 class CommitStats:
     """Attempts of a process to write versions of a table. All its threads try as one.
@@ -121,8 +135,11 @@ class CommitStats:
         attempts: Versions that it tried to write; one holds the appends of many threads.
         won: Those of them that it wrote.
         most_lost: The most attempts in which another writer came first, of one transaction.
+        effects: The times of its effects, by their kind: ``put_version``, ``list_intents``, ``sync_data`` and
+            others. A kind of which there was none is left out.
     """
 
     attempts: int
     won: int
     most_lost: int
+    effects: Mapping[EffectName, EffectTimes] = field(hash=False)

@@ -14,6 +14,7 @@ from spillway.harness.disk import sync_filesystem
 from spillway.harness.host import HostWatch
 from spillway.harness.redaction import redact
 from spillway.race.check import Verdict
+from spillway.race.effects import merged
 from spillway.race.record import SCHEMA_VERSION
 from spillway.race.worker_processes import WorkerProcesses
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from spillway.harness.schedule import Slot
+    from spillway.race.effects import EffectTimes
     from spillway.race.location import Location
     from spillway.race.plan import Cell
     from spillway.race.progress import Progress
@@ -52,6 +54,7 @@ class _Heard:
     since: dict[int, float] = field(default_factory=dict)
     attempts: int | None = None
     most_lost: int | None = None
+    effects: dict[str, EffectTimes] | None = None
     errors: Counter[str] = field(default_factory=Counter)
 
     def waiting(self, cell: Cell, until: float) -> list[float]:
@@ -74,6 +77,7 @@ class _Heard:
             if (tally := message["tally"]) is not None:
                 self.attempts = (self.attempts or 0) + tally["attempts"]
                 self.most_lost = max(self.most_lost or 0, tally["most_lost"])
+                self.effects = merged(self.effects or {}, tally["effects"])
         elif "error" in message:
             self._note(message)
             self.errors[message["error"]] += 1
@@ -242,6 +246,7 @@ def _measures(cell: Cell, heard: _Heard, limit: float | None) -> Measures:
         "rows_per_second": None if not seconds else count * cell.rows / seconds,
         "attempts": heard.attempts,
         "most_lost": heard.most_lost,
+        "effects": heard.effects,
         "wait_seconds": quantiles,
         "errors": [{"error": text, "count": number} for text, number in heard.errors.most_common(5)],
         "failed": heard.errors.total(),

@@ -1,11 +1,12 @@
 """The record of a race: a line of ``races.jsonl``."""
 
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from spillway.harness.host import HostReading
 from spillway.harness.records import RecordSchema
 from spillway.harness.schema import Instant, Keywords
 from spillway.race.check import Verdict
+from spillway.race.effects import EffectTimes
 from spillway.race.plan import Cell
 
 __all__ = ["RACES", "SCHEMA", "SCHEMA_VERSION", "Measures", "Outcome", "RaceRecord"]
@@ -33,6 +34,7 @@ class Measures(TypedDict):
         seconds: From the start to the last acknowledgement, or to the time limit.
         attempts: Tries to write a version, of all writers; null where the library does not say.
         most_lost: The most races that one append lost; null where nobody counts.
+        effects: The times of what committers did, of all processes, by its kind; null where nobody counts.
         wait_seconds: Waits from handing over all rows to the acknowledgement: quantiles 0 to 100 %.
         errors: The errors that were raised most.
         failed: Appends that ended with an error.
@@ -45,6 +47,7 @@ class Measures(TypedDict):
     rows_per_second: float | None
     attempts: int | None
     most_lost: int | None
+    effects: NotRequired[dict[str, EffectTimes] | None]
     wait_seconds: _Quantiles | None
     errors: list[_ErrorCount]
     failed: int

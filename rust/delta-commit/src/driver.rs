@@ -15,6 +15,7 @@ use crate::log::{Effect, Event, LogStore, PutOutcome, StoreError, Time, Version,
 use crate::machine::{CommitStats, Machine, Start, Submission, Verdict};
 use crate::process::PerProcess;
 use crate::settle::{Outcome, Token};
+use crate::timings::{EffectKind, Timings};
 use crate::transaction::{MemberId, Transaction};
 
 /// The time between two checks whether the caller still waits.
@@ -107,6 +108,7 @@ struct Desk {
 
 struct State {
     machine: Machine,
+    timings: Timings,
     waiting: BTreeMap<MemberId, Arc<Slot>>,
     led: bool,
 }
@@ -196,10 +198,15 @@ impl Committer {
         (state.machine.tip(), state.machine.world().clone())
     }
 
-    /// Counts of the races for versions that this process took part in so far. Does no I/O.
+    /// Counts of the races for versions that this process took part in so far, and the times of its effects. Does no
+    /// I/O.
     #[must_use]
     pub fn commit_stats(&self) -> CommitStats {
-        self.desk().lock().machine.commit_stats()
+        let state = self.desk().lock();
+        CommitStats {
+            timings: state.timings,
+            ..state.machine.commit_stats()
+        }
     }
 
     /// Waits for the verdict on a transaction that is submitted; none when another thread already waits for it.
@@ -293,6 +300,7 @@ impl Committer {
         let mut answer = Answer {
             desk,
             effect,
+            began: Instant::now(),
             event: None,
         };
         answer.event = Some(match effect {
@@ -309,6 +317,7 @@ impl Committer {
 struct Answer<'a> {
     desk: &'a Desk,
     effect: &'a Effect,
+    began: Instant,
     event: Option<Event>,
 }
 
@@ -318,8 +327,10 @@ impl Drop for Answer<'_> {
             .event
             .take()
             .unwrap_or_else(|| lost(self.effect, StoreError::transient("the store panicked")));
-        let now = self.desk.now();
-        self.desk.lock().machine.complete(now, event);
+        let (now, took) = (self.desk.now(), self.began.elapsed());
+        let mut state = self.desk.lock();
+        state.timings.note(EffectKind::of(self.effect), took);
+        state.machine.complete(now, event);
     }
 }
 
@@ -357,6 +368,7 @@ impl Desk {
         Self {
             state: Mutex::new(State {
                 machine,
+                timings: Timings::default(),
                 waiting: BTreeMap::new(),
                 led: false,
             }),

@@ -26,6 +26,7 @@ pub mod schema;
 mod settle;
 pub mod store;
 pub mod time;
+pub mod timings;
 pub mod transaction;
 pub mod winner;
 
@@ -36,4 +37,5 @@ pub use log::{LogStore, Version};
 pub use machine::{CommitStats, Machine, Start, Submission, Verdict};
 pub use process::PerProcess;
 pub use settle::{Outcome, Token};
+pub use timings::{EffectKind, EffectTimes, Timings};
 pub use transaction::{Isolation, MemberId, Operation, ReadSet, Transaction};

@@ -19,7 +19,9 @@ use delta_commit::log::{
     BEFORE_FIRST, Listing, LogStore, PutOutcome, StoreError, StoreErrorKind, version_file,
 };
 use delta_commit::store::LocalLogStore;
-use delta_commit::{CommitError, Committer, MemberId, Outcome, Patience, Start, Token, Transaction, Version};
+use delta_commit::{
+    CommitError, Committer, EffectKind, MemberId, Outcome, Patience, Start, Token, Transaction, Version,
+};
 
 fn soon() -> Instant {
     Instant::now() + Duration::from_secs(60)
@@ -85,6 +87,30 @@ fn adds(table: &Path) -> HashMap<String, Version> {
         }
     }
     found
+}
+
+#[test]
+fn the_times_of_effects_are_counted_by_their_kind() {
+    let table = table();
+    let committer = local(table.path());
+    let asked = Instant::now();
+    for name in ["a", "b"] {
+        committer.commit(append(name), soon()).unwrap();
+    }
+    let took = asked.elapsed();
+    let stats = committer.commit_stats();
+    let puts = stats.timings.of(EffectKind::PutVersion);
+    assert_eq!((puts.count, stats.attempts, stats.won), (2, 2, 2));
+    let total: Duration = stats.timings.iter().map(|(_, times)| times.total).sum();
+    assert!(total <= took, "{total:?} of {took:?}");
+    for (kind, times) in stats.timings.iter() {
+        assert!(
+            times.longest <= times.total && times.count > 0,
+            "{kind:?}: {times:?}"
+        );
+    }
+    assert_eq!(stats.timings.of(EffectKind::PutIntent).count, 0);
+    assert!(stats.timings.of(EffectKind::ListIntents).count >= 2);
 }
 
 /// Threads of several committers, each of which is to the others as another process is.

@@ -229,6 +229,10 @@ impl Place for Objects {
         Ok(body.into())
     }
 
+    fn size(&self, name: &str) -> Result<Option<u64>> {
+        Ok(self.clients.folder()?.size(name).map_err(error)?)
+    }
+
     fn has(&self, name: &str) -> Result<bool> {
         let there = self
             .clients
@@ -268,5 +272,9 @@ impl Place for Objects {
     fn remove(&self, names: &[String]) -> usize {
         // What cannot be deleted is a stray object, which no reader sees.
         self.clients.folder().map_or(0, |folder| folder.remove(names))
+    }
+
+    fn attend(&self) -> Attend {
+        (self.clients.attend)()
     }
 }

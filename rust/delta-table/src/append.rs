@@ -7,6 +7,7 @@ use std::sync::Arc;
 use arrow_array::ArrayRef;
 use arrow_schema::SchemaRef;
 use delta_commit::actions::{Action, Add, Metadata, PartitionValues, Txn};
+use delta_commit::predicate::Predicate;
 use delta_commit::{CommitError, MemberId, Operation, Patience, Transaction, Version, path};
 use parquet_dataset::{DatasetInput, DatasetOptions, Prepared, Spread, SpreadFile, SpreadPlan};
 use parquet_writer::{Batch, OptionFault, Timestamps, WriteError, WriterOptions};
@@ -14,8 +15,9 @@ use parquet_writer::{Batch, OptionFault, Timestamps, WriteError, WriterOptions};
 use crate::checkpoint::now;
 use crate::coalesce::{self, Terms};
 use crate::create::is_quicker;
-use crate::detached::{Basis, Part, check_new, is_known, stray_files};
+use crate::detached::{self, Part, check_new, is_known, stray_files};
 use crate::error::{Result, TableError};
+use crate::head::Head;
 use crate::indexed::Indexed;
 use crate::kept::Kept;
 use crate::operations::{Condition, chosen, partition_predicate, remove_chosen};
@@ -24,7 +26,8 @@ use crate::rows::Shape;
 use crate::schema::{Column, Kind, Primitive, TableSchema};
 use crate::snapshot::Snapshot;
 use crate::stats::{Nans, stats_json};
-use crate::table::{Shared, Table};
+use crate::table::{Shared, Table, or_late, patient};
+use crate::turn::Look;
 
 /// Bytes of a data file, unless the table or the caller says otherwise.
 const FILE_BYTES: i64 = 1 << 30;
@@ -97,7 +100,7 @@ pub(crate) struct DataWriter {
     options: AppendOptions,
     writer_options: WriterOptions,
     /// The table when the first rows came, which rows are checked against.
-    head: Arc<Snapshot>,
+    head: Arc<Head>,
     open: Option<Open>,
 }
 
@@ -146,7 +149,7 @@ fn check_one_type(schema: &TableSchema, written: &TableSchema) -> Result<()> {
 impl DataWriter {
     pub fn new(
         shared: Arc<Shared>,
-        head: Arc<Snapshot>,
+        head: Arc<Head>,
         options: AppendOptions,
         writer_options: WriterOptions,
     ) -> Result<Self> {
@@ -343,7 +346,7 @@ fn target_schema(
 }
 
 /// The actions that give the table another schema.
-pub(crate) fn metadata_actions(head: &Snapshot, schema: &TableSchema) -> Result<Vec<Action>> {
+pub(crate) fn metadata_actions(head: &Head, schema: &TableSchema) -> Result<Vec<Action>> {
     let mut actions = Vec::new();
     if schema.has_ntz() && !head.schema.has_ntz() {
         actions
@@ -357,7 +360,7 @@ pub(crate) fn metadata_actions(head: &Snapshot, schema: &TableSchema) -> Result<
 }
 
 /// The actions that a planned table begins with.
-fn first_actions(head: &Snapshot, changes: bool) -> Result<Vec<Action>> {
+fn first_actions(head: &Head, changes: bool) -> Result<Vec<Action>> {
     if changes {
         return Err(TableError::refused(
             "the rows have columns that the planned table lacks: plan it with all of them",
@@ -370,7 +373,7 @@ fn first_actions(head: &Snapshot, changes: bool) -> Result<Vec<Action>> {
 }
 
 /// The action that brings a file into the table.
-fn add_of(file: &SpreadFile, open: &Open, head: &Snapshot) -> Result<Add> {
+fn add_of(file: &SpreadFile, open: &Open, head: &Head) -> Result<Add> {
     let relative = file
         .path
         .to_str()
@@ -419,6 +422,10 @@ fn utc(text: &str) -> String {
 pub struct Append {
     shared: Arc<Shared>,
     read_version: Version,
+    /// The transaction version of the append's application in that version.
+    app_version: Option<i64>,
+    /// The files that the append replaces; none when it replaces nothing.
+    replaced: Option<Replaced>,
     writer: DataWriter,
     /// Rows that are to share files with other appends; none when the append has files of its own.
     kept: Option<Kept>,
@@ -439,6 +446,73 @@ pub struct Append {
     in_doubt: bool,
     /// The process that the append belongs to. A forked child inherits the append, but the files are its parent's.
     process: u32,
+}
+
+/// The state of the table that an append begins with.
+pub(crate) struct Basis {
+    head: Arc<Head>,
+    read_version: Version,
+    /// The transaction version of the append's application.
+    app_version: Option<i64>,
+    replaced: Option<Replaced>,
+}
+
+/// The files that an append replaces.
+struct Replaced {
+    conditions: Vec<Condition>,
+    predicate: Predicate,
+    files: Vec<Arc<Add>>,
+}
+
+impl Basis {
+    /// That of an append that depends on no file and no application.
+    pub fn blind(head: Arc<Head>, read_version: Version) -> Self {
+        Self {
+            head,
+            read_version,
+            app_version: None,
+            replaced: None,
+        }
+    }
+
+    /// That of an append with these options, as far as it has to be read from the log.
+    fn of(shared: &Shared, options: &AppendOptions, look: Look<'_>) -> Result<Self> {
+        if let Some(conditions) = &options.replace {
+            let table = shared.snapshot(look)?;
+            table.check_removable("overwriting")?;
+            table.check_not_clustered("overwriting")?;
+            let predicate = partition_predicate(conditions, &table)?;
+            let app_id = options.app_transaction.as_ref().map(|(app_id, _)| app_id);
+            return Ok(Self {
+                head: Arc::clone(&table.head),
+                read_version: table.version,
+                app_version: app_id.and_then(|app_id| table.transaction_version(app_id)),
+                replaced: Some(Replaced {
+                    files: chosen(&table, &predicate)?,
+                    conditions: conditions.clone(),
+                    predicate,
+                }),
+            });
+        }
+        if let Some((app_id, _)) = &options.app_transaction {
+            let (head, app_version) = shared.progress(app_id, look)?;
+            return Ok(Self {
+                app_version,
+                ..Self::at(head)
+            });
+        }
+        let (head, version) = shared.base(look)?;
+        // By which columns the rows are clustered is read from the log.
+        if head.is_clustered() {
+            return Ok(Self::at(shared.refresh(look)?));
+        }
+        Ok(Self::blind(head, version))
+    }
+
+    fn at(head: Arc<Head>) -> Self {
+        let version = head.version;
+        Self::blind(head, version)
+    }
 }
 
 /// A schema that the next attached part is checked against.
@@ -464,39 +538,36 @@ impl Table {
     pub fn append(&self, options: AppendOptions, writer_options: WriterOptions) -> Result<Append> {
         coalesce::check(&options)?;
         let shared = self.shared()?;
-        let (mut head, mut read_version) = shared.head()?;
-        // How far the application has come, which files there are, and by which columns the rows are clustered, is read
-        // from the log.
-        if options.app_transaction.is_some() || options.replace.is_some() || head.is_clustered() {
-            head = shared.refresh()?;
-            read_version = head.version;
-        }
-        if options.replace.is_some() {
-            head.check_removable("overwriting")?;
-            head.check_not_clustered("overwriting")?;
-        }
-        Append::begin(shared, head, read_version, options, writer_options)
+        let basis = Basis::of(&shared, &options, &mut shared.looking())?;
+        Append::begin(shared, basis, options, writer_options)
     }
 }
 
 impl Append {
-    /// Begins an append to the table as it is in `head`.
+    /// Begins an append to the table as it is in `basis`.
     pub(crate) fn begin(
         shared: Arc<Shared>,
-        head: Arc<Snapshot>,
-        read_version: Version,
+        basis: Basis,
         options: AppendOptions,
         writer_options: WriterOptions,
     ) -> Result<Self> {
-        let is_repeated = options.app_transaction.as_ref().is_some_and(|(app_id, version)| {
-            head.transaction_version(app_id)
-                .is_some_and(|known| known >= *version)
-        });
+        let Basis {
+            head,
+            read_version,
+            app_version,
+            replaced,
+        } = basis;
+        let is_repeated = options
+            .app_transaction
+            .as_ref()
+            .is_some_and(|(_, version)| app_version.is_some_and(|known| known >= *version));
         let kept = (options.coalesce && !shared.is_planned).then(Kept::default);
         let writer = DataWriter::new(Arc::clone(&shared), head, options, writer_options)?;
         Ok(Self {
             shared,
             read_version,
+            app_version,
+            replaced,
             writer,
             kept,
             metrics: BTreeMap::new(),
@@ -627,6 +698,8 @@ impl Append {
     ) -> Result<Version> {
         self.refuse_if_closed()?;
         if self.is_repeated {
+            // Its writer may have died before the version survived a crash.
+            self.shared.sync_log(self.read_version)?;
             self.remove_attached();
             self.state = State::Committed(self.read_version);
             return Ok(self.read_version);
@@ -687,22 +760,44 @@ impl Append {
             if moved && self.shared.is_planned {
                 return Err(TableError::Exists(self.shared.place.root().to_path_buf()));
             }
-            if !(moved && self.rebase()?) {
+            if !(moved && self.rebase_in_time(patience)?) {
                 return done;
             }
         }
+    }
+
+    fn rebase_in_time(&mut self, patience: &mut Patience<'_>) -> Result<bool> {
+        let done = self.rebase(&mut patient(patience));
+        done.map_err(|error| or_late(error, patience))
     }
 
     /// Rebases the append on the table's present state, if the rows fit it as they were written.
     ///
     /// An append that merges schemas accepts any present schema, since two appends may add the same column at once.
     /// Other appends go on only if nothing but properties changed.
-    fn rebase(&mut self) -> Result<bool> {
+    fn rebase(&mut self, look: Look<'_>) -> Result<bool> {
         // What is replaced was chosen in the version that was read.
         if self.writer.options.replace.is_some() {
             return Ok(false);
         }
-        let head = self.shared.refresh()?;
+        let app_id = self.writer.options.app_transaction.as_ref();
+        let app_id = app_id.map(|(app_id, _)| app_id.as_str());
+        let (head, app_version) = if self.attached.is_empty() {
+            match app_id {
+                Some(app_id) => self.shared.progress(app_id, look)?,
+                None => (self.shared.refresh(look)?, None),
+            }
+        } else {
+            // The committer compares paths with later versions only: another append may have added them before.
+            let table = self.shared.snapshot(look)?;
+            for part in &self.attached {
+                check_new(part, &HashSet::new(), &table)?;
+            }
+            let app_version = app_id.and_then(|app_id| table.transaction_version(app_id));
+            let head = Arc::clone(&table.head);
+            self.known = Some(table);
+            (head, app_version)
+        };
         let before = &self.writer.head;
         if !(self.writer.options.merge_schema || is_same_but_for_properties(before, &head)?) {
             return Ok(false);
@@ -715,10 +810,7 @@ impl Append {
                 "the table was replaced while the append was under way: write the rows again",
             ));
         }
-        let transaction = self.writer.options.app_transaction.as_ref();
-        if transaction
-            .is_some_and(|(app_id, _)| head.transaction_version(app_id) != before.transaction_version(app_id))
-        {
+        if app_version != self.app_version {
             return Ok(false);
         }
         let all = self.written();
@@ -744,7 +836,7 @@ impl Append {
     }
 
     /// The table's schema with all rows of the append in it; true if it differs from that of `head`.
-    fn schema_with_rows(&self, head: &Snapshot) -> Result<(Arc<TableSchema>, bool)> {
+    fn schema_with_rows(&self, head: &Head) -> Result<(Arc<TableSchema>, bool)> {
         if self.attached.is_empty() {
             return Ok(match &self.writer.open {
                 Some(open) => target_schema(&head.schema, &open.written(), self.writer.options.merge_schema)?,
@@ -806,8 +898,8 @@ impl Append {
         if !self.shared.place.keeps() {
             transaction.unsynced = written.adds.iter().map(|add| add.path.clone()).collect();
         }
-        if let Some(conditions) = &self.writer.options.replace {
-            replace(&mut transaction, conditions, head, written)?;
+        if let Some(replaced) = &self.replaced {
+            replace(&mut transaction, replaced, written)?;
         }
         let operation = &mut transaction.operation;
         operation.metrics.clone_from(&self.metrics);
@@ -845,8 +937,8 @@ impl Append {
             return;
         }
         // Where the log cannot be read, the files stay: no reader sees them.
-        if let Ok(head) = self.shared.refresh() {
-            self.shared.place.remove(&stray_files(&attached, &head));
+        if let Ok(table) = self.shared.snapshot(&mut self.shared.looking()) {
+            self.shared.place.remove(&stray_files(&attached, &table));
         }
     }
 
@@ -929,7 +1021,7 @@ impl Append {
             .map_err(|error| self.shared.or_replaced(error))?;
         let known = match &self.known {
             Some(known) => Arc::clone(known),
-            None => self.shared.refresh()?,
+            None => self.shared.snapshot(&mut self.shared.looking())?,
         };
         if self.is_repeated {
             // These may be the very files that the table has.
@@ -946,8 +1038,8 @@ impl Append {
 
 /// Returns true if files written for `before` are valid in `after`: the same table, protocol, schema and clustering.
 /// Clustering columns decide which statistics a file must have.
-fn is_same_but_for_properties(before: &Snapshot, after: &Snapshot) -> Result<bool> {
-    Ok(Basis::of(before)? == Basis::of(after)?)
+fn is_same_but_for_properties(before: &Head, after: &Head) -> Result<bool> {
+    Ok(detached::Basis::of(before)? == detached::Basis::of(after)?)
 }
 
 impl Drop for Append {
@@ -957,13 +1049,8 @@ impl Drop for Append {
 }
 
 /// Turns an append into the replacement of the rows that the conditions choose.
-fn replace(
-    transaction: &mut Transaction,
-    conditions: &[Condition],
-    head: &Snapshot,
-    written: &Written,
-) -> Result<()> {
-    let predicate = partition_predicate(conditions, head)?;
+fn replace(transaction: &mut Transaction, replaced: &Replaced, written: &Written) -> Result<()> {
+    let (conditions, predicate) = (&replaced.conditions, replaced.predicate.clone());
     let mut adds = written.adds.iter();
     if let Some(stray) = adds.find(|add| predicate.partition_matches(add) != Some(true)) {
         return Err(TableError::option(
@@ -975,18 +1062,17 @@ fn replace(
             ),
         ));
     }
-    let files = chosen(head, &predicate)?;
     let parameters = &mut transaction.operation.parameters;
     parameters.insert("mode".to_owned(), "Overwrite".to_owned());
     if !conditions.is_empty() {
         parameters.insert("predicate".to_owned(), crate::operations::describe(conditions));
     }
-    remove_chosen(transaction, predicate, &files);
+    remove_chosen(transaction, predicate, &replaced.files);
     Ok(())
 }
 
 /// Adds parameters and counts of the written files to the operation, for the history.
-fn describe(operation: &mut Operation, head: &Snapshot, written: &Written) {
+fn describe(operation: &mut Operation, head: &Head, written: &Written) {
     let columns = serde_json::Value::from(head.metadata.partition_columns.clone());
     operation
         .parameters

@@ -1,13 +1,16 @@
 //! Checkpoints: Parquet files that replace all versions up to their own.
 
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, RecordBatch, StructArray};
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, StructArray};
 use arrow_json::writer::{LineDelimited, WriterBuilder};
 use arrow_schema::TimeUnit;
 use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef};
+use arrow_select::filter::filter_record_batch;
 use bytes::Bytes;
 use delta_commit::Version;
 use delta_commit::actions::{Action, Add, Remove};
@@ -16,11 +19,14 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
 use parquet::basic::Type as PhysicalType;
+use parquet::errors::ParquetError;
+use parquet::file::reader::ChunkReader;
 use parquet::schema::types::SchemaDescriptor;
 use parquet_writer::sink::Sink;
 use parquet_writer::{CompressionRule, FileWriter, OptionInput, WriteError, WriterOptions};
 use serde_json::{Value, json};
 
+use crate::data_file::{ranges_of, table_error};
 use crate::error::{Result, TableError};
 use crate::foreign_fields::ForeignFields;
 use crate::log_dir::{CHANGED_IN, HINT, LogDir};
@@ -43,6 +49,9 @@ const COLUMNS: [&str; 7] = [
     SIDECAR,
 ];
 
+/// The columns among them that a head is read from.
+const HEAD_COLUMNS: [&str; 5] = ["txn", "metaData", "protocol", "domainMetadata", SIDECAR];
+
 const ADD: &str = "add";
 
 /// The column of statistics as text.
@@ -63,9 +72,7 @@ pub(crate) fn file_name(version: Version) -> String {
 pub(crate) fn read(log: &LogDir, name: &str) -> Result<Vec<Action>> {
     let malformed = |what: String| TableError::Malformed(format!("{}: {what}", log.shown(name).display()));
     let Some(file) = log.file(name)? else {
-        return Err(malformed(
-            "it was listed, and is gone: open the table again".to_owned(),
-        ));
+        return Err(gone(log, name));
     };
     let reader = reader(&file, |parts| {
         let derived = parts
@@ -87,25 +94,80 @@ pub(crate) fn read(log: &LogDir, name: &str) -> Result<Vec<Action>> {
     Ok(actions)
 }
 
-/// The rows of a checkpoint, with those leaf columns whose path is wanted.
-fn reader(file: &Bytes, wanted: impl Fn(&[&str]) -> bool) -> Result<ParquetRecordBatchReader, String> {
+/// Reads the actions of a checkpoint's file that are not about files of the table.
+///
+/// Only their columns are read, one row group at a time. In the rows of files they are null and take next to nothing.
+pub(crate) fn read_head(log: &LogDir, name: &str) -> Result<Vec<Action>> {
+    let shown = log.shown(name).display().to_string();
+    let failed = |error| table_error(&shown, error);
+    let malformed = |error: ArrowError| TableError::Malformed(format!("{shown}: {error}"));
+    let Some(file) = log.open(name).map_err(failed)? else {
+        return Err(gone(log, name));
+    };
+    let metadata = metadata_of(&file).map_err(failed)?;
+    let mask = leaves_of(&metadata, |parts| {
+        parts.first().is_some_and(|name| HEAD_COLUMNS.contains(name))
+    });
+    let mut actions = Vec::new();
+    for group in 0..metadata.metadata().num_row_groups() {
+        let ranges = ranges_of(metadata.metadata(), group, &mask);
+        let held = file.with(ranges).map_err(failed)?;
+        let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(held, metadata.clone())
+            .with_row_groups(vec![group])
+            .with_projection(mask.clone())
+            .with_batch_size(BATCH_ROWS)
+            .build();
+        for batch in reader.map_err(failed)? {
+            let batch = batch.and_then(|batch| with_values(&batch)).map_err(malformed)?;
+            let rows = rows(&batch).map_err(malformed)?;
+            for row in rows.split(|byte| *byte == b'\n').filter(|row| !row.is_empty()) {
+                actions.extend(action(row)?);
+            }
+        }
+    }
+    Ok(actions)
+}
+
+/// The rows in which any column has a value.
+fn with_values(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+    let is_there = |row: &usize| batch.columns().iter().any(|column| column.is_valid(*row));
+    let there = (0..batch.num_rows()).map(|row| is_there(&row));
+    filter_record_batch(batch, &there.map(Some).collect::<BooleanArray>())
+}
+
+fn gone(log: &LogDir, name: &str) -> TableError {
+    TableError::Malformed(format!(
+        "{}: it was listed, and is gone: open the table again",
+        log.shown(name).display()
+    ))
+}
+
+/// The footer of a checkpoint, and the types that its columns are read in.
+fn metadata_of<T: ChunkReader>(file: &T) -> Result<ArrowReaderMetadata, ParquetError> {
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-    let text = |error: parquet::errors::ParquetError| error.to_string();
-    let loaded = ArrowReaderMetadata::load(file, options.clone()).map_err(text)?;
-    let parquet = loaded.parquet_schema();
+    let loaded = ArrowReaderMetadata::load(file, options.clone())?;
+    let fields = with_micros(loaded.schema().fields(), loaded.parquet_schema(), &mut 0);
+    let options = options.with_schema(Arc::new(Schema::new(fields)));
+    ArrowReaderMetadata::try_new(Arc::clone(loaded.metadata()), options)
+}
+
+/// Those leaf columns whose path is wanted.
+fn leaves_of(metadata: &ArrowReaderMetadata, wanted: impl Fn(&[&str]) -> bool) -> ProjectionMask {
+    let parquet = metadata.parquet_schema();
     let leaves = (0..parquet.num_columns()).filter(|leaf| {
         let column = parquet.column(*leaf);
         let parts: Vec<&str> = column.path().parts().iter().map(String::as_str).collect();
         wanted(&parts)
     });
-    let mask = ProjectionMask::leaves(parquet, leaves.collect::<Vec<_>>());
-    let fields = with_micros(loaded.schema().fields(), parquet, &mut 0);
-    let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(
-        file.clone(),
-        options.with_schema(Arc::new(Schema::new(fields))),
-    );
-    let built = builder
-        .map_err(text)?
+    ProjectionMask::leaves(parquet, leaves.collect::<Vec<_>>())
+}
+
+/// The rows of a checkpoint, with those leaf columns whose path is wanted.
+fn reader(file: &Bytes, wanted: impl Fn(&[&str]) -> bool) -> Result<ParquetRecordBatchReader, String> {
+    let text = |error: ParquetError| error.to_string();
+    let metadata = metadata_of(file).map_err(text)?;
+    let mask = leaves_of(&metadata, wanted);
+    let built = ParquetRecordBatchReaderBuilder::new_with_metadata(file.clone(), metadata)
         .with_projection(mask)
         .with_batch_size(BATCH_ROWS);
     built.build().map_err(text)
@@ -205,13 +267,63 @@ fn action(row: &[u8]) -> Result<Option<Action>> {
 ///
 /// # Errors
 /// When the log's folder cannot be written; readers find the older checkpoint then.
-pub(crate) fn write(log: &LogDir, snapshot: &Snapshot) -> Result<()> {
+///
+/// `check` refuses when another table is in the place by now. It is called before anything appears there.
+pub(crate) fn write(
+    log: &LogDir,
+    snapshot: &Snapshot,
+    changed_in: Version,
+    check: &Arc<InPlace>,
+) -> Result<()> {
     let actions = actions(snapshot);
     // What cannot be held is refused before there is a file.
     let layout = Layout::of(snapshot, &actions)?;
-    let sink = log.replace(&file_name(snapshot.version))?;
-    let bytes = encode(sink, &layout, &actions)?;
-    hint(log, snapshot, actions.len(), bytes)
+    let sink = Checked {
+        sink: log.replace(&file_name(snapshot.version))?,
+        check: Arc::clone(check),
+    };
+    let encoded = encode(Box::new(sink), &layout, &actions);
+    // It also says in its own way why nothing was committed.
+    check()?;
+    hint(log, snapshot, changed_in, actions.len(), encoded?)
+}
+
+/// A check that refuses another table in the place of the one that was read.
+pub(crate) type InPlace = dyn Fn() -> Result<()> + Send + Sync;
+
+/// A sink that makes its file appear only where the table still is the one that was read.
+struct Checked {
+    sink: Box<dyn Sink>,
+    check: Arc<InPlace>,
+}
+
+impl Write for Checked {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.sink.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.sink.flush()
+    }
+}
+
+impl Sink for Checked {
+    fn commit(&mut self) -> io::Result<()> {
+        (self.check)().map_err(io::Error::other)?;
+        self.sink.commit()
+    }
+
+    fn discard(&mut self) {
+        self.sink.discard();
+    }
+
+    fn path(&self) -> Option<&Path> {
+        self.sink.path()
+    }
+
+    fn spill_directory(&self) -> Option<PathBuf> {
+        self.sink.spill_directory()
+    }
 }
 
 /// The actions that later readers need.
@@ -223,7 +335,7 @@ fn actions(snapshot: &Snapshot) -> Vec<Action> {
         Action::Metadata(snapshot.metadata.as_ref().clone()),
     ];
     actions.extend(contents.transactions.values().cloned().map(Action::Txn));
-    actions.extend(contents.domains.values().cloned().map(Action::DomainMetadata));
+    actions.extend(snapshot.domains.values().cloned().map(Action::DomainMetadata));
     actions.extend(contents.files.values().map(|add| {
         Action::Add(Add {
             data_change: false,
@@ -372,7 +484,7 @@ fn plain_batch(schema: &SchemaRef, actions: &[Action]) -> Result<Option<RecordBa
 }
 
 /// Writes the hint that names the checkpoint, unless there is a newer one by now.
-fn hint(log: &LogDir, snapshot: &Snapshot, actions: usize, bytes: u64) -> Result<()> {
+fn hint(log: &LogDir, snapshot: &Snapshot, changed_in: Version, actions: usize, bytes: u64) -> Result<()> {
     let newest = log
         .list(Some(snapshot.version))?
         .checkpoint(Version::MAX)
@@ -385,7 +497,7 @@ fn hint(log: &LogDir, snapshot: &Snapshot, actions: usize, bytes: u64) -> Result
         "size": actions,
         "sizeInBytes": bytes,
         "numOfAddFiles": snapshot.contents.files.len(),
-        "tags": {CHANGED_IN: snapshot.changed_in.to_string()},
+        "tags": {CHANGED_IN: changed_in.to_string()},
     });
     let mut sink = log.replace(HINT)?;
     let written = sink

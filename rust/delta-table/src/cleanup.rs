@@ -9,8 +9,8 @@ use delta_commit::Version;
 
 use crate::checkpoint::interval_millis;
 use crate::error::Result;
+use crate::head::Head;
 use crate::log_dir::{LogDir, LogFile, LogFiles};
-use crate::snapshot::Snapshot;
 
 const DAY: i64 = 86_400_000;
 
@@ -25,8 +25,8 @@ const YOUNGEST: i64 = 3_600_000;
 ///
 /// # Errors
 /// When the folder cannot be read.
-pub(crate) fn clean_up(log: &LogDir, snapshot: &Snapshot) -> Result<usize> {
-    let Some(retention) = retention(snapshot) else {
+pub(crate) fn clean_up(log: &LogDir, head: &Head) -> Result<usize> {
+    let Some(retention) = retention(head) else {
         return Ok(0);
     };
     let Some(LogFiles { now, files }) = log.files()? else {
@@ -45,13 +45,13 @@ pub(crate) fn clean_up(log: &LogDir, snapshot: &Snapshot) -> Result<usize> {
 }
 
 /// The time for which files of the log are kept, in milliseconds; none when they are kept for ever.
-fn retention(snapshot: &Snapshot) -> Option<i64> {
-    let enabled = snapshot.property("delta.enableExpiredLogCleanup");
+fn retention(head: &Head) -> Option<i64> {
+    let enabled = head.property("delta.enableExpiredLogCleanup");
     if enabled.is_some_and(|text| !text.eq_ignore_ascii_case("true")) {
         return None;
     }
     // What cannot be understood may mean any length of time.
-    match snapshot.property("delta.logRetentionDuration") {
+    match head.property("delta.logRetentionDuration") {
         Some(text) => interval_millis(text),
         None => Some(RETENTION),
     }

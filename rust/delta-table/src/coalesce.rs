@@ -16,25 +16,28 @@ use arrow_schema::SchemaRef;
 use delta_commit::{CommitError, Outcome, Patience, Token, Version};
 use parquet_writer::WriterOptions;
 
-use crate::append::{Append, AppendOptions};
+use crate::append::{Append, AppendOptions, Basis};
 use crate::error::{Result, TableError};
+use crate::head::Head;
 use crate::kept::{Kept, joined};
-use crate::snapshot::Snapshot;
 use crate::table::{Shared, lock};
 
 /// The longest time for which a commit in doubt is queried while callers wait. After a minute no process carries an
 /// announcement any more.
 const SETTLING: Duration = Duration::from_secs(90);
 
-/// The pause between two queries.
+/// The pause after the first query. Each is twice as long as the one before, since each query deletes and lists.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// The longest pause between two queries.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Longer than any commit takes. Waiting callers have deadlines of their own.
 const LONG: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The properties that appends must have in common to share files.
 pub(crate) struct Terms {
-    pub head: Arc<Snapshot>,
+    pub head: Arc<Head>,
     pub read_version: Version,
     pub schema: SchemaRef,
     pub options: AppendOptions,
@@ -52,7 +55,7 @@ impl Terms {
 
     /// The append of the shared files.
     fn begin(&self, shared: &Arc<Shared>) -> Result<Append> {
-        let (head, version) = shared.head()?;
+        let (head, version) = shared.base(&mut shared.looking())?;
         let is_same = head.metadata.id == self.head.metadata.id && head.changed_in == self.head.changed_in;
         // Where the table was changed meanwhile, the commit finds that out.
         let (head, version) = if is_same {
@@ -64,13 +67,8 @@ impl Terms {
             coalesce: false,
             ..self.options.clone()
         };
-        Append::begin(
-            Arc::clone(shared),
-            head,
-            version,
-            options,
-            self.writer_options.clone(),
-        )
+        let basis = Basis::blind(head, version);
+        Append::begin(Arc::clone(shared), basis, options, self.writer_options.clone())
     }
 }
 
@@ -371,36 +369,36 @@ impl Bundle<'_> {
     }
 
     fn part_with(&self, error: impl Fn() -> CommitError) -> bool {
-        let mut leaving = self
-            .members
-            .iter()
-            .filter(|member| member.is_leaving())
-            .peekable();
-        let some = leaving.peek().is_some();
-        for member in leaving {
-            member.answer(Err(error().into()));
-        }
-        some
+        part_with(&self.members, error)
     }
 
     /// Answers the members that no longer wait with the doubt, and settles it for the others.
     fn settle(&self, token: &Token, reason: &str) -> Next {
-        let unknown = || CommitError::Unknown {
-            token: Box::new(token.clone()),
-            reason: reason.to_owned(),
+        let unknown = {
+            let (token, reason) = (token.clone(), reason.to_owned());
+            move || CommitError::Unknown {
+                token: Box::new(token.clone()),
+                reason: reason.clone(),
+            }
         };
-        if !self.part_with(unknown) {
+        if !self.part_with(&unknown) {
             return self.all(|| Err(unknown().into()));
         }
-        let staying = self.members.iter().filter(|member| !member.is_answered());
-        let staying: Vec<_> = staying.cloned().collect();
-        let some_stay = move || staying.iter().any(|member| !member.is_leaving());
+        // Those that stop waiting hear at once, whatever the others wait for.
+        let some_stay = {
+            let (members, unknown) = (self.members.clone(), unknown.clone());
+            move || {
+                part_with(&members, &unknown);
+                members.iter().any(|member| !member.is_answered())
+            }
+        };
         let nobody_stays = {
             let some_stay = some_stay.clone();
             move || !some_stay()
         };
         ABANDONED.set(Some(Box::new(nobody_stays)));
         let deadline = Instant::now() + SETTLING;
+        let mut pause = PAUSE;
         while some_stay() && Instant::now() < deadline {
             let mut to_wait = &some_stay;
             match self
@@ -411,10 +409,35 @@ impl Bundle<'_> {
                 // The files stay behind, as those of every append that was in doubt: VACUUM removes them.
                 Ok(Outcome::Rejected) => return Next::Again,
                 Ok(Outcome::Unknowable) => break,
-                Ok(Outcome::Pending) | Err(_) => thread::sleep(PAUSE),
+                Ok(Outcome::Pending) | Err(_) => {
+                    sleep_while(&some_stay, pause);
+                    pause = (2 * pause).min(LONGEST_PAUSE);
+                }
             }
         }
         self.all(|| Err(unknown().into()))
+    }
+}
+
+/// Answers those that no longer wait with an error; true if there are any.
+fn part_with(members: &[Arc<Member>], error: impl Fn() -> CommitError) -> bool {
+    let mut some = false;
+    for member in members.iter().filter(|member| member.is_leaving()) {
+        member.answer(Err(error().into()));
+        some = true;
+    }
+    some
+}
+
+/// Sleeps as long as the condition holds, and no longer than `most`.
+fn sleep_while(holds: &impl Fn() -> bool, most: Duration) {
+    let end = Instant::now() + most;
+    while holds() {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        thread::sleep(left.min(PAUSE));
     }
 }
 
@@ -443,4 +466,71 @@ pub(crate) fn check(options: &AppendOptions) -> Result<()> {
         "coalesce",
         format!("coalesce=True is not accepted with {refused}"),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_schema::{DataType, Field, Schema};
+    use parquet_writer::OptionInput;
+
+    use super::*;
+    use crate::create::{CreateMode, CreateOptions};
+    use crate::table::Table;
+
+    #[test]
+    fn who_stops_waiting_for_the_end_of_a_doubt_hears_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, true)]));
+        let mut patience = Patience::until(Instant::now() + Duration::from_secs(60));
+        let options = CreateOptions::default();
+        Table::create(folder.path(), &schema, options, CreateMode::Error, &mut patience).unwrap();
+        let table = Table::open(folder.path()).unwrap();
+        let shared = table.shared().unwrap();
+        let members: Vec<_> = (0..3)
+            .map(|_| {
+                Arc::new(Member {
+                    terms: Terms {
+                        head: shared.head(),
+                        read_version: 0,
+                        schema: Arc::clone(&schema),
+                        options: AppendOptions::default(),
+                        writer_options: WriterOptions::new(OptionInput::default()).unwrap(),
+                    },
+                    rows: Kept::default(),
+                    is_alone: AtomicBool::new(false),
+                    stage: Mutex::new(Stage::Waiting),
+                    bell: Condvar::new(),
+                })
+            })
+            .collect();
+        // One that never settles.
+        let token = Token {
+            table_id: "another".to_owned(),
+            id: "another".to_owned(),
+            first: 0,
+            last: 0,
+            intents: Vec::new(),
+            announcement_in_doubt: false,
+        };
+        members[0].set(Stage::Leaving);
+        thread::scope(|scope| {
+            let begun = Instant::now();
+            let settling = scope.spawn(|| {
+                let bundle = Bundle {
+                    shared: &shared,
+                    members: members.clone(),
+                    is_tried: Cell::new(true),
+                };
+                bundle.settle(&token, "no answer");
+            });
+            let is_unknown = |result| matches!(result, Err(TableError::Commit(CommitError::Unknown { .. })));
+            assert!(is_unknown(members[0].wait(None).unwrap()));
+            assert!(is_unknown(leave(&shared, &members[1])));
+            assert!(!members[2].is_answered());
+            assert!(!settling.is_finished());
+            assert!(is_unknown(leave(&shared, &members[2])));
+            settling.join().unwrap();
+            assert!(begun.elapsed() < SETTLING / 2);
+        });
+    }
 }

@@ -15,9 +15,9 @@ use uuid::Uuid;
 
 use crate::checkpoint::now;
 use crate::error::{Result, TableError};
+use crate::head::Head;
 use crate::place::{Folder, Place};
 use crate::schema::TableSchema;
-use crate::snapshot::Snapshot;
 use crate::table::Table;
 
 /// The behaviour when the table exists.
@@ -246,7 +246,7 @@ impl Table {
         patience: &mut Patience<'_>,
     ) -> Result<Version> {
         let shared = self.shared()?;
-        let snapshot = shared.refresh()?;
+        let snapshot = self.snapshot_in_time(patience)?;
         snapshot.check_writable()?;
         snapshot.check_removable("create(mode=\"overwrite\")")?;
         snapshot.check_not_clustered("create(mode=\"overwrite\")")?;
@@ -275,7 +275,7 @@ impl Table {
 }
 
 /// Refuses to enable in-commit timestamps on an existing table, whose history would then mix two clocks.
-pub(crate) fn check_in_commit_timestamps(before: &Snapshot, after: &Metadata) -> Result<()> {
+pub(crate) fn check_in_commit_timestamps(before: &Head, after: &Metadata) -> Result<()> {
     if after.is_enabled(IN_COMMIT_TIMESTAMPS) && !before.metadata.is_enabled(IN_COMMIT_TIMESTAMPS) {
         return Err(TableError::unsupported(format!(
             "{IN_COMMIT_TIMESTAMPS} would begin in the middle of the table, which is not built: leave it out, or make \

@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::append::Written;
 use crate::error::{Result, TableError};
+use crate::head::Head;
 use crate::schema::TableSchema;
 use crate::snapshot::Snapshot;
 
@@ -34,15 +35,15 @@ pub(crate) struct Basis {
 }
 
 impl Basis {
-    pub fn of(snapshot: &Snapshot) -> Result<Self> {
-        let metadata = &snapshot.metadata;
+    pub fn of(head: &Head) -> Result<Self> {
+        let metadata = &head.metadata;
         Ok(Self {
             id: metadata.id.clone(),
-            protocol: snapshot.protocol.clone(),
-            schema: json_of(&snapshot.schema)?,
+            protocol: head.protocol.clone(),
+            schema: json_of(&head.schema)?,
             partition_columns: metadata.partition_columns.clone(),
             format: metadata.format.clone(),
-            clustering: snapshot.clustering()?,
+            clustering: head.clustering()?,
         })
     }
 
@@ -79,7 +80,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    pub fn new(head: &Snapshot, columns: Option<&TableSchema>, written: Written) -> Result<Self> {
+    pub fn new(head: &Head, columns: Option<&TableSchema>, written: Written) -> Result<Self> {
         Ok(Self {
             form: FORM,
             version: head.version,
@@ -140,7 +141,7 @@ impl Part {
     /// # Errors
     /// [`TableError::Option`] when they are another table's. [`CommitError::Conflict`] when the table changed since
     /// they were written, or was changed before they were and `head` is older.
-    pub fn check(&self, head: &Snapshot, merge: bool) -> Result<()> {
+    pub fn check(&self, head: &Head, merge: bool) -> Result<()> {
         let now = Basis::of(head)?;
         // What was planned got another id where somebody else was quicker to create the table.
         if self.basis.id != now.id && self.version != BEFORE_FIRST {
@@ -165,24 +166,24 @@ impl Part {
     }
 }
 
-/// The names, in the table's folder, of files of parts that `head` does not have.
-pub(crate) fn stray_files(parts: &[Part], head: &Snapshot) -> Vec<String> {
+/// The names, in the table's folder, of files of parts that the table does not have.
+pub(crate) fn stray_files(parts: &[Part], table: &Snapshot) -> Vec<String> {
     let adds = parts.iter().flat_map(|part| &part.adds);
-    adds.filter(|add| !is_known(&add.path, head))
+    adds.filter(|add| !is_known(&add.path, table))
         .filter_map(|add| path::decode_inside(&add.path).ok())
         .collect()
 }
 
 /// Returns true if a version of the table has or had this file.
-pub(crate) fn is_known(path: &str, head: &Snapshot) -> bool {
-    head.contents.files.contains_key(path) || head.contents.tombstones.contains_key(path)
+pub(crate) fn is_known(path: &str, table: &Snapshot) -> bool {
+    table.contents.files.contains_key(path) || table.contents.tombstones.contains_key(path)
 }
 
 /// Refuses a part whose files are in the table, in another part, or in this one twice.
-pub(crate) fn check_new(part: &Part, taken: &HashSet<String>, head: &Snapshot) -> Result<()> {
+pub(crate) fn check_new(part: &Part, taken: &HashSet<String>, table: &Snapshot) -> Result<()> {
     let mut own = HashSet::new();
     for add in &part.adds {
-        if is_known(&add.path, head) || taken.contains(&add.path) || !own.insert(&add.path) {
+        if is_known(&add.path, table) || taken.contains(&add.path) || !own.insert(&add.path) {
             return Err(CommitError::DuplicateFile {
                 path: add.path.clone(),
                 version: None,

@@ -61,6 +61,11 @@ impl TableError {
         }
     }
 
+    /// Returns true if the store may give another answer the next time.
+    pub(crate) fn is_transient(&self) -> bool {
+        matches!(self, Self::Commit(CommitError::Store(error)) if error.kind == StoreErrorKind::Transient)
+    }
+
     /// Data or a schema that does not fit.
     pub(crate) fn schema(message: impl Into<String>) -> Self {
         Self::Commit(CommitError::schema(message))

@@ -1,8 +1,8 @@
 //! The columns that files have statistics for.
 
 use crate::error::{Result, TableError};
+use crate::head::Head;
 use crate::schema::TableSchema;
-use crate::snapshot::Snapshot;
 
 /// The number of leaf columns that have statistics, unless the table's properties say otherwise.
 const FIRST_COLUMNS: i64 = 32;
@@ -20,9 +20,9 @@ pub(crate) struct Indexed(Vec<bool>);
 impl Indexed {
     /// # Errors
     /// [`delta_commit::CommitError::Unsupported`] when the table's names or its clustering cannot be understood.
-    pub fn of(snapshot: &Snapshot, schema: &TableSchema) -> Result<Self> {
-        let clustering = snapshot.clustering()?;
-        let named = match snapshot.property(NAMES) {
+    pub fn of(head: &Head, schema: &TableSchema) -> Result<Self> {
+        let clustering = head.clustering()?;
+        let named = match head.property(NAMES) {
             Some(text) => Some(parse(text).ok_or_else(|| {
                 TableError::unsupported(format!(
                     "the property {NAMES}={text:?} cannot be understood: give names of columns, separated by commas"
@@ -30,11 +30,11 @@ impl Indexed {
             })?),
             None => None,
         };
-        let first = snapshot
+        let first = head
             .property(NUMBER)
             .and_then(|text| text.trim().parse().ok())
             .unwrap_or(FIRST_COLUMNS);
-        let leaves = schema.leaves(&snapshot.metadata.partition_columns);
+        let leaves = schema.leaves(&head.metadata.partition_columns);
         let chosen = (0..).zip(&leaves).map(|(index, leaf): (i64, _)| {
             let by_table = match &named {
                 Some(named) => named.iter().any(|name| begins(&leaf.path, name)),

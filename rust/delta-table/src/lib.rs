@@ -1,7 +1,8 @@
 //! Delta tables: writer and committer together.
 //!
-//! [`Table::open`] reads a table's log ([`snapshot`], by way of checkpoints). [`Table::append`] writes Parquet files
-//! and commits one transaction through the committer that all threads of the process share. The log is read with the
+//! [`Table::open`] reads the [`head`] of a table from its log, by way of checkpoints, and its files are read when an
+//! operation asks for them ([`snapshot`]). [`Table::append`] writes Parquet files and commits one transaction through
+//! the committer that all threads of the process share. The log is read with the
 //! action types that commits are written with, so that reading and writing cannot disagree.
 
 mod append;
@@ -9,9 +10,11 @@ mod checkpoint;
 mod cleanup;
 mod coalesce;
 mod create;
+mod data_file;
 mod detached;
 mod error;
 mod foreign_fields;
+pub mod head;
 mod indexed;
 mod kept;
 mod log_dir;
@@ -25,14 +28,16 @@ pub mod schema;
 pub mod snapshot;
 mod stats;
 mod table;
+mod turn;
 
 pub use append::{Append, AppendOptions, check_options};
 pub use coalesce::{is_abandoned, is_serving};
 pub use create::{CreateMode, CreateOptions};
 pub use delta_commit::PerProcess;
 pub use error::{Result, TableError};
+pub use head::Head;
 pub use operations::{Condition, ReadSet, Scalar};
-pub use place::{Ages, Place};
+pub use place::{Ages, Attend, Folder, Place};
 pub use scan::{Scan, ScanOptions, ScanReader};
 pub use snapshot::Snapshot;
 pub use table::Table;

@@ -5,16 +5,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use delta_commit::actions::parse_commit;
-use delta_commit::log::{BEFORE_FIRST, StoreErrorKind, version_file, version_of_file};
+use delta_commit::actions::{Action, actions_of};
+use delta_commit::log::{BEFORE_FIRST, version_file, version_of_file};
 use delta_commit::{CommitError, Version};
+use parquet::errors::ParquetError;
 use parquet_writer::sink::Sink;
 use serde_json::Value;
 
-use crate::checkpoint;
+use crate::data_file::DataFile;
 use crate::error::{Result, TableError};
 use crate::place::Place;
-use crate::snapshot::{Replay, Snapshot};
 
 /// The log's folder in a table.
 pub(crate) const FOLDER: &str = "_delta_log";
@@ -71,19 +71,40 @@ impl LogListing {
     }
 }
 
+/// The replay of a log, up to the state of the table that an operation needs.
+pub(crate) trait Replaying {
+    /// That state.
+    type Done;
+
+    /// A replay before the first version.
+    fn new() -> Self;
+
+    /// The last version that was replayed.
+    fn version(&self) -> Version;
+
+    /// Takes a file of a version's checkpoint in.
+    fn checkpoint(&mut self, log: &LogDir, name: &str, version: Version, changed_in: Version) -> Result<()>;
+
+    /// Takes the next version in.
+    fn commit(&mut self, log: &LogDir, version: Version, body: &[u8]) -> Result<()>;
+
+    /// The state after the last version.
+    fn finish(self) -> Result<Self::Done>;
+}
+
 /// A table as its log has it.
-pub(crate) struct Loaded {
-    pub snapshot: Snapshot,
+pub(crate) struct Loaded<T> {
+    pub state: T,
     /// The checkpoint that it was read from.
     pub checkpoint: Option<Version>,
-    /// A version of the snapshot that existed before any of it was read.
+    /// A version of the table that existed before any of it was read.
     pub witness: Witness,
 }
 
-/// A version whose file identifies the table: another table in its place has another file.
+/// A file of the log that identifies the table: another table in its place has another file.
 pub(crate) struct Witness {
-    version: Version,
-    /// None when the version had no file of its own.
+    name: String,
+    /// None when there was no such file.
     mark: Option<String>,
 }
 
@@ -91,7 +112,7 @@ impl Witness {
     /// The witness of a table that is not there, which confirms nothing.
     pub fn none() -> Self {
         Self {
-            version: BEFORE_FIRST,
+            name: version_file(BEFORE_FIRST),
             mark: None,
         }
     }
@@ -186,14 +207,14 @@ impl LogDir {
         self.0.replace(&Self::named(name))
     }
 
-    fn witness(&self, version: Version) -> Result<Witness> {
-        let mark = self.0.mark(&Self::named(&version_file(version)))?;
-        Ok(Witness { version, mark })
+    fn witness(&self, name: String) -> Result<Witness> {
+        let mark = self.0.mark(&Self::named(&name))?;
+        Ok(Witness { name, mark })
     }
 
-    /// Returns true if the witness's version is unchanged: there, and not replaced by another one.
+    /// Returns true if the witness's file is unchanged: there, and not replaced by another one.
     pub fn confirms(&self, witness: &Witness) -> Result<bool> {
-        Ok(witness.mark.is_some() && self.witness(witness.version)?.mark == witness.mark)
+        Ok(witness.mark.is_some() && self.0.mark(&Self::named(&witness.name))? == witness.mark)
     }
 
     /// Lists the files from which a version can be read. A hint at a checkpoint leaves older versions out.
@@ -207,23 +228,38 @@ impl LogDir {
         self.list(None)
     }
 
+    /// Opens a file to be read in ranges; none when it is not there.
+    ///
+    /// # Errors
+    /// An error of the place is inside of the one of the file.
+    pub fn open(&self, name: &str) -> Result<Option<DataFile>, ParquetError> {
+        let name = Self::named(name);
+        match self.0.size(&name) {
+            Ok(size) => size.map(|size| DataFile::open(&self.0, &name, size)).transpose(),
+            Err(error) => Err(ParquetError::External(Box::new(error))),
+        }
+    }
+
     /// Reads the table at version `at`, or at its newest version.
-    pub fn load(&self, at: Option<Version>) -> Result<Loaded> {
+    pub fn load<R: Replaying>(&self, at: Option<Version>) -> Result<Loaded<R::Done>> {
         let target = at.unwrap_or(Version::MAX);
         let hint = self.hint()?;
         let listing = self.list_for(target, hint.as_ref())?;
-        // Before it is read: what replaces it meanwhile has another mark.
-        let witness = match at {
-            None => self.witness(listing.tip)?,
-            Some(version) => Witness { version, mark: None },
-        };
-        let mut replay = Replay::new();
         let checkpoint = listing.checkpoint(target);
+        // Before it is read: what replaces it meanwhile has another mark.
+        let witness = match (at, &checkpoint) {
+            (Some(_), _) => Witness::none(),
+            // Other software may have left the checkpoint alone.
+            (None, Some((_, names))) if listing.tip == BEFORE_FIRST => {
+                self.witness(names.first().map_or_else(String::new, |name| (*name).to_owned()))?
+            }
+            (None, _) => self.witness(version_file(listing.tip))?,
+        };
+        let mut replay = R::new();
         if let Some((version, names)) = &checkpoint {
             let changed_in = changed_in(*version, hint.as_ref());
             for name in names {
-                let actions = checkpoint::read(self, name)?;
-                replay.checkpoint(*version, changed_in, actions);
+                replay.checkpoint(self, name, *version, changed_in)?;
             }
         } else if listing.tip == BEFORE_FIRST && listing.newest_v2.is_none() {
             return Err(TableError::NotFound(self.0.root().to_path_buf()));
@@ -236,7 +272,7 @@ impl LogDir {
                 }
                 break;
             };
-            replay.commit(next, self.parse(next, &body)?);
+            replay.commit(self, next, &body)?;
         }
         match at {
             Some(at) if replay.version() != at => Err(TableError::NoSuchVersion(format!(
@@ -244,7 +280,7 @@ impl LogDir {
                 replay.version()
             ))),
             _ => Ok(Loaded {
-                snapshot: replay.finish()?,
+                state: replay.finish()?,
                 checkpoint: checkpoint.map(|(version, _)| version),
                 witness,
             }),
@@ -252,8 +288,21 @@ impl LogDir {
     }
 
     /// The actions of a version.
-    pub fn parse(&self, version: Version, body: &[u8]) -> Result<Vec<delta_commit::actions::Action>> {
-        parse_commit(body).map_err(|error| {
+    pub fn parse(&self, version: Version, body: &[u8]) -> Result<Vec<Action>> {
+        let mut actions = Vec::new();
+        self.each_action(version, body, |action| actions.push(action))?;
+        Ok(actions)
+    }
+
+    /// Calls back with each action of a version. They are parsed line by line.
+    pub fn each_action(&self, version: Version, body: &[u8], mut take: impl FnMut(Action)) -> Result<()> {
+        let mut each = || {
+            for action in actions_of(body)? {
+                take(action?);
+            }
+            Ok(())
+        };
+        each().map_err(|error: CommitError| {
             let path = self.shown(&version_file(version));
             TableError::Malformed(format!("{}: {error}", path.display()))
         })
@@ -283,9 +332,7 @@ impl LogDir {
     /// error.
     fn hint(&self) -> Result<Option<Value>> {
         match self.file(HINT) {
-            Err(TableError::Commit(CommitError::Store(error))) if error.kind == StoreErrorKind::Transient => {
-                Err(error.into())
-            }
+            Err(error) if error.is_transient() => Err(error),
             text => Ok(text
                 .ok()
                 .flatten()

@@ -16,9 +16,10 @@ use crate::create::check_in_commit_timestamps;
 use parquet_writer::OptionFault;
 
 use crate::error::{Result, TableError};
+use crate::head::Head;
 use crate::schema::{Kind, Primitive};
 use crate::snapshot::Snapshot;
-use crate::table::Table;
+use crate::table::{Table, or_late, patient};
 
 /// Days from 0001-01-01 to the epoch.
 const EPOCH_FROM_CE: i32 = 719_163;
@@ -76,15 +77,15 @@ const OPERATORS: [&str; 7] = ["=", "!=", "<", "<=", ">", ">=", "in"];
 
 impl Condition {
     /// The condition on a table's column.
-    pub(crate) fn term(&self, snapshot: &Snapshot) -> Result<Term> {
-        let Some(column) = snapshot.schema.column(&self.column) else {
+    pub(crate) fn term(&self, head: &Head) -> Result<Term> {
+        let Some(column) = head.schema.column(&self.column) else {
             return Err(TableError::refused(format!(
                 "a condition names the column {:?}, which the table does not have",
                 self.column
             )));
         };
         // The log has an empty text and null of a partition column alike; a file's rows do not.
-        let is_of_partitions = snapshot.metadata.partition_columns.contains(&self.column);
+        let is_of_partitions = head.metadata.partition_columns.contains(&self.column);
         let literals = self
             .values
             .iter()
@@ -178,8 +179,8 @@ fn micros(text: &str) -> Option<i64> {
 }
 
 /// Builds a predicate that whole files can answer: its conditions name partition columns alone.
-pub(crate) fn partition_predicate(conditions: &[Condition], snapshot: &Snapshot) -> Result<Predicate> {
-    let columns = &snapshot.metadata.partition_columns;
+pub(crate) fn partition_predicate(conditions: &[Condition], head: &Head) -> Result<Predicate> {
+    let columns = &head.metadata.partition_columns;
     let terms = conditions.iter().map(|condition| {
         if !columns.contains(&condition.column) {
             return Err(TableError::refused(format!(
@@ -192,7 +193,7 @@ pub(crate) fn partition_predicate(conditions: &[Condition], snapshot: &Snapshot)
                 }
             )));
         }
-        condition.term(snapshot)
+        condition.term(head)
     });
     Ok(Predicate(terms.collect::<Result<_>>()?))
 }
@@ -274,9 +275,9 @@ pub(crate) fn remove_chosen(transaction: &mut Transaction, predicate: Predicate,
     transaction.actions.extend(removals);
 }
 
-fn begin(snapshot: &Snapshot, operation: Operation) -> Result<Transaction> {
-    let mut transaction = Transaction::append(MemberId::random(), snapshot.version, Vec::new());
-    transaction.isolation = snapshot.isolation()?;
+fn begin(head: &Head, operation: Operation) -> Result<Transaction> {
+    let mut transaction = Transaction::append(MemberId::random(), head.version, Vec::new());
+    transaction.isolation = head.isolation()?;
     transaction.operation = operation;
     Ok(transaction)
 }
@@ -288,7 +289,9 @@ impl Table {
     /// [`TableError::Option`] when whole files cannot answer the conditions; a conflict when a concurrent transaction
     /// added or removed files that they choose.
     pub fn delete(&self, conditions: &[Condition], patience: &mut Patience<'_>) -> Result<Version> {
-        let snapshot = self.removable("delete_partition()")?;
+        let snapshot = self
+            .removable("delete_partition()")
+            .map_err(|error| or_late(error, patience))?;
         let predicate = partition_predicate(conditions, &snapshot)?;
         let mut operation = Operation::new("DELETE");
         operation
@@ -302,7 +305,9 @@ impl Table {
     /// # Errors
     /// As [`delete`](Self::delete).
     pub fn truncate(&self, patience: &mut Patience<'_>) -> Result<Version> {
-        let snapshot = self.removable("truncate()")?;
+        let snapshot = self
+            .removable("truncate()")
+            .map_err(|error| or_late(error, patience))?;
         self.remove(
             &snapshot,
             Predicate::default(),
@@ -312,7 +317,8 @@ impl Table {
     }
 
     fn removable(&self, what: &'static str) -> Result<Arc<Snapshot>> {
-        let snapshot = self.shared()?.refresh()?;
+        let shared = self.shared()?;
+        let snapshot = shared.snapshot(&mut shared.looking())?;
         snapshot.check_writable()?;
         snapshot.check_removable(what)?;
         Ok(snapshot)
@@ -339,7 +345,9 @@ impl Table {
     /// # Errors
     /// [`TableError::NoSuchVersion`] when the version, a data file of it or a deletion vector is gone.
     pub fn restore(&self, version: Version, patience: &mut Patience<'_>) -> Result<Version> {
-        let snapshot = self.removable("restore()")?;
+        let snapshot = self
+            .removable("restore()")
+            .map_err(|error| or_late(error, patience))?;
         snapshot.check_not_clustered("restore()")?;
         let target = self.snapshot_at(version)?;
         let (now, before) = (&snapshot.contents.files, &target.contents.files);
@@ -418,35 +426,49 @@ impl Table {
         patience: &mut Patience<'_>,
     ) -> Result<Version> {
         let shared = self.shared()?;
-        let snapshot = shared.refresh()?;
-        snapshot.check_writable()?;
+        // Without removals no file of the table has to be known.
+        let snapshot = if removes.is_empty() {
+            None
+        } else {
+            Some(self.snapshot_in_time(patience)?)
+        };
+        let head = match &snapshot {
+            Some(snapshot) => Arc::clone(&snapshot.head),
+            None => {
+                let head = shared.refresh(&mut patient(patience));
+                head.map_err(|error| or_late(error, patience))?
+            }
+        };
+        head.check_writable()?;
         let data_change = adds.is_empty() || adds.iter().any(|add| add.data_change);
         if !removes.is_empty() && data_change {
-            snapshot.check_removable("commit(removes=...) that changes rows")?;
+            head.check_removable("commit(removes=...) that changes rows")?;
             if !adds.is_empty() {
-                snapshot.check_rewritable()?;
+                head.check_rewritable()?;
             }
         }
-        let mut transaction = begin(&snapshot, operation)?;
+        let mut transaction = begin(&head, operation)?;
         if !(read.is_nothing() && removes.is_empty()) {
-            transaction.read_version = self.read_version(read, &snapshot)?;
+            transaction.read_version = self.read_version(read, &head)?;
         }
         transaction.reads.whole_table = read.whole_table;
         transaction.reads.files = read.files.iter().cloned().collect();
         if !read.conditions.is_empty() {
-            let terms = read.conditions.iter().map(|condition| condition.term(&snapshot));
+            let terms = read.conditions.iter().map(|condition| condition.term(&head));
             let predicate = Predicate(terms.collect::<Result<_>>()?);
             transaction.reads.predicates.push(predicate);
         }
         transaction.unsynced = adds.iter().map(|add| add.path.clone()).collect();
-        check_adds(&adds, &snapshot)?;
-        let files = self.files_at(&snapshot, transaction.read_version, removes)?;
-        transaction.actions = removals(&files, data_change);
+        check_adds(&adds, &head)?;
+        if let Some(snapshot) = snapshot {
+            let files = self.files_at(&snapshot, transaction.read_version, removes)?;
+            transaction.actions = removals(&files, data_change);
+        }
         transaction.actions.extend(adds.into_iter().map(Action::Add));
         shared.commit(transaction, patience)
     }
 
-    fn read_version(&self, read: &ReadSet, newest: &Snapshot) -> Result<Version> {
+    fn read_version(&self, read: &ReadSet, newest: &Head) -> Result<Version> {
         let version = read.version.unwrap_or_else(|| self.seen());
         if version <= BEFORE_FIRST || version > newest.version {
             return Err(TableError::NoSuchVersion(format!(
@@ -511,9 +533,9 @@ fn restoring(
 
 /// Checks that every file has a value or null in each partition column and in no other, and statistics of the
 /// clustering columns.
-fn check_adds(adds: &[Add], snapshot: &Snapshot) -> Result<()> {
-    let clustering = snapshot.clustering()?;
-    let wanted: BTreeSet<&str> = snapshot
+fn check_adds(adds: &[Add], head: &Head) -> Result<()> {
+    let clustering = head.clustering()?;
+    let wanted: BTreeSet<&str> = head
         .metadata
         .partition_columns
         .iter()

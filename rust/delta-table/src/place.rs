@@ -36,6 +36,9 @@ pub struct Ages {
     pub files: Vec<(String, i64)>,
 }
 
+/// A check that a thread makes while it waits for another one. Its error ends the wait.
+pub type Attend = Box<dyn Fn() -> io::Result<()> + Send>;
+
 /// The storage of a table. Names are relative to the table, with `/` between their parts.
 pub trait Place: Send + Sync {
     /// The table's path or URL, for people.
@@ -70,6 +73,12 @@ pub trait Place: Send + Sync {
     /// # Errors
     /// An error of the file: it is not there, or cannot be read.
     fn read_range(&self, name: &str, range: Range<u64>) -> Result<Bytes>;
+
+    /// A file's bytes in all; none when it is not there.
+    ///
+    /// # Errors
+    /// When that cannot be told.
+    fn size(&self, name: &str) -> Result<Option<u64>>;
 
     /// Checks whether a file exists.
     ///
@@ -113,40 +122,62 @@ pub trait Place: Send + Sync {
 
     /// Removes files, roughly in this order, as far as that can be done. Returns the number of removed files.
     fn remove(&self, names: &[String]) -> usize;
+
+    /// The check of the calling thread while it waits for another thread that reads the table.
+    fn attend(&self) -> Attend {
+        Box::new(|| Ok(()))
+    }
 }
 
 /// A folder of this machine.
-pub(crate) struct Folder(PathBuf);
+pub struct Folder {
+    root: PathBuf,
+    attend: fn() -> Attend,
+}
 
 impl Folder {
     /// Resolves the folder's path, so that all its names mean one table.
+    ///
+    /// # Errors
+    /// When the path cannot be resolved.
     pub fn new(root: &Path) -> Result<Self> {
-        match fs::canonicalize(root) {
-            Ok(path) => Ok(Self(path)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => std::path::absolute(root)
-                .map(Self)
-                .map_err(|e| TableError::io(root.display(), &e)),
-            Err(error) => Err(TableError::io(root.display(), &error)),
-        }
+        Self::attended(root, || Box::new(|| Ok(())))
+    }
+
+    /// The same folder for callers that may stop waiting. Each `attend` is called while a thread waits for another one.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn attended(root: &Path, attend: fn() -> Attend) -> Result<Self> {
+        let path = match fs::canonicalize(root) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => std::path::absolute(root),
+            path => path,
+        };
+        let root = path.map_err(|error| TableError::io(root.display(), &error))?;
+        Ok(Self { root, attend })
     }
 }
 
 impl Place for Folder {
     fn root(&self) -> &Path {
-        &self.0
+        &self.root
     }
 
     fn key(&self) -> OsString {
-        self.0.clone().into_os_string()
+        self.root.clone().into_os_string()
     }
 
     fn log_store(&self) -> Arc<dyn LogStore> {
-        Arc::new(LocalLogStore::new(&self.0))
+        Arc::new(LocalLogStore::new(&self.root))
     }
 
     fn prepare(&self) -> Result<()> {
-        let missing: Vec<&Path> = self.0.ancestors().take_while(|folder| !folder.exists()).collect();
-        fs::create_dir_all(&self.0).map_err(|error| TableError::io(self.0.display(), &error))?;
+        let missing: Vec<&Path> = self
+            .root
+            .ancestors()
+            .take_while(|folder| !folder.exists())
+            .collect();
+        fs::create_dir_all(&self.root).map_err(|error| TableError::io(self.root.display(), &error))?;
         // The folders above the table survive a crash too; the committer sees to the table's own.
         for above in missing.iter().filter_map(|folder| folder.parent()) {
             let synced = File::open(above).and_then(|folder| folder.sync_all());
@@ -156,7 +187,7 @@ impl Place for Folder {
     }
 
     fn list(&self, folder: &str, _after: Option<&str>) -> Result<Vec<String>> {
-        let path = self.0.join(folder);
+        let path = self.root.join(folder);
         let failed = |error| TableError::io(path.display(), &error);
         let entries = match fs::read_dir(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -170,7 +201,7 @@ impl Place for Folder {
     }
 
     fn ages(&self, folder: &str) -> Result<Option<Ages>> {
-        let path = self.0.join(folder);
+        let path = self.root.join(folder);
         let failed = |error| TableError::io(path.display(), &error);
         let mut files = Vec::new();
         for name in self.list(folder, None)? {
@@ -184,7 +215,7 @@ impl Place for Folder {
     }
 
     fn read(&self, name: &str) -> Result<Option<Bytes>> {
-        let path = self.0.join(name);
+        let path = self.root.join(name);
         match fs::read(&path) {
             Ok(bytes) => Ok(Some(bytes.into())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -193,7 +224,7 @@ impl Place for Folder {
     }
 
     fn read_range(&self, name: &str, range: Range<u64>) -> Result<Bytes> {
-        let path = self.0.join(name);
+        let path = self.root.join(name);
         let read = || {
             let mut file = File::open(&path)?;
             file.seek(SeekFrom::Start(range.start))?;
@@ -204,13 +235,22 @@ impl Place for Folder {
         read().map_err(|error| TableError::io(path.display(), &error))
     }
 
+    fn size(&self, name: &str) -> Result<Option<u64>> {
+        let path = self.root.join(name);
+        match fs::metadata(&path) {
+            Ok(found) => Ok(Some(found.len())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(TableError::io(path.display(), &error)),
+        }
+    }
+
     fn has(&self, name: &str) -> Result<bool> {
-        let path = self.0.join(name);
+        let path = self.root.join(name);
         path.try_exists().map_err(|e| TableError::io(path.display(), &e))
     }
 
     fn mark(&self, name: &str) -> Result<Option<String>> {
-        let path = self.0.join(name);
+        let path = self.root.join(name);
         match fs::metadata(&path) {
             // An inode is used again, and a copy may have the times of what was copied; nobody sets the time of the
             // inode's last change.
@@ -233,11 +273,11 @@ impl Place for Folder {
     }
 
     fn replace(&self, name: &str) -> Result<Box<dyn Sink>> {
-        Ok(sink::create(&self.0.join(name), true)?)
+        Ok(sink::create(&self.root.join(name), true)?)
     }
 
     fn create(&self, name: &Path) -> Result<Box<dyn Sink>, WriteError> {
-        Ok(Box::new(DataFile::new(&self.0, name)))
+        Ok(Box::new(DataFile::new(&self.root, name)))
     }
 
     fn takes(&self, folder: &Path) -> bool {
@@ -250,8 +290,12 @@ impl Place for Folder {
 
     fn remove(&self, names: &[String]) -> usize {
         // What cannot be removed is a stray file, which no reader sees.
-        let went = |name: &&String| fs::remove_file(self.0.join(name)).is_ok();
+        let went = |name: &&String| fs::remove_file(self.root.join(name)).is_ok();
         names.iter().filter(went).count()
+    }
+
+    fn attend(&self) -> Attend {
+        (self.attend)()
     }
 }
 

@@ -8,13 +8,12 @@ use std::sync::Arc;
 
 use arrow_schema::Schema;
 use delta_commit::actions::{Action, Metadata, Protocol};
-use delta_commit::log::BEFORE_FIRST;
 use serde::{Deserialize, Serialize};
 
 use crate::create::{CreateOptions, first_actions};
 use crate::error::{Result, TableError};
+use crate::head::HeadReplay;
 use crate::place::{Folder, Place};
-use crate::snapshot::Replay;
 use crate::table::Table;
 
 /// The form of a plan's bytes.
@@ -72,11 +71,10 @@ impl Table {
                     "this is no plan of a table: give the bytes that plan() returned, of the same version of Spillway",
                 )
             })?;
-        let mut replay = Replay::new();
-        replay.commit(
-            BEFORE_FIRST,
-            vec![Action::Protocol(plan.protocol), Action::Metadata(plan.metadata)],
-        );
+        let mut replay = HeadReplay::new();
+        for action in [Action::Protocol(plan.protocol), Action::Metadata(plan.metadata)] {
+            replay.take(action);
+        }
         Ok(Self::planned_as(place, replay.finish()?))
     }
 }

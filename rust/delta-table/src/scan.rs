@@ -6,7 +6,6 @@
 
 mod adapt;
 mod constants;
-mod data_file;
 mod filter;
 mod reader;
 

@@ -1,14 +1,15 @@
 //! A table that is open.
 
 use std::collections::HashMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
+use bytes::Bytes;
 use delta_commit::actions::{Action, Metadata};
-use delta_commit::log::BEFORE_FIRST;
+use delta_commit::log::{BEFORE_FIRST, StoreError, StoreErrorKind};
 use delta_commit::{
     CommitError, CommitStats, Committer, Outcome, Patience, PerProcess, Start, Token, Transaction, Version,
 };
@@ -19,9 +20,11 @@ use crate::cleanup;
 use crate::coalesce::Pool;
 use crate::create::before_first;
 use crate::error::{Result, TableError};
+use crate::head::{Head, Known, KnownReplay, but_files};
 use crate::log_dir::{Loaded, LogDir, Witness};
 use crate::place::{Folder, Place};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Replay, Snapshot};
+use crate::turn::{Look, Turn};
 
 /// The number of versions between two checkpoints, unless the table's properties say otherwise.
 const CHECKPOINT_INTERVAL: i64 = 10;
@@ -30,7 +33,17 @@ const CHECKPOINT_INTERVAL: i64 = 10;
 const READ_AT_ONCE: usize = 64;
 
 /// The open tables of this process by their keys. Threads that write to one table must share one committer.
-static OPEN: PerProcess<Mutex<HashMap<OsString, Weak<Shared>>>> = PerProcess::new();
+static OPEN: PerProcess<Mutex<HashMap<OsString, Opened>>> = PerProcess::new();
+
+/// A table of this process.
+#[derive(Default)]
+struct Opened {
+    shared: Weak<Shared>,
+    /// The turn to read the table anew. One thread does it for all that wait.
+    loading: Arc<Turn>,
+    /// The start of the last reading, and its error, if the store did not answer.
+    failed: Option<(Instant, StoreError)>,
+}
 
 /// A table that is open. Any thread may use it, and so may forked children.
 pub struct Table {
@@ -47,9 +60,15 @@ pub(crate) struct Shared {
     /// The queue of appends that share files.
     pub(crate) pool: Pool,
     committer: Committer,
-    snapshot: Mutex<Arc<Snapshot>>,
+    known: Mutex<Known>,
+    /// The turn to read the versions that were added since.
+    reading: Turn,
     /// The start of the newest reading of the log. One thread reads for all that wait.
     read: Mutex<Option<Instant>>,
+    /// The table with its files, as they were when an operation last asked for them, and the start of that reading.
+    files: Mutex<Option<(Instant, Arc<Snapshot>)>>,
+    /// The turn to read the files.
+    reading_files: Turn,
     /// A mark of this table's log that another table at the same place would not have.
     witness: Witness,
     /// The time of the last check of the witness.
@@ -58,6 +77,8 @@ pub(crate) struct Shared {
     checkpointed: AtomicI64,
     /// True if the log was cleaned up past the known version, so that the table must be opened anew.
     outdated: AtomicBool,
+    /// The same table as it was opened anew. It is kept for those that still hold this one.
+    heir: Mutex<Option<Arc<Self>>>,
     /// True if the table is not there yet: its first version holds the first rows, too.
     pub(crate) is_planned: bool,
 }
@@ -66,15 +87,43 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The in-commit timestamp of a snapshot, which checkpoints do not hold.
-fn in_commit_timestamp(log: &LogDir, snapshot: &Snapshot) -> Result<Option<i64>> {
-    if snapshot.in_commit_timestamp.is_some() {
-        return Ok(snapshot.in_commit_timestamp);
+/// The check of a thread without a deadline of its own that waits for another one.
+pub(crate) fn looking(place: &dyn Place) -> impl FnMut() -> Result<()> + '_ {
+    let mut attend = None;
+    // Most waits end before anybody has to look.
+    move || {
+        let attend = attend.get_or_insert_with(|| place.attend());
+        attend().map_err(|error| TableError::io(place.root().display(), &error))
     }
-    let Some(body) = log.read(snapshot.version)? else {
+}
+
+/// The check of a thread that waits for another one in a commit.
+pub(crate) fn patient<'a>(patience: &'a mut Patience<'_>) -> impl FnMut() -> Result<()> + 'a {
+    move || match patience.left() {
+        Some(_) => Ok(()),
+        None => Err(CommitError::DeadlinePassed.into()),
+    }
+}
+
+/// Replaces an error that the end of the time may have caused. A request that it has cut short says so in its own way.
+pub(crate) fn or_late(error: TableError, patience: &mut Patience<'_>) -> TableError {
+    match &error {
+        TableError::Commit(CommitError::Store(_)) if patience.left().is_none() => {
+            CommitError::DeadlinePassed.into()
+        }
+        _ => error,
+    }
+}
+
+/// The in-commit timestamp of a version, which checkpoints do not hold.
+fn in_commit_timestamp(log: &LogDir, head: &Head) -> Result<Option<i64>> {
+    if head.in_commit_timestamp.is_some() {
+        return Ok(head.in_commit_timestamp);
+    }
+    let Some(body) = log.read(head.version)? else {
         return Ok(None);
     };
-    let actions = log.parse(snapshot.version, &body)?;
+    let actions = but_files(log, head.version, &body)?;
     Ok(actions.into_iter().find_map(|action| match action {
         Action::CommitInfo(info) => info.in_commit_timestamp,
         _ => None,
@@ -88,91 +137,131 @@ fn newest_checkpoint(log: &LogDir) -> Result<Option<Version>> {
         .map(|(version, _)| version))
 }
 
+/// The state of this table that all handles share, if it is up to date.
+fn opened(key: &OsStr) -> Option<Arc<Shared>> {
+    let open = lock(OPEN.get_or_init(Mutex::default));
+    let known = open.get(key).and_then(|opened| opened.shared.upgrade());
+    known.filter(|known| !known.is_outdated())
+}
+
 impl Shared {
     /// Opens the table in a place once for the whole process.
-    fn open(place: &Arc<dyn Place>) -> Result<Arc<Self>> {
-        let open = OPEN.get_or_init(Mutex::default);
+    fn open(place: &Arc<dyn Place>, look: Look<'_>) -> Result<Arc<Self>> {
         let key = place.key();
-        let known = lock(open).get(&key).and_then(Weak::upgrade);
-        if let Some(known) = known
-            && !known.outdated.load(Ordering::Acquire)
+        let asked = Instant::now();
+        if let Some(known) = opened(&key)
+            && known.catch_up(look)?
         {
-            match known.refresh() {
-                Err(TableError::Replaced(_)) => {}
-                Ok(_) if known.outdated.load(Ordering::Acquire) => {}
-                done => return done.map(|_| known),
+            return Ok(known);
+        }
+        let loading = {
+            let mut open = lock(OPEN.get_or_init(Mutex::default));
+            open.retain(|_, opened| {
+                opened.shared.strong_count() > 0 || Arc::strong_count(&opened.loading) > 1
+            });
+            Arc::clone(&open.entry(key.clone()).or_default().loading)
+        };
+        let _turn = loading.take(look)?;
+        // Somebody may have read it meanwhile.
+        if let Some(known) = opened(&key)
+            && known.catch_up(look)?
+        {
+            return Ok(known);
+        }
+        let failed = {
+            let open = lock(OPEN.get_or_init(Mutex::default));
+            open.get(&key).and_then(|opened| opened.failed.clone())
+        };
+        // Those that wait for a store that does not answer do not ask it one after the other.
+        if let Some((began, error)) = failed
+            && began > asked
+        {
+            return Err(error.into());
+        }
+        let began = Instant::now();
+        let loaded = Self::load(place);
+        let mut open = lock(OPEN.get_or_init(Mutex::default));
+        let opened = open.entry(key).or_default();
+        opened.failed = match &loaded {
+            Err(TableError::Commit(CommitError::Store(error))) if error.kind == StoreErrorKind::Transient => {
+                Some((began, error.clone()))
             }
-        }
-        let loaded = Arc::new(Self::load(place)?);
-        let mut open = lock(open);
-        open.retain(|_, shared| shared.strong_count() > 0);
-        // Somebody may have been quicker: then theirs is the one where threads meet.
-        if let Some(other) = open.get(&key).and_then(Weak::upgrade)
-            && !other.outdated.load(Ordering::Acquire)
-            && other.snapshot().metadata.id == loaded.snapshot().metadata.id
-        {
-            return Ok(other);
-        }
-        open.insert(key, Arc::downgrade(&loaded));
+            _ => None,
+        };
+        let loaded = Arc::new(loaded?);
+        opened.shared = Arc::downgrade(&loaded);
         Ok(loaded)
     }
 
     fn load(place: &Arc<dyn Place>) -> Result<Self> {
-        let confirmed = Mutex::new(Instant::now());
+        let confirmed = Instant::now();
         let log = LogDir(Arc::clone(place));
         let Loaded {
-            snapshot,
+            state: known,
             checkpoint,
             witness,
-        } = log.load(None)?;
-        let in_commit_timestamp = if snapshot.metadata.is_enabled("delta.enableInCommitTimestamps") {
+        } = log.load::<KnownReplay>(None)?;
+        let head = &known.head;
+        let in_commit_timestamp = if head.metadata.is_enabled("delta.enableInCommitTimestamps") {
             // Without a time that is known, the clock alone says how they rise.
-            Some(in_commit_timestamp(&log, &snapshot)?.unwrap_or(0))
+            Some(in_commit_timestamp(&log, head)?.unwrap_or(0))
         } else {
             None
         };
         let start = Start {
-            version: snapshot.version,
-            table_id: snapshot.metadata.id.clone(),
-            changed_in: snapshot.changed_in,
+            version: head.version,
+            table_id: head.metadata.id.clone(),
+            changed_in: head.changed_in,
             in_commit_timestamp,
-            known: Some((snapshot.protocol.clone(), snapshot.metadata.as_ref().clone())),
+            known: Some((head.protocol.clone(), head.metadata.as_ref().clone())),
         };
         Ok(Self {
-            place: Arc::clone(place),
-            committer: Committer::new(place.log_store(), start),
-            pool: Pool::default(),
-            witness,
-            confirmed,
-            log,
-            snapshot: Mutex::new(Arc::new(snapshot)),
-            read: Mutex::new(None),
             checkpointed: AtomicI64::new(checkpoint.unwrap_or(0)),
-            outdated: AtomicBool::new(false),
-            is_planned: false,
+            ..Self::new(place, start, known, witness, confirmed)
         })
     }
 
-    /// The state of a table that is not there yet. Nothing of it is read from the log.
-    fn planned(place: &Arc<dyn Place>, snapshot: Snapshot) -> Self {
+    fn new(place: &Arc<dyn Place>, start: Start, known: Known, witness: Witness, confirmed: Instant) -> Self {
         Self {
             place: Arc::clone(place),
-            committer: Committer::new(place.log_store(), before_first(&snapshot.metadata)),
-            pool: Pool::default(),
-            witness: Witness::none(),
-            confirmed: Mutex::new(Instant::now()),
             log: LogDir(Arc::clone(place)),
-            snapshot: Mutex::new(Arc::new(snapshot)),
+            pool: Pool::default(),
+            committer: Committer::new(place.log_store(), start),
+            known: Mutex::new(known),
+            reading: Turn::default(),
             read: Mutex::new(None),
+            files: Mutex::new(None),
+            reading_files: Turn::default(),
+            witness,
+            confirmed: Mutex::new(confirmed),
             checkpointed: AtomicI64::new(0),
             outdated: AtomicBool::new(false),
-            is_planned: true,
+            heir: Mutex::new(None),
+            is_planned: false,
         }
     }
 
-    /// The newest version that this process has read. Does no I/O.
-    pub fn snapshot(&self) -> Arc<Snapshot> {
-        Arc::clone(&lock(&self.snapshot))
+    /// The state of a table that is not there yet. Nothing of it is read from the log.
+    fn planned(place: &Arc<dyn Place>, head: Head) -> Self {
+        let start = before_first(&head.metadata);
+        Self {
+            is_planned: true,
+            ..Self::new(place, start, Known::new(head), Witness::none(), Instant::now())
+        }
+    }
+
+    /// The newest version that this process has read, without files. Does no I/O.
+    pub fn head(&self) -> Arc<Head> {
+        Arc::clone(&lock(&self.known).head)
+    }
+
+    /// The check of a thread that waits for another one here.
+    pub fn looking(&self) -> impl FnMut() -> Result<()> + '_ {
+        looking(self.place.as_ref())
+    }
+
+    fn is_outdated(&self) -> bool {
+        self.outdated.load(Ordering::Acquire)
     }
 
     /// Returns true if the known version is gone or replaced: the log was cleaned up, or another table is here. Object
@@ -180,6 +269,10 @@ impl Shared {
     fn is_doubtful(&self) -> Result<bool> {
         if self.is_planned {
             return Ok(false);
+        }
+        // Another thread found that out.
+        if self.is_outdated() {
+            return Ok(true);
         }
         let before = {
             let mut confirmed = lock(&self.confirmed);
@@ -212,117 +305,244 @@ impl Shared {
 
     /// Refuses another table in the place of the one that was opened.
     fn check_same(&self, found: &Metadata) -> Result<()> {
-        if found.id == self.snapshot().metadata.id {
+        if found.id == self.head().metadata.id {
             return Ok(());
         }
         Err(self.replaced())
     }
 
-    /// Refuses a table whose versions are not those that the committer knows. The committer knows versions by number,
-    /// and another table has the same numbers.
-    fn check_committer(&self) -> Result<()> {
-        if self.is_doubtful()? {
-            return self.check_log();
-        }
-        Ok(())
-    }
-
-    /// The same, by what the log holds.
-    fn check_log(&self) -> Result<()> {
+    /// The same table as it is in its place now. Refuses a table whose versions are not those that the committer knows.
+    /// The committer knows versions by number, and another table has the same numbers.
+    fn reopened(&self, look: Look<'_>) -> Result<Arc<Self>> {
         // Before it is read: others go on committing.
-        let least = self.committer.known().0.max(self.snapshot().version);
-        let found = match self.log.load(None) {
+        let least = self.committer.known().0.max(self.head().version);
+        let found = match Self::open(&self.place, look) {
             Err(TableError::NotFound(_)) => return Err(self.replaced()),
-            found => found?.snapshot,
+            found => found?,
         };
-        self.check_same(&found.metadata)?;
+        let head = found.head();
+        self.check_same(&head.metadata)?;
         // An older copy of the table has fewer versions.
-        if found.version < least {
+        if head.version < least {
             return Err(self.replaced());
         }
+        // It may have been found outdated after it was opened: it must not keep itself alive.
+        if self.is_outdated() && !std::ptr::eq(self, found.as_ref()) {
+            *lock(&self.heir) = Some(Arc::clone(&found));
+            *lock(&self.files) = None;
+        }
+        Ok(found)
+    }
+
+    /// Refuses another table in the place of this one, asking the store anew.
+    fn check_in_place(&self) -> Result<()> {
+        if !self.is_confirmed()? {
+            self.reopened(&mut self.looking())?;
+        }
         Ok(())
     }
 
-    /// The table at its newest version.
-    pub fn refresh(&self) -> Result<Arc<Snapshot>> {
+    /// Reads the versions that were added since. Returns false when the table has to be opened anew.
+    fn catch_up(&self, look: Look<'_>) -> Result<bool> {
         if self.is_planned {
-            return Ok(self.snapshot());
+            return Ok(true);
         }
         let asked = Instant::now();
-        let mut read = lock(&self.read);
+        let _turn = self.reading.take(look)?;
+        if self.is_outdated() {
+            return Ok(false);
+        }
         // Whoever was before in the queue began to read after this was asked.
-        if read.is_some_and(|began| began > asked) {
-            return Ok(self.snapshot());
+        if lock(&self.read).is_some_and(|began| began > asked) {
+            return Ok(true);
         }
         let began = Instant::now();
-        self.read_on()?;
-        *read = Some(began);
-        Ok(self.snapshot())
+        let is_current = self.read_on()?;
+        if is_current {
+            *lock(&self.read) = Some(began);
+        }
+        Ok(is_current)
     }
 
-    /// Reads the versions that were added since. Other threads may use the snapshot meanwhile.
-    fn read_on(&self) -> Result<()> {
+    /// Reads on likewise. Other threads may use the head meanwhile.
+    fn read_on(&self) -> Result<bool> {
         loop {
-            let newest = self.snapshot().version;
-            let come = self.read_after(newest)?;
+            let newest = self.head().version;
+            let come = self.read_after(newest, but_files)?;
             // Asked after they were read, and before they are believed.
             if !self.is_confirmed()? {
-                return self.read_anew();
+                return Ok(false);
             }
             let more = come.len() == READ_AT_ONCE;
+            let mut known = lock(&self.known);
             for (version, actions) in (newest + 1..).zip(come) {
-                Arc::make_mut(&mut lock(&self.snapshot)).advance(version, actions)?;
+                known.advance(version, actions)?;
             }
             if !more {
-                return Ok(());
+                return Ok(true);
             }
         }
     }
 
-    /// The actions of the versions after `newest`, at most [`READ_AT_ONCE`] of them.
-    fn read_after(&self, newest: Version) -> Result<Vec<Vec<Action>>> {
+    /// The parsed versions after `newest`, at most [`READ_AT_ONCE`] of them.
+    fn read_after<T>(
+        &self,
+        newest: Version,
+        parse: impl Fn(&LogDir, Version, &[u8]) -> Result<T>,
+    ) -> Result<Vec<T>> {
         let mut come = Vec::new();
         for version in (newest + 1..).take(READ_AT_ONCE) {
-            let Some(body) = self.log.read(version)? else {
+            let body: Option<Bytes> = self.log.read(version)?;
+            let Some(body) = body else {
                 break;
             };
-            come.push(self.log.parse(version, &body)?);
+            come.push(parse(&self.log, version, &body)?);
         }
         Ok(come)
     }
 
-    /// Reads the whole table again: versions were cleaned up, or the table is gone or replaced.
-    fn read_anew(&self) -> Result<()> {
-        let found = self.log.load(None)?.snapshot;
-        self.check_same(&found.metadata)?;
-        *lock(&self.snapshot) = Arc::new(found);
-        Ok(())
+    /// The table at its newest version, without files.
+    pub fn refresh(&self, look: Look<'_>) -> Result<Arc<Head>> {
+        if self.catch_up(look)? {
+            return Ok(self.head());
+        }
+        Ok(self.reopened(look)?.head())
     }
 
-    /// A snapshot with the newest known protocol and metadata, and the newest version that they are valid for.
-    pub fn head(&self) -> Result<(Arc<Snapshot>, Version)> {
-        let (tip, world) = self.committer.known();
-        let snapshot = self.snapshot();
-        if world.changed_in > snapshot.changed_in {
-            let snapshot = self.refresh()?;
-            let version = snapshot.version;
-            return Ok((snapshot, version));
-        }
-        let unchanged = world.changed_in == snapshot.changed_in && world.table_id == snapshot.metadata.id;
-        let version = if unchanged {
-            tip.max(snapshot.version)
-        } else {
-            snapshot.version
+    /// The table at its newest version, without files, and the last transaction version of an application there.
+    pub fn progress(&self, app_id: &str, look: Look<'_>) -> Result<(Arc<Head>, Option<i64>)> {
+        let of = |shared: &Self| {
+            let known = lock(&shared.known);
+            (Arc::clone(&known.head), known.transaction_version(app_id))
         };
-        Ok((snapshot, version))
+        if self.catch_up(look)? {
+            return Ok(of(self));
+        }
+        Ok(of(self.reopened(look)?.as_ref()))
+    }
+
+    /// The table at its newest version, with its files. They are kept for the next one to ask.
+    pub fn snapshot(&self, look: Look<'_>) -> Result<Arc<Snapshot>> {
+        self.with_files(true, look)
+    }
+
+    /// The same for one operation alone. What was not kept before is not kept.
+    pub fn snapshot_once(&self, look: Look<'_>) -> Result<Arc<Snapshot>> {
+        self.with_files(false, look)
+    }
+
+    fn with_files(&self, keep: bool, look: Look<'_>) -> Result<Arc<Snapshot>> {
+        if self.is_planned {
+            return Ok(Arc::new(Snapshot::empty(self.head())));
+        }
+        if let Some(snapshot) = self.own_files(keep, look)? {
+            return Ok(snapshot);
+        }
+        *lock(&self.files) = None;
+        let heir = self.reopened(look)?;
+        if let Some(snapshot) = heir.own_files(keep, look)? {
+            return Ok(snapshot);
+        }
+        // Where marks do not last, no other reading would be believed any more than this one.
+        let least = heir.head().version;
+        let snapshot = heir.log.load::<Replay>(None)?.state;
+        heir.check_same(&snapshot.metadata)?;
+        if snapshot.version < least {
+            return Err(self.replaced());
+        }
+        Ok(Arc::new(snapshot))
+    }
+
+    /// The table with its files, read by one thread for all that wait. None when the table has to be opened anew.
+    fn own_files(&self, keep: bool, look: Look<'_>) -> Result<Option<Arc<Snapshot>>> {
+        let asked = Instant::now();
+        let _turn = self.reading_files.take(look)?;
+        if let Some((began, snapshot)) = lock(&self.files).as_ref()
+            && *began > asked
+            && !self.is_outdated()
+        {
+            return Ok(Some(Arc::clone(snapshot)));
+        }
+        self.read_files(keep)
+    }
+
+    /// Reads the files, or what was added to them since. None when the table has to be opened anew.
+    fn read_files(&self, keep: bool) -> Result<Option<Arc<Snapshot>>> {
+        let began = Instant::now();
+        if self.is_outdated() {
+            return Ok(None);
+        }
+        let held = lock(&self.files).as_ref().map(|(_, snapshot)| snapshot.version);
+        let Some(mut newest) = held else {
+            return self.load_files(keep, began);
+        };
+        loop {
+            let come = self.read_after(newest, LogDir::parse)?;
+            if !self.is_confirmed()? {
+                return Ok(None);
+            }
+            let more = come.len() == READ_AT_ONCE;
+            let mut files = lock(&self.files);
+            let Some((read, snapshot)) = files.as_mut() else {
+                drop(files);
+                return self.load_files(keep, began);
+            };
+            for (version, actions) in (newest + 1..).zip(come) {
+                Arc::make_mut(snapshot).advance(version, actions)?;
+            }
+            if !more {
+                *read = began;
+                return Ok(Some(Arc::clone(snapshot)));
+            }
+            newest = snapshot.version;
+        }
+    }
+
+    fn load_files(&self, keep: bool, began: Instant) -> Result<Option<Arc<Snapshot>>> {
+        let loaded = self.log.load::<Replay>(None);
+        // Asked after it was read, and before it is believed, or its absence.
+        if !self.is_confirmed()? {
+            return Ok(None);
+        }
+        let snapshot = Arc::new(loaded?.state);
+        self.check_same(&snapshot.metadata)?;
+        if keep {
+            *lock(&self.files) = Some((began, Arc::clone(&snapshot)));
+        }
+        Ok(Some(snapshot))
+    }
+
+    /// The table at an older version, with its files.
+    fn snapshot_at(&self, version: Version, look: Look<'_>) -> Result<Snapshot> {
+        let loaded = self.log.load::<Replay>(Some(version));
+        if !self.is_planned && !self.is_confirmed()? {
+            let same = self.reopened(look)?;
+            return Ok(same.log.load::<Replay>(Some(version))?.state);
+        }
+        Ok(loaded?.state)
+    }
+
+    /// A head with the newest known protocol and metadata, and the newest version that they are valid for.
+    pub fn base(&self, look: Look<'_>) -> Result<(Arc<Head>, Version)> {
+        let (tip, world) = self.committer.known();
+        let head = self.head();
+        if world.changed_in > head.changed_in {
+            let head = self.refresh(look)?;
+            let version = head.version;
+            return Ok((head, version));
+        }
+        let unchanged = world.changed_in == head.changed_in && world.table_id == head.metadata.id;
+        let version = if unchanged {
+            tip.max(head.version)
+        } else {
+            head.version
+        };
+        Ok((head, version))
     }
 
     pub fn commit(&self, transaction: Transaction, patience: &mut Patience<'_>) -> Result<Version> {
-        self.check_committer().map_err(|error| match patience.left() {
-            // A request that the end of the time has cut short says so in its own way.
-            None => CommitError::DeadlinePassed.into(),
-            Some(_) => error,
-        })?;
+        self.check_committer(patience)
+            .map_err(|error| or_late(error, patience))?;
         let done = self.committer.commit_while(transaction, patience);
         if let Err(CommitError::LogTruncated(_)) = &done {
             self.outdated.store(true, Ordering::Release);
@@ -330,17 +550,34 @@ impl Shared {
         done.map_err(|error| self.or_replaced(error.into()))
     }
 
+    /// Refuses a table whose versions are not those that the committer knows.
+    fn check_committer(&self, patience: &mut Patience<'_>) -> Result<()> {
+        if self.is_doubtful()? {
+            self.reopened(&mut patient(patience))?;
+        }
+        Ok(())
+    }
+
     /// Replaces an error about something missing, if the cause is that the whole table was replaced.
     pub fn or_replaced(&self, error: TableError) -> TableError {
         if self.is_planned || !error.is_of_missing() {
             return error;
         }
-        match self.check_log() {
+        match self.reopened(&mut self.looking()) {
             Err(replaced @ TableError::Replaced(_)) => {
                 self.outdated.store(true, Ordering::Release);
                 replaced
             }
             _ => error,
+        }
+    }
+
+    /// Makes the versions up to this one survive a crash, whoever wrote them.
+    pub fn sync_log(&self, version: Version) -> Result<()> {
+        match self.place.log_store().sync_log(version, version) {
+            // Cleaned up: a checkpoint stands for it.
+            Err(error) if error.kind == StoreErrorKind::NotFound => Ok(()),
+            done => Ok(done?),
         }
     }
 
@@ -364,9 +601,9 @@ impl Table {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_at(place: Arc<dyn Place>) -> Result<Self> {
-        let shared = Shared::open(&place)?;
+        let shared = Shared::open(&place, &mut looking(place.as_ref()))?;
         let own = PerProcess::new();
-        let seen = AtomicI64::new(shared.snapshot().version);
+        let seen = AtomicI64::new(shared.head().version);
         own.get_or_init(|| Mutex::new(Arc::clone(&shared)));
         Ok(Self {
             place,
@@ -376,8 +613,8 @@ impl Table {
     }
 
     /// A table that is not there yet, by its protocol and metadata.
-    pub(crate) fn planned_as(place: Arc<dyn Place>, snapshot: Snapshot) -> Self {
-        let shared = Arc::new(Shared::planned(&place, snapshot));
+    pub(crate) fn planned_as(place: Arc<dyn Place>, head: Head) -> Self {
+        let shared = Arc::new(Shared::planned(&place, head));
         let own = PerProcess::new();
         own.get_or_init(|| Mutex::new(Arc::clone(&shared)));
         Self {
@@ -397,31 +634,66 @@ impl Table {
         if let Some(own) = self.shared.get() {
             // Stores are asked without the lock: others must not wait for an answer behind it.
             let known = Arc::clone(&lock(own));
-            if !known.outdated.load(Ordering::Acquire) && !known.is_doubtful()? {
+            if !known.is_outdated() && !known.is_doubtful()? {
                 return Ok(known);
             }
-            let found = Shared::open(&self.place)?;
-            known.check_same(&found.snapshot().metadata)?;
+            let found = Shared::open(&self.place, &mut known.looking())?;
+            known.check_same(&found.head().metadata)?;
             *lock(own) = Arc::clone(&found);
             return Ok(found);
         }
-        let shared = Shared::open(&self.place)?;
+        let shared = Shared::open(&self.place, &mut looking(self.place.as_ref()))?;
         let own = self.shared.get_or_init(|| Mutex::new(Arc::clone(&shared)));
         Ok(Arc::clone(&lock(own)))
     }
 
-    /// The table at its newest version.
+    /// The table at its newest version, without files.
     ///
     /// # Errors
     /// When its log cannot be read; [`TableError::Replaced`] when it is another table's by now.
-    pub fn snapshot(&self) -> Result<Arc<Snapshot>> {
-        self.shared()?.refresh()
+    pub fn head(&self) -> Result<Arc<Head>> {
+        let shared = self.shared()?;
+        shared.refresh(&mut shared.looking())
     }
 
-    /// The table at its newest version, for a caller that bases a commit on it: see [`ReadSet`](crate::ReadSet).
+    /// The table at its newest version, with its files. They are read at the first call, and kept.
     ///
     /// # Errors
-    /// As [`snapshot`](Self::snapshot).
+    /// As [`head`](Self::head).
+    pub fn snapshot(&self) -> Result<Arc<Snapshot>> {
+        let shared = self.shared()?;
+        shared.snapshot(&mut shared.looking())
+    }
+
+    /// The table with its files, for a commit that waits no longer than its caller.
+    pub(crate) fn snapshot_in_time(&self, patience: &mut Patience<'_>) -> Result<Arc<Snapshot>> {
+        let snapshot = self.shared()?.snapshot(&mut patient(patience));
+        snapshot.map_err(|error| or_late(error, patience))
+    }
+
+    /// The newest version, for a caller that bases a commit on it: see [`ReadSet`](crate::ReadSet).
+    ///
+    /// # Errors
+    /// As [`head`](Self::head).
+    pub fn version(&self) -> Result<Version> {
+        let version = self.head()?.version;
+        self.seen.store(version, Ordering::Release);
+        Ok(version)
+    }
+
+    /// The version of an application's last transaction.
+    ///
+    /// # Errors
+    /// As [`head`](Self::head).
+    pub fn transaction_version(&self, app_id: &str) -> Result<Option<i64>> {
+        let shared = self.shared()?;
+        Ok(shared.progress(app_id, &mut shared.looking())?.1)
+    }
+
+    /// The table and its files at the newest version, for such a caller.
+    ///
+    /// # Errors
+    /// As [`head`](Self::head).
     pub fn look(&self) -> Result<Arc<Snapshot>> {
         let snapshot = self.snapshot()?;
         self.seen.store(snapshot.version, Ordering::Release);
@@ -442,7 +714,8 @@ impl Table {
                 "{version} is no version: the first is 0"
             )));
         }
-        Ok(self.shared()?.log.load(Some(version))?.snapshot)
+        let shared = self.shared()?;
+        shared.snapshot_at(version, &mut shared.looking())
     }
 
     /// Settles the doubt of a token.
@@ -453,7 +726,7 @@ impl Table {
         self.shared()?.outcome(token, patience)
     }
 
-    /// Counts of this process' races for versions since the table was first opened.
+    /// Counts of this process' races for versions, and the times of its effects, since the table was first opened.
     ///
     /// # Errors
     /// When the table cannot be opened again.
@@ -467,7 +740,7 @@ impl Table {
     /// When the log cannot be read.
     pub fn history(&self, limit: Option<usize>) -> Result<Vec<(Version, Value)>> {
         let shared = self.shared()?;
-        let newest = shared.refresh()?.version;
+        let newest = shared.refresh(&mut shared.looking())?.version;
         let mut history = Vec::new();
         for version in (0..=newest).rev().take(limit.unwrap_or(usize::MAX)) {
             // What is not there was cleaned up.
@@ -487,7 +760,7 @@ impl Table {
     pub fn is_checkpoint_due(&self, version: Version) -> Result<bool> {
         let shared = self.shared()?;
         let interval = shared
-            .snapshot()
+            .head()
             .property("delta.checkpointInterval")
             .and_then(|text| text.parse().ok())
             .filter(|interval| *interval > 0)
@@ -520,14 +793,27 @@ impl Table {
     /// written. Nothing depends on it.
     pub fn checkpoint(&self) -> Result<Version> {
         let shared = self.shared()?;
-        let snapshot = shared.refresh()?;
-        snapshot.check_writable()?;
+        let head = shared.refresh(&mut shared.looking())?;
+        head.check_writable()?;
         let newest = newest_checkpoint(&shared.log)?;
-        if let Some(newest) = newest.filter(|newest| *newest >= snapshot.version) {
+        if let Some(newest) = newest.filter(|newest| *newest >= head.version) {
             return Ok(newest);
         }
+        let snapshot = shared.snapshot_once(&mut shared.looking())?;
+        snapshot.check_writable()?;
         shared.checkpointed.fetch_max(snapshot.version, Ordering::AcqRel);
-        checkpoint::write(&shared.log, &snapshot)?;
+        // Checkpoints of other writers do not say what changed metadata last. This process may have seen it.
+        let known = shared.refresh(&mut shared.looking())?.changed_in;
+        let changed_in = if known <= snapshot.version {
+            known.min(snapshot.changed_in)
+        } else {
+            snapshot.changed_in
+        };
+        let check: Arc<checkpoint::InPlace> = {
+            let shared = Arc::clone(&shared);
+            Arc::new(move || shared.check_in_place())
+        };
+        checkpoint::write(&shared.log, &snapshot, changed_in, &check)?;
         Ok(snapshot.version)
     }
 
@@ -538,9 +824,9 @@ impl Table {
     /// removed too; when the log's folder cannot be read or written. Nothing depends on it.
     pub fn clean_up_log(&self) -> Result<usize> {
         let shared = self.shared()?;
-        let snapshot = shared.refresh()?;
-        snapshot.check_writable()?;
-        cleanup::clean_up(&shared.log, &snapshot)
+        let head = shared.refresh(&mut shared.looking())?;
+        head.check_writable()?;
+        cleanup::clean_up(&shared.log, &head)
     }
 }
 

@@ -222,6 +222,15 @@ impl Folder {
         }))
     }
 
+    /// The bytes of an object; none when it does not exist.
+    ///
+    /// # Errors
+    /// When the store refuses, or does not answer.
+    pub fn size(&self, relative: &str) -> Result<Option<u64>, Failure> {
+        let found = self.wait(self.head(relative))??;
+        Ok(found.map(|found| found.size))
+    }
+
     async fn head(&self, relative: &str) -> Result<Option<ObjectMeta>, Failure> {
         let path = self.path_of(relative)?;
         match with_status(self.store.head(&path)).await {

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
 
+    from spillway.race.effects import EffectTimes
     from spillway.race.location import Location
     from spillway.race.plan import Cell
 
@@ -31,10 +34,12 @@ class Tally(NamedTuple):
     Attributes:
         attempts: Versions that it tried to write.
         most_lost: The most races that one transaction lost.
+        effects: The times of effects, by their kind.
     """
 
     attempts: int
     most_lost: int
+    effects: Mapping[str, EffectTimes]
 
 
 class Writer(Protocol):

@@ -51,7 +51,9 @@ class Spillway:
         if self._table is None:
             return None
         stats = self._table.commit_stats()
-        return Tally(stats.attempts, stats.most_lost)
+        return Tally(
+            stats.attempts, stats.most_lost, {str(kind): times for kind, times in stats.effects.items()}
+        )
 
 
 class SpillwayCoalesce(Spillway):

@@ -95,12 +95,18 @@ impl Action {
 /// # Errors
 /// [`CommitError::Malformed`] when it is not UTF-8, or one of its lines is not an action.
 pub fn parse_commit(body: &[u8]) -> Result<Vec<Action>> {
+    actions_of(body)?.collect()
+}
+
+/// The known actions of a whole commit, in its order, each parsed when it is asked for.
+///
+/// # Errors
+/// [`CommitError::Malformed`] when it is not UTF-8; of an action, when its line is none.
+pub fn actions_of(body: &[u8]) -> Result<impl Iterator<Item = Result<Action>> + '_> {
     let text = std::str::from_utf8(body)
         .map_err(|e| CommitError::Malformed(format!("a commit is UTF-8 text, but: {e}")))?;
-    text.lines()
-        .filter(|line| !line.trim().is_empty())
-        .filter_map(|line| Action::from_line(line).transpose())
-        .collect()
+    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    Ok(lines.filter_map(|line| Action::from_line(line).transpose()))
 }
 
 fn shorten(line: &str) -> String {

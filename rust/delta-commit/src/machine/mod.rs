@@ -23,6 +23,7 @@ use crate::intent::{Intent, Prepared, World};
 use crate::log::{Effect, Event, PutOutcome, StoreError, StoreErrorKind, Time, Version};
 use crate::rules::Rules;
 use crate::settle::{Outcome, Token};
+use crate::timings::Timings;
 use crate::transaction::{MemberId, Transaction};
 use crate::winner::Winner;
 
@@ -75,6 +76,8 @@ pub struct CommitStats {
     pub won: u64,
     /// The most races that one transaction has lost.
     pub most_lost: u32,
+    /// The times of its effects. The machine does no I/O, so the driver fills them in.
+    pub timings: Timings,
 }
 
 /// A serialised transaction.

@@ -20,12 +20,12 @@ use parquet::arrow::arrow_reader::{
 use parquet::file::metadata::ParquetMetaData;
 
 use crate::checkpoint::with_micros;
+use crate::data_file::{DataFile, ranges_of};
 use crate::error::{Result, TableError};
 use crate::schema::Column;
 use crate::stats::row_group_stats_json;
 
 use super::adapt::adapt;
-use super::data_file::DataFile;
 use super::{Plan, constants, filter};
 
 /// Rows of a batch.
@@ -165,20 +165,9 @@ impl FileReader {
             for filter in &filters {
                 wanted.union(filter.projection());
             }
-            let chunks = self
-                .metadata
-                .metadata()
-                .row_group(group)
-                .columns()
-                .iter()
-                .enumerate();
-            let ranges = chunks
-                .filter(|(leaf, _)| wanted.leaf_included(*leaf))
-                .map(|(_, chunk)| {
-                    let (start, length) = chunk.byte_range();
-                    start..start + length
-                });
-            let file = self.file.with(ranges)?;
+            let file = self
+                .file
+                .with(ranges_of(self.metadata.metadata(), group, &wanted))?;
             ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
                 .with_row_groups(vec![group])
                 .with_projection(self.mask.clone())
@@ -295,11 +284,5 @@ fn repeated(value: &ArrayRef, rows: usize) -> Result<ArrayRef, ArrowError> {
 }
 
 fn of_file(add: &Add, error: parquet::errors::ParquetError) -> TableError {
-    match error {
-        parquet::errors::ParquetError::External(error) => match error.downcast::<TableError>() {
-            Ok(error) => *error,
-            Err(error) => TableError::Malformed(format!("{}: {error}", add.path)),
-        },
-        error => TableError::Malformed(format!("{}: {error}", add.path)),
-    }
+    crate::data_file::table_error(&add.path, error)
 }

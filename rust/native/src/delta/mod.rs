@@ -10,9 +10,10 @@ use arrow_schema::{Schema, SchemaRef};
 use delta_commit::actions::{Add, PartitionValues};
 use delta_commit::{Operation, Outcome, Token};
 use delta_object_store::Objects;
+use delta_table::schema::TableSchema;
 use delta_table::{
-    Append, AppendOptions, Condition, CreateMode, CreateOptions, Place, ReadSet, Scalar, ScanOptions,
-    Snapshot, Table, TableError,
+    Append, AppendOptions, Condition, CreateMode, CreateOptions, Folder, Place, ReadSet, Scalar, ScanOptions,
+    Table, TableError,
 };
 use parquet_writer::{OptionFault, WriteError};
 use pyo3::Borrowed;
@@ -65,24 +66,24 @@ impl Takes for Append {
 /// A schema that any Arrow library takes.
 #[pyclass(module = "spillway._native", frozen)]
 pub(crate) struct DeltaSchema {
-    snapshot: Arc<Snapshot>,
+    schema: Arc<TableSchema>,
 }
 
 #[pymethods]
 impl DeltaSchema {
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        schema_capsule(py, &self.snapshot.schema.arrow())
+        schema_capsule(py, &self.schema.arrow())
     }
 
     /// The schema as the log holds it.
     fn to_json(&self) -> String {
-        self.snapshot.schema.to_json()
+        self.schema.to_json()
     }
 
     /// Names of the columns.
     #[getter]
     fn names(&self) -> Vec<String> {
-        let columns = self.snapshot.schema.columns.iter();
+        let columns = self.schema.columns.iter();
         columns.map(|column| column.name.clone()).collect()
     }
 }
@@ -135,9 +136,12 @@ fn schema_capsule<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, 
 
 type StorageOptions = BTreeMap<String, String>;
 
-/// The place that a URL names.
-fn objects(url: &Path, options: StorageOptions) -> Result<Arc<dyn Place>, TableError> {
-    Ok(Arc::new(store_of(url, options)?))
+/// The place of a folder, or with storage options, of a URL.
+fn place_of(root: &Path, options: Option<StorageOptions>) -> Result<Arc<dyn Place>, TableError> {
+    Ok(match options {
+        None => Arc::new(Folder::attended(root, watch)?),
+        Some(options) => Arc::new(store_of(root, options)?),
+    })
 }
 
 fn store_of(url: &Path, options: StorageOptions) -> Result<Objects, TableError> {
@@ -184,10 +188,7 @@ impl DeltaTable {
     #[staticmethod]
     fn open(py: Python<'_>, root: PathBuf, storage_options: Option<StorageOptions>) -> PyResult<Self> {
         detached(py, move || {
-            let table = match storage_options {
-                None => Table::open(&root)?,
-                Some(options) => Table::open_at(objects(&root, options)?)?,
-            };
+            let table = Table::open_at(place_of(&root, storage_options)?)?;
             Ok(Self { table })
         })
     }
@@ -217,10 +218,7 @@ impl DeltaTable {
         storage_options: Option<StorageOptions>,
     ) -> PyResult<Self> {
         detached(py, move || {
-            let table = match storage_options {
-                None => Table::planned(&root, &plan)?,
-                Some(options) => Table::planned_at(objects(&root, options)?, &plan)?,
-            };
+            let table = Table::planned_at(place_of(&root, storage_options)?, &plan)?;
             Ok(Self { table })
         })
     }
@@ -251,12 +249,8 @@ impl DeltaTable {
         let caller = Caller::of(py, timeout)?;
         detached(py, move || {
             caller.wait(|patience, _| {
-                let table = match storage_options {
-                    None => Table::create(&root, &schema, options, mode, patience)?,
-                    Some(storage) => {
-                        Table::create_at(objects(&root, storage)?, &schema, options, mode, patience)?
-                    }
-                };
+                let place = place_of(&root, storage_options)?;
+                let table = Table::create_at(place, &schema, options, mode, patience)?;
                 Ok(Self { table })
             })
         })
@@ -271,23 +265,23 @@ impl DeltaTable {
 
     /// The protocol, metadata and properties of the newest version, as a dict.
     fn state<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let snapshot = detached(py, || Ok(self.table.snapshot()?))?;
+        let head = detached(py, || Ok(self.table.head()?))?;
         let state = PyDict::new(py);
-        let metadata = &snapshot.metadata;
-        state.set_item("version", snapshot.version)?;
+        let metadata = &head.metadata;
+        state.set_item("version", head.version)?;
         state.set_item("id", &metadata.id)?;
         state.set_item("name", &metadata.name)?;
         state.set_item("description", &metadata.description)?;
         state.set_item("partition_columns", &metadata.partition_columns)?;
         state.set_item("properties", &metadata.configuration)?;
-        state.set_item("files", snapshot.contents.files.len())?;
-        state.set_item("schema", DeltaSchema { snapshot })?;
+        let schema = Arc::clone(&head.schema);
+        state.set_item("schema", DeltaSchema { schema })?;
         Ok(state)
     }
 
     /// The newest version's number.
     fn version(&self, py: Python<'_>) -> PyResult<i64> {
-        detached(py, || Ok(self.table.look()?.version))
+        detached(py, || Ok(self.table.version()?))
     }
 
     /// The files of a version, by default the newest, as dicts.
@@ -337,8 +331,7 @@ impl DeltaTable {
 
     /// The version of an application's last transaction.
     fn transaction_version(&self, py: Python<'_>, app_id: &str) -> PyResult<Option<i64>> {
-        let snapshot = detached(py, || Ok(self.table.snapshot()?))?;
-        Ok(snapshot.transaction_version(app_id))
+        detached(py, || Ok(self.table.transaction_version(app_id)?))
     }
 
     /// Begins an append.
@@ -450,10 +443,19 @@ impl DeltaTable {
         })
     }
 
-    /// Counts of this process' races for versions: attempts, won, and the most that one transaction lost.
-    fn commit_stats(&self, py: Python<'_>) -> PyResult<(u64, u64, u32)> {
+    /// Counts of this process' races for versions: attempts, won, and the most that one transaction lost; and the times
+    /// of effects as dicts, by their kind.
+    fn commit_stats<'py>(&self, py: Python<'py>) -> PyResult<(u64, u64, u32, Bound<'py, PyDict>)> {
         let stats = detached(py, || Ok(self.table.commit_stats()?))?;
-        Ok((stats.attempts, stats.won, stats.most_lost))
+        let effects = PyDict::new(py);
+        for (kind, times) in stats.timings.iter() {
+            let effect = PyDict::new(py);
+            effect.set_item("count", times.count)?;
+            effect.set_item("total_seconds", times.total.as_secs_f64())?;
+            effect.set_item("longest_seconds", times.longest.as_secs_f64())?;
+            effects.set_item(kind.name(), effect)?;
+        }
+        Ok((stats.attempts, stats.won, stats.most_lost, effects))
     }
 
     /// Returns true if a checkpoint should be made. Of all threads that ask, one gets true.

@@ -1,12 +1,15 @@
-//! A data file, read in ranges from wherever the table lies.
+//! A file of a table, read in ranges from wherever the table lies.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
+use parquet::arrow::ProjectionMask;
 use parquet::errors::ParquetError;
+use parquet::file::metadata::ParquetMetaData;
 use parquet::file::reader::{ChunkReader, Length};
 
+use crate::error::TableError;
 use crate::place::Place;
 
 /// Bytes at the end of a file that are read at once: most footers are shorter.
@@ -15,9 +18,9 @@ const TAIL_BYTES: u64 = 64 << 10;
 /// Ranges that lie closer together are read as one. A request to a store takes longer than so many bytes.
 const GAP_BYTES: u64 = 64 << 10;
 
-/// A data file, and the ranges of it that are in memory.
+/// A file, and the ranges of it that are in memory.
 #[derive(Clone)]
-pub(super) struct DataFile {
+pub(crate) struct DataFile {
     place: Arc<dyn Place>,
     name: String,
     size: u64,
@@ -110,6 +113,32 @@ impl ChunkReader for DataFile {
                 self.fetch(start..end)
             }
         }
+    }
+}
+
+/// The ranges of a row group's columns that are wanted.
+pub(crate) fn ranges_of<'a>(
+    footer: &'a ParquetMetaData,
+    group: usize,
+    wanted: &'a ProjectionMask,
+) -> impl Iterator<Item = Range<u64>> + 'a {
+    let chunks = footer.row_group(group).columns().iter().enumerate();
+    chunks
+        .filter(|(leaf, _)| wanted.leaf_included(*leaf))
+        .map(|(_, chunk)| {
+            let (start, length) = chunk.byte_range();
+            start..start + length
+        })
+}
+
+/// The error of a file of this name: that of the place, or of the file's form.
+pub(crate) fn table_error(name: &str, error: ParquetError) -> TableError {
+    match error {
+        ParquetError::External(error) => match error.downcast::<TableError>() {
+            Ok(error) => *error,
+            Err(error) => TableError::Malformed(format!("{name}: {error}")),
+        },
+        error => TableError::Malformed(format!("{name}: {error}")),
     }
 }
 

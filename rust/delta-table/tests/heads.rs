@@ -1,0 +1,757 @@
+//! An append reads the head of its table, and who waits for another's reading goes on waiting on terms of its own.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, Condvar, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use arrow_array::{Int64Array, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use bytes::Bytes;
+use delta_commit::actions::Action;
+use delta_commit::log::{Listing, PutOutcome, StoreError};
+use delta_commit::{CommitError, LogStore, Patience};
+use delta_table::{
+    Ages, Append, AppendOptions, Attend, CreateMode, CreateOptions, Folder, Place, Result, Table, TableError,
+};
+use parquet_writer::sink::Sink;
+use parquet_writer::{OptionInput, WriteError, WriterOptions};
+
+/// A file that every reading of a whole table begins with.
+const HINT: &str = "_delta_log/_last_checkpoint";
+
+/// A folder that counts the files that are read, and may hold up who reads a table.
+struct Counted {
+    folder: Folder,
+    read: Mutex<Vec<(String, usize)>>,
+    is_held: Mutex<bool>,
+    bell: Condvar,
+    /// Called once, by who reads the table next.
+    meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    /// Called once, before the next file is replaced.
+    before_replacing: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    believes_for: Mutex<Duration>,
+    /// True if checkpoints change while they are read in ranges.
+    is_torn: AtomicBool,
+    /// True if nothing can be read.
+    is_silent: AtomicBool,
+    /// The number of marks that were asked for, where each differs from the last.
+    unsteady: Option<AtomicU64>,
+    /// The versions that were made to survive a crash.
+    synced: Arc<Mutex<Vec<(i64, i64)>>>,
+}
+
+impl Counted {
+    fn new(root: &Path) -> Arc<Self> {
+        Arc::new(Self {
+            folder: Folder::new(root).unwrap(),
+            read: Mutex::default(),
+            is_held: Mutex::default(),
+            bell: Condvar::new(),
+            meanwhile: Mutex::default(),
+            before_replacing: Mutex::default(),
+            believes_for: Mutex::default(),
+            is_torn: AtomicBool::new(false),
+            is_silent: AtomicBool::new(false),
+            unsteady: None,
+            synced: Arc::default(),
+        })
+    }
+
+    fn forget(&self) {
+        self.read.lock().unwrap().clear();
+    }
+
+    /// The number of files that were read since, and their bytes.
+    fn counts(&self) -> (usize, usize) {
+        let read = self.read.lock().unwrap();
+        (read.len(), read.iter().map(|(_, bytes)| bytes).sum())
+    }
+
+    /// The number of times that a table was read.
+    fn loads(&self) -> usize {
+        let read = self.read.lock().unwrap();
+        read.iter().filter(|(name, _)| name == HINT).count()
+    }
+
+    fn hold(&self, is_held: bool) {
+        *self.is_held.lock().unwrap() = is_held;
+        self.bell.notify_all();
+    }
+}
+
+impl Place for Counted {
+    fn root(&self) -> &Path {
+        self.folder.root()
+    }
+
+    fn key(&self) -> OsString {
+        self.folder.key()
+    }
+
+    fn log_store(&self) -> Arc<dyn LogStore> {
+        Arc::new(Syncing {
+            inner: self.folder.log_store(),
+            synced: Arc::clone(&self.synced),
+        })
+    }
+
+    fn prepare(&self) -> Result<()> {
+        self.folder.prepare()
+    }
+
+    fn list(&self, folder: &str, after: Option<&str>) -> Result<Vec<String>> {
+        self.folder.list(folder, after)
+    }
+
+    fn read(&self, name: &str) -> Result<Option<Bytes>> {
+        let body = self.folder.read(name)?;
+        let bytes = body.as_ref().map_or(0, Bytes::len);
+        self.read.lock().unwrap().push((name.to_owned(), bytes));
+        if name == HINT {
+            if let Some(meanwhile) = self.meanwhile.lock().unwrap().take() {
+                meanwhile();
+            }
+            let held = self.is_held.lock().unwrap();
+            // A test that failed must not wait for ever.
+            let limit = Duration::from_secs(60);
+            drop(self.bell.wait_timeout_while(held, limit, |held| *held).unwrap());
+            if self.is_silent.load(Ordering::Acquire) {
+                return Err(StoreError::transient("no answer").into());
+            }
+        }
+        Ok(body)
+    }
+
+    fn read_range(&self, name: &str, range: Range<u64>) -> Result<Bytes> {
+        let bytes = self.folder.read_range(name, range)?;
+        self.read.lock().unwrap().push((name.to_owned(), bytes.len()));
+        if self.is_torn.load(Ordering::Acquire) && name.contains(".checkpoint.") {
+            return Ok(Bytes::from(vec![0; bytes.len()]));
+        }
+        Ok(bytes)
+    }
+
+    fn size(&self, name: &str) -> Result<Option<u64>> {
+        self.folder.size(name)
+    }
+
+    fn has(&self, name: &str) -> Result<bool> {
+        self.folder.has(name)
+    }
+
+    fn mark(&self, name: &str) -> Result<Option<String>> {
+        let mark = self.folder.mark(name)?;
+        Ok(mark.map(|mark| match &self.unsteady {
+            Some(asked) => asked.fetch_add(1, Ordering::AcqRel).to_string(),
+            None => mark,
+        }))
+    }
+
+    fn believes_marks_for(&self) -> Duration {
+        *self.believes_for.lock().unwrap()
+    }
+
+    fn replace(&self, name: &str) -> Result<Box<dyn Sink>> {
+        if let Some(before) = self.before_replacing.lock().unwrap().take() {
+            before();
+        }
+        self.folder.replace(name)
+    }
+
+    fn create(&self, name: &Path) -> Result<Box<dyn Sink>, WriteError> {
+        self.folder.create(name)
+    }
+
+    fn ages(&self, folder: &str) -> Result<Option<Ages>> {
+        self.folder.ages(folder)
+    }
+
+    fn takes(&self, folder: &Path) -> bool {
+        self.folder.takes(folder)
+    }
+
+    fn keeps(&self) -> bool {
+        self.folder.keeps()
+    }
+
+    fn remove(&self, names: &[String]) -> usize {
+        self.folder.remove(names)
+    }
+}
+
+/// A log that counts what is synced.
+struct Syncing {
+    inner: Arc<dyn LogStore>,
+    synced: Arc<Mutex<Vec<(i64, i64)>>>,
+}
+
+impl LogStore for Syncing {
+    fn find_tip(&self) -> Result<i64, StoreError> {
+        self.inner.find_tip()
+    }
+
+    fn read_version(&self, version: i64) -> Result<Option<Vec<u8>>, StoreError> {
+        self.inner.read_version(version)
+    }
+
+    fn put_version(&self, version: i64, body: &[u8]) -> Result<PutOutcome, StoreError> {
+        self.inner.put_version(version, body)
+    }
+
+    fn list_intents(&self) -> Result<Listing, StoreError> {
+        self.inner.list_intents()
+    }
+
+    fn read_intent(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.inner.read_intent(name)
+    }
+
+    fn put_intent(&self, name: &str, body: &[u8]) -> Result<(), StoreError> {
+        self.inner.put_intent(name, body)
+    }
+
+    fn delete_intent(&self, name: &str) -> Result<(), StoreError> {
+        self.inner.delete_intent(name)
+    }
+
+    fn sync_data(&self, paths: &[String]) -> Vec<Result<(), StoreError>> {
+        self.inner.sync_data(paths)
+    }
+
+    fn sync_log(&self, first: i64, last: i64) -> Result<(), StoreError> {
+        self.inner.sync_log(first, last)?;
+        self.synced.lock().unwrap().push((first, last));
+        Ok(())
+    }
+}
+
+fn patience() -> Patience<'static> {
+    Patience::until(Instant::now() + Duration::from_secs(30))
+}
+
+fn schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, true)]))
+}
+
+fn create(root: &Path) {
+    let options = CreateOptions::default();
+    Table::create(root, &schema(), options, CreateMode::Error, &mut patience()).unwrap();
+}
+
+fn version_path(root: &Path, version: i64) -> PathBuf {
+    root.join(format!("_delta_log/{version:020}.json"))
+}
+
+/// Writes a version that adds so many files, as another writer might.
+fn add_files(root: &Path, version: i64, files: usize) {
+    let mut lines = String::new();
+    for number in 0..files {
+        writeln!(
+            lines,
+            r#"{{"add":{{"path":"{version}-{number}.parquet","partitionValues":{{}},"size":812,"modificationTime":1,"dataChange":true,"stats":"{{\"numRecords\":10}}"}}}}"#
+        )
+        .unwrap();
+    }
+    fs::write(version_path(root, version), lines).unwrap();
+}
+
+fn written(table: &Table, options: AppendOptions) -> Append {
+    let rows = RecordBatch::try_new(schema(), vec![Arc::new(Int64Array::from(vec![1]))]).unwrap();
+    let writer_options = WriterOptions::new(OptionInput::default()).unwrap();
+    let mut append = table.append(options, writer_options).unwrap();
+    append.write(&rows.into(), &mut || true).unwrap();
+    append
+}
+
+fn commit(mut append: Append) -> Result<i64> {
+    append.commit(&mut patience(), &mut || true)
+}
+
+fn append(table: &Table) -> i64 {
+    commit(written(table, AppendOptions::default())).unwrap()
+}
+
+fn loader(version: i64) -> AppendOptions {
+    AppendOptions {
+        app_transaction: Some(("loader".to_owned(), version)),
+        ..AppendOptions::default()
+    }
+}
+
+/// The files and bytes that the second append of an application reads.
+fn read_by_an_append(files: usize) -> (usize, usize) {
+    let folder = tempfile::tempdir().unwrap();
+    create(folder.path());
+    add_files(folder.path(), 1, files);
+    Table::open(folder.path()).unwrap().checkpoint().unwrap();
+    let place = Counted::new(folder.path());
+    let table = Table::open_at(Arc::clone(&place) as Arc<dyn Place>).unwrap();
+    commit(written(&table, loader(1))).unwrap();
+    place.forget();
+    commit(written(&table, loader(2))).unwrap();
+    let counts = place.counts();
+    assert!(written(&table, loader(2)).is_repeated());
+    assert_eq!(table.transaction_version("loader").unwrap(), Some(2));
+    counts
+}
+
+#[test]
+fn an_append_of_an_application_reads_the_versions_since_and_no_more() {
+    let (files, bytes) = read_by_an_append(3_000);
+    // That of the append before, and the one after it, which is not there.
+    assert!(files <= 2, "{files} files");
+    assert!(bytes < 2_000, "{bytes} bytes");
+    let (fewer, smaller) = read_by_an_append(1);
+    assert_eq!(files, fewer);
+    assert!(bytes.abs_diff(smaller) < 100);
+}
+
+#[test]
+fn a_table_is_opened_without_the_columns_of_its_files() {
+    let folder = tempfile::tempdir().unwrap();
+    create(folder.path());
+    add_files(folder.path(), 1, 100_000);
+    let before = Table::open(folder.path()).unwrap();
+    commit(written(&before, loader(7))).unwrap();
+    before.checkpoint().unwrap();
+    drop(before);
+    fs::remove_file(version_path(folder.path(), 1)).unwrap();
+    let place = Counted::new(folder.path());
+    let table = Table::open_at(Arc::clone(&place) as Arc<dyn Place>).unwrap();
+    append(&table);
+    assert_eq!(table.transaction_version("loader").unwrap(), Some(7));
+    let (_, bytes) = place.counts();
+    let checkpoint = folder
+        .path()
+        .join("_delta_log/00000000000000000002.checkpoint.parquet");
+    let whole = fs::metadata(checkpoint).unwrap().len();
+    assert!(bytes as u64 * 3 < whole, "{bytes} bytes of {whole}");
+    let head = table.head().unwrap();
+    let snapshot = table.snapshot().unwrap();
+    assert_eq!(snapshot.files().count(), 100_002);
+    assert_eq!(
+        (head.version, head.changed_in),
+        (snapshot.version, snapshot.changed_in)
+    );
+    assert_eq!(head.metadata, snapshot.metadata);
+    assert_eq!(head.protocol, snapshot.protocol);
+}
+
+/// A table whose log was cleaned up past the version that this process knows it by.
+fn cleaned_up(root: &Path, place: &Arc<Counted>, appends: usize) -> (Table, Vec<Append>) {
+    create(root);
+    let table = Table::open_at(Arc::clone(place) as Arc<dyn Place>).unwrap();
+    let open = (0..appends).map(|_| written(&table, AppendOptions::default()));
+    let open = open.collect();
+    for _ in 0..5 {
+        append(&table);
+    }
+    table.checkpoint().unwrap();
+    for version in 0..5 {
+        fs::remove_file(version_path(root, version)).unwrap();
+    }
+    place.forget();
+    (table, open)
+}
+
+#[test]
+fn twelve_threads_wait_for_one_reading_of_a_table_that_was_cleaned_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = Counted::new(folder.path());
+    let (table, mut open) = cleaned_up(folder.path(), &place, 12);
+    let start = Barrier::new(12);
+    thread::scope(|scope| {
+        let committers: Vec<_> = open
+            .drain(..6)
+            .map(|append| {
+                let start = &start;
+                scope.spawn(move || {
+                    start.wait();
+                    commit(append).unwrap()
+                })
+            })
+            .collect();
+        for _ in 0..6 {
+            scope.spawn(|| {
+                start.wait();
+                append(&table)
+            });
+        }
+        for committer in committers {
+            committer.join().unwrap();
+        }
+    });
+    assert_eq!(place.loads(), 1);
+    // Those that hold the table as it was go on with what was read then.
+    for append in open {
+        commit(append).unwrap();
+    }
+    assert_eq!(place.loads(), 1);
+    assert_eq!(table.snapshot().unwrap().files().count(), 5 + 18);
+}
+
+#[test]
+fn who_waits_for_anothers_reading_keeps_its_own_deadline() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = Counted::new(folder.path());
+    let (_table, mut open) = cleaned_up(folder.path(), &place, 3);
+    let (mut first, mut second, mut third) = (open.remove(0), open.remove(0), open.remove(0));
+    place.hold(true);
+    thread::scope(|scope| {
+        let reader = scope.spawn(move || first.commit(&mut patience(), &mut || true));
+        while place.loads() == 0 {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let asked = Instant::now();
+        let deadline = asked + Duration::from_millis(100);
+        let done = second.commit(&mut Patience::until(deadline), &mut || true);
+        assert!(matches!(
+            done,
+            Err(TableError::Commit(CommitError::DeadlinePassed))
+        ));
+        let mut interrupted = || false;
+        let mut patience = Patience::while_asked(asked + Duration::from_secs(60), &mut interrupted);
+        let done = third.commit(&mut patience, &mut || true);
+        assert!(matches!(
+            done,
+            Err(TableError::Commit(CommitError::DeadlinePassed))
+        ));
+        assert!(asked.elapsed() < Duration::from_secs(20));
+        assert!(!reader.is_finished());
+        place.hold(false);
+        assert_eq!(reader.join().unwrap().unwrap(), 6);
+    });
+    assert_eq!(place.loads(), 1);
+}
+
+#[test]
+fn who_waits_without_a_deadline_looks_up() {
+    static IS_ENOUGH: AtomicBool = AtomicBool::new(false);
+    fn attend() -> Attend {
+        Box::new(|| {
+            if IS_ENOUGH.load(Ordering::Acquire) {
+                return Err(std::io::ErrorKind::Interrupted.into());
+            }
+            Ok(())
+        })
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let place = Counted::new(folder.path());
+    create(folder.path());
+    place.hold(true);
+    thread::scope(|scope| {
+        let reader = scope.spawn(|| Table::open_at(Arc::clone(&place) as Arc<dyn Place>).map(drop));
+        while place.loads() == 0 {
+            thread::sleep(Duration::from_millis(1));
+        }
+        IS_ENOUGH.store(true, Ordering::Release);
+        let other = Folder::attended(folder.path(), attend).unwrap();
+        assert!(Table::open_at(Arc::new(other)).is_err());
+        assert!(!reader.is_finished());
+        place.hold(false);
+        reader.join().unwrap().unwrap();
+    });
+}
+
+/// Puts another table into the folder.
+fn make_anew(root: &Path, versions: i64) {
+    fs::remove_dir_all(root.join("_delta_log")).unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    create(elsewhere.path());
+    let other = Table::open(elsewhere.path()).unwrap();
+    for _ in 0..versions {
+        append(&other);
+    }
+    fs::create_dir(root.join("_delta_log")).unwrap();
+    for version in 0..=versions {
+        fs::copy(
+            version_path(elsewhere.path(), version),
+            version_path(root, version),
+        )
+        .unwrap();
+    }
+}
+
+#[test]
+fn files_of_a_table_that_was_made_anew_meanwhile_are_not_those_of_the_old_one() {
+    for versions in [0, 2, 5] {
+        for older in [None, Some(0)] {
+            let folder = tempfile::tempdir().unwrap();
+            let place = Counted::new(folder.path());
+            create(folder.path());
+            let table = Table::open_at(Arc::clone(&place) as Arc<dyn Place>).unwrap();
+            append(&table);
+            append(&table);
+            let root = folder.path().to_path_buf();
+            *place.meanwhile.lock().unwrap() = Some(Box::new(move || make_anew(&root, versions)));
+            let found = match older {
+                None => table.snapshot().map(|_| ()),
+                Some(version) => table.snapshot_at(version).map(|_| ()),
+            };
+            assert!(matches!(found, Err(TableError::Replaced(_))), "{found:?}");
+        }
+    }
+}
+
+#[test]
+fn an_open_append_holds_no_files() {
+    let folder = tempfile::tempdir().unwrap();
+    create(folder.path());
+    let table = Table::open(folder.path()).unwrap();
+    let open = written(&table, AppendOptions::default());
+    append(&table);
+    let before = Arc::as_ptr(&table.snapshot().unwrap());
+    append(&table);
+    let after = table.snapshot().unwrap();
+    assert_eq!(after.files().count(), 2);
+    // Nobody else holds the files, so that none was copied.
+    assert_eq!(Arc::as_ptr(&after), before);
+    drop(open);
+}
+
+fn open(place: &Arc<Counted>) -> Table {
+    Table::open_at(Arc::clone(place) as Arc<dyn Place>).unwrap()
+}
+
+fn remove_versions(root: &Path) {
+    for version in 0.. {
+        if fs::remove_file(version_path(root, version)).is_err() {
+            break;
+        }
+    }
+}
+
+/// The tag of the newest checkpoint that says what version changed metadata last.
+fn changed_in(root: &Path) -> serde_json::Value {
+    let hint: serde_json::Value = serde_json::from_slice(&fs::read(root.join(HINT)).unwrap()).unwrap();
+    hint["tags"]["spillway.changedIn"].clone()
+}
+
+#[test]
+fn a_table_may_be_a_checkpoint_and_no_version() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    create(root);
+    let before = Table::open(root).unwrap();
+    append(&before);
+    append(&before);
+    before.checkpoint().unwrap();
+    drop(before);
+    remove_versions(root);
+    let place = Counted::new(root);
+    let table = open(&place);
+    assert_eq!(table.snapshot().unwrap().files().count(), 2);
+    assert_eq!(table.checkpoint().unwrap(), 2);
+    // Read once for the head and once for the files.
+    assert_eq!(place.loads(), 2);
+    assert_eq!(append(&table), 3);
+    let overwriting = AppendOptions {
+        replace: Some(Vec::new()),
+        ..AppendOptions::default()
+    };
+    assert_eq!(commit(written(&table, overwriting)).unwrap(), 4);
+    assert_eq!(table.snapshot().unwrap().files().count(), 1);
+    assert_eq!(open(&Counted::new(root)).snapshot().unwrap().files().count(), 1);
+}
+
+#[test]
+fn no_version_is_put_behind_a_checkpoint_that_is_not_the_newest() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    create(root);
+    let table = Table::open(root).unwrap();
+    append(&table);
+    table.checkpoint().unwrap();
+    append(&table);
+    table.checkpoint().unwrap();
+    drop(table);
+    remove_versions(root);
+    let log = Folder::new(root).unwrap().log_store();
+    assert!(log.put_version(2, b"{}").is_err());
+    assert!(log.put_version(4, b"{}").is_err());
+    assert_eq!(log.put_version(3, b"{}").unwrap(), PutOutcome::Won);
+}
+
+#[test]
+fn files_are_read_at_most_once_more_where_marks_do_not_last() {
+    let folder = tempfile::tempdir().unwrap();
+    create(folder.path());
+    add_files(folder.path(), 1, 3);
+    let mut place = Counted::new(folder.path());
+    Arc::get_mut(&mut place).unwrap().unsteady = Some(AtomicU64::new(0));
+    let table = open(&place);
+    place.forget();
+    assert_eq!(table.snapshot().unwrap().files().count(), 3);
+    assert!(place.loads() <= 6, "{} readings", place.loads());
+}
+
+#[test]
+fn what_one_thread_learns_of_a_table_made_anew_protects_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = Counted::new(folder.path());
+    create(folder.path());
+    let table = open(&place);
+    append(&table);
+    let first = written(&table, AppendOptions::default());
+    let second = written(&table, AppendOptions::default());
+    make_anew(folder.path(), 1);
+    assert!(matches!(commit(first), Err(TableError::Replaced(_))));
+    // The other one comes while the first one's answer is fresh.
+    *place.believes_for.lock().unwrap() = Duration::from_secs(3_600);
+    let done = commit(second);
+    assert!(matches!(done, Err(TableError::Replaced(_))), "{done:?}");
+    assert!(!version_path(folder.path(), 2).exists());
+}
+
+#[test]
+fn a_checkpoint_says_what_this_process_knows_of_the_last_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    create(root);
+    let table = Table::open(root).unwrap();
+    append(&table);
+    table.checkpoint().unwrap();
+    // As other writers make them.
+    fs::remove_file(root.join(HINT)).unwrap();
+    append(&table);
+    assert_eq!(table.checkpoint().unwrap(), 2);
+    assert_eq!(changed_in(root), "0");
+    let metadata = table.head().unwrap().metadata.as_ref().clone();
+    let changed = delta_commit::actions::Metadata {
+        configuration: [("a".to_owned(), "b".to_owned())].into(),
+        ..metadata
+    };
+    let line = serde_json::to_string(&Action::Metadata(changed)).unwrap();
+    fs::write(version_path(root, 3), line).unwrap();
+    append(&table);
+    table.checkpoint().unwrap();
+    assert_eq!(changed_in(root), "3");
+}
+
+#[test]
+fn a_checkpoint_of_the_old_table_does_not_land_in_the_new_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = Counted::new(folder.path());
+    create(folder.path());
+    let table = open(&place);
+    append(&table);
+    append(&table);
+    let root = folder.path().to_path_buf();
+    *place.before_replacing.lock().unwrap() = Some(Box::new(move || make_anew(&root, 0)));
+    let done = table.checkpoint();
+    assert!(matches!(done, Err(TableError::Replaced(_))), "{done:?}");
+    let names = place.list("_delta_log", None).unwrap();
+    assert!(!names.iter().any(|name| name.contains("checkpoint")), "{names:?}");
+}
+
+#[test]
+fn a_repeated_append_is_acknowledged_when_its_version_survives_a_crash() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = Counted::new(folder.path());
+    create(folder.path());
+    let table = open(&place);
+    let version = commit(written(&table, loader(1))).unwrap();
+    place.synced.lock().unwrap().clear();
+    assert_eq!(commit(written(&table, loader(1))).unwrap(), version);
+    assert_eq!(*place.synced.lock().unwrap(), [(version, version)]);
+}
+
+#[test]
+fn a_checkpoint_that_is_exchanged_while_it_is_read_in_ranges_is_read_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    create(folder.path());
+    let before = Table::open(folder.path()).unwrap();
+    commit(written(&before, loader(7))).unwrap();
+    before.checkpoint().unwrap();
+    let head = before.head().unwrap();
+    drop(before);
+    let place = Counted::new(folder.path());
+    place.is_torn.store(true, Ordering::Release);
+    let table = open(&place);
+    assert_eq!(table.head().unwrap().metadata, head.metadata);
+    assert_eq!(table.transaction_version("loader").unwrap(), Some(7));
+    // One that is damaged stays so.
+    drop(table);
+    let checkpoint = "_delta_log/00000000000000000001.checkpoint.parquet";
+    fs::write(folder.path().join(checkpoint), b"PAR1 no footer PAR1").unwrap();
+    assert!(matches!(
+        Table::open_at(place as Arc<dyn Place>).map(drop),
+        Err(TableError::Malformed(_))
+    ));
+}
+
+#[test]
+fn a_part_that_another_append_added_is_not_added_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    create(root);
+    let table = Table::open(root).unwrap();
+    let part = written(&table, AppendOptions::default())
+        .detach(&mut || true)
+        .unwrap();
+    let writer_options = || WriterOptions::new(OptionInput::default()).unwrap();
+    let mut first = table.append(AppendOptions::default(), writer_options()).unwrap();
+    let mut second = table.append(AppendOptions::default(), writer_options()).unwrap();
+    first.attach(&part).unwrap();
+    second.attach(&part).unwrap();
+    let metadata = table.head().unwrap().metadata.as_ref().clone();
+    let changed = delta_commit::actions::Metadata {
+        configuration: [("a".to_owned(), "b".to_owned())].into(),
+        ..metadata
+    };
+    let line = serde_json::to_string(&Action::Metadata(changed)).unwrap();
+    fs::write(version_path(root, 1), line).unwrap();
+    assert_eq!(commit(first).unwrap(), 2);
+    let done = commit(second);
+    assert!(
+        matches!(done, Err(TableError::Commit(CommitError::DuplicateFile { .. }))),
+        "{done:?}"
+    );
+    let snapshot = table.snapshot().unwrap();
+    assert_eq!(snapshot.version, 2);
+    let file = root.join(&snapshot.files().next().unwrap().path);
+    assert!(file.exists());
+}
+
+#[test]
+fn those_that_wait_for_a_store_that_does_not_answer_hear_together() {
+    let folder = tempfile::tempdir().unwrap();
+    create(folder.path());
+    let place = Counted::new(folder.path());
+    place.hold(true);
+    let waiting = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                waiting.fetch_add(1, Ordering::AcqRel);
+                let found = Table::open_at(Arc::clone(&place) as Arc<dyn Place>);
+                assert!(matches!(
+                    found.map(drop),
+                    Err(TableError::Commit(CommitError::Store(_)))
+                ));
+            });
+        }
+        while waiting.load(Ordering::Acquire) < 8 || place.loads() == 0 {
+            thread::sleep(Duration::from_millis(1));
+        }
+        thread::sleep(Duration::from_millis(300));
+        place.is_silent.store(true, Ordering::Release);
+        place.hold(false);
+    });
+    // One that the others waited for, and one that began after they did.
+    assert!(place.loads() < 5, "{} readings", place.loads());
+    place.is_silent.store(false, Ordering::Release);
+    append(&open(&place));
+}
