@@ -10,7 +10,7 @@ from spillway.delta.table import (
     open,  # noqa: A004 - the word for it
     write,
 )
-from spillway.delta.types import AddFile, CommitStats, HistoryEntry, Outcome, ReadSet, TableFile
+from spillway.delta.types import AddFile, CommitStats, Deletion, HistoryEntry, Outcome, ReadSet, TableFile
 from spillway.types import Condition
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Append",
     "CommitStats",
     "Condition",
+    "Deletion",
     "HistoryEntry",
     "Outcome",
     "ReadSet",

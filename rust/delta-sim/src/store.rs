@@ -128,7 +128,7 @@ impl Store {
             return self.apply_unheard(effect, rng);
         }
         match effect {
-            Effect::Pause(_) => self.apply_truly(effect),
+            Effect::Pause(_) | Effect::Merge(_) => self.apply_truly(effect),
             Effect::SyncData(paths) => self.sync_data(paths, rng),
             Effect::SyncLog(..) if rng.permille(self.faults.busy) => {
                 Event::Failed(StoreError::transient("too many open files"))
@@ -207,6 +207,7 @@ impl Store {
             }
             Effect::SyncData(paths) => Event::Synced(vec![Ok(()); paths.len()]),
             Effect::SyncLog(..) => Event::Done,
+            Effect::Merge(request) => Event::Merged(request.answer().map(Box::new)),
             Effect::Pause(milliseconds) => {
                 self.now += i64::try_from(*milliseconds).unwrap_or(0);
                 Event::Done

@@ -1,11 +1,10 @@
 //! Transactions that remove files: deletion, truncation, restore, and commits of the caller's own.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime};
-use delta_commit::actions::{Action, Add, DeletionVector, Metadata, Remove, VectorFile};
+use delta_commit::actions::{Action, Add, Metadata, Remove};
 use delta_commit::log::BEFORE_FIRST;
 use delta_commit::predicate::{Comparison, Literal, Predicate, Term};
 use delta_commit::{MemberId, Operation, Patience, Transaction, Version, path};
@@ -13,6 +12,7 @@ use serde_json::Value;
 
 use crate::checkpoint::now;
 use crate::create::check_in_commit_timestamps;
+use crate::deletion_vectors;
 use parquet_writer::OptionFault;
 
 use crate::error::{Result, TableError};
@@ -274,7 +274,7 @@ pub(crate) fn remove_chosen(transaction: &mut Transaction, predicate: Predicate,
     transaction.actions.extend(removals);
 }
 
-fn begin(snapshot: &Snapshot, operation: Operation) -> Result<Transaction> {
+pub(crate) fn begin(snapshot: &Snapshot, operation: Operation) -> Result<Transaction> {
     let mut transaction = Transaction::append(MemberId::random(), snapshot.version, Vec::new());
     transaction.isolation = snapshot.isolation()?;
     transaction.operation = operation;
@@ -311,7 +311,7 @@ impl Table {
         )
     }
 
-    fn removable(&self, what: &'static str) -> Result<Arc<Snapshot>> {
+    pub(crate) fn removable(&self, what: &'static str) -> Result<Arc<Snapshot>> {
         let snapshot = self.shared()?.refresh()?;
         snapshot.check_writable()?;
         snapshot.check_removable(what)?;
@@ -372,7 +372,9 @@ impl Table {
         for add in files {
             let data = path::decode_inside(&add.path)?;
             let vector = add.deletion_vector.as_ref();
-            let vector = vector.map(|vector| self.vector_file(vector)).transpose()?;
+            let root = self.root();
+            let vector = vector.map(|vector| deletion_vectors::file_of(root, vector));
+            let vector = vector.transpose()?;
             let named = [("data file", Some(data)), ("deletion vector", vector.flatten())];
             for (what, file) in named {
                 if let Some(file) = file
@@ -385,21 +387,6 @@ impl Table {
             }
         }
         Ok(())
-    }
-
-    /// The file of a deletion vector, relative to the table's root; none when it has no file.
-    fn vector_file(&self, vector: &DeletionVector) -> Result<Option<String>> {
-        let at = match vector.file()? {
-            VectorFile::None => return Ok(None),
-            VectorFile::InTable(file) => return Ok(Some(file)),
-            VectorFile::At(at) => at,
-        };
-        inside(self.root(), &at).map(Some).ok_or_else(|| {
-            TableError::unsupported(format!(
-                "the deletion vector at {at:?} is not in the table's folder, so that nobody can see whether it is \
-                 there: restore the table with Spark"
-            ))
-        })
     }
 
     /// Commits files that the caller wrote, and removals of files, as one transaction.
@@ -467,17 +454,6 @@ impl Table {
         let before = self.snapshot_at(read)?;
         find(&before, paths).map_err(|_| not_there(&missing, newest))
     }
-}
-
-/// Converts an absolute path, or a URL, to a path relative to the table's root.
-fn inside(root: &Path, at: &str) -> Option<String> {
-    let path = at.strip_prefix("file:").map(|path| path.trim_start_matches('/'));
-    let path = path.map_or_else(|| at.to_owned(), |path| format!("/{path}"));
-    let root = root.to_str()?;
-    let below = [root.to_owned(), path::encode(root)]
-        .iter()
-        .find_map(|root| path.strip_prefix(root.trim_end_matches('/')).map(str::to_owned))?;
-    path::decode_inside(below.strip_prefix('/')?).ok()
 }
 
 fn restoring(

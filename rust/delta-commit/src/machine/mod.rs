@@ -10,6 +10,7 @@
 //! need, and attempt the version after the tip. Rules are named as in docs/design/commit-protocol.md: R1 to R9.
 
 mod member;
+mod merge;
 mod round;
 mod settlement;
 mod verdict;
@@ -122,6 +123,8 @@ enum Asked {
     /// The number of data files of each member.
     Data(Vec<(MemberId, usize)>),
     Log(Version),
+    /// The member that is merged.
+    Merge(MemberId),
     Pause,
 }
 
@@ -295,6 +298,7 @@ impl Machine {
             (Asked::Announcement(name, _), Event::Done) => self.on_announced(&name),
             (Asked::Deletion(names), Event::Done) => self.on_deleted(&names),
             (Asked::Data(asked), Event::Synced(results)) => self.on_data_synced(&asked, &results),
+            (Asked::Merge(id), Event::Merged(merged)) => self.on_merged(id, merged),
             (Asked::Log(version), Event::Done) => self.view.synced = self.view.synced.max(version),
             // A pause is over; an answer to another question leaves its fact missing, so it is asked again.
             _ => {}
@@ -331,6 +335,9 @@ impl Machine {
             self.judge();
             self.examine_settlements();
             if let Some(step) = self.acknowledge().or_else(|| self.withdraw()) {
+                return Some(step);
+            }
+            if let Some(step) = self.merge() {
                 return Some(step);
             }
             let Some(turn) = self.choose_turn() else {

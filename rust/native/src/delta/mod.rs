@@ -371,6 +371,30 @@ impl DeltaTable {
         })
     }
 
+    /// Deletes the rows for which conditions hold; returns the version and the number of rows.
+    fn delete_rows(
+        &self,
+        py: Python<'_>,
+        given: Conditions,
+        options: Options<'_>,
+        user_metadata: Option<String>,
+        timeout: Option<f64>,
+    ) -> PyResult<(i64, u64)> {
+        let writer_options = options.validated(py)?;
+        let caller = Caller::of(py, timeout)?;
+        detached(py, move || {
+            let mut rows = 0;
+            let version = caller.commit(|patience, go_on| {
+                let deleted =
+                    self.table
+                        .delete_rows(&given.0, user_metadata, writer_options, patience, go_on)?;
+                rows = deleted.rows;
+                Ok(deleted.version)
+            })?;
+            Ok((version, rows))
+        })
+    }
+
     /// Removes all files.
     fn truncate(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<i64> {
         let caller = Caller::of(py, timeout)?;
@@ -513,6 +537,8 @@ fn file_dict<'py>(py: Python<'py>, add: &Add) -> PyResult<Bound<'py, PyDict>> {
     file.set_item("modification_time", add.modification_time)?;
     file.set_item("partition_values", values)?;
     file.set_item("stats", &add.stats)?;
+    let vector = add.deletion_vector.as_ref();
+    file.set_item("deleted_rows", vector.map_or(0, |vector| vector.cardinality))?;
     Ok(file)
 }
 
