@@ -64,7 +64,7 @@ def test_a_delete_takes_the_rows_for_which_its_conditions_hold(
     appends: list[list[dict[str, Any]]],
     deletes: list[list[tuple[str, str, Any]]],
     partition_by: str | None,
-    marks: bool,
+    marks: bool,  # noqa: FBT001 - hypothesis names it
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         properties = MARKS if marks else {}

@@ -319,12 +319,14 @@ class Table:
         timeout: float | None = _TIMEOUT,
         **options: Unpack[WriterKeywords],
     ) -> Deletion:
-        """Delete the rows for which all conditions hold; they are those of `scan`. A null condition holds not.
+        """Delete the rows for which all conditions hold, those that `scan` finds by the same conditions.
 
-        Files are left out as in `scan`. A file of which all rows go leaves the table. Other rows are marked by
-        a deletion vector where the table has ``delta.enableDeletionVectors``, unless they are more than half
-        of the rows that their file was written with; then, and in tables without it, the file is written
-        again without them. The commit lasts `timeout`; the search for the rows does not count.
+        A row of which a condition is null stays. Files are left out as in `scan`. A file of which all rows go
+        leaves the table. Other rows are marked by a deletion vector where the table has
+        ``delta.enableDeletionVectors``, unless they are more than half of the rows that were written to their
+        file. Then, and in tables without it, the file is written again without them.
+
+        Concurrent deletes that mark different rows of one file all commit.
 
         Args:
             where: Conditions that all hold for every row that is deleted, as `scan` takes them: column,
@@ -338,7 +340,8 @@ class Table:
 
         Raises:
             AppendOnlyError: The table has ``delta.appendOnly``.
-            CommitConflict: A concurrent transaction added such rows, or changed a file with rows to delete.
+            CommitConflict: A concurrent transaction added such rows, deleted one of them, or changed a file
+                with rows to delete in another way than by marks.
             OptionError: There is no condition, or a value does not fit its column.
             UnsupportedTableError: The table asks its writers for a feature that is not built; or it has a
                 change data feed, and a file would be written again.

@@ -25,9 +25,9 @@ class TableFile:
         size: Bytes.
         modification_time: Milliseconds since the epoch.
         partition_values: Its value, as text, in each partition column; None is null.
-        stats: Its statistics: ``numRecords``, ``minValues``, ``maxValues``, ``nullCount``. ``numRecords`` counts
-            the deleted rows too. With ``tightBounds`` false, the bounds hold for the rows that are left and
-            need not be among them.
+        stats: Its statistics: ``numRecords``, ``minValues``, ``maxValues``, ``nullCount``. ``numRecords``
+            counts the deleted rows too. With ``tightBounds`` false, the bounds hold for the rows that are
+            left and need not be among them.
         deleted_rows: Rows of it that its deletion vector marks as deleted.
     """
 

@@ -368,3 +368,233 @@ fn note(transaction: &mut Transaction, name: &str, count: impl ToString) {
     let metrics = &mut transaction.operation.metrics;
     metrics.insert(name.to_owned(), count.to_string());
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use arrow_array::{Int64Array, RecordBatch};
+    use arrow_schema::{DataType, Field, Schema};
+    use delta_commit::conflict::{Conflict, ConflictKind};
+    use parquet_writer::OptionInput;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{CreateMode, CreateOptions, Scalar, ScanOptions};
+
+    const ROWS: i64 = 24;
+    /// Rows of a file. A deletion that takes at most half of them marks them.
+    const FILE_ROWS: i64 = 12;
+
+    fn patience() -> Patience<'static> {
+        Patience::until(Instant::now() + Duration::from_mins(1))
+    }
+
+    fn options() -> WriterOptions {
+        WriterOptions::new(OptionInput::default()).unwrap()
+    }
+
+    fn table(root: &Path, isolation: &str) -> Table {
+        let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, true)]));
+        let properties = [
+            ("delta.enableDeletionVectors", "true"),
+            ("delta.isolationLevel", isolation),
+        ];
+        let create = CreateOptions {
+            properties: properties
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into(),
+            ..CreateOptions::default()
+        };
+        let table = Table::create(root, &schema, create, CreateMode::Error, &mut patience()).unwrap();
+        for first in (0..ROWS).step_by(12) {
+            append(&table, &(first..first + FILE_ROWS).collect::<Vec<_>>());
+        }
+        table
+    }
+
+    fn append(table: &Table, ids: &[i64]) {
+        let schema = Arc::new(table.snapshot().unwrap().schema.arrow());
+        let rows = RecordBatch::try_new(schema, vec![Arc::new(Int64Array::from(ids.to_vec()))]).unwrap();
+        let mut append = table.append(AppendOptions::default(), options()).unwrap();
+        append.write(&rows.into(), &mut || true).unwrap();
+        append.commit(&mut patience(), &mut || true).unwrap();
+    }
+
+    fn prepared(table: &Table, ids: &BTreeSet<i64>) -> Option<PendingDelete> {
+        let condition = Condition {
+            column: "id".to_owned(),
+            operator: "in".to_owned(),
+            values: ids.iter().copied().map(Scalar::Long).collect(),
+        };
+        table
+            .prepare_delete(&[condition], None, options(), &mut || true)
+            .unwrap()
+            .1
+    }
+
+    fn left(table: &Table) -> BTreeSet<i64> {
+        let scan = table.scan(&ScanOptions::default()).unwrap();
+        let mut ids = Vec::new();
+        for batch in scan.reader() {
+            use arrow_array::cast::AsArray;
+            use arrow_array::types::Int64Type;
+            let batch = batch.unwrap();
+            ids.extend(
+                batch
+                    .column(0)
+                    .as_primitive::<Int64Type>()
+                    .values()
+                    .iter()
+                    .copied(),
+            );
+        }
+        let left: BTreeSet<i64> = ids.iter().copied().collect();
+        assert_eq!(left.len(), ids.len(), "a row is there twice");
+        left
+    }
+
+    /// Files of vectors that no entry of the newest version names.
+    fn stray(table: &Table) -> usize {
+        let snapshot = table.snapshot().unwrap();
+        let files = std::fs::read_dir(table.root()).unwrap();
+        let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        let vectors = names.filter(|name| Path::new(name).extension().is_some_and(|end| end == "bin"));
+        let named: BTreeSet<String> = snapshot
+            .files()
+            .filter_map(|add| deletion_vectors::file_of(table.root(), add.deletion_vector.as_ref()?).unwrap())
+            .collect();
+        vectors.filter(|name| !named.contains(name)).count()
+    }
+
+    fn conflict(error: TableError) -> Box<Conflict> {
+        match error {
+            TableError::Commit(CommitError::Conflict(conflict)) => conflict,
+            other => panic!("{other}"),
+        }
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Begin(BTreeSet<i64>),
+        Commit(prop::sample::Index),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let begin = prop::collection::btree_set(0..ROWS, 1..6).prop_map(Step::Begin);
+        let commit = any::<prop::sample::Index>().prop_map(Step::Commit);
+        prop::collection::vec(prop_oneof![begin, commit], 1..16)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.div_ceil(4), failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn concurrent_deletes_are_as_one_after_the_other(
+            steps in steps(),
+            isolation in prop::sample::select(&["Serializable", "WriteSerializable"]),
+        ) {
+            let folder = tempfile::tempdir().unwrap();
+            let table = table(folder.path(), isolation);
+            let mut here: BTreeSet<i64> = (0..ROWS).collect();
+            let mut pending = Vec::new();
+            for step in steps {
+                match step {
+                    Step::Begin(ids) => {
+                        let mine: BTreeSet<i64> = here.intersection(&ids).copied().collect();
+                        let begun = prepared(&table, &ids);
+                        prop_assert_eq!(begun.is_some(), !mine.is_empty());
+                        pending.extend(begun.map(|begun| (mine, begun)));
+                    }
+                    Step::Commit(_) if pending.is_empty() => {}
+                    Step::Commit(at) => {
+                        let (mine, begun) = pending.remove(at.index(pending.len()));
+                        let done = begun.commit(&mut patience());
+                        if mine.is_subset(&here) {
+                            prop_assert_eq!(done.unwrap().rows, mine.len() as u64);
+                            here.retain(|id| !mine.contains(id));
+                        } else {
+                            let name = conflict(done.unwrap_err()).to_string();
+                            prop_assert!(name.contains("ConcurrentDelete"), "{name}");
+                        }
+                        prop_assert_eq!(&left(&table), &here);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rows_that_two_delete_fail_the_later_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = table(folder.path(), "Serializable");
+        let first = prepared(&table, &BTreeSet::from([1, 2])).unwrap();
+        let other = prepared(&table, &BTreeSet::from([3])).unwrap();
+        let second = prepared(&table, &BTreeSet::from([2, 4])).unwrap();
+        let version = first.commit(&mut patience()).unwrap().version;
+        other.commit(&mut patience()).unwrap();
+        let refused = conflict(second.commit(&mut patience()).unwrap_err());
+        let ConflictKind::ConcurrentRows { path, rows: 1 } = &refused.kind else {
+            panic!("{refused}");
+        };
+        assert!(table.snapshot().unwrap().files().any(|add| add.path == *path));
+        assert_eq!((refused.version, refused.operation.as_str()), (version, "DELETE"));
+        assert_eq!(
+            left(&table),
+            (0..ROWS).filter(|id| ![1, 2, 3].contains(id)).collect()
+        );
+    }
+
+    #[test]
+    fn rows_that_came_back_meanwhile_are_a_conflict() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = table(folder.path(), "Serializable");
+        let before = table.snapshot().unwrap().version;
+        prepared(&table, &BTreeSet::from([1]))
+            .unwrap()
+            .commit(&mut patience())
+            .unwrap();
+        let late = prepared(&table, &BTreeSet::from([2])).unwrap();
+        table.restore(before, &mut patience()).unwrap();
+        conflict(late.commit(&mut patience()).unwrap_err());
+        assert_eq!(left(&table).len(), 24);
+    }
+
+    #[test]
+    fn a_row_that_comes_meanwhile_and_satisfies_the_conditions_is_a_conflict() {
+        for (isolation, refused) in [("Serializable", true), ("WriteSerializable", false)] {
+            for (id, matches) in [(3, true), (100, false)] {
+                let folder = tempfile::tempdir().unwrap();
+                let table = table(folder.path(), isolation);
+                let pending = prepared(&table, &BTreeSet::from([3])).unwrap();
+                append(&table, &[id]);
+                let done = pending.commit(&mut patience());
+                assert_eq!(done.is_err(), refused && matches, "{isolation} {id}");
+            }
+        }
+    }
+
+    #[test]
+    fn vectors_of_lost_races_do_not_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, true)]));
+        let create = CreateOptions {
+            properties: [("delta.enableDeletionVectors".to_owned(), "true".to_owned())].into(),
+            ..CreateOptions::default()
+        };
+        let table =
+            Table::create(folder.path(), &schema, create, CreateMode::Error, &mut patience()).unwrap();
+        append(&table, &(0..10_000).collect::<Vec<_>>());
+        let every = |from: i64| (from..10_000).step_by(10).collect::<BTreeSet<_>>();
+        let pending: Vec<PendingDelete> = (0..4).filter_map(|from| prepared(&table, &every(from))).collect();
+        let same = prepared(&table, &every(3)).unwrap();
+        for delete in pending {
+            delete.commit(&mut patience()).unwrap();
+        }
+        conflict(same.commit(&mut patience()).unwrap_err());
+        assert_eq!(left(&table).len(), 6_000);
+        // Those of the older versions, which may be read.
+        assert_eq!(stray(&table), 3);
+    }
+}
