@@ -286,6 +286,25 @@ def test_removals_restoring_and_overwriting(bucket: Bucket) -> None:
         table.restore(2)
 
 
+def test_rows_are_marked_and_deleted_on_a_store(bucket: Bucket) -> None:
+    properties = {"delta.enableDeletionVectors": "true"}
+    storage = bucket.options()
+    table = spillway.delta.create(bucket.url("table"), SCHEMA, properties=properties, storage_options=storage)
+    with table.append() as append:
+        append.write(pa.table({"writer": ["w"] * 4000, "number": range(4000)}, SCHEMA))
+
+    def one(writer: int) -> int:
+        return table.delete([("number", "in", list(range(writer, 2000, 8)))]).rows
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(one, range(8))) == [250] * 8
+    assert read_spillway(bucket)["number"].to_pylist() == list(range(2000, 4000))
+    assert read_polars(bucket)["number"].to_pylist() == list(range(2000, 4000))
+    assert len([key for key in all_keys(bucket) if key.endswith(".bin")]) == 8
+    assert table.delete([("number", "<", 3500)]).rows == 1500
+    assert sorted(read_spillway(bucket)["number"].to_pylist()) == list(range(3500, 4000))
+
+
 def test_a_missing_object_fails_its_own_commit(bucket: Bucket) -> None:
     table = create(bucket)
     file = spillway.delta.AddFile("nowhere.parquet", 1, partition_values={"writer": "a"})

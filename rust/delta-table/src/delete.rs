@@ -1,6 +1,6 @@
 //! Deletion of rows by conditions: rows are marked by deletion vectors, or files are written again without them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -195,7 +195,9 @@ impl Files {
         }
         match &self.merge {
             Some(merge) => merge.remove(),
-            None => drop(shared.place.remove(&self.vectors.files)),
+            None => {
+                shared.place.remove(&self.vectors.files);
+            }
         }
     }
 }
@@ -311,57 +313,62 @@ fn marked(touch: Touch) -> BTreeMap<String, Found> {
 fn fill(transaction: &mut Transaction, touch: &Touch, files: &Files) {
     let at = now();
     let mut vectors = files.vectors.vectors.iter();
-    let mut counts = Counts::default();
     for Touched { add, fate } in &touch.files {
         transaction.reads.files.insert(add.path.clone());
         transaction
             .actions
             .push(Action::Remove(Remove::of(add, at, true)));
-        let had_vector = u64::from(add.deletion_vector.is_some());
-        match fate {
-            Fate::Removed | Fate::Rewritten(_) => {
-                counts.removed_files += 1;
-                counts.removed_bytes += u64::try_from(add.size).unwrap_or(0);
-                counts.vectors_removed += had_vector;
-            }
-            Fate::Marked(found) => {
-                counts.vectors_updated += had_vector;
-                counts.vectors_added += 1 - had_vector;
-                transaction.actions.push(Action::Add(Add {
-                    deletion_vector: vectors.next().cloned(),
-                    data_change: true,
-                    stats: Some(widened(add.stats.as_deref(), found.rows)),
-                    ..add.as_ref().clone()
-                }));
-            }
+        if let Fate::Marked(found) = fate {
+            transaction.actions.push(Action::Add(Add {
+                deletion_vector: vectors.next().cloned(),
+                data_change: true,
+                stats: Some(widened(add.stats.as_deref(), found.rows)),
+                ..add.as_ref().clone()
+            }));
         }
     }
     let added = files.written.adds.iter().cloned().map(Action::Add);
     transaction.actions.extend(added);
     for (name, count) in [
-        ("numRemovedFiles", counts.removed_files),
-        ("numRemovedBytes", counts.removed_bytes),
         ("numAddedFiles", files.written.adds.len() as u64),
         ("numAddedBytes", files.written.bytes),
         ("numCopiedRows", files.written.rows),
         ("numDeletedRows", touch.rows),
-        ("numDeletionVectorsAdded", counts.vectors_added),
-        ("numDeletionVectorsUpdated", counts.vectors_updated),
-        ("numDeletionVectorsRemoved", counts.vectors_removed),
         ("numAddedChangeFiles", 0),
     ] {
         note(transaction, name, count);
     }
+    note_files(transaction);
 }
 
-/// Counts for the history, by delta-spark's names.
-#[derive(Default)]
-struct Counts {
-    removed_files: u64,
-    removed_bytes: u64,
-    vectors_added: u64,
-    vectors_updated: u64,
-    vectors_removed: u64,
+/// Counts the files that leave the table and the vectors, by delta-spark's names.
+pub(crate) fn note_files(transaction: &mut Transaction) {
+    let marked: BTreeSet<&str> = transaction.added_paths().collect();
+    let (mut files, mut bytes) = (0, 0);
+    let (mut added, mut updated, mut removed) = (0, 0, 0);
+    for action in &transaction.actions {
+        let Action::Remove(remove) = action else {
+            continue;
+        };
+        match (marked.contains(remove.path.as_str()), &remove.deletion_vector) {
+            (true, None) => added += 1,
+            (true, Some(_)) => updated += 1,
+            (false, vector) => {
+                files += 1;
+                bytes += remove.size.unwrap_or(0);
+                removed += i64::from(vector.is_some());
+            }
+        }
+    }
+    for (name, count) in [
+        ("numRemovedFiles", files),
+        ("numRemovedBytes", bytes),
+        ("numDeletionVectorsAdded", added),
+        ("numDeletionVectorsUpdated", updated),
+        ("numDeletionVectorsRemoved", removed),
+    ] {
+        note(transaction, name, count);
+    }
 }
 
 fn note(transaction: &mut Transaction, name: &str, count: impl ToString) {
@@ -371,7 +378,6 @@ fn note(transaction: &mut Transaction, name: &str, count: impl ToString) {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
     use std::path::Path;
 
     use arrow_array::{Int64Array, RecordBatch};
@@ -388,7 +394,7 @@ mod tests {
     const FILE_ROWS: i64 = 12;
 
     fn patience() -> Patience<'static> {
-        Patience::until(Instant::now() + Duration::from_mins(1))
+        Patience::until(Instant::now() + Duration::from_secs(60))
     }
 
     fn options() -> WriterOptions {

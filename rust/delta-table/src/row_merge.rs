@@ -15,6 +15,7 @@ use delta_commit::{CommitError, Marked, Marks, Merge, Transaction};
 use parquet_writer::WriteError;
 use roaring::RoaringTreemap;
 
+use crate::delete::note_files;
 use crate::deletion_vectors::{self, widened};
 use crate::error::TableError;
 use crate::place::Place;
@@ -171,6 +172,7 @@ impl Merge for RowMerge {
             }
             _ => true,
         });
+        note_files(&mut merged);
         let kept = self.keep_needed(&merged, written.files);
         if !self.place.keeps() {
             merged.unsynced.retain(|path| {
