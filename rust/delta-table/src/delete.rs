@@ -421,7 +421,7 @@ mod tests {
     }
 
     fn append(table: &Table, ids: &[i64]) {
-        let schema = Arc::new(table.snapshot().unwrap().schema.arrow());
+        let schema = table.snapshot().unwrap().schema.arrow();
         let rows = RecordBatch::try_new(schema, vec![Arc::new(Int64Array::from(ids.to_vec()))]).unwrap();
         let mut append = table.append(AppendOptions::default(), options()).unwrap();
         append.write(&rows.into(), &mut || true).unwrap();
