@@ -73,9 +73,7 @@ pub(crate) fn transaction(
     if left.is_empty() {
         return None;
     }
-    let mine: BTreeSet<char> = (0..1 + rng.below(2))
-        .map(|_| left[rng.below(left.len())])
-        .collect();
+    let mine: BTreeSet<char> = (0..=rng.below(2)).map(|_| left[rng.below(left.len())]).collect();
     marks.actions = actions(file, &(&base | &mine));
     marks.reads.files.insert(file.path.clone());
     marks.marks = Some(Marks {

@@ -183,7 +183,7 @@ impl Clock {
             ("rewriteTimeMs", all.saturating_sub(self.scanned)),
             ("executionTimeMs", all),
         ] {
-            note(transaction, name, time.as_millis());
+            note(transaction, name, &time.as_millis());
         }
     }
 }
@@ -225,7 +225,7 @@ fn touched(
             continue;
         }
         let found = positions.of(&add, go_on)?;
-        let goes = found.found.len();
+        let goes = found.matching.len();
         if goes == 0 {
             continue;
         }
@@ -236,7 +236,7 @@ fn touched(
             Fate::Marked(found)
         } else {
             snapshot.check_rewritable()?;
-            Fate::Rewritten(found.deleted | found.found)
+            Fate::Rewritten(found.deleted | found.matching)
         };
         touch.rows += goes;
         touch.files.push(Touched { add, fate });
@@ -292,7 +292,7 @@ fn write_files(
         .files
         .iter()
         .filter_map(|touched| match &touched.fate {
-            Fate::Marked(found) => Some(&found.deleted | &found.found),
+            Fate::Marked(found) => Some(&found.deleted | &found.matching),
             _ => None,
         })
         .collect();
@@ -336,7 +336,7 @@ fn fill(transaction: &mut Transaction, touch: &Touch, files: &Files) {
         ("numDeletedRows", touch.rows),
         ("numAddedChangeFiles", 0),
     ] {
-        note(transaction, name, count);
+        note(transaction, name, &count);
     }
     note_files(transaction);
 }
@@ -367,11 +367,11 @@ pub(crate) fn note_files(transaction: &mut Transaction) {
         ("numDeletionVectorsUpdated", updated),
         ("numDeletionVectorsRemoved", removed),
     ] {
-        note(transaction, name, count);
+        note(transaction, name, &count);
     }
 }
 
-fn note(transaction: &mut Transaction, name: &str, count: impl ToString) {
+fn note(transaction: &mut Transaction, name: &str, count: &impl ToString) {
     let metrics = &mut transaction.operation.metrics;
     metrics.insert(name.to_owned(), count.to_string());
 }
@@ -467,16 +467,16 @@ mod tests {
         let files = std::fs::read_dir(table.root()).unwrap();
         let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
         let vectors = names.filter(|name| Path::new(name).extension().is_some_and(|end| end == "bin"));
-        let named: BTreeSet<String> = snapshot
+        let in_use: BTreeSet<String> = snapshot
             .files()
             .filter_map(|add| deletion_vectors::file_of(table.root(), add.deletion_vector.as_ref()?).unwrap())
             .collect();
-        vectors.filter(|name| !named.contains(name)).count()
+        vectors.filter(|name| !in_use.contains(name)).count()
     }
 
-    fn conflict(error: TableError) -> Box<Conflict> {
+    fn conflict(error: TableError) -> Conflict {
         match error {
-            TableError::Commit(CommitError::Conflict(conflict)) => conflict,
+            TableError::Commit(CommitError::Conflict(conflict)) => *conflict,
             other => panic!("{other}"),
         }
     }

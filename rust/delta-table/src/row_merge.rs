@@ -70,7 +70,7 @@ impl RowMerge {
         let win = deletion_vectors::read(&self.place, &last.add).map_err(as_commit)?;
         let Some(Found {
             deleted: base,
-            found: mine,
+            matching: mine,
             ..
         }) = self.files.get(path)
         else {

@@ -113,8 +113,11 @@ mod tests {
 
     use super::*;
 
-    /// The example of the protocol, "JSON Example 3 — Inline".
-    const EXAMPLE: &str = "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L";
+    /// The rows of the protocol's "JSON Example 3 — Inline", in the format that its section "Deletion Vector Format"
+    /// describes.
+    const EXAMPLE: &str = "^Bg9^0rr910000000000iXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L";
+    /// The example itself. Its bytes are of an older format, with another magic number.
+    const OLDER: &str = "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L";
     const EXAMPLE_ROWS: [u64; 6] = [3, 4, 7, 11, 18, 29];
 
     fn rows() -> impl Strategy<Value = RoaringTreemap> {
@@ -173,9 +176,11 @@ mod tests {
 
     #[test]
     fn the_example_of_the_protocol_is_read_and_written() {
-        let rows = from_text(EXAMPLE, 40).unwrap();
+        let rows = from_text(EXAMPLE, 44).unwrap();
         assert_eq!(rows.iter().collect::<Vec<_>>(), EXAMPLE_ROWS);
         assert_eq!(z85::encode(&to_bytes(&rows).unwrap()), EXAMPLE);
+        let refused = from_text(OLDER, 40).unwrap_err().to_string();
+        assert!(refused.contains("expected 1681511377"), "{refused}");
     }
 
     #[test]
@@ -188,11 +193,11 @@ mod tests {
         assert!(said(from_text(EXAMPLE, 36)).contains("the log says 36"));
         assert!(said(from_text("vector", 4)).contains("Z85"));
         let mut file = Vec::new();
-        put_in_file(&mut file, 40, &bytes);
-        assert!(said(from_file(&file, 44)).contains("and the log 44"));
-        assert!(said(from_file(&file[..47], 40)).contains("47 bytes"));
-        file[47] ^= 1;
-        assert!(said(from_file(&file, 40)).contains("checksum"));
+        put_in_file(&mut file, 44, &bytes);
+        assert!(said(from_file(&file, 40)).contains("and the log 40"));
+        assert!(said(from_file(&file[..51], 44)).contains("51 bytes"));
+        file[51] ^= 1;
+        assert!(said(from_file(&file, 44)).contains("checksum"));
         let negative = to_bytes(&std::iter::once(u64::MAX).collect()).unwrap();
         assert!(said(from_bytes(&negative)).contains("negative"));
     }

@@ -31,7 +31,7 @@ pub(crate) struct Found {
     /// The rows that are deleted already.
     pub deleted: RoaringTreemap,
     /// The others for which all conditions hold.
-    pub found: RoaringTreemap,
+    pub matching: RoaringTreemap,
 }
 
 impl Positions {
@@ -54,25 +54,25 @@ impl Positions {
     pub fn of(&self, add: &Arc<Add>, go_on: &mut dyn FnMut() -> bool) -> Result<Found> {
         let deleted = deletion_vectors::read(&self.plan.place, add)?;
         let mut reader = FileReader::open(&self.plan, Arc::clone(add), deleted)?;
-        let mut found = RoaringTreemap::new();
+        let mut matching = RoaringTreemap::new();
         while let Some(group) = reader.groups.pop_front() {
             let (mut first, _) = reader.rows_of(group);
             for batch in reader.group_reader(group, Vec::new(), None)? {
                 let held = batch.and_then(|batch| self.hold(&reader, &batch));
                 let held = held.map_err(|error| of_file(add, error.into()))?;
                 let rows = held.values().set_indices().map(|row| first + row as u64);
-                found.extend(rows);
+                matching.extend(rows);
                 first += held.len() as u64;
                 if !go_on() {
                     return Err(WriteError::Interrupted.into());
                 }
             }
         }
-        found -= &reader.deleted;
+        matching -= &reader.deleted;
         Ok(Found {
             rows: row_count_of(&reader),
             deleted: reader.deleted,
-            found,
+            matching,
         })
     }
 
