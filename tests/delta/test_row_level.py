@@ -7,10 +7,8 @@ import sys
 import threading
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import deltalake
-import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -23,8 +21,6 @@ from .test_many import PROGRAMS
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from ..spark.process import Worker
 
 WRITERS = count(quick=40, ci=100, soak=100)
 PROCESSES = count(quick=4, ci=8, soak=16)
@@ -79,19 +75,6 @@ def test_without_vectors_the_file_is_what_they_race_for(tmp_path: Path) -> None:
     assert all("ConcurrentDelete" in each for each in failed)
     rows = pa.table(table.scan()).num_rows
     assert rows == ROWS - (WRITERS - len(failed)) * (ROWS // 2 // WRITERS)
-
-
-@pytest.mark.spark
-def test_other_engines_read_what_is_merged(tmp_path: Path, worker: Worker) -> None:
-    table = made(tmp_path / "t", ROWS)
-    assert race(table, 20) == []
-    expected = [ROWS // 2, sum(range(ROWS // 2, ROWS))]
-    assert worker.sql(f"select count(*), sum(id) from delta.`{tmp_path}/t`") == [expected]  # noqa: S608
-    frame = pl.scan_delta(str(tmp_path / "t")).select(pl.len(), pl.col("id").sum().alias("sum")).collect()
-    assert list(frame.row(0)) == expected
-    query = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(tmp_path / "t"))
-    found: Any = pa.table(query.execute("select count(*) as n, sum(id) as s from t"))
-    assert [found["n"][0].as_py(), found["s"][0].as_py()] == expected
 
 
 def test_processes_that_delete_their_own_rows_of_a_file_all_commit(tmp_path: Path) -> None:

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import deltalake
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -13,6 +15,7 @@ import spillway.delta
 from ..counts import count
 from .logs import read_version
 from .test_deletes import MARKS, NUMBERS, ids, made, numbers
+from .test_row_level import ROWS, race
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,3 +106,15 @@ def test_the_counts_have_sparks_names(tmp_path: Path, worker: Worker) -> None:
         for name in theirs
         if "Bytes" in name
     }
+
+
+def test_other_engines_read_what_is_merged(tmp_path: Path, worker: Worker) -> None:
+    table = made(tmp_path / "t", ROWS)
+    assert race(table, 20) == []
+    expected = [ROWS // 2, sum(range(ROWS // 2, ROWS))]
+    assert worker.sql(f"select count(*), sum(id) from delta.`{tmp_path}/t`") == [expected]
+    frame = pl.scan_delta(str(tmp_path / "t")).select(pl.len(), pl.col("id").sum().alias("sum")).collect()
+    assert list(frame.row(0)) == expected
+    query = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(tmp_path / "t"))
+    found: Any = pa.table(query.execute("select count(*) as n, sum(id) as s from t"))
+    assert [found["n"][0].as_py(), found["s"][0].as_py()] == expected
