@@ -128,7 +128,7 @@ impl Store {
             return self.apply_unheard(effect, rng);
         }
         match effect {
-            Effect::Pause(_) | Effect::Merge(_) => self.apply_truly(effect),
+            Effect::Pause(_) => self.apply_truly(effect),
             Effect::SyncData(paths) => self.sync_data(paths, rng),
             Effect::SyncLog(..) if rng.permille(self.faults.busy) => {
                 Event::Failed(StoreError::transient("too many open files"))

@@ -337,9 +337,6 @@ impl Machine {
             if let Some(step) = self.acknowledge().or_else(|| self.withdraw()) {
                 return Some(step);
             }
-            if let Some(step) = self.merge() {
-                return Some(step);
-            }
             let Some(turn) = self.choose_turn() else {
                 match self.await_data() {
                     Some(step) => return Some(step),
