@@ -197,12 +197,24 @@ pub(crate) fn partition_predicate(conditions: &[Condition], snapshot: &Snapshot)
     Ok(Predicate(terms.collect::<Result<_>>()?))
 }
 
+/// Values of a condition in the history, which each reader of the log reads.
+const MOST_SHOWN: usize = 100;
+
 /// Conditions as the history shows them.
 pub(crate) fn describe(conditions: &[Condition]) -> String {
     let texts: Vec<String> = conditions
         .iter()
         .map(|condition| {
-            let values: Vec<String> = condition.values.iter().map(Scalar::describe).collect();
+            let mut values: Vec<String> = condition
+                .values
+                .iter()
+                .take(MOST_SHOWN)
+                .map(Scalar::describe)
+                .collect();
+            let others = condition.values.len() - values.len();
+            if others > 0 {
+                values.push(format!("... {others} more"));
+            }
             match condition.operator.as_str() {
                 "in" => format!("({} IN ({}))", condition.column, values.join(", ")),
                 operator => format!("({} {operator} {})", condition.column, values.join(", ")),
