@@ -123,7 +123,8 @@ class Table:
         Raises:
             OptionError: A condition is none, or its value does not fit its column.
             SchemaError: The table has no such column.
-            UnsupportedTableError: The files name columns otherwise (column mapping).
+            UnsupportedTableError: The files name columns otherwise (column mapping). A deletion vector
+                outside the table's folder raises it when its file is read.
             VersionNotFoundError: The version is not, or no longer, there.
         """
         names = None if columns is None else list(columns)
@@ -332,7 +333,8 @@ class Table:
             where: Conditions that all hold for every row that is deleted, as `scan` takes them: column,
                 operator and value.
             user_metadata: A note for the history.
-            timeout: Seconds that the commit may take; None waits for ever.
+            timeout: Seconds that the commit may take, without finding the rows and writing files; None waits
+                for ever.
             **options: The fields of `WriterOptions`, for files that are written again.
 
         Returns:
@@ -342,6 +344,8 @@ class Table:
             AppendOnlyError: The table has ``delta.appendOnly``.
             CommitConflict: A concurrent transaction added such rows, deleted one of them, or changed a file
                 with rows to delete in another way than by marks.
+            CommitTimeoutError: The time was up, and the rows are certainly still in the table.
+            CommitUnknown: Whether the rows are deleted is not known; `outcome` with its token finds out.
             OptionError: There is no condition, or a value does not fit its column.
             UnsupportedTableError: The table asks its writers for a feature that is not built; or it has a
                 change data feed, and a file would be written again.
@@ -361,10 +365,11 @@ class Table:
             message = "delete() without a condition would delete every row: truncate() does that"
             raise OptionError(message, "where")
         writer_options = WriterOptions(**options) if options else _DEFAULTS
-        deletion = Deletion(*self._native.delete_rows(conditions, writer_options, user_metadata, timeout))
-        if deletion.rows:
-            self._committed("DELETE", deletion.version)
-        return deletion
+        done = self._native.delete_rows(conditions, writer_options, user_metadata, timeout)
+        version, rows, is_new = done
+        if is_new:
+            self._committed("DELETE", version)
+        return Deletion(version, rows)
 
     def truncate(self, *, timeout: float | None = _TIMEOUT) -> int:
         """Remove all rows; the files stay for older versions.

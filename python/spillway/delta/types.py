@@ -98,8 +98,9 @@ class Deletion:
     """A deletion of rows that is committed.
 
     Args:
-        version: The version without the rows; where there was no row to delete, the one that was read.
-        rows: The number of rows that were deleted.
+        version: The version without the rows; where no file changed, the one that was read.
+        rows: The number of rows that were deleted. A file that was empty before may leave the table
+            without any.
     """
 
     version: int

@@ -1,10 +1,11 @@
 //! Deletion of rows by conditions: rows are marked by deletion vectors, or files are written again without them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use delta_commit::actions::{Action, Add, Remove};
+use delta_commit::actions::{Action, Add, PartitionValues, Remove};
 use delta_commit::{CommitError, Operation, Patience, Transaction, Version};
 use parquet_writer::{Batch, WriteError, WriterOptions};
 use roaring::RoaringTreemap;
@@ -20,15 +21,6 @@ use crate::snapshot::Snapshot;
 use crate::table::{Shared, Table};
 
 const DELETION_VECTORS: &str = "deletionVectors";
-
-/// A deletion that is done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Deleted {
-    /// The version without the rows; the one that was read, where there was none to delete.
-    pub version: Version,
-    /// The number of rows that were deleted.
-    pub rows: u64,
-}
 
 /// The fate of a file with rows to delete.
 enum Fate {
@@ -54,18 +46,21 @@ struct Touch {
     rows: u64,
 }
 
-/// Files of a deletion that is not committed yet.
-#[derive(Default)]
+/// Files of a deletion. If they are dropped before a version may name them, they are removed.
 struct Files {
-    writer: Option<DataWriter>,
+    shared: Arc<Shared>,
+    writers: Vec<DataWriter>,
     written: Written,
     vectors: WrittenVectors,
     /// The files of vectors, once others may follow them.
     merge: Option<Arc<RowMerge>>,
+    /// True if a version names them, or may yet.
+    stay: bool,
 }
 
 impl Table {
-    /// Deletes all rows for which the conditions hold. A row of which a condition is null stays.
+    /// Finds all rows for which the conditions hold, and writes the files of a deletion of them. A row of which a
+    /// condition is null stays. Returns the version that was read, and no deletion where no file changes.
     ///
     /// A file of which all rows go leaves the table. Rows of others are marked by a deletion vector where the table has
     /// `delta.enableDeletionVectors`, unless they are more than half of the rows that the file was written with. Other
@@ -73,30 +68,12 @@ impl Table {
     ///
     /// # Errors
     /// [`TableError::Option`] when a condition does not fit its column; [`CommitError::Unsupported`] when a file would
-    /// have to be written again and the table has a change data feed; a conflict when a concurrent transaction added
-    /// rows for which the conditions hold, marked a row that this one marks too, or changed a file with rows to delete in
-    /// another way.
-    pub fn delete_rows(
+    /// have to be written again and the table has a change data feed; [`WriteError::Interrupted`] when `go_on` said no.
+    pub fn prepare_delete(
         &self,
         conditions: &[Condition],
         user_metadata: Option<String>,
-        writer_options: WriterOptions,
-        patience: &mut Patience<'_>,
-        go_on: &mut dyn FnMut() -> bool,
-    ) -> Result<Deleted> {
-        let (version, pending) = self.prepare_delete(conditions, user_metadata, writer_options, go_on)?;
-        match pending {
-            None => Ok(Deleted { version, rows: 0 }),
-            Some(pending) => pending.commit(patience),
-        }
-    }
-
-    /// Finds the rows and writes the files. Returns the version that was read, and no deletion without a row.
-    fn prepare_delete(
-        &self,
-        conditions: &[Condition],
-        user_metadata: Option<String>,
-        writer_options: WriterOptions,
+        writer_options: &WriterOptions,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<(Version, Option<PendingDelete>)> {
         let mut clock = Clock::start();
@@ -114,11 +91,9 @@ impl Table {
         operation.parameters.insert("predicate".to_owned(), predicate);
         let mut transaction = begin(&snapshot, operation)?;
         transaction.reads.predicates.push(question.predicate());
-        let mut files = Files::default();
-        if let Err(error) = write_files(&mut files, &shared, &snapshot, &touch, writer_options, go_on) {
-            files.remove(&shared);
-            return Err(shared.or_replaced(error));
-        }
+        let mut files = Files::of(&shared);
+        write_files(&mut files, &snapshot, &touch, writer_options, go_on)
+            .map_err(|error| shared.or_replaced(error))?;
         fill(&mut transaction, &touch, &files);
         clock.note(&mut transaction);
         if !shared.place.keeps() {
@@ -130,7 +105,6 @@ impl Table {
         transaction.marks = Some(merge.marks());
         files.merge = Some(merge);
         let pending = PendingDelete {
-            shared,
             transaction,
             files,
             rows,
@@ -139,26 +113,45 @@ impl Table {
     }
 }
 
-/// A deletion whose files are written, and that is not committed yet.
-struct PendingDelete {
-    shared: Arc<Shared>,
+/// A deletion whose files are written, and that is not committed yet. If it is dropped, its files are removed.
+pub struct PendingDelete {
     transaction: Transaction,
     files: Files,
     rows: u64,
 }
 
+impl fmt::Debug for PendingDelete {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PendingDelete")
+            .field("rows", &self.rows)
+            .finish_non_exhaustive()
+    }
+}
+
 impl PendingDelete {
-    fn commit(mut self, patience: &mut Patience<'_>) -> Result<Deleted> {
-        let rows = self.rows;
-        match self.shared.commit(self.transaction, patience) {
-            Ok(version) => Ok(Deleted { version, rows }),
-            Err(error) => {
-                if !matches!(error, TableError::Commit(CommitError::Unknown { .. })) {
-                    self.files.remove(&self.shared);
-                }
-                Err(self.shared.or_replaced(error))
-            }
-        }
+    /// The number of rows that it deletes. None are in a file that was empty before and leaves the table.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Commits it; returns the version without the rows.
+    ///
+    /// # Errors
+    /// A conflict when a concurrent transaction added rows for which the conditions hold, marked a row that this one
+    /// marks too, or changed a file with rows to delete in another way; [`CommitError::DeadlinePassed`] when the time
+    /// was up and the rows are certainly still there; [`CommitError::Unknown`] when nobody knows, which
+    /// [`Table::outcome`] finds out by its token. Unless it is not known, the files are removed.
+    pub fn commit(self, patience: &mut Patience<'_>) -> Result<Version> {
+        let Self {
+            transaction,
+            mut files,
+            ..
+        } = self;
+        files.stay = true;
+        let done = files.shared.commit(transaction, patience);
+        files.stay = matches!(done, Ok(_) | Err(TableError::Commit(CommitError::Unknown { .. })));
+        done.map_err(|error| files.shared.or_replaced(error))
     }
 }
 
@@ -189,14 +182,30 @@ impl Clock {
 }
 
 impl Files {
-    fn remove(&mut self, shared: &Shared) {
-        if let Some(writer) = &mut self.writer {
+    fn of(shared: &Arc<Shared>) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            writers: Vec::new(),
+            written: Written::default(),
+            vectors: WrittenVectors::default(),
+            merge: None,
+            stay: false,
+        }
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        if self.stay {
+            return;
+        }
+        for writer in &mut self.writers {
             writer.discard();
         }
         match &self.merge {
             Some(merge) => merge.remove(),
             None => {
-                shared.place.remove(&self.vectors.files);
+                self.shared.place.remove(&self.vectors.files);
             }
         }
     }
@@ -259,34 +268,32 @@ fn takes_vectors(snapshot: &Snapshot) -> bool {
 /// Writes what is left of the files to be written again, and the vectors.
 fn write_files(
     files: &mut Files,
-    shared: &Arc<Shared>,
     snapshot: &Arc<Snapshot>,
     touch: &Touch,
-    writer_options: WriterOptions,
+    writer_options: &WriterOptions,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<()> {
-    let rewritten: Vec<(&Arc<Add>, &RoaringTreemap)> = touch
-        .files
-        .iter()
-        .filter_map(|touched| match &touched.fate {
-            Fate::Rewritten(gone) => Some((&touched.add, gone)),
-            _ => None,
-        })
-        .collect();
-    if !rewritten.is_empty() {
-        let place = &shared.place;
-        let (shared, head) = (Arc::clone(shared), Arc::clone(snapshot));
-        let writer = DataWriter::new(shared, head, AppendOptions::default(), writer_options)?;
-        let writer = files.writer.insert(writer);
-        for (add, gone) in rewritten {
-            for batch in FileRows::open(place, snapshot, add, gone.clone())? {
-                if !go_on() {
-                    return Err(WriteError::Interrupted.into());
-                }
-                writer.write(&Batch::from(batch?), &mut None, go_on)?;
-            }
+    let mut partitions: BTreeMap<&PartitionValues, Vec<(&Arc<Add>, &RoaringTreemap)>> = BTreeMap::new();
+    for Touched { add, fate } in &touch.files {
+        if let Fate::Rewritten(gone) = fate {
+            let partition = partitions.entry(&add.partition_values).or_default();
+            partition.push((add, gone));
         }
-        files.written = writer.finish(go_on)?;
+    }
+    let shared = Arc::clone(&files.shared);
+    for (values, sources) in partitions {
+        let (head, options) = (Arc::clone(snapshot), writer_options.clone());
+        let mut writer = DataWriter::new(Arc::clone(&shared), head, AppendOptions::default(), options)?;
+        let written = write_again(&mut writer, &shared, snapshot, &sources, go_on);
+        files.writers.push(writer);
+        let written = written?;
+        files.written.rows += written.rows;
+        files.written.bytes += written.bytes;
+        // A value may have another meaning for another reader, as a timestamp without a zone has.
+        files.written.adds.extend(written.adds.into_iter().map(|add| Add {
+            partition_values: values.clone(),
+            ..add
+        }));
     }
     let marked: Vec<RoaringTreemap> = touch
         .files
@@ -298,6 +305,25 @@ fn write_files(
         .collect();
     files.vectors = deletion_vectors::write(&shared.place, &marked)?;
     Ok(())
+}
+
+/// Writes what is left of the files of one partition.
+fn write_again(
+    writer: &mut DataWriter,
+    shared: &Shared,
+    snapshot: &Arc<Snapshot>,
+    sources: &[(&Arc<Add>, &RoaringTreemap)],
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<Written> {
+    for (add, gone) in sources {
+        for batch in FileRows::open(&shared.place, snapshot, add, (*gone).clone())? {
+            if !go_on() {
+                return Err(WriteError::Interrupted.into());
+            }
+            writer.write(&Batch::from(batch?), &mut None, go_on)?;
+        }
+    }
+    writer.finish(go_on)
 }
 
 /// Takes the rows to mark, by the paths of their files.
@@ -382,6 +408,7 @@ mod tests {
 
     use arrow_array::{Int64Array, RecordBatch};
     use arrow_schema::{DataType, Field, Schema};
+    use delta_commit::Marked;
     use delta_commit::conflict::{Conflict, ConflictKind};
     use parquet_writer::OptionInput;
     use proptest::prelude::*;
@@ -435,7 +462,7 @@ mod tests {
             values: ids.iter().copied().map(Scalar::Long).collect(),
         };
         table
-            .prepare_delete(&[condition], None, options(), &mut || true)
+            .prepare_delete(&[condition], None, &options(), &mut || true)
             .unwrap()
             .1
     }
@@ -516,9 +543,10 @@ mod tests {
                     Step::Commit(_) if pending.is_empty() => {}
                     Step::Commit(at) => {
                         let (mine, begun) = pending.remove(at.index(pending.len()));
+                        prop_assert_eq!(begun.rows(), mine.len() as u64);
                         let done = begun.commit(&mut patience());
                         if mine.is_subset(&here) {
-                            prop_assert_eq!(done.unwrap().rows, mine.len() as u64);
+                            done.unwrap();
                             here.retain(|id| !mine.contains(id));
                         } else {
                             let name = conflict(done.unwrap_err()).to_string();
@@ -538,7 +566,7 @@ mod tests {
         let first = prepared(&table, &BTreeSet::from([1, 2])).unwrap();
         let other = prepared(&table, &BTreeSet::from([3])).unwrap();
         let second = prepared(&table, &BTreeSet::from([2, 4])).unwrap();
-        let version = first.commit(&mut patience()).unwrap().version;
+        let version = first.commit(&mut patience()).unwrap();
         other.commit(&mut patience()).unwrap();
         let refused = conflict(second.commit(&mut patience()).unwrap_err());
         let ConflictKind::ConcurrentRows { path, rows: 1 } = &refused.kind else {
@@ -550,6 +578,19 @@ mod tests {
             left(&table),
             (0..ROWS).filter(|id| ![1, 2, 3].contains(id)).collect()
         );
+    }
+
+    #[test]
+    fn the_rows_of_a_conflict_are_those_of_the_version_that_it_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = table(folder.path(), "Serializable");
+        let late = prepared(&table, &BTreeSet::from([2, 4])).unwrap();
+        let delete = |id| prepared(&table, &BTreeSet::from([id])).unwrap();
+        let version = delete(2).commit(&mut patience()).unwrap();
+        delete(4).commit(&mut patience()).unwrap();
+        let refused = conflict(late.commit(&mut patience()).unwrap_err());
+        let named = matches!(refused.kind, ConflictKind::ConcurrentRows { rows: 1, .. });
+        assert!(named && refused.version == version, "{refused}");
     }
 
     #[test]
@@ -581,18 +622,62 @@ mod tests {
         }
     }
 
-    #[test]
-    fn vectors_of_lost_races_do_not_stay() {
-        let folder = tempfile::tempdir().unwrap();
+    /// A table with one file of 10,000 numbers.
+    fn long_table(root: &Path) -> Table {
         let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, true)]));
         let create = CreateOptions {
             properties: [("delta.enableDeletionVectors".to_owned(), "true".to_owned())].into(),
             ..CreateOptions::default()
         };
-        let table =
-            Table::create(folder.path(), &schema, create, CreateMode::Error, &mut patience()).unwrap();
+        let table = Table::create(root, &schema, create, CreateMode::Error, &mut patience()).unwrap();
         append(&table, &(0..10_000).collect::<Vec<_>>());
-        let every = |from: i64| (from..10_000).step_by(10).collect::<BTreeSet<_>>();
+        table
+    }
+
+    /// Every tenth number of a long table.
+    fn every(from: i64) -> BTreeSet<i64> {
+        (from..10_000).step_by(10).collect()
+    }
+
+    #[test]
+    fn the_files_of_a_deletion_that_is_dropped_do_not_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = long_table(folder.path());
+        let files = || std::fs::read_dir(folder.path()).unwrap().count();
+        let before = files();
+        for ids in [every(0), (0..9_000).collect()] {
+            let pending = prepared(&table, &ids).unwrap();
+            assert_eq!(files(), before + 1);
+            drop(pending);
+            assert_eq!(files(), before);
+        }
+    }
+
+    #[test]
+    fn a_merge_for_a_deletion_that_was_given_up_leaves_no_vector() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = long_table(folder.path());
+        let pending = prepared(&table, &every(0)).unwrap();
+        let other = prepared(&table, &every(1)).unwrap();
+        let version = other.commit(&mut patience()).unwrap();
+        let add = table.snapshot().unwrap().files().next().unwrap().as_ref().clone();
+        let transaction = pending.transaction.clone();
+        drop(pending);
+        let operation = "DELETE".to_owned();
+        let theirs = [Marked {
+            version,
+            operation,
+            add,
+        }];
+        let merge = transaction.marks.clone().unwrap().merge;
+        merge.merge(&transaction, &theirs).unwrap();
+        assert_eq!(stray(&table), 0);
+    }
+
+    #[test]
+    fn vectors_of_lost_races_do_not_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = long_table(folder.path());
         let pending: Vec<PendingDelete> = (0..4).filter_map(|from| prepared(&table, &every(from))).collect();
         let same = prepared(&table, &every(3)).unwrap();
         for delete in pending {

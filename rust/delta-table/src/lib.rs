@@ -32,7 +32,7 @@ mod table;
 pub use append::{Append, AppendOptions};
 pub use coalesce::{is_abandoned, is_serving};
 pub use create::{CreateMode, CreateOptions};
-pub use delete::Deleted;
+pub use delete::PendingDelete;
 pub use delta_commit::PerProcess;
 pub use error::{Result, TableError};
 pub use operations::{Condition, ReadSet, Scalar};

@@ -6,11 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
+use std::io::ErrorKind;
 use std::sync::{Arc, Mutex};
 
 use delta_commit::actions::{Action, Add, DeletionVector, Remove};
 use delta_commit::conflict::{Conflict, ConflictKind};
-use delta_commit::log::StoreError;
+use delta_commit::log::{StoreError, StoreErrorKind};
 use delta_commit::{CommitError, Marked, Marks, Merge, Transaction};
 use parquet_writer::WriteError;
 use roaring::RoaringTreemap;
@@ -26,8 +27,15 @@ use crate::table::lock;
 pub(crate) struct RowMerge {
     place: Arc<dyn Place>,
     files: BTreeMap<String, Found>,
-    /// Files of vectors that were written for it and are still there.
-    written: Mutex<BTreeSet<String>>,
+    written: Mutex<Vectors>,
+}
+
+/// Files of vectors that were written for a deletion and are still there.
+#[derive(Default)]
+struct Vectors {
+    files: BTreeSet<String>,
+    /// True if the deletion was given up. A merge that another thread still does for it leaves no file then.
+    given_up: bool,
 }
 
 impl fmt::Debug for RowMerge {
@@ -42,7 +50,10 @@ impl RowMerge {
         Arc::new(Self {
             place: Arc::clone(place),
             files,
-            written: Mutex::new(written.into_iter().collect()),
+            written: Mutex::new(Vectors {
+                files: written.into_iter().collect(),
+                given_up: false,
+            }),
         })
     }
 
@@ -55,19 +66,23 @@ impl RowMerge {
 
     /// Removes the files of vectors of a deletion that certainly is not in the table and never will be.
     pub fn remove(&self) {
-        let written: Vec<String> = std::mem::take(&mut *lock(&self.written)).into_iter().collect();
-        self.place.remove(&written);
+        let mut written = lock(&self.written);
+        written.given_up = true;
+        let gone: Vec<String> = std::mem::take(&mut written.files).into_iter().collect();
+        drop(written);
+        self.place.remove(&gone);
     }
 
-    /// The rows of a file that are deleted once the deletion follows a version with this entry of it.
+    /// The rows of a file that are deleted once the deletion follows a version with this entry of it, and these deleted
+    /// rows.
     fn merged(
         &self,
         transaction: &Transaction,
         last: &Marked,
+        win: &RoaringTreemap,
         theirs: &[Marked],
     ) -> Result<RoaringTreemap, CommitError> {
         let path = &last.add.path;
-        let win = deletion_vectors::read(&self.place, &last.add).map_err(as_commit)?;
         let Some(Found {
             deleted: base,
             matching: mine,
@@ -80,7 +95,7 @@ impl RowMerge {
                 ConflictKind::ConcurrentDeleteRead(path.clone()),
             ));
         };
-        if !base.is_subset(&win) {
+        if !base.is_subset(win) {
             let came_back = ConflictKind::ConcurrentAppend {
                 path: path.clone(),
                 partition: " again with rows that were deleted".to_owned(),
@@ -92,14 +107,17 @@ impl RowMerge {
             return Ok(win | mine);
         }
         // The first version that deleted one of them, where its vector can still be read.
-        let culprit = theirs.iter().find(|marked| {
-            marked.add.path == *path
-                && deletion_vectors::read(&self.place, &marked.add).is_ok_and(|rows| !rows.is_disjoint(mine))
+        let culprit = theirs.iter().find_map(|marked| {
+            let of_it = marked.add.path == *path;
+            let rows = of_it.then(|| deletion_vectors::read(&self.place, &marked.add).ok())??;
+            let rows = rows.intersection_len(mine);
+            (rows > 0).then_some((marked, rows))
         });
+        let (culprit, rows) = culprit.unwrap_or((last, rows));
         let path = path.clone();
         Err(refusal(
             transaction,
-            culprit.unwrap_or(last),
+            culprit,
             ConflictKind::ConcurrentRows { path, rows },
         ))
     }
@@ -118,10 +136,13 @@ impl RowMerge {
             }
         }
         let mut written = lock(&self.written);
-        written.extend(new);
-        let gone: Vec<String> = written.difference(&needed).cloned().collect();
-        written.retain(|file| needed.contains(file));
-        let kept = written.clone();
+        written.files.extend(new);
+        if written.given_up {
+            needed.clear();
+        }
+        let gone: Vec<String> = written.files.difference(&needed).cloned().collect();
+        written.files.retain(|file| needed.contains(file));
+        let kept = written.files.clone();
         drop(written);
         self.place.remove(&gone);
         kept
@@ -136,8 +157,10 @@ impl Merge for RowMerge {
         }
         let mut emptied = HashSet::new();
         let (mut paths, mut rows) = (Vec::new(), Vec::new());
-        for (path, marked) in &last {
-            let all = self.merged(transaction, marked, theirs)?;
+        let adds: Vec<&Add> = last.values().map(|marked| &marked.add).collect();
+        let wins = deletion_vectors::read_each(&self.place, &adds).map_err(as_commit)?;
+        for ((path, marked), win) in last.iter().zip(&wins) {
+            let all = self.merged(transaction, marked, win, theirs)?;
             if self.files.get(*path).is_some_and(|file| file.rows == all.len()) {
                 emptied.insert(*path);
             } else {
@@ -202,8 +225,37 @@ fn as_commit(error: TableError) -> CommitError {
         TableError::Malformed(message) => CommitError::Malformed(message),
         TableError::Write(WriteError::Io { path, source }) => {
             let what = path.unwrap_or_default();
-            CommitError::Store(StoreError::io(what.display(), &source))
+            let mut error = StoreError::io(what.display(), &source);
+            // An answer of an object store that has no kind of its own, as one of a server that is busy.
+            if source.kind() == ErrorKind::Other && error.errno.is_none() {
+                error.kind = StoreErrorKind::Transient;
+            }
+            CommitError::Store(error)
         }
         other => CommitError::Invalid(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn a_store_that_takes_no_vector_now_is_asked_again() {
+        let kind_of = |source: io::Error| match as_commit(WriteError::io("vector", source).into()) {
+            CommitError::Store(error) => error.kind,
+            other => panic!("{other}"),
+        };
+        let busy = io::Error::other("503: slow down");
+        assert_eq!(kind_of(busy), StoreErrorKind::Transient);
+        assert_eq!(kind_of(io::ErrorKind::TimedOut.into()), StoreErrorKind::Transient);
+        assert_eq!(
+            kind_of(io::ErrorKind::PermissionDenied.into()),
+            StoreErrorKind::Permanent
+        );
+        let full = io::Error::from_raw_os_error(28);
+        assert_eq!(kind_of(full), StoreErrorKind::Permanent);
     }
 }

@@ -7,6 +7,7 @@
 mod format;
 mod wide;
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -24,22 +25,92 @@ pub(crate) use wide::widened;
 /// Bytes up to which a vector is in the log. A request for a file, or its sync, costs more than reading so many.
 const MOST_INLINE: usize = 256;
 
+/// Bytes between two vectors up to which they are read by one request, which costs more than reading so many.
+const MOST_BETWEEN: u64 = 64 << 10;
+
 /// The rows that are deleted from a data file.
 ///
 /// # Errors
 /// [`TableError::Malformed`] names the data file, and the vector's file, when the vector is damaged or is another's.
 pub(crate) fn read(place: &Arc<dyn Place>, add: &Add) -> Result<RoaringTreemap> {
-    match &add.deletion_vector {
-        None => Ok(RoaringTreemap::new()),
-        Some(vector) => {
-            let rows = read_vector(place, vector).map_err(|error| named(add, error))?;
-            check_cardinality(add, vector, &rows)?;
-            Ok(rows)
+    Ok(read_each(place, &[add])?.pop().unwrap_or_default())
+}
+
+/// The rows that are deleted from each of these data files. Vectors that are near each other in one file are read
+/// together.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn read_each(place: &Arc<dyn Place>, adds: &[&Add]) -> Result<Vec<RoaringTreemap>> {
+    let mut each = vec![RoaringTreemap::new(); adds.len()];
+    let mut stored = Vec::new();
+    for (number, add) in adds.iter().enumerate() {
+        let Some(vector) = &add.deletion_vector else {
+            continue;
+        };
+        match place_of(place, vector).map_err(|error| named(add, error))? {
+            Stored::InLog(rows) => {
+                check_cardinality(add, vector, &rows)?;
+                each[number] = rows;
+            }
+            Stored::InFile { file, part, size } => stored.push((file, part, size, number)),
         }
+    }
+    stored.sort_by(|a, b| (&a.0, a.1.start).cmp(&(&b.0, b.1.start)));
+    let together = |a: &StoredVector, b: &StoredVector| a.0 == b.0 && b.1.start <= a.1.end + MOST_BETWEEN;
+    for run in stored.chunk_by(together) {
+        let Some((file, first, ..)) = run.first() else {
+            continue;
+        };
+        let end = run
+            .iter()
+            .map(|(_, part, ..)| part.end)
+            .max()
+            .unwrap_or(first.end);
+        let bytes = place.read_range(file, first.start..end)?;
+        for (_, part, size, number) in run {
+            let add = adds[*number];
+            let rows = cut(&bytes, first.start, part)
+                .and_then(|part| format::from_file(part, *size))
+                .map_err(|error| {
+                    TableError::Malformed(format!("{file}, from byte {} on: {error}", part.start))
+                });
+            let rows = rows.map_err(|error| named(add, error))?;
+            if let Some(vector) = &add.deletion_vector {
+                check_cardinality(add, vector, &rows)?;
+            }
+            each[*number] = rows;
+        }
+    }
+    Ok(each)
+}
+
+/// The file of a vector, its part of the file, its size, and the number of its data file.
+type StoredVector = (String, Range<u64>, usize, usize);
+
+/// The bytes of a vector, as far as the file has them, of those that were read from `from` on.
+fn cut<'a>(bytes: &'a [u8], from: u64, part: &Range<u64>) -> Result<&'a [u8]> {
+    let at = |byte: u64| usize::try_from(byte - from).map(|at| at.min(bytes.len()));
+    match (at(part.start), at(part.end)) {
+        (Ok(start), Ok(end)) => Ok(&bytes[start..end]),
+        _ => Err(too_large()),
     }
 }
 
-fn read_vector(place: &Arc<dyn Place>, vector: &DeletionVector) -> Result<RoaringTreemap> {
+enum Stored {
+    InLog(RoaringTreemap),
+    InFile {
+        file: String,
+        part: Range<u64>,
+        size: usize,
+    },
+}
+
+fn place_of(place: &Arc<dyn Place>, vector: &DeletionVector) -> Result<Stored> {
+    // delta-spark's vector of no rows has no bytes either.
+    if (vector.size_in_bytes, vector.cardinality) == (0, 0) {
+        return Ok(Stored::InLog(RoaringTreemap::new()));
+    }
     let size = usize::try_from(vector.size_in_bytes).map_err(|_| {
         TableError::Malformed(format!(
             "its size is {} bytes, expected none or more",
@@ -47,7 +118,7 @@ fn read_vector(place: &Arc<dyn Place>, vector: &DeletionVector) -> Result<Roarin
         ))
     })?;
     let Some(file) = file_of(place.root(), vector)? else {
-        return format::from_text(&vector.path_or_inline_dv, size);
+        return format::from_text(&vector.path_or_inline_dv, size).map(Stored::InLog);
     };
     let offset = u64::try_from(vector.offset.unwrap_or(0)).map_err(|_| {
         TableError::Malformed(format!(
@@ -55,10 +126,8 @@ fn read_vector(place: &Arc<dyn Place>, vector: &DeletionVector) -> Result<Roarin
             vector.offset
         ))
     })?;
-    let range = offset..offset + format::in_file(size);
-    let bytes = place.read_range(&file, range)?;
-    format::from_file(&bytes, size)
-        .map_err(|error| TableError::Malformed(format!("{file}, from byte {offset} on: {error}")))
+    let part = offset..offset + format::in_file(size);
+    Ok(Stored::InFile { file, part, size })
 }
 
 fn named(add: &Add, error: TableError) -> TableError {

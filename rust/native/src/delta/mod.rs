@@ -371,7 +371,8 @@ impl DeltaTable {
         })
     }
 
-    /// Deletes the rows for which conditions hold; returns the version and the number of rows.
+    /// Deletes the rows for which conditions hold; returns the version, the number of rows, and true if the version is
+    /// new.
     fn delete_rows(
         &self,
         py: Python<'_>,
@@ -379,19 +380,21 @@ impl DeltaTable {
         options: Options<'_>,
         user_metadata: Option<String>,
         timeout: Option<f64>,
-    ) -> PyResult<(i64, u64)> {
+    ) -> PyResult<(i64, u64, bool)> {
         let writer_options = options.validated(py)?;
-        let caller = Caller::of(py, timeout)?;
+        // The time is that of the commit. A search of all files may take longer.
+        let (writer, committer) = (Caller::of(py, None)?, Caller::of(py, timeout)?);
         detached(py, move || {
-            let mut rows = 0;
-            let version = caller.commit(|patience, go_on| {
-                let deleted =
-                    self.table
-                        .delete_rows(&given.0, user_metadata, writer_options, patience, go_on)?;
-                rows = deleted.rows;
-                Ok(deleted.version)
+            let (version, pending) = writer.wait(|_, go_on| {
+                self.table
+                    .prepare_delete(&given.0, user_metadata, &writer_options, go_on)
             })?;
-            Ok((version, rows))
+            let Some(pending) = pending else {
+                return Ok((version, 0, false));
+            };
+            let rows = pending.rows();
+            let version = committer.anew().commit(|patience, _| pending.commit(patience))?;
+            Ok((version, rows, true))
         })
     }
 
