@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import deltalake
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import spillway.delta
+from spillway.delta.append import _wait_for_checkpoints
 from spillway.errors import AppendOnlyError, CorruptLogError, OptionError, UnsupportedTableError
 
 from ..counts import examples
@@ -181,6 +183,59 @@ def test_files_that_hold_no_such_row_are_not_opened(tmp_path: Path) -> None:
     assert table.version == 1
 
 
+def test_a_file_that_is_empty_before_leaves_in_a_version_of_its_own(tmp_path: Path) -> None:
+    properties = {"delta.checkpointInterval": "2"}
+    table = spillway.delta.create(tmp_path / "t", NUMBERS, partition_by="part", properties=properties)
+    pq.write_table(pa.table({"id": pa.array([], pa.int64())}), tmp_path / "t" / "empty.parquet")
+    size = (tmp_path / "t" / "empty.parquet").stat().st_size
+    add = spillway.delta.AddFile("empty.parquet", size, partition_values={"part": "a"})
+    assert table.commit(adds=[add]) == 1
+    assert table.delete([("part", "=", "a")]) == spillway.delta.Deletion(2, 0)
+    _wait_for_checkpoints()
+    assert list(tmp_path.glob("t/_delta_log/*2.checkpoint.parquet"))
+    assert table.delete([("part", "=", "a")]) == spillway.delta.Deletion(2, 0)
+
+
+def test_files_that_are_written_again_keep_the_text_of_their_partition_values(tmp_path: Path) -> None:
+    """Spark reads a timestamp without a zone in the zone of its session."""
+    schema = pa.schema({"at": pa.timestamp("us", "UTC"), "id": pa.int64()})
+    table = spillway.delta.create(tmp_path / "t", schema, partition_by="at")
+    hours = [pa.scalar(0, schema.field("at").type), pa.scalar(3_600_000_000, schema.field("at").type)]
+    for hour in hours:
+        with table.append() as append:
+            append.write(pa.table({"at": [hour] * 9, "id": range(9)}, schema))
+    values = [{"at": "1970-01-01 00:00:00"}, {"at": "1970-01-01 01:00:00.000"}]
+    for version, text in enumerate(values, 1):
+        lines = read_version(table, version)
+        lines = [
+            {"add": line["add"] | {"partitionValues": text}} if "add" in line else line for line in lines
+        ]
+        write_version(table, version, lines)
+    table = spillway.delta.open(tmp_path / "t")
+    assert table.delete([("id", "=", 3)]).rows == 2
+    kept = [line["add"]["partitionValues"] for line in read_version(table, 3) if "add" in line]
+    assert sorted(kept, key=str) == sorted(values, key=str)
+    assert len(ids(table, where=[("at", "=", "1970-01-01T01:00:00Z")])) == 8
+
+
+def test_the_history_names_some_of_many_values(tmp_path: Path) -> None:
+    table = made(tmp_path / "t")
+    assert table.delete([("id", "in", list(range(990, 100_000)))]).rows == 10
+    predicate = table.history(1)[0].info["operationParameters"]["predicate"]
+    assert predicate.startswith('["(id IN (990, 991, ')
+    assert predicate.endswith(', 1089, ... 98910 more))"]')
+
+
+def test_small_vectors_are_read_by_other_engines(tmp_path: Path) -> None:
+    table = made(tmp_path / "t")
+    table.delete([("id", "in", [3, 500, 999])])
+    assert line_of(table, "add", 2)["deletionVector"]["storageType"] == "i"
+    left = [n for n in range(1000) if n not in {3, 500, 999}]
+    assert sorted(pl.scan_delta(table.path).collect()["id"].to_list()) == left
+    query = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(table.path))
+    assert sorted(pa.table(query.execute("select id from t"))["id"].to_pylist()) == left
+
+
 def test_without_the_feature_files_are_written_again(tmp_path: Path) -> None:
     table = made(tmp_path / "t", properties={})
     assert table.delete([("id", "=", 7)], compression="snappy", user_metadata="why").rows == 1
@@ -265,6 +320,16 @@ def test_a_vector_that_cannot_be_read_is_named(tmp_path: Path, changes: dict[str
     assert file.path in str(raised.value) or "storageType" in changes
     with pytest.raises((CorruptLogError, UnsupportedTableError), match=match):
         table.delete([("id", "=", 1)])
+
+
+def test_a_vector_of_no_rows_is_read(tmp_path: Path) -> None:
+    """delta-spark's own, `DeletionVectorDescriptor.EMPTY`."""
+    empty = {"storageType": "i", "pathOrInlineDv": "", "sizeInBytes": 0, "cardinality": 0}
+    table = with_vector(made(tmp_path / "t", 32), empty)
+    assert ids(table) == list(range(32))
+    assert table.delete([("id", "=", 1)]).rows == 1
+    assert line_of(table, "remove", 3)["deletionVector"] == empty
+    assert ids(table) == [n for n in range(32) if n != 1]
 
 
 def test_a_vector_of_another_file_is_refused(tmp_path: Path) -> None:

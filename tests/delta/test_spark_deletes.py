@@ -84,6 +84,16 @@ def test_sparks_purge_and_restore_go_on_from_marks(tmp_path: Path, worker: Worke
     assert sorted(ids(table)) == there(worker, path)
 
 
+def test_marked_rows_are_deletions_in_sparks_change_feed(tmp_path: Path, worker: Worker) -> None:
+    table = made(tmp_path / "t", properties=MARKS | {"delta.enableChangeDataFeed": "true"})
+    table.delete([("id", "in", [3, 500])])
+    table.delete([("id", "in", [4, 999])])
+    changes = worker.sql(
+        f"select id, _change_type, _commit_version from table_changes_by_path('{tmp_path}/t', 2) order by id"
+    )
+    assert changes == [[3, "delete", 2], [4, "delete", 3], [500, "delete", 2], [999, "delete", 3]]
+
+
 def test_the_counts_have_sparks_names(tmp_path: Path, worker: Worker) -> None:
     def counted(folder: Path) -> dict[str, int]:
         [entry] = spillway.delta.open(folder).history(1)
