@@ -121,6 +121,7 @@ class DeltaFileDict(TypedDict):
     modification_time: int
     partition_values: dict[str, str | None]
     stats: str | None
+    deleted_rows: int
 
 @final
 class DeltaScan:
@@ -176,6 +177,13 @@ class DeltaTable:
         folder: str | None,
     ) -> DeltaAppend: ...
     def delete(self, given: list[tuple[str, str, list[Any]]], timeout: float | None) -> int: ...
+    def delete_rows(
+        self,
+        given: list[tuple[str, str, list[Any]]],
+        options: WriterOptions,
+        user_metadata: str | None,
+        timeout: float | None,
+    ) -> tuple[int, int, bool]: ...
     def truncate(self, timeout: float | None) -> int: ...
     def restore(self, version: int, timeout: float | None) -> int: ...
     def commit(

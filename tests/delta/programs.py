@@ -188,6 +188,24 @@ def checkpoint(folder: str) -> None:
     print(json.dumps({"version": spillway.delta.open(folder).checkpoint()}))
 
 
+def deletes(folder: str, number: str, processes: str, turns: str) -> None:
+    """Delete a hundred rows of its own in each turn, beside other processes, and say how many they were."""
+    table = spillway.delta.open(folder)
+    for turn in range(int(turns)):
+        first = (turn * int(processes) + int(number)) * 100
+        print(table.delete([("id", ">=", first), ("id", "<", first + 100)]).rows)
+
+
+def endless_deletes(folder: str, first: str, step: str) -> None:
+    """Delete rows, a number of each file at a time, as long as somebody waits, and say so after each."""
+    table = spillway.delta.open(folder)
+    number, parent = int(first), os.getppid()
+    while os.getppid() == parent:
+        table.delete([("id", "=", number)])
+        print(number, flush=True)
+        number += int(step)
+
+
 if __name__ == "__main__":
     programs = {
         "one": one,
@@ -198,5 +216,7 @@ if __name__ == "__main__":
         "at_once": at_once,
         "spread": spread,
         "doubt": doubt,
+        "deletes": deletes,
+        "endless_deletes": endless_deletes,
     }
     programs[sys.argv[1]](*sys.argv[2:])

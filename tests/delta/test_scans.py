@@ -299,21 +299,6 @@ def test_mapped_columns_are_refused(tmp_path: Path) -> None:
         spillway.delta.open(tmp_path / "table").scan()
 
 
-def test_rows_that_are_marked_as_deleted_are_refused_where_they_are_read(tmp_path: Path) -> None:
-    properties = {"delta.enableDeletionVectors": "true"}
-    table = spillway.delta.create(tmp_path / "table", SCHEMA, partition_by="part", properties=properties)
-    append(table, [{"part": "a"}, {"part": "b"}])
-    adds = [line["add"] for line in read_version(table, 1) if "add" in line]
-    [add] = [add for add in adds if add["partitionValues"] == {"part": "a"}]
-    vector = {"storageType": "i", "pathOrInlineDv": "vector", "sizeInBytes": 40, "cardinality": 1}
-    removed = {"path": add["path"], "dataChange": True, "deletionTimestamp": 1_700_000_000_000}
-    write_version(table, 2, [{"remove": removed}, {"add": add | {"deletionVector": vector}}])
-    table = spillway.delta.open(table.path)
-    assert pa.table(table.scan(where=[("part", "=", "b")])).num_rows == 1
-    with pytest.raises(UnsupportedTableError, match="deletion vector"):
-        table.scan()
-
-
 @pytest.mark.parametrize(
     ("where", "error", "match"),
     [

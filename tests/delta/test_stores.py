@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import itertools
 import json
 import os
 import pickle
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
@@ -284,6 +286,72 @@ def test_removals_restoring_and_overwriting(bucket: Bucket) -> None:
     bucket.client.delete_object(Bucket=bucket.name, Key=f"table/{lost.path}")
     with pytest.raises(VersionNotFoundError, match="is gone"):
         table.restore(2)
+
+
+def marking(bucket: Bucket) -> spillway.delta.Table:
+    """A table with 4000 numbers in a file, of which deletes mark rows."""
+    properties = {"delta.enableDeletionVectors": "true"}
+    table = spillway.delta.create(
+        bucket.url("table"), SCHEMA, properties=properties, storage_options=bucket.options()
+    )
+    with table.append() as append:
+        append.write(pa.table({"writer": ["w"] * 4000, "number": range(4000)}, SCHEMA))
+    return table
+
+
+def test_rows_are_marked_and_deleted_on_a_store(bucket: Bucket) -> None:
+    table = marking(bucket)
+
+    def one(writer: int) -> int:
+        return table.delete([("number", "in", list(range(writer, 2000, 8)))]).rows
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(one, range(8))) == [250] * 8
+    assert read_spillway(bucket)["number"].to_pylist() == list(range(2000, 4000))
+    assert read_polars(bucket)["number"].to_pylist() == list(range(2000, 4000))
+    assert len([key for key in all_keys(bucket) if key.endswith(".bin")]) == 8
+    assert table.delete([("number", "<", 3500)]).rows == 1500
+    assert sorted(read_spillway(bucket)["number"].to_pylist()) == list(range(3500, 4000))
+
+
+def test_the_timeout_of_a_delete_is_that_of_its_commit(
+    bucket: Bucket, faulty: Callable[[Callable[[Request], Fault]], Proxy]
+) -> None:
+    marking(bucket)
+
+    def slow(request: Request) -> Fault:
+        if request.method == "GET" and request.path.endswith(".parquet"):
+            time.sleep(3)
+        return None
+
+    table = spillway.delta.open(bucket.url("table"), storage_options=through(faulty(slow), bucket))
+    assert table.delete([("number", "=", 7)], timeout=2).rows == 1
+
+
+def test_a_signal_in_a_merge_ends_the_delete_and_leaves_no_vector(
+    bucket: Bucket, faulty: Callable[[Callable[[Request], Fault]], Proxy]
+) -> None:
+    other = marking(bucket)
+    vectors = itertools.count()
+
+    def rule(request: Request) -> Fault:
+        if not (request.method == "PUT" and request.path.endswith(".bin")):
+            return None
+        match next(vectors):
+            case 0:
+                other.delete([("number", "in", list(range(1, 2000, 8)))])
+                return None
+            case 1:
+                signal.raise_signal(signal.SIGINT)
+        return "hang"
+
+    table = spillway.delta.open(bucket.url("table"), storage_options=through(faulty(rule), bucket))
+    with pytest.raises(KeyboardInterrupt) as raised:
+        table.delete([("number", "in", list(range(0, 2000, 8)))])
+    assert isinstance(raised.value.__cause__, CommitTimeoutError)
+    assert next(vectors) == 2
+    assert table.version == 2
+    assert len([key for key in all_keys(bucket) if key.endswith(".bin")]) == 1
 
 
 def test_a_missing_object_fails_its_own_commit(bucket: Bucket) -> None:

@@ -10,7 +10,16 @@ from spillway.delta.table import (
     open,  # noqa: A004 - the word for it
     write,
 )
-from spillway.delta.types import AddFile, CommitStats, EffectTimes, HistoryEntry, Outcome, ReadSet, TableFile
+from spillway.delta.types import (
+    AddFile,
+    CommitStats,
+    Deletion,
+    EffectTimes,
+    HistoryEntry,
+    Outcome,
+    ReadSet,
+    TableFile,
+)
 from spillway.types import Condition
 
 __all__ = [
@@ -18,6 +27,7 @@ __all__ = [
     "Append",
     "CommitStats",
     "Condition",
+    "Deletion",
     "EffectTimes",
     "HistoryEntry",
     "Outcome",

@@ -14,7 +14,7 @@ from spillway._destination import OBJECT_STORES, local_path
 from spillway._options import shows_options
 from spillway.delta.append import Append, _checkpoint_when_due
 from spillway.delta.scan import Scan
-from spillway.delta.types import CommitStats, HistoryEntry, Outcome, ReadSet, TableFile
+from spillway.delta.types import CommitStats, Deletion, HistoryEntry, Outcome, ReadSet, TableFile
 from spillway.errors import OptionError, TableExistsError, TableNotFoundError
 from spillway.writer import WriterOptions
 
@@ -108,7 +108,8 @@ class Table:
     ) -> Scan:
         """Plan the reading of rows: ``pyarrow.table(table.scan(["time"], where=[("service", "=", "api")]))``.
 
-        The conditions are exact, not only a choice of files. A comparison with null holds for no row; NaN
+        The conditions are exact, not only a choice of files. Rows that a deletion vector marks as deleted are
+        left out. A comparison with null holds for no row; NaN
         equals NaN and is above all other numbers. What a ``float`` column is compared with is rounded to
         single precision first.
 
@@ -122,7 +123,8 @@ class Table:
         Raises:
             OptionError: A condition is none, or its value does not fit its column.
             SchemaError: The table has no such column.
-            UnsupportedTableError: The files mark rows as deleted, or name columns otherwise (column mapping).
+            UnsupportedTableError: The files name columns otherwise (column mapping). A deletion vector
+                outside the table's folder raises it when its file is read.
             VersionNotFoundError: The version is not, or no longer, there.
         """
         names = None if columns is None else list(columns)
@@ -308,6 +310,66 @@ class Table:
             )
         given = [(column, "=", [value]) for column, value in values.items()]
         return self._committed("DELETE", self._native.delete(given, timeout))
+
+    @shows_options(WriterOptions)
+    def delete(
+        self,
+        where: Sequence[Condition],
+        *,
+        user_metadata: str | None = None,
+        timeout: float | None = _TIMEOUT,
+        **options: Unpack[WriterKeywords],
+    ) -> Deletion:
+        """Delete the rows for which all conditions hold, those that `scan` finds by the same conditions.
+
+        A row of which a condition is null stays. Files are left out as in `scan`. A file of which all rows go
+        leaves the table. Other rows are marked by a deletion vector where the table has
+        ``delta.enableDeletionVectors``, unless they are more than half of the rows that were written to their
+        file. Then, and in tables without it, the file is written again without them.
+
+        Concurrent deletes that mark different rows of one file all commit.
+
+        Args:
+            where: Conditions that all hold for every row that is deleted, as `scan` takes them: column,
+                operator and value.
+            user_metadata: A note for the history.
+            timeout: Seconds that the commit may take, without finding the rows and writing files; None waits
+                for ever.
+            **options: The fields of `WriterOptions`, for files that are written again.
+
+        Returns:
+            The version without the rows, and how many they were.
+
+        Raises:
+            AppendOnlyError: The table has ``delta.appendOnly``.
+            CommitConflict: A concurrent transaction added such rows, deleted one of them, or changed a file
+                with rows to delete in another way than by marks.
+            CommitTimeoutError: The time was up, and the rows are certainly still in the table.
+            CommitUnknown: Whether the rows are deleted is not known; `outcome` with its token finds out.
+            OptionError: There is no condition, or a value does not fit its column.
+            UnsupportedTableError: The table asks its writers for a feature that is not built; or it has a
+                change data feed, and a file would be written again.
+
+        Example:
+            >>> import pyarrow as pa, spillway.delta
+            >>> schema = pa.schema({"id": pa.int64()})
+            >>> marks = {"delta.enableDeletionVectors": "true"}
+            >>> table = spillway.delta.create("orders", schema, properties=marks)
+            >>> with table.append() as append:
+            ...     append.write(pa.table({"id": [1, 2, 3]}))
+            >>> table.delete([("id", "=", 2)])
+            Deletion(version=2, rows=1)
+        """
+        conditions = _conditions(where, "where")
+        if not conditions:
+            message = "delete() without a condition would delete every row: truncate() does that"
+            raise OptionError(message, "where")
+        writer_options = WriterOptions(**options) if options else _DEFAULTS
+        done = self._native.delete_rows(conditions, writer_options, user_metadata, timeout)
+        version, rows, is_new = done
+        if is_new:
+            self._committed("DELETE", version)
+        return Deletion(version, rows)
 
     def truncate(self, *, timeout: float | None = _TIMEOUT) -> int:
         """Remove all rows; the files stay for older versions.

@@ -12,7 +12,16 @@ if TYPE_CHECKING:
     from spillway import _native
     from spillway.types import Condition, EffectName, OutcomeStatus
 
-__all__ = ["AddFile", "CommitStats", "EffectTimes", "HistoryEntry", "Outcome", "ReadSet", "TableFile"]
+__all__ = [
+    "AddFile",
+    "CommitStats",
+    "Deletion",
+    "EffectTimes",
+    "HistoryEntry",
+    "Outcome",
+    "ReadSet",
+    "TableFile",
+]
 
 
 @dataclass(frozen=True)
@@ -25,7 +34,10 @@ class TableFile:
         size: Bytes.
         modification_time: Milliseconds since the epoch.
         partition_values: Its value, as text, in each partition column; None is null.
-        stats: Its statistics: ``numRecords``, ``minValues``, ``maxValues``, ``nullCount``.
+        stats: Its statistics: ``numRecords``, ``minValues``, ``maxValues``, ``nullCount``. ``numRecords``
+            counts the deleted rows too. With ``tightBounds`` false, the bounds hold for the rows that are
+            left and need not be among them.
+        deleted_rows: Rows of it that its deletion vector marks as deleted.
     """
 
     path: str
@@ -33,12 +45,20 @@ class TableFile:
     modification_time: int
     partition_values: Mapping[str, str | None]
     stats: Mapping[str, Any] | None
+    deleted_rows: int = 0
 
     @classmethod
     def of(cls, file: _native.DeltaFileDict) -> TableFile:
         """The file that the native module describes."""
         stats = None if file["stats"] is None else json.loads(file["stats"])
-        return cls(file["path"], file["size"], file["modification_time"], file["partition_values"], stats)
+        return cls(
+            file["path"],
+            file["size"],
+            file["modification_time"],
+            file["partition_values"],
+            stats,
+            file["deleted_rows"],
+        )
 
 
 @dataclass(frozen=True)
@@ -80,6 +100,20 @@ class ReadSet:
     files: Sequence[str] = ()
     where: Sequence[Condition] = ()
     whole_table: bool = False
+
+
+@dataclass(frozen=True)
+class Deletion:
+    """A deletion of rows that is committed.
+
+    Args:
+        version: The version without the rows; where no file changed, the one that was read.
+        rows: The number of rows that were deleted. A file that was empty before may leave the table
+            without any.
+    """
+
+    version: int
+    rows: int
 
 
 @dataclass(frozen=True)

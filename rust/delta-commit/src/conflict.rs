@@ -3,7 +3,8 @@
 //! The order of the checks is delta-spark's, so that the same pair of transactions gets the same error;
 //! `tests/matrix.rs` holds it to that. The check differs in three points. It is finer in one: added files are matched
 //! by their statistics too. It is coarser in two: any change of the protocol is a conflict, and row tracking's own
-//! resolutions are not made.
+//! resolutions are not made. A transaction with [`Marks`](crate::merge::Marks) has no conflict with versions that only
+//! mark other rows: whether they are others, its merge finds out.
 
 use crate::actions::{Action, Add};
 use crate::log::Version;
@@ -41,6 +42,16 @@ pub enum ConflictKind {
     /// A file was removed that this transaction removes too.
     #[error("ConcurrentDeleteDelete: the file {0} was removed, which this transaction removes too")]
     ConcurrentDeleteDelete(String),
+    /// Rows of a file were deleted that this transaction deletes too.
+    #[error(
+        "ConcurrentDeleteDelete: {rows} rows of the file {path} were deleted, which this transaction deletes too"
+    )]
+    ConcurrentRows {
+        /// As in `add.path`.
+        path: String,
+        /// Their number.
+        rows: u64,
+    },
 }
 
 /// A conflict, and with whom.
@@ -132,6 +143,8 @@ fn concurrent_append(transaction: &Transaction, winner: &Winner) -> Option<Confl
     let file = winner
         .adds
         .iter()
+        // A file of which rows are marked has no row that it did not have before.
+        .filter(|add| transaction.marks.is_none() || !winner.marked_paths.contains(&add.path))
         .find(|add| reads.whole_table || reads.predicates.iter().any(|predicate| predicate.may_match(add)))?;
     Some(ConflictKind::ConcurrentAppend {
         path: file.path.clone(),
@@ -144,17 +157,27 @@ fn concurrent_delete_read(transaction: &Transaction, winner: &Winner) -> Option<
     winner
         .removed_paths
         .iter()
+        .filter(|path| !is_merged(transaction, winner, path))
         .find(|path| reads.whole_table || reads.files.contains(*path))
         .map(|path| ConflictKind::ConcurrentDeleteRead(path.clone()))
 }
 
 fn concurrent_delete_delete(transaction: &Transaction, winner: &Winner) -> Option<ConflictKind> {
     transaction.actions.iter().find_map(|action| match action {
-        Action::Remove(remove) if winner.removed_paths.contains(&remove.path) => {
+        Action::Remove(remove)
+            if winner.removed_paths.contains(&remove.path)
+                && !is_merged(transaction, winner, &remove.path) =>
+        {
             Some(ConflictKind::ConcurrentDeleteDelete(remove.path.clone()))
         }
         _ => None,
     })
+}
+
+/// Returns true if both mark rows of the file, so that a merge decides.
+pub(crate) fn is_merged(transaction: &Transaction, winner: &Winner, path: &str) -> bool {
+    let mine = transaction.marks.as_ref();
+    mine.is_some_and(|marks| marks.paths.contains(path)) && winner.marked_paths.contains(path)
 }
 
 fn partition_of(file: &Add) -> String {

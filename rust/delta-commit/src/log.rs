@@ -5,6 +5,10 @@
 
 use std::io;
 
+use crate::error::CommitError;
+use crate::merge::MergeRequest;
+use crate::transaction::Transaction;
+
 /// A version of the table: the number of a commit.
 pub type Version = i64;
 
@@ -208,7 +212,7 @@ pub trait LogStore: Send + Sync {
 }
 
 /// An operation that the committer asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum Effect {
     /// [`LogStore::find_tip`]
     FindTip,
@@ -230,12 +234,14 @@ pub enum Effect {
     SyncData(Vec<String>),
     /// [`LogStore::sync_log`]
     SyncLog(Version, Version),
+    /// [`MergeRequest::answer`]
+    Merge(MergeRequest),
     /// Wait so many milliseconds; a deadline may cut it short.
     Pause(u64),
 }
 
 /// The result of an effect.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum Event {
     /// Of [`Effect::FindTip`].
     Tip(Version),
@@ -249,6 +255,8 @@ pub enum Event {
     Intents(Vec<(String, Vec<u8>)>),
     /// Of [`Effect::SyncData`]: the result of each path, in their order.
     Synced(Vec<Result<(), StoreError>>),
+    /// Of [`Effect::Merge`]: the transaction to go on with.
+    Merged(Result<Box<Transaction>, CommitError>),
     /// Of every other effect.
     Done,
     /// Of any effect: the store refused.
@@ -269,6 +277,10 @@ pub fn perform(store: &dyn LogStore, effect: &Effect) -> Event {
         Effect::WithdrawIntents(names) => store.withdraw_intents(names).map(|()| Event::Done),
         Effect::SyncData(paths) => Ok(Event::Synced(store.sync_data(paths))),
         Effect::SyncLog(first, last) => store.sync_log(*first, *last).map(|()| Event::Done),
+        Effect::Merge(request) => match request.answer() {
+            Err(CommitError::Store(error)) => Err(error),
+            answer => Ok(Event::Merged(answer.map(Box::new))),
+        },
         Effect::Pause(milliseconds) => {
             std::thread::sleep(std::time::Duration::from_millis(*milliseconds));
             Ok(Event::Done)

@@ -30,6 +30,8 @@ pub struct Rules {
     pub r8_log_once: bool,
     /// After a lost reply the same version is tried until it is seen.
     pub r9_no_gap: bool,
+    /// Marks of rows are merged with those of the versions that came first.
+    pub r10_merged_rows: bool,
 }
 
 impl Default for Rules {
@@ -47,6 +49,7 @@ impl Default for Rules {
             r8_data_once: true,
             r8_log_once: true,
             r9_no_gap: true,
+            r10_merged_rows: true,
         }
     }
 }

@@ -9,6 +9,7 @@ use uuid::Uuid;
 use crate::actions::Action;
 use crate::error::{CommitError, Result};
 use crate::log::Version;
+use crate::merge::Marks;
 use crate::predicate::Predicate;
 
 /// The unique id of a transaction. An id in the log proves that its transaction is there.
@@ -146,6 +147,9 @@ pub struct Transaction {
     pub isolation: Isolation,
     /// Data files, as in `add.path`, that are not yet known to survive a crash.
     pub unsynced: Vec<String>,
+    /// The files of which it marks rows, where it can be merged with others that mark rows; none where other marks are
+    /// conflicts.
+    pub marks: Option<Marks>,
 }
 
 impl Transaction {
@@ -160,6 +164,7 @@ impl Transaction {
             operation: Operation::append(),
             isolation: Isolation::default(),
             unsynced: Vec::new(),
+            marks: None,
         }
     }
 

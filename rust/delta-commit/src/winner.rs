@@ -10,6 +10,9 @@ use crate::transaction::MemberId;
 /// The tag of `commitInfo` that holds the ids of a version's members, separated by commas.
 pub const MEMBERS_TAG: &str = "spillway.members";
 
+/// Operations whose deletion vectors only grow. A `RESTORE` may bring rows back.
+const MARKING: [&str; 3] = ["DELETE", "UPDATE", "MERGE"];
+
 /// A version that is in the log.
 #[derive(Debug, Clone, Default)]
 pub struct Winner {
@@ -29,6 +32,8 @@ pub struct Winner {
     pub added_paths: HashSet<String>,
     /// Paths it removes.
     pub removed_paths: BTreeSet<String>,
+    /// Paths of files that stay in the table, of which it only marks rows as deleted.
+    pub marked_paths: BTreeSet<String>,
     /// Applications whose progress it writes.
     pub app_ids: BTreeSet<String>,
     /// Domains it configures.
@@ -81,7 +86,17 @@ impl Winner {
                 }
             }
         }
+        winner.marked_paths = winner.find_marked();
         winner
+    }
+
+    fn find_marked(&self) -> BTreeSet<String> {
+        if !MARKING.contains(&self.operation()) {
+            return BTreeSet::new();
+        }
+        let marked = self.adds.iter().filter(|add| add.deletion_vector.is_some());
+        let marked = marked.filter(|add| self.removed_paths.contains(&add.path));
+        marked.map(|add| add.path.clone()).collect()
     }
 
     /// Returns true if its `commitInfo` says that it only added files and read nothing.

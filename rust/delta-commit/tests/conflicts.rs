@@ -6,15 +6,16 @@
     reason = "a test fails by panicking"
 )]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use delta_commit::actions::{
-    Action, Add, CommitInfo, DomainMetadata, Metadata, PartitionValues, Protocol, Remove, Txn,
+    Action, Add, CommitInfo, DeletionVector, DomainMetadata, Metadata, PartitionValues, Protocol, Remove, Txn,
 };
 use delta_commit::conflict::{ConflictKind, check};
 use delta_commit::predicate::{Comparison, Literal, Predicate, Term};
 use delta_commit::winner::Winner;
-use delta_commit::{Isolation, MemberId, Operation, Transaction};
+use delta_commit::{CommitError, Isolation, Marked, Marks, MemberId, Merge, Operation, Transaction};
 use proptest::prelude::*;
 
 fn add(path: &str) -> Add {
@@ -480,4 +481,91 @@ fn two_of_a_kind_are_refused_before_anything_is_written() {
         ..CommitInfo::default()
     })]);
     assert!(foreign.check().is_err());
+}
+
+#[derive(Debug)]
+struct AsItIs;
+
+impl Merge for AsItIs {
+    fn merge(&self, transaction: &Transaction, _: &[Marked]) -> Result<Transaction, CommitError> {
+        Ok(transaction.clone())
+    }
+}
+
+/// Marks rows of a file.
+fn marking(path: &str, id: &str) -> Vec<Action> {
+    let vector = DeletionVector {
+        storage_type: "i".to_owned(),
+        path_or_inline_dv: id.to_owned(),
+        ..DeletionVector::default()
+    };
+    let add = Add {
+        deletion_vector: Some(vector),
+        ..add(path)
+    };
+    vec![remove(path), Action::Add(add)]
+}
+
+/// A delete that marks rows of one file and removes others, and looked for rows everywhere.
+fn delete(marked: &str, removed: &[&str]) -> Transaction {
+    let mut delete = update(removed, Isolation::Serializable);
+    delete
+        .actions
+        .retain(|action| matches!(action, Action::Remove(_)));
+    delete.actions.extend(marking(marked, "mine"));
+    delete.reads.files.insert(marked.to_owned());
+    delete.operation = Operation::new("DELETE");
+    delete.marks = Some(Marks {
+        paths: BTreeSet::from([marked.to_owned()]),
+        merge: Arc::new(AsItIs),
+    });
+    delete
+}
+
+#[test]
+fn marks_pass_marks_of_the_same_file_and_no_other_change_of_it() {
+    let mine = delete("a", &["b"]);
+    for operation in ["DELETE", "UPDATE", "MERGE"] {
+        let passed = winner(operation, false, marking("a", "theirs"));
+        assert_eq!(kind(&mine, &passed), None, "{operation}");
+        assert_eq!(
+            kind(&mine, &winner(operation, false, marking("c", "theirs"))),
+            None
+        );
+        // A file that is removed, or written again, has no rows by the same numbers.
+        let met = winner(operation, false, marking("b", "theirs"));
+        assert_eq!(
+            kind(&mine, &met),
+            Some(ConflictKind::ConcurrentDeleteRead("b".to_owned()))
+        );
+        // An update adds rows, too.
+        let mut adds = marking("a", "theirs");
+        adds.push(Action::Add(add("new")));
+        assert!(matches!(
+            kind(&mine, &winner(operation, false, adds)),
+            Some(ConflictKind::ConcurrentAppend { path, .. }) if path == "new"
+        ));
+    }
+    for met in [
+        winner("DELETE", false, vec![remove("a")]),
+        // It may bring rows back.
+        winner("RESTORE", false, marking("a", "theirs")),
+        winner(
+            "OPTIMIZE",
+            false,
+            vec![remove("a"), Action::Add(add("compacted"))],
+        ),
+    ] {
+        assert!(kind(&mine, &met).is_some(), "{}", met.operation());
+    }
+}
+
+#[test]
+fn marks_are_a_conflict_for_those_who_merge_none() {
+    let theirs = winner("DELETE", false, marking("a", "theirs"));
+    let mut mine = delete("a", &[]);
+    mine.marks = None;
+    assert!(kind(&mine, &theirs).is_some());
+    assert!(kind(&update(&["a"], Isolation::WriteSerializable), &theirs).is_some());
+    assert_eq!(kind(&transaction(append()), &theirs), None);
 }

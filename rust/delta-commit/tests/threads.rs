@@ -6,21 +6,22 @@
     reason = "a test fails by panicking"
 )]
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use delta_commit::actions::{Action, Add, Metadata, Protocol, Remove, parse_commit};
+use delta_commit::actions::{Action, Add, DeletionVector, Metadata, Protocol, Remove, parse_commit};
 use delta_commit::conflict::ConflictKind;
 use delta_commit::log::{
     BEFORE_FIRST, Listing, LogStore, PutOutcome, StoreError, StoreErrorKind, version_file,
 };
 use delta_commit::store::LocalLogStore;
 use delta_commit::{
-    CommitError, Committer, EffectKind, MemberId, Outcome, Patience, Start, Token, Transaction, Version,
+    CommitError, Committer, EffectKind, Marked, Marks, MemberId, Merge, Operation, Outcome, Patience, Start,
+    Token, Transaction, Version,
 };
 
 fn soon() -> Instant {
@@ -675,4 +676,75 @@ fn a_version_is_created_once_and_readable_by_others() {
         std::fs::write(&plain, "").unwrap();
         assert_eq!(mode, std::fs::metadata(plain).unwrap().permissions().mode());
     }
+}
+
+/// Counts the merges, and how many versions each is with.
+#[derive(Debug, Default)]
+struct Counted(Mutex<Vec<usize>>);
+
+impl Merge for Counted {
+    fn merge(&self, transaction: &Transaction, theirs: &[Marked]) -> Result<Transaction, CommitError> {
+        self.0.lock().unwrap().push(theirs.len());
+        Ok(transaction.clone())
+    }
+}
+
+/// A transaction that marks rows of a file, and its merges.
+fn marking(read_version: Version) -> (Transaction, Arc<Counted>) {
+    let file = Add {
+        path: "a".to_owned(),
+        size: 1,
+        data_change: true,
+        ..Add::default()
+    };
+    let vector = DeletionVector {
+        storage_type: "i".to_owned(),
+        path_or_inline_dv: "vector".to_owned(),
+        ..DeletionVector::default()
+    };
+    let remove = Action::Remove(Remove::of(&file, 0, true));
+    let add = Action::Add(Add {
+        deletion_vector: Some(vector),
+        ..file
+    });
+    let merges = Arc::new(Counted::default());
+    let mut delete = Transaction::append(MemberId::random(), read_version, vec![remove, add]);
+    delete.operation = Operation::new("DELETE");
+    delete.marks = Some(Marks {
+        paths: BTreeSet::from(["a".to_owned()]),
+        merge: Arc::clone(&merges) as Arc<dyn Merge>,
+    });
+    (delete, merges)
+}
+
+#[test]
+fn one_merge_is_with_all_versions_that_came_first() {
+    let table = table();
+    let (here, elsewhere) = (local(table.path()), local(table.path()));
+    assert_eq!(here.commit(append("a"), soon()).unwrap(), 1);
+    for before in 1..6 {
+        elsewhere.commit(marking(before).0, soon()).unwrap();
+    }
+    let (late, merges) = marking(1);
+    assert_eq!(here.commit(late, soon()).unwrap(), 7);
+    assert_eq!(*merges.0.lock().unwrap(), [5]);
+}
+
+#[test]
+fn what_cannot_be_committed_is_not_merged() {
+    let table = table();
+    let (here, elsewhere) = (local(table.path()), local(table.path()));
+    assert_eq!(here.commit(append("a"), soon()).unwrap(), 1);
+    elsewhere.commit(marking(1).0, soon()).unwrap();
+    let named = Action::Metadata(Metadata {
+        id: "t".to_owned(),
+        name: Some("other".to_owned()),
+        ..Metadata::default()
+    });
+    let change = Transaction::append(MemberId::random(), 2, vec![named]);
+    elsewhere.commit(change, soon()).unwrap();
+    let (late, merges) = marking(1);
+    let refused = here.commit(late, soon()).unwrap_err();
+    assert!(matches!(refused, CommitError::Conflict(_)), "{refused}");
+    assert!(merges.0.lock().unwrap().is_empty());
 }

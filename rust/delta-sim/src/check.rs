@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use delta_commit::actions::{Action, parse_commit};
 use delta_commit::conflict;
 use delta_commit::winner::Winner;
 use delta_commit::{MemberId, Version};
 
 use crate::client::{Client, Told};
+use crate::marks;
 use crate::store::Store;
 
 /// The most races that a member may lose after its announcement: one to a process that listed before it, and one to a
@@ -29,6 +31,7 @@ pub(crate) fn broken_promise(
     contiguous(&winners)
         .or_else(|| added_once(&winners))
         .or_else(|| alone_or_blind(&winners, clients))
+        .or_else(|| marks_add_up(store, clients))
         .or_else(|| told_the_truth(&winners, clients))
         .or_else(|| serial(&winners, clients))
         .or_else(|| no_dangling_add(&winners, store))
@@ -53,9 +56,10 @@ fn contiguous(winners: &[Winner]) -> Option<String> {
 
 fn added_once(winners: &[Winner]) -> Option<String> {
     let mut added = HashMap::<&str, Version>::new();
-    let adds = winners
-        .iter()
-        .flat_map(|winner| winner.adds.iter().map(|add| (add.path.as_str(), winner.version)));
+    let adds = winners.iter().flat_map(|winner| {
+        let new = winner.adds.iter().filter(|add| add.deletion_vector.is_none());
+        new.map(|add| (add.path.as_str(), winner.version))
+    });
     for (path, version) in adds {
         if let Some(before) = added.insert(path, version) {
             return Some(format!(
@@ -80,6 +84,45 @@ fn alone_or_blind(winners: &[Winner], clients: &BTreeMap<MemberId, Client>) -> O
                 winner.version
             )
         })
+}
+
+/// Checks that each version removes entries that the table has, and that marks of rows are those of the version before
+/// and the client's own, which nobody marked before.
+fn marks_add_up(store: &Store, clients: &BTreeMap<MemberId, Client>) -> Option<String> {
+    let mut entries = BTreeMap::new();
+    for (version, body) in &store.history {
+        let winner = Winner::parse(*version, body).ok()?;
+        let before = entries.clone();
+        for action in parse_commit(body).ok()? {
+            if let Action::Remove(remove) = action
+                && entries.remove(&remove.path) != Some(marks::rows(remove.deletion_vector.as_ref()))
+            {
+                let path = remove.path;
+                return Some(format!(
+                    "version {version} removes an entry of {path} that is not there"
+                ));
+            }
+        }
+        for add in &winner.adds {
+            let now = marks::rows(add.deletion_vector.as_ref());
+            entries.insert(add.path.clone(), now.clone());
+            let client = winner.members.iter().find_map(|id| clients.get(id));
+            let Some((client, before)) = client
+                .filter(|client| client.transaction.marks.is_some())
+                .zip(before.get(&add.path))
+            else {
+                continue;
+            };
+            let own = marks::own(&client.transaction);
+            if !before.is_disjoint(&own) || now != before | &own {
+                let path = &add.path;
+                return Some(format!(
+                    "version {version} marks {now:?} of {path}: {before:?} were marked, and {own:?} are its own"
+                ));
+            }
+        }
+    }
+    None
 }
 
 fn told_the_truth(winners: &[Winner], clients: &BTreeMap<MemberId, Client>) -> Option<String> {

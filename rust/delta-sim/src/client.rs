@@ -1,10 +1,13 @@
 //! Clients: their transactions, the answers that they got, and their reactions.
 
+use std::collections::BTreeMap;
+
 use delta_commit::actions::{Action, Add, Metadata, Remove, Txn, UnknownFields};
 use delta_commit::predicate::Predicate;
 use delta_commit::winner::Winner;
 use delta_commit::{MemberId, Operation, Token, Transaction, Version};
 
+use crate::marks;
 use crate::rng::Rng;
 
 /// The last answer that a client got on its transaction.
@@ -67,6 +70,8 @@ pub(crate) fn transaction(
             change
         }
         3..15 => update(rng, id, read, read_version, files(1).collect()),
+        25..40 => marks::transaction(rng, id, read, read_version)
+            .unwrap_or_else(|| Transaction::append(id, read_version, files(1).collect())),
         15..25 => {
             let app_id = format!("app{}", rng.below(APPLICATIONS));
             let version = i64::try_from(number).unwrap_or(0);
@@ -88,6 +93,16 @@ pub(crate) fn transaction(
     }
 }
 
+/// The files in the table after these versions.
+pub(crate) fn live(read: &[Winner]) -> Vec<&Add> {
+    let mut live = BTreeMap::new();
+    for winner in read {
+        live.retain(|path: &&str, _| !winner.removed_paths.contains(*path));
+        live.extend(winner.adds.iter().map(|add| (add.path.as_str(), add)));
+    }
+    live.into_values().collect()
+}
+
 /// Rewrites a file that is in the table.
 fn update(
     rng: &mut Rng,
@@ -96,8 +111,7 @@ fn update(
     read_version: Version,
     mut actions: Vec<Action>,
 ) -> Transaction {
-    let mut live: Vec<&Add> = read.iter().flat_map(|winner| &winner.adds).collect();
-    live.retain(|add| !read.iter().any(|winner| winner.removed_paths.contains(&add.path)));
+    let live = live(read);
     let mut update = if live.is_empty() {
         Transaction::append(id, read_version, actions)
     } else {

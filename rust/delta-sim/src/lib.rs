@@ -5,6 +5,7 @@
 
 mod check;
 mod client;
+mod marks;
 mod rng;
 mod store;
 
@@ -48,10 +49,12 @@ pub struct Coverage {
     pub power_cuts: usize,
     /// Data files and versions that never reached the disk.
     pub doomed: usize,
+    /// Transactions that were merged with marks of others.
+    pub merged: usize,
 }
 
 impl Coverage {
-    fn counts(&mut self) -> [&mut usize; 9] {
+    fn counts(&mut self) -> [&mut usize; 10] {
         [
             &mut self.versions,
             &mut self.committed,
@@ -62,6 +65,7 @@ impl Coverage {
             &mut self.crashes,
             &mut self.power_cuts,
             &mut self.doomed,
+            &mut self.merged,
         ]
     }
 
@@ -242,7 +246,9 @@ impl Simulation {
         read.retain(|winner| winner.version <= read_version);
         let number = self.number();
         let mut transaction = client::transaction(&mut self.rng, number, &read, read_version);
-        transaction.unsynced = transaction.added_paths().map(str::to_owned).collect();
+        if transaction.marks.is_none() {
+            transaction.unsynced = transaction.added_paths().map(str::to_owned).collect();
+        }
         for path in &transaction.unsynced {
             self.store.write_data(path);
         }
@@ -288,6 +294,7 @@ impl Simulation {
                 if let (Effect::PutVersion(version, _), Event::Put(PutOutcome::Won)) = (&effect, &event) {
                     self.authors.insert(*version, at);
                 }
+                self.coverage.merged += usize::from(matches!(event, Event::Merged(Ok(_))));
                 self.processes[at].flight = Some(Flight::Answered(effect, event));
                 true
             }

@@ -207,6 +207,7 @@ impl Store {
             }
             Effect::SyncData(paths) => Event::Synced(vec![Ok(()); paths.len()]),
             Effect::SyncLog(..) => Event::Done,
+            Effect::Merge(request) => Event::Merged(request.answer().map(Box::new)),
             Effect::Pause(milliseconds) => {
                 self.now += i64::try_from(*milliseconds).unwrap_or(0);
                 Event::Done

@@ -72,5 +72,6 @@ mutants! {
     without_syncing_a_power_cut_takes_what_was_acknowledged: r8_durable_first breaks "after a power cut",
     believing_the_second_sync_of_a_file_dangles: r8_data_once breaks "which does not exist",
     believing_the_second_sync_of_the_log_loses_what_was_acknowledged: r8_log_once breaks "after a power cut",
+    without_merging_a_mark_undoes_another: r10_merged_rows breaks "removes an entry",
     without_trying_again_the_log_has_gaps: r9_no_gap breaks "was created, but there is no",
 }

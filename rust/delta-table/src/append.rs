@@ -315,6 +315,13 @@ impl DataWriter {
         })
     }
 
+    /// Removes all files of a transaction that certainly is not in the table.
+    pub fn discard(&mut self) {
+        if let Some(open) = self.open.take() {
+            open.spread.into_places().remove();
+        }
+    }
+
     /// Completes all files.
     pub fn finish(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<Written> {
         let Some(open) = &mut self.open else {

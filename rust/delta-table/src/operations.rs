@@ -1,11 +1,10 @@
 //! Transactions that remove files: deletion, truncation, restore, and commits of the caller's own.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime};
-use delta_commit::actions::{Action, Add, DeletionVector, Metadata, Remove, VectorFile};
+use delta_commit::actions::{Action, Add, Metadata, Remove};
 use delta_commit::log::BEFORE_FIRST;
 use delta_commit::predicate::{Comparison, Literal, Predicate, Term};
 use delta_commit::{MemberId, Operation, Patience, Transaction, Version, path};
@@ -13,6 +12,7 @@ use serde_json::Value;
 
 use crate::checkpoint::now;
 use crate::create::check_in_commit_timestamps;
+use crate::deletion_vectors;
 use parquet_writer::OptionFault;
 
 use crate::error::{Result, TableError};
@@ -198,12 +198,24 @@ pub(crate) fn partition_predicate(conditions: &[Condition], head: &Head) -> Resu
     Ok(Predicate(terms.collect::<Result<_>>()?))
 }
 
+/// Values of a condition in the history, which each reader of the log reads.
+const MOST_SHOWN: usize = 100;
+
 /// Conditions as the history shows them.
 pub(crate) fn describe(conditions: &[Condition]) -> String {
     let texts: Vec<String> = conditions
         .iter()
         .map(|condition| {
-            let values: Vec<String> = condition.values.iter().map(Scalar::describe).collect();
+            let mut values: Vec<String> = condition
+                .values
+                .iter()
+                .take(MOST_SHOWN)
+                .map(Scalar::describe)
+                .collect();
+            let others = condition.values.len() - values.len();
+            if others > 0 {
+                values.push(format!("... {others} more"));
+            }
             match condition.operator.as_str() {
                 "in" => format!("({} IN ({}))", condition.column, values.join(", ")),
                 operator => format!("({} {operator} {})", condition.column, values.join(", ")),
@@ -275,7 +287,7 @@ pub(crate) fn remove_chosen(transaction: &mut Transaction, predicate: Predicate,
     transaction.actions.extend(removals);
 }
 
-fn begin(head: &Head, operation: Operation) -> Result<Transaction> {
+pub(crate) fn begin(head: &Head, operation: Operation) -> Result<Transaction> {
     let mut transaction = Transaction::append(MemberId::random(), head.version, Vec::new());
     transaction.isolation = head.isolation()?;
     transaction.operation = operation;
@@ -316,7 +328,7 @@ impl Table {
         )
     }
 
-    fn removable(&self, what: &'static str) -> Result<Arc<Snapshot>> {
+    pub(crate) fn removable(&self, what: &'static str) -> Result<Arc<Snapshot>> {
         let shared = self.shared()?;
         let snapshot = shared.snapshot(&mut shared.looking())?;
         snapshot.check_writable()?;
@@ -380,7 +392,9 @@ impl Table {
         for add in files {
             let data = path::decode_inside(&add.path)?;
             let vector = add.deletion_vector.as_ref();
-            let vector = vector.map(|vector| self.vector_file(vector)).transpose()?;
+            let root = self.root();
+            let vector = vector.map(|vector| deletion_vectors::file_of(root, vector));
+            let vector = vector.transpose()?;
             let named = [("data file", Some(data)), ("deletion vector", vector.flatten())];
             for (what, file) in named {
                 if let Some(file) = file
@@ -393,21 +407,6 @@ impl Table {
             }
         }
         Ok(())
-    }
-
-    /// The file of a deletion vector, relative to the table's root; none when it has no file.
-    fn vector_file(&self, vector: &DeletionVector) -> Result<Option<String>> {
-        let at = match vector.file()? {
-            VectorFile::None => return Ok(None),
-            VectorFile::InTable(file) => return Ok(Some(file)),
-            VectorFile::At(at) => at,
-        };
-        inside(self.root(), &at).map(Some).ok_or_else(|| {
-            TableError::unsupported(format!(
-                "the deletion vector at {at:?} is not in the table's folder, so that nobody can see whether it is \
-                 there: restore the table with Spark"
-            ))
-        })
     }
 
     /// Commits files that the caller wrote, and removals of files, as one transaction.
@@ -489,17 +488,6 @@ impl Table {
         let before = self.snapshot_at(read)?;
         find(&before, paths).map_err(|_| not_there(&missing, newest))
     }
-}
-
-/// Converts an absolute path, or a URL, to a path relative to the table's root.
-fn inside(root: &Path, at: &str) -> Option<String> {
-    let path = at.strip_prefix("file:").map(|path| path.trim_start_matches('/'));
-    let path = path.map_or_else(|| at.to_owned(), |path| format!("/{path}"));
-    let root = root.to_str()?;
-    let below = [root.to_owned(), path::encode(root)]
-        .iter()
-        .find_map(|root| path.strip_prefix(root.trim_end_matches('/')).map(str::to_owned))?;
-    path::decode_inside(below.strip_prefix('/')?).ok()
 }
 
 fn restoring(

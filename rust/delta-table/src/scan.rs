@@ -7,6 +7,7 @@
 mod adapt;
 mod constants;
 mod filter;
+mod positions;
 mod reader;
 
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use crate::schema::Column;
 use crate::snapshot::Snapshot;
 use crate::table::Table;
 
+pub(crate) use positions::{FileRows, Found, Positions, row_count};
 pub use reader::ScanReader;
 
 /// The rows and columns to read.
@@ -44,7 +46,7 @@ pub struct Scan {
 }
 
 /// Everything that holds for all files of a scan.
-struct Plan {
+pub(crate) struct Plan {
     place: Arc<dyn Place>,
     snapshot: Arc<Snapshot>,
     /// The columns of the answer.
@@ -55,6 +57,23 @@ struct Plan {
 }
 
 impl Plan {
+    pub fn new(
+        place: &Arc<dyn Place>,
+        snapshot: &Arc<Snapshot>,
+        columns: Vec<Column>,
+        conditions: Predicate,
+    ) -> Result<Self> {
+        snapshot.check_names()?;
+        let fields: Vec<Field> = columns.iter().map(Column::arrow).collect();
+        Ok(Self {
+            place: Arc::clone(place),
+            snapshot: Arc::clone(snapshot),
+            columns,
+            schema: Arc::new(Schema::new(fields)),
+            conditions,
+        })
+    }
+
     fn is_partition_column(&self, name: &str) -> bool {
         self.snapshot
             .metadata
@@ -69,51 +88,65 @@ impl Table {
     ///
     /// # Errors
     /// An error if the table cannot be read at this version, a column is not there, a condition does not fit its column,
-    /// or a file has what is not built: deleted rows that are marked, or columns under other names.
+    /// or the files have its columns under other names, which is not built.
     pub fn scan(&self, options: &ScanOptions) -> Result<Scan> {
         let snapshot = match options.version {
             None => self.look()?,
             Some(version) => Arc::new(self.snapshot_at(version)?),
         };
-        snapshot.check_names()?;
         let columns = chosen(&snapshot, options.columns.as_deref())?;
-        let terms = options
-            .conditions
-            .iter()
-            .map(|condition| condition.term(&snapshot));
-        let (of_partitions, of_rows): (Vec<Term>, Vec<Term>) = terms
-            .collect::<Result<Vec<_>>>()?
-            .into_iter()
-            .partition(|term| snapshot.metadata.partition_columns.contains(&term.column[0]));
-        let fields: Vec<Field> = columns.iter().map(Column::arrow).collect();
-        let plan = Plan {
-            place: Arc::clone(&self.place),
-            columns,
-            schema: Arc::new(Schema::new(fields)),
-            conditions: Predicate(of_rows),
-            snapshot,
-        };
-        let mut files = Vec::new();
-        let mut skipped = 0;
-        for file in plan.snapshot.files() {
-            if constants::satisfy(&plan.snapshot, file, &of_partitions)? && plan.conditions.may_match(file) {
-                files.push(Arc::clone(file));
-            } else {
-                skipped += 1;
-            }
-        }
-        if let Some(file) = files.iter().find(|file| file.deletion_vector.is_some()) {
-            return Err(TableError::unsupported(format!(
-                "{}: the file has rows that are marked as deleted (a deletion vector), and reading them is not built: \
-                 read the table with Spark, polars or DuckDB, or rewrite it with Spark's REORG TABLE ... APPLY (PURGE)",
-                file.path
-            )));
-        }
+        let question = Question::of(&snapshot, &options.conditions)?;
+        let files = question.files(&snapshot)?;
+        let skipped = snapshot.contents.files.len() - files.len();
         Ok(Scan {
-            plan: Arc::new(plan),
+            plan: Arc::new(Plan::new(&self.place, &snapshot, columns, question.of_rows)?),
             files,
             skipped,
         })
+    }
+}
+
+/// Conditions, apart by what answers them.
+pub(crate) struct Question {
+    /// Conditions on partition columns: the log has the answer for each file.
+    pub of_partitions: Vec<Term>,
+    /// Conditions on columns that the files hold.
+    pub of_rows: Predicate,
+}
+
+impl Question {
+    pub fn of(snapshot: &Snapshot, conditions: &[Condition]) -> Result<Self> {
+        let terms = conditions.iter().map(|condition| condition.term(snapshot));
+        let (of_partitions, of_rows) = terms
+            .collect::<Result<Vec<_>>>()?
+            .into_iter()
+            .partition(|term| snapshot.metadata.partition_columns.contains(&term.column[0]));
+        Ok(Self {
+            of_partitions,
+            of_rows: Predicate(of_rows),
+        })
+    }
+
+    /// All conditions.
+    pub fn predicate(&self) -> Predicate {
+        Predicate(
+            self.of_partitions
+                .iter()
+                .chain(&self.of_rows.0)
+                .cloned()
+                .collect(),
+        )
+    }
+
+    /// The files that may hold a row for which all conditions hold.
+    pub fn files(&self, snapshot: &Snapshot) -> Result<Vec<Arc<Add>>> {
+        let mut files = Vec::new();
+        for file in snapshot.files() {
+            if constants::satisfy(snapshot, file, &self.of_partitions)? && self.of_rows.may_match(file) {
+                files.push(Arc::clone(file));
+            }
+        }
+        Ok(files)
     }
 }
 

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::{PartitionValues, UnknownFields};
 use crate::error::{CommitError, Result};
+use crate::z85;
 
 /// A data file enters the table.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -156,6 +157,38 @@ impl DeletionVector {
         }
     }
 
+    /// A vector in the table's file of this id, and at this offset in it.
+    #[must_use]
+    pub fn in_table(id: Uuid, offset: i32, size_in_bytes: i32, cardinality: i64) -> Self {
+        Self {
+            storage_type: "u".to_owned(),
+            path_or_inline_dv: z85::encode(id.as_bytes()),
+            offset: Some(offset),
+            size_in_bytes,
+            cardinality,
+            unknown: UnknownFields::default(),
+        }
+    }
+
+    /// A vector in the log itself.
+    #[must_use]
+    pub fn inline(bytes: &[u8], size_in_bytes: i32, cardinality: i64) -> Self {
+        Self {
+            storage_type: "i".to_owned(),
+            path_or_inline_dv: z85::encode(bytes),
+            offset: None,
+            size_in_bytes,
+            cardinality,
+            unknown: UnknownFields::default(),
+        }
+    }
+
+    /// The name, relative to the table, of the file of vectors with this id.
+    #[must_use]
+    pub fn file_name(id: Uuid) -> String {
+        format!("deletion_vector_{id}.bin")
+    }
+
     /// The file that holds it.
     ///
     /// # Errors
@@ -177,9 +210,8 @@ impl DeletionVector {
                 let (folder, id) = place.split_at_checked(split).ok_or_else(malformed)?;
                 let id = decoded_id(id).ok_or_else(malformed)?;
                 let slash = if folder.is_empty() { "" } else { "/" };
-                Ok(VectorFile::InTable(format!(
-                    "{folder}{slash}deletion_vector_{id}.bin"
-                )))
+                let name = Self::file_name(id);
+                Ok(VectorFile::InTable(format!("{folder}{slash}{name}")))
             }
             _ => Err(malformed()),
         }
@@ -200,17 +232,7 @@ pub enum VectorFile {
 /// Characters of a UUID in Z85.
 const ENCODED_ID: usize = 20;
 
-/// Decodes a UUID from Z85, the variant of base 85 of RFC 32 of `ZeroMQ`.
+/// Decodes a UUID from Z85.
 fn decoded_id(text: &str) -> Option<Uuid> {
-    const DIGITS: &str =
-        "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#";
-    let mut bytes = Vec::with_capacity(16);
-    for group in text.as_bytes().chunks(5) {
-        let number = group.iter().try_fold(0_u32, |number, character| {
-            let digit = DIGITS.bytes().position(|known| known == *character)?;
-            number.checked_mul(85)?.checked_add(u32::try_from(digit).ok()?)
-        })?;
-        bytes.extend(number.to_be_bytes());
-    }
-    Uuid::from_slice(&bytes).ok()
+    Uuid::from_slice(&z85::decode(text)?).ok()
 }

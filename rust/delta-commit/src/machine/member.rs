@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::error::CommitError;
 use crate::intent::{Prepared, last_of};
 use crate::log::{Time, Version};
+use crate::merge::Marked;
 use crate::settle::{Stage, Token};
 use crate::transaction::MemberId;
 
@@ -66,6 +67,8 @@ pub(super) struct Member {
     /// The last version that it was checked against. No version between its read version and this one holds it or
     /// conflicts with it.
     pub(super) checked: Version,
+    /// Marks of its files in the versions that it was checked against, with which it is not merged yet.
+    pub(super) theirs: Vec<Marked>,
     /// True if its data files survive a crash.
     pub(super) synced: bool,
     /// The number of times that its data files could not be synced.
@@ -87,6 +90,7 @@ impl Member {
     pub(super) fn new(prepared: Prepared) -> Self {
         Self {
             checked: prepared.transaction.read_version,
+            theirs: Vec::new(),
             synced: prepared.transaction.unsynced.is_empty(),
             prepared,
             sync_failures: 0,

@@ -7,9 +7,10 @@
 //!
 //! The order of a round: read the log to its tip, check the own members against the versions that were read, make their
 //! data and the tip survive a crash; announce members that have lost a race, *then* list the intents, read what they
-//! need, and attempt the version after the tip. Rules are named as in docs/design/commit-protocol.md: R1 to R9.
+//! need, and attempt the version after the tip. Rules are named as in docs/design/commit-protocol.md: R1 to R10.
 
 mod member;
+mod merge;
 mod round;
 mod settlement;
 mod verdict;
@@ -125,6 +126,8 @@ enum Asked {
     /// The number of data files of each member.
     Data(Vec<(MemberId, usize)>),
     Log(Version),
+    /// The member that is merged.
+    Merge(MemberId),
     Pause,
 }
 
@@ -298,6 +301,7 @@ impl Machine {
             (Asked::Announcement(name, _), Event::Done) => self.on_announced(&name),
             (Asked::Deletion(names), Event::Done) => self.on_deleted(&names),
             (Asked::Data(asked), Event::Synced(results)) => self.on_data_synced(&asked, &results),
+            (Asked::Merge(id), Event::Merged(merged)) => self.on_merged(id, merged),
             (Asked::Log(version), Event::Done) => self.view.synced = self.view.synced.max(version),
             // A pause is over; an answer to another question leaves its fact missing, so it is asked again.
             _ => {}

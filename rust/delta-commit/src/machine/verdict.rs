@@ -1,7 +1,7 @@
 //! The verdicts on members: found in the log, in conflict with it, or in doubt.
 
 use super::member::{Member, Settlement};
-use super::{Asked, Machine, Turn, Verdict};
+use super::{Asked, Machine, Turn, Verdict, merge};
 use crate::conflict;
 use crate::error::CommitError;
 use crate::log::{Effect, Version};
@@ -85,6 +85,7 @@ impl Machine {
             if let Err(conflict) = conflict::check(transaction, winner) {
                 return Some(Finding::Refused(CommitError::Conflict(conflict)));
             }
+            member.theirs.extend(merge::marked(transaction, winner));
             if self.rules.r4_no_doubles
                 && transaction.is_blind_append()
                 && let Some(path) = transaction
@@ -231,6 +232,10 @@ impl Machine {
                 let announced = self.bundle.extract_if(.., |member| ids.contains(&member.id()));
                 let announced: Vec<Member> = announced.collect();
                 self.give_up_each(announced, certain, reason);
+            }
+            Asked::Merge(_) => {
+                let other = self.other.take();
+                self.give_up_each(other, certain, reason);
             }
             Asked::Put(..) if self.last_turn == Turn::Other => {
                 let other = self.other.take();

@@ -3,10 +3,12 @@
 //! A comparison with null is null, which does not hold. NaN equals NaN and is above all other numbers, and -0.0 equals
 //! 0.0, as in Spark ("NaN Semantics" in its SQL reference).
 
+use std::collections::HashSet;
+use std::mem::discriminant;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float32Type, Float64Type};
+use arrow_array::types::{Float32Type, Float64Type, Int64Type};
 use arrow_array::{
     Array, ArrayRef, BooleanArray, Datum, Float32Array, Float64Array, Int64Array, Scalar, StringArray,
 };
@@ -60,11 +62,63 @@ fn is_null(array: &ArrayRef) -> BooleanArray {
 
 fn is_in(array: &ArrayRef, literals: &[Literal]) -> Result<BooleanArray, ArrowError> {
     let mut any = BooleanBuffer::new_unset(array.len());
-    for literal in literals {
-        let equal = cmp::eq(&comparable(array, literal)?, &scalar(literal))?;
-        any = &any | &certain(&equal);
+    // The literals of a column have one type, to which the array is converted once.
+    for same in literals.chunk_by(|a, b| discriminant(a) == discriminant(b)) {
+        let Some(first) = same.first() else {
+            continue;
+        };
+        any = &any | &among(&comparable(array, first)?, same);
     }
     Ok(BooleanArray::new(any, None))
+}
+
+/// The values, in the type of [`comparable`], that are among these literals of one type.
+fn among(array: &ArrayRef, literals: &[Literal]) -> BooleanBuffer {
+    let keys: HashSet<Key<'_>> = literals.iter().map(key).collect();
+    let has = |row: usize, value: Key<'_>| array.is_valid(row) && keys.contains(&value);
+    let len = array.len();
+    match array.data_type() {
+        DataType::Boolean => {
+            let values = array.as_boolean();
+            BooleanBuffer::collect_bool(len, |row| has(row, Key::Number(u64::from(values.value(row)))))
+        }
+        DataType::Utf8 => {
+            let values = array.as_string::<i32>();
+            BooleanBuffer::collect_bool(len, |row| has(row, Key::Text(values.value(row))))
+        }
+        DataType::Float32 => {
+            let values = array.as_primitive::<Float32Type>().values();
+            BooleanBuffer::collect_bool(len, |row| has(row, Key::Number(values[row].to_bits().into())))
+        }
+        DataType::Float64 => {
+            let values = array.as_primitive::<Float64Type>().values();
+            BooleanBuffer::collect_bool(len, |row| has(row, Key::Number(values[row].to_bits())))
+        }
+        _ => {
+            let values = array.as_primitive::<Int64Type>().values();
+            BooleanBuffer::collect_bool(len, |row| has(row, Key::Number(values[row].cast_unsigned())))
+        }
+    }
+}
+
+/// A value that is compared by equality alone.
+#[derive(PartialEq, Eq, Hash)]
+enum Key<'a> {
+    /// Its bits.
+    Number(u64),
+    Text(&'a str),
+}
+
+fn key(literal: &Literal) -> Key<'_> {
+    match literal {
+        Literal::Boolean(value) => Key::Number(u64::from(*value)),
+        Literal::String(value) => Key::Text(value),
+        Literal::Long(value) | Literal::Timestamp(value) | Literal::Date(value) => {
+            Key::Number(value.cast_unsigned())
+        }
+        Literal::Float(value) => Key::Number(plain_float(*value).to_bits().into()),
+        Literal::Double(value) => Key::Number(plain_double(*value).to_bits()),
+    }
 }
 
 /// The array in the type of [`scalar`].

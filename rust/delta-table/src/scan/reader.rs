@@ -15,12 +15,14 @@ use delta_commit::predicate::Predicate;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowPredicate, ArrowPredicateFn, ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
-    ParquetRecordBatchReaderBuilder, RowFilter,
+    ParquetRecordBatchReaderBuilder, RowFilter, RowSelection,
 };
 use parquet::file::metadata::ParquetMetaData;
+use roaring::RoaringTreemap;
 
 use crate::checkpoint::with_micros;
 use crate::data_file::{DataFile, ranges_of};
+use crate::deletion_vectors;
 use crate::error::{Result, TableError};
 use crate::schema::Column;
 use crate::stats::row_group_stats_json;
@@ -29,7 +31,7 @@ use super::adapt::adapt;
 use super::{Plan, constants, filter};
 
 /// Rows of a batch.
-const BATCH_ROWS: usize = 8_192;
+pub(super) const BATCH_ROWS: usize = 8_192;
 
 /// The batches of a scan. One row group is in memory at a time, compressed, and of it one batch decoded.
 pub struct ScanReader {
@@ -58,7 +60,8 @@ impl ScanReader {
                 self.open = None;
                 return Ok(None);
             };
-            self.open = Some(FileReader::open(&self.plan, file)?);
+            let deleted = deletion_vectors::read(&self.plan.place, &file)?;
+            self.open = Some(FileReader::open(&self.plan, file, deleted)?);
         }
     }
 }
@@ -93,12 +96,14 @@ enum Source {
 }
 
 /// A file that is being read.
-struct FileReader {
+pub(super) struct FileReader {
     add: Arc<Add>,
     file: DataFile,
-    metadata: ArrowReaderMetadata,
+    pub metadata: ArrowReaderMetadata,
+    /// The rows that are deleted.
+    pub deleted: RoaringTreemap,
     /// The row groups to read.
-    groups: VecDeque<usize>,
+    pub groups: VecDeque<usize>,
     /// The columns of the answer that the file has.
     mask: ProjectionMask,
     sources: Vec<Source>,
@@ -106,7 +111,8 @@ struct FileReader {
 }
 
 impl FileReader {
-    fn open(plan: &Plan, add: Arc<Add>) -> Result<Self> {
+    /// Opens a file, of which these rows are deleted.
+    pub fn open(plan: &Plan, add: Arc<Add>, deleted: RoaringTreemap) -> Result<Self> {
         let name = path::decode_inside(&add.path)?;
         let size = u64::try_from(add.size).unwrap_or(0);
         let opened = || {
@@ -127,10 +133,12 @@ impl FileReader {
             .filter(|column| !plan.is_partition_column(&column.name));
         let mask = roots(&metadata, decoded);
         let groups = groups(plan, metadata.metadata());
+        check_rows(&add, &deleted, metadata.metadata())?;
         Ok(Self {
             add,
             file,
             metadata,
+            deleted,
             groups,
             mask,
             sources,
@@ -138,7 +146,7 @@ impl FileReader {
         })
     }
 
-    fn read(&mut self, plan: &Plan) -> Result<Option<RecordBatch>> {
+    pub fn read(&mut self, plan: &Plan) -> Result<Option<RecordBatch>> {
         loop {
             if let Some(group) = &mut self.group
                 && let Some(batch) = group.next()
@@ -155,11 +163,58 @@ impl FileReader {
         }
     }
 
-    /// A reader of the rows of a row group that satisfy the conditions; none where no row can.
+    /// A reader of the rows of a row group that are there and satisfy the conditions; none where no row can.
     fn open_group(&self, plan: &Plan, group: usize) -> Result<Option<ParquetRecordBatchReader>> {
         let Some(filters) = self.filters(plan) else {
             return Ok(None);
         };
+        let selection = self.selection(group);
+        if selection
+            .as_ref()
+            .is_some_and(|selection| !selection.selects_any())
+        {
+            return Ok(None);
+        }
+        self.group_reader(group, filters, selection).map(Some)
+    }
+
+    /// The rows of a row group that are there; none where all are.
+    fn selection(&self, group: usize) -> Option<RowSelection> {
+        let (first, rows) = self.rows_of(group);
+        let mut deleted = self.deleted.iter();
+        deleted.advance_to(first);
+        let deleted = deleted.take_while(|row| *row < first + rows);
+        let deleted: Vec<usize> = deleted
+            .filter_map(|row| usize::try_from(row - first).ok())
+            .collect();
+        if deleted.is_empty() {
+            return None;
+        }
+        let rows = usize::try_from(rows).unwrap_or(usize::MAX);
+        let ends = deleted.iter().copied().chain(std::iter::once(rows));
+        let starts = std::iter::once(0).chain(deleted.iter().map(|row| row + 1));
+        let kept = starts.zip(ends).filter(|(start, end)| start < end);
+        Some(RowSelection::from_consecutive_ranges(
+            kept.map(|(start, end)| start..end),
+            rows,
+        ))
+    }
+
+    /// The number of a row group's first row in the file, and of its rows.
+    pub fn rows_of(&self, group: usize) -> (u64, u64) {
+        let counts = self.metadata.metadata().row_groups().iter();
+        let mut counts = counts.map(|group| u64::try_from(group.num_rows()).unwrap_or(0));
+        let first = counts.by_ref().take(group).sum();
+        (first, counts.next().unwrap_or(0))
+    }
+
+    /// A reader of the selected rows of a row group that satisfy the filters.
+    pub fn group_reader(
+        &self,
+        group: usize,
+        filters: Vec<Box<dyn ArrowPredicate>>,
+        selection: Option<RowSelection>,
+    ) -> Result<ParquetRecordBatchReader> {
         let built = || {
             let mut wanted = self.mask.clone();
             for filter in &filters {
@@ -168,14 +223,17 @@ impl FileReader {
             let file = self
                 .file
                 .with(ranges_of(self.metadata.metadata(), group, &wanted))?;
-            ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
+            let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
                 .with_row_groups(vec![group])
                 .with_projection(self.mask.clone())
                 .with_row_filter(RowFilter::new(filters))
-                .with_batch_size(BATCH_ROWS)
-                .build()
+                .with_batch_size(BATCH_ROWS);
+            if let Some(selection) = selection {
+                builder = builder.with_row_selection(selection);
+            }
+            builder.build()
         };
-        built().map(Some).map_err(|error| of_file(&self.add, error))
+        built().map_err(|error| of_file(&self.add, error))
     }
 
     /// The conditions on columns of the file; none where a condition on a column that it lacks cannot hold.
@@ -205,7 +263,7 @@ impl FileReader {
     }
 
     /// The columns of the answer, of decoded ones.
-    fn answer(&self, plan: &Plan, decoded: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+    pub fn answer(&self, plan: &Plan, decoded: &RecordBatch) -> Result<RecordBatch, ArrowError> {
         let rows = decoded.num_rows();
         let columns = self
             .sources
@@ -220,6 +278,21 @@ impl FileReader {
             columns.collect::<Result<_, _>>()?,
             &RecordBatchOptions::new().with_row_count(Some(rows)),
         )
+    }
+}
+
+/// Refuses a deletion vector that deletes rows which the file does not have.
+fn check_rows(add: &Add, deleted: &RoaringTreemap, footer: &ParquetMetaData) -> Result<()> {
+    let rows = footer.file_metadata().num_rows();
+    match deleted.max() {
+        Some(last) if i64::try_from(last).is_ok_and(|last| last >= rows) => {
+            Err(TableError::Malformed(format!(
+                "{}: the file has {rows} rows, and its deletion vector deletes the row {last}: it is another file's \
+                 vector, or a damaged one",
+                add.path
+            )))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -283,6 +356,6 @@ fn repeated(value: &ArrayRef, rows: usize) -> Result<ArrayRef, ArrowError> {
     take(value, &UInt32Array::from_value(0, rows), None)
 }
 
-fn of_file(add: &Add, error: parquet::errors::ParquetError) -> TableError {
+pub(super) fn of_file(add: &Add, error: parquet::errors::ParquetError) -> TableError {
     crate::data_file::table_error(&add.path, error)
 }

@@ -10,7 +10,7 @@ use object_sink::Attend;
 use pyo3::prelude::*;
 
 use crate::errors::Failure;
-use crate::turn::{attend, check_signals, is_raised, keep_raised, note_signals, take_raised};
+use crate::turn::{check_signals, is_raised, keep_raised, note_signals, take_raised};
 
 /// Seconds: longer than any program runs, and too few to overflow.
 const FOREVER: f64 = 1e8;
@@ -23,13 +23,20 @@ fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
 }
 
 /// The check that the calling thread runs during an upload. Only the main thread looks for signals: thousands of others
-/// would only take the GIL from each other.
+/// would only take the GIL from each other. An exception of a signal handler is kept for the caller: between it and the
+/// upload there may be code that cannot return it.
 pub(crate) fn attention() -> Attend {
-    if is_main_here() {
-        Box::new(attend)
-    } else {
-        Box::new(unless_abandoned)
+    if !is_main_here() {
+        return Box::new(unless_abandoned);
     }
+    Box::new(|| {
+        note_signals();
+        if is_raised() {
+            // Whoever writes tries again after `Interrupted`.
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "a signal came"));
+        }
+        Ok(())
+    })
 }
 
 /// Returns true if the calling thread is Python's main thread. Threads that serve shared appends are not Python's, and
@@ -90,6 +97,7 @@ pub(crate) fn watch() -> Attend {
 pub(crate) struct Caller {
     /// True on the main thread. Other threads need not take the GIL to look for signals.
     is_main: bool,
+    patience: Duration,
     deadline: Instant,
 }
 
@@ -103,10 +111,20 @@ impl Caller {
             );
             return Err(Failure::from(TableError::option("timeout", message)).into_py(py));
         }
+        let patience = Duration::from_secs_f64(seconds.min(FOREVER));
         Ok(Self {
             is_main: is_main_thread(py)?,
-            deadline: Instant::now() + Duration::from_secs_f64(seconds.min(FOREVER)),
+            patience,
+            deadline: Instant::now() + patience,
         })
+    }
+
+    /// The same caller, whose time begins now.
+    pub fn anew(self) -> Self {
+        Self {
+            deadline: Instant::now() + self.patience,
+            ..self
+        }
     }
 
     /// Runs a wait that a signal can end. The handler's exception is raised, with the outcome of the work as its cause.

@@ -48,7 +48,9 @@ fn conflicting(py: Python<'_>, conflict: &Conflict, message: &str) -> PyErr {
         ConflictKind::ConcurrentTransaction(_) => "ConcurrentTransaction",
         ConflictKind::ConcurrentAppend { .. } => "ConcurrentAppend",
         ConflictKind::ConcurrentDeleteRead(_) => "ConcurrentDeleteRead",
-        ConflictKind::ConcurrentDeleteDelete(_) => "ConcurrentDeleteDelete",
+        ConflictKind::ConcurrentDeleteDelete(_) | ConflictKind::ConcurrentRows { .. } => {
+            "ConcurrentDeleteDelete"
+        }
     };
     made(py, class, (message, conflict.version, &conflict.operation))
 }

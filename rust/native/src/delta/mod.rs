@@ -374,6 +374,33 @@ impl DeltaTable {
         })
     }
 
+    /// Deletes the rows for which conditions hold; returns the version, the number of rows, and true if the version is
+    /// new.
+    fn delete_rows(
+        &self,
+        py: Python<'_>,
+        given: Conditions,
+        options: Options<'_>,
+        user_metadata: Option<String>,
+        timeout: Option<f64>,
+    ) -> PyResult<(i64, u64, bool)> {
+        let writer_options = options.validated(py)?;
+        // The time is that of the commit. A search of all files may take longer.
+        let (writer, committer) = (Caller::of(py, None)?, Caller::of(py, timeout)?);
+        detached(py, move || {
+            let (version, pending) = writer.wait(|_, go_on| {
+                self.table
+                    .prepare_delete(&given.0, user_metadata, &writer_options, go_on)
+            })?;
+            let Some(pending) = pending else {
+                return Ok((version, 0, false));
+            };
+            let rows = pending.rows();
+            let version = committer.anew().commit(|patience, _| pending.commit(patience))?;
+            Ok((version, rows, true))
+        })
+    }
+
     /// Removes all files.
     fn truncate(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<i64> {
         let caller = Caller::of(py, timeout)?;
@@ -525,6 +552,8 @@ fn file_dict<'py>(py: Python<'py>, add: &Add) -> PyResult<Bound<'py, PyDict>> {
     file.set_item("modification_time", add.modification_time)?;
     file.set_item("partition_values", values)?;
     file.set_item("stats", &add.stats)?;
+    let vector = add.deletion_vector.as_ref();
+    file.set_item("deleted_rows", vector.map_or(0, |vector| vector.cardinality))?;
     Ok(file)
 }
 

@@ -1,0 +1,140 @@
+//! The places of rows in a file: the rows for which conditions hold, without the other columns.
+
+use std::sync::Arc;
+
+use arrow_array::{BooleanArray, RecordBatch};
+use arrow_schema::ArrowError;
+use delta_commit::actions::Add;
+use delta_commit::predicate::Predicate;
+use parquet_writer::WriteError;
+use roaring::RoaringTreemap;
+
+use crate::deletion_vectors;
+use crate::error::Result;
+use crate::place::Place;
+use crate::schema::Column;
+use crate::snapshot::Snapshot;
+
+use super::reader::{FileReader, of_file};
+use super::{Plan, filter};
+
+/// A search for rows for which conditions on columns of the files hold.
+pub(crate) struct Positions {
+    plan: Plan,
+    conditions: Predicate,
+}
+
+/// The rows of a file, by their numbers from 0 on.
+pub(crate) struct Found {
+    /// The number of rows in the file, deleted ones too.
+    pub rows: u64,
+    /// The rows that are deleted already.
+    pub deleted: RoaringTreemap,
+    /// The others for which all conditions hold.
+    pub matching: RoaringTreemap,
+}
+
+impl Positions {
+    pub fn new(place: &Arc<dyn Place>, snapshot: &Arc<Snapshot>, conditions: Predicate) -> Result<Self> {
+        let mut columns: Vec<Column> = Vec::new();
+        for term in &conditions.0 {
+            if let Some(column) = snapshot.schema.column(&term.column[0])
+                && columns.iter().all(|known| known.name != column.name)
+            {
+                columns.push(column.clone());
+            }
+        }
+        Ok(Self {
+            plan: Plan::new(place, snapshot, columns, conditions.clone())?,
+            conditions,
+        })
+    }
+
+    /// Searches a file. One row group's columns that the conditions name are in memory at a time.
+    pub fn of(&self, add: &Arc<Add>, go_on: &mut dyn FnMut() -> bool) -> Result<Found> {
+        let deleted = deletion_vectors::read(&self.plan.place, add)?;
+        let mut reader = FileReader::open(&self.plan, Arc::clone(add), deleted)?;
+        let mut matching = RoaringTreemap::new();
+        while let Some(group) = reader.groups.pop_front() {
+            let (mut first, _) = reader.rows_of(group);
+            for batch in reader.group_reader(group, Vec::new(), None)? {
+                let held = batch.and_then(|batch| self.hold(&reader, &batch));
+                let held = held.map_err(|error| of_file(add, error.into()))?;
+                let rows = held.values().set_indices().map(|row| first + row as u64);
+                matching.extend(rows);
+                first += held.len() as u64;
+                if !go_on() {
+                    return Err(WriteError::Interrupted.into());
+                }
+            }
+        }
+        matching -= &reader.deleted;
+        Ok(Found {
+            rows: row_count_of(&reader),
+            deleted: reader.deleted,
+            matching,
+        })
+    }
+
+    /// The rows of a batch for which all conditions hold.
+    fn hold(&self, reader: &FileReader, decoded: &RecordBatch) -> Result<BooleanArray, ArrowError> {
+        let batch = reader.answer(&self.plan, decoded)?;
+        let mut all = BooleanArray::from(vec![true; batch.num_rows()]);
+        for term in &self.conditions.0 {
+            let Some(values) = batch.column_by_name(&term.column[0]) else {
+                return Err(ArrowError::SchemaError(format!("no column {:?}", term.column)));
+            };
+            all = filter::both(&all, &filter::holds(values, &term.comparison)?);
+        }
+        Ok(all)
+    }
+}
+
+/// The rows of one file, in all columns of the table, without some.
+pub(crate) struct FileRows {
+    plan: Plan,
+    reader: FileReader,
+}
+
+impl FileRows {
+    /// Opens a file, without the rows of these numbers.
+    pub fn open(
+        place: &Arc<dyn Place>,
+        snapshot: &Arc<Snapshot>,
+        add: &Arc<Add>,
+        gone: RoaringTreemap,
+    ) -> Result<Self> {
+        let columns = snapshot.schema.columns.clone();
+        let plan = Plan::new(place, snapshot, columns, Predicate::default())?;
+        let reader = FileReader::open(&plan, Arc::clone(add), gone)?;
+        Ok(Self { plan, reader })
+    }
+}
+
+impl Iterator for FileRows {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.reader.read(&self.plan).transpose()
+    }
+}
+
+fn row_count_of(reader: &FileReader) -> u64 {
+    u64::try_from(reader.metadata.metadata().file_metadata().num_rows()).unwrap_or(0)
+}
+
+/// The number of rows in a file, deleted ones too: that of its statistics, or that of its footer.
+pub(crate) fn row_count(place: &Arc<dyn Place>, snapshot: &Arc<Snapshot>, add: &Arc<Add>) -> Result<u64> {
+    if let Some(rows) = add.stats.as_deref().and_then(record_count) {
+        return Ok(rows);
+    }
+    let plan = Plan::new(place, snapshot, Vec::new(), Predicate::default())?;
+    let reader = FileReader::open(&plan, Arc::clone(add), RoaringTreemap::new())?;
+    Ok(row_count_of(&reader))
+}
+
+/// The count of rows in statistics.
+fn record_count(stats: &str) -> Option<u64> {
+    let stats: serde_json::Value = serde_json::from_str(stats).ok()?;
+    stats.get("numRecords")?.as_u64()
+}

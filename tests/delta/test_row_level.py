@@ -1,0 +1,115 @@
+"""Many writers delete different rows of one file at once: all of them commit."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+import spillway.delta
+from spillway.errors import CommitConflict
+
+from ..counts import count
+from .test_deletes import MARKS, NUMBERS, ids, made, metrics, numbers
+from .test_many import PROGRAMS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WRITERS = count(quick=40, ci=100, soak=100)
+PROCESSES = count(quick=4, ci=8, soak=16)
+DELETES = count(quick=3, ci=5, soak=20)
+KILLS = count(quick=4, ci=12, soak=100)
+ROWS = 100_000
+
+
+def own(writer: int, writers: int) -> list[tuple[str, str, int]]:
+    """The rows of a writer: an equal share of the first half of the file."""
+    share = ROWS // 2 // writers
+    return [("id", ">=", writer * share), ("id", "<", (writer + 1) * share)]
+
+
+def race(table: spillway.delta.Table, writers: int) -> list[str]:
+    """Each thread deletes its own rows; the errors of those that fail."""
+    barrier = threading.Barrier(writers)
+    failed: list[str] = []
+
+    def one(writer: int) -> None:
+        barrier.wait()
+        try:
+            assert table.delete(own(writer, writers)).rows == ROWS // 2 // writers
+        except CommitConflict as conflict:
+            failed.append(str(conflict))
+
+    threads = [threading.Thread(target=one, args=(writer,)) for writer in range(writers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return failed
+
+
+def test_threads_that_delete_their_own_rows_of_a_file_all_commit(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", ROWS)
+    [before] = table.files()
+    assert race(table, WRITERS) == []
+    assert table.version == 1 + WRITERS
+    [after] = table.files()
+    assert (after.path, after.deleted_rows) == (before.path, ROWS // 2)
+    assert ids(table) == list(range(ROWS // 2, ROWS))
+    # What nobody names any more is gone: each version's own file is left.
+    assert len(list((tmp_path / "t").glob("*.bin"))) == WRITERS
+    assert metrics(table)["numDeletedRows"] == ROWS // 2 // WRITERS
+
+
+def test_without_vectors_the_file_is_what_they_race_for(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", ROWS, properties={})
+    failed = race(table, WRITERS)
+    assert failed
+    assert all(each.startswith(("ConcurrentAppend", "ConcurrentDelete")) for each in failed)
+    rows = pa.table(table.scan()).num_rows
+    assert rows == ROWS - (WRITERS - len(failed)) * (ROWS // 2 // WRITERS)
+
+
+def test_processes_that_delete_their_own_rows_of_a_file_all_commit(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", ROWS)
+    command = [sys.executable, str(PROGRAMS), "deletes", str(tmp_path / "t")]
+    writers = [
+        subprocess.Popen([*command, str(number), str(PROCESSES), str(DELETES)], stdout=subprocess.PIPE)
+        for number in range(PROCESSES)
+    ]
+    said = [writer.communicate(timeout=120)[0] for writer in writers]
+    assert [writer.returncode for writer in writers] == [0] * PROCESSES
+    assert all(answer.decode().split() == ["100"] * DELETES for answer in said)
+    assert table.version == 1 + PROCESSES * DELETES
+    assert ids(table) == list(range(PROCESSES * DELETES * 100, ROWS))
+
+
+@pytest.mark.parametrize("properties", [MARKS, {}], ids=["marking", "writing again"])
+def test_a_killed_delete_takes_all_of_its_rows_or_none(tmp_path: Path, properties: dict[str, str]) -> None:
+    """Each number is a row of both files."""
+    table = spillway.delta.create(tmp_path / "t", NUMBERS, partition_by="part", properties=properties)
+    with table.append() as append:
+        append.write(pa.concat_tables([numbers(2000, "a"), numbers(2000, "b")]))
+    first, said = 0, set[int]()
+    for kill in range(KILLS):
+        program = [sys.executable, str(PROGRAMS), "endless_deletes", str(tmp_path / "t"), str(first), "1"]
+        with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            for _ in range(2):
+                said.add(int(process.stdout.readline()))
+            time.sleep(0.002 * (kill % 10))
+            process.kill()
+            said |= {int(line) for line in process.stdout.read().split()}
+        left = Counter(ids(spillway.delta.open(tmp_path / "t")))
+        assert set(left.values()) == {2}
+        gone = set(range(2000)) - set(left)
+        assert said <= gone
+        assert len(gone - said) <= kill + 1
+        first = max(gone) + 1
