@@ -404,7 +404,21 @@ impl Shared {
             return Ok(snapshot);
         }
         *lock(&self.files) = None;
-        self.reopened(look)?.with_files(keep, look)
+        let same = self.reopened(look)?;
+        let found = {
+            let _turn = same.reading_files.take(look)?;
+            same.read_files(keep)?
+        };
+        if let Some(snapshot) = found {
+            return Ok(snapshot);
+        }
+        // Its newest version may have no file of its own, by which it would be confirmed.
+        let snapshot = Arc::new(same.log.load::<Replay>(None)?.state);
+        same.check_same(&snapshot.metadata)?;
+        if snapshot.version < same.head().version {
+            return Err(same.replaced());
+        }
+        Ok(snapshot)
     }
 
     /// Reads the files, or what was added to them since. None when the table has to be opened anew.
