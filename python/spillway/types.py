@@ -123,6 +123,7 @@ EffectName: TypeAlias = Literal[
     "withdraw_intents",
     "sync_data",
     "sync_log",
+    "merge",
     "pause",
 ]
 """An operation of a committer on the store, or a pause of it."""

@@ -8,6 +8,7 @@ import json
 import os
 import resource
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -172,7 +173,12 @@ def resident(line: str) -> int:
 
 
 def one(folder: str, app_id: str | None = None) -> None:
-    """Append a row, and tell by how many bytes the process has grown."""
+    """Append a row, and tell by how many bytes the process has grown over a first append elsewhere."""
+    with (
+        tempfile.TemporaryDirectory() as elsewhere,
+        spillway.delta.create(f"{elsewhere}/table", SCHEMA).append() as append,
+    ):
+        append.write(batch("one", 0))
     # The peak counts from here on.
     Path("/proc/self/clear_refs").write_text("5")
     before = resident("VmRSS")

@@ -17,6 +17,7 @@ from .programs import SCHEMA, batch
 PROGRAMS = Path(__file__).with_name("programs.py")
 FILES = count(quick=20_000, ci=50_000, soak=200_000)
 FILES_PER_VERSION = 1_000
+# Over the first append of a process elsewhere, which takes code and buffers at any table.
 BOUND = 30 << 20
 # Nobody's checkpoint is due while the test looks.
 RARELY = {"delta.checkpointInterval": "1000000"}

@@ -27,13 +27,15 @@ pub enum EffectKind {
     SyncData,
     /// [`Effect::SyncLog`]
     SyncLog,
+    /// [`Effect::Merge`]
+    Merge,
     /// [`Effect::Pause`]
     Pause,
 }
 
 impl EffectKind {
     /// Every kind, in the order of their declaration.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::FindTip,
         Self::ReadVersion,
         Self::PutVersion,
@@ -44,6 +46,7 @@ impl EffectKind {
         Self::WithdrawIntents,
         Self::SyncData,
         Self::SyncLog,
+        Self::Merge,
         Self::Pause,
     ];
 
@@ -61,11 +64,12 @@ impl EffectKind {
             Effect::WithdrawIntents(_) => Self::WithdrawIntents,
             Effect::SyncData(_) => Self::SyncData,
             Effect::SyncLog(..) => Self::SyncLog,
+            Effect::Merge(_) => Self::Merge,
             Effect::Pause(_) => Self::Pause,
         }
     }
 
-    /// Its name, for people and programs: that of the operation of [`LogStore`](crate::LogStore).
+    /// Its name, for people and programs: that of the operation of [`LogStore`](crate::LogStore) where it is one.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -79,6 +83,7 @@ impl EffectKind {
             Self::WithdrawIntents => "withdraw_intents",
             Self::SyncData => "sync_data",
             Self::SyncLog => "sync_log",
+            Self::Merge => "merge",
             Self::Pause => "pause",
         }
     }
