@@ -79,7 +79,7 @@ check: lint check-compiled ## All lints: those above, clippy, rustdoc, and the s
 # The settings by which maturin compiles: with others, cargo would compile pyo3 and the module above it anew, and so would
 # maturin after that.
 AS_MATURIN = PYO3_BUILD_EXTENSION_MODULE=1 \
-	$(addprefix PYO3_CONFIG_FILE=,$(shell ls -t target/maturin/pyo3-config-*.txt 2>/dev/null | head -n 1 | xargs -r realpath))
+	$(addprefix PYO3_CONFIG_FILE=,$(shell ls -t target/maturin/pyo3-config-$(shell uname -m)-*.txt 2>/dev/null | head -n 1 | xargs -r realpath))
 
 # Apart from the lints above, which a whole run has first.
 check-compiled: setup

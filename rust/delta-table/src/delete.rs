@@ -282,7 +282,7 @@ fn write_files(
     }
     let shared = Arc::clone(&files.shared);
     for (values, sources) in partitions {
-        let (head, options) = (Arc::clone(snapshot), writer_options.clone());
+        let (head, options) = (Arc::clone(&snapshot.head), writer_options.clone());
         let mut writer = DataWriter::new(Arc::clone(&shared), head, AppendOptions::default(), options)?;
         let written = write_again(&mut writer, &shared, snapshot, &sources, go_on);
         files.writers.push(writer);
@@ -320,7 +320,8 @@ fn write_again(
             if !go_on() {
                 return Err(WriteError::Interrupted.into());
             }
-            writer.write(&Batch::from(batch?), &mut None, go_on)?;
+            writer.take(&Batch::from(batch?), &mut None, go_on)?;
+            writer.encode(go_on)?;
         }
     }
     writer.finish(go_on)
