@@ -431,12 +431,11 @@ impl Table {
         } else {
             Some(self.snapshot_in_time(patience)?)
         };
-        let head = match &snapshot {
-            Some(snapshot) => Arc::clone(&snapshot.head),
-            None => {
-                let head = shared.refresh(&mut patient(patience));
-                head.map_err(|error| or_late(error, patience))?
-            }
+        let head = if let Some(snapshot) = &snapshot {
+            Arc::clone(&snapshot.head)
+        } else {
+            let head = shared.refresh(&mut patient(patience));
+            head.map_err(|error| or_late(error, patience))?
         };
         head.check_writable()?;
         let data_change = adds.is_empty() || adds.iter().any(|add| add.data_change);
