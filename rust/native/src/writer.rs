@@ -59,13 +59,13 @@ impl Place {
 #[pyfunction]
 pub(crate) fn is_object(
     py: Python<'_>,
-    url: String,
+    url: &str,
     storage_options: HashMap<String, String>,
 ) -> PyResult<bool> {
     let asked = py.detach(|| {
         let options: Vec<_> = storage_options.into_iter().collect();
-        let sink = ObjectSink::new(Target::new(&url, &options)?, Box::new(attend))?;
-        sink.is_there().map_err(|error| WriteError::io(&url, error))
+        let sink = ObjectSink::new(Target::new(url, &options)?, Box::new(attend))?;
+        sink.is_there().map_err(|error| WriteError::io(url, error))
     });
     asked.map_err(|error| Failure::from(error).into_py(py))
 }
