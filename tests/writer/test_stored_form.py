@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import io
+import random
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -167,7 +168,7 @@ def test_pages_of_very_many_rows_end_by_their_levels_and_indices(tmp_path: Path)
         pa.table({"n": pa.repeat(7, 100_000)}), path, page_rows=1_000_000, page_bytes=25_000
     )
     (column,) = spillway.inspect_file(path).row_groups[0].columns
-    assert column.data_pages == 4
+    assert column.data_pages >= 100_000 // 25_000
     assert pq.read_table(path)["n"].unique().to_pylist() == [7]
 
 
@@ -187,11 +188,12 @@ def test_pages_of_few_rows_have_dictionaries_only_where_values_repeat(page_rows:
 
 
 def test_a_larger_dictionary_is_counted_on_where_encodings_are_chosen() -> None:
-    words = [f"{i * 7_919 % 60_000:064d}" for i in range(300_000)]
-    table = pa.table({"word": words})
+    drawn = random.Random(1)  # noqa: S311 - rows, not secrets
+    table = pa.table({"word": [f"{drawn.randrange(60_000):064d}" for _ in range(300_000)]})
     options: Any = {"compression": "uncompressed"}
     usual = written(table, **options)[1]
     larger = written(table, dictionary_page_bytes=16 << 20, **options)[1]
+    assert usual.columns[0].encodings != ("RLE_DICTIONARY",)
     assert larger.columns[0].encodings == ("RLE_DICTIONARY",)
     assert larger.bytes < usual.bytes
 
@@ -287,7 +289,7 @@ def test_times_that_name_partitions_are_not_rounded(tmp_path: Path) -> None:
     table = pa.table({"at": at, "n": [1, 2]})
     options: Any = {"timestamps": "ms", "timestamp_loss": "refuse"}
     result = spillway.write_dataset(table, tmp_path / "to", partition_by="at", **options)
-    assert [file.rows for file in result.files] == [1, 1]
+    assert [file.result.rows for file in result.files] == [1, 1]
 
 
 def test_a_call_with_rows_keeps_none_when_a_time_would_be_rounded() -> None:
