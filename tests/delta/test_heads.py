@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -88,3 +89,10 @@ def test_files_are_there_for_who_asks(tmp_path: Path) -> None:
     assert len(table.files(1)) == 10
     table.truncate()
     assert table.files() == []
+
+
+def test_stats_of_commits_have_a_hash() -> None:
+    stats = spillway.delta.CommitStats(
+        2, 1, 1, {"put_version": {"count": 2, "total_seconds": 0.5, "longest_seconds": 0.25}}
+    )
+    assert len({stats, replace(stats)}) == 1

@@ -116,10 +116,7 @@ impl LocalLogStore {
         let mut staged = self.stage(body)?;
         staged.as_file().sync_all()?;
         // The table may be gone, or another one, or its log may have been cleaned up: none of them may get a gap.
-        if version > 0
-            && !self.version_path(version - 1).try_exists()?
-            && !self.ends_with_checkpoint(version)?
-        {
+        if version > 0 && !self.version_path(version - 1).try_exists()? {
             return Err(io::ErrorKind::NotFound.into());
         }
         for _ in 0..2 {
@@ -146,26 +143,6 @@ impl LocalLogStore {
             "{}: interrupted",
             place.display()
         ))))
-    }
-
-    /// Returns true if a checkpoint of the version before stands for it, and nothing in the log is newer.
-    fn ends_with_checkpoint(&self, version: Version) -> io::Result<bool> {
-        let mut newest = None;
-        for entry in fs::read_dir(&self.log)? {
-            let name = entry?.file_name();
-            let parts = name.to_str().and_then(|name| name.split_once('.'));
-            let Some((digits, rest)) = parts.filter(|(digits, _)| digits.len() == 20) else {
-                continue;
-            };
-            let is_checkpoint = rest.starts_with("checkpoint.");
-            let Ok(found) = digits.parse::<Version>() else {
-                continue;
-            };
-            if is_checkpoint || rest == "json" {
-                newest = newest.max(Some((found, is_checkpoint)));
-            }
-        }
-        Ok(newest == Some((version - 1, true)))
     }
 
     fn create_intent(&self, name: &str, body: &[u8]) -> io::Result<()> {
