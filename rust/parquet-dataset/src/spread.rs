@@ -258,7 +258,7 @@ impl<P: Places> Spread<P> {
     /// even without rows.
     ///
     /// # Errors
-    /// As [`Self::write`].
+    /// As [`Self::take`].
     pub fn open_whole(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<(), WriteError> {
         let whole = self.prepared.partitioner.whole()?;
         self.part(whole, go_on).map(drop)
