@@ -262,7 +262,8 @@ def test_sparks_statistics_survive_a_checkpoint(tmp_path: Path, worker: Worker) 
             f"date'2026-11-2{number}', 12345678901234567890.0123456789, {number}.5)"
         )
     before = statistics(tmp_path / "t")
-    assert "stats" not in adds_of(checkpoint_of(tmp_path / "t")).column_names
+    sparks = checkpoint_of(tmp_path / "t")
+    assert "stats" not in adds_of(sparks).column_names
     for version in range(3):
         (tmp_path / "t" / "_delta_log" / f"{version:020}.json").unlink()
     table = spillway.delta.open(tmp_path / "t")
@@ -272,8 +273,8 @@ def test_sparks_statistics_survive_a_checkpoint(tmp_path: Path, worker: Worker) 
                 pa.table({"id": [9 + number], "at": [dt.datetime(2026, 1, 1, tzinfo=dt.UTC)], "day": [None],
                           "price": [None], "p": [float("nan")]}).cast(pa.schema(table.schema))
             )  # fmt: skip
-    checkpoint_of(tmp_path / "t").unlink()
     assert table.checkpoint() == 6
+    sparks.unlink()
     without_old_versions(tmp_path / "t")
     after = statistics(tmp_path / "t")
     # delta-rs makes 2166 of the year in Spark's own checkpoint: INT96 by way of nanoseconds, since 1677.
@@ -334,9 +335,11 @@ def actions_of(checkpoint: Path, action: str) -> list[Any]:
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
 def test_fields_of_other_writers_survive_checkpoints(tmp_path: Path, read: Callable[[Any], pa.Table]) -> None:
     folder = tmp_path / "t"
-    table = foreign(folder)
+    table, older = foreign(folder), None
     for version in (4, 5):
         assert table.checkpoint() == version
+        if older is not None:
+            older.unlink()
         checkpoint = checkpoint_of(folder)
         for action in ("protocol", "metaData", "txn", "add", "remove", "domainMetadata"):
             (kept,) = [body for body in actions_of(checkpoint, action) if "futureText" in body]
@@ -353,7 +356,7 @@ def test_fields_of_other_writers_survive_checkpoints(tmp_path: Path, read: Calla
         table = spillway.delta.open(folder)
         with table.append() as append:
             append.write(pa.table({"id": [version]}))
-        checkpoint_of(folder).unlink()
+        older = checkpoint_of(folder)
 
 
 @pytest.mark.parametrize("odd", [{}, [], [1, "a"], [[]], {"a": {}}], ids=str)
