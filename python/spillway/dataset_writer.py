@@ -192,7 +192,8 @@ class DatasetWriter(WithBlock):
         """Write a table, a data frame, a record batch or a stream of them.
 
         A batch fits as it fits a `ParquetWriter`. One that does not is refused as a whole, and the writer can
-        go on.
+        go on. Rows out of the order of `sorting_columns` and values that `memory_limit` has no room for are
+        found in their file alone: they fail the dataset.
 
         Args:
             data: Anything with ``__arrow_c_stream__`` (preferred) or ``__arrow_c_array__``.

@@ -65,7 +65,9 @@ class Append(WithBlock):
             data: Anything with ``__arrow_c_stream__`` (preferred) or ``__arrow_c_array__``.
 
         Raises:
-            SchemaError: A batch does not fit the table; the append can go on without it.
+            SchemaError: A batch does not fit the table; the append can go on without it. Rows out of the
+                order of `sorting_columns` and values that `memory_limit` has no room for are found in their
+                file alone: where rows of the batch went into other files before, the append is closed.
             NotArrowError: `data` has no Arrow interface.
             ClosedError: The append was committed, aborted or failed before.
             OSError: The file system refused; nothing of the append stays.
