@@ -98,7 +98,7 @@ impl HeadReplay {
     /// The head at the last version that was replayed.
     ///
     /// # Errors
-    /// When no version held a protocol or metadata, or they ask for what is not built.
+    /// An error if no version held a protocol or metadata, or they ask for what is not built.
     pub fn finish(self) -> Result<Head> {
         let (Some(protocol), Some(metadata)) = (self.protocol, self.metadata) else {
             return Err(TableError::Malformed(format!(
@@ -154,7 +154,7 @@ impl Known {
     /// Takes the next version in.
     ///
     /// # Errors
-    /// When the version asks its readers for what is not built.
+    /// An error if the version asks its readers for what is not built.
     pub fn advance(&mut self, version: Version, actions: Vec<Action>) -> Result<()> {
         let rest = Arc::make_mut(&mut self.head).advance(version, actions)?;
         note(&mut self.progress, rest);
@@ -256,7 +256,7 @@ impl Head {
     /// Takes the next version in, and returns its actions that are not of the head.
     ///
     /// # Errors
-    /// When the version asks its readers for what is not built. The head is unchanged then.
+    /// An error if the version asks its readers for what is not built. The head is unchanged then.
     pub(crate) fn advance(&mut self, version: Version, actions: Vec<Action>) -> Result<Vec<Action>> {
         let mut schema = None;
         let (mut protocol, mut metadata) = (&self.protocol, self.metadata.as_ref());
@@ -307,7 +307,7 @@ impl Head {
     /// The table's isolation level.
     ///
     /// # Errors
-    /// When the property names no level.
+    /// An error if the property names no level.
     pub fn isolation(&self) -> Result<Isolation> {
         match self.property("delta.isolationLevel") {
             None => Ok(Isolation::Serializable),

@@ -77,19 +77,19 @@ pub trait Place: Send + Sync {
     /// A file's bytes in all; none when it is not there.
     ///
     /// # Errors
-    /// When that cannot be told.
+    /// An error if that cannot be told.
     fn size(&self, name: &str) -> Result<Option<u64>>;
 
     /// Checks whether a file exists.
     ///
     /// # Errors
-    /// When that cannot be told.
+    /// An error if that cannot be told.
     fn has(&self, name: &str) -> Result<bool>;
 
     /// A mark that changes when the file is replaced or made anew; none when it does not exist.
     ///
     /// # Errors
-    /// When that cannot be told.
+    /// An error if that cannot be told.
     fn mark(&self, name: &str) -> Result<Option<String>>;
 
     /// The time for which a mark may be trusted without another look. Zero where a look costs no more than a system

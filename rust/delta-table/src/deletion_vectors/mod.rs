@@ -194,7 +194,7 @@ pub(crate) struct WrittenVectors {
 /// Writes vectors. Small ones go into the log, and the others into one file.
 ///
 /// # Errors
-/// When the file cannot be written: nothing of it stays.
+/// An error if the file cannot be written: nothing of it stays.
 pub(crate) fn write(place: &Arc<dyn Place>, of_files: &[RoaringTreemap]) -> Result<WrittenVectors> {
     let mut written = WrittenVectors::default();
     let mut packed = Packed::new();
