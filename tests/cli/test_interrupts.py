@@ -1,10 +1,14 @@
-"""Ctrl-C that is pressed again does not end what the first one has begun to tidy up."""
+"""Ctrl-C or SIGTERM that comes again does not end what the first one has begun to tidy up."""
 
 from __future__ import annotations
 
 import signal
 import subprocess
 import sys
+
+import pytest
+
+from spillway.cli.common import termination_as_interrupt
 
 PROGRAM = """
 import time
@@ -41,19 +45,29 @@ def test_a_second_ctrl_c_does_not_end_the_tidying_up() -> None:
 
 PRESSED_TO_THE_END = """
 import os, signal
-from spillway.cli.common import first_interrupt_alone
+from spillway.cli.common import {taken}
 
 try:
-    with first_interrupt_alone():
-        os.kill(os.getpid(), signal.SIGINT)
+    with {taken}():
+        os.kill(os.getpid(), signal.{name})
 except KeyboardInterrupt:
-    os.kill(os.getpid(), signal.SIGINT)
+    os.kill(os.getpid(), signal.{name})
     print("ended", flush=True)
 """
 
 
-def test_a_ctrl_c_after_the_tidying_up_does_not_end_the_last_words() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", PRESSED_TO_THE_END], capture_output=True, text=True, check=False
-    )
+# `timeout` sends SIGTERM twice, and the second may come as late as the end of the process.
+@pytest.mark.parametrize(
+    ("taken", "name"), [("first_interrupt_alone", "SIGINT"), ("termination_as_interrupt", "SIGTERM")]
+)
+def test_a_signal_after_the_tidying_up_does_not_end_the_last_words(taken: str, name: str) -> None:
+    program = PRESSED_TO_THE_END.format(taken=taken, name=name)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "ended\n"), done.stderr
+
+
+def test_a_run_that_nobody_ended_gives_the_signal_back() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with termination_as_interrupt() as end_what_was_begun:
+        end_what_was_begun()
+    assert signal.getsignal(signal.SIGTERM) is before

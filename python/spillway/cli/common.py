@@ -119,18 +119,23 @@ def _unheard(_number: int, _frame: FrameType | None) -> None:
     """Do nothing. Ignoring the signal instead would be inherited by the processes that are started."""
 
 
+def _too_late(_number: int, _frame: FrameType | None) -> None:
+    """Do nothing, since all is ended already. The handler before comes back."""
+
+
 @contextmanager
 def termination_as_interrupt() -> Iterator[Callable[[], None]]:
     """Take SIGTERM for Ctrl-C, until what is yielded is called: from there on what was begun is ended."""
 
     def end_what_was_begun() -> None:
-        signal.signal(signal.SIGTERM, _unheard)
+        if signal.getsignal(signal.SIGTERM) is not _unheard:
+            signal.signal(signal.SIGTERM, _too_late)
 
     before = signal.signal(signal.SIGTERM, interrupt)
     try:
         yield end_what_was_begun
     finally:
-        signal.signal(signal.SIGTERM, before)
+        _give_back(signal.SIGTERM, before)
 
 
 @contextmanager
@@ -142,9 +147,17 @@ def first_interrupt_alone() -> Iterator[None]:
     try:
         yield
     finally:
-        # Once it came, others may: they are for what is tidied up, not for the caller.
-        if signal.getsignal(signal.SIGINT) is not _unheard:
-            signal.signal(signal.SIGINT, before)
+        _give_back(signal.SIGINT, before)
+
+
+def _give_back(number: int, before: Callable[[int, FrameType | None], object] | int | None) -> None:
+    """Put a signal's handler back, unless the signal came.
+
+    Once it came, others may: they are for what is tidied up, not for the caller. They may come as late as the
+    end of the process.
+    """
+    if signal.getsignal(number) is not _unheard:
+        signal.signal(number, before)
 
 
 def reason(error: Exception) -> str:
