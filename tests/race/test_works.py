@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 WRITERS = count(quick=4, ci=6, soak=20)
 DELETED = 5
-RESULTS = Path(__file__).parents[2] / "results" / "race"
+ROOT = Path(__file__).parents[2]
 CONFLICTS = {"ConcurrentAppend", "ConcurrentDeleteRead", "ConcurrentDeleteDelete"}
 
 
@@ -76,6 +76,8 @@ def test_the_report_of_deletes_tells_the_work_and_the_rule(deletes: Path) -> Non
     columns = [cell.strip() for cell in head.strip("|").split("|")]
     assert {"committed", "conflicts", "rows left", "lost", "doubled", "deletes/s", "versions"} <= set(columns)
     assert {"wait p50 s", "p99 s", "longest s", "all answered s", "attempts a delete"} <= set(columns)
+    page = (ROOT / "docs" / "guide" / "reading-a-report.md").read_text()
+    assert set(columns) <= set(re.findall(r"`([^`]+)`", page))
 
 
 def test_the_report_of_deletes_is_made_from_the_disk_alone(deletes: Path) -> None:
@@ -129,7 +131,7 @@ def test_a_wrong_table_after_deletes_is_said_first(deletes: Path, tmp_path: Path
 
 
 def test_records_from_before_there_were_works_are_of_appends() -> None:
-    runs = [read_run(path.parent) for path in sorted(RESULTS.glob(f"*/{RACES}"))]
+    runs = [read_run(path.parent) for path in sorted((ROOT / "results" / "race").glob(f"*/{RACES}"))]
     assert runs
     assert {work for run in runs for work in run.works} == {"append"}
     for run in runs:

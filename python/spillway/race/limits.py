@@ -16,8 +16,8 @@ __all__ = ["reason_to_skip"]
 # What a process that has imported pyarrow and a committer keeps for itself, and a thread that writes a file.
 _PROCESS_BYTES = 80 << 20
 _THREAD_BYTES = 512 << 10
-# A row of a file, as a thread has it that writes the file again.
-_ROW_BYTES = 200
+# A row of a file, as a thread has it that writes the file again: 15 MB for 100,000 rows of a race.
+_ROW_BYTES = 150
 # A stack and its guard page; the rest of a process has some hundreds.
 _MAPS_PER_THREAD = 2
 _SPARE_MAPS = 5_000

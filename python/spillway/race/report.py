@@ -104,7 +104,8 @@ def _wrong(run: RunSummary) -> str:
 
 
 def _who(run: RunSummary) -> str:
-    names = [name for name in committers.NAMES if any(each.cell.committer == name for each in run.cells)]
+    able = committers.able(next(iter(run.works), "append"))
+    names = [name for name in able if any(each.cell.committer == name for each in run.cells)]
     lines = bullets(f"{name}: {committers.what(name)}." for name in names)
     text = f"## The committers\n\n{lines}"
     if run.environment["store"] != "local disk":
