@@ -27,6 +27,7 @@ __all__ = [
     "properties",
     "rows",
     "schema",
+    "table_of",
 ]
 
 PARTITION_COLUMN = "partition"
@@ -66,7 +67,7 @@ def message(writer: int, number: int, row: int) -> str:
 
 def rows(cell: Cell, writer: int, number: int) -> pa.Table:
     """The rows of one append."""
-    return _table(cell, ((writer, number, row, message(writer, number, row)) for row in range(cell.rows)))
+    return table_of(cell, ((writer, number, row, message(writer, number, row)) for row in range(cell.rows)))
 
 
 def first_rows(cell: Cell) -> Iterator[Row]:
@@ -78,7 +79,7 @@ def first_rows(cell: Cell) -> Iterator[Row]:
 
 def first_table(cell: Cell) -> pa.Table:
     """The same, to be written."""
-    return _table(cell, first_rows(cell))
+    return table_of(cell, first_rows(cell))
 
 
 def own_rows(cell: Cell, writer: int, number: int) -> list[Row]:
@@ -113,7 +114,8 @@ def _first_row(writer: int, row: int) -> Row:
     return writer, _FIRST, row, f"row {row} of writer {writer}"
 
 
-def _table(cell: Cell, given: Iterable[Row]) -> pa.Table:
+def table_of(cell: Cell, given: Iterable[Row]) -> pa.Table:
+    """Rows, to be written."""
     import pyarrow as pa
 
     writers, numbers, places, messages = zip(*given, strict=True)
