@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 # A race takes seconds of processor time for its processes. Each committer has one on a disk or on S3; in a
 # soak, on both.
-ON_DISK = committers.NAMES if SOAK else ("spillway", "spillway-coalesce", "delta-rs")
-ON_S3 = committers.NAMES if SOAK else ("spillway", "put-if-absent", "delta-rs-retry")
+ON_DISK = committers.APPENDS if SOAK else ("spillway", "spillway-coalesce", "delta-rs")
+ON_S3 = committers.APPENDS if SOAK else ("spillway", "put-if-absent", "delta-rs-retry")
 
 app = typer.Typer()
 app.command()(race)

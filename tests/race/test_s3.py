@@ -29,6 +29,16 @@ def test_a_name_is_taken_once(bucket: Bucket) -> None:
     assert files.names() == set()
 
 
+def test_deletes_race_and_their_vectors_are_read(bucket: Bucket, out: Path) -> None:
+    options = [f"--storage-option={name}={value}" for name, value in bucket.options().items()]
+    raced = ("--work", "delete", "--committers", "row-level", "--writers", "3", "--rows", "5000")
+    result = invoke(out, *raced, "--store", bucket.url("here"), *options)
+    assert result.exit_code == 0, result.output
+    (record,) = races_in(out)
+    assert (record["outcome"], record["table"]["present"], record["table"]["problems"]) == ("ok", 3, [])
+    assert record["table"]["rows"] == {"delta-rs": 85_000, "polars": 85_000}
+
+
 @pytest.mark.parametrize("committer", ON_S3)
 def test_a_race_is_held_and_checked_and_leaves_nothing(bucket: Bucket, out: Path, committer: str) -> None:
     options = [f"--storage-option={name}={value}" for name, value in bucket.options().items()]

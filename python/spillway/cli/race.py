@@ -1,4 +1,4 @@
-"""``spillway race``: many writers append to one Delta table at once."""
+"""``spillway race``: many writers append to one Delta table at once, or change rows of it."""
 
 from __future__ import annotations
 
@@ -30,32 +30,46 @@ __all__ = ["race"]
 
 def race(  # noqa: PLR0913 - one argument per option of the command
     *,
+    work: Annotated[
+        str,
+        typer.Option(
+            help="The operations of writers. append: each appends. delete: each deletes rows of its own of "
+            "one file of 100,000 rows. mixed: half of them delete, half append."
+        ),
+    ] = "append",
     writers: Annotated[
         str,
         typer.Option(help="How many writers start at once, separated by commas: 1,100,2000,10000."),
     ] = "1,10,50,100,1000",
-    rows: Annotated[int, typer.Option(help="Rows of an append.")] = 10,
+    rows: Annotated[int, typer.Option(help="Rows of an append, or of a delete.")] = 10,
     appends: Annotated[
-        int, typer.Option(help="Appends of each writer, one after another; 200 with --writers 1.")
+        int,
+        typer.Option(help="Appends, or deletes, of each writer, one after another; 200 with --writers 1."),
     ] = 1,
     committers: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="Who commits, separated by commas. spillway: spillway.delta. spillway-coalesce: the same, "
-            "sharing files. put-if-absent: each writer alone, in plain Python. delta-rs: deltalake as it is. "
-            "delta-rs-retry: with back-off around it."
+            help="Who commits, separated by commas. Of appends: spillway: spillway.delta. spillway-coalesce: "
+            "the same, sharing files. put-if-absent: each writer alone, in plain Python. delta-rs: deltalake "
+            "as it is. delta-rs-retry: with back-off around it. Of any work: row-level: spillway.delta with "
+            "deletion vectors. file-level: without. partition-level: that with a partition for each writer. "
+            "delta-rs. By default the first five with --work append, otherwise the last four."
         ),
-    ] = "spillway,spillway-coalesce,put-if-absent,delta-rs,delta-rs-retry",
+    ] = None,
     workloads: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="merge: every append merges schemas. append-only: none does, and the table says so. "
-            "batched:N: that with N rows an append. One or more, separated by commas."
+            help="Of appends. merge: every one merges schemas. append-only: none does, and the table says "
+            "so; the default. batched:N: that with N rows an append. One or more, separated by commas."
         ),
-    ] = "append-only",
+    ] = None,
     partitions: Annotated[
-        str, typer.Option(help="own: a partition for each writer. one: all write to the same. Or own,one.")
-    ] = "own",
+        str | None,
+        typer.Option(
+            help="Of appends. own: a partition for each writer; the default. one: all write to the same. Or "
+            "own,one."
+        ),
+    ] = None,
     spread: Annotated[
         str,
         typer.Option(
@@ -91,22 +105,25 @@ def race(  # noqa: PLR0913 - one argument per option of the command
     keep_tables: Annotated[bool, typer.Option(help="Keep the tables that were written.")] = False,
     out: Out = Path("runs/race"),
 ) -> None:
-    """Race many writers that append to one Delta table at once.
+    """Race many writers that append to one Delta table at once, or change rows of one file.
 
     Each race has a fresh table and fresh processes. All writers are let go together; what counts is how long
-    each waits for its acknowledgement, and whether the table holds every acknowledged append once: afterwards
-    its log is checked, and two engines read all rows. Results, figures and a report are left in a new folder
+    each waits for its acknowledgement, and whether the table holds every acknowledged append once, and no
+    row of an acknowledged delete: afterwards its log is checked, and two engines read all rows. A delete that
+    meets a conflict is counted and not tried again. Results, figures and a report are left in a new folder
     below --out. Exits with 1 when a table is wrong.
 
     Examples:
     spillway race --writers 10,100,1000 --committers spillway,delta-rs-retry;
     spillway race --writers 1024 --spread processes:64;
     spillway race --writers 1 --appends 200;
-    spillway race --workloads merge,append-only,batched:1000 --writers 50
+    spillway race --workloads merge,append-only,batched:1000 --writers 50;
+    spillway race --work delete --writers 100 --rows 500 --committers row-level,file-level
     """
     from rich.console import Console
 
-    from spillway.errors import SpillwayError
+    from spillway.errors import OptionError, SpillwayError
+    from spillway.race.committers import usual
     from spillway.race.plan import Options, plan_cells
     from spillway.race.progress import Progress
     from spillway.race.run import hold_races
@@ -115,13 +132,16 @@ def race(  # noqa: PLR0913 - one argument per option of the command
     signal.signal(signal.SIGTERM, interrupt)
     console = Console()
     try:
+        if targets and work != "append":
+            raise OptionError(f"--targets are of appends: leave --work {work} out")
         options = Options(
-            committers=tuple(listed(committers)),
+            committers=_chosen(committers, usual(work)),
             writers=whole_numbers("--writers", writers),
-            workloads=tuple(listed(workloads)),
+            work=work,
+            workloads=_chosen(workloads, ("append-only",) if work == "append" else ()),
             rows=rows,
             appends=appends,
-            partitions=tuple(listed(partitions)),
+            partitions=_chosen(partitions, ("own",) if work == "append" else ()),
             spread=spread,
             samples=samples,
             seed=seed,
@@ -147,6 +167,10 @@ def race(  # noqa: PLR0913 - one argument per option of the command
         raise typer.Exit(INTERRUPTED)
     if wrong:
         raise typer.Exit(1)
+
+
+def _chosen(given: str | None, default: tuple[str, ...]) -> tuple[str, ...]:
+    return default if given is None else tuple(listed(given))
 
 
 def _report(console: Console, finished: Finished) -> list[str]:

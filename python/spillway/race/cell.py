@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from spillway.race.plan import Cell
     from spillway.race.progress import Progress
     from spillway.race.record import Measures, Outcome, RaceRecord
+    from spillway.race.wording import Step
 
 __all__ = ["Race", "quantile"]
 
@@ -47,18 +48,22 @@ class _Heard:
     ended: float = 0.0
     ready: int = 0
     done: int = 0
-    acknowledged: list[tuple[int, int]] = field(default_factory=list)
+    answered: float = 0.0
+    acknowledged: list[Step] = field(default_factory=list)
+    refused: list[Step] = field(default_factory=list)
     waits: list[float] = field(default_factory=list)
-    # Of each writer: how many of its appends are over, and since when it has been at the next.
+    # Of each writer: how many of its operations are over, and since when it has been at the next.
     over: Counter[int] = field(default_factory=Counter)
     since: dict[int, float] = field(default_factory=dict)
     attempts: int | None = None
     most_lost: int | None = None
     effects: dict[str, EffectTimes] | None = None
     errors: Counter[str] = field(default_factory=Counter)
+    # Of each kind of operation and of conflict.
+    conflicts: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def waiting(self, cell: Cell, until: float) -> list[float]:
-        """The time that each writer has spent in its current append, without writers that are done."""
+        """The time that each writer has spent in its current operation, without writers that are done."""
         return [
             until - self.since.get(writer, self.begun)
             for writer in range(cell.writers)
@@ -68,6 +73,7 @@ class _Heard:
     def _note(self, message: dict[str, Any]) -> None:
         self.over[message["writer"]] += 1
         self.since[message["writer"]] = message["at"]
+        self.answered = max(self.answered, message["at"])
 
     def hear(self, message: dict[str, Any]) -> None:
         if "ready" in message:
@@ -81,6 +87,10 @@ class _Heard:
         elif "error" in message:
             self._note(message)
             self.errors[message["error"]] += 1
+        elif "conflict" in message:
+            self._note(message)
+            self.conflicts[message["operation"], message["conflict"]] += 1
+            self.refused.append((message["writer"], message["number"]))
         else:
             self._note(message)
             self.acknowledged.append((message["writer"], message["number"]))
@@ -91,7 +101,7 @@ class _Heard:
 
     @property
     def settled(self) -> int:
-        return len(self.acknowledged) + self.errors.total()
+        return len(self.acknowledged) + len(self.refused) + self.errors.total()
 
 
 @dataclass(frozen=True)
@@ -208,7 +218,7 @@ class Race:
             return heard, workers.wait(), False
 
     def _check(self, cell: Cell, location: Location, heard: _Heard) -> dict[str, Any]:
-        job = self._job("check", cell, location, acknowledged=heard.acknowledged)
+        job = self._job("check", cell, location, acknowledged=heard.acknowledged, refused=heard.refused)
         with WorkerProcesses([job]) as workers:
             for message in workers.messages(time.monotonic() + _CHECK_SECONDS):
                 if message is not None and "verdict" in message:
@@ -227,7 +237,9 @@ def _outcome(
         return "stalled"
     if problem is not None:
         return "failed"
-    return "ok" if len(heard.acknowledged) == cell.expected else "incomplete"
+    if len(heard.acknowledged) == cell.expected:
+        return "ok"
+    return "conflicts" if len(heard.acknowledged) + len(heard.refused) == cell.expected else "incomplete"
 
 
 def _measures(cell: Cell, heard: _Heard, limit: float | None) -> Measures:
@@ -235,6 +247,7 @@ def _measures(cell: Cell, heard: _Heard, limit: float | None) -> Measures:
     unsettled = 0 if limit is None else cell.expected - heard.settled
     count = len(heard.acknowledged)
     seconds = limit if limit is not None else (heard.ended - heard.begun if count else None)
+    answered = limit if limit is not None else (heard.answered - heard.begun if heard.settled else None)
     waiting = [] if limit is None else heard.waiting(cell, heard.begun + limit)
     waits = sorted(heard.waits + [max(0.0, wait) for wait in waiting])
     quantiles = [round(quantile(waits, percent / 100), 6) for percent in _QUANTILES] if waits else None
@@ -242,6 +255,7 @@ def _measures(cell: Cell, heard: _Heard, limit: float | None) -> Measures:
         "acknowledged": count,
         "still_waiting": unsettled,
         "seconds": seconds,
+        "answered_seconds": answered,
         "appends_per_second": None if not seconds else count / seconds,
         "rows_per_second": None if not seconds else count * cell.rows / seconds,
         "attempts": heard.attempts,
@@ -250,6 +264,10 @@ def _measures(cell: Cell, heard: _Heard, limit: float | None) -> Measures:
         "wait_seconds": quantiles,
         "errors": [{"error": text, "count": number} for text, number in heard.errors.most_common(5)],
         "failed": heard.errors.total(),
+        "conflicts": [
+            {"operation": operation, "conflict": conflict, "count": number}
+            for (operation, conflict), number in sorted(heard.conflicts.items())
+        ],
     }
 
 

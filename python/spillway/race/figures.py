@@ -1,4 +1,4 @@
-"""The figures of a run of races: appends per second and waits, by the number of writers."""
+"""The figures of a run of races: operations per second and waits, by the number of writers."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["draw_figures"]
 
 _HALF, _ALL = 50, 100
+_OWN = ("spillway", "row-level")
 
 
 def draw_figures(run: RunSummary) -> list[Figure]:
@@ -47,10 +48,10 @@ def _speeds(run: RunSummary, setting: Setting, cells: Sequence[CellSummary]) -> 
     plot, axes = new_plot()
     for name, own in _by_committer(cells):
         _line(axes, own, lambda each: each.speed, label=name, **_style(name))
-    _log_axes(axes, cells, "appends acknowledged per second")
-    return save_figure(
-        run.folder, plot, axes, f"appends-{_place(setting)}", f"Appends per second ({_short(setting)})"
-    )
+    nouns = f"{setting.noun}s"
+    _log_axes(axes, cells, f"{nouns} acknowledged per second")
+    title = f"{nouns.capitalize()} per second ({_short(setting)})"
+    return save_figure(run.folder, plot, axes, f"{nouns}-{_place(setting)}", title)
 
 
 def _waits(run: RunSummary, setting: Setting, cells: Sequence[CellSummary]) -> Figure:
@@ -101,15 +102,17 @@ def _by_committer(cells: Sequence[CellSummary]) -> list[tuple[str, list[CellSumm
 
 def _style(name: str) -> dict[str, Any]:
     """Colour and marker of each committer, the same in every figure."""
-    return own_style() if name == "spillway" else peer_style(committers.NAMES.index(name) - 1)
+    if name in _OWN:
+        return own_style(_OWN.index(name))
+    return peer_style(committers.NAMES.index(name) - 1)
 
 
 def _place(setting: Setting) -> str:
     parts = [
-        setting.workload,
+        setting.name,
         f"{setting.rows}rows",
         f"{setting.appends}x",
-        setting.partitions,
+        *([setting.partitions] if setting.partitions is not None else []),
         setting.spread,
     ]
     return "-".join(part.replace(":", "").replace(" ", "-").replace(",", "") for part in parts)
@@ -117,4 +120,5 @@ def _place(setting: Setting) -> str:
 
 def _short(setting: Setting) -> str:
     rows = counted(setting.rows, "row")
-    return f"{setting.workload}, {rows}, {setting.partitions} partition, {setting.spread}"
+    table = setting.table_words if setting.partitions is None else f"{setting.partitions} partition"
+    return f"{setting.name}, {rows}, {table}, {setting.spread}"

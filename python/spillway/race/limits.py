@@ -16,6 +16,8 @@ __all__ = ["reason_to_skip"]
 # What a process that has imported pyarrow and a committer keeps for itself, and a thread that writes a file.
 _PROCESS_BYTES = 80 << 20
 _THREAD_BYTES = 512 << 10
+# A row of a file, as a thread has it that writes the file again: 15 MB for 100,000 rows of a race.
+_ROW_BYTES = 150
 # A stack and its guard page; the rest of a process has some hundreds.
 _MAPS_PER_THREAD = 2
 _SPARE_MAPS = 5_000
@@ -29,6 +31,8 @@ def reason_to_skip(cell: Cell) -> str | None:
         return absent
     if cell.committer == "put-if-absent" and cell.merges:
         return "it merges no schemas"
+    if cell.committer == "partition-level" and cell.partitions != "own":
+        return "its writers have a partition each: --partitions own"
     return _beyond_memory(cell) or _beyond_threads(cell)
 
 
@@ -36,7 +40,8 @@ def _beyond_memory(cell: Cell) -> str | None:
     if cell.processes > _MOST_PROCESSES:
         return f"{cell.processes:,} processes: their start alone would take minutes; --spread processes:64"
     free = _available_bytes()
-    wanted = cell.processes * _PROCESS_BYTES + cell.writers * _THREAD_BYTES
+    thread = _THREAD_BYTES + cell.file_rows * _ROW_BYTES
+    wanted = cell.processes * _PROCESS_BYTES + cell.writers * thread
     if wanted > free:
         return f"it would want {wanted / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free"
     return None

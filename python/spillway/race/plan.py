@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import asdict, dataclass, replace
-from typing import Annotated, Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 from spillway._wording import counted
 from spillway.errors import OptionError
 from spillway.harness.options import joined, require_counts
-from spillway.harness.schema import Keywords, Positive
+from spillway.harness.schema import LATER, Keywords, Positive
 from spillway.race import committers
+from spillway.race.works import WORKS
 
-__all__ = ["PARTITIONS", "WORKLOADS", "Cell", "Options", "parse_spread", "plan_cells"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
+__all__ = ["FILE_ROWS", "PARTITIONS", "WORKLOADS", "Cell", "Options", "parse_spread", "plan_cells"]
+
+FILE_ROWS = 100_000
+"""Rows of the file that writers change, where they do not only append."""
 PARTITIONS = ("own", "one")
 WORKLOADS = ("merge", "append-only", "batched:N")
 _BATCHED = re.compile(r"batched:([1-9]\d*)")
@@ -27,27 +33,52 @@ class Cell:
 
     Attributes:
         committer: Its name.
-        workload: "merge" asks for the schemas to be merged at every append, "append-only" does not and the
-            table says that it is append-only, "batched:N" is that with N rows an append.
+        work: The operations of writers. Early records are of appends.
+        workload: Of appends: "merge" asks for the schemas to be merged at every append, "append-only" does
+            not and the table says that it is append-only, "batched:N" is that with N rows an append. Null
+            for any other work.
         writers: Writers that start at once.
-        appends: Appends that each makes, one after another.
-        rows: Rows of an append.
+        appends: Appends, or other operations of the work, that each makes, one after another.
+        rows: Rows of an append, or of another operation.
         partitions: "own" gives each writer a partition, "one" has all write to the same.
         processes: Processes that the writers are spread over; in each they are threads.
+        file_rows: Rows that the table has before the race, in one file for each partition.
     """
 
     committer: Annotated[str, Keywords(enum=list(committers.NAMES))]
-    workload: Annotated[str, Keywords(pattern="^(merge|append-only|batched:[1-9][0-9]*)$")]
+    work: Annotated[str, Keywords(enum=list(WORKS))] = field(default="append", metadata=LATER)
+    workload: Annotated[str | None, Keywords(pattern="^(merge|append-only|batched:[1-9][0-9]*)$")] = None
     writers: Positive
     rows: Positive = 10
     appends: Positive = 1
     partitions: Annotated[str, Keywords(enum=list(PARTITIONS))] = "own"
     processes: Positive = 1
+    file_rows: int = field(default=0, metadata=LATER)
 
     @property
     def expected(self) -> int:
-        """Appends that should be in the table at the end."""
+        """Operations that should be in the table at the end."""
         return self.writers * self.appends
+
+    @property
+    def only_appends(self) -> bool:
+        """True if its writers append, and do nothing else."""
+        return self.work == "append"
+
+    @property
+    def noun(self) -> str:
+        """One of its operations, for people."""
+        return WORKS[self.work].noun
+
+    @property
+    def one_operation(self) -> str:
+        """The same with its article."""
+        return f"{WORKS[self.work].article} {self.noun}"
+
+    @property
+    def first_version(self) -> int:
+        """The version from which the race begins: that of the table, or of its first rows."""
+        return 1 if self.file_rows else 0
 
     @property
     def merges(self) -> bool:
@@ -58,9 +89,9 @@ class Cell:
     def words(self) -> str:
         """The cell for people."""
         spread = "" if self.processes == 1 else f" in {self.processes:,} processes"
-        appends = "" if self.appends == 1 else f" x {self.appends:,} appends"
+        operations = "" if self.appends == 1 else f" x {self.appends:,} {self.noun}s"
         writers = counted(self.writers, "writer")
-        return f"{self.committer}, {self.workload}, {writers}{spread}{appends}"
+        return f"{self.committer}, {self.workload or self.work}, {writers}{spread}{operations}"
 
     def share(self, process: int) -> range:
         """The numbers of the writers that are in one of the processes."""
@@ -76,6 +107,8 @@ class Options:
     """Options of a run; `Cell` explains the fields that are not listed here.
 
     Attributes:
+        workloads: Of appends; none for any other work.
+        partitions: Of appends; none for any other work, where the committer has its own.
         spread: "threads", "processes" (one for each writer) or "processes:N".
         samples: Races of each cell.
         seed: Of the order of races.
@@ -84,6 +117,7 @@ class Options:
 
     committers: tuple[str, ...]
     writers: tuple[int, ...]
+    work: str = "append"
     workloads: tuple[str, ...] = ("append-only",)
     rows: int = 10
     appends: int = 1
@@ -102,20 +136,46 @@ class Options:
                 "--samples": (self.samples,),
             }
         )
-        for option, chosen, known in (
-            ("--committers", self.committers, committers.NAMES),
-            ("--partitions", self.partitions, PARTITIONS),
-        ):
-            unknown = set(chosen) - set(known)
-            if unknown or not chosen:
-                raise OptionError(f"{option} {joined(sorted(unknown))}: choose from {joined(known)}")
+        self._require_known("--work", (self.work,), WORKS)
+        self._require_known("--committers", self.committers, committers.NAMES)
+        able = committers.able(self.work)
+        if unable := [name for name in self.committers if name not in able]:
+            raise OptionError(
+                f"--committers {joined(unable)}: for appends only; with --work {self.work} choose from "
+                f"{joined(able)}"
+            )
+        if self.work == "append":
+            self._require_appends()
+        else:
+            self._require_changes()
+        parse_spread(self.spread, 1)
+        if self.time_limit <= 0:
+            raise OptionError(f"--time-limit takes seconds above 0, not {self.time_limit:g}")
+
+    @staticmethod
+    def _require_known(option: str, chosen: Sequence[str], known: Iterable[str]) -> None:
+        unknown = set(chosen) - set(known)
+        if unknown or not chosen:
+            raise OptionError(f"{option} {joined(sorted(unknown))}: choose from {joined(known)}")
+
+    def _require_appends(self) -> None:
+        self._require_known("--partitions", self.partitions, PARTITIONS)
         for workload in self.workloads:
             rows_of(workload, self.rows)
         if not self.workloads:
             raise OptionError(f"--workloads names none: choose from {joined(WORKLOADS)}")
-        parse_spread(self.spread, 1)
-        if self.time_limit <= 0:
-            raise OptionError(f"--time-limit takes seconds above 0, not {self.time_limit:g}")
+
+    def _require_changes(self) -> None:
+        for option, given in (("--workloads", self.workloads), ("--partitions", self.partitions)):
+            if given:
+                raise OptionError(f"{option} goes with --work append: leave it out with --work {self.work}")
+        most = max(self.writers)
+        share = FILE_ROWS // most
+        if self.rows * self.appends > share:
+            raise OptionError(
+                f"--rows {self.rows}, --appends {self.appends}: {most:,} writers share a file of "
+                f"{FILE_ROWS:,} rows, so that rows times appends may be {share:,} at most"
+            )
 
 
 def rows_of(workload: str, rows: int) -> int:
@@ -150,7 +210,12 @@ def parse_spread(text: str, writers: int) -> int:
 
 def plan_cells(options: Options) -> list[Cell]:
     """All cells of a run, in a fixed order."""
-    cells = [
+    cells = _appends(options) if options.work == "append" else _changes(options)
+    return [replace(cell, processes=parse_spread(options.spread, cell.writers)) for cell in cells]
+
+
+def _appends(options: Options) -> list[Cell]:
+    return [
         Cell(
             committer=committer,
             workload=workload,
@@ -163,4 +228,18 @@ def plan_cells(options: Options) -> list[Cell]:
             options.workloads, options.partitions, options.writers, options.committers
         )
     ]
-    return [replace(cell, processes=parse_spread(options.spread, cell.writers)) for cell in cells]
+
+
+def _changes(options: Options) -> list[Cell]:
+    return [
+        Cell(
+            committer=committer,
+            work=options.work,
+            writers=writers,
+            rows=options.rows,
+            appends=options.appends,
+            partitions=committers.partitions(committer),
+            file_rows=FILE_ROWS,
+        )
+        for writers, committer in itertools.product(options.writers, options.committers)
+    ]

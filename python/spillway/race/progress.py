@@ -1,4 +1,4 @@
-"""The progress of a run: the race, the number of acknowledged appends, and their rate."""
+"""The progress of a run: the race, the number of acknowledged operations, and their rate."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Progress(ProgressLine):
         self._begin(self._title, total=None)
 
     def acknowledged(self, count: int, seconds: float) -> None:
-        """Update the number of acknowledged appends."""
+        """Update the number of acknowledged operations."""
         speed = f"{count / seconds:,.0f}/s" if seconds > 0 else ""
         self._update(completed=count, count=f"{count:,} acknowledged, {speed}")
 
@@ -54,14 +54,16 @@ class Progress(ProgressLine):
         """Note that a race is over."""
         self._done += 1
         self._end()
-        self.say(f"{slot.cell.words}: {result_line(record)}")
+        self.say(f"{slot.cell.words}: {result_line(slot.cell, record)}")
 
 
-def result_line(record: RaceRecord) -> str:
+def result_line(cell: Cell, record: RaceRecord) -> str:
     """The result of a race, in one line."""
-    parts = [record["outcome"], f"{record['acknowledged']:,} of {_expected(record):,} acknowledged"]
+    parts = [record["outcome"], f"{record['acknowledged']:,} of {cell.expected:,} acknowledged"]
+    if conflicts := sum(each["count"] for each in record.get("conflicts", [])):
+        parts.append(counted(conflicts, "conflict"))
     if record["appends_per_second"] is not None:
-        parts.append(f"{record['appends_per_second']:,.1f} appends/s in {record['seconds']:,.2f} s")
+        parts.append(f"{record['appends_per_second']:,.1f} {cell.noun}s/s in {record['seconds']:,.2f} s")
     if record["wait_seconds"] is not None:
         over = "more than " if record["still_waiting"] else ""
         parts.append(f"longest wait {over}{record['wait_seconds'][-1]:,.2f} s")
@@ -71,7 +73,3 @@ def result_line(record: RaceRecord) -> str:
         parts.append(record["problem"])
     parts += [f"{each['count']:,} x {each['error']}" for each in record["errors"][:1]]
     return "; ".join(parts)
-
-
-def _expected(record: RaceRecord) -> int:
-    return int(record["cell"]["writers"] * record["cell"]["appends"])

@@ -14,35 +14,49 @@ __all__ = ["RACES", "SCHEMA", "SCHEMA_VERSION", "Measures", "Outcome", "RaceReco
 RACES = "races.jsonl"
 SCHEMA_VERSION: Literal[1] = 1
 
-Outcome = Literal["ok", "incomplete", "stalled", "failed", "wrong_output"]
+Outcome = Literal["ok", "conflicts", "incomplete", "stalled", "failed", "wrong_output"]
 _Quantiles = Annotated[list[float], Keywords(minItems=101, maxItems=101)]
 
 
 class _ErrorCount(TypedDict):
-    """An error, and the number of appends that ended with it."""
+    """An error, and the number of operations that ended with it."""
 
     error: str
     count: int
 
 
+class _ConflictCount(TypedDict):
+    """A conflict by the name that delta-spark has for it, and the number of operations that ended with it."""
+
+    operation: str
+    conflict: str
+    count: int
+
+
 class Measures(TypedDict):
-    """The figures of a race.
+    """The figures of a race. An operation is an append, or what else the race's work is.
 
     Attributes:
-        acknowledged: Appends that writers were told are committed.
-        still_waiting: Appends without an answer when the time was up.
+        acknowledged: Operations that writers were told are committed.
+        still_waiting: Operations without an answer when the time was up.
         seconds: From the start to the last acknowledgement, or to the time limit.
+        answered_seconds: From the start to the last answer, also of conflicts and errors, or to the time
+            limit.
+        appends_per_second: Acknowledged operations, whatever the race's work is, over the seconds.
+        rows_per_second: Rows of these.
         attempts: Tries to write a version, of all writers; null where the library does not say.
-        most_lost: The most races that one append lost; null where nobody counts.
+        most_lost: The most races that one operation lost; null where nobody counts.
         effects: The times of what committers did, of all processes, by its kind; null where nobody counts.
         wait_seconds: Waits from handing over all rows to the acknowledgement: quantiles 0 to 100 %.
         errors: The errors that were raised most.
-        failed: Appends that ended with an error.
+        failed: Operations that ended with an error.
+        conflicts: Conflicts, which are no errors, by kind of operation.
     """
 
     acknowledged: int
     still_waiting: int
     seconds: float | None
+    answered_seconds: NotRequired[float | None]
     appends_per_second: float | None
     rows_per_second: float | None
     attempts: int | None
@@ -51,6 +65,7 @@ class Measures(TypedDict):
     wait_seconds: _Quantiles | None
     errors: list[_ErrorCount]
     failed: int
+    conflicts: NotRequired[list[_ConflictCount]]
 
 
 class RaceRecord(Measures):
@@ -62,8 +77,9 @@ class RaceRecord(Measures):
         position: The place in the block.
         started_at: The time in UTC.
         cell: The committer and its setting.
-        outcome: "ok": every append committed; "incomplete": writers gave up; "stalled": the time was up;
-            "failed": a process died; "wrong_output": the table is not what writers were told.
+        outcome: "ok": every operation committed; "conflicts": all committed or had a conflict; "incomplete":
+            writers gave up; "stalled": the time was up; "failed": a process died; "wrong_output": the table
+            is not what writers were told.
         problem: The end of a process that died.
         table: The table after the race, as the check found it.
         host: The host during the race.

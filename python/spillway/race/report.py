@@ -18,6 +18,7 @@ from spillway.race import committers
 from spillway.race.published import published_table
 from spillway.race.tables import run_tables
 from spillway.race.targets import targets_table
+from spillway.race.works import WORKS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["all_tables", "write_report"]
 
-_LEGEND = (
+_APPENDS = (
     "Medians over the races of a cell. *Committed* is what two readers found in the table afterwards, "
     "whole and once; *lost* are appends that were acknowledged and not found, *doubled* those of which a "
     "row was there again. A *wait* begins when all rows are handed over (the end of the `with` block, or "
@@ -40,6 +41,22 @@ _LEGEND = (
     "(`>` marks waits that were cut short by it), *incomplete* that writers gave up with an error, "
     "*failed* that a process died, *wrong_output* that the table is not what the writers were told."
 )
+_CHANGES = (
+    "Each race begins with a table of one file, of which the writers have rows in turns; with "
+    "partition-level each writer has a file. An operation begins at the newest version and is called once, "
+    "whoever commits: a conflict with a transaction that committed first is counted, and nothing is tried "
+    "again after it. A version that somebody else wrote first is no conflict: the libraries themselves try "
+    "the next one, delta-rs 15 times. Medians over the races of a cell. *Committed* are the operations that "
+    "two readers found done in the table afterwards, with all their rows; *rows left* is what they counted. "
+    "*Lost* are operations that were acknowledged and not found, *doubled* those of which a row was there "
+    "again. A *wait* begins with the call of an operation (of an append, when its rows are handed over) and "
+    "ends with the acknowledgement; *in all* is the time until the last one, *all answered* until the last "
+    "writer had an answer, also of a conflict. *Attempts* are tries to write a version for each operation "
+    "that was acknowledged. Outcomes: *conflicts* means that all writers had an answer, and some that of a "
+    "conflict; *stalled* that the time was up (`>` marks waits that were cut short by it), *incomplete* that "
+    "writers gave up with an error, *failed* that a process died, *wrong_output* that the table is not what "
+    "the writers were told."
+)
 
 
 def all_tables(run: RunSummary) -> list[Table]:
@@ -49,11 +66,16 @@ def all_tables(run: RunSummary) -> list[Table]:
 
 def write_report(run: RunSummary, figures: Sequence[Figure]) -> Path:
     """Write ``report.md`` into the run's folder."""
-    parts = [f"# Race {run.run_id}", _environment(run), *caveats(run.warnings()), _wrong(run)]
+    changes = [name for name in run.works if name != "append"]
+    title = f"# Race {run.run_id}" + (f": {', '.join(changes)}" if changes else "")
+    parts = [title, _environment(run), *caveats(run.warnings()), _wrong(run)]
+    parts += [f"{name.capitalize()}: {WORKS[name].what}." for name in changes]
     parts += [table_section(table) for table in all_tables(run)]
-    parts += [_LEGEND, _who(run), *_skipped(run)]
+    parts += [_CHANGES if changes else _APPENDS, _who(run), *_skipped(run)]
     parts += [figure_section(figure) for figure in figures]
-    return write_document(run.folder, [*parts, table_section(published_table())])
+    # They are of appends.
+    parts += [] if changes else [table_section(published_table())]
+    return write_document(run.folder, parts)
 
 
 def _environment(run: RunSummary) -> str:
@@ -76,19 +98,20 @@ def _wrong(run: RunSummary) -> str:
         return "No race was over."
     readers = sorted(set.intersection(*(set(race["table"]["rows"]) for race in races)))
     return (
-        "After each race the log was contiguous, named each file once and no file that is not there; every "
+        "After each race the log was contiguous, had no file twice and named none that is not there; every "
         f"row was counted by {' and by '.join(readers)}."
     )
 
 
 def _who(run: RunSummary) -> str:
-    names = [name for name in committers.NAMES if any(each.cell.committer == name for each in run.cells)]
+    able = committers.able(next(iter(run.works), "append"))
+    names = [name for name in able if any(each.cell.committer == name for each in run.cells)]
     lines = bullets(f"{name}: {committers.what(name)}." for name in names)
     text = f"## The committers\n\n{lines}"
     if run.environment["store"] != "local disk":
         return text + "\n\nOn an object store, what is written survives for all of them."
     synced = bullets(f"{name}: {committers.SYNCED[name]}." for name in names)
-    return f"{text}\n\nWhat is on the disk when an append is acknowledged:\n\n{synced}"
+    return f"{text}\n\nWhat is on the disk when a commit is acknowledged:\n\n{synced}"
 
 
 def _skipped(run: RunSummary) -> list[str]:

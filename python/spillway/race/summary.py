@@ -12,6 +12,7 @@ from spillway.harness.report.summary import CellOfRun, RunOfCells, estimate_of, 
 from spillway.race import committers
 from spillway.race.plan import Cell
 from spillway.race.record import RACES
+from spillway.race.works import WORKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,13 +25,21 @@ __all__ = ["CellSummary", "RunSummary", "Setting", "read_run"]
 
 @dataclass(frozen=True)
 class Setting:
-    """The setting that the cells of one table share: all but the committer and the number of writers."""
+    """The setting that the cells of one table share: all but the committer and the number of writers.
 
-    workload: str
+    Attributes:
+        work: The operations of writers.
+        name: The workload of appends; any other work's own name.
+        partitions: Of appends; None where each committer has its own.
+    """
+
+    work: str
+    name: str
     rows: int
     appends: int
-    partitions: str
+    partitions: str | None
     spread: str
+    file_rows: int
 
     @classmethod
     def of(cls, cell: Cell) -> Setting:
@@ -41,15 +50,34 @@ class Setting:
             spread = "a process each"
         else:
             spread = f"threads of {cell.processes:,} processes"
-        return cls(cell.workload, cell.rows, cell.appends, cell.partitions, spread)
+        partitions = cell.partitions if cell.only_appends else None
+        name = cell.workload or cell.work
+        return cls(cell.work, name, cell.rows, cell.appends, partitions, spread, cell.file_rows)
+
+    @property
+    def noun(self) -> str:
+        """One operation, for people."""
+        return WORKS[self.work].noun
+
+    @property
+    def one_operation(self) -> str:
+        """The same with its article."""
+        return f"{WORKS[self.work].article} {self.noun}"
+
+    @property
+    def table_words(self) -> str:
+        """The table of the race, for people."""
+        if self.partitions is None:
+            return f"{self.file_rows:,} rows in the table"
+        return "own partitions" if self.partitions == "own" else "one partition"
 
     @property
     def words(self) -> str:
         """The setting for people."""
-        rows = f"{counted(self.rows, 'row')} an append"
-        appends = "one append each" if self.appends == 1 else f"{self.appends:,} appends each, in sequence"
-        partitions = "own partitions" if self.partitions == "own" else "one partition"
-        return f"{self.workload}, {rows}, {appends}, {partitions}, {self.spread}"
+        rows = f"{counted(self.rows, 'row')} {self.one_operation}"
+        many = f"{self.appends:,} {self.noun}s each, in sequence"
+        each = f"one {self.noun} each" if self.appends == 1 else many
+        return f"{self.name}, {rows}, {each}, {self.table_words}, {self.spread}"
 
 
 @dataclass(frozen=True)
@@ -85,7 +113,7 @@ class CellSummary(CellOfRun[Setting]):
 
     @property
     def speed(self) -> float | None:
-        """Appends that were acknowledged in a second."""
+        """Operations that were acknowledged in a second."""
         return self.median(lambda race: race["appends_per_second"])
 
     def most(self, metric: Callable[[dict[str, Any]], float | None]) -> float | None:
@@ -99,6 +127,11 @@ class CellSummary(CellOfRun[Setting]):
 
 class RunSummary(RunOfCells[CellSummary, Setting]):
     """One run's folder."""
+
+    @property
+    def works(self) -> list[str]:
+        """The works of its races."""
+        return [name for name in WORKS if any(each.cell.work == name for each in self.cells)]
 
     def find(self, cell: Cell) -> CellSummary | None:
         """A cell, if it was run."""
@@ -140,16 +173,16 @@ def read_run(folder: Path) -> RunSummary:
         CorruptFileError: A line in it is damaged.
     """
     grouped = records_by_cell(folder / RACES, Cell)
-    places = {name: place for place, name in enumerate(committers.NAMES)}
     cells = [CellSummary(cell, races) for cell, races in grouped.items()]
     cells.sort(
         key=lambda each: (
-            each.cell.workload,
-            each.cell.partitions,
+            each.setting.work,
+            each.setting.name,
+            each.setting.partitions or "",
             each.cell.processes > 1,
             each.cell.appends,
             each.cell.writers,
-            places[each.cell.committer],
+            committers.able(each.cell.work).index(each.cell.committer),
         )
     )
     return RunSummary(folder, records.read_json(folder / records.ENVIRONMENT), cells)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from spillway.harness.report.table import Entry, Table
@@ -17,7 +18,7 @@ _WHOLE_FROM = 100
 
 
 def run_tables(run: RunSummary) -> list[Table]:
-    """Per setting: appends per second by writers where their numbers differ, and all measures."""
+    """Per setting: operations per second by writers where their numbers differ, and all measures."""
     tables = []
     for setting in run.settings:
         cells = run.of(setting)
@@ -31,7 +32,7 @@ def run_tables(run: RunSummary) -> list[Table]:
 
 
 def speed_table(run: RunSummary, setting: Setting) -> Table:
-    """Committers down, writers across: appends per second."""
+    """Committers down, writers across: operations per second."""
     cells = {(each.cell.committer, each.cell.writers): each for each in run.of(setting)}
     counts = sorted({writers for _, writers in cells})
     names = list(dict.fromkeys(committer for committer, _ in cells))
@@ -44,7 +45,7 @@ def speed_table(run: RunSummary, setting: Setting) -> Table:
         for name in names
     ]
     return Table(
-        f"Appends per second, by writers: {setting.words}",
+        f"{setting.noun.capitalize()}s per second, by writers: {setting.words}",
         ("committer", *(f"{count:,}" for count in counts)),
         rows,
         [],
@@ -120,44 +121,73 @@ def _wait(percent: int) -> Callable[[CellSummary], str | None]:
     return text
 
 
-_COLUMNS: tuple[_Column, ...] = (
-    ("committed", _committed),
-    ("lost", _most("lost")),
-    ("doubled", _most("doubled")),
-    ("appends/s", _of(lambda race: race["appends_per_second"], speed)),
-    ("rows/s", _of(lambda race: race["rows_per_second"], speed)),
-    ("wait p50 s", _wait(50)),
-    ("p99 s", _wait(99)),
-    ("longest s", _wait(100)),
-    ("in all s", _of(lambda race: race["seconds"], seconds)),
-    ("versions", _of(lambda race: race["table"]["versions"], _count)),
-    ("attempts an append", _of(_attempts, lambda value: f"{value:,.2f}")),
-    ("most races lost", _most_lost),
-)
+def _conflicts(cell: CellSummary) -> str:
+    return _count(max(sum(each["count"] for each in race.get("conflicts", [])) for race in cell.races))
+
+
+def _rows_left(cell: CellSummary) -> str | None:
+    rows = {found for race in cell.races for found in race["table"]["rows"].values()}
+    return " to ".join(_count(each) for each in sorted({min(rows), max(rows)})) if rows else None
+
+
+def _columns(setting: Setting) -> list[_Column]:
+    changes: list[_Column] = [("conflicts", _conflicts), ("rows left", _rows_left)]
+    answered = ("all answered s", _of(lambda race: race.get("answered_seconds"), seconds))
+    return [
+        ("committed", _committed),
+        *(changes if setting.work != "append" else []),
+        ("lost", _most("lost")),
+        ("doubled", _most("doubled")),
+        (f"{setting.noun}s/s", _of(lambda race: race["appends_per_second"], speed)),
+        ("rows/s", _of(lambda race: race["rows_per_second"], speed)),
+        ("wait p50 s", _wait(50)),
+        ("p99 s", _wait(99)),
+        ("longest s", _wait(100)),
+        ("in all s", _of(lambda race: race["seconds"], seconds)),
+        *([answered] if setting.work != "append" else []),
+        ("versions", _of(lambda race: race["table"]["versions"], _count)),
+        (f"attempts {setting.one_operation}", _of(_attempts, lambda value: f"{value:,.2f}")),
+        ("most races lost", _most_lost),
+    ]
 
 
 def detail_table(run: RunSummary, setting: Setting) -> Table:
     """All measures of one setting, a line for each cell."""
     cells = run.of(setting)
+    columns = _columns(setting)
     rows = [
         [
             Entry(each.cell.committer),
             Entry(f"{each.cell.writers:,}"),
-            *(Entry(column(each) or "-") for _, column in _COLUMNS),
+            *(Entry(column(each) or "-") for _, column in columns),
             Entry(each.outcome),
         ]
         for each in cells
     ]
     return Table(
         f"All measures: {setting.words}",
-        ("committer", "writers", *(name for name, _ in _COLUMNS), "outcome"),
+        ("committer", "writers", *(name for name, _ in columns), "outcome"),
         rows,
-        _errors(cells),
+        [*_conflict_notes(cells), *_errors(cells)],
     )
 
 
+def _conflict_notes(cells: Sequence[CellSummary]) -> list[str]:
+    """The conflicts of each cell, by kind."""
+    notes = []
+    for each in cells:
+        counts: Counter[str] = Counter()
+        for race in each.races:
+            for one in race.get("conflicts", []):
+                counts[f"{one['operation']} with {one['conflict']}"] += one["count"]
+        if counts:
+            found = ", ".join(f"{number:,} x {words}" for words, number in counts.most_common())
+            notes.append(f"{each.cell.words}: {found}")
+    return notes
+
+
 def _errors(cells: Sequence[CellSummary]) -> list[str]:
-    """Errors of appends that were not acknowledged, and of processes that died."""
+    """Errors of operations that were not acknowledged, and of processes that died."""
     notes = []
     for each in cells:
         for race in each.races:

@@ -1,4 +1,4 @@
-"""One process of a race: makes the table, or writes to it from threads, or checks it. A script, not a module.
+"""One process of a race: makes the table, or works on it by threads, or checks it. A script, not a module.
 
 It reads its job as JSON from standard input, and says what happens as JSON lines on a descriptor that all
 processes of the race share: a line is one write, so lines do not mix. Another descriptor gives the start: a
@@ -21,10 +21,11 @@ from spillway.race import committers
 from spillway.race.check import check
 from spillway.race.location import Location
 from spillway.race.plan import Cell
-from spillway.race.workload import rows
+from spillway.race.works import WORKS
 
 if TYPE_CHECKING:
     from spillway.race.committers.protocol import Committer, Writer
+    from spillway.race.works.protocol import Operation
 
 __all__: list[str] = []
 
@@ -48,7 +49,7 @@ class _Race:
         os.write(self._results, (json.dumps(message) + "\n").encode())
 
     def write(self, location: Location, process: int) -> None:
-        """Open the table for each writer, wait for the start, and append."""
+        """Open the table for each writer, wait for the start, and work."""
         committer = committers.load(self._cell.committer)
         self._warm_up(committer, Location(f"{location.uri}/_warm-{process}", location.storage_options))
         threads = []
@@ -56,7 +57,8 @@ class _Race:
         for number in self._cell.share(process):
             writer = committer.writer(location, self._cell)
             # A daemon: when the race is called off, nobody waits for it.
-            threads.append(threading.Thread(target=self._run, args=(writer, number), daemon=True))
+            work = (committer, writer, number)
+            threads.append(threading.Thread(target=self._run, args=work, daemon=True))
             threads[-1].start()
             self._ready.acquire()
         self.say(ready=process)
@@ -69,26 +71,41 @@ class _Race:
         self.say(process=process, tally=None if tally is None else tally._asdict())
 
     def _warm_up(self, committer: Committer, location: Location) -> None:
-        """Append once to a table of this process' own: a library's first call is not measured."""
+        """Work once on a table of this process' own: a library's first calls are not measured."""
         committer.create(location, self._cell)
-        committer.writer(location, self._cell).append(rows(self._cell, 0, 0))
+        writer = committer.writer(location, self._cell)
+        # The first and the last writer of a race may have different operations.
+        for number in {0} if self._cell.only_appends else {0, self._cell.writers - 1}:
+            self._operation(number, 0).run(writer)
         location.files().remove()
 
-    def _run(self, writer: Writer, name: int) -> None:
-        first = rows(self._cell, name, 0)
+    def _operation(self, name: int, number: int) -> Operation:
+        return WORKS[self._cell.work].operation(self._cell, name, number)
+
+    def _run(self, committer: Committer, writer: Writer, name: int) -> None:
+        first = self._operation(name, 0)
         self._ready.release()
         self._gate.wait()
         for number in range(self._cell.appends):
-            data = rows(self._cell, name, number) if number else first
+            operation = self._operation(name, number) if number else first
             try:
-                receipt = writer.append(data)
+                receipt = operation.run(writer)
             except BaseException as error:  # noqa: BLE001 - whatever a library raises is what it did, a panic too
-                text = redact(f"{type(error).__name__}: {error}")[:_ERROR_CHARACTERS]
-                self.say(writer=name, number=number, error=text, at=time.monotonic())
+                self.say(
+                    writer=name, number=number, at=time.monotonic(), **_told(committer, operation, error)
+                )
                 continue
             self.say(
                 writer=name, number=number, left=receipt.left, at=time.monotonic(), attempts=receipt.attempts
             )
+
+
+def _told(committer: Committer, operation: Operation, error: BaseException) -> dict[str, str]:
+    """An error as a message has it: a conflict by its name, any other by its words."""
+    conflict = committer.conflict(error)
+    if conflict is not None:
+        return {"operation": operation.kind, "conflict": conflict}
+    return {"error": redact(f"{type(error).__name__}: {error}")[:_ERROR_CHARACTERS]}
 
 
 def _end_with(parent: int) -> None:
@@ -117,7 +134,8 @@ def main() -> None:
     elif job["role"] == "write":
         race.write(location, job["process"])
     else:
-        verdict = check(location, cell, [(writer, number) for writer, number in job["acknowledged"]])
+        heard = ([(writer, number) for writer, number in job[name]] for name in ("acknowledged", "refused"))
+        verdict = check(location, cell, *heard)
         race.say(verdict=verdict.as_dict())
     # Threads that the checkpoint or a library left behind end by themselves, and are waited for.
 

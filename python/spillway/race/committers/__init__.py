@@ -11,7 +11,13 @@ from spillway.errors import MissingExtraError, SpillwayError
 if TYPE_CHECKING:
     from spillway.race.committers.protocol import Committer
 
-__all__ = ["NAMES", "SYNCED", "load", "missing", "what"]
+__all__ = ["APPENDS", "NAMES", "SYNCED", "able", "load", "missing", "partitions", "usual", "what"]
+
+APPENDS = ("spillway", "spillway-coalesce", "put-if-absent", "delta-rs", "delta-rs-retry")
+"""Those that are compared where writers only append."""
+_CHANGES = ("row-level", "file-level", "partition-level", "delta-rs")
+# Whose conflicts are by partition.
+_BY_PARTITION = "partition-level"
 
 
 class _Entry(NamedTuple):
@@ -22,7 +28,7 @@ class _Entry(NamedTuple):
     synced: str
 
 
-_SPILLWAY = "data files, their folders and the log are synced before an append is acknowledged"
+_SPILLWAY = "data files, their folders and the log are synced before a commit is acknowledged"
 _DELTA_RS = "nothing is synced on a local disk: a crash of the machine may lose what was acknowledged"
 _ENTRIES = {
     "spillway": _Entry(
@@ -51,19 +57,57 @@ _ENTRIES = {
         "delta_rs",
         "DeltaRs",
         "deltalake",
-        "`deltalake.write_deltalake` with its defaults: 15 retries inside",
+        "`deltalake.write_deltalake`, and `DeltaTable.delete` of the newest version, with their defaults: 15 "
+        "retries inside",
         _DELTA_RS,
     ),
     "delta-rs-retry": _Entry(
         "delta_rs",
         "DeltaRsRetry",
         "deltalake",
-        "the same, called again after up to 0.1 s, then twice that, up to 10 s, for as long as it fails",
+        "`write_deltalake`, called again after up to 0.1 s, then twice that, up to 10 s, for as long as it "
+        "fails",
         _DELTA_RS,
+    ),
+    "row-level": _Entry(
+        "levels",
+        "RowLevel",
+        "spillway._native",
+        "`spillway.delta`, with deletion vectors: rows are marked, and marks of one file are merged",
+        _SPILLWAY,
+    ),
+    "file-level": _Entry(
+        "levels",
+        "FileLevel",
+        "spillway._native",
+        "`spillway.delta`, without deletion vectors: a file is written again, and conflicts are by file",
+        _SPILLWAY,
+    ),
+    "partition-level": _Entry(
+        "levels",
+        "PartitionLevel",
+        "spillway._native",
+        "the same, with a partition for each writer, and so a file",
+        _SPILLWAY,
     ),
 }
 NAMES = tuple(_ENTRIES)
 SYNCED = {name: entry.synced for name, entry in _ENTRIES.items()}
+
+
+def able(work: str) -> tuple[str, ...]:
+    """The names of those that can do a work."""
+    return NAMES if work == "append" else _CHANGES
+
+
+def usual(work: str) -> tuple[str, ...]:
+    """The names of those that are compared at a work."""
+    return APPENDS if work == "append" else _CHANGES
+
+
+def partitions(name: str) -> str:
+    """The partitions of the table whose rows a committer changes, as a cell has them."""
+    return "own" if name == _BY_PARTITION else "one"
 
 
 def what(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -10,36 +11,55 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from spillway.race.committers.backoff import Backoff
 from spillway.race.committers.protocol import Receipt
-from spillway.race.workload import PARTITION_COLUMN, properties, schema
+from spillway.race.workload import PARTITION_COLUMN, first_table, properties, schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from spillway.race.committers.protocol import Tally
+    from spillway.race.committers.protocol import Change, Tally
     from spillway.race.location import Location
     from spillway.race.plan import Cell
 
 __all__ = ["DeltaRs", "DeltaRsRetry"]
 
 _FIRST, _MOST = 0.1, 10.0
+# Its errors of all conflicts have one class: the words tell them apart.
+_CONFLICTS = {
+    "ConcurrentAppend": "concurrent transactions? added new data",
+    "ConcurrentDeleteRead": "concurrent transaction deleted data this operation read",
+    "ConcurrentDeleteDelete": "concurrent transaction deleted the same data",
+    "ConcurrentTransaction": "concurrent transaction failed",
+    "MetadataChanged": "metadata changed since last commit",
+    "ProtocolChanged": "protocol changed since last commit",
+}
 
 
 class DeltaRs:
-    """`write_deltalake` with its defaults."""
+    """Its calls with their defaults."""
 
     def create(self, location: Location, cell: Cell) -> None:
         """Make the table."""
-        deltalake.DeltaTable.create(
+        table = deltalake.DeltaTable.create(
             location.uri,
             schema(),
             partition_by=[PARTITION_COLUMN],
             configuration={**properties(cell)},
             **location.keywords,
         )
+        if cell.file_rows:
+            deltalake.write_deltalake(table, first_table(cell), mode="append")
 
     def writer(self, location: Location, cell: Cell) -> _Writer:
         """Open the table anew: each writer has a handle, and need not read the log from its beginning."""
         return _Writer(deltalake.DeltaTable(location.uri, **location.keywords), cell)
+
+    def conflict(self, error: BaseException) -> str | None:
+        """The conflict that the error's words are about. That it gave up after 15 attempts is none."""
+        if not isinstance(error, (CommitFailedError, DeltaError)):
+            return None
+        text = str(error)
+        found = (name for name, words in _CONFLICTS.items() if re.search(words, text, re.IGNORECASE))
+        return next(found, None)
 
     def tally(self) -> Tally | None:
         """None: delta-rs keeps no count."""
@@ -62,6 +82,12 @@ class _Writer:
     def append(self, rows: pa.Table) -> Receipt:
         left = time.monotonic()
         self._write(rows)
+        return Receipt(left, None)
+
+    def change(self, change: Change) -> Receipt:
+        left = time.monotonic()
+        self._table.update_incremental()
+        change.by_delta_rs(self._table)
         return Receipt(left, None)
 
     def _write(self, rows: pa.Table) -> None:

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import deltalake
     import pyarrow as pa
 
+    import spillway.delta
     from spillway.race.effects import EffectTimes
     from spillway.race.location import Location
     from spillway.race.plan import Cell
 
-__all__ = ["Committer", "Receipt", "Tally", "Writer"]
+__all__ = ["Change", "Committer", "Receipt", "Tally", "Writer"]
 
 
 class Receipt(NamedTuple):
@@ -42,21 +44,43 @@ class Tally(NamedTuple):
     effects: Mapping[str, EffectTimes]
 
 
+class Change(Protocol):
+    """A change of rows that are in the table, in the words of each library."""
+
+    def by_spillway(self, table: spillway.delta.Table) -> None:
+        """Change them by `spillway.delta`."""
+
+    def by_delta_rs(self, table: deltalake.DeltaTable) -> None:
+        """Change them by deltalake."""
+
+
 class Writer(Protocol):
     """One writer with its own handle on the table."""
 
     def append(self, rows: pa.Table) -> Receipt:
         """Append rows; return when that is acknowledged."""
 
+    def change(self, change: Change) -> Receipt:
+        """Change rows as they are in the newest version, once; return when that is acknowledged.
+
+        Committers for appends only have no such method: a plan with them has nothing else.
+        """
+
 
 class Committer(Protocol):
-    """A way to append to a table. Its constructor imports the library."""
+    """A way to commit to a table. Its constructor imports the library."""
 
     def create(self, location: Location, cell: Cell) -> None:
-        """Make the table."""
+        """Make the table, with the rows that are there before the race."""
 
     def writer(self, location: Location, cell: Cell) -> Writer:
         """Open the table for one more writer, before the race begins."""
+
+    def conflict(self, error: BaseException) -> str | None:
+        """The name of the conflict that an error tells of, as delta-spark has it; None for any other error.
+
+        A conflict is a result: a transaction that committed first was in the way.
+        """
 
     def tally(self) -> Tally | None:
         """The counts of the process at the end."""

@@ -15,7 +15,7 @@ import spillway
 from spillway.errors import MetadataChanged
 from spillway.race.committers.backoff import Backoff
 from spillway.race.committers.protocol import Receipt
-from spillway.race.committers.spillway import create
+from spillway.race.committers.spillway import conflict, create
 from spillway.race.location import log_name, sync_folder
 from spillway.race.workload import PARTITION_COLUMN
 
@@ -41,6 +41,10 @@ class PutIfAbsent:
     def writer(self, location: Location, cell: Cell) -> _Writer:  # noqa: ARG002 - all cells are alike to it
         """A writer that has read the log to its tip."""
         return _Writer(location)
+
+    def conflict(self, error: BaseException) -> str | None:
+        """The name of its class."""
+        return conflict(error)
 
     def tally(self) -> Tally | None:
         """None: each append counts its own attempts."""

@@ -1,0 +1,205 @@
+"""`spillway race --work` from its command line to the files it leaves."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spillway.harness import records
+from spillway.race import committers
+from spillway.race.figures import draw_figures
+from spillway.race.plan import FILE_ROWS, Cell, Options, plan_cells
+from spillway.race.record import RACES, SCHEMA
+from spillway.race.report import write_report
+from spillway.race.summary import read_run
+from spillway.race.works import WORKS
+
+from ..counts import count
+from .conftest import invoke, races_in
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+WRITERS = count(quick=4, ci=6, soak=20)
+DELETED = 5
+ROOT = Path(__file__).parents[2]
+CONFLICTS = {"ConcurrentAppend", "ConcurrentDeleteRead", "ConcurrentDeleteDelete"}
+
+
+@pytest.fixture(scope="module")
+def deletes(disk: Path) -> Path:
+    """The folder of a run in which each committer deletes."""
+    small = ("--writers", str(WRITERS), "--rows", str(DELETED), "--appends", "2")
+    result = invoke(disk / "deletes", "--work", "delete", *small)
+    assert result.exit_code == 0, result.output
+    (folder,) = (disk / "deletes").iterdir()
+    return folder
+
+
+def conflicts(record: Mapping[str, Any]) -> int:
+    return sum(each["count"] for each in record["conflicts"])
+
+
+def test_every_committer_deletes_what_it_says_and_nothing_else(deletes: Path) -> None:
+    found = {each["cell"]["committer"]: each for each in records.read_lines(deletes / RACES)}
+    assert set(found) == {"row-level", "file-level", "partition-level", "delta-rs"}
+    for each in found.values():
+        assert (each["cell"]["work"], each["cell"]["workload"]) == ("delete", None)
+        assert each["acknowledged"] + conflicts(each) == 2 * WRITERS
+        assert each["outcome"] == ("conflicts" if conflicts(each) else "ok")
+        assert each["acknowledged"] == each["table"]["present"] == each["table"]["versions"] > 0
+        left = FILE_ROWS - DELETED * each["acknowledged"]
+        assert each["table"]["rows"] == {"delta-rs": left, "polars": left}
+        assert (each["errors"], each["failed"], each["table"]["problems"]) == ([], 0, [])
+        assert {one["operation"] for one in each["conflicts"]} <= {"delete"}
+        assert {one["conflict"] for one in each["conflicts"]} <= CONFLICTS
+        assert 0 < each["wait_seconds"][100] <= each["seconds"] <= each["answered_seconds"]
+    assert found["row-level"]["outcome"] == found["partition-level"]["outcome"] == "ok"
+
+
+def test_the_report_of_deletes_tells_the_work_and_the_rule(deletes: Path) -> None:
+    report = (deletes / "report.md").read_text()
+    assert re.match(r"# Race \S+: delete\n", report)
+    assert "Delete: each writer deletes rows of its own." in report
+    assert (
+        f"delete, {DELETED} rows a delete, 2 deletes each, in sequence, 100,000 rows in the table" in report
+    )
+    assert "is called once, whoever commits" in report
+    assert "nothing is tried again after it" in report
+    assert "row-level: `spillway.delta`, with deletion vectors" in report
+    # The published figures are of appends.
+    assert "Published" not in report
+    (head,) = [line for line in report.splitlines() if line.startswith("| committer")]
+    columns = [cell.strip() for cell in head.strip("|").split("|")]
+    assert {"committed", "conflicts", "rows left", "lost", "doubled", "deletes/s", "versions"} <= set(columns)
+    assert {"wait p50 s", "p99 s", "longest s", "all answered s", "attempts a delete"} <= set(columns)
+    page = (ROOT / "docs" / "guide" / "reading-a-report.md").read_text()
+    assert set(columns) <= set(re.findall(r"`([^`]+)`", page))
+
+
+def test_the_report_of_deletes_is_made_from_the_disk_alone(deletes: Path) -> None:
+    before = (deletes / "report.md").read_text()
+    run = read_run(deletes)
+    assert [each.cell.committer for each in run.cells] == list(committers.able("delete"))
+    assert write_report(run, draw_figures(run)).read_text() == before
+
+
+def test_deletes_and_appends_race_in_processes(out: Path) -> None:
+    small = ("--writers", str(WRITERS), "--spread", "processes:2", "--rows", str(DELETED))
+    result = invoke(out, "--work", "mixed", "--committers", "row-level,delta-rs", *small)
+    assert result.exit_code == 0, result.output
+    assert "row-level, mixed" in " ".join(result.output.split())
+    deleters = WRITERS // 2
+    for each in races_in(out):
+        assert (each["cell"]["work"], each["cell"]["processes"]) == ("mixed", 2)
+        assert each["acknowledged"] + conflicts(each) == WRITERS
+        assert each["acknowledged"] == each["table"]["present"]
+        assert each["table"]["problems"] == []
+        lost = {one["operation"]: one["count"] for one in each["conflicts"]}
+        done = deleters - lost.get("delete", 0)
+        added = WRITERS - deleters - lost.get("append", 0)
+        assert each["table"]["rows"]["polars"] == FILE_ROWS + DELETED * (added - done)
+        if each["cell"]["committer"] == "row-level":
+            assert each["outcome"] == "ok"
+
+
+def test_those_that_change_rows_append_as_well(out: Path) -> None:
+    levels = ("--committers", "row-level,partition-level", "--partitions", "one", "--writers", "2")
+    result = invoke(out, "--work", "append", *levels)
+    assert result.exit_code == 0, result.output
+    (record,) = races_in(out)
+    assert (record["cell"]["committer"], record["outcome"]) == ("row-level", "ok")
+    assert record["table"]["rows"] == {"delta-rs": 20, "polars": 20}
+    assert "partition-level, append-only, 2 writers: skipped, its writers have a partition each" in " ".join(
+        result.output.split()
+    )
+
+
+def test_a_wrong_table_after_deletes_is_said_first(deletes: Path, tmp_path: Path) -> None:
+    record = records.read_lines(deletes / RACES)[0]
+    record["outcome"] = "wrong_output"
+    record["table"] |= {"lost": 1, "problems": ["acknowledged, and not in the table: writer 0, delete 0"]}
+    (tmp_path / "environment.json").write_text((deletes / "environment.json").read_text())
+    records.append(tmp_path / RACES, record)
+    run = read_run(tmp_path)
+    (wrong,) = run.wrong()
+    assert wrong.endswith("acknowledged, and not in the table: writer 0, delete 0")
+    assert "**Tables are wrong:**" in write_report(run, draw_figures(run)).read_text()
+
+
+def test_records_from_before_there_were_works_are_of_appends() -> None:
+    runs = [read_run(path.parent) for path in sorted((ROOT / "results" / "race").glob(f"*/{RACES}"))]
+    assert runs
+    assert {work for run in runs for work in run.works} == {"append"}
+    for run in runs:
+        for each in run.cells:
+            assert (each.cell.file_rows, each.cell.first_version) == (0, 0)
+            for race in each.races:
+                SCHEMA.check(race)
+
+
+def test_operations_of_a_race_change_different_rows() -> None:
+    for work in WORKS:
+        options = Options(
+            committers=("row-level",),
+            writers=(7,),
+            work=work,
+            rows=9,
+            appends=3,
+            **({} if work == "append" else {"workloads": (), "partitions": ()}),
+        )
+        (cell,) = plan_cells(options)
+        every = [
+            row
+            for writer in range(cell.writers)
+            for number in range(cell.appends)
+            for operation in [WORKS[work].operation(cell, writer, number)]
+            for row in (*operation.takes(), *operation.puts())
+        ]
+        assert len(every) == len(set(every)) == 7 * 3 * 9
+
+
+@pytest.mark.parametrize("processes", [1, 2, 8])
+def test_half_of_the_writers_of_each_process_delete(processes: int) -> None:
+    cell = Cell(committer="row-level", work="mixed", writers=32, processes=processes, file_rows=FILE_ROWS)
+    for process in range(processes):
+        kinds = [WORKS["mixed"].operation(cell, writer, 0).kind for writer in cell.share(process)]
+        assert kinds.count("delete") == kinds.count("append")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--work", "upsert"], "--work upsert: choose from append, delete, mixed"),
+        (
+            ["--work", "delete", "--committers", "spillway,row-level"],
+            "--committers spillway: for appends only; with --work delete choose from row-level, file-level",
+        ),
+        (["--work", "mixed", "--committers", "delta-rs-retry"], "for appends only; with --work mixed"),
+        (["--work", "delete", "--workloads", "merge"], "--workloads goes with --work append: leave it out"),
+        (["--work", "delete", "--partitions", "own"], "--partitions goes with --work append: leave it out"),
+        (["--work", "delete", "--targets"], "--targets are of appends: leave --work delete out"),
+        (["--work", "delete", "--writers", "1000", "--rows", "101"], "may be 100 at most"),
+        (
+            ["--work", "delete", "--writers", "10", "--rows", "5000", "--appends", "3"],
+            "may be 10,000 at most",
+        ),
+        (["--committers", "partition-level", "--partitions", "one"], "--partitions own"),
+    ],
+)
+def test_what_does_not_go_together_says_what_does(out: Path, arguments: list[str], words: str) -> None:
+    result = invoke(out, "--writers", "1", *arguments)
+    assert result.exit_code == 2, result.output
+    assert words in " ".join(result.output.split())
+    assert "Traceback" not in result.output
+    assert not list(out.iterdir())
+
+
+def test_help_teaches_deletes() -> None:
+    text = " ".join(re.sub(r"[│\s]+", " ", invoke(Path("unused"), "--help").output).split())
+    assert "--work delete --writers 100 --rows 500 --committers row-level,file-level" in text
+    for word in ("mixed", "row-level", "partition-level", "deletion vectors", "not tried again"):
+        assert word in text
