@@ -105,18 +105,17 @@ struct Assignment<'a> {
 
 impl<'a> Assignment<'a> {
     fn of(head: &Head, values: NewValues<'a>) -> Result<Self> {
+        let NewValues {
+            literals: given,
+            computed,
+            compute,
+        } = values;
         let mut literals = Vec::new();
-        for (field, value) in values
-            .literals
-            .schema()
-            .fields()
-            .iter()
-            .zip(values.literals.columns())
-        {
+        for (field, value) in given.schema().fields().iter().zip(given.columns()) {
             let place = place(head, field.name())?;
             literals.push((place, literal(&head.schema.columns[place], value)?));
         }
-        let computed = values.computed.iter().map(|name| place(head, name));
+        let computed = computed.iter().map(|name| place(head, name));
         let computed = computed.collect::<Result<Vec<_>>>()?;
         let schema = head.schema.arrow();
         let mut set = literals.iter().map(|(place, _)| place).chain(&computed);
@@ -129,7 +128,7 @@ impl<'a> Assignment<'a> {
             schema,
             literals,
             computed,
-            compute: values.compute,
+            compute,
             keeps_partitions,
         })
     }

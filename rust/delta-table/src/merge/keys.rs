@@ -79,7 +79,7 @@ pub(super) struct Group {
 /// Source rows by their keys.
 pub(super) struct Groups {
     by_key: HashMap<Box<[u8]>, usize>,
-    groups: Vec<Group>,
+    all: Vec<Group>,
     /// The group of each row, by batches; none for a row whose key has a null.
     of_rows: Vec<Vec<Option<usize>>>,
 }
@@ -88,7 +88,7 @@ impl Groups {
     pub fn of(keys: &Keys, source: &Source, on: &[String]) -> Result<Self> {
         let mut groups = Self {
             by_key: HashMap::new(),
-            groups: Vec::new(),
+            all: Vec::new(),
             of_rows: Vec::new(),
         };
         for batch in 0..source.batches() {
@@ -103,12 +103,12 @@ impl Groups {
 
     fn add(&mut self, key: &[u8], at: (usize, usize)) -> usize {
         if let Some(group) = self.by_key.get(key) {
-            self.groups[*group].rows += 1;
+            self.all[*group].rows += 1;
             return *group;
         }
-        let group = self.groups.len();
+        let group = self.all.len();
         self.by_key.insert(key.into(), group);
-        self.groups.push(Group {
+        self.all.push(Group {
             first: at,
             rows: 1,
             is_matched: false,
@@ -123,13 +123,13 @@ impl Groups {
 
     /// Notes that a row of the table has the key of a group.
     pub fn matched(&mut self, group: usize) -> &Group {
-        let group = &mut self.groups[group];
+        let group = &mut self.all[group];
         group.is_matched = true;
         group
     }
 
     /// Returns true if a row of the table has the key of a source row.
     pub fn is_matched(&self, batch: usize, row: usize) -> bool {
-        self.of_rows[batch][row].is_some_and(|group| self.groups[group].is_matched)
+        self.of_rows[batch][row].is_some_and(|group| self.all[group].is_matched)
     }
 }
