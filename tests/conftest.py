@@ -77,6 +77,7 @@ GROUPS = {
         "delta/test_checkpoints.py",
         "delta/test_features.py",
         "delta/test_spark.py",
+        "delta/test_spark_changes.py",
         "delta/test_spark_deletes.py",
         "interop/test_partitions.py",
         "interop/test_predicates.py",

@@ -1,6 +1,6 @@
 # Types of the compiled module; stubtest checks them against it.
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypedDict, final, type_check_only
 
 from spillway.dataset_writer import DatasetOptions
@@ -183,7 +183,29 @@ class DeltaTable:
         options: WriterOptions,
         user_metadata: str | None,
         timeout: float | None,
-    ) -> tuple[int, int, bool]: ...
+    ) -> tuple[int, int, int, int, bool]: ...
+    def update_rows(
+        self,
+        given: list[tuple[str, str, list[Any]]],
+        literals: dict[str, Any],
+        computed: list[str],
+        compute: Callable[[object], object] | None,
+        options: WriterOptions,
+        user_metadata: str | None,
+        timeout: float | None,
+    ) -> tuple[int, int, int, int, bool]: ...
+    def merge_rows(
+        self,
+        data: object,
+        on: list[str],
+        update: list[str] | None,
+        delete: bool,
+        deleted_by: str | None,
+        insert: bool,
+        options: WriterOptions,
+        user_metadata: str | None,
+        timeout: float | None,
+    ) -> tuple[int, int, int, int, bool]: ...
     def truncate(self, timeout: float | None) -> int: ...
     def restore(self, version: int, timeout: float | None) -> int: ...
     def commit(

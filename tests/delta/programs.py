@@ -212,6 +212,16 @@ def endless_deletes(folder: str, first: str, step: str) -> None:
         number += int(step)
 
 
+def endless_updates(folder: str, first: str) -> None:
+    """Move rows to another partition, a number of each file at a time, as long as somebody waits."""
+    table = spillway.delta.open(folder)
+    number, parent = int(first), os.getppid()
+    while os.getppid() == parent:
+        table.update([("id", "=", number), ("part", "!=", "moved")], {"part": "moved"})
+        print(number, flush=True)
+        number += 1
+
+
 if __name__ == "__main__":
     programs = {
         "one": one,
@@ -224,5 +234,6 @@ if __name__ == "__main__":
         "doubt": doubt,
         "deletes": deletes,
         "endless_deletes": endless_deletes,
+        "endless_updates": endless_updates,
     }
     programs[sys.argv[1]](*sys.argv[2:])

@@ -16,9 +16,11 @@ from spillway.delta.types import (
     Deletion,
     EffectTimes,
     HistoryEntry,
+    Merge,
     Outcome,
     ReadSet,
     TableFile,
+    Update,
 )
 from spillway.types import Condition
 
@@ -30,11 +32,13 @@ __all__ = [
     "Deletion",
     "EffectTimes",
     "HistoryEntry",
+    "Merge",
     "Outcome",
     "ReadSet",
     "Scan",
     "Table",
     "TableFile",
+    "Update",
     "create",
     "open",
     "write",

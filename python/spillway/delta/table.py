@@ -12,9 +12,19 @@ from typing import TYPE_CHECKING, Any
 from spillway import _native
 from spillway._destination import OBJECT_STORES, local_path
 from spillway._options import shows_options
+from spillway.delta._expressions import Expressions, is_expression
 from spillway.delta.append import Append, _checkpoint_when_due
 from spillway.delta.scan import Scan
-from spillway.delta.types import CommitStats, Deletion, HistoryEntry, Outcome, ReadSet, TableFile
+from spillway.delta.types import (
+    CommitStats,
+    Deletion,
+    HistoryEntry,
+    Merge,
+    Outcome,
+    ReadSet,
+    TableFile,
+    Update,
+)
 from spillway.errors import OptionError, TableExistsError, TableNotFoundError
 from spillway.writer import WriterOptions
 
@@ -366,10 +376,164 @@ class Table:
             raise OptionError(message, "where")
         writer_options = WriterOptions(**options) if options else _DEFAULTS
         done = self._native.delete_rows(conditions, writer_options, user_metadata, timeout)
-        version, rows, is_new = done
+        version, _, _, deleted = self._changed("DELETE", done)
+        return Deletion(version, deleted)
+
+    @shows_options(WriterOptions)
+    def update(
+        self,
+        where: Sequence[Condition],
+        set: Mapping[str, Any],  # noqa: A002 - SQL's word
+        *,
+        user_metadata: str | None = None,
+        timeout: float | None = _TIMEOUT,
+        **options: Unpack[WriterKeywords],
+    ) -> Update:
+        """Set columns of the rows for which all conditions hold, those that `scan` finds by them.
+
+        The rows leave their files as those of `delete` do. With their new values they are in new files: in
+        those of another partition where a partition column is set. All of it is one version.
+
+        Concurrent updates and deletes that mark different rows of one file all commit.
+
+        Args:
+            where: Conditions that all hold for every row that is updated, as `scan` takes them; an empty list
+                for every row.
+            set: The new values by column. A value of Python is converted as `ParquetWriter.write_rows` does
+                it; None is null. An expression of ``pyarrow.compute`` is over the columns as they were
+                before: pyarrow evaluates it and casts it to the column's type, and refuses values that do not
+                fit.
+            user_metadata: A note for the history.
+            timeout: Seconds that the commit may take, without finding the rows and writing files; None waits
+                for ever.
+            **options: The fields of `WriterOptions`, for the new files.
+
+        Returns:
+            The version with the new values, and the number of rows that have them.
+
+        Raises:
+            AppendOnlyError: The table has ``delta.appendOnly``.
+            CommitConflict: A concurrent transaction added rows for which the conditions hold, deleted or
+                updated one of these rows, or changed a file with such rows in another way than by marks.
+            CommitTimeoutError: The time was up, and the rows are certainly as they were.
+            CommitUnknown: Whether the rows are updated is not known; `outcome` with its token finds out.
+            OptionError: Nothing is set, a condition does not fit its column, or pyarrow cannot evaluate an
+                expression.
+            SchemaError: The table lacks a column that is set, or a value does not fit it.
+            UnsupportedTableError: The table asks its writers for a feature that is not built, such as
+                generated columns or CHECK constraints; or it has a change data feed.
+
+        Example:
+            >>> import pyarrow as pa, pyarrow.compute as pc, spillway.delta
+            >>> schema = pa.schema({"id": pa.int64(), "price": pa.float64()})
+            >>> table = spillway.delta.create("prices", schema)
+            >>> with table.append() as append:
+            ...     append.write(pa.table({"id": [1, 2], "price": [10.0, 20.0]}))
+            >>> table.update([("id", "=", 2)], {"price": pc.field("price") * 1.5})
+            Update(version=2, rows=1)
+        """
+        conditions = _conditions(where, "where")
+        if not set:
+            raise OptionError('set names no column: give new values, such as {"status": "done"}', "set")
+        writer_options = WriterOptions(**options) if options else _DEFAULTS
+        literals = {name: value for name, value in set.items() if not is_expression(value)}
+        expressions = {name: value for name, value in set.items() if is_expression(value)}
+        compute = Expressions(expressions, self.schema) if expressions else None
+        done = self._native.update_rows(
+            conditions, literals, list(expressions), compute, writer_options, user_metadata, timeout
+        )
+        version, _, updated, _ = self._changed("UPDATE", done)
+        return Update(version, updated)
+
+    @shows_options(WriterOptions)
+    def merge(  # noqa: PLR0913 - each is one thing to say about a merge
+        self,
+        source: ArrowStream | ArrowArray,
+        on: str | Sequence[str],
+        *,
+        update: bool | Sequence[str] = True,
+        delete: bool | str = False,
+        insert: bool = True,
+        user_metadata: str | None = None,
+        timeout: float | None = _TIMEOUT,
+        **options: Unpack[WriterKeywords],
+    ) -> Merge:
+        """Merge rows into the table by keys: those that it has are updated, the others are inserted.
+
+        A row of the table and a row of `source` match if their values in the columns `on` are equal. A null
+        equals nothing: such source rows are inserted. NaN equals NaN. All of the merge is one version.
+
+        The source is held in memory. Files of the table that can hold none of its keys, by partition values
+        and statistics, are not read. Rows leave their files as those of `delete` do. Updated and inserted
+        rows are in new files.
+
+        Merges, updates and deletes that mark different rows of one file all commit. Of two concurrent merges
+        that insert or update the same key, the later one is a conflict.
+
+        Args:
+            source: The rows: anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``. Columns that the
+                table has beside them keep their values in updated rows, and are null in inserted ones.
+            on: The column, or several, whose values are the key. Not nested ones.
+            update: The columns that matched rows take from their source row: True for all that the source
+                has, a list of names for these, False for none.
+            delete: The matched rows that are deleted, and not updated: True for all, False for none. The name
+                of a column of booleans in the source is for those whose source row has true there. Such
+                source rows are not inserted either. That column is stored only if the table has it too.
+            insert: Whether source rows that match none are inserted.
+            user_metadata: A note for the history.
+            timeout: Seconds that the commit may take, without finding the rows and writing files; None waits
+                for ever.
+            **options: The fields of `WriterOptions`, for the new files.
+
+        Returns:
+            The version that holds the merge, and how many rows were inserted, updated and deleted.
+
+        Raises:
+            AppendOnlyError: The table has ``delta.appendOnly``, and rows would be updated or deleted.
+            CommitConflict: A concurrent transaction added rows with one of the keys, changed a matched row,
+                or changed its file in another way than by marks.
+            CommitTimeoutError: The time was up, and the table is certainly as it was.
+            CommitUnknown: Whether the rows are merged is not known; `outcome` with its token finds out.
+            NotArrowError: `source` is not Arrow data.
+            OptionError: Several source rows match one row of the table, and `delete` is not True; or `on`,
+                `update` or `delete` names a column that is not there or does not fit.
+            SchemaError: Source rows do not fit the table.
+            UnsupportedTableError: The table asks its writers for a feature that is not built, such as
+                generated columns or CHECK constraints; or it has a change data feed.
+
+        Example:
+            >>> import pyarrow as pa, spillway.delta
+            >>> table = spillway.delta.create("stock", pa.schema({"id": pa.int64(), "left": pa.int64()}))
+            >>> table.merge(pa.table({"id": [1, 2], "left": [5, 5]}), on="id")
+            Merge(version=1, inserted=2, updated=0, deleted=0)
+            >>> table.merge(pa.table({"id": [2, 3], "left": [4, 9]}), on="id")
+            Merge(version=2, inserted=1, updated=1, deleted=0)
+        """
+        if isinstance(update, str):
+            message = f"update={update!r} is not accepted: give True, False, or a list of columns"
+            raise OptionError(message, "update")
+        columns = ([] if not update else None) if isinstance(update, bool) else list(update)
+        if columns == [] and not delete and not insert:
+            raise OptionError("merge() that neither updates, deletes nor inserts would do nothing")
+        done = self._native.merge_rows(
+            source,
+            [on] if isinstance(on, str) else list(on),
+            columns,
+            delete is True,
+            delete if isinstance(delete, str) else None,
+            insert,
+            WriterOptions(**options) if options else _DEFAULTS,
+            user_metadata,
+            timeout,
+        )
+        return Merge(*self._changed("MERGE", done))
+
+    def _changed(self, operation: str, done: tuple[int, int, int, int, bool]) -> tuple[int, int, int, int]:
+        """The version of a change, and the rows that it inserted, updated and deleted."""
+        version, inserted, updated, deleted, is_new = done
         if is_new:
-            self._committed("DELETE", version)
-        return Deletion(version, rows)
+            self._committed(operation, version)
+        return version, inserted, updated, deleted
 
     def truncate(self, *, timeout: float | None = _TIMEOUT) -> int:
         """Remove all rows; the files stay for older versions.

@@ -18,9 +18,11 @@ __all__ = [
     "Deletion",
     "EffectTimes",
     "HistoryEntry",
+    "Merge",
     "Outcome",
     "ReadSet",
     "TableFile",
+    "Update",
 ]
 
 
@@ -114,6 +116,36 @@ class Deletion:
 
     version: int
     rows: int
+
+
+@dataclass(frozen=True)
+class Update:
+    """An update of rows that is committed.
+
+    Args:
+        version: The version with the new values; where no row changed, the one that was read.
+        rows: The number of rows that were updated.
+    """
+
+    version: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class Merge:
+    """A merge of rows that is committed.
+
+    Args:
+        version: The version that holds it; where nothing changed, the one that was read.
+        inserted: The number of rows that were inserted.
+        updated: The number of rows that were updated.
+        deleted: The number of rows that were deleted.
+    """
+
+    version: int
+    inserted: int
+    updated: int
+    deleted: int
 
 
 @dataclass(frozen=True)

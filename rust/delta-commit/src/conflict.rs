@@ -42,9 +42,10 @@ pub enum ConflictKind {
     /// A file was removed that this transaction removes too.
     #[error("ConcurrentDeleteDelete: the file {0} was removed, which this transaction removes too")]
     ConcurrentDeleteDelete(String),
-    /// Rows of a file were deleted that this transaction deletes too.
+    /// Rows of a file were deleted or updated that this transaction deletes or updates too.
     #[error(
-        "ConcurrentDeleteDelete: {rows} rows of the file {path} were deleted, which this transaction deletes too"
+        "ConcurrentDeleteDelete: {rows} rows of the file {path} were deleted or updated, which this transaction \
+         deletes or updates too"
     )]
     ConcurrentRows {
         /// As in `add.path`.

@@ -1,62 +1,14 @@
-//! Deletion of rows by conditions: rows are marked by deletion vectors, or files are written again without them.
+//! Deletion of rows by conditions.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-use delta_commit::actions::{Action, Add, PartitionValues, Remove};
-use delta_commit::{CommitError, Operation, Patience, Transaction, Version};
-use parquet_writer::{Batch, WriteError, WriterOptions};
+use delta_commit::{Operation, Version};
+use parquet_writer::WriterOptions;
 use roaring::RoaringTreemap;
 
-use crate::append::{AppendOptions, DataWriter, Written};
-use crate::checkpoint::now;
-use crate::deletion_vectors::{self, WrittenVectors, widened};
-use crate::error::{Result, TableError};
-use crate::operations::{Condition, begin, describe};
-use crate::row_merge::RowMerge;
-use crate::scan::{FileRows, Found, Positions, Question, row_count};
-use crate::snapshot::Snapshot;
-use crate::table::{Shared, Table};
-
-const DELETION_VECTORS: &str = "deletionVectors";
-
-/// The fate of a file with rows to delete.
-enum Fate {
-    /// All its rows go, and the file leaves the table.
-    Removed,
-    /// The file is written again without these rows, some of which were deleted before.
-    Rewritten(RoaringTreemap),
-    /// These rows are marked, beside those that were before.
-    Marked(Found),
-}
-
-/// A file with rows to delete.
-struct Touched {
-    add: Arc<Add>,
-    fate: Fate,
-}
-
-/// The files with rows to delete.
-#[derive(Default)]
-struct Touch {
-    files: Vec<Touched>,
-    /// Rows to delete.
-    rows: u64,
-}
-
-/// Files of a deletion. If they are dropped before a version may name them, they are removed.
-struct Files {
-    shared: Arc<Shared>,
-    writers: Vec<DataWriter>,
-    written: Written,
-    vectors: WrittenVectors,
-    /// The files of vectors, once others may follow them.
-    merge: Option<Arc<RowMerge>>,
-    /// True if a version names them, or may yet.
-    stay: bool,
-}
+use crate::error::Result;
+use crate::operations::{Condition, describe};
+use crate::row_change::{Counts, Dependence, PendingChange, RowChange};
+use crate::scan::{Positions, Question};
+use crate::table::Table;
 
 impl Table {
     /// Finds all rows for which the conditions hold, and writes the files of a deletion of them. A row of which a
@@ -67,355 +19,71 @@ impl Table {
     /// files are written again without the rows.
     ///
     /// # Errors
-    /// [`TableError::Option`] when a condition does not fit its column; [`CommitError::Unsupported`] when a file would
-    /// have to be written again and the table has a change data feed; [`WriteError::Interrupted`] when `go_on` said no.
+    /// [`TableError::Option`](crate::TableError::Option) when a condition does not fit its column;
+    /// [`CommitError::Unsupported`](delta_commit::CommitError::Unsupported) when a file would have to be written again
+    /// and the table has a change data feed; [`WriteError::Interrupted`](parquet_writer::WriteError::Interrupted) when
+    /// `go_on` said no.
     pub fn prepare_delete(
         &self,
         conditions: &[Condition],
         user_metadata: Option<String>,
         writer_options: &WriterOptions,
         go_on: &mut dyn FnMut() -> bool,
-    ) -> Result<(Version, Option<PendingDelete>)> {
-        let mut clock = Clock::start();
-        let snapshot = self.removable("delete()")?;
-        let question = Question::of(&snapshot, conditions)?;
-        let shared = self.shared()?;
-        let touch = touched(&shared, &snapshot, &question, go_on)?;
-        clock.scanned = clock.begun.elapsed();
-        if touch.files.is_empty() {
-            return Ok((snapshot.version, None));
+    ) -> Result<(Version, Option<PendingChange>)> {
+        let mut change = RowChange::begin(self, Some("delete()"), writer_options)?;
+        let question = Question::of(change.snapshot(), conditions)?;
+        let (shared, snapshot) = (change.shared(), change.snapshot());
+        let positions = Positions::new(&shared.place, snapshot, question.of_rows.clone())?;
+        let mut deleted = 0;
+        for add in question.files(change.snapshot())? {
+            if question.of_rows.0.is_empty() {
+                deleted += change.remove(add)?;
+                continue;
+            }
+            let found = positions.of(&add, go_on)?;
+            deleted += found.matching.len();
+            change.touch(add, found, RoaringTreemap::new(), true)?;
+        }
+        change.scanned();
+        let version = change.snapshot().version;
+        if change.is_empty() {
+            return Ok((version, None));
         }
         let mut operation = Operation::new("DELETE");
         operation.user_metadata = user_metadata;
-        let predicate = describe(conditions);
-        operation.parameters.insert("predicate".to_owned(), predicate);
-        let mut transaction = begin(&snapshot, operation)?;
-        transaction.reads.predicates.push(question.predicate());
-        let mut files = Files::of(&shared);
-        write_files(&mut files, &snapshot, &touch, writer_options, go_on)
-            .map_err(|error| shared.or_replaced(error))?;
-        fill(&mut transaction, &touch, &files);
-        clock.note(&mut transaction);
-        if !shared.place.keeps() {
-            let paths = files.written.adds.iter().map(|add| add.path.clone());
-            transaction.unsynced = paths.chain(files.vectors.files.iter().cloned()).collect();
-        }
-        let rows = touch.rows;
-        let merge = RowMerge::new(&shared.place, marked(touch), files.vectors.files.clone());
-        transaction.marks = Some(merge.marks());
-        files.merge = Some(merge);
-        let pending = PendingDelete {
-            transaction,
-            files,
-            rows,
+        operation.parameters = [("predicate".to_owned(), describe(conditions))].into();
+        operation.metrics = [("numDeletedRows".to_owned(), deleted.to_string())].into();
+        let dependence = Dependence {
+            predicate: question.predicate(),
+            files: Vec::new(),
         };
-        Ok((snapshot.version, Some(pending)))
-    }
-}
-
-/// A deletion whose files are written, and that is not committed yet. If it is dropped, its files are removed.
-pub struct PendingDelete {
-    transaction: Transaction,
-    files: Files,
-    rows: u64,
-}
-
-impl fmt::Debug for PendingDelete {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PendingDelete")
-            .field("rows", &self.rows)
-            .finish_non_exhaustive()
-    }
-}
-
-impl PendingDelete {
-    /// The number of rows that it deletes. None are in a file that was empty before and leaves the table.
-    #[must_use]
-    pub fn rows(&self) -> u64 {
-        self.rows
-    }
-
-    /// Commits it; returns the version without the rows.
-    ///
-    /// # Errors
-    /// A conflict when a concurrent transaction added rows for which the conditions hold, marked a row that this one
-    /// marks too, or changed a file with rows to delete in another way; [`CommitError::DeadlinePassed`] when the time
-    /// was up and the rows are certainly still there; [`CommitError::Unknown`] when nobody knows, which
-    /// [`Table::outcome`] finds out by its token. Unless it is not known, the files are removed.
-    pub fn commit(self, patience: &mut Patience<'_>) -> Result<Version> {
-        let Self {
-            transaction,
-            mut files,
-            ..
-        } = self;
-        files.stay = true;
-        let done = files.shared.commit(transaction, patience);
-        files.stay = matches!(done, Ok(_) | Err(TableError::Commit(CommitError::Unknown { .. })));
-        done.map_err(|error| files.shared.or_replaced(error))
-    }
-}
-
-/// The times of a deletion's steps, for the history.
-struct Clock {
-    begun: Instant,
-    scanned: Duration,
-}
-
-impl Clock {
-    fn start() -> Self {
-        Self {
-            begun: Instant::now(),
-            scanned: Duration::ZERO,
-        }
-    }
-
-    fn note(&self, transaction: &mut Transaction) {
-        let all = self.begun.elapsed();
-        for (name, time) in [
-            ("scanTimeMs", self.scanned),
-            ("rewriteTimeMs", all.saturating_sub(self.scanned)),
-            ("executionTimeMs", all),
-        ] {
-            note(transaction, name, &time.as_millis());
-        }
-    }
-}
-
-impl Files {
-    fn of(shared: &Arc<Shared>) -> Self {
-        Self {
-            shared: Arc::clone(shared),
-            writers: Vec::new(),
-            written: Written::default(),
-            vectors: WrittenVectors::default(),
-            merge: None,
-            stay: false,
-        }
-    }
-}
-
-impl Drop for Files {
-    fn drop(&mut self) {
-        if self.stay {
-            return;
-        }
-        for writer in &mut self.writers {
-            writer.discard();
-        }
-        match &self.merge {
-            Some(merge) => merge.remove(),
-            None => {
-                self.shared.place.remove(&self.vectors.files);
-            }
-        }
-    }
-}
-
-/// Finds the rows to delete, and decides over their files.
-fn touched(
-    shared: &Shared,
-    snapshot: &Arc<Snapshot>,
-    question: &Question,
-    go_on: &mut dyn FnMut() -> bool,
-) -> Result<Touch> {
-    let marks = takes_vectors(snapshot);
-    // What a change data feed tells of a file that is written again would be wrong.
-    let rewrites = snapshot.check_rewritable();
-    let mut touch = Touch::default();
-    let positions = Positions::new(&shared.place, snapshot, question.of_rows.clone())?;
-    for add in question.files(snapshot)? {
-        if question.of_rows.0.is_empty() {
-            let marked = add.deletion_vector.as_ref();
-            let marked = marked.map_or(0, |vector| u64::try_from(vector.cardinality).unwrap_or(0));
-            let rows = row_count(&shared.place, snapshot, &add)?;
-            touch.rows += rows.saturating_sub(marked);
-            let fate = Fate::Removed;
-            touch.files.push(Touched { add, fate });
-            continue;
-        }
-        let found = positions.of(&add, go_on)?;
-        let goes = found.matching.len();
-        if goes == 0 {
-            continue;
-        }
-        let is_most = goes > found.rows / 2;
-        let fate = if goes + found.deleted.len() == found.rows {
-            Fate::Removed
-        } else if marks && !(is_most && rewrites.is_ok()) {
-            Fate::Marked(found)
-        } else {
-            snapshot.check_rewritable()?;
-            Fate::Rewritten(found.deleted | found.matching)
+        let counts = Counts {
+            deleted,
+            ..Counts::default()
         };
-        touch.rows += goes;
-        touch.files.push(Touched { add, fate });
+        let pending = change.prepare(operation, dependence, counts, None, go_on)?;
+        Ok((version, Some(pending)))
     }
-    Ok(touch)
-}
-
-/// Returns true if new deletion vectors may be written: the property asks for them, and readers and writers know them.
-fn takes_vectors(snapshot: &Snapshot) -> bool {
-    let has = |features: &Option<Vec<String>>| {
-        let mut features = features.iter().flatten();
-        features.any(|feature| feature == DELETION_VECTORS)
-    };
-    let protocol = &snapshot.protocol;
-    snapshot.metadata.is_enabled("delta.enableDeletionVectors")
-        && has(&protocol.reader_features)
-        && has(&protocol.writer_features)
-}
-
-/// Writes what is left of the files to be written again, and the vectors.
-fn write_files(
-    files: &mut Files,
-    snapshot: &Arc<Snapshot>,
-    touch: &Touch,
-    writer_options: &WriterOptions,
-    go_on: &mut dyn FnMut() -> bool,
-) -> Result<()> {
-    let mut partitions: BTreeMap<&PartitionValues, Vec<(&Arc<Add>, &RoaringTreemap)>> = BTreeMap::new();
-    for Touched { add, fate } in &touch.files {
-        if let Fate::Rewritten(gone) = fate {
-            let partition = partitions.entry(&add.partition_values).or_default();
-            partition.push((add, gone));
-        }
-    }
-    let shared = Arc::clone(&files.shared);
-    for (values, sources) in partitions {
-        let (head, options) = (Arc::clone(&snapshot.head), writer_options.clone());
-        let mut writer = DataWriter::new(Arc::clone(&shared), head, AppendOptions::default(), options)?;
-        let written = write_again(&mut writer, &shared, snapshot, &sources, go_on);
-        files.writers.push(writer);
-        let written = written?;
-        files.written.rows += written.rows;
-        files.written.bytes += written.bytes;
-        // A value may have another meaning for another reader, as a timestamp without a zone has.
-        files.written.adds.extend(written.adds.into_iter().map(|add| Add {
-            partition_values: values.clone(),
-            ..add
-        }));
-    }
-    let marked: Vec<RoaringTreemap> = touch
-        .files
-        .iter()
-        .filter_map(|touched| match &touched.fate {
-            Fate::Marked(found) => Some(&found.deleted | &found.matching),
-            _ => None,
-        })
-        .collect();
-    files.vectors = deletion_vectors::write(&shared.place, &marked)?;
-    Ok(())
-}
-
-/// Writes what is left of the files of one partition.
-fn write_again(
-    writer: &mut DataWriter,
-    shared: &Shared,
-    snapshot: &Arc<Snapshot>,
-    sources: &[(&Arc<Add>, &RoaringTreemap)],
-    go_on: &mut dyn FnMut() -> bool,
-) -> Result<Written> {
-    for (add, gone) in sources {
-        for batch in FileRows::open(&shared.place, snapshot, add, (*gone).clone())? {
-            if !go_on() {
-                return Err(WriteError::Interrupted.into());
-            }
-            writer.take(&Batch::from(batch?), &mut None, go_on)?;
-            writer.encode(go_on)?;
-        }
-    }
-    writer.finish(go_on)
-}
-
-/// Takes the rows to mark, by the paths of their files.
-fn marked(touch: Touch) -> BTreeMap<String, Found> {
-    let marked = touch.files.into_iter().filter_map(|touched| match touched.fate {
-        Fate::Marked(found) => Some((touched.add.path.clone(), found)),
-        _ => None,
-    });
-    marked.collect()
-}
-
-/// Adds the actions, the files that were read, and the counts.
-fn fill(transaction: &mut Transaction, touch: &Touch, files: &Files) {
-    let at = now();
-    let mut vectors = files.vectors.vectors.iter();
-    for Touched { add, fate } in &touch.files {
-        transaction.reads.files.insert(add.path.clone());
-        transaction
-            .actions
-            .push(Action::Remove(Remove::of(add, at, true)));
-        if let Fate::Marked(found) = fate {
-            transaction.actions.push(Action::Add(Add {
-                deletion_vector: vectors.next().cloned(),
-                data_change: true,
-                stats: Some(widened(add.stats.as_deref(), found.rows)),
-                ..add.as_ref().clone()
-            }));
-        }
-    }
-    let added = files.written.adds.iter().cloned().map(Action::Add);
-    transaction.actions.extend(added);
-    for (name, count) in [
-        ("numAddedFiles", files.written.adds.len() as u64),
-        ("numAddedBytes", files.written.bytes),
-        ("numCopiedRows", files.written.rows),
-        ("numDeletedRows", touch.rows),
-        ("numAddedChangeFiles", 0),
-    ] {
-        note(transaction, name, &count);
-    }
-    note_files(transaction);
-}
-
-/// Counts the files that leave the table and the vectors, by delta-spark's names.
-pub(crate) fn note_files(transaction: &mut Transaction) {
-    let marked: BTreeSet<&str> = transaction.added_paths().collect();
-    let (mut files, mut bytes) = (0, 0);
-    let (mut added, mut updated, mut removed) = (0, 0, 0);
-    for action in &transaction.actions {
-        let Action::Remove(remove) = action else {
-            continue;
-        };
-        match (marked.contains(remove.path.as_str()), &remove.deletion_vector) {
-            (true, None) => added += 1,
-            (true, Some(_)) => updated += 1,
-            (false, vector) => {
-                files += 1;
-                bytes += remove.size.unwrap_or(0);
-                removed += i64::from(vector.is_some());
-            }
-        }
-    }
-    for (name, count) in [
-        ("numRemovedFiles", files),
-        ("numRemovedBytes", bytes),
-        ("numDeletionVectorsAdded", added),
-        ("numDeletionVectorsUpdated", updated),
-        ("numDeletionVectorsRemoved", removed),
-    ] {
-        note(transaction, name, &count);
-    }
-}
-
-fn note(transaction: &mut Transaction, name: &str, count: &impl ToString) {
-    let metrics = &mut transaction.operation.metrics;
-    metrics.insert(name.to_owned(), count.to_string());
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::path::Path;
+    use std::sync::Arc;
+    use std::time::{Duration, Instant};
 
     use arrow_array::{Int64Array, RecordBatch};
     use arrow_schema::{DataType, Field, Schema};
-    use delta_commit::Marked;
     use delta_commit::conflict::{Conflict, ConflictKind};
+    use delta_commit::{CommitError, Marked, Patience};
     use parquet_writer::OptionInput;
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{CreateMode, CreateOptions, Scalar, ScanOptions};
+    use crate::append::AppendOptions;
+    use crate::deletion_vectors;
+    use crate::{CreateMode, CreateOptions, Scalar, ScanOptions, TableError};
 
     const ROWS: i64 = 24;
     /// Rows of a file. A deletion that takes at most half of them marks them.
@@ -456,7 +124,7 @@ mod tests {
         append.commit(&mut patience(), &mut || true).unwrap();
     }
 
-    fn prepared(table: &Table, ids: &BTreeSet<i64>) -> Option<PendingDelete> {
+    fn prepared(table: &Table, ids: &BTreeSet<i64>) -> Option<PendingChange> {
         let condition = Condition {
             column: "id".to_owned(),
             operator: "in".to_owned(),
@@ -544,7 +212,7 @@ mod tests {
                     Step::Commit(_) if pending.is_empty() => {}
                     Step::Commit(at) => {
                         let (mine, begun) = pending.remove(at.index(pending.len()));
-                        prop_assert_eq!(begun.rows(), mine.len() as u64);
+                        prop_assert_eq!(begun.counts().deleted, mine.len() as u64);
                         let done = begun.commit(&mut patience());
                         if mine.is_subset(&here) {
                             done.unwrap();
@@ -679,7 +347,7 @@ mod tests {
     fn vectors_of_lost_races_do_not_stay() {
         let folder = tempfile::tempdir().unwrap();
         let table = long_table(folder.path());
-        let pending: Vec<PendingDelete> = (0..4).filter_map(|from| prepared(&table, &every(from))).collect();
+        let pending: Vec<PendingChange> = (0..4).filter_map(|from| prepared(&table, &every(from))).collect();
         let same = prepared(&table, &every(3)).unwrap();
         for delete in pending {
             delete.commit(&mut patience()).unwrap();

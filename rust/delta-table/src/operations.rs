@@ -328,10 +328,16 @@ impl Table {
         )
     }
 
-    pub(crate) fn removable(&self, what: &'static str) -> Result<Arc<Snapshot>> {
+    /// The newest version with its files, for an operation that changes rows.
+    pub(crate) fn writable(&self) -> Result<Arc<Snapshot>> {
         let shared = self.shared()?;
         let snapshot = shared.snapshot(&mut shared.looking())?;
         snapshot.check_writable()?;
+        Ok(snapshot)
+    }
+
+    fn removable(&self, what: &'static str) -> Result<Arc<Snapshot>> {
+        let snapshot = self.writable()?;
         snapshot.check_removable(what)?;
         Ok(snapshot)
     }

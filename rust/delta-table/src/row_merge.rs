@@ -1,6 +1,6 @@
-//! The merge of a deletion with others that marked rows of the same files first.
+//! The merge of a change of rows with others that marked rows of the same files first.
 //!
-//! With the rows that both read as deleted (`base`), the winner's (`win`) and the deletion's own (`mine`): where `win`
+//! With the rows that both read as deleted (`base`), the winner's (`win`) and the change's own (`mine`): where `win`
 //! and `mine` have no row in common, `win | mine` takes the place of the winner's entry. Rows are numbered by their
 //! places in the file, which never change.
 
@@ -16,25 +16,25 @@ use delta_commit::{CommitError, Marked, Marks, Merge, Transaction};
 use parquet_writer::WriteError;
 use roaring::RoaringTreemap;
 
-use crate::delete::note_files;
 use crate::deletion_vectors::{self, widened};
 use crate::error::TableError;
 use crate::place::Place;
+use crate::row_change::note_files;
 use crate::scan::Found;
 use crate::table::lock;
 
-/// The rows that a deletion marks, and the files of its vectors.
+/// The rows that a change marks, and the files of its vectors.
 pub(crate) struct RowMerge {
     place: Arc<dyn Place>,
     files: BTreeMap<String, Found>,
     written: Mutex<Vectors>,
 }
 
-/// Files of vectors that were written for a deletion and are still there.
+/// Files of vectors that were written for a change and are still there.
 #[derive(Default)]
 struct Vectors {
     files: BTreeSet<String>,
-    /// True if the deletion was given up. A merge that another thread still does for it leaves no file then.
+    /// True if the change was given up. A merge that another thread still does for it leaves no file then.
     given_up: bool,
 }
 
@@ -45,7 +45,7 @@ impl fmt::Debug for RowMerge {
 }
 
 impl RowMerge {
-    /// The merge of a deletion that marks these rows, by the paths of their files, in vectors of these files.
+    /// The merge of a change that marks these rows, by the paths of their files, in vectors of these files.
     pub fn new(place: &Arc<dyn Place>, files: BTreeMap<String, Found>, written: Vec<String>) -> Arc<Self> {
         Arc::new(Self {
             place: Arc::clone(place),
@@ -64,7 +64,7 @@ impl RowMerge {
         }
     }
 
-    /// Removes the files of vectors of a deletion that certainly is not in the table and never will be.
+    /// Removes the files of vectors of a change that certainly is not in the table and never will be.
     pub fn remove(&self) {
         let mut written = lock(&self.written);
         written.given_up = true;
@@ -73,7 +73,7 @@ impl RowMerge {
         self.place.remove(&gone);
     }
 
-    /// The rows of a file that are deleted once the deletion follows a version with this entry of it, and these deleted
+    /// The rows of a file that are deleted once the change follows a version with this entry of it, and these deleted
     /// rows.
     fn merged(
         &self,

@@ -18,14 +18,18 @@ use delta_commit::actions::Add;
 use delta_commit::predicate::{Predicate, Term};
 
 use crate::error::{Result, TableError};
+use crate::head::Head;
 use crate::operations::Condition;
 use crate::place::Place;
 use crate::schema::Column;
 use crate::snapshot::Snapshot;
 use crate::table::Table;
 
-pub(crate) use positions::{FileRows, Found, Positions, row_count};
+pub(crate) use adapt::adapt;
+pub(crate) use filter::plain;
+pub(crate) use positions::{FileRows, Found, NumberedRows, Positions, row_count};
 pub use reader::ScanReader;
+pub(crate) use reader::repeated;
 
 /// The rows and columns to read.
 #[derive(Debug, Clone, Default)]
@@ -115,16 +119,19 @@ pub(crate) struct Question {
 }
 
 impl Question {
-    pub fn of(snapshot: &Snapshot, conditions: &[Condition]) -> Result<Self> {
-        let terms = conditions.iter().map(|condition| condition.term(snapshot));
+    pub fn of(head: &Head, conditions: &[Condition]) -> Result<Self> {
+        let terms = conditions.iter().map(|condition| condition.term(head));
+        Ok(Self::of_terms(head, terms.collect::<Result<_>>()?))
+    }
+
+    pub fn of_terms(head: &Head, terms: Vec<Term>) -> Self {
         let (of_partitions, of_rows) = terms
-            .collect::<Result<Vec<_>>>()?
             .into_iter()
-            .partition(|term| snapshot.metadata.partition_columns.contains(&term.column[0]));
-        Ok(Self {
+            .partition(|term| head.metadata.partition_columns.contains(&term.column[0]));
+        Self {
             of_partitions,
             of_rows: Predicate(of_rows),
-        })
+        }
     }
 
     /// All conditions.
@@ -151,28 +158,28 @@ impl Question {
 }
 
 /// The columns of these names, by default all.
-fn chosen(snapshot: &Snapshot, names: Option<&[String]>) -> Result<Vec<Column>> {
+pub(crate) fn chosen(head: &Head, names: Option<&[String]>) -> Result<Vec<Column>> {
     let Some(names) = names else {
-        return Ok(snapshot.schema.columns.clone());
+        return Ok(head.schema.columns.clone());
     };
     let columns = names.iter().map(|name| {
-        snapshot.schema.column(name).cloned().ok_or_else(|| {
-            let known: Vec<&str> = snapshot
-                .schema
-                .columns
-                .iter()
-                .map(|column| column.name.as_str())
-                .collect();
-            TableError::column(
-                name,
-                format!(
-                    "the table has no column {name:?}: its columns are {}",
-                    known.join(", ")
-                ),
-            )
-        })
+        let column = head.schema.column(name).cloned();
+        column.ok_or_else(|| no_column(head, name))
     });
     columns.collect()
+}
+
+/// The error of a name that no column of the table has.
+pub(crate) fn no_column(head: &Head, name: &str) -> TableError {
+    let columns = head.schema.columns.iter();
+    let known: Vec<&str> = columns.map(|column| column.name.as_str()).collect();
+    TableError::column(
+        name,
+        format!(
+            "the table has no column {name:?}: its columns are {}",
+            known.join(", ")
+        ),
+    )
 }
 
 impl Scan {

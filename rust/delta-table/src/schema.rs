@@ -483,19 +483,7 @@ impl TableSchema {
     /// # Errors
     /// [`delta_commit::CommitError::Schema`] names the first column that does not fit, and what would.
     pub fn check_rows(&self, other: &Self) -> Result<()> {
-        for column in &other.columns {
-            let Some(known) = self.column(&column.name) else {
-                return Err(TableError::column(
-                    &column.name,
-                    format!(
-                        "the table has no column {:?}; its columns are {}. To add it, write with schema_mode=\"merge\"",
-                        column.name,
-                        self.names()
-                    ),
-                ));
-            };
-            check_kind(known, column)?;
-        }
+        self.check_columns(other)?;
         let missing = self
             .columns
             .iter()
@@ -510,6 +498,24 @@ impl TableSchema {
             )),
             None => Ok(()),
         }
+    }
+
+    /// Checks that every column of `other` is known and its values fit.
+    pub(crate) fn check_columns(&self, other: &Self) -> Result<()> {
+        for column in &other.columns {
+            let Some(known) = self.column(&column.name) else {
+                return Err(TableError::column(
+                    &column.name,
+                    format!(
+                        "the table has no column {:?}; its columns are {}. To add it, write with schema_mode=\"merge\"",
+                        column.name,
+                        self.names()
+                    ),
+                ));
+            };
+            check_kind(known, column)?;
+        }
+        Ok(())
     }
 
     /// This schema with the columns of `other` that it lacks; none when it lacks none.

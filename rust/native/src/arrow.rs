@@ -162,6 +162,15 @@ impl Batches {
         (gathered, Ok(true))
     }
 
+    /// All batches; the producer is called for each.
+    pub fn collect(mut self) -> Result<Vec<Batch>, Failure> {
+        let mut all = Vec::new();
+        while let Some(batch) = self.next()? {
+            all.push(batch);
+        }
+        Ok(all)
+    }
+
     /// The next batch; the producer is called for it.
     pub fn next(&mut self) -> Result<Option<Batch>, Failure> {
         guarded(|| {

@@ -9,7 +9,7 @@ use arrow_cast::cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, DataType, Fields, TimeUnit};
 
 /// The array in another type. Fields of structs are found by name, and are null where the file has none.
-pub(super) fn adapt(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
+pub(crate) fn adapt(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
     if array.data_type() == to {
         return Ok(Arc::clone(array));
     }

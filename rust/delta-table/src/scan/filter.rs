@@ -129,22 +129,8 @@ fn comparable(array: &ArrayRef, literal: &Literal) -> Result<ArrayRef, ArrowErro
         Literal::Long(_) | Literal::Timestamp(_) => cast(array, &DataType::Int64)?,
         // Days have 32 bits; the literal may have more.
         Literal::Date(_) => cast(&cast(array, &DataType::Int32)?, &DataType::Int64)?,
-        Literal::Float(_) => {
-            let floats = cast(array, &DataType::Float32)?;
-            Arc::new(
-                floats
-                    .as_primitive::<Float32Type>()
-                    .unary::<_, Float32Type>(plain_float),
-            )
-        }
-        Literal::Double(_) => {
-            let doubles = cast(array, &DataType::Float64)?;
-            Arc::new(
-                doubles
-                    .as_primitive::<Float64Type>()
-                    .unary::<_, Float64Type>(plain_double),
-            )
-        }
+        Literal::Float(_) => plain(&cast(array, &DataType::Float32)?),
+        Literal::Double(_) => plain(&cast(array, &DataType::Float64)?),
     })
 }
 
@@ -159,6 +145,21 @@ fn scalar(literal: &Literal) -> Scalar<ArrayRef> {
         Literal::Double(value) => Arc::new(Float64Array::from(vec![plain_double(*value)])),
     };
     Scalar::new(array)
+}
+
+/// The array with one NaN and one zero, if it has floats. Others it returns as they are.
+pub(crate) fn plain(array: &ArrayRef) -> ArrayRef {
+    match array.data_type() {
+        DataType::Float32 => {
+            let floats = array.as_primitive::<Float32Type>();
+            Arc::new(floats.unary::<_, Float32Type>(plain_float))
+        }
+        DataType::Float64 => {
+            let doubles = array.as_primitive::<Float64Type>();
+            Arc::new(doubles.unary::<_, Float64Type>(plain_double))
+        }
+        _ => Arc::clone(array),
+    }
 }
 
 /// The one NaN, and the one zero, that Arrow's total order compares as this module says.

@@ -1,4 +1,4 @@
-//! The places of rows in a file: the rows for which conditions hold, without the other columns.
+//! The places of rows in a file: rows by their numbers, in a few columns.
 
 use std::sync::Arc;
 
@@ -18,19 +18,66 @@ use crate::snapshot::Snapshot;
 use super::reader::{FileReader, of_file};
 use super::{Plan, filter};
 
+/// A reading of some columns with the numbers of rows.
+pub(crate) struct NumberedRows {
+    plan: Plan,
+}
+
+impl NumberedRows {
+    /// A reading of these columns. Row groups in which no row can satisfy the conditions, by their statistics, are passed
+    /// over; of the others every row comes.
+    pub fn new(
+        place: &Arc<dyn Place>,
+        snapshot: &Arc<Snapshot>,
+        columns: Vec<Column>,
+        conditions: Predicate,
+    ) -> Result<Self> {
+        Ok(Self {
+            plan: Plan::new(place, snapshot, columns, conditions)?,
+        })
+    }
+
+    /// Hands over the batches of a file, deleted rows included, each with the number of its first row and the deleted
+    /// rows of the file. Returns the number of rows in the file, and those that are deleted. One row group's columns are
+    /// in memory at a time.
+    pub fn each(
+        &self,
+        add: &Arc<Add>,
+        go_on: &mut dyn FnMut() -> bool,
+        take: &mut dyn FnMut(u64, &RecordBatch, &RoaringTreemap) -> Result<()>,
+    ) -> Result<(u64, RoaringTreemap)> {
+        let deleted = deletion_vectors::read(&self.plan.place, add)?;
+        let mut reader = FileReader::open(&self.plan, Arc::clone(add), deleted)?;
+        while let Some(group) = reader.groups.pop_front() {
+            let (mut first, _) = reader.rows_of(group);
+            for batch in reader.group_reader(group, Vec::new(), None)? {
+                let batch = batch.and_then(|batch| reader.answer(&self.plan, &batch));
+                let batch = batch.map_err(|error| of_file(add, error.into()))?;
+                take(first, &batch, &reader.deleted)?;
+                first += batch.num_rows() as u64;
+                if !go_on() {
+                    return Err(WriteError::Interrupted.into());
+                }
+            }
+        }
+        Ok((row_count_of(&reader), reader.deleted))
+    }
+}
+
 /// A search for rows for which conditions on columns of the files hold.
 pub(crate) struct Positions {
-    plan: Plan,
+    rows: NumberedRows,
     conditions: Predicate,
 }
 
 /// The rows of a file, by their numbers from 0 on.
+#[derive(Debug, Default)]
 pub(crate) struct Found {
     /// The number of rows in the file, deleted ones too.
     pub rows: u64,
     /// The rows that are deleted already.
     pub deleted: RoaringTreemap,
-    /// The others for which all conditions hold.
+    /// The others that were looked for.
     pub matching: RoaringTreemap,
 }
 
@@ -45,40 +92,30 @@ impl Positions {
             }
         }
         Ok(Self {
-            plan: Plan::new(place, snapshot, columns, conditions.clone())?,
+            rows: NumberedRows::new(place, snapshot, columns, conditions.clone())?,
             conditions,
         })
     }
 
-    /// Searches a file. One row group's columns that the conditions name are in memory at a time.
+    /// Searches a file for the rows for which all conditions hold.
     pub fn of(&self, add: &Arc<Add>, go_on: &mut dyn FnMut() -> bool) -> Result<Found> {
-        let deleted = deletion_vectors::read(&self.plan.place, add)?;
-        let mut reader = FileReader::open(&self.plan, Arc::clone(add), deleted)?;
         let mut matching = RoaringTreemap::new();
-        while let Some(group) = reader.groups.pop_front() {
-            let (mut first, _) = reader.rows_of(group);
-            for batch in reader.group_reader(group, Vec::new(), None)? {
-                let held = batch.and_then(|batch| self.hold(&reader, &batch));
-                let held = held.map_err(|error| of_file(add, error.into()))?;
-                let rows = held.values().set_indices().map(|row| first + row as u64);
-                matching.extend(rows);
-                first += held.len() as u64;
-                if !go_on() {
-                    return Err(WriteError::Interrupted.into());
-                }
-            }
-        }
-        matching -= &reader.deleted;
+        let (rows, deleted) = self.rows.each(add, go_on, &mut |first, batch, _| {
+            let held = self.hold(batch);
+            let held = held.map_err(|error| of_file(add, error.into()))?;
+            matching.extend(held.values().set_indices().map(|row| first + row as u64));
+            Ok(())
+        })?;
+        matching -= &deleted;
         Ok(Found {
-            rows: row_count_of(&reader),
-            deleted: reader.deleted,
+            rows,
+            deleted,
             matching,
         })
     }
 
     /// The rows of a batch for which all conditions hold.
-    fn hold(&self, reader: &FileReader, decoded: &RecordBatch) -> Result<BooleanArray, ArrowError> {
-        let batch = reader.answer(&self.plan, decoded)?;
+    fn hold(&self, batch: &RecordBatch) -> Result<BooleanArray, ArrowError> {
         let mut all = BooleanArray::from(vec![true; batch.num_rows()]);
         for term in &self.conditions.0 {
             let Some(values) = batch.column_by_name(&term.column[0]) else {

@@ -349,7 +349,8 @@ fn may_match(conditions: &Predicate, stats: &str) -> bool {
     })
 }
 
-fn repeated(value: &ArrayRef, rows: usize) -> Result<ArrayRef, ArrowError> {
+/// A column of one value, which `value` has.
+pub(crate) fn repeated(value: &ArrayRef, rows: usize) -> Result<ArrayRef, ArrowError> {
     if value.is_null(0) {
         return Ok(new_null_array(value.data_type(), rows));
     }

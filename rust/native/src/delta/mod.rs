@@ -12,8 +12,8 @@ use delta_commit::{Operation, Outcome, Token};
 use delta_object_store::Objects;
 use delta_table::schema::TableSchema;
 use delta_table::{
-    Append, AppendOptions, Condition, CreateMode, CreateOptions, Folder, Place, ReadSet, Scalar, ScanOptions,
-    Table, TableError,
+    Append, AppendOptions, Condition, CreateMode, CreateOptions, Folder, MatchedDelete, MergeOptions, Place,
+    ReadSet, Scalar, ScanOptions, Table, TableError,
 };
 use parquet_writer::{OptionFault, WriteError};
 use pyo3::Borrowed;
@@ -24,15 +24,18 @@ use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList, PyString};
 use crate::arrow::{Batches, Source, schema_from};
 use crate::errors::Failure;
 use crate::options::Options;
+use crate::rows::one_row;
 use crate::turn::{Takes, Turns, detached};
 
 mod attention;
+mod changes;
 pub(crate) mod errors;
 mod scan;
 
 pub(crate) use scan::DeltaScan;
 
 use attention::{Caller, attention, watch};
+use changes::{Changed, Changing, Computation};
 
 /// Conditions from Python: each is a column, an operator and values.
 struct Conditions(Vec<Condition>);
@@ -374,8 +377,7 @@ impl DeltaTable {
         })
     }
 
-    /// Deletes the rows for which conditions hold; returns the version, the number of rows, and true if the version is
-    /// new.
+    /// Deletes the rows for which conditions hold.
     fn delete_rows(
         &self,
         py: Python<'_>,
@@ -383,21 +385,84 @@ impl DeltaTable {
         options: Options<'_>,
         user_metadata: Option<String>,
         timeout: Option<f64>,
-    ) -> PyResult<(i64, u64, bool)> {
+    ) -> PyResult<Changed> {
         let writer_options = options.validated(py)?;
-        // The time is that of the commit. A search of all files may take longer.
-        let (writer, committer) = (Caller::of(py, None)?, Caller::of(py, timeout)?);
+        let caller = Changing::of(py, timeout)?;
         detached(py, move || {
-            let (version, pending) = writer.wait(|_, go_on| {
+            caller.change(|go_on| {
                 self.table
                     .prepare_delete(&given.0, user_metadata, &writer_options, go_on)
-            })?;
-            let Some(pending) = pending else {
-                return Ok((version, 0, false));
-            };
-            let rows = pending.rows();
-            let version = committer.anew().commit(|patience, _| pending.commit(patience))?;
-            Ok((version, rows, true))
+            })
+        })
+    }
+
+    /// Sets columns of the rows for which conditions hold: to literals, and to what `compute` makes of rows.
+    #[expect(clippy::too_many_arguments, reason = "Python names them")]
+    fn update_rows(
+        &self,
+        py: Python<'_>,
+        given: Conditions,
+        literals: &Bound<'_, PyDict>,
+        computed: Vec<String>,
+        compute: Option<Py<PyAny>>,
+        options: Options<'_>,
+        user_metadata: Option<String>,
+        timeout: Option<f64>,
+    ) -> PyResult<Changed> {
+        let writer_options = options.validated(py)?;
+        let caller = Changing::of(py, timeout)?;
+        let names: Vec<String> = literals.keys().extract()?;
+        let schema = detached(py, || Ok(self.table.columns(&names)?))?;
+        let literals = one_row(schema, literals, "set").map_err(|failure| failure.into_py(py))?;
+        let computation = Computation::new(literals, computed, compute);
+        detached(py, move || {
+            computation.run(|values| {
+                caller.change(|go_on| {
+                    self.table
+                        .prepare_update(&given.0, values, user_metadata, &writer_options, go_on)
+                })
+            })
+        })
+    }
+
+    /// Merges rows by their keys: updates `update` of the source's columns, or without it all, deletes what `delete` and
+    /// `deleted_by` say, and inserts.
+    #[expect(clippy::too_many_arguments, reason = "Python names them")]
+    fn merge_rows(
+        &self,
+        py: Python<'_>,
+        data: &Bound<'_, PyAny>,
+        on: Vec<String>,
+        update: Option<Vec<String>>,
+        delete: bool,
+        deleted_by: Option<String>,
+        insert: bool,
+        options: Options<'_>,
+        user_metadata: Option<String>,
+        timeout: Option<f64>,
+    ) -> PyResult<Changed> {
+        let writer_options = options.validated(py)?;
+        let delete = match deleted_by {
+            Some(column) => MatchedDelete::Where(column),
+            None if delete => MatchedDelete::Always,
+            None => MatchedDelete::Never,
+        };
+        let options = MergeOptions {
+            on,
+            update,
+            delete,
+            insert,
+            user_metadata,
+        };
+        let caller = Changing::of(py, timeout)?;
+        let source = Source::take(data)?;
+        detached(py, move || {
+            let (schema, batches) = source.open()?;
+            let rows = batches.collect()?;
+            caller.change(|go_on| {
+                self.table
+                    .prepare_merge(&schema, &rows, &options, &writer_options, go_on)
+            })
         })
     }
 

@@ -21,9 +21,11 @@ mod dicts;
 mod guess;
 mod intake;
 mod lines;
+mod one;
 
 pub(crate) use intake::Rules;
 pub(crate) use lines::Source;
+pub(crate) use one::one_row;
 
 // A cell that the writer refused later would be refused after other rows of its call were written.
 const _: () = assert!(rows::MOST_VALUE_BYTES as u64 == parquet_writer::MOST_ROW_BYTES);

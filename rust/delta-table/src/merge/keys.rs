@@ -1,0 +1,135 @@
+//! Keys of rows as bytes, and source rows by their keys.
+
+use std::collections::HashMap;
+
+use arrow_array::{Array, ArrayRef};
+use arrow_buffer::NullBuffer;
+use arrow_row::{RowConverter, Rows, SortField};
+use arrow_schema::ArrowError;
+
+use crate::error::{Result, TableError};
+use crate::scan::plain;
+use crate::schema::{Column, Kind};
+
+use super::source::Source;
+
+/// The conversion of key columns to bytes that are equal where keys are.
+///
+/// NaN equals NaN and -0.0 equals 0.0, as in Spark ("NaN Semantics" in its SQL reference).
+pub(super) struct Keys(RowConverter);
+
+impl Keys {
+    /// # Errors
+    /// [`TableError::Option`] when a column is nested.
+    pub fn new(columns: &[Column]) -> Result<Self> {
+        let fields = columns.iter().map(|column| match &column.kind {
+            Kind::Primitive(_) | Kind::Decimal(..) => Ok(SortField::new(column.kind.arrow())),
+            Kind::Struct(_) | Kind::Array(..) | Kind::Map(..) => {
+                let message = format!(
+                    "on names the column {:?}, which is nested: keys are numbers, text, bytes, booleans, dates or \
+                     timestamps",
+                    column.name
+                );
+                Err(TableError::option("on", message))
+            }
+        });
+        let fields = fields.collect::<Result<Vec<_>>>()?;
+        RowConverter::new(fields)
+            .map(Self)
+            .map_err(|error| refused(&error))
+    }
+
+    /// The keys of rows, of which these are the key columns in the table's types.
+    pub fn of(&self, columns: &[ArrayRef]) -> Result<RowKeys> {
+        let columns: Vec<ArrayRef> = columns.iter().map(plain).collect();
+        let nulls = NullBuffer::union_many(columns.iter().map(Array::nulls));
+        let rows = self.0.convert_columns(&columns);
+        let rows = rows.map_err(|error| refused(&error))?;
+        Ok(RowKeys { rows, nulls })
+    }
+}
+
+fn refused(error: &ArrowError) -> TableError {
+    TableError::option("on", format!("the columns of on make no key: {error}"))
+}
+
+/// The keys of some rows.
+pub(super) struct RowKeys {
+    rows: Rows,
+    nulls: Option<NullBuffer>,
+}
+
+impl RowKeys {
+    /// The key of a row; none where it has a null.
+    pub fn get(&self, row: usize) -> Option<&[u8]> {
+        let has_null = self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
+        (!has_null).then(|| self.rows.row(row).data())
+    }
+}
+
+/// Source rows of one key.
+pub(super) struct Group {
+    /// The first of them: its batch, and its place there.
+    pub first: (usize, usize),
+    /// The number of them.
+    pub rows: u64,
+    is_matched: bool,
+}
+
+/// Source rows by their keys.
+pub(super) struct Groups {
+    by_key: HashMap<Box<[u8]>, usize>,
+    all: Vec<Group>,
+    /// The group of each row, by batches; none for a row whose key has a null.
+    of_rows: Vec<Vec<Option<usize>>>,
+}
+
+impl Groups {
+    pub fn of(keys: &Keys, source: &Source, on: &[String]) -> Result<Self> {
+        let mut groups = Self {
+            by_key: HashMap::new(),
+            all: Vec::new(),
+            of_rows: Vec::new(),
+        };
+        for batch in 0..source.batches() {
+            let keys = keys.of(&source.columns(batch, on)?)?;
+            let rows = 0..source.rows_of(batch);
+            let of_rows = rows.map(|row| keys.get(row).map(|key| groups.add(key, (batch, row))));
+            let of_rows = of_rows.collect();
+            groups.of_rows.push(of_rows);
+        }
+        Ok(groups)
+    }
+
+    fn add(&mut self, key: &[u8], at: (usize, usize)) -> usize {
+        if let Some(group) = self.by_key.get(key) {
+            self.all[*group].rows += 1;
+            return *group;
+        }
+        let group = self.all.len();
+        self.by_key.insert(key.into(), group);
+        self.all.push(Group {
+            first: at,
+            rows: 1,
+            is_matched: false,
+        });
+        group
+    }
+
+    /// The group of a key.
+    pub fn find(&self, key: &[u8]) -> Option<usize> {
+        self.by_key.get(key).copied()
+    }
+
+    /// Notes that a row of the table has the key of a group.
+    pub fn matched(&mut self, group: usize) -> &Group {
+        let group = &mut self.all[group];
+        group.is_matched = true;
+        group
+    }
+
+    /// Returns true if a row of the table has the key of a source row.
+    pub fn is_matched(&self, batch: usize, row: usize) -> bool {
+        self.of_rows[batch][row].is_some_and(|group| self.all[group].is_matched)
+    }
+}

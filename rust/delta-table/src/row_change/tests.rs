@@ -1,0 +1,402 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{Int64Array, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use delta_commit::conflict::{Conflict, ConflictKind};
+use parquet_writer::OptionInput;
+use proptest::prelude::*;
+
+use super::*;
+use crate::append::AppendOptions;
+use crate::{
+    Condition, CreateMode, CreateOptions, MatchedDelete, MergeOptions, NewValues, Scalar, ScanOptions,
+};
+
+/// The rows of both files. Identifiers beyond are free.
+const ROWS: i64 = 24;
+const FREE: i64 = 6;
+
+fn patience() -> Patience<'static> {
+    Patience::until(Instant::now() + Duration::from_secs(60))
+}
+
+fn options() -> WriterOptions {
+    WriterOptions::new(OptionInput::default()).unwrap()
+}
+
+fn schema() -> SchemaRef {
+    let field = |name| Field::new(name, DataType::Int64, true);
+    Arc::new(Schema::new(vec![field("id"), field("value")]))
+}
+
+fn numbers(ids: &[i64], value: i64) -> RecordBatch {
+    let ids = Int64Array::from(ids.to_vec());
+    let values = Int64Array::from_value(value, ids.len());
+    RecordBatch::try_new(schema(), vec![Arc::new(ids), Arc::new(values)]).unwrap()
+}
+
+fn append(table: &Table, ids: &[i64]) {
+    let mut append = table.append(AppendOptions::default(), options()).unwrap();
+    append.write(&numbers(ids, 0).into(), &mut || true).unwrap();
+    append.commit(&mut patience(), &mut || true).unwrap();
+}
+
+fn table(root: &Path, isolation: &str, marks: bool) -> Table {
+    let properties = [
+        (
+            "delta.enableDeletionVectors",
+            if marks { "true" } else { "false" },
+        ),
+        ("delta.isolationLevel", isolation),
+    ];
+    let create = CreateOptions {
+        properties: properties
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into(),
+        ..CreateOptions::default()
+    };
+    let table = Table::create(root, &schema(), create, CreateMode::Error, &mut patience()).unwrap();
+    append(&table, &(0..ROWS / 2).collect::<Vec<_>>());
+    append(&table, &(ROWS / 2..ROWS).collect::<Vec<_>>());
+    table
+}
+
+/// The value of each identifier.
+type Rows = BTreeMap<i64, i64>;
+
+fn rows(table: &Table) -> Rows {
+    let mut rows = Rows::new();
+    for batch in table.scan(&ScanOptions::default()).unwrap().reader() {
+        let batch = batch.unwrap();
+        let column = |place: usize| batch.column(place).as_primitive::<Int64Type>().clone();
+        for (id, value) in column(0).iter().zip(column(1).iter()) {
+            let before = rows.insert(id.unwrap(), value.unwrap());
+            assert_eq!(before, None, "a row is there twice");
+        }
+    }
+    rows
+}
+
+#[derive(Debug, Clone)]
+enum Kind {
+    Delete,
+    Update(i64),
+    Upsert(i64),
+    Insert(i64),
+    DeleteMatching,
+}
+
+#[derive(Debug, Clone)]
+struct Change {
+    kind: Kind,
+    ids: BTreeSet<i64>,
+}
+
+impl Change {
+    fn new(kind: Kind, ids: &[i64]) -> Self {
+        let ids = ids.iter().copied().collect();
+        Self { kind, ids }
+    }
+
+    fn prepare(&self, table: &Table) -> Option<PendingChange> {
+        let ids: Vec<i64> = self.ids.iter().copied().collect();
+        let conditions = [Condition {
+            column: "id".to_owned(),
+            operator: "in".to_owned(),
+            values: ids.iter().copied().map(Scalar::Long).collect(),
+        }];
+        let merge = |update, insert, delete, value| {
+            let merge = MergeOptions {
+                on: vec!["id".to_owned()],
+                update,
+                delete,
+                insert,
+                user_metadata: None,
+            };
+            let source = [Batch::from(numbers(&ids, value))];
+            table.prepare_merge(&schema(), &source, &merge, &options(), &mut || true)
+        };
+        let nothing = Some(Vec::new());
+        let prepared = match self.kind {
+            Kind::Delete => table.prepare_delete(&conditions, None, &options(), &mut || true),
+            Kind::Update(value) => update(table, &conditions, "value", value),
+            Kind::Upsert(value) => merge(None, true, MatchedDelete::Never, value),
+            Kind::Insert(value) => merge(nothing, true, MatchedDelete::Never, value),
+            Kind::DeleteMatching => merge(nothing, false, MatchedDelete::Always, 0),
+        };
+        prepared.unwrap().1
+    }
+
+    fn apply(&self, rows: &mut Rows) {
+        for id in &self.ids {
+            match self.kind {
+                Kind::Delete | Kind::DeleteMatching => {
+                    rows.remove(id);
+                }
+                Kind::Update(value) => {
+                    if let Some(row) = rows.get_mut(id) {
+                        *row = value;
+                    }
+                }
+                Kind::Upsert(value) => {
+                    rows.insert(*id, value);
+                }
+                Kind::Insert(value) => {
+                    rows.entry(*id).or_insert(value);
+                }
+            }
+        }
+    }
+}
+
+fn update(
+    table: &Table,
+    conditions: &[Condition],
+    column: &str,
+    value: i64,
+) -> Result<(Version, Option<PendingChange>)> {
+    let field = Field::new(column, DataType::Int64, true);
+    let value = Int64Array::from(vec![value]);
+    let literals = RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![Arc::new(value)]).unwrap();
+    let values = NewValues {
+        literals,
+        computed: Vec::new(),
+        compute: &mut |_| Ok(Vec::new()),
+    };
+    table.prepare_update(conditions, values, None, &options(), &mut || true)
+}
+
+fn conflict(error: TableError) -> Conflict {
+    match error {
+        TableError::Commit(CommitError::Conflict(conflict)) => *conflict,
+        other => panic!("{other}"),
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Begin(Change),
+    Commit(prop::sample::Index),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let kind = prop_oneof![
+        Just(Kind::Delete),
+        Just(Kind::DeleteMatching),
+        (1..100_i64).prop_map(Kind::Update),
+        (100..200_i64).prop_map(Kind::Upsert),
+        (200..300_i64).prop_map(Kind::Insert),
+    ];
+    let ids = prop::collection::btree_set(0..ROWS + FREE, 1..5);
+    let begin = (kind, ids).prop_map(|(kind, ids)| Step::Begin(Change { kind, ids }));
+    let commit = any::<prop::sample::Index>().prop_map(Step::Commit);
+    prop::collection::vec(prop_oneof![begin, commit], 1..20)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.div_ceil(4), failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn concurrent_changes_are_as_one_after_the_other(
+        steps in steps(),
+        isolation in prop::sample::select(&["Serializable", "WriteSerializable"]),
+        marks in any::<bool>(),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let table = table(folder.path(), isolation, marks);
+        let mut here = rows(&table);
+        let mut pending = Vec::new();
+        for step in steps {
+            match step {
+                Step::Begin(change) => {
+                    let mut after = here.clone();
+                    change.apply(&mut after);
+                    let begun = change.prepare(&table);
+                    // An update to the value that a row has is one, too.
+                    prop_assert!(begun.is_some() || after == here);
+                    pending.extend(begun.map(|begun| (change, begun)));
+                }
+                Step::Commit(_) if pending.is_empty() => {}
+                Step::Commit(at) => {
+                    let (change, begun): (Change, PendingChange) = pending.remove(at.index(pending.len()));
+                    match begun.commit(&mut patience()) {
+                        Ok(_) => change.apply(&mut here),
+                        Err(error) => {
+                            conflict(error);
+                        }
+                    }
+                    prop_assert_eq!(&rows(&table), &here);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn changes_of_different_rows_of_a_file_all_commit() {
+    for isolation in ["Serializable", "WriteSerializable"] {
+        let folder = tempfile::tempdir().unwrap();
+        let table = table(folder.path(), isolation, true);
+        let mut expected = rows(&table);
+        let changes = [
+            Change::new(Kind::Update(1), &[0]),
+            Change::new(Kind::Delete, &[1]),
+            Change::new(Kind::Upsert(2), &[2]),
+            Change::new(Kind::DeleteMatching, &[3]),
+            Change::new(Kind::Update(3), &[4]),
+            Change::new(Kind::Upsert(4), &[5, ROWS]),
+        ];
+        let pending: Vec<_> = changes
+            .iter()
+            .map(|change| change.prepare(&table).unwrap())
+            .collect();
+        for (change, pending) in changes.iter().zip(pending) {
+            pending.commit(&mut patience()).unwrap();
+            change.apply(&mut expected);
+        }
+        assert_eq!(rows(&table), expected);
+        let marked = table
+            .snapshot()
+            .unwrap()
+            .files()
+            .filter(|add| add.deletion_vector.is_some())
+            .count();
+        assert_eq!(marked, 1);
+    }
+}
+
+#[test]
+fn of_changes_of_one_row_one_commits() {
+    for marks in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        let table = table(folder.path(), "WriteSerializable", marks);
+        let changes = [
+            Kind::Update(1),
+            Kind::Upsert(2),
+            Kind::Delete,
+            Kind::DeleteMatching,
+            Kind::Update(3),
+        ];
+        let pending = changes.map(|kind| Change::new(kind, &[7]).prepare(&table).unwrap());
+        let done = pending.map(|pending| pending.commit(&mut patience()).is_ok());
+        assert_eq!(done, [true, false, false, false, false]);
+        assert_eq!(rows(&table)[&7], 1);
+    }
+}
+
+#[test]
+fn a_row_that_another_updates_so_that_it_is_not_looked_for_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = table(folder.path(), "Serializable", true);
+    let seven = [Condition {
+        column: "id".to_owned(),
+        operator: "=".to_owned(),
+        values: vec![Scalar::Long(7)],
+    }];
+    let late = Change::new(Kind::Update(1), &[7]).prepare(&table).unwrap();
+    let away = update(&table, &seven, "id", 1000).unwrap().1.unwrap();
+    let version = away.commit(&mut patience()).unwrap();
+    let refused = conflict(late.commit(&mut patience()).unwrap_err());
+    assert!(
+        matches!(refused.kind, ConflictKind::ConcurrentRows { rows: 1, .. }),
+        "{refused}"
+    );
+    assert_eq!((refused.version, refused.operation.as_str()), (version, "UPDATE"));
+}
+
+#[test]
+fn a_key_is_inserted_once() {
+    for isolation in ["Serializable", "WriteSerializable"] {
+        let folder = tempfile::tempdir().unwrap();
+        let table = table(folder.path(), isolation, true);
+        let insert = |value| {
+            Change::new(Kind::Insert(value), &[ROWS, ROWS + 1])
+                .prepare(&table)
+                .unwrap()
+        };
+        let (first, second) = (insert(1), insert(2));
+        let other = Change::new(Kind::Insert(3), &[ROWS + 2]).prepare(&table).unwrap();
+        first.commit(&mut patience()).unwrap();
+        let refused = conflict(second.commit(&mut patience()).unwrap_err());
+        assert!(
+            matches!(refused.kind, ConflictKind::ConcurrentAppend { .. }),
+            "{refused}"
+        );
+        other.commit(&mut patience()).unwrap();
+        assert_eq!(rows(&table)[&ROWS], 1);
+    }
+}
+
+#[test]
+fn a_row_that_kept_another_from_being_inserted_has_to_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = table(folder.path(), "WriteSerializable", true);
+    let insert = Change::new(Kind::Insert(1), &[3, ROWS]).prepare(&table).unwrap();
+    let delete = Change::new(Kind::Delete, &[3]).prepare(&table).unwrap();
+    delete.commit(&mut patience()).unwrap();
+    let refused = conflict(insert.commit(&mut patience()).unwrap_err());
+    assert!(
+        matches!(refused.kind, ConflictKind::ConcurrentDeleteRead(_)),
+        "{refused}"
+    );
+}
+
+#[test]
+fn an_append_of_a_key_beside_a_merge_is_a_conflict_where_all_is_serializable() {
+    for (isolation, refused) in [("Serializable", true), ("WriteSerializable", false)] {
+        for (id, has_key) in [(ROWS, true), (ROWS + 1, false)] {
+            let folder = tempfile::tempdir().unwrap();
+            let table = table(folder.path(), isolation, true);
+            let pending = Change::new(Kind::Upsert(1), &[3, ROWS]).prepare(&table).unwrap();
+            append(&table, &[id]);
+            let done = pending.commit(&mut patience());
+            assert_eq!(done.is_err(), refused && has_key, "{isolation} {id}");
+        }
+    }
+}
+
+#[test]
+fn the_files_of_a_change_that_is_dropped_do_not_stay() {
+    for marks in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        let table = table(folder.path(), "Serializable", marks);
+        let files = || std::fs::read_dir(folder.path()).unwrap().count();
+        let before = files();
+        for kind in [Kind::Update(1), Kind::Upsert(1)] {
+            let pending = Change::new(kind, &[1, 15, ROWS]).prepare(&table).unwrap();
+            assert!(files() > before);
+            drop(pending);
+            assert_eq!(files(), before);
+        }
+    }
+}
+
+#[test]
+fn a_change_that_is_interrupted_leaves_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = table(folder.path(), "Serializable", false);
+    let files = || std::fs::read_dir(folder.path()).unwrap().count();
+    let before = files();
+    for most in 0.. {
+        let mut looks = 0;
+        let source = [Batch::from(numbers(&[1, 15, ROWS], 1))];
+        let merge = MergeOptions {
+            on: vec!["id".to_owned()],
+            insert: true,
+            ..MergeOptions::default()
+        };
+        let done = table.prepare_merge(&schema(), &source, &merge, &options(), &mut || {
+            looks += 1;
+            looks <= most
+        });
+        if done.is_ok() {
+            assert!(most > 3);
+            break;
+        }
+        assert_eq!(files(), before);
+    }
+}

@@ -1,0 +1,247 @@
+"""Merges update, delete and insert rows by keys."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import spillway.delta
+from spillway.errors import (
+    AppendOnlyError,
+    NotArrowError,
+    OptionError,
+    SchemaError,
+    UnsupportedTableError,
+)
+
+from .test_deletes import MARKS
+from .test_updates import listing
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SCHEMA = pa.schema({"part": pa.string(), "id": pa.int64(), "text": pa.string()})
+
+
+def rows(*given: tuple[Any, ...], names: list[str] | None = None) -> pa.Table:
+    names = names or SCHEMA.names
+    schema = pa.schema([SCHEMA.field(name) for name in names])
+    return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in given], schema)
+
+
+def made(
+    folder: Path, *given: tuple[Any, ...], properties: dict[str, str] | None = None
+) -> spillway.delta.Table:
+    table = spillway.delta.create(folder, SCHEMA, partition_by="part", properties=MARKS | (properties or {}))
+    if given:
+        with table.append() as append:
+            append.write(rows(*given))
+    return table
+
+
+def held(table: spillway.delta.Table) -> list[tuple[Any, ...]]:
+    found = pa.table(table.scan()).to_pylist()
+    return sorted((tuple(row.values()) for row in found), key=repr)
+
+
+def test_rows_with_keys_of_the_table_are_updated_and_others_inserted(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", *(("a", n, "old") for n in range(100)))
+    source = rows(("a", 7, "new"), ("b", 8, "moved"), ("c", 100, "came"))
+    done = table.merge(source, "id", user_metadata="why")
+    assert done == spillway.delta.Merge(2, inserted=1, updated=2, deleted=0)
+    expected = [("a", n, "old") for n in range(100) if n not in {7, 8}]
+    assert held(table) == sorted([*expected, *(tuple(row.values()) for row in source.to_pylist())], key=repr)
+    [entry] = table.history(1)
+    assert (entry.operation, entry.info["userMetadata"]) == ("MERGE", "why")
+    parameters = entry.info["operationParameters"]
+    assert parameters["predicate"] == '["(target.id = source.id)"]'
+    assert parameters["matchedPredicates"] == '[{"actionType":"update"}]'
+    assert parameters["notMatchedPredicates"] == '[{"actionType":"insert"}]'
+    counts = {name: int(value) for name, value in entry.info["operationMetrics"].items() if "Ms" not in name}
+    assert {name: count for name, count in counts.items() if "Bytes" not in name} == {
+        "numSourceRows": 3,
+        "numTargetRowsInserted": 1,
+        "numTargetRowsUpdated": 2,
+        "numTargetRowsDeleted": 0,
+        "numTargetRowsMatchedUpdated": 2,
+        "numTargetRowsMatchedDeleted": 0,
+        "numTargetRowsNotMatchedBySourceUpdated": 0,
+        "numTargetRowsNotMatchedBySourceDeleted": 0,
+        "numTargetRowsCopied": 0,
+        "numOutputRows": 3,
+        "numTargetFilesAdded": 3,
+        "numTargetFilesRemoved": 0,
+        "numTargetChangeFilesAdded": 0,
+        "numTargetDeletionVectorsAdded": 1,
+        "numTargetDeletionVectorsUpdated": 0,
+        "numTargetDeletionVectorsRemoved": 0,
+    }
+
+
+def test_without_vectors_the_files_of_a_partition_become_one(tmp_path: Path) -> None:
+    table = spillway.delta.create(tmp_path / "t", SCHEMA)
+    for first in (0, 10):
+        with table.append() as append:
+            append.write(rows(*(("a", n, "old") for n in range(first, first + 10))))
+    assert table.merge(rows(("a", 3, "new"), ("a", 13, "new"), ("a", 23, "new")), "id").updated == 2
+    assert len(table.files()) == 1
+    expected = [("a", n, "new" if n % 10 == 3 else "old") for n in (*range(20), 23)]
+    assert held(table) == sorted(expected, key=repr)
+
+
+def test_what_the_source_lacks_stays_or_is_null(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", ("a", 1, "x"), ("b", 2, "y"))
+    assert table.merge(rows(("c", 1), ("c", 3), names=["part", "id"]), "id").updated == 1
+    assert held(table) == [("b", 2, "y"), ("c", 1, "x"), ("c", 3, None)]
+    assert table.merge(rows((2, "z"), (9, "z"), names=["id", "text"]), "id", insert=False).updated == 1
+    assert held(table) == [("b", 2, "z"), ("c", 1, "x"), ("c", 3, None)]
+    only = table.merge(rows(("d", 2, "w")), ["id"], update=["part"])
+    assert (only.updated, held(table)[-1]) == (1, ("d", 2, "z"))
+    assert table.merge(rows(("d", 2, "u"), ("d", 4, "u")), "id", update=False).inserted == 1
+    assert held(table)[-2:] == [("d", 2, "z"), ("d", 4, "u")]
+
+
+def test_a_column_of_the_source_says_which_rows_go(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", ("a", 1, "x"), ("a", 2, "x"), ("a", 3, "x"))
+    changes = rows(("a", 1, "y"), ("a", 2, None), ("a", 3, "z"), ("a", 4, None), ("a", 5, "new"))
+    gone = changes.append_column("gone", pa.array([False, True, None, True, False]))
+    done = table.merge(gone, "id", delete="gone")
+    assert done == spillway.delta.Merge(2, inserted=1, updated=2, deleted=1)
+    assert held(table) == [("a", 1, "y"), ("a", 3, "z"), ("a", 5, "new")]
+    assert table.merge(changes.select(["id"]), "id", delete=True, insert=False).deleted == 3
+    assert held(table) == []
+
+
+def test_nulls_match_nothing(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", (None, 1, "x"), ("a", None, "x"))
+    done = table.merge(rows((None, 1, "y"), ("a", None, "y"), ("a", 1, "y")), ["part", "id"])
+    assert done == spillway.delta.Merge(2, inserted=3, updated=0, deleted=0)
+    assert len(held(table)) == 5
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        [True, False],
+        ["", "a", "é" * 40],
+        [b"", b"\x01"],
+        [Decimal("1.50"), Decimal("-1.50")],
+        [dt.date(1, 1, 1), dt.date(2026, 1, 1)],
+        [dt.datetime(2026, 1, 1, tzinfo=dt.UTC), dt.datetime(2026, 1, 1, 0, 0, 0, 1, tzinfo=dt.UTC)],
+        [-math.inf, -1.5, 0.0, math.nan],
+    ],
+    ids=lambda keys: type(keys[0]).__name__,
+)
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_keys_of_every_type_are_found(tmp_path: Path, keys: list[Any], *, partitioned: bool) -> None:
+    if partitioned:
+        # The log has an empty text and null alike, and no folder is named after bytes.
+        keys = [key for key in keys if key != "" and not isinstance(key, bytes)] or [1]
+    column = pa.array(keys)
+    schema = pa.schema({"key": column.type, "n": pa.int64()})
+    table = spillway.delta.create(tmp_path / "t", schema, partition_by="key" if partitioned else [])
+    with table.append() as append:
+        append.write(pa.table({"key": column, "n": range(len(keys))}, schema))
+    again = pa.array([-0.0 if key == 0 and isinstance(key, float) else key for key in keys], column.type)
+    done = table.merge(pa.table({"key": again, "n": [9] * len(keys)}, schema), "key")
+    assert (done.inserted, done.updated) == (0, len(keys))
+    assert pa.table(table.scan())["n"].to_pylist() == [9] * len(keys)
+
+
+def test_many_keys_are_found_and_other_files_are_not_opened(tmp_path: Path) -> None:
+    schema = pa.schema({"id": pa.int64(), "n": pa.int64()})
+    table = spillway.delta.create(tmp_path / "t", schema, properties=MARKS)
+    for first in range(0, 50_000, 10_000):
+        with table.append(row_group_rows=1000) as append:
+            append.write(pa.table({"id": range(first, first + 10_000), "n": [0] * 10_000}, schema))
+    far = next(file for file in table.files() if file.stats and file.stats["minValues"]["id"] == 40_000)
+    (tmp_path / "t" / far.path).unlink()
+    keys = list(range(0, 30_000, 3))
+    frame = pl.DataFrame({"id": keys, "n": [1] * len(keys)})
+    batches = pa.table(frame).to_batches(max_chunksize=777)
+    source = pa.RecordBatchReader.from_batches(batches[0].schema, iter(batches))
+    assert table.merge(source, "id").updated == len(keys)
+    found = pa.table(table.scan(where=[("id", "<", 30_000)])).to_pylist()
+    assert {row["id"] for row in found if row["n"] == 1} == set(keys)
+    assert len(found) == 30_000
+
+
+def test_source_rows_that_match_one_row_are_named(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", ("a", 1, "x"), ("a", 2, "x"))
+    twice = rows(("a", 2, "y"), ("a", 3, "y"), ("a", 2, "z"), ("a", 3, "z"))
+    before = listing(table, tmp_path)
+    with pytest.raises(OptionError, match="2 rows of the source have the key part=a, id=2"):
+        table.merge(twice, ["part", "id"])
+    assert (table.version, listing(table, tmp_path)) == (1, before)
+    # Those that match nothing are inserted, as Spark does it.
+    assert table.merge(twice, "id", update=False).inserted == 2
+    assert table.merge(twice, "id", delete=True, insert=False).deleted == 3
+    assert held(table) == [("a", 1, "x")]
+
+
+def test_empty_sources_and_tables(tmp_path: Path) -> None:
+    table = made(tmp_path / "t")
+    assert table.merge(rows(), "id") == spillway.delta.Merge(0, 0, 0, 0)
+    assert table.merge(rows(("a", 1, "x")), "id") == spillway.delta.Merge(1, 1, 0, 0)
+    assert table.merge(rows(), "id", delete=True) == spillway.delta.Merge(1, 0, 0, 0)
+    assert table.merge(rows(("a", 5, "x")), "id", insert=False) == spillway.delta.Merge(1, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "error", "match"),
+    [
+        (rows(("a", 1, "x")), {"on": "idd"}, SchemaError, 'no column "idd"'),
+        (rows(("a", "x"), names=["part", "text"]), {"on": "id"}, OptionError, "source does not have"),
+        (rows(("a", 1, "x")), {"on": []}, OptionError, "on names no column"),
+        (rows(("a", 1, "x")), {"on": ["id", "id"]}, OptionError, "twice"),
+        (rows(("a", 1, "x")), {"on": "id", "update": ["texts"]}, OptionError, "texts.*does not have"),
+        (rows(("a", 1, "x")), {"on": "id", "update": "text"}, OptionError, "list of columns"),
+        (rows(("a", 1, "x")), {"on": "id", "delete": "gone"}, OptionError, "gone.*does not have"),
+        (rows(("a", 1, "x")), {"on": "id", "delete": "text"}, OptionError, "column of booleans"),
+        (rows(("a", 1, "x")), {"on": "id", "update": False, "insert": False}, OptionError, "do nothing"),
+        (rows((1, "x"), names=["id", "text"]), {"on": "id"}, SchemaError, "partitioned by"),
+        (pa.table({"part": ["a"], "id": [1], "more": [1]}), {"on": "id"}, SchemaError, "more"),
+        (pa.table({"part": ["a"], "id": ["1"]}), {"on": "id"}, SchemaError, "id"),
+        ([1, 2], {"on": "id"}, NotArrowError, "list"),
+    ],
+)
+def test_merges_that_make_no_sense_are_refused(
+    tmp_path: Path, source: Any, options: dict[str, Any], error: type[Exception], match: str
+) -> None:
+    table = made(tmp_path / "t", ("a", 1, "x"))
+    before = listing(table, tmp_path)
+    with pytest.raises(error, match=match):
+        table.merge(source, **options)
+    assert (table.version, listing(table, tmp_path)) == (1, before)
+
+
+def test_nulls_do_not_get_into_columns_that_take_none(tmp_path: Path) -> None:
+    schema = pa.schema(
+        [pa.field("id", pa.int64(), nullable=False), pa.field("n", pa.int64(), nullable=False)]
+    )
+    table = spillway.delta.create(tmp_path / "t", schema)
+    with table.append() as append:
+        append.write(pa.table({"id": [1], "n": [1]}, schema))
+    before = listing(table, tmp_path)
+    for source in ({"id": [1], "n": [None]}, {"id": [2], "n": [None]}):
+        with pytest.raises(SchemaError, match="n"):
+            table.merge(pa.table(source, pa.schema({"id": pa.int64(), "n": pa.int64()})), "id")
+    assert (table.version, listing(table, tmp_path)) == (1, before)
+
+
+def test_tables_that_merges_would_break_are_refused(tmp_path: Path) -> None:
+    feed = made(tmp_path / "feed", ("a", 1, "x"), properties={"delta.enableChangeDataFeed": "true"})
+    with pytest.raises(UnsupportedTableError, match="change data feed"):
+        feed.merge(rows(("a", 1, "y")), "id")
+    growing = made(tmp_path / "growing", ("a", 1, "x"), properties={"delta.appendOnly": "true"})
+    with pytest.raises(AppendOnlyError, match=r"merge\(\)"):
+        growing.merge(rows(("a", 1, "y")), "id")
+    # Rows that only come are an append.
+    assert growing.merge(rows(("a", 1, "y"), ("a", 2, "y")), "id", update=False).inserted == 1
+    assert held(growing) == [("a", 1, "x"), ("a", 2, "y")]
