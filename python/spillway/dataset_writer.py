@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from spillway import _native
 from spillway._context import WithBlock
+from spillway._destination import OBJECT_STORES, local_path
 from spillway._options import checks_names, refuse_unknown, shows_options
 from spillway.errors import ClosedError, OptionError
 from spillway.writer import WriteResult, WriterOptions, _write_result
@@ -49,6 +50,7 @@ class DatasetOptions:
             what is there and counts on from it; ``"overwrite"`` counts on as well, and removes every other
             ``*.parquet`` file in and below the directory once all new ones are there. A reader that looks
             in between sees both; a process killed in between leaves both, and the same call puts it right.
+            In an object store numbers begin at 0, and each name has a part of its own for each writer.
 
     Raises:
         OptionError: A value is not accepted; the message lists what is.
@@ -78,12 +80,13 @@ class DatasetFile:
     """One file of a finished dataset.
 
     Args:
-        path: Its absolute path.
+        path: Its absolute path, as a ``pathlib.Path``; in an object store its URL, as a string in which ``%``
+            and other characters that are special in a URL are escaped.
         partition: The partition columns and their values as text, not escaped; ``None`` is null.
         result: The result of its writer.
     """
 
-    path: Path
+    path: Path | Any
     partition: Mapping[str, str | None]
     result: WriteResult
 
@@ -119,14 +122,24 @@ class DatasetWriter(WithBlock):
     renamed is undone. A process that is *killed* during these renames leaves some files published and the
     others in the hidden folder: a folder has no one name to switch, which is what table formats are for.
 
+    In an object store each file is a multipart upload, and `close` completes all of them. A failure aborts
+    the uploads, and removes the files whose completion was carried out before it. A process that is killed
+    leaves uploads that no reader sees, for the store's own rule to remove; killed during the completions, it
+    leaves some files published. Names are unique to their writer: writers never replace each other's files.
+    With ``existing="error"`` the prefix is listed when the writer is opened and when it is closed; of two
+    writers that are closed at the same moment both may succeed. The parts of all files take up to 24 MiB of
+    memory beside `memory_limit`; what does not fit waits in temporary files.
+
     Files and rows follow from the rows alone, not from how they were cut into batches, as long as no more
     than `max_open_files` partitions are met. Threads may share a writer, as they may a `ParquetWriter`.
 
     Args:
-        directory: The folder of the dataset. It is made where only it is missing. Local: object stores and
-            other file systems take single files, by `ParquetWriter`.
+        directory: The folder of the dataset, as a path or a ``file://`` URL, which is made where only it is
+            missing; or a prefix of an object store, as a URL (``s3://``, ``gs://``, ``az://``, ``abfss://``).
+            Other file systems take single files, by `ParquetWriter`.
         schema: The schema of the rows, partition columns included, from any object with
             ``__arrow_c_schema__``. Without it the first batch gives it.
+        storage_options: Settings and credentials of the object store, as those of `ParquetWriter`.
         **options: The fields of `DatasetOptions`, and those of `WriterOptions` for each file.
 
     Raises:
@@ -135,7 +148,7 @@ class DatasetWriter(WithBlock):
         SchemaError: The schema has a type that Parquet cannot hold.
         NotArrowError: ``schema`` is not an Arrow schema.
         FileExistsError: There is something in `directory`, and ``existing="error"``.
-        OSError: The directory cannot be written.
+        OSError: The directory cannot be written, or the object store refuses or does not answer.
 
     Example:
         >>> import pyarrow as pa, spillway
@@ -150,10 +163,15 @@ class DatasetWriter(WithBlock):
         self,
         directory: str | os.PathLike[str],
         schema: ArrowSchema | None = None,
+        *,
+        storage_options: Mapping[str, str] | None = None,
         **options: Unpack[DatasetKeywords],
     ) -> None:
         self._dataset_options, self._options = _split(options)
-        self._writer = _native.DatasetWriter(_local(directory), schema, self._dataset_options, self._options)
+        place, settings = _place(directory, storage_options)
+        self._writer = _native.DatasetWriter(
+            place, schema, self._dataset_options, self._options, storage_options=settings
+        )
         self._result: DatasetResult | None = None
 
     @property
@@ -175,6 +193,15 @@ class DatasetWriter(WithBlock):
     def bytes_written(self) -> int:
         """Bytes of all files so far; pages of open row groups are not among them."""
         return self._writer.bytes_written
+
+    @property
+    def left_behind(self) -> tuple[str, ...]:
+        """The URLs of files that are in the object store, or may be, although `close` failed.
+
+        There are some only where the store did not let them be removed again: delete them before the rows are
+        written again.
+        """
+        return tuple(self._writer.left)
 
     @property
     def result(self) -> DatasetResult:
@@ -216,7 +243,9 @@ class DatasetWriter(WithBlock):
             SchemaError: There was neither a schema nor a batch.
             ClosedError: The writer was aborted or failed before.
             FileExistsError: Another writer was quicker, and ``existing="error"``.
-            OSError: As `write`.
+            OSError: As `write`. Files of `left_behind` may be in the object store all the same. Where there
+                is a `result`, all files have appeared, and old ones that ``existing="overwrite"`` was to
+                remove from an object store are still there, too.
         """
         self._writer.close()
 
@@ -235,14 +264,16 @@ def write_dataset(
     directory: str | os.PathLike[str],
     *,
     schema: ArrowSchema | None = None,
+    storage_options: Mapping[str, str] | None = None,
     **options: Unpack[DatasetKeywords],
 ) -> DatasetResult:
     """Write all of `data` to a folder of Parquet files; see `DatasetWriter`.
 
     Args:
         data: Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``.
-        directory: The folder of the dataset.
+        directory: The folder of the dataset, or the URL of a prefix of an object store.
         schema: The schema of the rows; without it, that of `data`.
+        storage_options: Settings and credentials of the object store.
         **options: The fields of `DatasetOptions`, and those of `WriterOptions` for each file.
 
     Returns:
@@ -258,7 +289,7 @@ def write_dataset(
         >>> [file.path.name for file in spillway.write_dataset(table, "ids", max_file_rows=6000).files]
         ['part-00000.parquet', 'part-00001.parquet']
     """
-    with DatasetWriter(directory, schema, **options) as writer:
+    with DatasetWriter(directory, schema, storage_options=storage_options, **options) as writer:
         writer.write(data)
     return writer.result
 
@@ -272,18 +303,28 @@ def _split(options: Mapping[str, Any]) -> tuple[DatasetOptions, WriterOptions]:
     return DatasetOptions(**dataset), WriterOptions(**each)
 
 
-def _local(directory: object) -> str:
+def _place(directory: object, storage_options: Mapping[str, str] | None) -> tuple[str, dict[str, str] | None]:
+    """Resolve a dataset's location: a path, or the URL of an object store with its options."""
     if not isinstance(directory, (str, os.PathLike)):
-        message = f"directory must be a path, not {type(directory).__name__}"
+        message = f"directory must be a path or a URL, not {type(directory).__name__}"
         raise TypeError(message)
     path = os.fsdecode(os.fspath(directory))
-    if "://" in path:
+    # A path object has lost the second slash of a URL.
+    scheme, separator, rest = path.partition("://")
+    if separator and scheme.lower() in OBJECT_STORES:
+        return path, dict(storage_options or {})
+    if separator and scheme.lower() == "file":
+        path = local_path(rest)
+    elif separator:
         message = (
-            f"directory={path.partition('?')[0]!r} is a URL: a dataset is renamed into place, which object "
-            "stores cannot do. Write each file with ParquetWriter(url), or the dataset to a local directory"
+            f"directory begins with {scheme}://, which is not accepted: choose s3://, gs://, az://, "
+            "abfss://, file:// or a path"
         )
         raise OptionError(message, "directory")
-    return path
+    if storage_options is not None:
+        message = "storage_options go with the URL of an object store, and directory is none: leave them out"
+        raise OptionError(message, "storage_options")
+    return path, None
 
 
 def _result(writer: _native.DatasetWriter) -> DatasetResult:
@@ -298,7 +339,7 @@ def _result(writer: _native.DatasetWriter) -> DatasetResult:
 def _file(entry: _native.DatasetFileDict) -> DatasetFile:
     path = os.fsdecode(entry["path"])
     return DatasetFile(
-        path=Path(path),
+        path=Path(path) if path.startswith("/") else path,
         partition=entry["partition"],
         result=_write_result(entry["file"], path),
     )

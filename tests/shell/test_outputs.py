@@ -90,11 +90,6 @@ def test_an_output_alone_is_no_job(rows: Path) -> None:
     assert "standard output takes one file" in refused(rows, "-", "--to-delta")
 
 
-def test_a_partitioned_folder_of_a_store_is_refused(rows: Path) -> None:
-    said = refused(rows, "s3://bucket/rows", "--partition-by", "name")
-    assert "--partition-by makes a folder of files, and s3://bucket/rows is a URL" in said
-
-
 @pytest.mark.parametrize("memory", ["4MB", "256MB"])
 def test_partitions_are_folders(rows: Path, out: Path, memory: str) -> None:
     result = run(rows, out / "rows", "--partition-by", "name", "--memory", memory)

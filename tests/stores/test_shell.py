@@ -65,3 +65,32 @@ def test_credentials_that_may_only_write_are_enough(
     assert done.exit_code == 0, done.output
     assert [request.method for request in proxy.seen] == ["HEAD", "PUT"]
     assert rows_of(bucket, "rows.parquet") == ROWS
+
+
+def test_partitions_go_below_a_url_and_are_replaced_where_that_is_said_alone(bucket: Bucket) -> None:
+    command = [*command_for(bucket, "days"), "--partition-by", "name"]
+    done = CliRunner().invoke(app, command, input=LINES)
+    assert done.exit_code == 0, done.output
+    said = " ".join(done.stderr.split())
+    assert "in 7 files" in said
+    assert bucket.url("days") in said
+    keys = bucket.keys()
+    assert {key.split("/")[1] for key in keys} == {f"name=name {number}" for number in range(7)}
+    assert ids_of(bucket) == [row["id"] for row in ROWS]
+    refused = CliRunner().invoke(app, command, input=LINES)
+    assert refused.exit_code == 2, refused.output
+    assert f"{bucket.url('days')} is not empty: say --overwrite" in " ".join(refused.stderr.split())
+    assert bucket.keys() == keys
+    cut = CliRunner().invoke(app, [*command, "--overwrite"], input=LINES[:-5])
+    assert cut.exit_code == 2, cut.output
+    assert bucket.keys() == keys
+    assert bucket.uploads() == []
+    done = CliRunner().invoke(app, [*command, "--overwrite"], input=LINES)
+    assert done.exit_code == 0, done.output
+    assert not set(keys) & set(bucket.keys())
+    assert ids_of(bucket) == [row["id"] for row in ROWS]
+
+
+def ids_of(bucket: Bucket) -> list[int]:
+    keys = bucket.keys()
+    return sorted(int(str(row["id"])) for key in keys for row in rows_of(bucket, key))

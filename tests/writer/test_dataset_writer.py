@@ -271,10 +271,25 @@ def test_the_keyword_arguments_are_the_fields_of_both_options() -> None:
     assert fields | set(WriterKeywords.__annotations__) == set(DatasetKeywords.__annotations__)
 
 
-def test_a_url_is_no_directory(tmp_path: Path) -> None:
-    with pytest.raises(spillway.OptionError, match="local directory") as caught:
+def test_a_url_with_a_secret_is_refused_without_it() -> None:
+    with pytest.raises(spillway.OptionError, match="storage_options") as caught:
         spillway.DatasetWriter("s3://bucket/d?X-Amz-Signature=secret")
+    assert caught.value.option == "directory"
     assert "secret" not in str(caught.value)
+
+
+def test_rows_out_of_order_end_the_dataset_and_the_message_says_so(tmp_path: Path) -> None:
+    good = pa.table({"k": ["a", "b"], "n": [1, 2]})
+    with spillway.DatasetWriter(
+        tmp_path / "d", good.schema, partition_by="k", sorting_columns=["n"]
+    ) as writer:
+        writer.write(good)
+        with pytest.raises(spillway.SchemaError, match="every file of the dataset is discarded") as caught:
+            writer.write(pa.table({"k": ["a", "b"], "n": [5, 1]}))
+        assert "can go on" not in str(caught.value)
+        with pytest.raises(spillway.ClosedError, match="were discarded"):
+            writer.write(good)
+        writer.abort()
     assert names(tmp_path) == []
 
 

@@ -144,7 +144,7 @@ TABLE = pa.table(FITS)
             "basename_template",
             (),
         ),
-        (lambda _: spillway.write_dataset(TABLE, "s3://bucket/d"), "directory", ()),
+        (lambda _: spillway.write_dataset(TABLE, "ftp://host/d"), "directory", ()),
         (
             lambda _: spillway.write_parquet(TABLE, "s3://bucket/f", storage_options={"no_such": "1"}),
             "storage_options",

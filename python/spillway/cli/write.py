@@ -39,7 +39,11 @@ def write(  # noqa: PLR0913 - one argument per option of the command
     ],
     *,
     partition_by: Annotated[
-        str, typer.Option(help="Columns that name folders, separated by commas: OUTPUT is a folder then.")
+        str,
+        typer.Option(
+            help="Columns that name folders, separated by commas: OUTPUT is a folder, or a URL such as "
+            "s3://bucket/folder, then."
+        ),
     ] = "",
     to_delta: Annotated[
         bool,
@@ -119,6 +123,7 @@ def write(  # noqa: PLR0913 - one argument per option of the command
         spillway write 'days/*.csv.gz' days.parquet
         zcat app.log.gz | spillway write - s3://bucket/app.parquet
         spillway write events.ndjson events --partition-by day
+        spillway write events.ndjson s3://bucket/days --partition-by day
         spillway write events.ndjson s3://bucket/events --to-delta
         spillway write --rewrite --level 9 archive/
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 import spillway.delta
 from spillway import _native
+from spillway._wording import counted
 from spillway.dataset_writer import DatasetWriter
 from spillway.delta.table import _place
 from spillway.errors import OptionError, SpillwayError, TableNotFoundError
@@ -94,14 +95,16 @@ class FileOutput:
 
 
 class FolderOutput:
-    """A folder of files, partitioned as Hive does it."""
+    """A folder of files, or a prefix of an object store, partitioned as Hive does it."""
 
     def __init__(self, job: Job, schema: pa.Schema) -> None:
         self._place = job.output
+        self._replaces_objects = job.overwrite and job.is_url
         number, each = job.memory.open_files(_leaves(schema))
         self.writer = DatasetWriter(
             job.output,
             schema,
+            storage_options=job.storage_options or None,
             partition_by=job.partition_by,
             existing="overwrite" if job.overwrite else "error",
             max_open_files=number,
@@ -124,15 +127,23 @@ class FolderOutput:
 
     def left(self) -> str:
         """Say what is left after an interrupt."""
+        if left := self.writer.left_behind:
+            return f"{counted(len(left), 'file')} may be left: delete {', '.join(left)}"
+        if self._replaces_objects and _is_done(self.writer):
+            return f"all rows are in {self._place}, and old ones may be: --overwrite again removes these"
         return _left(self.writer, self._place)
 
 
 def _left(writer: ParquetWriter | DatasetWriter, place: str) -> str:
+    return f"all rows are in {place}" if _is_done(writer) else f"{place} is as it was"
+
+
+def _is_done(writer: ParquetWriter | DatasetWriter) -> bool:
     try:
         _ = writer.result
     except ValueError:  # open, or aborted
-        return f"{place} is as it was"
-    return f"all rows are in {place}"
+        return False
+    return True
 
 
 class TableOutput:
@@ -247,6 +258,10 @@ def open_output(job: Job, schema: pa.Schema) -> Output:
     kind = TableOutput if job.to_delta else FolderOutput if job.partition_by else FileOutput
     try:
         return kind(job, schema)
+    except FileExistsError as error:
+        raise OptionError(
+            f"{job.output} is not empty: say --overwrite to replace its files, or name another place"
+        ) from error
     except OptionError as error:
         if "memory_limit" not in str(error):
             raise
@@ -287,12 +302,10 @@ def check_output(job: Job, found: Found) -> None:
 
 
 def _check_url(job: Job) -> None:
-    if job.partition_by and not job.to_delta:
-        raise OptionError(
-            f"--partition-by makes a folder of files, and {job.output.partition('?')[0]} is a URL: "
-            f"say --to-delta as well, or write to a local folder and copy it"
-        )
-    if not job.to_delta and not job.overwrite and _is_object(job):
+    # A table and a prefix are looked at when they are opened.
+    if job.to_delta or job.partition_by:
+        return
+    if not job.overwrite and _is_object(job):
         raise OptionError(
             f"{job.output} is there already: say --overwrite to replace it, or name another object"
         )

@@ -1,9 +1,11 @@
 //! The class `DatasetWriter`, which `spillway.DatasetWriter` wraps.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use object_sink::DatasetObjects;
 use parquet_dataset::{DatasetInput, DatasetOptions, DatasetResult, Existing};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
@@ -11,7 +13,7 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 use crate::arrow::{Source, schema_from};
 use crate::errors::Failure;
 use crate::options::{Options, describe};
-use crate::turn::{Takes, Turns, check_signals, detached, interruptible};
+use crate::turn::{Takes, Turns, check_signals, detached, interruptible, watch};
 use crate::writer::result_dict;
 
 /// The attributes of a `spillway.DatasetOptions`.
@@ -91,20 +93,34 @@ pub(crate) struct DatasetWriter {
 
 #[pymethods]
 impl DatasetWriter {
+    /// Opens a folder, or, with storage options, even empty ones, the prefix that a URL names.
     #[new]
+    #[pyo3(signature = (directory, schema, dataset, options, storage_options=None))]
     fn new(
         py: Python<'_>,
         directory: PathBuf,
         schema: Option<&Bound<'_, PyAny>>,
         dataset: FolderOptions,
         options: Options<'_>,
+        storage_options: Option<HashMap<String, String>>,
     ) -> PyResult<Self> {
         let options = options.validated(py)?;
         let dataset = dataset.validated(py)?;
         let schema = schema.map(schema_from).transpose()?;
-        let writer = py
-            .detach(move || parquet_dataset::DatasetWriter::new(&directory, schema, dataset, options))
-            .map_err(|error| Failure::from(error).into_py(py))?;
+        let writer = detached(py, move || {
+            let Some(settings) = storage_options else {
+                return Ok(parquet_dataset::DatasetWriter::new(
+                    &directory, schema, dataset, options,
+                )?);
+            };
+            let settings: Vec<_> = settings.into_iter().collect();
+            let url = directory.to_string_lossy();
+            let objects = DatasetObjects::new(&url, &settings, dataset.clone(), watch)?;
+            let objects = Box::new(objects);
+            Ok(parquet_dataset::DatasetWriter::over(
+                objects, schema, dataset, options,
+            )?)
+        })?;
         Ok(Self {
             written: writer.written(),
             dataset: Turns::new(writer),
@@ -154,6 +170,16 @@ impl DatasetWriter {
     #[getter]
     fn closed(&self) -> bool {
         self.dataset.closed()
+    }
+
+    /// The URLs of files that appeared, or may have, although the dataset failed.
+    #[getter]
+    fn left(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        let text = |path: &PathBuf| path.to_string_lossy().into_owned();
+        detached(py, || {
+            self.dataset
+                .take(|dataset| Ok(dataset.left().iter().map(text).collect()))
+        })
     }
 
     /// The files that were written, as dicts; `None` before all are complete.

@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use object_sink::Attend;
 use parquet_writer::{FileWriter, WriteError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -160,6 +161,19 @@ pub(crate) fn thread_mark() -> usize {
 pub(crate) fn attend() -> io::Result<()> {
     note_signals();
     take_raised().map_or(Ok(()), |raised| Err(io::Error::other(raised)))
+}
+
+/// The check that a thread makes while several requests to a store are under way. The exception of a signal handler is
+/// kept for the caller: between it and the store there is code that cannot return it.
+pub(crate) fn watch() -> Attend {
+    Box::new(|| {
+        note_signals();
+        if is_raised() {
+            // Whoever writes tries again after `Interrupted`.
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "a signal came"));
+        }
+        Ok(())
+    })
 }
 
 pub(crate) fn check_signals() -> Result<(), Failure> {

@@ -1,6 +1,6 @@
 //! A prefix of an object store: its objects are read, listed, created, replaced and deleted by their relative paths.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::ops::Range;
 use std::pin::pin;
@@ -104,6 +104,7 @@ pub struct Found {
 
 /// A folder of an object store, with clients that belong to this process.
 pub struct Folder {
+    address: Address,
     /// A client that repeats a request when its answer was lost.
     store: Arc<dyn ObjectStore>,
     /// A client that sends each request once. A repeated creation may find the object that it created itself.
@@ -132,6 +133,7 @@ impl Folder {
             ..address.retry.clone()
         };
         Ok(Self {
+            address: address.clone(),
             store: address.connect(address.retry.clone(), REQUEST_TIME, watcher.clone())?,
             once: address.connect(never, CREATE_TIME, watcher)?,
             path: address.path.clone(),
@@ -164,6 +166,12 @@ impl Folder {
             url: format!("{}/{relative}", self.url),
             secrets: self.secrets.clone(),
         })
+    }
+
+    /// The URL of an object of the folder, with what is special in a URL escaped.
+    #[must_use]
+    pub fn url_of(&self, relative: &str) -> String {
+        self.address.url_of(relative)
     }
 
     /// The bodies of objects, none for those that do not exist.
@@ -257,13 +265,27 @@ impl Folder {
         let (listed, status) = self.wait(with_status(listed.try_collect::<Vec<_>>()))?;
         let listed = listed.map_err(|error| self.failure(folder, &error, status))?;
         let found = listed.into_iter().filter_map(|object| {
-            let name = object.location.as_ref().strip_prefix(prefix.as_ref())?;
             Some(Found {
-                name: name.trim_start_matches('/').to_owned(),
+                name: below(&prefix, &object.location)?,
                 modified: object.last_modified.timestamp_millis(),
             })
         });
         Ok(found.collect())
+    }
+
+    /// The path in `folder` of one object under it for which `wanted` holds; none where there is no such object.
+    ///
+    /// # Errors
+    /// A [`Failure`] if the store refuses, or does not answer.
+    pub fn find(&self, folder: &str, wanted: impl Fn(&str) -> bool) -> Result<Option<String>, Failure> {
+        let prefix = self.path_of(folder)?;
+        let names = self.store.list(Some(&prefix)).try_filter_map(|object| {
+            let name = below(&prefix, &object.location).filter(|name| wanted(name));
+            future::ready(Ok(name))
+        });
+        let mut names = pin!(names);
+        let (found, status) = self.wait(with_status(names.try_next()))?;
+        found.map_err(|error| self.failure(folder, &error, status))
     }
 
     /// Creates an object, if there is none of its name. The request is sent once.
@@ -312,6 +334,28 @@ impl Folder {
     pub fn delete(&self, relative: &[String]) -> Result<(), Failure> {
         let requests = relative.iter().map(|relative| self.removed(relative));
         self.wait(stream::iter(requests).buffered(MOST_FLYING).try_collect())?
+    }
+
+    /// Deletes objects, as far as that can be done. Returns the number of those that may still be there, and the first
+    /// failure.
+    #[must_use]
+    pub fn delete_each(&self, relative: &[String]) -> (usize, Option<Failure>) {
+        let (gone, first) = (Cell::new(0), RefCell::new(None));
+        let requests = relative.iter().map(|relative| self.removed(relative));
+        let all = stream::iter(requests)
+            .buffer_unordered(MOST_FLYING)
+            .for_each(|done| {
+                match done {
+                    Ok(()) => gone.set(gone.get() + 1),
+                    Err(failure) => {
+                        first.borrow_mut().get_or_insert(failure);
+                    }
+                }
+                future::ready(())
+            });
+        let waited = self.wait(all);
+        let failure = first.into_inner().or(waited.err());
+        (relative.len() - gone.get(), failure)
     }
 
     /// Deletes objects, roughly in this order, as far as that can be done; returns the number of deleted ones.
@@ -391,6 +435,12 @@ impl Folder {
             kind,
         }
     }
+}
+
+/// An object's path below a prefix; empty for an object that marks the prefix as a folder.
+fn below(prefix: &Path, object: &Path) -> Option<String> {
+    let name = object.as_ref().strip_prefix(prefix.as_ref())?;
+    Some(name.trim_start_matches('/').to_owned())
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ const MOST_FLYING: usize = 2;
 /// The time between two calls of the caller's check.
 pub(crate) const ATTEND_EVERY: Duration = Duration::from_millis(50);
 /// Time that giving up may take.
-const FAREWELL: Duration = Duration::from_secs(10);
+pub(crate) const FAREWELL: Duration = Duration::from_secs(10);
 
 /// A check that is called during every wait. Its error ends the wait.
 pub type Attend = Box<dyn Fn() -> io::Result<()> + Send>;
@@ -31,7 +31,7 @@ pub type Attend = Box<dyn Fn() -> io::Result<()> + Send>;
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
-    message: String,
+    pub(crate) message: String,
 }
 
 /// An object being uploaded. At most three parts are in memory: one that fills up and two under way.
@@ -83,46 +83,17 @@ impl ObjectSink {
 
     /// Waits for a request, and calls `attend` meanwhile.
     fn wait<T>(&self, request: impl Future<Output = object_store::Result<T>>) -> io::Result<T> {
-        let mut request = pin!(request);
-        loop {
-            let within = self
-                .runtime
-                .block_on(async { timeout(ATTEND_EVERY, request.as_mut()).await });
-            match within {
-                Ok(done) => return done.map_err(|error| self.refusal(&error)),
-                Err(_) => (self.attend)()?,
-            }
-        }
-    }
-
-    fn refusal(&self, error: &object_store::Error) -> io::Error {
-        use object_store::Error::{NotFound, PermissionDenied, Unauthenticated};
-        let kind = match error {
-            NotFound { .. } => io::ErrorKind::NotFound,
-            PermissionDenied { .. } | Unauthenticated { .. } => io::ErrorKind::PermissionDenied,
-            _ => io::ErrorKind::Other,
-        };
-        let message = self.target.secrets.scrub(&with_cause(error));
-        io::Error::new(kind, Refusal { message })
+        wait(&self.runtime, &*self.attend, request)?.map_err(|error| self.target.refusal(&error))
     }
 
     fn begin(&mut self) -> io::Result<()> {
-        let (store, path) = (Arc::clone(&self.target.store), self.target.path.clone());
-        let mut begun = self
-            .runtime
-            .spawn(async move { store.put_multipart(&path).await });
-        match self.wait(async { (&mut begun).await? }) {
+        match begin(&self.runtime, &*self.attend, &self.target) {
             Ok(upload) => {
                 self.upload = Some(upload);
                 Ok(())
             }
-            Err(error) => {
-                if !begun.is_finished() {
-                    // It is the caller who wants to stop. The store begins all the same, and what began has to be
-                    // aborted.
-                    let begun = self.runtime.block_on(async { timeout(FAREWELL, begun).await });
-                    self.upload = begun.ok().and_then(Result::ok).and_then(Result::ok);
-                }
+            Err(Unbegun { error, upload }) => {
+                self.upload = upload;
                 Err(error)
             }
         }
@@ -180,6 +151,67 @@ impl ObjectSink {
             self.upload = Some(upload);
         }
         completed.map(|_| ())
+    }
+}
+
+/// Waits for a request, and calls `attend` meanwhile, whose error ends the wait.
+pub(crate) fn wait<T>(
+    runtime: &Handle,
+    attend: &dyn Fn() -> io::Result<()>,
+    request: impl Future<Output = T>,
+) -> io::Result<T> {
+    let mut request = pin!(request);
+    loop {
+        let within = runtime.block_on(async { timeout(ATTEND_EVERY, request.as_mut()).await });
+        match within {
+            Ok(done) => return Ok(done),
+            Err(_) => attend()?,
+        }
+    }
+}
+
+/// An upload that could not be begun, or that nobody waited for.
+pub(crate) struct Unbegun {
+    pub error: io::Error,
+    /// The upload, where the store began it all the same: it has to be aborted.
+    pub upload: Option<Box<dyn MultipartUpload>>,
+}
+
+/// Begins an upload.
+pub(crate) fn begin(
+    runtime: &Handle,
+    attend: &dyn Fn() -> io::Result<()>,
+    target: &Target,
+) -> Result<Box<dyn MultipartUpload>, Unbegun> {
+    let (store, path) = (Arc::clone(&target.store), target.path.clone());
+    let mut begun = runtime.spawn(async move { store.put_multipart(&path).await });
+    match wait(runtime, attend, async { (&mut begun).await? }) {
+        Ok(done) => done.map_err(|error| Unbegun {
+            error: target.refusal(&error),
+            upload: None,
+        }),
+        // It is the caller who wants to stop.
+        Err(error) => {
+            let begun = runtime.block_on(async { timeout(FAREWELL, begun).await });
+            Err(Unbegun {
+                error,
+                upload: begun.ok().and_then(Result::ok).and_then(Result::ok),
+            })
+        }
+    }
+}
+
+impl Target {
+    /// The error of a request about the object.
+    pub(crate) fn refusal(&self, error: &object_store::Error) -> io::Error {
+        use object_store::Error::{NotFound, PermissionDenied, Unauthenticated};
+        let kind = match error {
+            NotFound { .. } => io::ErrorKind::NotFound,
+            PermissionDenied { .. } | Unauthenticated { .. } => io::ErrorKind::PermissionDenied,
+            _ => io::ErrorKind::Other,
+        };
+        let message = self.secrets.scrub(&with_cause(error));
+        io::Error::new(kind, Refusal { message })
     }
 }
 

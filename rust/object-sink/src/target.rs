@@ -131,6 +131,16 @@ impl Address {
         })
     }
 
+    /// The URL of an object below the location, from its key there. Characters that mean something else in a URL are
+    /// escaped, so that [`Target::new`] finds the object by it.
+    pub fn url_of(&self, relative: &str) -> String {
+        let mut url = self.url.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().extend(relative.split('/'));
+        }
+        url.into()
+    }
+
     /// A key that differs between locations, and between users of one location with other rights. It holds secrets.
     pub fn key(&self) -> String {
         format!("{}\0{:?}\0{:?}", self.shown, self.settings, self.retry)
@@ -386,6 +396,21 @@ mod tests {
             let target = opened(url, pairs).unwrap();
             assert_eq!(target.path.as_ref(), path);
             assert_eq!(format!("{target:?}"), format!("Target({url:?})"));
+        }
+    }
+
+    #[test]
+    fn the_url_of_a_key_names_that_key() {
+        let key = "day=2026-01-31 12%3A30/żółć #1?/100%.parquet";
+        for (url, prefix) in [
+            ("s3://bucket", ""),
+            ("s3://bucket/", ""),
+            ("s3://bucket/a%20b/c", "a b/c/"),
+            ("s3://bucket/a b/c/", "a b/c/"),
+        ] {
+            let address = Address::with_environment(url, &[], std::iter::empty()).unwrap();
+            let target = opened(&address.url_of(key), &[]).unwrap();
+            assert_eq!(target.path.as_ref(), format!("{prefix}{key}"));
         }
     }
 

@@ -1,9 +1,11 @@
 //! Writes Arrow batches to a folder of Parquet files.
 //!
 //! The path of a batch: [`partition`] splits it by the values of the partition columns. [`part`] writes each share into
-//! the open file of its partition. [`rolling`] decides when that file is full. [`staging`] hides finished files from
-//! readers. At the end [`publish`] moves all of them to their names, and moves them back when that fails half-way.
+//! the open file of its partition. [`rolling`] decides when that file is full. [`storage`] is where the files are: in a
+//! local [`folder`], [`staging`] hides finished files from readers, and [`publish`] moves all of them to their names at
+//! the end, and moves them back when that fails half-way.
 
+mod folder;
 mod hive;
 mod options;
 mod part;
@@ -13,10 +15,12 @@ mod result;
 mod rolling;
 mod spread;
 mod staging;
+mod storage;
 mod template;
 mod writer;
 
 pub use options::{DEFAULT_MAX_OPEN_FILES, DEFAULT_TEMPLATE, DatasetInput, DatasetOptions, Existing};
 pub use result::{DatasetResult, FileResult};
 pub use spread::{Places, Prepared, Spread, SpreadFile, SpreadPlan};
+pub use storage::{Published, Storage, Unpublished};
 pub use writer::DatasetWriter;

@@ -85,6 +85,18 @@ impl DatasetOptions {
             existing: existing(&input.existing)?,
         })
     }
+
+    /// The treatment of files that are there already.
+    #[must_use]
+    pub fn existing(&self) -> Existing {
+        self.existing
+    }
+
+    /// The name of a file, with a mark behind its number that tells files of different writers apart.
+    #[must_use]
+    pub fn marked_name(&self, number: u64, mark: &str) -> String {
+        self.template.marked(number, mark)
+    }
 }
 
 fn at_least_one(option: &str, value: i64) -> Result<u64, WriteError> {

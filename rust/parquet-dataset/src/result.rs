@@ -14,7 +14,7 @@ pub struct DatasetResult {
 /// One file of a dataset.
 #[derive(Debug, Clone)]
 pub struct FileResult {
-    /// Its path.
+    /// Its path, or its URL.
     pub path: PathBuf,
     /// Partition columns and their values as text, before anything is escaped; `None` is null.
     pub partition: Vec<(String, Option<String>)>,

@@ -56,6 +56,16 @@ impl Template {
         format!("{prefix}{number:0width$}{suffix}")
     }
 
+    /// The name with a mark behind its number.
+    pub fn marked(&self, number: u64, mark: &str) -> String {
+        let Self {
+            prefix,
+            width,
+            suffix,
+        } = self;
+        format!("{prefix}{number:0width$}-{mark}{suffix}")
+    }
+
     /// The number in a file name, if the name may come from this template.
     pub fn number(&self, name: &str) -> Option<u64> {
         let digits = name.strip_prefix(&self.prefix)?.strip_suffix(&self.suffix)?;
@@ -89,6 +99,13 @@ mod tests {
             Template::parse("{i}.snappy.parquet").unwrap().name(7),
             "7.snappy.parquet"
         );
+    }
+
+    #[test]
+    fn a_mark_is_behind_the_number_and_before_the_suffix() {
+        let template = Template::parse("day-{i:03d}.snappy.parquet").unwrap();
+        assert_eq!(template.marked(7, "ab-c"), "day-007-ab-c.snappy.parquet");
+        assert_eq!(template.number(&template.marked(7, "ab-c")), None);
     }
 
     #[test]

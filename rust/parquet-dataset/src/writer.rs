@@ -5,28 +5,30 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_schema::SchemaRef;
-use parquet_writer::sink::Sink;
 use parquet_writer::{Batch, WriteError, WriterOptions};
 
+use crate::folder::LocalFolder;
 use crate::options::DatasetOptions;
-use crate::publish::{self, Staged, Target};
 use crate::result::{DatasetResult, FileResult};
-use crate::spread::{Places, Prepared, Spread};
-use crate::staging::{StagedFile, Staging};
+use crate::spread::{Prepared, Spread};
+use crate::storage::{Storage, Unpublished};
+
+/// The consequence of a refusal that was found in one file: the others have rows of the same batch already.
+const DISCARDED: &str = "every file of the dataset is discarded";
 
 /// Writes one dataset: a folder of Parquet files.
 pub struct DatasetWriter {
-    root: PathBuf,
     options: DatasetOptions,
     writer_options: WriterOptions,
     written: Arc<AtomicU64>,
+    left: Vec<PathBuf>,
     state: State,
 }
 
 enum State {
     /// Nothing is known of the schema yet.
-    Unopened(Staging),
-    Open(Box<Spread<Hidden>>),
+    Unopened(Box<dyn Storage>),
+    Open(Box<Spread<Box<dyn Storage>>>),
     Closed(Option<DatasetResult>),
     Failed(String),
 }
@@ -45,15 +47,27 @@ impl DatasetWriter {
         options: DatasetOptions,
         writer_options: WriterOptions,
     ) -> Result<Self, WriteError> {
-        let root = std::path::absolute(root).map_err(|error| WriteError::io(root, error))?;
-        publish::check_folder(target(&root, &options, &writer_options))?;
-        let staging = Staging::new(&root).map_err(|error| WriteError::io(&root, error))?;
+        let folder = LocalFolder::new(root, options.clone(), writer_options.durable())?;
+        Self::over(Box::new(folder), schema, options, writer_options)
+    }
+
+    /// A writer into another storage, which has the same options.
+    ///
+    /// # Errors
+    /// [`WriteError::Option`] when an option does not fit the schema, [`WriteError::Schema`] when the schema cannot be
+    /// written.
+    pub fn over(
+        storage: Box<dyn Storage>,
+        schema: Option<SchemaRef>,
+        options: DatasetOptions,
+        writer_options: WriterOptions,
+    ) -> Result<Self, WriteError> {
         let mut writer = Self {
-            root,
             options,
             writer_options,
             written: Arc::default(),
-            state: State::Unopened(staging),
+            left: Vec::new(),
+            state: State::Unopened(storage),
         };
         if let Some(schema) = schema {
             writer.open(&schema)?;
@@ -80,6 +94,12 @@ impl DatasetWriter {
             State::Closed(result) => result.as_ref(),
             _ => None,
         }
+    }
+
+    /// The files that appeared, or may have, although the dataset failed, and could not be removed.
+    #[must_use]
+    pub fn left(&self) -> &[PathBuf] {
+        &self.left
     }
 
     /// Checks that batches of `schema` can be written; the first one opens a dataset that was made without a schema.
@@ -133,13 +153,15 @@ impl DatasetWriter {
         dataset.check(batch)?;
         let plan = dataset.plan(batch)?;
         let outcome = dataset.take(batch, plan, go_on);
-        self.settle(outcome)
+        self.settle(outcome.map_err(|error| error.with_outcome(DISCARDED)))
     }
 
     /// Completes every file and makes all of them appear. Closing again does nothing.
     ///
     /// # Errors
-    /// [`WriteError::Schema`] when there is neither schema nor batch, else as [`Self::write`]: no file has appeared.
+    /// [`WriteError::Schema`] when there is neither schema nor batch, else as [`Self::write`]: no file has appeared, but
+    /// for those of [`Self::left`]. Where there is a [`Self::result`] all the same, all files have appeared, and files
+    /// that were to give way to them are still there.
     pub fn close(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<(), WriteError> {
         if matches!(self.state, State::Closed(Some(_))) {
             return Ok(());
@@ -151,14 +173,16 @@ impl DatasetWriter {
                 "nothing was written and no schema was given, so there is no file to write: pass schema=",
             ));
         };
-        let target = target(&self.root, &self.options, &self.writer_options);
-        match close(dataset, target, go_on) {
-            Ok(result) => {
+        match close(dataset, go_on) {
+            Ok((result, unremoved)) => {
                 self.written.store(dataset.written(), Ordering::Relaxed);
                 self.state = State::Closed(Some(result));
-                Ok(())
+                unremoved.map_or(Ok(()), Err)
             }
-            Err(error) => self.settle(Err(error)),
+            Err(Unpublished { error, left }) => {
+                self.left = left;
+                self.settle(Err(error))
+            }
         }
     }
 
@@ -172,13 +196,8 @@ impl DatasetWriter {
     fn open(&mut self, schema: &SchemaRef) -> Result<(), WriteError> {
         let prepared = Prepared::new(schema, self.options.clone(), self.writer_options.clone())?;
         match std::mem::replace(&mut self.state, State::Closed(None)) {
-            State::Unopened(staging) => {
-                let hidden = Hidden {
-                    staging,
-                    root: self.root.clone(),
-                    durable: self.writer_options.durable(),
-                };
-                self.state = State::Open(Box::new(Spread::new(prepared, hidden)));
+            State::Unopened(storage) => {
+                self.state = State::Open(Box::new(Spread::new(prepared, storage)));
                 Ok(())
             }
             other => {
@@ -212,59 +231,27 @@ impl DatasetWriter {
     }
 }
 
-fn target<'a>(root: &'a Path, options: &'a DatasetOptions, writer: &WriterOptions) -> Target<'a> {
-    Target {
-        root,
-        template: &options.template,
-        existing: options.existing,
-        durable: writer.durable(),
-    }
-}
-
-/// Files that readers do not see until all are complete.
-struct Hidden {
-    staging: Staging,
-    root: PathBuf,
-    durable: bool,
-}
-
-impl Places for Hidden {
-    fn open(&mut self, folder: &Path) -> Result<(PathBuf, Box<dyn Sink>), WriteError> {
-        let with_path = |error| WriteError::io(&self.root, error);
-        let staged = self.staging.next_path().map_err(with_path)?;
-        let file = StagedFile::create(staged.clone(), self.root.join(folder), self.durable);
-        Ok((staged, Box::new(file.map_err(with_path)?)))
-    }
-}
-
-/// Completes all files and moves them to where readers look.
+/// Completes all files and makes them appear. Returns also the reason why old files have not given way to them.
 fn close(
-    dataset: &mut Spread<Hidden>,
-    target: Target<'_>,
+    dataset: &mut Spread<Box<dyn Storage>>,
     go_on: &mut dyn FnMut() -> bool,
-) -> Result<DatasetResult, WriteError> {
+) -> Result<(DatasetResult, Option<WriteError>), Unpublished> {
     if dataset.is_untouched() && !dataset.is_partitioned() {
         // A dataset of no rows still has its schema.
         dataset.open_whole(go_on)?;
     }
     let finished = dataset.finish(go_on)?;
-    let files: Vec<_> = finished
-        .iter()
-        .map(|file| Staged {
-            from: &file.path,
-            folder: &file.folder,
-        })
-        .collect();
-    let staging = &mut dataset.places_mut().staging;
-    let paths = publish::publish(&files, target, staging)?;
-    // The files are where they belong: what is left of the hidden folder is no reason to say otherwise.
-    let _ = staging.finish();
-    let files = finished.into_iter().zip(paths).map(|(file, path)| FileResult {
-        path,
-        partition: file.partition,
-        file: file.result,
-    });
-    Ok(DatasetResult {
+    let published = dataset.places_mut().publish(&finished)?;
+    let files = finished
+        .into_iter()
+        .zip(published.paths)
+        .map(|(file, path)| FileResult {
+            path,
+            partition: file.partition,
+            file: file.result,
+        });
+    let result = DatasetResult {
         files: files.collect(),
-    })
+    };
+    Ok((result, published.unremoved))
 }

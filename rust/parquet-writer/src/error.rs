@@ -9,6 +9,9 @@ use parquet::errors::ParquetError;
 /// A result of this crate.
 pub type Result<T, E = WriteError> = std::result::Result<T, E>;
 
+/// The end of a refusal by a writer of one file, which takes more batches after it.
+pub(crate) const CAN_GO_ON: &str = "the writer can go on";
+
 /// The reason why a write failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
@@ -129,6 +132,23 @@ impl WriteError {
         })
     }
 
+    /// The same refusal of data for a caller that takes no more batches after it. The end of its message says the
+    /// `outcome`, and not that the writer can go on.
+    #[must_use]
+    pub fn with_outcome(self, outcome: &str) -> Self {
+        match self {
+            Self::Schema(SchemaFault { message, column }) => {
+                let refusal = message.strip_suffix(CAN_GO_ON).unwrap_or(&message);
+                let refusal = refusal.trim_end_matches([';', ' ']);
+                Self::Schema(SchemaFault {
+                    message: format!("{refusal}; {outcome}"),
+                    column,
+                })
+            }
+            other => other,
+        }
+    }
+
     /// An error of the operating system about `path`.
     pub fn io(path: impl Into<PathBuf>, source: io::Error) -> Self {
         Self::Io {
@@ -165,5 +185,18 @@ impl From<ParquetError> for WriteError {
 impl From<ArrowError> for WriteError {
     fn from(error: ArrowError) -> Self {
         Self::Encode(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outcome_takes_the_place_of_the_promise_to_go_on() {
+        for message in ["row 3 is bad", "row 3 is bad; the writer can go on"] {
+            let told = WriteError::column("a", message).with_outcome("nothing is left");
+            assert_eq!(told.to_string(), "row 3 is bad; nothing is left");
+        }
     }
 }

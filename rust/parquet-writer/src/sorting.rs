@@ -12,7 +12,7 @@ use half::f16;
 use parquet::file::metadata::SortingColumn;
 
 use crate::column::{is_flat, leaf_count};
-use crate::error::{Result, WriteError};
+use crate::error::{CAN_GO_ON, Result, WriteError};
 use crate::feed::copied;
 use crate::normalize;
 use crate::options::{SortKey, SortingMode, WriterOptions};
@@ -116,7 +116,7 @@ impl Sorting {
 
     fn out_of_order(&self, row: usize) -> WriteError {
         WriteError::schema(format!(
-            "row {row} of the batch, row {} of the file, comes before the one in front of it by sorting_columns: sort the rows, or let sorting=\"sort\" do it; the writer can go on",
+            "row {row} of the batch, row {} of the file, comes before the one in front of it by sorting_columns: sort the rows, or let sorting=\"sort\" do it; {CAN_GO_ON}",
             self.rows + row as u64
         ))
     }

@@ -1,0 +1,241 @@
+//! A dataset under a prefix of an object store.
+//!
+//! Every file is an upload whose completion waits until the dataset is closed. Names are unique to their writer, so that
+//! writers never replace each other's files. A store has no request that makes several objects appear at once. The
+//! completions are sent together, and what appeared is removed again when one of them fails.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use parquet_dataset::{DatasetOptions, Existing, Places, Published, SpreadFile, Storage, Unpublished};
+use parquet_writer::sink::Sink;
+use parquet_writer::{OptionFault, WriteError};
+use uuid::Uuid;
+
+use crate::folder::{Failure, FailureKind, Folder, Location};
+use crate::held::{HeldUploads, Incomplete};
+use crate::sink::{Attend, Refusal};
+use crate::target::Target;
+
+const DELTA_LOG: &str = "_delta_log";
+const SUFFIX: &str = ".parquet";
+
+/// The files of one dataset, as objects under a prefix.
+pub struct DatasetObjects {
+    folder: Folder,
+    uploads: HeldUploads,
+    options: DatasetOptions,
+    /// A part of the names of all files of this writer, and of no others.
+    mark: String,
+    /// The next number of a file, by its partition's folder.
+    numbers: HashMap<PathBuf, u64>,
+    url: String,
+}
+
+impl DatasetObjects {
+    /// The dataset that `url` names. Settings are those of [`Target::new`]. The function that `attend` returns is called
+    /// during every wait, and its error ends the wait.
+    ///
+    /// # Errors
+    /// [`WriteError::Option`] when the URL is none of a store, names a Delta table, or a setting is not known;
+    /// [`WriteError::Io`] when there are objects that the options do not allow, or the store refuses to say so.
+    pub fn new(
+        url: &str,
+        settings: &[(String, String)],
+        options: DatasetOptions,
+        attend: fn() -> Attend,
+    ) -> Result<Self, WriteError> {
+        let location = Location::new(url, settings).map_err(of_directory)?;
+        let with_url = |error| WriteError::io(location.url(), error);
+        let dataset = Self {
+            folder: Folder::open(&location, attend)?,
+            uploads: HeldUploads::new(attend).map_err(with_url)?,
+            options,
+            mark: Uuid::new_v4().to_string(),
+            numbers: HashMap::new(),
+            url: location.url().to_owned(),
+        };
+        dataset.refuse_table()?;
+        dataset.refuse_taken()?;
+        Ok(dataset)
+    }
+
+    /// Refuses a Delta table, whose log knows its files by name.
+    fn refuse_table(&self) -> Result<(), WriteError> {
+        match self.folder.find(DELTA_LOG, |_| true) {
+            Ok(None) => Ok(()),
+            // Whoever may only write is not told, and writes.
+            Err(failure) if failure.kind == FailureKind::Denied => Ok(()),
+            Ok(Some(_)) => Err(WriteError::option(
+                "directory",
+                format!(
+                    "{} is a Delta table: files beside its log are not part of it. Choose another prefix",
+                    self.url
+                ),
+            )),
+            Err(failure) => Err(self.error(failure)),
+        }
+    }
+
+    /// Refuses a prefix that cannot be listed, or has objects in it, unless the options allow that.
+    fn refuse_taken(&self) -> Result<(), WriteError> {
+        let existing = self.options.existing();
+        if existing == Existing::Append {
+            return Ok(());
+        }
+        match self.folder.find("", is_visible) {
+            Ok(Some(_)) if existing == Existing::Error => Err(WriteError::io(
+                &self.url,
+                io::Error::from(io::ErrorKind::AlreadyExists),
+            )),
+            Ok(_) => Ok(()),
+            Err(failure) => Err(self.error(failure)),
+        }
+    }
+
+    /// The data files that are to give way to new ones.
+    fn replaced(&self) -> Result<Vec<String>, WriteError> {
+        if self.options.existing() != Existing::Overwrite {
+            return Ok(Vec::new());
+        }
+        let found = self
+            .folder
+            .list("", None)
+            .map_err(|failure| self.error(failure))?;
+        let names = found.into_iter().map(|found| found.name);
+        Ok(names.filter(|name| is_data_file(name)).collect())
+    }
+
+    /// Deletes files that gave way to new ones.
+    fn remove(&self, old: &[String]) -> Option<WriteError> {
+        let (left, failure) = self.folder.delete_each(old);
+        let failure = failure.filter(|_| left > 0)?;
+        let message = format!(
+            "all new files are there, and {left} of {} old ones may be, too, so that readers see the rows of both: delete \
+             those whose names lack {}, or write the dataset again with existing=\"overwrite\". The reason: {}",
+            old.len(),
+            self.mark,
+            failure.message
+        );
+        Some(self.refusal(failure.kind, message))
+    }
+
+    fn unpublished(&self, files: usize, incomplete: Incomplete) -> Unpublished {
+        let Incomplete { error, left } = incomplete;
+        if left.is_empty() {
+            return error.into();
+        }
+        let message = format!(
+            "{} of {files} files may be there, and could not be removed: delete those whose names hold {} before the rows \
+             are written again. The reason: {error}",
+            left.len(),
+            self.mark
+        );
+        Unpublished {
+            error: self.refusal(FailureKind::Lost, message),
+            left: left.into_iter().map(PathBuf::from).collect(),
+        }
+    }
+
+    /// The error of a request about the prefix.
+    fn error(&self, failure: Failure) -> WriteError {
+        self.refusal(failure.kind, failure.message)
+    }
+
+    fn refusal(&self, kind: FailureKind, message: String) -> WriteError {
+        let kind = match kind {
+            FailureKind::Missing => io::ErrorKind::NotFound,
+            FailureKind::Denied => io::ErrorKind::PermissionDenied,
+            FailureKind::Refused | FailureKind::Lost => io::ErrorKind::Other,
+        };
+        WriteError::io(&self.url, io::Error::new(kind, Refusal { message }))
+    }
+}
+
+/// The error of a URL, which is an argument of another name for a dataset than for a file.
+fn of_directory(error: WriteError) -> WriteError {
+    match error {
+        WriteError::Option(fault) if fault.option.as_deref() == Some("destination") => {
+            WriteError::Option(OptionFault {
+                option: Some("directory".into()),
+                ..fault
+            })
+        }
+        other => other,
+    }
+}
+
+/// Returns true if an object is more than a mark of the prefix, and not hidden in it.
+fn is_visible(name: &str) -> bool {
+    !name.is_empty() && !name.starts_with('.')
+}
+
+/// Returns true if readers take an object for a data file. They skip names that begin with a dot or an underscore.
+fn is_data_file(name: &str) -> bool {
+    name.ends_with(SUFFIX) && !name.split('/').any(|part| part.starts_with(['.', '_']))
+}
+
+impl Places for DatasetObjects {
+    fn open(&mut self, folder: &Path) -> Result<(PathBuf, Box<dyn Sink>), WriteError> {
+        let number = self.numbers.entry(folder.to_path_buf()).or_default();
+        let name = self.options.marked_name(*number, &self.mark);
+        *number += 1;
+        let relative = folder.join(name);
+        let relative = relative
+            .to_str()
+            .ok_or_else(|| WriteError::schema("the name of a partition is not UTF-8"))?;
+        let target = self
+            .folder
+            .target(relative)
+            .map_err(|error| WriteError::io(&self.url, error))?;
+        let url = self.folder.url_of(relative);
+        let target = Target {
+            url: url.clone(),
+            ..target
+        };
+        Ok((url.into(), Box::new(self.uploads.sink(target))))
+    }
+}
+
+impl Storage for DatasetObjects {
+    fn publish(&mut self, files: &[SpreadFile]) -> Result<Published, Unpublished> {
+        // Before the prefix is looked at, so that little time is between that and the completions.
+        self.uploads.land()?;
+        self.refuse_taken()?;
+        let old = self.replaced()?;
+        self.uploads
+            .complete()
+            .map_err(|incomplete| self.unpublished(files.len(), incomplete))?;
+        Ok(Published {
+            paths: files.iter().map(|file| file.path.clone()).collect(),
+            unremoved: self.remove(&old),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_replaced_is_what_readers_take_for_data() {
+        for (name, is_data) in [
+            ("part-00000.parquet", true),
+            ("day=1/part-00000-ab.parquet", true),
+            ("day=1/note.txt", false),
+            ("_delta_log/1.checkpoint.parquet", false),
+            ("day=1/_hidden.parquet", false),
+            (".tmp/a.parquet", false),
+            ("", false),
+        ] {
+            assert_eq!(is_data_file(name), is_data, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_mark_of_a_folder_is_no_object_of_it() {
+        assert!(!is_visible("") && !is_visible(".hidden/a"));
+        assert!(is_visible("a") && is_visible("_x") && is_visible("day=1/.a"));
+    }
+}
