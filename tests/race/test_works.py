@@ -60,6 +60,23 @@ def test_every_committer_deletes_what_it_says_and_nothing_else(deletes: Path) ->
     assert found["row-level"]["outcome"] == found["partition-level"]["outcome"] == "ok"
 
 
+@pytest.mark.parametrize("work", ["update", "merge"])
+def test_updates_and_merges_change_what_they_say_and_nothing_else(disk: Path, work: str) -> None:
+    small = ("--writers", str(WRITERS), "--rows", str(DELETED))
+    result = invoke(disk / work, "--work", work, *small)
+    assert result.exit_code == 0, result.output
+    (folder,) = (disk / work).iterdir()
+    found = {each["cell"]["committer"]: each for each in records.read_lines(folder / RACES)}
+    assert set(found) == {"row-level", "file-level", "partition-level", "delta-rs"}
+    for each in found.values():
+        assert each["acknowledged"] + conflicts(each) == WRITERS
+        assert each["acknowledged"] == each["table"]["present"] == each["table"]["versions"] > 0
+        assert each["table"]["rows"] == {"delta-rs": FILE_ROWS, "polars": FILE_ROWS}
+        assert (each["errors"], each["failed"], each["table"]["problems"]) == ([], 0, [])
+        assert {one["operation"] for one in each["conflicts"]} <= {work}
+    assert found["row-level"]["outcome"] == found["partition-level"]["outcome"] == "ok"
+
+
 def test_the_report_of_deletes_tells_the_work_and_the_rule(deletes: Path) -> None:
     report = (deletes / "report.md").read_text()
     assert re.match(r"# Race \S+: delete\n", report)
@@ -173,7 +190,7 @@ def test_half_of_the_writers_of_each_process_delete(processes: int) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--work", "upsert"], "--work upsert: choose from append, delete, mixed"),
+        (["--work", "upsert"], "--work upsert: choose from append, delete, update, merge, mixed"),
         (
             ["--work", "delete", "--committers", "spillway,row-level"],
             "--committers spillway: for appends only; with --work delete choose from row-level, file-level",

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from spillway.race.works.append import Append
 from spillway.race.works.delete import Delete
+from spillway.race.works.merge import Merge
 from spillway.race.works.mixed import operation
+from spillway.race.works.update import Update
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,6 +43,8 @@ class Work(NamedTuple):
 WORKS = {
     "append": Work("append", "an", "each writer appends rows", Append),
     "delete": Work("delete", "a", "each writer deletes rows of its own", Delete),
+    "update": Work("update", "an", "each writer updates rows of its own", Update),
+    "merge": Work("merge", "a", "each writer merges rows by keys of its own", Merge),
     "mixed": Work(
         "operation", "an", "half of the writers delete rows of their own, the others append", operation
     ),
