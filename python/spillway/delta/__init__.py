@@ -13,12 +13,14 @@ from spillway.delta.table import (
 from spillway.delta.types import (
     AddFile,
     CommitStats,
+    Compaction,
     Deletion,
     EffectTimes,
     HistoryEntry,
     Outcome,
     ReadSet,
     TableFile,
+    Vacuum,
 )
 from spillway.types import Condition
 
@@ -26,6 +28,7 @@ __all__ = [
     "AddFile",
     "Append",
     "CommitStats",
+    "Compaction",
     "Condition",
     "Deletion",
     "EffectTimes",
@@ -35,6 +38,7 @@ __all__ = [
     "Scan",
     "Table",
     "TableFile",
+    "Vacuum",
     "create",
     "open",
     "write",

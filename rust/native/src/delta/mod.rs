@@ -12,8 +12,8 @@ use delta_commit::{Operation, Outcome, Token};
 use delta_object_store::Objects;
 use delta_table::schema::TableSchema;
 use delta_table::{
-    Append, AppendOptions, Condition, CreateMode, CreateOptions, Folder, Place, ReadSet, Scalar, ScanOptions,
-    Table, TableError,
+    Append, AppendOptions, CompactOptions, Condition, CreateMode, CreateOptions, Folder, Place, ReadSet,
+    Scalar, ScanOptions, Table, TableError, VacuumOptions,
 };
 use parquet_writer::{OptionFault, WriteError};
 use pyo3::Borrowed;
@@ -29,6 +29,7 @@ use crate::turn::{Takes, Turns, detached};
 mod attention;
 pub(crate) mod errors;
 mod scan;
+mod upkeep;
 
 pub(crate) use scan::DeltaScan;
 
@@ -370,7 +371,7 @@ impl DeltaTable {
     fn delete(&self, py: Python<'_>, given: Conditions, timeout: Option<f64>) -> PyResult<i64> {
         let caller = Caller::of(py, timeout)?;
         detached(py, move || {
-            caller.commit(|patience, _| self.table.delete(&given.0, patience))
+            caller.commit(|patience, _| upkeep::anew(|| self.table.delete(&given.0, patience)))
         })
     }
 
@@ -388,24 +389,83 @@ impl DeltaTable {
         // The time is that of the commit. A search of all files may take longer.
         let (writer, committer) = (Caller::of(py, None)?, Caller::of(py, timeout)?);
         detached(py, move || {
-            let (version, pending) = writer.wait(|_, go_on| {
-                self.table
-                    .prepare_delete(&given.0, user_metadata, &writer_options, go_on)
-            })?;
-            let Some(pending) = pending else {
-                return Ok((version, 0, false));
-            };
-            let rows = pending.rows();
-            let version = committer.anew().commit(|patience, _| pending.commit(patience))?;
-            Ok((version, rows, true))
+            loop {
+                let (version, pending) = writer.wait(|_, go_on| {
+                    self.table
+                        .prepare_delete(&given.0, user_metadata.clone(), &writer_options, go_on)
+                })?;
+                let Some(pending) = pending else {
+                    return Ok((version, 0, false));
+                };
+                let rows = pending.rows();
+                match committer.anew().commit(|patience, _| pending.commit(patience)) {
+                    // The rows are in other files now.
+                    Err(Failure::Table(error)) if error.is_of_moved_rows() => {}
+                    done => return Ok((done?, rows, true)),
+                }
+            }
         })
+    }
+
+    /// Writes small files, or those with deleted rows, again; returns the version, how many files left the table, their
+    /// bytes, how many came, and their bytes.
+    #[expect(clippy::too_many_arguments, reason = "Python names them")]
+    fn compact(
+        &self,
+        py: Python<'_>,
+        given: Conditions,
+        target_file_bytes: Option<i64>,
+        purge: bool,
+        options: Options<'_>,
+        user_metadata: Option<String>,
+        timeout: Option<f64>,
+    ) -> PyResult<(i64, u64, u64, u64, u64)> {
+        let writer_options = options.validated(py)?;
+        let options = CompactOptions {
+            conditions: given.0,
+            target_file_bytes,
+            purge,
+            user_metadata,
+        };
+        let (writer, committer) = (Caller::of(py, None)?, Caller::of(py, timeout)?);
+        let done = detached(py, move || {
+            upkeep::compact(&self.table, options, writer_options, writer, committer)
+        })?;
+        Ok((
+            done.version,
+            done.removed_files,
+            done.removed_bytes,
+            done.added_files,
+            done.added_bytes,
+        ))
+    }
+
+    /// Names the files that no version within the retention, in milliseconds, needs, and removes them; returns their
+    /// names, their bytes, and how many were removed.
+    fn vacuum(
+        &self,
+        py: Python<'_>,
+        retention: Option<i64>,
+        dry_run: bool,
+        enforce_retention: bool,
+    ) -> PyResult<(Vec<String>, u64, usize)> {
+        let options = VacuumOptions {
+            retention,
+            dry_run,
+            enforce_retention,
+        };
+        let caller = Caller::of(py, None)?;
+        let done = detached(py, move || {
+            caller.wait(|_, go_on| self.table.vacuum(&options, go_on))
+        })?;
+        Ok((done.files, done.bytes, done.removed))
     }
 
     /// Removes all files.
     fn truncate(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<i64> {
         let caller = Caller::of(py, timeout)?;
         detached(py, move || {
-            caller.commit(|patience, _| self.table.truncate(patience))
+            caller.commit(|patience, _| upkeep::anew(|| self.table.truncate(patience)))
         })
     }
 
