@@ -117,7 +117,7 @@ def test_whatever_is_done_the_rows_are_those_of_the_model(
         anew.checkpoint()
         if model:
             assert rows(by_delta_rs(anew)) == expected
-            # polars shows deleted rows of files whose folder has a name that is escaped, with and without compactions.
+            # polars shows deleted rows of files in folders with escaped names, compacted or not.
             anew.purge()
             assert rows(by_polars(anew)) == rows(by_spillway(anew)) == expected
 
