@@ -592,13 +592,13 @@ mod tests {
 
     /// Data files and vectors that no version names.
     fn stray(table: &Table) -> Vec<String> {
-        let mut named = BTreeSet::new();
+        let mut in_use = BTreeSet::new();
         for version in 0..=table.version().unwrap() {
             let snapshot = table.snapshot_at(version).unwrap();
             for add in snapshot.files() {
-                named.insert(path::decode_inside(&add.path).unwrap());
+                in_use.insert(path::decode_inside(&add.path).unwrap());
                 let vector = add.deletion_vector.as_ref();
-                named.extend(
+                in_use.extend(
                     vector.and_then(|vector| deletion_vectors::file_of(table.root(), vector).unwrap()),
                 );
             }
@@ -606,7 +606,7 @@ mod tests {
         let files = std::fs::read_dir(table.root()).unwrap();
         let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
         names
-            .filter(|name| !name.starts_with('_') && !named.contains(name))
+            .filter(|name| !name.starts_with('_') && !in_use.contains(name))
             .collect()
     }
 
