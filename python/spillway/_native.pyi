@@ -213,6 +213,18 @@ class DeltaTable:
         user_metadata: str | None,
         timeout: float | None,
     ) -> tuple[int, int, int, int, bool]: ...
+    def compact(
+        self,
+        given: list[tuple[str, str, list[Any]]],
+        target_file_bytes: int | None,
+        purge: bool,
+        options: WriterOptions,
+        user_metadata: str | None,
+        timeout: float | None,
+    ) -> tuple[int, int, int, int, int]: ...
+    def vacuum(
+        self, retention: int | None, dry_run: bool, enforce_retention: bool
+    ) -> tuple[list[str], int, int]: ...
     def truncate(self, timeout: float | None) -> int: ...
     def restore(self, version: int, timeout: float | None) -> int: ...
     def commit(

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -222,6 +223,23 @@ def endless_updates(folder: str, first: str) -> None:
         number += 1
 
 
+def endless_upkeep(folder: str, first: str) -> None:
+    """Delete a row, append another, compact and vacuum, as long as somebody waits; say so after each turn."""
+    table = spillway.delta.open(folder)
+    number, parent = int(first), os.getppid()
+    while os.getppid() == parent:
+        table.delete([("id", "=", number)])
+        with table.append() as append:
+            append.write(pa.table({"part": ["a"], "id": [1000 + number]}))
+        table.optimize()
+        table.purge()
+        table.vacuum(retention=timedelta(0), dry_run=False, enforce_retention=False)
+        print(number, flush=True)
+        number += 1
+        print(number, flush=True)
+        number += 1
+
+
 if __name__ == "__main__":
     programs = {
         "one": one,
@@ -235,5 +253,6 @@ if __name__ == "__main__":
         "deletes": deletes,
         "endless_deletes": endless_deletes,
         "endless_updates": endless_updates,
+        "endless_upkeep": endless_upkeep,
     }
     programs[sys.argv[1]](*sys.argv[2:])

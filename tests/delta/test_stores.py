@@ -40,6 +40,7 @@ from ..stores.server import SECRET, Instead, Late, ministack, refusing_port
 from .conftest import rows
 from .programs import SCHEMA, batch
 from .test_many import PROGRAMS
+from .test_optimize import vacuum
 from .test_values import EVERY_TYPE, PARTITION_VALUES, partitioned
 
 if TYPE_CHECKING:
@@ -312,6 +313,30 @@ def test_rows_are_marked_and_deleted_on_a_store(bucket: Bucket) -> None:
     assert len([key for key in all_keys(bucket) if key.endswith(".bin")]) == 8
     assert table.delete([("number", "<", 3500)]).rows == 1500
     assert sorted(read_spillway(bucket)["number"].to_pylist()) == list(range(3500, 4000))
+
+
+def test_a_table_on_a_store_is_compacted_and_cleaned(bucket: Bucket) -> None:
+    table = marking(bucket)
+    for number in range(4000, 4006):
+        append(table, "other", number)
+    assert table.delete([("number", "in", [1, 2, 3])]).rows == 3
+    assert table.optimize().removed_files == 7
+    assert table.delete([("number", "in", [4, 5])]).rows == 2
+    assert table.purge().added_files == 1
+    bucket.client.put_object(Bucket=bucket.name, Key="table/a b/stray 100%.parquet", Body=b"stray")
+    assert table.vacuum().files == []
+    # The store tells the time in whole seconds.
+    deadline = time.monotonic() + 30
+    gone: set[str] = set()
+    while len(gone) < 9:
+        assert time.monotonic() < deadline, gone
+        done = vacuum(table)
+        assert done.removed == len(done.files)
+        gone |= {*done.files}
+        time.sleep(0.2)
+    assert "a b/stray 100%.parquet" in gone
+    for read in (read_spillway, read_polars):
+        assert sorted(read(bucket)["number"].to_pylist()) == [0, *range(6, 4006)]
 
 
 def test_the_timeout_of_a_delete_is_that_of_its_commit(

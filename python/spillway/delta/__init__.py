@@ -13,6 +13,7 @@ from spillway.delta.table import (
 from spillway.delta.types import (
     AddFile,
     CommitStats,
+    Compaction,
     Deletion,
     EffectTimes,
     HistoryEntry,
@@ -21,6 +22,7 @@ from spillway.delta.types import (
     ReadSet,
     TableFile,
     Update,
+    Vacuum,
 )
 from spillway.types import Condition
 
@@ -28,6 +30,7 @@ __all__ = [
     "AddFile",
     "Append",
     "CommitStats",
+    "Compaction",
     "Condition",
     "Deletion",
     "EffectTimes",
@@ -39,6 +42,7 @@ __all__ = [
     "Table",
     "TableFile",
     "Update",
+    "Vacuum",
     "create",
     "open",
     "write",

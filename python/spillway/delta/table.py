@@ -7,6 +7,7 @@ import logging
 import os
 import time
 from collections.abc import Iterable
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from spillway import _native
@@ -17,6 +18,7 @@ from spillway.delta.append import Append, _checkpoint_when_due
 from spillway.delta.scan import Scan
 from spillway.delta.types import (
     CommitStats,
+    Compaction,
     Deletion,
     HistoryEntry,
     Merge,
@@ -24,6 +26,7 @@ from spillway.delta.types import (
     ReadSet,
     TableFile,
     Update,
+    Vacuum,
 )
 from spillway.errors import OptionError, TableExistsError, TableNotFoundError
 from spillway.writer import WriterOptions
@@ -337,7 +340,8 @@ class Table:
         ``delta.enableDeletionVectors``, unless they are more than half of the rows that were written to their
         file. Then, and in tables without it, the file is written again without them.
 
-        Concurrent deletes that mark different rows of one file all commit.
+        Concurrent deletes that mark different rows of one file all commit. A delete that an `optimize` or a
+        `purge` got ahead of finds its rows again and commits then.
 
         Args:
             where: Conditions that all hold for every row that is deleted, as `scan` takes them: column,
@@ -534,6 +538,158 @@ class Table:
         if is_new:
             self._committed(operation, version)
         return version, inserted, updated, deleted
+
+    @shows_options(WriterOptions)
+    def optimize(
+        self,
+        *,
+        target_file_bytes: int | None = None,
+        where: Sequence[Condition] = (),
+        user_metadata: str | None = None,
+        timeout: float | None = _TIMEOUT,
+        **options: Unpack[WriterKeywords],
+    ) -> Compaction:
+        """Write the small files of each partition again as few large ones, without their deleted rows.
+
+        No row changes. Files that have `target_file_bytes` are left as they are, unless more than 5 % of
+        their rows are deleted (delta-spark's ``optimize.maxDeletedRowsRatio``); so a second call does
+        nothing, and makes no version. Files that are written while it runs are left for the next one. The
+        order of rows is kept, and files that were written one after the other go into one.
+
+        It has no conflict with appends, and makes none fail. Rows that a concurrent delete marks in the old
+        files are marked in the new ones. Where a file is removed or replaced meanwhile, the files that were
+        to be one with it are left as they are.
+
+        It makes one version, or one for about 16 GiB of old files, so that a crash loses no more work. Where
+        the new files are much smaller than the old ones, some of them are put together once more.
+
+        Args:
+            target_file_bytes: Bytes of a new file, about; ``delta.targetFileSize``, or 128 MiB, without it.
+            where: Conditions on partition columns, which choose the files: column, operator and value.
+            user_metadata: A note for the history.
+            timeout: Seconds that each commit may take, without writing the files; None waits for ever.
+            **options: The fields of `WriterOptions`, for the new files. Rows are not sorted anew:
+                ``sorting="sort"`` is not accepted.
+
+        Raises:
+            CommitConflict: A concurrent transaction changed the schema, the properties or the protocol.
+            CommitTimeoutError: The time was up, and the files are certainly as they were.
+            CommitUnknown: Whether the new files are in the table is not known; `outcome` with its token finds
+                out.
+            OptionError: A condition names a column that the table is not partitioned by, or an option has a
+                value that is not accepted.
+            UnsupportedTableError: The table asks its writers for a feature that is not built, or is clustered
+                by columns.
+
+        Example:
+            >>> import pyarrow as pa, spillway.delta
+            >>> table = spillway.delta.create("visits", pa.schema({"id": pa.int64()}))
+            >>> for id in range(3):
+            ...     with table.append() as append:
+            ...         append.write(pa.table({"id": [id]}))
+            >>> done = table.optimize()
+            >>> done.version, done.removed_files, done.added_files
+            (4, 3, 1)
+        """
+        return self._compact(where, options, user_metadata, timeout, target_file_bytes=target_file_bytes)
+
+    @shows_options(WriterOptions)
+    def purge(
+        self,
+        *,
+        where: Sequence[Condition] = (),
+        user_metadata: str | None = None,
+        timeout: float | None = _TIMEOUT,
+        **options: Unpack[WriterKeywords],
+    ) -> Compaction:
+        """Write all files with deleted rows again without these rows.
+
+        It is delta-spark's ``REORG TABLE ... APPLY (PURGE)``. No row of the table changes. Each file is
+        written again by itself. `vacuum` removes the old files, and with them the deleted rows, once older
+        versions need them no more. Rows that a concurrent delete marks meanwhile are marked in the new files,
+        and another call purges them. Otherwise as `optimize`.
+
+        Args:
+            where: As `optimize`.
+            user_metadata: As `optimize`.
+            timeout: As `optimize`.
+            **options: As `optimize`.
+
+        Raises:
+            SpillwayError: As `optimize`.
+
+        Example:
+            >>> import pyarrow as pa, spillway.delta
+            >>> marks = {"delta.enableDeletionVectors": "true"}
+            >>> table = spillway.delta.create("people", pa.schema({"id": pa.int64()}), properties=marks)
+            >>> with table.append() as append:
+            ...     append.write(pa.table({"id": [1, 2, 3]}))
+            >>> table.delete([("id", "=", 2)]).version
+            2
+            >>> table.purge().version, [file.deleted_rows for file in table.files()]
+            (3, [0])
+        """
+        return self._compact(where, options, user_metadata, timeout, purge=True)
+
+    def _compact(  # noqa: PLR0913 - see `optimize`
+        self,
+        where: Sequence[Condition],
+        options: WriterKeywords,
+        user_metadata: str | None,
+        timeout: float | None,
+        *,
+        target_file_bytes: int | None = None,
+        purge: bool = False,
+    ) -> Compaction:
+        conditions = _conditions(where, "where")
+        writer_options = WriterOptions(**options) if options else _DEFAULTS
+        done = Compaction(
+            *self._native.compact(
+                conditions, target_file_bytes, purge, writer_options, user_metadata, timeout
+            )
+        )
+        if done.removed_files:
+            self._committed("REORG" if purge else "OPTIMIZE", done.version)
+        return done
+
+    def vacuum(
+        self,
+        *,
+        retention: timedelta | None = None,
+        dry_run: bool = True,
+        enforce_retention: bool = True,
+    ) -> Vacuum:
+        """Name the files in the table's folder that no version within the retention needs, and remove them.
+
+        These stay: files of the newest version, files that left the table within the retention, files that
+        were written within it, since their transaction may be under way, and files that pending commits of
+        other processes name. The files of deletion vectors are treated alike. Names that begin with ``_`` or
+        ``.`` are left alone unless they are a partition's, and so are folders of other tables. Versions that
+        need a removed file can not be read any more.
+
+        Times of writing are the store's, and so is the time now. No version is written.
+
+        Args:
+            retention: The time for which files that left the table are kept:
+                ``delta.deletedFileRetentionDuration``, or 7 days, without it.
+            dry_run: False removes the files; True only names them.
+            enforce_retention: False accepts a shorter retention than the table's own. A transaction or a
+                reader that began before it may find files gone then.
+
+        Raises:
+            OptionError: The retention is negative, or shorter than the table's own.
+            CorruptLogError: The log names a file outside of the table's folder.
+            UnsupportedTableError: The table asks its writers for a feature that is not built, or a deletion
+                vector is outside of the table's folder.
+
+        Example:
+            >>> import pyarrow as pa, spillway.delta
+            >>> table = spillway.delta.create("logins", pa.schema({"id": pa.int64()}))
+            >>> table.vacuum()
+            Vacuum(files=[], bytes=0, removed=0)
+        """
+        millis = None if retention is None else retention // timedelta(milliseconds=1)
+        return Vacuum(*self._native.vacuum(millis, dry_run, enforce_retention))
 
     def truncate(self, *, timeout: float | None = _TIMEOUT) -> int:
         """Remove all rows; the files stay for older versions.

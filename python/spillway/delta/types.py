@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AddFile",
     "CommitStats",
+    "Compaction",
     "Deletion",
     "EffectTimes",
     "HistoryEntry",
@@ -23,6 +24,7 @@ __all__ = [
     "ReadSet",
     "TableFile",
     "Update",
+    "Vacuum",
 ]
 
 
@@ -146,6 +148,41 @@ class Merge:
     inserted: int
     updated: int
     deleted: int
+
+
+@dataclass(frozen=True)
+class Compaction:
+    """A compaction that is committed: files that were written again as others, with the same rows.
+
+    Args:
+        version: The last version that it made; where no file changed, the one that was read.
+        removed_files: The number of files that left the table.
+        removed_bytes: Their bytes.
+        added_files: The number of files that were written.
+        added_bytes: Their bytes.
+    """
+
+    version: int
+    removed_files: int
+    removed_bytes: int
+    added_files: int
+    added_bytes: int
+
+
+@dataclass(frozen=True)
+class Vacuum:
+    """Files that a table does not need.
+
+    Args:
+        files: Their names relative to the table's folder, as they are there: not URL-encoded.
+        bytes: Their bytes.
+        removed: The number of files that were removed: none in a dry run, and fewer than there are `files`
+            where the store refused to remove some. Another call names those.
+    """
+
+    files: list[str]
+    bytes: int
+    removed: int
 
 
 @dataclass(frozen=True)

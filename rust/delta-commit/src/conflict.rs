@@ -55,6 +55,20 @@ pub enum ConflictKind {
     },
 }
 
+impl ConflictKind {
+    /// Returns true if it is about files that were added, removed or marked, and not about the table itself.
+    #[must_use]
+    pub const fn is_of_files(&self) -> bool {
+        match self {
+            Self::ProtocolChanged | Self::MetadataChanged | Self::ConcurrentTransaction(_) => false,
+            Self::ConcurrentAppend { .. }
+            | Self::ConcurrentDeleteRead(_)
+            | Self::ConcurrentDeleteDelete(_)
+            | Self::ConcurrentRows { .. } => true,
+        }
+    }
+}
+
 /// A conflict, and with whom.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -69,6 +83,9 @@ pub struct Conflict {
     pub operation: String,
     /// The version that the losing transaction had read.
     pub read_version: Version,
+    /// True if the winner's version changed no row, as a compaction that moves rows to other files. The same work, begun
+    /// anew, has no conflict with it.
+    pub only_moved: bool,
 }
 
 /// Checks a transaction against one version that it did not see.
@@ -79,6 +96,7 @@ pub fn check(transaction: &Transaction, winner: &Winner) -> Result<(), Box<Confl
     match find(transaction, winner) {
         None => Ok(()),
         Some(kind) => Err(Box::new(Conflict {
+            only_moved: kind.is_of_files() && !winner.changes_rows,
             kind,
             version: winner.version,
             operation: winner.operation().to_owned(),

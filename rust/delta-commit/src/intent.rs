@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::actions::Action;
 use crate::batch::{MAX_ACTIONS, MAX_BYTES};
 use crate::error::{CommitError, Result};
-use crate::log::Version;
+use crate::log::{LogStore, StoreError, Version};
 use crate::path;
 use crate::transaction::{MemberId, Transaction};
 
@@ -153,6 +153,34 @@ impl Intent {
     }
 }
 
+/// Files that announced bundles add, as in `add.path`. Bundles that are too old to be carried, or of a format that is
+/// not known, count too: their owners may still have them committed.
+///
+/// # Errors
+/// An error if the store refuses, or does not answer.
+pub fn announced_files(store: &dyn LogStore) -> Result<Vec<String>, StoreError> {
+    let entries = store.list_intents()?.entries;
+    let names: Vec<String> = entries.into_iter().map(|entry| entry.name).collect();
+    let bodies = store.read_intents(&names)?;
+    Ok(bodies.iter().flat_map(|(_, body)| added_by(body)).collect())
+}
+
+/// The files that the members in a body add, as far as it is one.
+fn added_by(body: &[u8]) -> Vec<String> {
+    let members = body.split(|byte| *byte == b'\n');
+    let members = members.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+    let mut files = Vec::new();
+    for member in members {
+        let actions = member.get("actions").and_then(Value::as_array);
+        let paths = actions.into_iter().flatten().filter_map(|action| {
+            let path = action.get("add")?.get("path")?;
+            path.as_str().map(str::to_owned)
+        });
+        files.extend(paths);
+    }
+    files
+}
+
 /// The last version that an intent with this first version may land in.
 pub(crate) const fn last_of(first: Version) -> Version {
     first + WINDOW - 1
@@ -264,6 +292,16 @@ mod tests {
             first: 7,
             members,
         }
+    }
+
+    #[test]
+    fn the_files_of_any_intent_are_known() {
+        let body = intent(vec![vec![add("a")], vec![add("b%20c")]]).encode().unwrap();
+        let later = String::from_utf8(body)
+            .unwrap()
+            .replace("\"format\":1", "\"format\":9");
+        assert_eq!(added_by(later.as_bytes()), ["a", "b%20c"]);
+        assert!(added_by(b"{\"actions\":3}\nnothing").is_empty());
     }
 
     fn refusal(actions: Vec<Action>) -> String {

@@ -34,7 +34,7 @@ pub mod z85;
 
 pub use driver::{Committer, Patience};
 pub use error::{CommitError, Result};
-pub use intent::{MAX_AGE, WINDOW, World};
+pub use intent::{MAX_AGE, WINDOW, World, announced_files};
 pub use log::{LogStore, Version};
 pub use machine::{CommitStats, Machine, Start, Submission, Verdict};
 pub use merge::{Marked, Marks, Merge, MergeRequest};

@@ -26,6 +26,8 @@ pub struct Winner {
     pub protocol: Option<Protocol>,
     /// Its metadata, if it changes that.
     pub metadata: Option<Metadata>,
+    /// True if it changes rows. A compaction only moves them to other files.
+    pub changes_rows: bool,
     /// Files it adds.
     pub adds: Vec<Add>,
     /// Their paths.
@@ -71,10 +73,12 @@ impl Winner {
                 Action::Protocol(protocol) => winner.protocol = Some(protocol),
                 Action::Metadata(metadata) => winner.metadata = Some(metadata),
                 Action::Add(add) => {
+                    winner.changes_rows |= add.data_change;
                     winner.added_paths.insert(add.path.clone());
                     winner.adds.push(add);
                 }
                 Action::Remove(remove) => {
+                    winner.changes_rows |= remove.data_change;
                     winner.removed_paths.insert(remove.path);
                 }
                 Action::Cdc(_) => {}

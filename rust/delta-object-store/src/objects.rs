@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use delta_commit::LogStore;
 use delta_commit::log::{StoreError, StoreErrorKind};
-use delta_table::{Ages, PerProcess, Place, Result};
+use delta_table::{Ages, PerProcess, Place, Result, StoredFile, StoredFiles};
 use object_sink::{Attend, Created, Folder, Location, ObjectSink};
 use parquet_writer::sink::Sink;
 use parquet_writer::{OptionFault, WriteError};
@@ -217,6 +217,18 @@ impl Place for Objects {
         let files = files.collect();
         // The store dates its objects: a clock of this machine that is fast would make them look older.
         Ok(client.now().map(|now| Ages { now, files }))
+    }
+
+    fn walk(&self) -> Result<Option<StoredFiles>> {
+        let client = self.clients.folder()?;
+        let found = client.list("", None).map_err(error)?;
+        let files = found.into_iter().map(|found| StoredFile {
+            name: found.name,
+            modified: found.modified,
+            bytes: found.bytes,
+        });
+        let files = files.collect();
+        Ok(client.now().map(|now| StoredFiles { now, files }))
     }
 
     fn read(&self, name: &str) -> Result<Option<Bytes>> {

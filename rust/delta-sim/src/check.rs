@@ -9,6 +9,7 @@ use delta_commit::{MemberId, Version};
 
 use crate::client::{Client, Told};
 use crate::marks;
+use crate::moves::{self, Rows};
 use crate::store::Store;
 
 /// The most races that a member may lose after its announcement: one to a process that listed before it, and one to a
@@ -31,6 +32,7 @@ pub(crate) fn broken_promise(
     contiguous(&winners)
         .or_else(|| added_once(&winners))
         .or_else(|| alone_or_blind(&winners, clients))
+        .or_else(|| rows_only_move(store, clients))
         .or_else(|| marks_add_up(store, clients))
         .or_else(|| told_the_truth(&winners, clients))
         .or_else(|| serial(&winners, clients))
@@ -120,6 +122,29 @@ fn marks_add_up(store: &Store, clients: &BTreeMap<MemberId, Client>) -> Option<S
                     "version {version} marks {now:?} of {path}: {before:?} were marked, and {own:?} are its own"
                 ));
             }
+        }
+    }
+    None
+}
+
+/// Checks that a compaction leaves the table's rows as they were before it.
+fn rows_only_move(store: &Store, clients: &BTreeMap<MemberId, Client>) -> Option<String> {
+    let mut rows = Rows::default();
+    for (version, body) in &store.history {
+        let winner = Winner::parse(*version, body).ok()?;
+        let client = winner.members.iter().find_map(|id| clients.get(id));
+        let compaction = client
+            .map(|client| &client.transaction)
+            .filter(|transaction| transaction.operation.name == moves::OPTIMIZE);
+        let before = rows.left();
+        rows.take(&parse_commit(body).ok()?, compaction);
+        let after = rows.left();
+        if compaction.is_some() && before != after {
+            return Some(format!(
+                "version {version} only moves rows, but it takes {:?} and brings back {:?}",
+                &before - &after,
+                &after - &before
+            ));
         }
     }
     None

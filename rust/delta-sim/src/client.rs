@@ -7,8 +7,8 @@ use delta_commit::predicate::Predicate;
 use delta_commit::winner::Winner;
 use delta_commit::{MemberId, Operation, Token, Transaction, Version};
 
-use crate::marks;
 use crate::rng::Rng;
+use crate::{marks, moves};
 
 /// The last answer that a client got on its transaction.
 #[derive(Debug, Clone)]
@@ -53,7 +53,7 @@ pub(crate) fn transaction(
             Action::Add(Add {
                 path: format!("f{number}-{n}.parquet"),
                 data_change: true,
-                size: 1,
+                size: marks::ROWS,
                 ..Add::default()
             })
         })
@@ -71,6 +71,8 @@ pub(crate) fn transaction(
         }
         3..15 => update(rng, id, read, read_version, files(1).collect()),
         25..40 => marks::transaction(rng, id, read, read_version)
+            .unwrap_or_else(|| Transaction::append(id, read_version, files(1).collect())),
+        40..48 => moves::transaction(rng, id, read, read_version, &format!("c{number}.parquet"))
             .unwrap_or_else(|| Transaction::append(id, read_version, files(1).collect())),
         15..25 => {
             let app_id = format!("app{}", rng.below(APPLICATIONS));

@@ -6,6 +6,7 @@
 mod check;
 mod client;
 mod marks;
+mod moves;
 mod rng;
 mod store;
 
@@ -51,10 +52,12 @@ pub struct Coverage {
     pub doomed: usize,
     /// Transactions that were merged with marks of others.
     pub merged: usize,
+    /// Those of them that moved rows to other files.
+    pub moved: usize,
 }
 
 impl Coverage {
-    fn counts(&mut self) -> [&mut usize; 10] {
+    fn counts(&mut self) -> [&mut usize; 11] {
         [
             &mut self.versions,
             &mut self.committed,
@@ -66,6 +69,7 @@ impl Coverage {
             &mut self.power_cuts,
             &mut self.doomed,
             &mut self.merged,
+            &mut self.moved,
         ]
     }
 
@@ -246,7 +250,7 @@ impl Simulation {
         read.retain(|winner| winner.version <= read_version);
         let number = self.number();
         let mut transaction = client::transaction(&mut self.rng, number, &read, read_version);
-        if transaction.marks.is_none() {
+        if transaction.marks.is_none() || transaction.operation.name == moves::OPTIMIZE {
             transaction.unsynced = transaction.added_paths().map(str::to_owned).collect();
         }
         for path in &transaction.unsynced {
@@ -294,7 +298,10 @@ impl Simulation {
                 if let (Effect::PutVersion(version, _), Event::Put(PutOutcome::Won)) = (&effect, &event) {
                     self.authors.insert(*version, at);
                 }
-                self.coverage.merged += usize::from(matches!(event, Event::Merged(Ok(_))));
+                if let Event::Merged(Ok(merged)) = &event {
+                    self.coverage.merged += 1;
+                    self.coverage.moved += usize::from(merged.operation.name == moves::OPTIMIZE);
+                }
                 self.processes[at].flight = Some(Flight::Answered(effect, event));
                 true
             }

@@ -1,4 +1,4 @@
-//! Clients that mark rows of a file. Each file has a few rows, and the text of a vector is their names.
+//! Clients that mark rows of a file. Each file has as many rows as bytes, and the text of a vector is their names.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +11,13 @@ use delta_commit::{CommitError, Marked, Marks, MemberId, Merge, Operation, Trans
 use crate::client::live;
 use crate::rng::Rng;
 
-const ROWS: [char; 8] = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
+/// Rows of a file that is no compaction's.
+pub(crate) const ROWS: i64 = 8;
+
+/// The names of a file's rows.
+pub(crate) fn named(file: &Add) -> impl Iterator<Item = char> + use<> {
+    ('a'..='z').take(usize::try_from(file.size).unwrap_or(0))
+}
 
 /// Files of which rows are marked. Few, so that clients meet.
 const FILES: usize = 2;
@@ -24,7 +30,7 @@ pub(crate) fn rows(vector: Option<&DeletionVector>) -> BTreeSet<char> {
         .collect()
 }
 
-fn vector(rows: &BTreeSet<char>) -> DeletionVector {
+pub(crate) fn vector(rows: &BTreeSet<char>) -> DeletionVector {
     DeletionVector {
         storage_type: "i".to_owned(),
         path_or_inline_dv: rows.iter().collect(),
@@ -69,7 +75,7 @@ pub(crate) fn transaction(
     marks.operation = Operation::new("DELETE");
     let file = live.get(rng.below(FILES))?;
     let base = rows(file.deletion_vector.as_ref());
-    let left: Vec<char> = ROWS.into_iter().filter(|row| !base.contains(row)).collect();
+    let left: Vec<char> = named(file).filter(|row| !base.contains(row)).collect();
     if left.is_empty() {
         return None;
     }
@@ -106,6 +112,7 @@ impl Merge for Own {
                 version: last.version,
                 operation: last.operation.clone(),
                 read_version: transaction.read_version,
+                only_moved: false,
             })));
         }
         let mut merged = transaction.clone();

@@ -160,6 +160,7 @@ impl Part {
                 version: head.changed_in.max(self.version),
                 operation: "a change of the table".to_owned(),
                 read_version: self.version.min(head.version),
+                only_moved: false,
             }))
             .into()),
         }

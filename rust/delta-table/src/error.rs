@@ -61,6 +61,13 @@ impl TableError {
         }
     }
 
+    /// Returns true if nothing was committed because a version in between moved rows to other files, as a compaction
+    /// does. The same work, begun anew, has no conflict with that version.
+    #[must_use]
+    pub fn is_of_moved_rows(&self) -> bool {
+        matches!(self, Self::Commit(CommitError::Conflict(conflict)) if conflict.only_moved)
+    }
+
     /// Returns true if the store may give another answer the next time.
     pub(crate) fn is_transient(&self) -> bool {
         matches!(self, Self::Commit(CommitError::Store(error)) if error.kind == StoreErrorKind::Transient)

@@ -36,6 +36,26 @@ pub struct Ages {
     pub files: Vec<(String, i64)>,
 }
 
+/// A file below a table's folder.
+#[derive(Debug, Clone)]
+pub struct StoredFile {
+    /// Its name.
+    pub name: String,
+    /// Its time of writing: milliseconds since the epoch.
+    pub modified: i64,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// All files below a table's folder.
+#[derive(Debug, Clone)]
+pub struct StoredFiles {
+    /// The time now, by the clock that dates the files.
+    pub now: i64,
+    /// The files, in no order.
+    pub files: Vec<StoredFile>,
+}
+
 /// A check that a thread makes while it waits for another one. Its error ends the wait.
 pub type Attend = Box<dyn Fn() -> io::Result<()> + Send>;
 
@@ -114,6 +134,12 @@ pub trait Place: Send + Sync {
     /// When it cannot be listed.
     fn ages(&self, folder: &str) -> Result<Option<Ages>>;
 
+    /// All files below the table's folder, at any depth; none where the store does not tell what time it is.
+    ///
+    /// # Errors
+    /// An error if a folder cannot be listed.
+    fn walk(&self) -> Result<Option<StoredFiles>>;
+
     /// Returns true if data files can lie in this folder.
     fn takes(&self, folder: &Path) -> bool;
 
@@ -155,6 +181,53 @@ impl Folder {
         };
         let root = path.map_err(|error| TableError::io(root.display(), &error))?;
         Ok(Self { root, attend })
+    }
+}
+
+impl Folder {
+    /// Adds what is in a folder. What goes meanwhile is left out, and so are names that no log can hold, and links to
+    /// folders: nobody can say whose the files behind them are.
+    fn walk_folder(
+        &self,
+        folder: &str,
+        folders: &mut Vec<String>,
+        files: &mut Vec<StoredFile>,
+    ) -> Result<()> {
+        let path = self.root.join(folder);
+        let failed = |error| TableError::io(path.display(), &error);
+        let entries = match fs::read_dir(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            entries => entries.map_err(failed)?,
+        };
+        for entry in entries {
+            let entry = entry.map_err(failed)?;
+            let Ok(name) = entry.file_name().into_string() else {
+                continue;
+            };
+            let name = if folder.is_empty() {
+                name
+            } else {
+                format!("{folder}/{name}")
+            };
+            let kind = entry.file_type().map_err(failed)?;
+            if kind.is_dir() {
+                folders.push(name);
+                continue;
+            }
+            let found = match fs::metadata(entry.path()) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                found => found.map_err(failed)?,
+            };
+            if !found.is_file() {
+                continue;
+            }
+            files.push(StoredFile {
+                name,
+                modified: millis(found.modified().map_err(failed)?),
+                bytes: found.len(),
+            });
+        }
+        Ok(())
     }
 }
 
@@ -212,6 +285,16 @@ impl Place for Folder {
             }
         }
         Ok(Some(Ages { now: now(), files }))
+    }
+
+    fn walk(&self) -> Result<Option<StoredFiles>> {
+        let now = now();
+        let mut files = Vec::new();
+        let mut folders = vec![String::new()];
+        while let Some(folder) = folders.pop() {
+            self.walk_folder(&folder, &mut folders, &mut files)?;
+        }
+        Ok(Some(StoredFiles { now, files }))
     }
 
     fn read(&self, name: &str) -> Result<Option<Bytes>> {

@@ -210,16 +210,17 @@ impl Merge for RowMerge {
     }
 }
 
-fn refusal(transaction: &Transaction, marked: &Marked, kind: ConflictKind) -> CommitError {
+pub(crate) fn refusal(transaction: &Transaction, marked: &Marked, kind: ConflictKind) -> CommitError {
     CommitError::Conflict(Box::new(Conflict {
         kind,
         version: marked.version,
         operation: marked.operation.clone(),
         read_version: transaction.read_version,
+        only_moved: false,
     }))
 }
 
-fn as_commit(error: TableError) -> CommitError {
+pub(crate) fn as_commit(error: TableError) -> CommitError {
     match error {
         TableError::Commit(error) => error,
         TableError::Malformed(message) => CommitError::Malformed(message),

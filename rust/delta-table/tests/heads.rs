@@ -23,7 +23,8 @@ use delta_commit::actions::Action;
 use delta_commit::log::{Listing, PutOutcome, StoreError};
 use delta_commit::{CommitError, LogStore, Patience};
 use delta_table::{
-    Ages, Append, AppendOptions, Attend, CreateMode, CreateOptions, Folder, Place, Result, Table, TableError,
+    Ages, Append, AppendOptions, Attend, CreateMode, CreateOptions, Folder, Place, Result, StoredFiles,
+    Table, TableError,
 };
 use parquet_writer::sink::Sink;
 use parquet_writer::{OptionInput, WriteError, WriterOptions};
@@ -176,6 +177,10 @@ impl Place for Counted {
 
     fn ages(&self, folder: &str) -> Result<Option<Ages>> {
         self.folder.ages(folder)
+    }
+
+    fn walk(&self) -> Result<Option<StoredFiles>> {
+        self.folder.walk()
     }
 
     fn takes(&self, folder: &Path) -> bool {

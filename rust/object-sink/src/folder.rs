@@ -100,6 +100,8 @@ pub struct Found {
     pub name: String,
     /// The object's time of writing by the store's clock: milliseconds since the epoch.
     pub modified: i64,
+    /// Its size.
+    pub bytes: u64,
 }
 
 /// A folder of an object store, with clients that belong to this process.
@@ -268,6 +270,7 @@ impl Folder {
             Some(Found {
                 name: below(&prefix, &object.location)?,
                 modified: object.last_modified.timestamp_millis(),
+                bytes: object.size,
             })
         });
         Ok(found.collect())

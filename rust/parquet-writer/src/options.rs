@@ -438,6 +438,12 @@ impl WriterOptions {
         }
     }
 
+    /// Returns true if rows are put into an order before they are written.
+    #[must_use]
+    pub fn sorts(&self) -> bool {
+        self.sorting == SortingMode::Sort
+    }
+
     /// Returns true if the file is encrypted.
     #[must_use]
     pub fn is_encrypted(&self) -> bool {

@@ -32,23 +32,28 @@ impl Changing {
         })
     }
 
-    /// Prepares a change, and commits it if it changes anything.
+    /// Prepares a change, and commits it if it changes anything. Rows that moved to other files meanwhile are looked for
+    /// again.
     pub fn change(
         self,
-        prepare: impl FnOnce(&mut dyn FnMut() -> bool) -> Result<(Version, Option<PendingChange>), TableError>,
+        mut prepare: impl FnMut(&mut dyn FnMut() -> bool) -> Result<(Version, Option<PendingChange>), TableError>,
     ) -> Result<Changed, Failure> {
-        let (version, pending) = self.writer.wait(|_, go_on| prepare(go_on))?;
-        let Some(pending) = pending else {
-            return Ok((version, 0, 0, 0, false));
-        };
-        let Counts {
-            inserted,
-            updated,
-            deleted,
-        } = pending.counts();
-        let commit = self.committer.anew();
-        let version = commit.commit(|patience, _| pending.commit(patience))?;
-        Ok((version, inserted, updated, deleted, true))
+        loop {
+            let (version, pending) = self.writer.wait(|_, go_on| prepare(go_on))?;
+            let Some(pending) = pending else {
+                return Ok((version, 0, 0, 0, false));
+            };
+            let Counts {
+                inserted,
+                updated,
+                deleted,
+            } = pending.counts();
+            let commit = self.committer.anew();
+            match commit.commit(|patience, _| pending.commit(patience)) {
+                Err(Failure::Table(error)) if error.is_of_moved_rows() => {}
+                done => return Ok((done?, inserted, updated, deleted, true)),
+            }
+        }
     }
 }
 

@@ -12,8 +12,8 @@ use delta_commit::{Operation, Outcome, Token};
 use delta_object_store::Objects;
 use delta_table::schema::TableSchema;
 use delta_table::{
-    Append, AppendOptions, Condition, CreateMode, CreateOptions, Folder, MatchedDelete, MergeOptions, Place,
-    ReadSet, Scalar, ScanOptions, Table, TableError,
+    Append, AppendOptions, CompactOptions, Condition, CreateMode, CreateOptions, Folder, MatchedDelete,
+    MergeOptions, NewValues, Place, ReadSet, Scalar, ScanOptions, Table, TableError, VacuumOptions,
 };
 use parquet_writer::{OptionFault, WriteError};
 use pyo3::Borrowed;
@@ -31,6 +31,7 @@ mod attention;
 mod changes;
 pub(crate) mod errors;
 mod scan;
+mod upkeep;
 
 pub(crate) use scan::DeltaScan;
 
@@ -373,7 +374,7 @@ impl DeltaTable {
     fn delete(&self, py: Python<'_>, given: Conditions, timeout: Option<f64>) -> PyResult<i64> {
         let caller = Caller::of(py, timeout)?;
         detached(py, move || {
-            caller.commit(|patience, _| self.table.delete(&given.0, patience))
+            caller.commit(|patience, _| upkeep::anew(|| self.table.delete(&given.0, patience)))
         })
     }
 
@@ -391,7 +392,7 @@ impl DeltaTable {
         detached(py, move || {
             caller.change(|go_on| {
                 self.table
-                    .prepare_delete(&given.0, user_metadata, &writer_options, go_on)
+                    .prepare_delete(&given.0, user_metadata.clone(), &writer_options, go_on)
             })
         })
     }
@@ -418,8 +419,13 @@ impl DeltaTable {
         detached(py, move || {
             computation.run(|values| {
                 caller.change(|go_on| {
+                    let values = NewValues {
+                        literals: values.literals.clone(),
+                        computed: values.computed.clone(),
+                        compute: &mut *values.compute,
+                    };
                     self.table
-                        .prepare_update(&given.0, values, user_metadata, &writer_options, go_on)
+                        .prepare_update(&given.0, values, user_metadata.clone(), &writer_options, go_on)
                 })
             })
         })
@@ -466,11 +472,65 @@ impl DeltaTable {
         })
     }
 
+    /// Writes small files, or those with deleted rows, again; returns the version, how many files left the table, their
+    /// bytes, how many came, and their bytes.
+    #[expect(clippy::too_many_arguments, reason = "Python names them")]
+    fn compact(
+        &self,
+        py: Python<'_>,
+        given: Conditions,
+        target_file_bytes: Option<i64>,
+        purge: bool,
+        options: Options<'_>,
+        user_metadata: Option<String>,
+        timeout: Option<f64>,
+    ) -> PyResult<(i64, u64, u64, u64, u64)> {
+        let writer_options = options.validated(py)?;
+        let options = CompactOptions {
+            conditions: given.0,
+            target_file_bytes,
+            purge,
+            user_metadata,
+        };
+        let (writer, committer) = (Caller::of(py, None)?, Caller::of(py, timeout)?);
+        let done = detached(py, move || {
+            upkeep::compact(&self.table, options, writer_options, writer, committer)
+        })?;
+        Ok((
+            done.version,
+            done.removed_files,
+            done.removed_bytes,
+            done.added_files,
+            done.added_bytes,
+        ))
+    }
+
+    /// Names the files that no version within the retention, in milliseconds, needs, and removes them; returns their
+    /// names, their bytes, and how many were removed.
+    fn vacuum(
+        &self,
+        py: Python<'_>,
+        retention: Option<i64>,
+        dry_run: bool,
+        enforce_retention: bool,
+    ) -> PyResult<(Vec<String>, u64, usize)> {
+        let options = VacuumOptions {
+            retention,
+            dry_run,
+            enforce_retention,
+        };
+        let caller = Caller::of(py, None)?;
+        let done = detached(py, move || {
+            caller.wait(|_, go_on| self.table.vacuum(&options, go_on))
+        })?;
+        Ok((done.files, done.bytes, done.removed))
+    }
+
     /// Removes all files.
     fn truncate(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<i64> {
         let caller = Caller::of(py, timeout)?;
         detached(py, move || {
-            caller.commit(|patience, _| self.table.truncate(patience))
+            caller.commit(|patience, _| upkeep::anew(|| self.table.truncate(patience)))
         })
     }
 

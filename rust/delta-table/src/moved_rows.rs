@@ -1,0 +1,389 @@
+//! Rows that a compaction copied from several files into one, and the merge with deletes that marked them meanwhile.
+//!
+//! Rows are copied in their order, without those that were deleted. So a row's number in the new file follows from its
+//! number in the old one: the number of the file's first copied row, plus that of the copied rows before it. A row that
+//! another transaction marks in the old file while the copy is made is marked in the new one.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use delta_commit::actions::{Action, Add, DeletionVector, Remove};
+use delta_commit::conflict::ConflictKind;
+use delta_commit::{CommitError, Marked, Marks, Merge, Transaction};
+use roaring::RoaringTreemap;
+
+use crate::checkpoint::now;
+use crate::deletion_vectors::{self, widened};
+use crate::error::{Result, TableError};
+use crate::place::Place;
+use crate::row_merge::{as_commit, refusal};
+use crate::snapshot::Snapshot;
+use crate::table::lock;
+
+/// A file whose rows were copied.
+pub(crate) struct Source {
+    pub add: Arc<Add>,
+    /// Its rows, deleted ones too.
+    pub rows: u64,
+    /// Its rows that were deleted already, and so were not copied.
+    pub deleted: RoaringTreemap,
+    /// The number of its first copied row in the new file.
+    pub first: u64,
+}
+
+impl Source {
+    /// The numbers in the new file of these rows, as far as they were copied.
+    fn moved(&self, rows: &RoaringTreemap) -> RoaringTreemap {
+        let mut deleted = self.deleted.iter().peekable();
+        let mut before = 0;
+        let moved = rows.iter().filter_map(|row| {
+            while deleted.next_if(|gone| *gone < row).is_some() {
+                before += 1;
+            }
+            (deleted.peek() != Some(&row)).then(|| self.first + row - before)
+        });
+        moved.collect()
+    }
+
+    /// Returns true if no row came back: all that were deleted when it was copied still are.
+    fn precedes(&self, deleted: &RoaringTreemap) -> bool {
+        self.deleted.is_subset(deleted)
+    }
+
+    fn check_rows(&self, deleted: &RoaringTreemap) -> Result<()> {
+        match deleted.max() {
+            Some(last) if last >= self.rows => Err(TableError::Malformed(format!(
+                "{}: the file has {} rows, and its deletion vector deletes the row {last}: it is another file's vector, \
+                 or a damaged one",
+                self.add.path, self.rows
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Files whose rows were copied into one file, in their order.
+pub(crate) struct Bin {
+    pub sources: Vec<Source>,
+    /// The new file; none where no row is left.
+    pub new: Option<Add>,
+    /// The number of its rows.
+    pub rows: u64,
+}
+
+impl Bin {
+    /// The rows of the new file that were deleted in the old ones since they were copied.
+    fn marked(&self, entries: &Entries) -> RoaringTreemap {
+        let marked = self.sources.iter().filter_map(|source| {
+            let (_, deleted) = entries.get(&source.add.path)?;
+            Some(source.moved(deleted))
+        });
+        marked.fold(RoaringTreemap::new(), |all, some| all | some)
+    }
+}
+
+/// The newest entries of files of which rows were marked since they were copied, by their paths, and all their deleted
+/// rows.
+type Entries = BTreeMap<String, (Add, RoaringTreemap)>;
+
+/// Files and bytes that a compaction takes out of a table and brings into it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub removed_files: u64,
+    pub removed_bytes: u64,
+    pub added_files: u64,
+    pub added_bytes: u64,
+}
+
+/// A compaction's files, and the marks of others that it has taken over.
+pub(crate) struct MovedRows {
+    place: Arc<dyn Place>,
+    bins: Vec<Arc<Bin>>,
+    /// The bin and the number in it of each old file.
+    sources: HashMap<String, (usize, usize)>,
+    state: Mutex<State>,
+}
+
+struct State {
+    marked: Entries,
+    /// Files of vectors that were written for it and are still there.
+    vectors: Vec<String>,
+    /// True if the compaction was given up. A merge that another thread still does for it leaves no file then.
+    given_up: bool,
+    counts: Counts,
+}
+
+impl fmt::Debug for MovedRows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MovedRows").finish_non_exhaustive()
+    }
+}
+
+impl MovedRows {
+    /// A compaction of these bins.
+    pub fn new(place: &Arc<dyn Place>, bins: Vec<Arc<Bin>>) -> Self {
+        let numbered = bins.iter().enumerate().flat_map(|(bin, files)| {
+            let sources = files.sources.iter().enumerate();
+            sources.map(move |(number, source)| (source.add.path.clone(), (bin, number)))
+        });
+        Self {
+            place: Arc::clone(place),
+            sources: numbered.collect(),
+            bins,
+            state: Mutex::new(State {
+                marked: Entries::new(),
+                vectors: Vec::new(),
+                given_up: false,
+                counts: Counts::default(),
+            }),
+        }
+    }
+
+    /// The same compaction in a newer version of the table, without the bins of which a file left the table or got rows
+    /// back; and those bins.
+    ///
+    /// # Errors
+    /// An error if a deletion vector cannot be read.
+    pub fn rebased(&self, snapshot: &Snapshot) -> Result<(Self, Vec<Arc<Bin>>)> {
+        let files = snapshot
+            .files()
+            .filter(|add| self.sources.contains_key(&add.path));
+        let files: HashMap<&str, &Arc<Add>> = files.map(|add| (add.path.as_str(), add)).collect();
+        let mut changed: Vec<&Add> = Vec::new();
+        for source in self.bins.iter().flat_map(|bin| &bin.sources) {
+            if let Some(add) = files.get(source.add.path.as_str())
+                && vector_id(add) != vector_id(&source.add)
+            {
+                changed.push(add);
+            }
+        }
+        let deleted = deletion_vectors::read_each(&self.place, &changed)?;
+        let changed = changed.into_iter().zip(deleted);
+        let mut marked: Entries = changed
+            .map(|(add, rows)| (add.path.clone(), (add.clone(), rows)))
+            .collect();
+        let mut kept = Vec::new();
+        let mut dropped = Vec::new();
+        for bin in &self.bins {
+            let mut is_there = true;
+            for source in &bin.sources {
+                let path = source.add.path.as_str();
+                is_there &= files.contains_key(path);
+                if let Some((_, deleted)) = marked.get(path) {
+                    is_there &= source.precedes(deleted);
+                    source.check_rows(deleted)?;
+                }
+            }
+            if is_there {
+                kept.push(Arc::clone(bin));
+            } else {
+                dropped.push(Arc::clone(bin));
+            }
+        }
+        let rebased = Self::new(&self.place, kept);
+        marked.retain(|path, _| rebased.sources.contains_key(path));
+        lock(&rebased.state).marked = marked;
+        Ok((rebased, dropped))
+    }
+
+    /// The bins that it still has.
+    pub fn bins(&self) -> &[Arc<Bin>] {
+        &self.bins
+    }
+
+    /// The old files, as in `add.path`.
+    pub fn paths(&self) -> BTreeSet<String> {
+        self.sources.keys().cloned().collect()
+    }
+
+    pub fn marks(self: &Arc<Self>) -> Marks {
+        Marks {
+            paths: self.paths(),
+            merge: Arc::clone(self) as Arc<dyn Merge>,
+        }
+    }
+
+    /// The counts of the transaction that was filled last.
+    pub fn counts(&self) -> Counts {
+        lock(&self.state).counts
+    }
+
+    /// Gives a transaction the actions of the compaction, with the marks of others that are known.
+    ///
+    /// # Errors
+    /// An error if vectors cannot be written.
+    pub fn fill(&self, transaction: Transaction) -> Result<Transaction> {
+        self.filled(transaction, &mut lock(&self.state))
+    }
+
+    fn filled(&self, mut transaction: Transaction, state: &mut State) -> Result<Transaction> {
+        let marks: Vec<RoaringTreemap> = self.bins.iter().map(|bin| bin.marked(&state.marked)).collect();
+        let (numbers, rows): (Vec<usize>, Vec<RoaringTreemap>) = marks
+            .iter()
+            .enumerate()
+            .filter(|(number, marks)| !marks.is_empty() && marks.len() < self.bins[*number].rows)
+            .map(|(number, marks)| (number, marks.clone()))
+            .unzip();
+        let written = deletion_vectors::write(&self.place, &rows)?;
+        self.exchange(state, written.files);
+        let mut vectors: HashMap<usize, DeletionVector> = numbers.into_iter().zip(written.vectors).collect();
+        let at = now();
+        transaction.actions = Vec::new();
+        for (number, bin) in self.bins.iter().enumerate() {
+            for source in &bin.sources {
+                let marked = state.marked.get(&source.add.path);
+                let entry = marked.map_or(source.add.as_ref(), |(add, _)| add);
+                transaction
+                    .actions
+                    .push(Action::Remove(Remove::of(entry, at, false)));
+            }
+            let new = bin.new.iter().filter(|_| marks[number].len() < bin.rows);
+            transaction.actions.extend(new.map(|new| {
+                Action::Add(match vectors.remove(&number) {
+                    None => new.clone(),
+                    Some(vector) => Add {
+                        deletion_vector: Some(vector),
+                        stats: Some(widened(new.stats.as_deref(), bin.rows)),
+                        ..new.clone()
+                    },
+                })
+            }));
+        }
+        if !self.place.keeps() {
+            transaction.unsynced = transaction.added_paths().map(str::to_owned).collect();
+            transaction.unsynced.extend(state.vectors.iter().cloned());
+        }
+        state.counts = count(&mut transaction);
+        Ok(transaction)
+    }
+
+    /// Removes the files of vectors that are of no more use, now that these were written.
+    fn exchange(&self, state: &mut State, new: Vec<String>) {
+        let mut gone = std::mem::replace(&mut state.vectors, new);
+        if state.given_up {
+            gone.append(&mut state.vectors);
+        }
+        self.place.remove(&gone);
+    }
+
+    /// Removes the files of vectors of a compaction that certainly is not in the table and never will be.
+    pub fn give_up(&self) {
+        let mut state = lock(&self.state);
+        state.given_up = true;
+        self.exchange(&mut state, Vec::new());
+    }
+
+    /// Takes over the deleted rows of a file's entry in another version.
+    fn take(
+        &self,
+        transaction: &Transaction,
+        state: &mut State,
+        theirs: &Marked,
+        deleted: RoaringTreemap,
+    ) -> Result<(), CommitError> {
+        let path = &theirs.add.path;
+        let source = self.sources.get(path);
+        let source = source.map(|(bin, number)| &self.bins[*bin].sources[*number]);
+        let Some(source) = source.filter(|source| source.precedes(&deleted)) else {
+            let kind = ConflictKind::ConcurrentDeleteRead(path.clone());
+            return Err(refusal(transaction, theirs, kind));
+        };
+        source.check_rows(&deleted).map_err(as_commit)?;
+        state.marked.insert(path.clone(), (theirs.add.clone(), deleted));
+        Ok(())
+    }
+}
+
+impl Merge for MovedRows {
+    fn merge(&self, transaction: &Transaction, theirs: &[Marked]) -> Result<Transaction, CommitError> {
+        let last: BTreeMap<&str, &Marked> = theirs
+            .iter()
+            .map(|marked| (marked.add.path.as_str(), marked))
+            .collect();
+        let adds: Vec<&Add> = last.values().map(|marked| &marked.add).collect();
+        let deleted = deletion_vectors::read_each(&self.place, &adds).map_err(as_commit)?;
+        let mut state = lock(&self.state);
+        for (marked, deleted) in last.values().zip(deleted) {
+            self.take(transaction, &mut state, marked, deleted)?;
+        }
+        self.filled(transaction.clone(), &mut state).map_err(as_commit)
+    }
+}
+
+/// An id that tells the deletion vectors of one file apart.
+fn vector_id(add: &Add) -> Option<String> {
+    add.deletion_vector.as_ref().map(DeletionVector::unique_id)
+}
+
+/// Counts files and bytes, and notes them by delta-spark's names.
+fn count(transaction: &mut Transaction) -> Counts {
+    let mut counts = Counts::default();
+    let mut sizes = Vec::new();
+    let mut vectors = 0_u64;
+    for action in &transaction.actions {
+        match action {
+            Action::Add(add) => sizes.push(u64::try_from(add.size).unwrap_or(0)),
+            Action::Remove(remove) => {
+                counts.removed_files += 1;
+                counts.removed_bytes += remove.size.map_or(0, |size| u64::try_from(size).unwrap_or(0));
+                vectors += u64::from(remove.deletion_vector.is_some());
+            }
+            _ => {}
+        }
+    }
+    sizes.sort_unstable();
+    counts.added_files = sizes.len() as u64;
+    counts.added_bytes = sizes.iter().sum();
+    let at = |quarter: usize| {
+        let last = sizes.len().saturating_sub(1);
+        sizes.get(last * quarter / 4).copied().unwrap_or(0)
+    };
+    let metrics = [
+        ("numRemovedFiles", counts.removed_files),
+        ("numRemovedBytes", counts.removed_bytes),
+        ("numAddedFiles", counts.added_files),
+        ("numAddedBytes", counts.added_bytes),
+        ("minFileSize", at(0)),
+        ("p25FileSize", at(1)),
+        ("p50FileSize", at(2)),
+        ("p75FileSize", at(3)),
+        ("maxFileSize", at(4)),
+        ("numDeletionVectorsRemoved", vectors),
+    ];
+    let metrics = metrics.map(|(name, count)| (name.to_owned(), count.to_string()));
+    transaction.operation.metrics.extend(metrics);
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn a_row_is_found_where_it_was_copied_to(
+            before in prop::collection::btree_set(0_u64..60, 0..60),
+            after in prop::collection::btree_set(0_u64..60, 0..60),
+            first in 0_u64..1_000,
+        ) {
+            let source = Source {
+                add: Arc::new(Add::default()),
+                rows: 60,
+                deleted: before.iter().copied().collect(),
+                first,
+            };
+            let copied: Vec<u64> = (0..60).filter(|row| !before.contains(row)).collect();
+            let expected: RoaringTreemap = (first..)
+                .zip(&copied)
+                .filter(|(_, row)| after.contains(*row))
+                .map(|(number, _)| number)
+                .collect();
+            prop_assert_eq!(source.moved(&after.iter().copied().collect()), expected);
+        }
+    }
+}

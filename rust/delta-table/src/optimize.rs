@@ -1,0 +1,864 @@
+//! Compactions: the small files of a partition are written again as few, and files without their deleted rows.
+//!
+//! No row of the table changes, so the actions have `dataChange=false`, and no append has a conflict with them. Deletes
+//! that mark rows of the old files meanwhile are taken over ([`MovedRows`]). Where another transaction replaced or
+//! removed an old file, the compaction leaves the files out that were to be one with it.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+
+use delta_commit::actions::{Add, PartitionValues};
+use delta_commit::{CommitError, Operation, Patience, Transaction, Version, path};
+use parquet_writer::{Batch, OptionFault, WriteError, WriterOptions};
+
+use crate::append::{AppendOptions, DataWriter};
+use crate::deletion_vectors;
+use crate::error::{Result, TableError};
+use crate::head::Head;
+use crate::moved_rows::{Bin, MovedRows, Source};
+use crate::operations::{Condition, begin, chosen, describe, partition_predicate};
+use crate::scan::{FileRows, row_count};
+use crate::snapshot::Snapshot;
+use crate::table::{Shared, Table};
+
+/// Bytes of a new file, unless the table or the caller says otherwise.
+const TARGET: u64 = 128 << 20;
+
+/// The property that says otherwise.
+const TARGET_PROPERTY: &str = "delta.targetFileSize";
+
+/// A file is written again for its deleted rows alone if they are more than one in so many: delta-spark's
+/// `optimize.maxDeletedRowsRatio` of 0.05.
+const ONE_DELETED_IN: u64 = 20;
+
+/// Bytes of old files that are replaced by one version. A crash loses no more work than that.
+const AT_ONCE: u64 = 16 << 30;
+
+/// The options of a compaction.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct CompactOptions {
+    /// Conditions on partition columns, which choose the files. The default is all.
+    pub conditions: Vec<Condition>,
+    /// Bytes of a new file. Files that have as many are left as they are.
+    pub target_file_bytes: Option<i64>,
+    /// True if all files with deleted rows are written again, each by itself, and no others.
+    pub purge: bool,
+    /// A note for the history.
+    pub user_metadata: Option<String>,
+}
+
+/// The result of a compaction's version.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Compacted {
+    /// The version; where no file changed, the one that was read.
+    pub version: Version,
+    /// Files that left the table.
+    pub removed_files: u64,
+    /// Their bytes.
+    pub removed_bytes: u64,
+    /// Files that came into it.
+    pub added_files: u64,
+    /// Their bytes.
+    pub added_bytes: u64,
+}
+
+impl Compacted {
+    /// Takes the next version of the same compaction in.
+    pub fn include(&mut self, next: Self) {
+        if next.removed_files > 0 {
+            self.version = next.version;
+        }
+        self.removed_files += next.removed_files;
+        self.removed_bytes += next.removed_bytes;
+        self.added_files += next.added_files;
+        self.added_bytes += next.added_bytes;
+    }
+}
+
+/// A compaction under way. It makes one version, or several where there is much to do.
+pub struct Compaction<'a> {
+    table: &'a Table,
+    options: CompactOptions,
+    writer_options: WriterOptions,
+    /// The table when the bins were chosen.
+    snapshot: Arc<Snapshot>,
+    /// Files that are to be one, each with others of its partition.
+    bins: VecDeque<Vec<Arc<Add>>>,
+    /// The files that were there at first, and the own ones. Those that come meanwhile are left for the next time, so
+    /// that it ends beside an append that does not.
+    known: Option<HashSet<String>>,
+    at_once: u64,
+}
+
+impl Table {
+    /// Begins a compaction. Nothing is read or written before [`Compaction::rewrite`].
+    ///
+    /// # Errors
+    /// [`TableError::Option`] when conditions do not choose whole files, the target is none, or rows are to be sorted;
+    /// [`CommitError::Unsupported`] when the table asks its writers for what is not built, or is clustered.
+    pub fn compact(&self, options: CompactOptions, writer_options: WriterOptions) -> Result<Compaction<'_>> {
+        if let Some(bytes) = options.target_file_bytes.filter(|bytes| *bytes < 1) {
+            let message = format!("target_file_bytes={bytes} is not accepted: give bytes, 1 or more");
+            return Err(TableError::option("target_file_bytes", message));
+        }
+        if writer_options.sorts() {
+            let why = "sorting=\"sort\" is not accepted here: rows are copied in their order, so that those that are \
+                       deleted meanwhile are found; sort rows when they are appended";
+            return Err(TableError::Option(OptionFault::new("sorting", why)));
+        }
+        let mut compaction = Compaction {
+            table: self,
+            snapshot: self.snapshot()?,
+            options,
+            writer_options,
+            bins: VecDeque::new(),
+            known: None,
+            at_once: AT_ONCE,
+        };
+        compaction.plan()?;
+        Ok(compaction)
+    }
+}
+
+impl<'a> Compaction<'a> {
+    /// The version that was read last.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.snapshot.version
+    }
+
+    /// Writes the files of the next version; none when there is nothing left to do.
+    ///
+    /// # Errors
+    /// An error if a file cannot be read or written, [`WriteError::Interrupted`] when `go_on` said no. No new file
+    /// stays.
+    pub fn rewrite(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<Option<PendingCompaction<'a>>> {
+        // New files may be smaller together than it seemed, and small enough for another round.
+        if self.bins.is_empty() && !self.options.purge {
+            self.snapshot = self.table.snapshot()?;
+            self.plan()?;
+        }
+        if self.bins.is_empty() {
+            return Ok(None);
+        }
+        let shared = self.table.shared()?;
+        let mut files = NewFiles::of(&shared);
+        let mut bytes = 0;
+        while bytes < self.at_once
+            && let Some(old) = self.bins.pop_front()
+        {
+            bytes += old.iter().map(|add| size(add)).sum::<u64>();
+            let bin = self.copied(&shared, old, go_on);
+            let bin = bin.map_err(|error| shared.or_replaced(error))?;
+            let new = bin.new.iter().map(|add| add.path.clone());
+            self.known.get_or_insert_default().extend(new);
+            files.bins.push(Arc::new(bin));
+        }
+        files.moved = Arc::new(MovedRows::new(&shared.place, files.bins.clone()));
+        Ok(Some(PendingCompaction {
+            table: self.table,
+            head: Arc::clone(&self.snapshot.head),
+            operation: self.operation(),
+            files,
+        }))
+    }
+
+    /// Chooses the files that are to be one.
+    fn plan(&mut self) -> Result<()> {
+        self.snapshot.check_writable()?;
+        self.snapshot.check_not_clustered("optimize()")?;
+        let target = self.target()?;
+        let predicate = partition_predicate(&self.options.conditions, &self.snapshot)?;
+        let mut files = chosen(&self.snapshot, &predicate)?;
+        let is_first = self.known.is_none();
+        match &self.known {
+            Some(known) => files.retain(|add| known.contains(&add.path)),
+            None => self.known = Some(files.iter().map(|add| add.path.clone()).collect()),
+        }
+        self.bins = if self.options.purge {
+            files.retain(|add| add.deletion_vector.is_some());
+            files.into_iter().map(|add| vec![add]).collect()
+        } else {
+            let place = &self.table.place;
+            small(files, target, |add| {
+                Ok(is_first && is_mostly_deleted(add, row_count(place, &self.snapshot, add)?))
+            })?
+        };
+        Ok(())
+    }
+
+    fn target(&self) -> Result<u64> {
+        let of_table = || {
+            let text = self.snapshot.property(TARGET_PROPERTY)?;
+            Some(bytes_of(text).ok_or_else(|| {
+                TableError::option(
+                    "target_file_bytes",
+                    format!(
+                        "the table has {TARGET_PROPERTY}={text:?}, which is no size such as 134217728 or 128mb: give \
+                         target_file_bytes"
+                    ),
+                )
+            }))
+        };
+        match self.options.target_file_bytes {
+            Some(bytes) => Ok(u64::try_from(bytes).unwrap_or(TARGET)),
+            None => of_table().unwrap_or(Ok(TARGET)),
+        }
+    }
+
+    fn operation(&self) -> Operation {
+        let (name, parameters): (_, &[(&str, &str)]) = if self.options.purge {
+            ("REORG", &[("applyPurge", "true")])
+        } else {
+            (
+                "OPTIMIZE",
+                &[("auto", "false"), ("clusterBy", "[]"), ("zOrderBy", "[]")],
+            )
+        };
+        let mut operation = Operation::new(name);
+        // Under WriteSerializable, too, it may come after appends that it did not read.
+        operation.changes_data = false;
+        let parameters = parameters.iter().copied();
+        operation.parameters = parameters
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect();
+        let predicate = describe(&self.options.conditions);
+        operation.parameters.insert("predicate".to_owned(), predicate);
+        operation.user_metadata.clone_from(&self.options.user_metadata);
+        operation
+    }
+
+    /// Copies the rows of files of one partition into one file. One batch of rows is in memory at a time, and what the
+    /// reader and the writer of one file need.
+    fn copied(
+        &self,
+        shared: &Arc<Shared>,
+        old: Vec<Arc<Add>>,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Bin> {
+        let options = AppendOptions {
+            max_file_bytes: Some(i64::MAX),
+            ..AppendOptions::default()
+        };
+        let (head, writer_options) = (Arc::clone(&self.snapshot.head), self.writer_options.clone());
+        let mut writer = DataWriter::new(Arc::clone(shared), head, options, writer_options)?;
+        let copied = copy(&mut writer, shared, &self.snapshot, old, go_on);
+        if copied.is_err() {
+            writer.discard();
+        }
+        copied
+    }
+}
+
+impl fmt::Debug for Compaction<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Compaction")
+            .field("bins", &self.bins.len())
+            .finish_non_exhaustive()
+    }
+}
+
+fn copy(
+    writer: &mut DataWriter,
+    shared: &Shared,
+    snapshot: &Arc<Snapshot>,
+    old: Vec<Arc<Add>>,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<Bin> {
+    let mut sources = Vec::with_capacity(old.len());
+    let mut rows = 0;
+    for add in old {
+        let first = rows;
+        let deleted = deletion_vectors::read(&shared.place, &add)?;
+        for batch in FileRows::open(&shared.place, snapshot, &add, deleted.clone())? {
+            if !go_on() {
+                return Err(WriteError::Interrupted.into());
+            }
+            let batch = Batch::from(batch?);
+            rows += batch.rows() as u64;
+            writer.take(&batch, &mut None, go_on)?;
+            writer.encode(go_on)?;
+        }
+        sources.push(Source {
+            rows: rows - first + deleted.len(),
+            add,
+            deleted,
+            first,
+        });
+    }
+    let mut written = writer.finish(go_on)?;
+    // The places of rows in the new file are known only if it is one, and whole.
+    if written.adds.len() > 1 || written.rows != rows {
+        return Err(TableError::Malformed(format!(
+            "{} rows were written into {} files, expected {rows} in one: nothing was changed",
+            written.rows,
+            written.adds.len()
+        )));
+    }
+    // A value may have another meaning for another reader, as a timestamp without a zone has.
+    let values = sources.first().map(|source| source.add.partition_values.clone());
+    let new = written.adds.pop().map(|add| Add {
+        partition_values: values.unwrap_or_default(),
+        data_change: false,
+        ..add
+    });
+    Ok(Bin { sources, new, rows })
+}
+
+/// The new files of a version. If they are dropped before a version may name them, they are removed.
+struct NewFiles {
+    shared: Arc<Shared>,
+    bins: Vec<Arc<Bin>>,
+    moved: Arc<MovedRows>,
+    /// True if a version names them, or may yet.
+    stay: bool,
+}
+
+impl NewFiles {
+    fn of(shared: &Arc<Shared>) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            bins: Vec::new(),
+            moved: Arc::new(MovedRows::new(&shared.place, Vec::new())),
+            stay: false,
+        }
+    }
+
+    fn remove(&self, bins: &[Arc<Bin>]) {
+        let new = bins.iter().filter_map(|bin| bin.new.as_ref());
+        let names = new.filter_map(|add| path::decode_inside(&add.path).ok());
+        self.shared.place.remove(&names.collect::<Vec<_>>());
+    }
+}
+
+impl Drop for NewFiles {
+    fn drop(&mut self) {
+        if !self.stay {
+            self.moved.give_up();
+            self.remove(&self.bins);
+        }
+    }
+}
+
+/// A version of a compaction whose files are written, and that is not committed yet. If it is dropped, its files are
+/// removed.
+pub struct PendingCompaction<'a> {
+    table: &'a Table,
+    /// The table that the files were written for.
+    head: Arc<Head>,
+    operation: Operation,
+    files: NewFiles,
+}
+
+impl fmt::Debug for PendingCompaction<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PendingCompaction").finish_non_exhaustive()
+    }
+}
+
+impl PendingCompaction<'_> {
+    /// Commits it. Files that are no longer there as they were read stay as they are, and so do those that were to be
+    /// one with them; without any other there is no version.
+    ///
+    /// # Errors
+    /// A conflict when a concurrent transaction changed the table's schema, properties or protocol;
+    /// [`CommitError::DeadlinePassed`] when the time was up and the files are certainly as they were;
+    /// [`CommitError::Unknown`] when nobody knows, which [`Table::outcome`] finds out by its token. Unless it is not
+    /// known, the new files are removed.
+    pub fn commit(mut self, patience: &mut Patience<'_>) -> Result<Compacted> {
+        loop {
+            if self.files.bins.is_empty() {
+                let version = self.head.version;
+                return Ok(Compacted {
+                    version,
+                    ..Compacted::default()
+                });
+            }
+            let transaction = self.transaction()?;
+            let shared = Arc::clone(&self.files.shared);
+            self.files.stay = true;
+            let done = shared.commit(transaction, patience);
+            self.files.stay = matches!(done, Ok(_) | Err(TableError::Commit(CommitError::Unknown { .. })));
+            match done {
+                Ok(version) => {
+                    let counts = self.files.moved.counts();
+                    return Ok(Compacted {
+                        version,
+                        removed_files: counts.removed_files,
+                        removed_bytes: counts.removed_bytes,
+                        added_files: counts.added_files,
+                        added_bytes: counts.added_bytes,
+                    });
+                }
+                Err(TableError::Commit(CommitError::Conflict(conflict))) if conflict.kind.is_of_files() => {
+                    if !self.rebase(patience)? {
+                        return Err(CommitError::Conflict(conflict).into());
+                    }
+                }
+                Err(error) => return Err(shared.or_replaced(error)),
+            }
+        }
+    }
+
+    fn transaction(&self) -> Result<Transaction> {
+        let mut transaction = begin(&self.head, self.operation.clone())?;
+        transaction.reads.files = self.files.moved.paths();
+        transaction.marks = Some(self.files.moved.marks());
+        self.files.moved.fill(transaction)
+    }
+
+    /// Goes on from the newest version, without files that are not there any more. Returns false where the table itself
+    /// is no longer what the files were written for.
+    fn rebase(&mut self, patience: &mut Patience<'_>) -> Result<bool> {
+        let snapshot = self.table.snapshot_in_time(patience)?;
+        if snapshot.metadata != self.head.metadata || snapshot.protocol != self.head.protocol {
+            return Ok(false);
+        }
+        let (moved, dropped) = self.files.moved.rebased(&snapshot)?;
+        self.files.moved.give_up();
+        self.files.bins = moved.bins().to_vec();
+        self.files.moved = Arc::new(moved);
+        self.files.remove(&dropped);
+        self.head = Arc::clone(&snapshot.head);
+        Ok(true)
+    }
+}
+
+fn size(add: &Add) -> u64 {
+    u64::try_from(add.size).unwrap_or(0)
+}
+
+fn is_mostly_deleted(add: &Add, rows: u64) -> bool {
+    let deleted = add
+        .deletion_vector
+        .as_ref()
+        .map_or(0, |vector| vector.cardinality);
+    u64::try_from(deleted).is_ok_and(|deleted| deleted > rows / ONE_DELETED_IN)
+}
+
+/// Small files, in groups of one partition that are to be one file each. They come in the order in which they were
+/// written: rows that came together stay together. A file that is `wanted` is among them even alone.
+fn small(
+    files: Vec<Arc<Add>>,
+    target: u64,
+    wanted: impl Fn(&Arc<Add>) -> Result<bool>,
+) -> Result<VecDeque<Vec<Arc<Add>>>> {
+    let mut partitions: BTreeMap<PartitionValues, Vec<Arc<Add>>> = BTreeMap::new();
+    for add in files {
+        let values = add.partition_values.clone();
+        partitions.entry(values).or_default().push(add);
+    }
+    let mut bins = VecDeque::new();
+    for mut files in partitions.into_values() {
+        files.sort_by(|a, b| (a.modification_time, &a.path).cmp(&(b.modification_time, &b.path)));
+        let mut open = Open::default();
+        for add in files {
+            let is_wanted = add.deletion_vector.is_some() && wanted(&add)?;
+            if size(&add) >= target && !is_wanted {
+                continue;
+            }
+            if open.bytes.saturating_add(size(&add)) > target {
+                bins.extend(std::mem::take(&mut open).closed());
+            }
+            open.bytes += size(&add);
+            open.is_wanted |= is_wanted;
+            open.files.push(add);
+        }
+        bins.extend(open.closed());
+    }
+    Ok(bins)
+}
+
+/// A group that takes more files.
+#[derive(Default)]
+struct Open {
+    files: Vec<Arc<Add>>,
+    bytes: u64,
+    is_wanted: bool,
+}
+
+impl Open {
+    /// The files, if something is gained by writing them again.
+    fn closed(self) -> Option<Vec<Arc<Add>>> {
+        (self.files.len() > 1 || self.is_wanted).then_some(self.files)
+    }
+}
+
+/// A size in bytes, as in Spark's properties: a number, with or without a unit of powers of 1,024.
+fn bytes_of(text: &str) -> Option<u64> {
+    let text = text.trim().to_ascii_lowercase();
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let shift = match text[digits.len()..].trim().trim_end_matches('b') {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        "t" => 40,
+        _ => return None,
+    };
+    let bytes = digits.parse::<u64>().ok()?.checked_mul(1 << shift)?;
+    (bytes > 0).then_some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+    use std::time::{Duration, Instant};
+
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::Int64Type;
+    use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+    use arrow_schema::{DataType, Field, Schema};
+    use delta_commit::conflict::ConflictKind;
+    use parquet_writer::OptionInput;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{CreateMode, CreateOptions, PendingDelete, Scalar, ScanOptions};
+
+    fn patience() -> Patience<'static> {
+        Patience::until(Instant::now() + Duration::from_secs(60))
+    }
+
+    fn options() -> WriterOptions {
+        WriterOptions::new(OptionInput::default()).unwrap()
+    }
+
+    const FILES: i64 = 4;
+    const FILE_ROWS: i64 = 12;
+
+    fn table(root: &Path, isolation: &str) -> Table {
+        let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, true)]));
+        let properties = [
+            ("delta.enableDeletionVectors", "true"),
+            ("delta.isolationLevel", isolation),
+        ];
+        let create = CreateOptions {
+            properties: properties
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into(),
+            ..CreateOptions::default()
+        };
+        let table = Table::create(root, &schema, create, CreateMode::Error, &mut patience()).unwrap();
+        for file in 0..FILES {
+            append(&table, file * FILE_ROWS..(file + 1) * FILE_ROWS);
+        }
+        table
+    }
+
+    fn append(table: &Table, ids: std::ops::Range<i64>) {
+        let schema = table.snapshot().unwrap().schema.arrow();
+        let ids = Int64Array::from_iter_values(ids);
+        let rows = RecordBatch::try_new(schema, vec![Arc::new(ids)]).unwrap();
+        let mut append = table.append(AppendOptions::default(), options()).unwrap();
+        append.write(&rows.into(), &mut || true).unwrap();
+        append.commit(&mut patience(), &mut || true).unwrap();
+    }
+
+    fn compaction(table: &Table, purge: bool) -> Compaction<'_> {
+        let compact = CompactOptions {
+            purge,
+            ..CompactOptions::default()
+        };
+        table.compact(compact, options()).unwrap()
+    }
+
+    fn pending(table: &Table) -> PendingCompaction<'_> {
+        compaction(table, false).rewrite(&mut || true).unwrap().unwrap()
+    }
+
+    fn delete(table: &Table, ids: &BTreeSet<i64>) -> Option<PendingDelete> {
+        let condition = Condition {
+            column: "id".to_owned(),
+            operator: "in".to_owned(),
+            values: ids.iter().copied().map(Scalar::Long).collect(),
+        };
+        let pending = table.prepare_delete(&[condition], None, &options(), &mut || true);
+        pending.unwrap().1
+    }
+
+    fn left(table: &Table) -> BTreeSet<i64> {
+        let mut ids = Vec::new();
+        for batch in table.scan(&ScanOptions::default()).unwrap().reader() {
+            let batch = batch.unwrap();
+            ids.extend(batch.column(0).as_primitive::<Int64Type>().values());
+        }
+        let left: BTreeSet<i64> = ids.iter().copied().collect();
+        assert_eq!(left.len(), ids.len(), "a row is there twice");
+        left
+    }
+
+    /// Data files and vectors that no version names.
+    fn stray(table: &Table) -> Vec<String> {
+        let mut in_use = BTreeSet::new();
+        for version in 0..=table.version().unwrap() {
+            let snapshot = table.snapshot_at(version).unwrap();
+            for add in snapshot.files() {
+                in_use.insert(path::decode_inside(&add.path).unwrap());
+                let vector = add.deletion_vector.as_ref();
+                in_use.extend(
+                    vector.and_then(|vector| deletion_vectors::file_of(table.root(), vector).unwrap()),
+                );
+            }
+        }
+        let files = std::fs::read_dir(table.root()).unwrap();
+        let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        names
+            .filter(|name| !name.starts_with('_') && !in_use.contains(name))
+            .collect()
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Begin(BTreeSet<i64>),
+        Commit(prop::sample::Index),
+        Append,
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let begin = prop::collection::btree_set(0..FILES * FILE_ROWS, 1..14).prop_map(Step::Begin);
+        let commit = any::<prop::sample::Index>().prop_map(Step::Commit);
+        prop::collection::vec(
+            prop_oneof![3 => begin, 3 => commit, 1 => Just(Step::Append)],
+            0..10,
+        )
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.div_ceil(4), failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Deletes begin before the compaction is made and while it is under way, and commit before and after it.
+        #[test]
+        fn a_compaction_changes_no_row_whatever_comes_first(
+            before in steps(),
+            meanwhile in steps(),
+            isolation in prop::sample::select(&["Serializable", "WriteSerializable"]),
+            purge in any::<bool>(),
+        ) {
+            let folder = tempfile::tempdir().unwrap();
+            let table = table(folder.path(), isolation);
+            let mut next = FILES * FILE_ROWS;
+            let mut here: BTreeSet<i64> = (0..next).collect();
+            let mut deletes = Vec::new();
+            let mut step = |step: &Step| match step {
+                Step::Begin(ids) => deletes.extend(delete(&table, ids).map(|pending| (ids.clone(), pending))),
+                Step::Commit(_) if deletes.is_empty() => {}
+                Step::Commit(at) => {
+                    let (ids, pending) = deletes.remove(at.index(deletes.len()));
+                    if pending.commit(&mut patience()).is_ok() {
+                        here.retain(|id| !ids.contains(id));
+                    }
+                }
+                Step::Append => {
+                    append(&table, next..next + 3);
+                    here.extend(next..next + 3);
+                    next += 3;
+                }
+            };
+            before.iter().for_each(&mut step);
+            let mut compaction = compaction(&table, purge);
+            let pending = compaction.rewrite(&mut || true).unwrap();
+            meanwhile.iter().for_each(&mut step);
+            if let Some(pending) = pending {
+                pending.commit(&mut patience()).unwrap();
+            }
+            while let Some(more) = compaction.rewrite(&mut || true).unwrap() {
+                more.commit(&mut patience()).unwrap();
+            }
+            prop_assert_eq!(&left(&table), &here);
+            drop(deletes);
+            let stray = stray(&table);
+            prop_assert!(stray.is_empty(), "{stray:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_marked_meanwhile_is_marked_in_the_new_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = table(folder.path(), "Serializable");
+        delete(&table, &[0, 13].into())
+            .unwrap()
+            .commit(&mut patience())
+            .unwrap();
+        let pending = pending(&table);
+        for ids in [[1, 14], [2, 47]] {
+            let delete = delete(&table, &ids.into()).unwrap();
+            delete.commit(&mut patience()).unwrap();
+        }
+        let done = pending.commit(&mut patience()).unwrap();
+        assert_eq!((done.removed_files, done.added_files), (4, 1));
+        let snapshot = table.snapshot().unwrap();
+        let [add] = snapshot.files().collect::<Vec<_>>()[..] else {
+            panic!("{:?}", snapshot.contents.files);
+        };
+        assert!(!add.data_change);
+        assert_eq!(add.deletion_vector.as_ref().unwrap().cardinality, 4);
+        let gone = [0, 13, 1, 14, 2, 47];
+        assert_eq!(left(&table), (0..48).filter(|id| !gone.contains(id)).collect());
+    }
+
+    #[test]
+    fn a_file_that_left_the_table_takes_its_bin_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = table(folder.path(), "Serializable");
+        let pending = pending(&table);
+        delete(&table, &(0..12).collect())
+            .unwrap()
+            .commit(&mut patience())
+            .unwrap();
+        let version = table.version().unwrap();
+        let done = pending.commit(&mut patience()).unwrap();
+        assert_eq!(
+            done,
+            Compacted {
+                version,
+                ..Compacted::default()
+            }
+        );
+        assert_eq!(stray(&table), Vec::<String>::new());
+        assert_eq!(left(&table), (12..48).collect());
+    }
+
+    #[test]
+    fn a_delete_that_comes_after_a_compaction_is_told_that_rows_only_moved() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = table(folder.path(), "Serializable");
+        let late = delete(&table, &[1].into()).unwrap();
+        pending(&table).commit(&mut patience()).unwrap();
+        let refused = late.commit(&mut patience()).unwrap_err();
+        assert!(refused.is_of_moved_rows(), "{refused}");
+        let late = delete(&table, &[1].into()).unwrap();
+        delete(&table, &[1].into())
+            .unwrap()
+            .commit(&mut patience())
+            .unwrap();
+        let refused = late.commit(&mut patience()).unwrap_err();
+        assert!(!refused.is_of_moved_rows(), "{refused}");
+    }
+
+    #[test]
+    fn a_change_of_the_table_is_a_conflict() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = table(folder.path(), "Serializable");
+        let pending = pending(&table);
+        delete(&table, &(0..12).collect())
+            .unwrap()
+            .commit(&mut patience())
+            .unwrap();
+        let merging = AppendOptions {
+            merge_schema: true,
+            ..AppendOptions::default()
+        };
+        let more = Arc::new(Schema::new(vec![
+            Field::new("id", DataType::Int64, true),
+            Field::new("more", DataType::Int64, true),
+        ]));
+        let ids = || Arc::new(Int64Array::from(vec![100])) as ArrayRef;
+        let rows = RecordBatch::try_new(more, vec![ids(), ids()]).unwrap();
+        let mut append = table.append(merging, options()).unwrap();
+        append.write(&rows.into(), &mut || true).unwrap();
+        append.commit(&mut patience(), &mut || true).unwrap();
+        let refused = pending.commit(&mut patience()).unwrap_err();
+        let TableError::Commit(CommitError::Conflict(conflict)) = refused else {
+            panic!("{refused}");
+        };
+        assert!(
+            matches!(conflict.kind, ConflictKind::ConcurrentDeleteRead(_)),
+            "{conflict}"
+        );
+        assert_eq!(stray(&table), Vec::<String>::new());
+    }
+
+    #[test]
+    fn much_to_do_makes_several_versions() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = table(folder.path(), "Serializable");
+        for id in [1, 13, 25, 37] {
+            delete(&table, &[id].into())
+                .unwrap()
+                .commit(&mut patience())
+                .unwrap();
+        }
+        let before = table.version().unwrap();
+        let mut compaction = compaction(&table, true);
+        compaction.at_once = 1;
+        while let Some(pending) = compaction.rewrite(&mut || true).unwrap() {
+            let done = pending.commit(&mut patience()).unwrap();
+            assert_eq!((done.removed_files, done.added_files), (1, 1));
+        }
+        assert_eq!(table.version().unwrap(), before + 4);
+        assert!(
+            table
+                .snapshot()
+                .unwrap()
+                .files()
+                .all(|add| add.deletion_vector.is_none())
+        );
+    }
+
+    #[test]
+    fn an_interrupted_compaction_leaves_no_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = table(folder.path(), "Serializable");
+        for most in 0..4 {
+            let mut asked = 0;
+            let mut go_on = || {
+                asked += 1;
+                asked <= most
+            };
+            let done = compaction(&table, false).rewrite(&mut go_on);
+            assert!(
+                matches!(done, Err(TableError::Write(WriteError::Interrupted))),
+                "{done:?}"
+            );
+            assert_eq!(stray(&table), Vec::<String>::new());
+        }
+    }
+
+    fn file(name: &str, size: i64, at: i64) -> Arc<Add> {
+        Arc::new(Add {
+            path: name.to_owned(),
+            size,
+            modification_time: at,
+            ..Add::default()
+        })
+    }
+
+    #[test]
+    fn files_are_put_together_in_the_order_in_which_they_were_written() {
+        let files = vec![
+            file("d", 90, 4),
+            file("a", 40, 1),
+            file("b", 50, 2),
+            file("big", 100, 3),
+            file("c", 10, 3),
+            file("e", 10, 5),
+        ];
+        let bins = small(files, 100, |_| Ok(false)).unwrap();
+        let names = bins
+            .iter()
+            .map(|bin| bin.iter().map(|add| add.path.as_str()).collect::<Vec<_>>());
+        assert_eq!(names.collect::<Vec<_>>(), [vec!["a", "b", "c"], vec!["d", "e"]]);
+    }
+
+    #[test]
+    fn sizes_are_read_as_spark_writes_them() {
+        for (text, bytes) in [
+            ("134217728", Some(128 << 20)),
+            ("128mb", Some(128 << 20)),
+            ("1 GB", Some(1 << 30)),
+            ("64k", Some(64 << 10)),
+            ("5b", Some(5)),
+            ("0", None),
+            ("", None),
+            ("mb", None),
+            ("-1", None),
+            ("12 parsecs", None),
+            ("99999999999t", None),
+        ] {
+            assert_eq!(bytes_of(text), bytes, "{text}");
+        }
+    }
+}

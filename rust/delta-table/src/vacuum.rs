@@ -1,0 +1,332 @@
+//! Vacuum: removes files of the table's folder that no version within the retention needs.
+//!
+//! A file stays if it is in the table, if it left the table within the retention, if an announced bundle names it, or if
+//! it was written within the retention: the transaction that it belongs to may be under way. So do the files of deletion
+//! vectors. Names that begin with an underscore or a dot are no data, unless they are a partition's folder. No version is
+//! written, since nothing changes for readers of the versions that are kept.
+
+use std::collections::{BTreeSet, HashSet};
+use std::path::Path;
+
+use delta_commit::actions::{Action, DeletionVector, Remove};
+use delta_commit::{announced_files, path};
+use parquet_writer::WriteError;
+
+use crate::checkpoint::interval_millis;
+use crate::deletion_vectors;
+use crate::error::{Result, TableError};
+use crate::head::Head;
+use crate::log_dir::FOLDER;
+use crate::place::StoredFiles;
+use crate::snapshot::Snapshot;
+use crate::table::{Shared, Table};
+
+/// The time for which files that left a table are kept, unless its properties say otherwise.
+const RETENTION: i64 = 7 * 86_400_000;
+
+/// The property that says otherwise.
+const RETENTION_PROPERTY: &str = "delta.deletedFileRetentionDuration";
+
+/// Files that are removed before the caller is asked whether to go on.
+const AT_ONCE: usize = 200;
+
+/// The options of a vacuum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VacuumOptions {
+    /// Milliseconds for which files that left the table are kept. The default is the table's own time.
+    pub retention: Option<i64>,
+    /// True if files are named and none is removed.
+    pub dry_run: bool,
+    /// True if a shorter time than the table's own is refused.
+    pub enforce_retention: bool,
+}
+
+/// The result of a vacuum.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Vacuum {
+    /// The files that are not needed, by their names relative to the table, in order.
+    pub files: Vec<String>,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The number of files that were removed.
+    pub removed: usize,
+}
+
+impl Table {
+    /// Removes files that no version within the retention needs.
+    ///
+    /// # Errors
+    /// [`TableError::Option`] when the retention is negative, or shorter than the table's own;
+    /// [`delta_commit::CommitError::Unsupported`] when the table asks its writers for what is not built, the store does
+    /// not tell what time it is, or a file is outside of the table's folder; [`WriteError::Interrupted`] when `go_on`
+    /// said no. Files that were removed before stay so.
+    pub fn vacuum(&self, options: &VacuumOptions, go_on: &mut dyn FnMut() -> bool) -> Result<Vacuum> {
+        let shared = self.shared()?;
+        if shared.is_planned {
+            return Err(TableError::NotFound(self.root().to_path_buf()));
+        }
+        let head = shared.refresh(&mut shared.looking())?;
+        head.check_writable()?;
+        let retention = retention(&head, options)?;
+        let stored = shared.place.walk()?.ok_or_else(|| {
+            TableError::unsupported(
+                "the store's answers have no Date, by which the ages of files are told: nothing was removed",
+            )
+        })?;
+        // In this order: a bundle that is gone from the announced ones may be in the table, which is read after them.
+        let announced = announced_files(shared.place.log_store().as_ref())?;
+        let snapshot = shared.snapshot(&mut shared.looking())?;
+        snapshot.check_writable()?;
+        let cut_off = stored.now.saturating_sub(retention);
+        let mut needed = Needed::of(self.root(), &snapshot, cut_off)?;
+        needed.announce(&announced);
+        if retention > kept_for(&snapshot)? {
+            needed.add_removed_since(&shared, cut_off)?;
+        }
+        let mut vacuum = needed.others(&stored, cut_off, &snapshot.metadata.partition_columns);
+        if !options.dry_run {
+            for names in vacuum.files.chunks(AT_ONCE) {
+                if !go_on() {
+                    return Err(WriteError::Interrupted.into());
+                }
+                vacuum.removed += shared.place.remove(names);
+            }
+        }
+        Ok(vacuum)
+    }
+}
+
+/// The retention that is asked for, in milliseconds.
+fn retention(head: &Head, options: &VacuumOptions) -> Result<i64> {
+    let own = kept_for(head)?;
+    let Some(retention) = options.retention else {
+        return Ok(own);
+    };
+    if retention < 0 {
+        return Err(TableError::option(
+            "retention",
+            "the retention is negative, which is not accepted: give the time for which files that left the table are \
+             kept, none or more",
+        ));
+    }
+    if retention < own && options.enforce_retention {
+        return Err(TableError::option(
+            "retention",
+            format!(
+                "a retention of {} hours is not accepted: the table keeps files that left it for {} hours \
+                 ({RETENTION_PROPERTY}), since readers of older versions and unfinished transactions may need them; \
+                 give as much or more, or enforce_retention=False if nobody uses the table meanwhile",
+                hours(retention),
+                hours(own)
+            ),
+        ));
+    }
+    Ok(retention)
+}
+
+/// The time for which the table keeps files that left it, in milliseconds.
+fn kept_for(head: &Head) -> Result<i64> {
+    let Some(text) = head.property(RETENTION_PROPERTY) else {
+        return Ok(RETENTION);
+    };
+    interval_millis(text).ok_or_else(|| {
+        TableError::unsupported(format!(
+            "the table has {RETENTION_PROPERTY}={text:?}, which cannot be understood, so nobody can say which files it \
+             keeps: set it to an interval of weeks, days, hours, minutes or seconds, such as \"interval 7 days\""
+        ))
+    })
+}
+
+fn hours(millis: i64) -> String {
+    let tenths = millis / 360_000;
+    format!("{}.{}", tenths / 10, tenths % 10)
+}
+
+/// The names of files that have to stay.
+struct Needed<'a> {
+    root: &'a Path,
+    names: HashSet<String>,
+}
+
+impl<'a> Needed<'a> {
+    /// Those that are in the table, or left it after the cut-off. A file of which nobody says when it left is one.
+    fn of(root: &'a Path, snapshot: &Snapshot, cut_off: i64) -> Result<Self> {
+        let names = HashSet::new();
+        let mut needed = Self { root, names };
+        for add in snapshot.files() {
+            needed.add(&add.path, add.deletion_vector.as_ref())?;
+        }
+        for remove in snapshot.contents.tombstones.values() {
+            if remove.deletion_timestamp.is_none_or(|at| at > cut_off) {
+                needed.add_removed(remove)?;
+            }
+        }
+        Ok(needed)
+    }
+
+    fn add(&mut self, path: &str, vector: Option<&DeletionVector>) -> Result<()> {
+        let name = path::decode_inside(path)?;
+        // A store without folders has both names; a folder has one file.
+        let parts: Vec<&str> = name
+            .split('/')
+            .filter(|part| !matches!(*part, "" | "."))
+            .collect();
+        self.names.insert(parts.join("/"));
+        self.names.insert(name);
+        if let Some(vector) = vector
+            && let Some(file) = deletion_vectors::file_of(self.root, vector)?
+        {
+            self.names.insert(file);
+        }
+        Ok(())
+    }
+
+    fn add_removed(&mut self, remove: &Remove) -> Result<()> {
+        self.add(&remove.path, remove.deletion_vector.as_ref())
+    }
+
+    fn announce(&mut self, paths: &[String]) {
+        let inside = paths.iter().filter_map(|path| path::decode_inside(path).ok());
+        self.names.extend(inside);
+    }
+
+    /// Adds the files that left the table after the cut-off, as far as its log goes back. Checkpoints do not hold those
+    /// that left it before the table's own retention.
+    fn add_removed_since(&mut self, shared: &Shared, cut_off: i64) -> Result<()> {
+        let files = shared.log.files()?.map(|log| log.files).unwrap_or_default();
+        let young = files.iter().filter(|file| file.modified > cut_off);
+        let versions: BTreeSet<_> = young.map(|file| file.version).collect();
+        for version in versions {
+            let Some(body) = shared.log.read(version)? else {
+                continue;
+            };
+            for action in shared.log.parse(version, &body)? {
+                if let Action::Remove(remove) = action {
+                    self.add_removed(&remove)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The other files that were written before the cut-off.
+    fn others(&self, stored: &StoredFiles, cut_off: i64, partition_columns: &[String]) -> Vacuum {
+        let partitions: Vec<String> = partition_columns.iter().map(|column| folder_of(column)).collect();
+        let within = format!("/{FOLDER}/");
+        let tables = stored
+            .files
+            .iter()
+            .filter_map(|file| file.name.split_once(&within));
+        let tables: HashSet<&str> = tables.map(|(table, _)| table).collect();
+        let mut vacuum = Vacuum::default();
+        for file in &stored.files {
+            let name = file.name.as_str();
+            if file.modified <= cut_off
+                && !self.names.contains(name)
+                && !is_hidden(name, &partitions)
+                && !is_within(name, &tables)
+            {
+                vacuum.files.push(name.to_owned());
+                vacuum.bytes += file.bytes;
+            }
+        }
+        vacuum.files.sort_unstable();
+        vacuum
+    }
+}
+
+/// The beginning of the names of a partition column's folders.
+fn folder_of(column: &str) -> String {
+    let folder = path::partition_directory([(column, Some("v"))]);
+    folder.strip_suffix("v/").unwrap_or(&folder).to_owned()
+}
+
+/// Returns true if a name is none of data: a part of it begins with an underscore or a dot, and is no partition's folder.
+fn is_hidden(name: &str, partitions: &[String]) -> bool {
+    let (folders, file) = name.rsplit_once('/').unwrap_or(("", name));
+    let hides = |part: &str| part.starts_with(['_', '.']);
+    let is_partition = |part: &str| partitions.iter().any(|begin| part.starts_with(begin.as_str()));
+    hides(file) || folders.split('/').any(|part| hides(part) && !is_partition(part))
+}
+
+/// Returns true if a file lies in one of these folders: that of another table.
+fn is_within(name: &str, tables: &HashSet<&str>) -> bool {
+    name.match_indices('/')
+        .any(|(at, _)| tables.contains(&name[..at]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::place::StoredFile;
+
+    fn stored(names: &[&str]) -> StoredFiles {
+        let file = |name: &&str| StoredFile {
+            name: (*name).to_owned(),
+            modified: 50,
+            bytes: 3,
+        };
+        StoredFiles {
+            now: 100,
+            files: names.iter().map(file).collect(),
+        }
+    }
+
+    fn needed(names: &[&str]) -> Needed<'static> {
+        Needed {
+            root: Path::new("/table"),
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
+        }
+    }
+
+    #[test]
+    fn only_data_that_is_not_needed_is_chosen() {
+        let all = stored(&[
+            "part-1.parquet",
+            "part-2.parquet",
+            "_delta_log/00000000000000000000.json",
+            "_spillway/intents/x.json",
+            "_change_data/cdc.parquet",
+            ".part-2.parquet.crc",
+            "_secret=1/part-3.parquet",
+            "_secret=1/_part-3.parquet",
+            "_other=1/part-3.parquet",
+            "day=1/part-4.parquet",
+            "deletion_vector_1.bin",
+            "notes/readme.md",
+            "inner/_delta_log/00000000000000000000.json",
+            "inner/part-5.parquet",
+            "inner/deep/part-5.parquet",
+            "innermost/part-6.parquet",
+        ]);
+        let columns = ["day".to_owned(), "_secret".to_owned()];
+        let vacuum = needed(&["part-1.parquet"]).others(&all, 50, &columns);
+        assert_eq!(
+            vacuum.files,
+            [
+                "_secret=1/part-3.parquet",
+                "day=1/part-4.parquet",
+                "deletion_vector_1.bin",
+                "innermost/part-6.parquet",
+                "notes/readme.md",
+                "part-2.parquet",
+            ]
+        );
+        assert_eq!((vacuum.bytes, vacuum.removed), (18, 0));
+        assert_eq!(needed(&[]).others(&all, 49, &columns), Vacuum::default());
+    }
+
+    #[test]
+    fn names_are_those_of_files_and_not_of_the_log() {
+        let mut needed = needed(&[]);
+        needed.add("c=a%253Ab/part%20one.parquet", None).unwrap();
+        needed.add("./day=1//part-2.parquet", None).unwrap();
+        needed.announce(&["part-%25.parquet".to_owned(), "../outside".to_owned()]);
+        let all = stored(&[
+            "c=a%3Ab/part one.parquet",
+            "day=1/part-2.parquet",
+            "part-%.parquet",
+        ]);
+        assert_eq!(needed.others(&all, 100, &[]), Vacuum::default());
+    }
+}

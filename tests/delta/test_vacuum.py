@@ -1,0 +1,158 @@
+"""A vacuum removes what no version within the retention needs, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pyarrow as pa
+import pytest
+
+import spillway.delta
+from spillway.delta import Vacuum
+from spillway.errors import CorruptLogError, OptionError, UnsupportedTableError
+
+from .logs import line_of, write_version
+from .test_deletes import ids, made
+from .test_optimize import small, vacuum
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MONTH = 30 * 86_400
+
+
+def put(root: Path, name: str, content: bytes = b"stray") -> Path:
+    file = root / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(content)
+    return file
+
+
+def age(root: Path) -> None:
+    """Makes all files but those of logs a month old."""
+    then = time.time() - MONTH
+    for file in root.rglob("*"):
+        if file.is_file() and "_delta_log" not in file.parts:
+            os.utime(file, (then, then))
+
+
+STRANGE = ["stray.parquet", "part=a b/100% ü.parquet", "part=%41/日本.parquet", "deletion_vector_x.bin"]
+
+
+def test_stray_files_are_found_once_they_are_old(tmp_path: Path) -> None:
+    table = small(tmp_path / "t")
+    for name in STRANGE:
+        put(tmp_path / "t", name)
+    # Who wrote them may be about to commit.
+    assert table.vacuum() == Vacuum([], 0, 0)
+    age(tmp_path / "t")
+    found = Vacuum(sorted(STRANGE), 5 * len(STRANGE), 0)
+    assert table.vacuum() == found
+    assert all((tmp_path / "t" / name).exists() for name in STRANGE)
+    assert table.vacuum(dry_run=False).removed == len(STRANGE)
+    assert not any((tmp_path / "t" / name).exists() for name in STRANGE)
+    assert table.vacuum(dry_run=False) == Vacuum([], 0, 0)
+    assert sorted(ids(table)) == list(range(500))
+
+
+def test_files_that_left_the_table_are_kept_for_the_retention(tmp_path: Path) -> None:
+    table = small(tmp_path / "t")
+    before = table.version
+    table.delete([("id", "<", 40)])
+    table.optimize()
+    age(tmp_path / "t")
+    assert table.vacuum() == Vacuum([], 0, 0)
+    assert len(pa.table(table.scan(version=before))) == 500
+    assert len(vacuum(table).files) == 5
+    with pytest.raises(Exception, match=r"\.parquet"):
+        pa.table(table.scan(version=before))
+    assert sorted(ids(table)) == list(range(40, 500))
+
+
+def test_vectors_stay_with_the_versions_that_need_them(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", 5000)
+    for first in (0, 1):
+        table.delete([("id", "in", list(range(first, 2000, 4)))])
+    assert len(list((tmp_path / "t").glob("*.bin"))) == 2
+    assert table.vacuum(retention=timedelta(days=8)) == Vacuum([], 0, 0)
+    assert len(vacuum(table).files) == 1
+    assert len(ids(table)) == 4000
+    table.purge()
+    assert len(vacuum(table).files) == 2
+    assert len(ids(table)) == 4000
+
+
+def test_a_retention_may_be_longer_than_checkpoints_remember(tmp_path: Path) -> None:
+    properties = {"delta.deletedFileRetentionDuration": "interval 0 seconds"}
+    table = small(tmp_path / "t", properties=properties)
+    table.optimize()
+    table.checkpoint()
+    files = [file for file in (tmp_path / "t").rglob("*.parquet") if "_delta_log" not in file.parts]
+    for file in files:
+        os.utime(file, (0, 0))
+    del table
+    table = spillway.delta.open(tmp_path / "t")
+    assert table.vacuum(retention=timedelta(days=1)) == Vacuum([], 0, 0)
+    assert len(table.vacuum().files) == 5
+
+
+def test_a_retention_that_is_too_short_is_said_so(tmp_path: Path) -> None:
+    table = small(tmp_path / "t", "a")
+    with pytest.raises(OptionError, match=r"24\.0 hours is not accepted: .* for 168\.0 hours") as raised:
+        table.vacuum(retention=timedelta(days=1))
+    assert raised.value.option == "retention"
+    with pytest.raises(OptionError, match="is negative"):
+        table.vacuum(retention=timedelta(days=-1), enforce_retention=False)
+    long = small(tmp_path / "long", "a", {"delta.deletedFileRetentionDuration": "interval 2 weeks"})
+    with pytest.raises(OptionError, match=r"336\.0 hours"):
+        long.vacuum(retention=timedelta(days=8))
+    odd = small(tmp_path / "odd", "a", {"delta.deletedFileRetentionDuration": "a while"})
+    with pytest.raises(UnsupportedTableError, match="a while"):
+        odd.vacuum(dry_run=False)
+
+
+def test_what_is_no_data_is_left_alone(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    table = small(root)
+    hidden = ["_staging/x.parquet", ".x.parquet.crc", "_change_data/cdc-1.parquet", "part=a/.tmp/x.parquet"]
+    for name in hidden:
+        put(root, name)
+    put(tmp_path / "elsewhere", "x.parquet")
+    (root / "link").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+    inner = made(root / "inner", 10)
+    age(root)
+    assert vacuum(table).files == []
+    assert all((root / name).exists() for name in hidden)
+    assert (root / "link" / "x.parquet").exists()
+    assert len(ids(inner)) == 10
+
+
+def test_a_file_that_a_pending_commit_names_stays(tmp_path: Path) -> None:
+    table = small(tmp_path / "t")
+    put(tmp_path / "t", "part=a/pending 1.parquet")
+    put(tmp_path / "t", "part=a/stray.parquet")
+    path = "part=a/pending%201.parquet"
+    add = {"path": path, "partitionValues": {"part": "a"}, "size": 5}
+    add |= {"modificationTime": 0, "dataChange": True}
+    header = {"format": 1, "tableId": table.id, "changedIn": 0, "first": 9, "members": 1}
+    member = {"id": uuid4().hex, "readVersion": 5, "readAppIds": [], "actions": [{"add": add}]}
+    name = f"_spillway/intents/{9:020}-{uuid4().hex}-0.json"
+    put(tmp_path / "t", name, f"{json.dumps(header)}\n{json.dumps(member)}\n".encode())
+    age(tmp_path / "t")
+    assert table.vacuum().files == ["part=a/stray.parquet"]
+
+
+def test_a_file_outside_of_the_folder_stops_it(tmp_path: Path) -> None:
+    table = small(tmp_path / "t", "a")
+    add = line_of(table, "add", 1)
+    write_version(table, 2, [{"add": add | {"path": "file:///elsewhere/part.parquet"}}])
+    put(tmp_path / "t", "stray.parquet")
+    age(tmp_path / "t")
+    with pytest.raises(CorruptLogError, match="inside the table"):
+        spillway.delta.open(tmp_path / "t").vacuum(dry_run=False)
+    assert (tmp_path / "t" / "stray.parquet").exists()
