@@ -516,7 +516,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{CreateMode, CreateOptions, PendingDelete, Scalar, ScanOptions};
+    use crate::{CreateMode, CreateOptions, PendingChange, Scalar, ScanOptions};
 
     fn patience() -> Patience<'static> {
         Patience::until(Instant::now() + Duration::from_secs(60))
@@ -569,7 +569,7 @@ mod tests {
         compaction(table, false).rewrite(&mut || true).unwrap().unwrap()
     }
 
-    fn delete(table: &Table, ids: &BTreeSet<i64>) -> Option<PendingDelete> {
+    fn delete(table: &Table, ids: &BTreeSet<i64>) -> Option<PendingChange> {
         let condition = Condition {
             column: "id".to_owned(),
             operator: "in".to_owned(),
