@@ -18,6 +18,7 @@ use delta_commit::actions::Add;
 use delta_commit::predicate::{Predicate, Term};
 
 use crate::error::{Result, TableError};
+use crate::head::Head;
 use crate::operations::Condition;
 use crate::place::Place;
 use crate::schema::Column;
@@ -74,12 +75,11 @@ impl Plan {
         })
     }
 
-    fn is_partition_column(&self, name: &str) -> bool {
-        self.snapshot
-            .metadata
-            .partition_columns
+    /// The columns of the answer that files hold.
+    fn held(&self) -> impl Iterator<Item = &Column> {
+        self.columns
             .iter()
-            .any(|column| column == name)
+            .filter(|column| !self.snapshot.is_partition_column(column))
     }
 }
 
@@ -87,8 +87,8 @@ impl Table {
     /// Plans a scan. A file that can hold no row of the answer, by its partition values or its statistics, is left out.
     ///
     /// # Errors
-    /// An error if the table cannot be read at this version, a column is not there, a condition does not fit its column,
-    /// or the files have its columns under other names, which is not built.
+    /// An error if the table cannot be read at this version, a column is not there, or a condition does not fit its
+    /// column.
     pub fn scan(&self, options: &ScanOptions) -> Result<Scan> {
         let snapshot = match options.version {
             None => self.look()?,
@@ -117,10 +117,14 @@ pub(crate) struct Question {
 impl Question {
     pub fn of(snapshot: &Snapshot, conditions: &[Condition]) -> Result<Self> {
         let terms = conditions.iter().map(|condition| condition.term(snapshot));
+        let is_of_partitions = |term: &Term| {
+            let column = snapshot.column_of(term);
+            column.is_some_and(|column| snapshot.is_partition_column(column))
+        };
         let (of_partitions, of_rows) = terms
             .collect::<Result<Vec<_>>>()?
             .into_iter()
-            .partition(|term| snapshot.metadata.partition_columns.contains(&term.column[0]));
+            .partition(is_of_partitions);
         Ok(Self {
             of_partitions,
             of_rows: Predicate(of_rows),
@@ -191,6 +195,12 @@ impl Scan {
     /// The files that are read, in the order of the answer.
     pub fn files(&self) -> impl Iterator<Item = &Arc<Add>> {
         self.files.iter()
+    }
+
+    /// The table at that version.
+    #[must_use]
+    pub fn head(&self) -> &Head {
+        &self.plan.snapshot
     }
 
     /// The number of files of the version that are left out.

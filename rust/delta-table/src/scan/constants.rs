@@ -10,6 +10,7 @@ use delta_commit::predicate::Term;
 use delta_commit::time::parse_timestamp;
 
 use crate::error::{Result, TableError};
+use crate::mapping::Mapping;
 use crate::schema::Column;
 use crate::snapshot::Snapshot;
 
@@ -18,13 +19,13 @@ use super::filter;
 /// Returns true if a file's partition values satisfy all of these conditions.
 pub(super) fn satisfy(snapshot: &Snapshot, file: &Add, conditions: &[Term]) -> Result<bool> {
     for term in conditions {
-        let Some(column) = snapshot.schema.column(&term.column[0]) else {
+        let Some(column) = snapshot.column_of(term) else {
             return Err(TableError::Malformed(format!(
                 "the table has no column {:?}",
-                term.column[0]
+                term.column
             )));
         };
-        let value = constant(file, column)?;
+        let value = constant(file, column, snapshot.mapping)?;
         let holds = filter::holds(&value, &term.comparison).map_err(|error| unfit(file, column, &error))?;
         if !(holds.is_valid(0) && holds.value(0)) {
             return Ok(false);
@@ -36,9 +37,9 @@ pub(super) fn satisfy(snapshot: &Snapshot, file: &Add, conditions: &[Term]) -> R
 /// The file's value in a partition column: an array of one value.
 ///
 /// The text is one of those of the protocol, section "Partition Value Serialization".
-pub(super) fn constant(file: &Add, column: &Column) -> Result<ArrayRef> {
+pub(super) fn constant(file: &Add, column: &Column, mapping: Mapping) -> Result<ArrayRef> {
     let data_type = column.kind.arrow();
-    let text = file.partition_values.get(&column.name).flatten();
+    let text = file.partition_values.get(mapping.stored_name(column)).flatten();
     let Some(text) = partition_value(text) else {
         return Ok(new_null_array(&data_type, 1));
     };
