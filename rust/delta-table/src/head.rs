@@ -16,6 +16,7 @@ use crate::error::{Result, TableError};
 use crate::log_dir::{LogDir, Replaying};
 use crate::mapping::{MODE, Mapping};
 use crate::schema::{Column, TableSchema};
+use crate::widening;
 
 /// The protocol, the metadata and the domains of a table at one version. A copy is cheap.
 #[derive(Debug, Clone)]
@@ -461,15 +462,18 @@ fn readable(protocol: &Protocol, metadata: &Metadata) -> Result<(Mapping, Arc<Ta
     check_readable(protocol)?;
     let mapping = Mapping::of(protocol, metadata)?;
     let schema = TableSchema::parse(&metadata.schema_string, mapping)?;
+    widening::check(protocol, &schema.columns)?;
     Ok((mapping, Arc::new(schema)))
 }
 
 /// Refuses a table whose reader features are not implemented.
 fn check_readable(protocol: &Protocol) -> Result<()> {
-    const READABLE: [&str; 5] = [
+    const READABLE: [&str; 7] = [
         "columnMapping",
         "deletionVectors",
         "timestampNtz",
+        "typeWidening",
+        "typeWidening-preview",
         "v2Checkpoint",
         "vacuumProtocolCheck",
     ];

@@ -33,6 +33,7 @@ pub mod snapshot;
 mod stats;
 mod table;
 mod turn;
+mod widening;
 
 pub use append::{Append, AppendOptions, check_options};
 pub use coalesce::{is_abandoned, is_serving};

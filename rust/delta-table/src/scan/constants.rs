@@ -7,7 +7,7 @@ use arrow_cast::cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, DataType};
 use delta_commit::actions::{Add, partition_value};
 use delta_commit::predicate::Term;
-use delta_commit::time::parse_timestamp;
+use delta_commit::time::{parse_moment, parse_timestamp};
 
 use crate::error::{Result, TableError};
 use crate::mapping::Mapping;
@@ -50,7 +50,12 @@ fn parsed(text: &str, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
     match data_type {
         DataType::Binary => return Ok(Arc::new(BinaryArray::from_vec(vec![text.as_bytes()]))),
         DataType::Timestamp(_, zone) => {
-            let micros = parse_timestamp(text).ok_or_else(|| ArrowError::ParseError(format!("{text:?}")))?;
+            let micros = match zone {
+                Some(_) => parse_timestamp(text),
+                // The column may have been one of dates when the file was written.
+                None => parse_moment(text),
+            };
+            let micros = micros.ok_or_else(|| ArrowError::ParseError(format!("{text:?}")))?;
             let value = TimestampMicrosecondArray::from_value(micros, 1);
             return Ok(Arc::new(value.with_timezone_opt(zone.clone())));
         }
