@@ -78,6 +78,7 @@ GROUPS = {
         "delta/test_features.py",
         "delta/test_spark.py",
         "delta/test_spark_deletes.py",
+        "delta/test_spark_reading.py",
         "interop/test_partitions.py",
         "interop/test_predicates.py",
         "interop/test_spark.py",

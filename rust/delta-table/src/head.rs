@@ -198,16 +198,13 @@ impl Replaying for KnownReplay {
     fn checkpoint(&mut self, log: &LogDir, name: &str, version: Version, changed_in: Version) -> Result<()> {
         self.head.begin(version);
         let actions = match checkpoint::read_head(log, name) {
-            Err(error) if !error.is_transient() => {
-                // Who writes it anew meanwhile exchanges the file between two ranges. One reading of all of it is whole.
-                let mut actions = checkpoint::read(log, name)?;
-                actions.retain(|action| !is_of_files(action));
-                actions
-            }
+            // Who writes it anew meanwhile exchanges the file between two ranges. One reading of all of it is whole.
+            Err(error) if !error.is_transient() => checkpoint::read(log, name)?,
             done => done?,
         };
         let rest: Vec<Action> = actions
             .into_iter()
+            .filter(|action| !is_of_files(action))
             .filter_map(|action| self.head.take(action))
             .collect();
         note(&mut self.progress, rest);
