@@ -166,6 +166,24 @@ def test_other_engines_go_on_from_both(tmp_path: Path, form: str, sidecars: list
     assert "v2Checkpoint" in (deltalake.DeltaTable(last.path).protocol().reader_features or [])
 
 
+@pytest.mark.parametrize("form", [*FORMS, "V1"])
+def test_a_checkpoint_that_is_alone_takes_appends(tmp_path: Path, form: str) -> None:
+    table = made(tmp_path / "t")
+    if form == "V1":
+        table.checkpoint()
+    else:
+        to_v2(table, form, [1])
+    without_versions(table, 6)
+    again = moved(tmp_path / "t")
+    assert append(again, 7) == 7
+    assert append(again, 8, app_id="loader", app_version=8) == 8
+    again.delete_partition(part="p1")
+    assert ids(again) == [2, 4, 6, 8]
+    last = moved(Path(again.path))
+    assert ids(last) == [2, 4, 6, 8]
+    assert rows(read_delta_rs(Path(last.path))) == rows(pa.table(last.scan()))
+
+
 def test_the_classic_name_goes_before_others_of_the_same_version(tmp_path: Path) -> None:
     table = made(tmp_path / "t")
     named = to_v2(table, "json", [])

@@ -51,10 +51,12 @@ pub struct Coverage {
     pub doomed: usize,
     /// Transactions that were merged with marks of others.
     pub merged: usize,
+    /// Versions that were created after a checkpoint of which no version was left.
+    pub after_checkpoint: usize,
 }
 
 impl Coverage {
-    fn counts(&mut self) -> [&mut usize; 10] {
+    fn counts(&mut self) -> [&mut usize; 11] {
         [
             &mut self.versions,
             &mut self.committed,
@@ -66,6 +68,7 @@ impl Coverage {
             &mut self.power_cuts,
             &mut self.doomed,
             &mut self.merged,
+            &mut self.after_checkpoint,
         ]
     }
 
@@ -458,7 +461,8 @@ impl Simulation {
             self.store.now += delta_commit::MAX_AGE / 2 + 1;
         } else {
             self.store.now += TEN_MINUTES + 2;
-            self.store.clean_up(TEN_MINUTES + 1);
+            let with_newest = self.rng.permille(500);
+            self.store.clean_up(TEN_MINUTES + 1, with_newest);
         }
     }
 
@@ -517,6 +521,7 @@ impl Simulation {
         let winners = self.winners();
         self.coverage.versions = winners.len();
         self.coverage.doomed = self.store.doomed;
+        self.coverage.after_checkpoint = self.store.after_checkpoint;
         for client in self.clients.values() {
             match &client.told {
                 Told::Committed(version) => {
