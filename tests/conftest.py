@@ -79,6 +79,7 @@ GROUPS = {
         "delta/test_spark.py",
         "delta/test_spark_changes.py",
         "delta/test_spark_deletes.py",
+        "delta/test_spark_reading.py",
         "interop/test_partitions.py",
         "interop/test_predicates.py",
         "interop/test_spark.py",

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import spillway.delta
+
 if TYPE_CHECKING:
     import os
-
-    import spillway.delta
+    from collections.abc import Sequence
 
 Line = dict[str, dict[str, Any]]
 
@@ -26,6 +28,42 @@ def read_version(table: spillway.delta.Table, version: int) -> list[Line]:
 def write_version(table: spillway.delta.Table, version: int, lines: list[Line]) -> None:
     path = log_of(table) / f"{version:020}.json"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def make_log(folder: Path, *versions: list[Line]) -> spillway.delta.Table:
+    """The table of another writer, with these versions from 0 on."""
+    (folder / "_delta_log").mkdir(parents=True)
+    for version, lines in enumerate(versions):
+        path = folder / "_delta_log" / f"{version:020}.json"
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return spillway.delta.open(folder)
+
+
+def metadata_of(fields: list[dict[str, Any]], partition_by: Sequence[str] = (), **properties: str) -> Line:
+    """The metadata of a table with these columns, as the log has them."""
+    return {
+        "metaData": {
+            "id": str(uuid.uuid4()),
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": json.dumps({"type": "struct", "fields": fields}),
+            "partitionColumns": [*partition_by],
+            "configuration": properties,
+        }
+    }
+
+
+def add_of(path: Path, stats: dict[str, Any] | None = None, **values: str | None) -> Line:
+    """The entry of a file that is in the table's folder."""
+    return {
+        "add": {
+            "path": path.name,
+            "partitionValues": values,
+            "size": path.stat().st_size,
+            "modificationTime": 0,
+            "dataChange": True,
+            **({} if stats is None else {"stats": json.dumps(stats)}),
+        }
+    }
 
 
 def line_of(table: spillway.delta.Table, action: str, version: int = 0) -> dict[str, Any]:

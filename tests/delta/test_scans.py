@@ -288,7 +288,7 @@ def test_nested_rows_of_another_writer_are_equal(tmp_path: Path) -> None:
     assert pa.table(spillway.delta.open(tmp_path / "table").scan()).to_pylist() == data.to_pylist()
 
 
-def test_mapped_columns_are_refused(tmp_path: Path) -> None:
+def test_a_mapping_that_the_protocol_does_not_name_is_refused(tmp_path: Path) -> None:
     table = spillway.delta.create(tmp_path / "table", SCHEMA)
     lines = read_version(table, 0)
     for line in lines:

@@ -107,6 +107,9 @@ class Table:
     def files(self, version: int | None = None) -> list[TableFile]:
         """Return the data files of a version; of the newest without one.
 
+        Partition values and statistics have the names that the columns have in that version, also in a table
+        with column mapping.
+
         Raises:
             VersionNotFoundError: The version is not, or no longer, there.
         """
@@ -136,8 +139,8 @@ class Table:
         Raises:
             OptionError: A condition is none, or its value does not fit its column.
             SchemaError: The table has no such column.
-            UnsupportedTableError: The files name columns otherwise (column mapping). A deletion vector
-                outside the table's folder raises it when its file is read.
+            UnsupportedTableError: The table has a column mapping that its protocol does not name. A deletion
+                vector outside the table's folder raises it when its file is read.
             VersionNotFoundError: The version is not, or no longer, there.
         """
         names = None if columns is None else list(columns)

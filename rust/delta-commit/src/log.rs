@@ -29,6 +29,23 @@ pub fn version_of_file(name: &str) -> Option<Version> {
     if commit { digits.parse().ok() } else { None }
 }
 
+/// The version that a file of `_delta_log` is a checkpoint of, or a part of one.
+///
+/// A checkpoint is made of a version that is there, and stands for it once its own file is cleaned up.
+#[must_use]
+pub fn version_of_checkpoint(name: &str) -> Option<Version> {
+    let (digits, rest) = name.split_once(".checkpoint.")?;
+    let form = rest.rsplit('.').next()?;
+    let known = ["parquet", "json"].contains(&form);
+    version_of_file(&format!("{digits}.json")).filter(|_| known)
+}
+
+/// The version that a file of `_delta_log` shows to have been there.
+#[must_use]
+pub fn version_shown_by_file(name: &str) -> Option<Version> {
+    version_of_file(name).or_else(|| version_of_checkpoint(name))
+}
+
 /// `EMFILE` and `ENFILE`. They have these numbers on every Unix, but no kind of their own in the standard library.
 const TOO_MANY_OPEN_FILES: [i32; 2] = [24, 23];
 
@@ -125,7 +142,7 @@ pub struct Listing {
 /// Safety rests on [`put_version`](Self::put_version) alone: of all attempts at one version, at most one may ever win,
 /// and it appears whole. Listings may be late.
 pub trait LogStore: Send + Sync {
-    /// The newest version that a listing of the log shows; [`BEFORE_FIRST`] without any.
+    /// The newest version that a listing of the log shows, by its file or by a checkpoint; [`BEFORE_FIRST`] without any.
     ///
     /// # Errors
     /// When the store does not answer.
@@ -141,7 +158,8 @@ pub trait LogStore: Send + Sync {
     ///
     /// # Errors
     /// Only when it is certain that the version was not created by this call; else the outcome is
-    /// [`PutOutcome::Unknown`]. [`StoreErrorKind::NotFound`] says that the version before it is not there, or no table.
+    /// [`PutOutcome::Unknown`]. [`StoreErrorKind::NotFound`] says that the version before it is not there, or no table. A
+    /// checkpoint stands for the version before it where nothing later is there.
     fn put_version(&self, version: Version, body: &[u8]) -> Result<PutOutcome, StoreError>;
 
     /// All announced bundles, and the store's clock.
@@ -203,7 +221,7 @@ pub trait LogStore: Send + Sync {
     /// again: an error of a sync is told once, and the next sync succeeds although the bytes are lost.
     fn sync_data(&self, paths: &[String]) -> Vec<Result<(), StoreError>>;
 
-    /// Makes the versions from `first` to `last` survive a crash.
+    /// Makes the versions from `first` to `last` survive a crash, or a checkpoint that stands for the last one.
     ///
     /// # Errors
     /// When `last` is not there, or one may not survive. A [`StoreErrorKind::Permanent`] one is final, as that of a data

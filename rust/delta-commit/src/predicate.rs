@@ -244,7 +244,10 @@ impl Stats {
         let upper = self.get("maxValues", column);
         range_may_match(
             comparison,
-            |literal| order_bound(lower?, literal, 0),
+            |literal| match literal {
+                Literal::Double(other) => least_double(lower?)?.partial_cmp(other),
+                _ => order_bound(lower?, literal, 0),
+            },
             |literal| match literal {
                 // A NaN is above everything and in no statistics, so no maximum says anything.
                 Literal::Float(_) | Literal::Double(_) => None,
@@ -253,6 +256,14 @@ impl Stats {
         )
         .unwrap_or(true)
     }
+}
+
+/// The least double that a lower bound may stand for. A column may have been of single precision when the bound was
+/// written, and then the text is the shortest one for a single, which the double of the same text may be above of.
+#[expect(clippy::cast_possible_truncation, reason = "the value of a single is meant")]
+fn least_double(bound: &Value) -> Option<f64> {
+    let bound = bound.as_f64()?;
+    Some(bound.min(f64::from(bound as f32)))
 }
 
 /// Orders a bound against a literal. `slack` is the most that a timestamp may have lost by truncation to milliseconds.
@@ -270,5 +281,39 @@ fn order_bound(bound: &Value, literal: &Literal, slack: i64) -> Option<Ordering>
             .as_str()
             .and_then(time::parse_timestamp)
             .map(|v| v.saturating_add(slack).cmp(other)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_single_is_found_once_its_column_is_a_double() {
+        for least in [
+            0.7_f32,
+            0.3,
+            -0.1,
+            1e-8,
+            f32::MIN_POSITIVE,
+            16_777_216.0,
+            f32::MAX,
+            f32::MIN,
+        ] {
+            let file = Add {
+                stats: Some(format!("{{\"numRecords\":1,\"minValues\":{{\"x\":{least}}}}}")),
+                ..Add::default()
+            };
+            let wanted = Literal::Double(f64::from(least));
+            for comparison in [
+                Comparison::Equal(wanted.clone()),
+                Comparison::LessOrEqual(wanted.clone()),
+                Comparison::In(vec![wanted]),
+                Comparison::Less(Literal::Double(f64::from(least).next_up())),
+            ] {
+                let predicate = Predicate(vec![Term::new("x", comparison)]);
+                assert!(predicate.may_match(&file), "{least} {predicate:?}");
+            }
+        }
     }
 }

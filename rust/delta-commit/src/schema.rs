@@ -39,11 +39,19 @@ pub struct SchemaFacts {
 /// # Errors
 /// [`CommitError::Schema`] names the column and what is wrong with it.
 pub fn check_schema(schema: &str) -> Result<SchemaFacts> {
-    let value: Value = serde_json::from_str(schema)
-        .map_err(|e| CommitError::schema(format!("the schema is not JSON: {e}")))?;
-    let mut facts = SchemaFacts::default();
-    facts.columns = check_struct(&value, "", &mut facts.has_timestamp_ntz)?;
-    Ok(facts)
+    Check::default().run(schema)
+}
+
+/// Checks likewise the schema of a table whose files have other names for its columns. Its names may hold any character.
+///
+/// # Errors
+/// As [`check_schema`].
+pub fn check_mapped_schema(schema: &str) -> Result<SchemaFacts> {
+    let check = Check {
+        is_mapped: true,
+        ..Check::default()
+    };
+    check.run(schema)
 }
 
 /// Checks that partition columns are columns, each once, and not all of them.
@@ -97,73 +105,95 @@ pub fn check_name(name: &str) -> Result<()> {
     }
 }
 
-fn check_struct(value: &Value, at: &str, ntz: &mut bool) -> Result<Vec<String>> {
-    let fields = value
-        .get("fields")
-        .and_then(Value::as_array)
-        .filter(|_| value.get("type").and_then(Value::as_str) == Some("struct"))
-        .ok_or_else(|| CommitError::schema(format!("{} is not a struct with fields", place(at))))?;
-    let mut names = Vec::with_capacity(fields.len());
-    let mut folded = HashSet::new();
-    for field in fields {
-        let name = field
-            .get("name")
-            .and_then(Value::as_str)
-            .ok_or_else(|| CommitError::schema(format!("a field of {} has no name", place(at))))?;
-        check_name(name)?;
-        if !folded.insert(name.to_lowercase()) {
-            return Err(CommitError::column(
-                name,
-                format!(
-                    "the column {name:?} of {} differs from another only in case; rename one",
-                    place(at)
-                ),
-            ));
-        }
-        if !field.get("nullable").is_some_and(Value::is_boolean) {
-            return Err(CommitError::column(
-                name,
-                format!(
-                    "the column {name:?} of {} does not say whether it is nullable",
-                    place(at)
-                ),
-            ));
-        }
-        let below = if at.is_empty() {
-            name.to_owned()
-        } else {
-            format!("{at}.{name}")
-        };
-        check_type(field.get("type").unwrap_or(&Value::Null), &below, ntz)?;
-        names.push(name.to_owned());
-    }
-    Ok(names)
+/// The check of one schema.
+#[derive(Default)]
+struct Check {
+    /// True if files have other names for the columns.
+    is_mapped: bool,
+    /// True once a timestamp without time zone was met.
+    has_timestamp_ntz: bool,
 }
 
-fn check_type(value: &Value, at: &str, ntz: &mut bool) -> Result<()> {
-    if let Some(name) = value.as_str() {
-        *ntz |= name == "timestamp_ntz";
-        return check_primitive(name, at);
+impl Check {
+    fn run(mut self, schema: &str) -> Result<SchemaFacts> {
+        let value: Value = serde_json::from_str(schema)
+            .map_err(|e| CommitError::schema(format!("the schema is not JSON: {e}")))?;
+        Ok(SchemaFacts {
+            columns: self.structure(&value, "")?,
+            has_timestamp_ntz: self.has_timestamp_ntz,
+        })
     }
-    match value.get("type").and_then(Value::as_str) {
-        Some("struct") => check_struct(value, at, ntz).map(drop),
-        Some("array") => check_child(value, "elementType", at, ntz),
-        Some("map") => {
-            check_child(value, "keyType", at, ntz)?;
-            check_child(value, "valueType", at, ntz)
-        }
-        _ => Err(CommitError::column(
-            at,
-            format!("the column {at:?} has the type {value}, which Delta does not know"),
-        )),
-    }
-}
 
-fn check_child(value: &Value, child: &str, at: &str, ntz: &mut bool) -> Result<()> {
-    let inner = value
-        .get(child)
-        .ok_or_else(|| CommitError::column(at, format!("the column {at:?} has no {child}")))?;
-    check_type(inner, at, ntz)
+    fn structure(&mut self, value: &Value, at: &str) -> Result<Vec<String>> {
+        let fields = value
+            .get("fields")
+            .and_then(Value::as_array)
+            .filter(|_| value.get("type").and_then(Value::as_str) == Some("struct"))
+            .ok_or_else(|| CommitError::schema(format!("{} is not a struct with fields", place(at))))?;
+        let mut names = Vec::with_capacity(fields.len());
+        let mut folded = HashSet::new();
+        for field in fields {
+            let name = field
+                .get("name")
+                .and_then(Value::as_str)
+                .ok_or_else(|| CommitError::schema(format!("a field of {} has no name", place(at))))?;
+            if !self.is_mapped || name.is_empty() {
+                check_name(name)?;
+            }
+            if !folded.insert(name.to_lowercase()) {
+                return Err(CommitError::column(
+                    name,
+                    format!(
+                        "the column {name:?} of {} differs from another only in case; rename one",
+                        place(at)
+                    ),
+                ));
+            }
+            if !field.get("nullable").is_some_and(Value::is_boolean) {
+                return Err(CommitError::column(
+                    name,
+                    format!(
+                        "the column {name:?} of {} does not say whether it is nullable",
+                        place(at)
+                    ),
+                ));
+            }
+            let below = if at.is_empty() {
+                name.to_owned()
+            } else {
+                format!("{at}.{name}")
+            };
+            self.kind(field.get("type").unwrap_or(&Value::Null), &below)?;
+            names.push(name.to_owned());
+        }
+        Ok(names)
+    }
+
+    fn kind(&mut self, value: &Value, at: &str) -> Result<()> {
+        if let Some(name) = value.as_str() {
+            self.has_timestamp_ntz |= name == "timestamp_ntz";
+            return check_primitive(name, at);
+        }
+        match value.get("type").and_then(Value::as_str) {
+            Some("struct") => self.structure(value, at).map(drop),
+            Some("array") => self.child(value, "elementType", at),
+            Some("map") => {
+                self.child(value, "keyType", at)?;
+                self.child(value, "valueType", at)
+            }
+            _ => Err(CommitError::column(
+                at,
+                format!("the column {at:?} has the type {value}, which Delta does not know"),
+            )),
+        }
+    }
+
+    fn child(&mut self, value: &Value, child: &str, at: &str) -> Result<()> {
+        let inner = value
+            .get(child)
+            .ok_or_else(|| CommitError::column(at, format!("the column {at:?} has no {child}")))?;
+        self.kind(inner, at)
+    }
 }
 
 fn check_primitive(name: &str, at: &str) -> Result<()> {

@@ -35,6 +35,12 @@ pub fn parse_timestamp(text: &str) -> Option<i64> {
     Some((parse_date(date)? * SECONDS_PER_DAY + day_seconds) * MICROS_PER_SECOND + micros)
 }
 
+/// Microseconds since the epoch of a timestamp, or of the midnight that a date begins with; none for anything else.
+#[must_use]
+pub fn parse_moment(text: &str) -> Option<i64> {
+    parse_timestamp(text).or_else(|| parse_date(text)?.checked_mul(SECONDS_PER_DAY * MICROS_PER_SECOND))
+}
+
 /// Splits off the offset: the time of day, and the seconds that its zone is ahead of UTC.
 fn split_offset(text: &str) -> Option<(&str, i64)> {
     if let Some(clock) = text.strip_suffix('Z') {
@@ -97,6 +103,9 @@ mod tests {
             assert_eq!(parse_timestamp(text), Some(moment), "{text}");
         }
         assert_eq!(parse_timestamp("1970-01-01"), None);
+        assert_eq!(parse_moment("1970-01-02"), Some(86_400_000_000));
+        assert_eq!(parse_moment("1970-01-01T00:00:01"), Some(1_000_000));
+        assert_eq!(parse_moment("today"), None);
         assert_eq!(parse_timestamp("1970-01-01T25:00:00Z"), None);
     }
 }

@@ -551,6 +551,41 @@ fn no_version_comes_without_the_one_before_it() {
 }
 
 #[test]
+fn a_checkpoint_stands_for_its_version_where_nothing_later_is_there() {
+    let table = table();
+    let log = table.path().join("_delta_log");
+    let store = LocalLogStore::new(table.path());
+    let checkpoint = |version| log.join(version_file(version).replace("json", "checkpoint.parquet"));
+    for version in 1..=2 {
+        assert_eq!(store.put_version(version, b"{}").unwrap(), PutOutcome::Won);
+    }
+    std::fs::write(checkpoint(2), b"").unwrap();
+    for version in 0..=2 {
+        std::fs::remove_file(log.join(version_file(version))).unwrap();
+    }
+    assert_eq!(store.find_tip().unwrap(), 2);
+    store.sync_log(2, 2).unwrap();
+    assert_eq!(
+        store.put_version(4, b"{}").unwrap_err().kind,
+        StoreErrorKind::NotFound
+    );
+    assert_eq!(store.put_version(3, b"{}").unwrap(), PutOutcome::Won);
+    // Left over where the log was cleaned up past them.
+    std::fs::remove_file(log.join(version_file(3))).unwrap();
+    for version in [1, 3] {
+        std::fs::write(checkpoint(version), b"").unwrap();
+    }
+    for version in [2, 3] {
+        assert_eq!(
+            store.put_version(version, b"{}").unwrap_err().kind,
+            StoreErrorKind::NotFound,
+            "{version}"
+        );
+    }
+    assert_eq!(store.sync_log(0, 0).unwrap_err().kind, StoreErrorKind::NotFound);
+}
+
+#[test]
 fn a_table_that_is_gone_does_not_come_back() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("table");

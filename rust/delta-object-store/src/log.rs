@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use delta_commit::log::{
     BEFORE_FIRST, IntentEntry, Listing, LogStore, PutOutcome, StoreError, StoreErrorKind, Version,
-    version_file, version_of_file,
+    version_file, version_shown_by_file,
 };
 use delta_commit::path;
 use object_sink::{Created, Failure, FailureKind};
@@ -80,7 +80,7 @@ impl ObjectLog {
         let found = self.0.folder()?.list(LOG, after.as_deref()).map_err(error)?;
         Ok(found
             .iter()
-            .filter_map(|found| version_of_file(&found.name))
+            .filter_map(|found| version_shown_by_file(&found.name))
             .max())
     }
 }

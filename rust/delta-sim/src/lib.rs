@@ -54,10 +54,12 @@ pub struct Coverage {
     pub merged: usize,
     /// Those of them that moved rows to other files.
     pub moved: usize,
+    /// Versions that were created after a checkpoint of which no version was left.
+    pub after_checkpoint: usize,
 }
 
 impl Coverage {
-    fn counts(&mut self) -> [&mut usize; 11] {
+    fn counts(&mut self) -> [&mut usize; 12] {
         [
             &mut self.versions,
             &mut self.committed,
@@ -70,6 +72,7 @@ impl Coverage {
             &mut self.doomed,
             &mut self.merged,
             &mut self.moved,
+            &mut self.after_checkpoint,
         ]
     }
 
@@ -465,7 +468,8 @@ impl Simulation {
             self.store.now += delta_commit::MAX_AGE / 2 + 1;
         } else {
             self.store.now += TEN_MINUTES + 2;
-            self.store.clean_up(TEN_MINUTES + 1);
+            let with_newest = self.rng.permille(500);
+            self.store.clean_up(TEN_MINUTES + 1, with_newest);
         }
     }
 
@@ -524,6 +528,7 @@ impl Simulation {
         let winners = self.winners();
         self.coverage.versions = winners.len();
         self.coverage.doomed = self.store.doomed;
+        self.coverage.after_checkpoint = self.store.after_checkpoint;
         for client in self.clients.values() {
             match &client.told {
                 Told::Committed(version) => {

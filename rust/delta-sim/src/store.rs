@@ -65,6 +65,10 @@ pub(crate) struct Store {
     pub(crate) now: i64,
     pub(crate) faults: Faults,
     log: BTreeMap<Version, Stored>,
+    /// The version of a checkpoint that stands alone: all versions up to it were cleaned up.
+    checkpoint: Option<Version>,
+    /// Versions that were created right after such a checkpoint.
+    pub(crate) after_checkpoint: usize,
     intents: BTreeMap<String, Stored>,
     data: BTreeMap<String, Data>,
     /// Intents that were deleted, and may come back in a power cut.
@@ -96,7 +100,8 @@ impl Store {
     }
 
     pub(crate) fn tip(&self) -> Version {
-        self.log.keys().next_back().copied().unwrap_or(BEFORE_FIRST)
+        let newest = self.log.keys().next_back().copied();
+        newest.max(self.checkpoint).unwrap_or(BEFORE_FIRST)
     }
 
     pub(crate) fn write_data(&mut self, path: &str) {
@@ -222,7 +227,9 @@ impl Store {
         if self.history.contains_key(&version) {
             self.violate(format!("version {version} was created again after its clean-up"));
         }
-        if version > 0 && !self.log.contains_key(&(version - 1)) {
+        let follows_checkpoint = self.checkpoint == Some(version - 1);
+        self.after_checkpoint += usize::from(follows_checkpoint);
+        if version > 0 && !follows_checkpoint && !self.log.contains_key(&(version - 1)) {
             self.violate(format!(
                 "version {version} was created, but there is no {}",
                 version - 1
@@ -373,15 +380,18 @@ impl Store {
         self.past_tips.clear();
     }
 
-    /// Removes versions older than so many milliseconds, but not the newest.
-    pub(crate) fn clean_up(&mut self, age: i64) {
+    /// Removes versions older than so many milliseconds. The newest goes too where others leave its checkpoint alone.
+    pub(crate) fn clean_up(&mut self, age: i64, with_newest: bool) {
         let (tip, now) = (self.tip(), self.now);
         // A checkpoint stands for what goes, and it was built on the tip.
         for stored in self.log.values_mut().filter(|stored| stored.doomed.is_none()) {
             stored.durable = true;
         }
         self.log
-            .retain(|version, stored| *version == tip || now - stored.created <= age);
+            .retain(|version, stored| (*version == tip && !with_newest) || now - stored.created <= age);
+        // Versions have no gap, so it is the newest of those that went.
+        let is_alone = tip > BEFORE_FIRST && !self.log.contains_key(&tip);
+        self.checkpoint = is_alone.then_some(tip);
         self.past_tips.clear();
     }
 }

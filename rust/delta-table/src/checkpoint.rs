@@ -1,4 +1,8 @@
-//! Checkpoints: Parquet files that replace all versions up to their own.
+//! Checkpoints: files that replace all versions up to their own.
+//!
+//! Those that are read are of all forms of the protocol: one Parquet file, several parts, and the V2 spec, of which a
+//! Parquet or JSON file names sidecars with the entries of files. Those that are written are one Parquet file of the V1
+//! spec, which every table may have ("Checkpoints" in Delta's PROTOCOL.md).
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -12,8 +16,8 @@ use arrow_schema::TimeUnit;
 use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef};
 use arrow_select::filter::filter_record_batch;
 use bytes::Bytes;
-use delta_commit::Version;
 use delta_commit::actions::{Action, Add, Remove};
+use delta_commit::{Version, path};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
@@ -50,7 +54,7 @@ const COLUMNS: [&str; 7] = [
 ];
 
 /// The columns among them that a head is read from.
-const HEAD_COLUMNS: [&str; 5] = ["txn", "metaData", "protocol", "domainMetadata", SIDECAR];
+const HEAD_COLUMNS: [&str; 4] = ["txn", "metaData", "protocol", "domainMetadata"];
 
 const ADD: &str = "add";
 
@@ -61,43 +65,123 @@ const JSON_STATS: &str = "stats";
 /// values in it.
 const SIDECAR: &str = "sidecar";
 
+/// The folder of those files in the log's.
+const SIDECARS: &str = "_sidecars";
+
 /// The name of a version's checkpoint.
 pub(crate) fn file_name(version: Version) -> String {
     format!("{version:020}.checkpoint.parquet")
 }
 
-/// Reads the actions of a checkpoint's file.
-///
-/// Rows are converted to JSON and parsed like the actions of commits.
+/// Reads the actions of a checkpoint's file, and of the files that it names.
 pub(crate) fn read(log: &LogDir, name: &str) -> Result<Vec<Action>> {
+    let Entries {
+        mut actions,
+        sidecars,
+    } = read_file(log, name)?;
+    for sidecar in sidecars {
+        let more = read_file(log, &sidecar)?;
+        if let Some(nested) = more.sidecars.first() {
+            let shown = log.shown(&sidecar);
+            return Err(TableError::Malformed(format!(
+                "{}: a file that a checkpoint names cannot name another one, {nested}",
+                shown.display()
+            )));
+        }
+        actions.extend(more.actions);
+    }
+    Ok(actions)
+}
+
+/// Returns true if all files are there that a checkpoint's file names.
+pub(crate) fn is_whole(log: &LogDir, name: &str) -> Result<bool> {
+    for sidecar in read_file(log, name)?.sidecars {
+        if !log.has(&sidecar)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The entries of one file.
+#[derive(Default)]
+struct Entries {
+    actions: Vec<Action>,
+    /// The names of files with more of them.
+    sidecars: Vec<String>,
+}
+
+impl Entries {
+    /// Takes lines of JSON in: actions, or rows in which one column has a value.
+    fn take(&mut self, lines: &[u8]) -> Result<()> {
+        let lines = lines.split(|byte| *byte == b'\n');
+        for line in lines.filter(|line| !line.trim_ascii().is_empty()) {
+            let value: Value = serde_json::from_slice(line)
+                .map_err(|e| TableError::Malformed(format!("a row is not JSON: {e}")))?;
+            let Value::Object(columns) = value else {
+                continue;
+            };
+            match columns.into_iter().find(|(_, value)| !value.is_null()) {
+                Some((name, body)) if name == SIDECAR => self.sidecars.push(sidecar_file(&body)?),
+                Some((name, body)) => {
+                    let action = Action::from_line(&json!({name: body}).to_string())?;
+                    self.actions.extend(action);
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The name in the log of the file that an entry names. All of them are in one folder, whatever the path is.
+fn sidecar_file(entry: &Value) -> Result<String> {
+    let path = entry.get("path").and_then(Value::as_str);
+    let name = path.and_then(|path| path.rsplit('/').next());
+    let name = name.ok_or_else(|| TableError::Malformed(format!("a sidecar has no path: {entry}")))?;
+    Ok(format!("{SIDECARS}/{}", path::decode_inside(name)?))
+}
+
+/// Reads the entries of one file. Those of Parquet files are converted to JSON and parsed like the actions of commits.
+fn read_file(log: &LogDir, name: &str) -> Result<Entries> {
     let malformed = |what: String| TableError::Malformed(format!("{}: {what}", log.shown(name).display()));
     let Some(file) = log.file(name)? else {
         return Err(gone(log, name));
     };
+    let mut entries = Entries::default();
+    if is_json(name) {
+        entries.take(&file).map_err(|e| malformed(e.to_string()))?;
+        return Ok(entries);
+    }
     let reader = reader(&file, |parts| {
         let derived = parts
             .get(1)
             .is_some_and(|name| [STATS, PARTITION_VALUES].contains(name));
         !derived && parts.first().is_some_and(|name| COLUMNS.contains(name))
     });
-    let mut actions = Vec::new();
     for batch in reader.map_err(malformed)? {
         let batch = batch.map_err(|e| malformed(e.to_string()))?;
         let rows = rows(&batch).map_err(|e| malformed(e.to_string()))?;
-        for row in rows.split(|byte| *byte == b'\n').filter(|row| !row.is_empty()) {
-            actions.extend(action(row)?);
-        }
+        entries.take(&rows).map_err(|e| malformed(e.to_string()))?;
     }
-    if actions.iter().any(lacks_statistics) {
-        add_statistics(&file, &mut actions).map_err(malformed)?;
+    if entries.actions.iter().any(lacks_statistics) {
+        add_statistics(&file, &mut entries.actions).map_err(malformed)?;
     }
-    Ok(actions)
+    Ok(entries)
 }
 
-/// Reads the actions of a checkpoint's file that are not about files of the table.
+fn is_json(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|end| end == "json")
+}
+
+/// Reads the actions of a checkpoint's file that are not about files of the table. There may be others among them.
 ///
-/// Only their columns are read, one row group at a time. In the rows of files they are null and take next to nothing.
+/// Of a Parquet file only their columns are read, one row group at a time. In the rows of files they are null and take
+/// next to nothing. Files that it names hold none of them.
 pub(crate) fn read_head(log: &LogDir, name: &str) -> Result<Vec<Action>> {
+    if is_json(name) {
+        return Ok(read_file(log, name)?.actions);
+    }
     let shown = log.shown(name).display().to_string();
     let failed = |error| table_error(&shown, error);
     let malformed = |error: ArrowError| TableError::Malformed(format!("{shown}: {error}"));
@@ -108,7 +192,7 @@ pub(crate) fn read_head(log: &LogDir, name: &str) -> Result<Vec<Action>> {
     let mask = leaves_of(&metadata, |parts| {
         parts.first().is_some_and(|name| HEAD_COLUMNS.contains(name))
     });
-    let mut actions = Vec::new();
+    let mut entries = Entries::default();
     for group in 0..metadata.metadata().num_row_groups() {
         let ranges = ranges_of(metadata.metadata(), group, &mask);
         let held = file.with(ranges).map_err(failed)?;
@@ -120,12 +204,10 @@ pub(crate) fn read_head(log: &LogDir, name: &str) -> Result<Vec<Action>> {
         for batch in reader.map_err(failed)? {
             let batch = batch.and_then(|batch| with_values(&batch)).map_err(malformed)?;
             let rows = rows(&batch).map_err(malformed)?;
-            for row in rows.split(|byte| *byte == b'\n').filter(|row| !row.is_empty()) {
-                actions.extend(action(row)?);
-            }
+            entries.take(&rows)?;
         }
     }
-    Ok(actions)
+    Ok(entries.actions)
 }
 
 /// The rows in which any column has a value.
@@ -137,7 +219,7 @@ fn with_values(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
 
 fn gone(log: &LogDir, name: &str) -> TableError {
     TableError::Malformed(format!(
-        "{}: it was listed, and is gone: open the table again",
+        "{}: it was listed or named by a checkpoint, and is gone: open the table again",
         log.shown(name).display()
     ))
 }
@@ -246,21 +328,6 @@ fn rows(batch: &RecordBatch) -> Result<Vec<u8>, ArrowError> {
     writer.write(batch)?;
     writer.finish()?;
     Ok(writer.into_inner())
-}
-
-fn action(row: &[u8]) -> Result<Option<Action>> {
-    let value: Value =
-        serde_json::from_slice(row).map_err(|e| TableError::Malformed(format!("a row is not JSON: {e}")))?;
-    let Value::Object(columns) = value else {
-        return Ok(None);
-    };
-    match columns.into_iter().find(|(_, value)| !value.is_null()) {
-        Some((name, _)) if name == SIDECAR => Err(TableError::unsupported(
-            "the table has a checkpoint of the second form (feature v2Checkpoint), which is not built",
-        )),
-        Some((name, body)) => Ok(Action::from_line(&json!({name: body}).to_string())?),
-        None => Ok(None),
-    }
 }
 
 /// Writes the checkpoint of a table's version, and the hint that names it.

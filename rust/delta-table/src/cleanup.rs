@@ -1,18 +1,21 @@
 //! The cleanup of the log: removes files of versions that are past the table's retention.
 //!
 //! The newest checkpoint before the cut-off and everything after it are kept, so that each version after the cut-off
-//! can still be read.
+//! can still be read. Sidecars all stay: other checkpoints may name them.
 
 use std::collections::BTreeMap;
 
 use delta_commit::Version;
 
-use crate::checkpoint::interval_millis;
+use crate::checkpoint::{interval_millis, is_whole};
 use crate::error::Result;
 use crate::head::Head;
 use crate::log_dir::{LogDir, LogFile, LogFiles};
 
 const DAY: i64 = 86_400_000;
+
+/// The feature of tables of which checkpoints may name other files.
+const V2_CHECKPOINT: &str = "v2Checkpoint";
 
 /// The time for which versions are kept, unless the table's properties say otherwise.
 const RETENTION: i64 = 30 * DAY;
@@ -35,7 +38,7 @@ pub(crate) fn clean_up(log: &LogDir, head: &Head) -> Result<usize> {
     let Some(cut_off) = cut_off(now, retention) else {
         return Ok(0);
     };
-    let Some(first_kept) = first_kept(log, &files, cut_off)? else {
+    let Some(first_kept) = first_kept(log, head, &files, cut_off)? else {
         return Ok(0);
     };
     let mut expired: Vec<&LogFile> = files.iter().filter(|file| file.version < first_kept).collect();
@@ -63,8 +66,8 @@ fn cut_off(now: i64, retention: i64) -> Option<i64> {
     Some((at - at.rem_euclid(DAY)).min(now - YOUNGEST))
 }
 
-/// The newest checkpoint up to which every version is too old.
-fn first_kept(log: &LogDir, files: &[LogFile], cut_off: i64) -> Result<Option<Version>> {
+/// The newest checkpoint up to which every version is too old; none where files are gone that it names.
+fn first_kept(log: &LogDir, head: &Head, files: &[LogFile], cut_off: i64) -> Result<Option<Version>> {
     let mut youngest: BTreeMap<Version, i64> = BTreeMap::new();
     for file in files {
         let at = youngest.entry(file.version).or_insert(file.modified);
@@ -77,5 +80,14 @@ fn first_kept(log: &LogDir, files: &[LogFile], cut_off: i64) -> Result<Option<Ve
     let Some((last_old, _)) = old.last() else {
         return Ok(None);
     };
-    Ok(log.list(None)?.checkpoint(last_old).map(|(version, _)| version))
+    let listing = log.list(None)?;
+    let Some((version, names)) = listing.checkpoint(last_old) else {
+        return Ok(None);
+    };
+    let mut features = head.protocol.writer_features.iter().flatten();
+    let is_whole = match names.as_slice() {
+        [name] if features.any(|feature| feature == V2_CHECKPOINT) => is_whole(log, name)?,
+        _ => true,
+    };
+    Ok(is_whole.then_some(version))
 }

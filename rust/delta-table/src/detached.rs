@@ -15,6 +15,7 @@ use serde_json::Value;
 use crate::append::Written;
 use crate::error::{Result, TableError};
 use crate::head::Head;
+use crate::mapping::Mapping;
 use crate::schema::TableSchema;
 use crate::snapshot::Snapshot;
 
@@ -123,7 +124,7 @@ impl Part {
             .map_err(|error| refused(format!("the part is damaged ({error})")))?;
         let columns = part.columns.as_ref();
         part.schema = columns
-            .map(|columns| TableSchema::parse(&columns.to_string()))
+            .map(|columns| TableSchema::parse(&columns.to_string(), Mapping::None))
             .transpose()?;
         for add in &part.adds {
             path::decode_inside(&add.path)?;

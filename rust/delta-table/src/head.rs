@@ -14,7 +14,9 @@ use serde_json::Value;
 use crate::checkpoint;
 use crate::error::{Result, TableError};
 use crate::log_dir::{LogDir, Replaying};
+use crate::mapping::{MODE, Mapping};
 use crate::schema::{Column, TableSchema};
+use crate::widening;
 
 /// The protocol, the metadata and the domains of a table at one version. A copy is cheap.
 #[derive(Debug, Clone)]
@@ -27,6 +29,8 @@ pub struct Head {
     pub metadata: Arc<Metadata>,
     /// The schema of `metadata`, parsed.
     pub schema: Arc<TableSchema>,
+    /// The way in which its columns are found in files.
+    pub mapping: Mapping,
     /// Configured domains.
     pub domains: Arc<BTreeMap<String, DomainMetadata>>,
     /// The last version that changed metadata or protocol.
@@ -106,10 +110,11 @@ impl HeadReplay {
                 self.version
             )));
         };
-        check_readable(&protocol, &metadata)?;
+        let (mapping, schema) = readable(&protocol, &metadata)?;
         Ok(Head {
             version: self.version,
-            schema: Arc::new(TableSchema::parse(&metadata.schema_string)?),
+            schema,
+            mapping,
             protocol,
             metadata: Arc::new(metadata),
             domains: Arc::new(self.domains),
@@ -193,16 +198,13 @@ impl Replaying for KnownReplay {
     fn checkpoint(&mut self, log: &LogDir, name: &str, version: Version, changed_in: Version) -> Result<()> {
         self.head.begin(version);
         let actions = match checkpoint::read_head(log, name) {
-            Err(error) if !error.is_transient() => {
-                // Who writes it anew meanwhile exchanges the file between two ranges. One reading of all of it is whole.
-                let mut actions = checkpoint::read(log, name)?;
-                actions.retain(|action| !is_of_files(action));
-                actions
-            }
+            // Who writes it anew meanwhile exchanges the file between two ranges. One reading of all of it is whole.
+            Err(error) if !error.is_transient() => checkpoint::read(log, name)?,
             done => done?,
         };
         let rest: Vec<Action> = actions
             .into_iter()
+            .filter(|action| !is_of_files(action))
             .filter_map(|action| self.head.take(action))
             .collect();
         note(&mut self.progress, rest);
@@ -258,19 +260,17 @@ impl Head {
     /// # Errors
     /// An error if the version asks its readers for what is not built. The head is unchanged then.
     pub(crate) fn advance(&mut self, version: Version, actions: Vec<Action>) -> Result<Vec<Action>> {
-        let mut schema = None;
         let (mut protocol, mut metadata) = (&self.protocol, self.metadata.as_ref());
+        let mut is_stated = false;
         for action in &actions {
             match action {
                 Action::Protocol(next) => protocol = next,
-                Action::Metadata(next) => {
-                    schema = Some(Arc::new(TableSchema::parse(&next.schema_string)?));
-                    metadata = next;
-                }
-                _ => {}
+                Action::Metadata(next) => metadata = next,
+                _ => continue,
             }
+            is_stated = true;
         }
-        check_readable(protocol, metadata)?;
+        let stated = is_stated.then(|| readable(protocol, metadata)).transpose()?;
         let mut rest = Vec::new();
         for action in actions {
             match action {
@@ -291,8 +291,8 @@ impl Head {
                 other => rest.push(other),
             }
         }
-        if let Some(schema) = schema {
-            self.schema = schema;
+        if let Some(stated) = stated {
+            (self.mapping, self.schema) = stated;
         }
         self.version = version;
         Ok(rest)
@@ -341,7 +341,7 @@ impl Head {
         }
         for (name, value) in &self.metadata.configuration {
             let constrains = name.starts_with("delta.constraints.");
-            let maps = name == "delta.columnMapping.mode" && !value.eq_ignore_ascii_case("none");
+            let maps = name == MODE && !value.eq_ignore_ascii_case("none");
             if constrains || maps {
                 return Err(TableError::unsupported(format!(
                     "the table has the property {name}={value:?}, which is not built: write it with Spark"
@@ -357,12 +357,13 @@ impl Head {
         Ok(())
     }
 
-    /// Refuses a table whose files have its columns under other names.
+    /// Refuses a table of which nobody can say whether its files have its columns under other names.
     pub(crate) fn check_names(&self) -> Result<()> {
-        match self.property("delta.columnMapping.mode") {
+        match self.property(MODE).filter(|_| self.mapping == Mapping::None) {
             Some(mode) if !mode.eq_ignore_ascii_case("none") => Err(TableError::unsupported(format!(
-                "the table has delta.columnMapping.mode={mode:?}, so its files name columns otherwise, and reading them \
-                 is not built: read it with Spark, polars or DuckDB"
+                "the table has {MODE}={mode:?}, and its protocol does not name the feature columnMapping: some readers \
+                 would find its columns by other names than others do. Give the table the feature, or take the property \
+                 away"
             ))),
             _ => Ok(()),
         }
@@ -450,13 +451,26 @@ fn computed(columns: &[Column]) -> Option<(&Column, &'static str)> {
     })
 }
 
+/// The mapping and the schema of a table.
+///
+/// # Errors
+/// An error if the table asks its readers for what is not built.
+fn readable(protocol: &Protocol, metadata: &Metadata) -> Result<(Mapping, Arc<TableSchema>)> {
+    check_readable(protocol)?;
+    let mapping = Mapping::of(protocol, metadata)?;
+    let schema = TableSchema::parse(&metadata.schema_string, mapping)?;
+    widening::check(protocol, &schema.columns)?;
+    Ok((mapping, Arc::new(schema)))
+}
+
 /// Refuses a table whose reader features are not implemented.
-fn check_readable(protocol: &Protocol, metadata: &Metadata) -> Result<()> {
-    // Column mapping is one of them where nothing is mapped.
-    const READABLE: [&str; 5] = [
+fn check_readable(protocol: &Protocol) -> Result<()> {
+    const READABLE: [&str; 7] = [
         "columnMapping",
         "deletionVectors",
         "timestampNtz",
+        "typeWidening",
+        "typeWidening-preview",
         "v2Checkpoint",
         "vacuumProtocolCheck",
     ];
@@ -478,15 +492,6 @@ fn check_readable(protocol: &Protocol, metadata: &Metadata) -> Result<()> {
         return Err(TableError::unsupported(format!(
             "the table asks for reader version {}; known are 1, 2, and 3 with named features",
             protocol.min_reader_version
-        )));
-    }
-    let mode = metadata.configuration.get("delta.columnMapping.mode");
-    if let Some(mode) =
-        mode.filter(|mode| protocol.min_reader_version > 1 && !mode.eq_ignore_ascii_case("none"))
-    {
-        return Err(TableError::unsupported(format!(
-            "the table has the feature columnMapping with delta.columnMapping.mode={mode:?}, which is not built: read \
-             it with Spark"
         )));
     }
     Ok(())

@@ -11,6 +11,7 @@ use delta_commit::{CommitError, Version};
 use parquet::errors::ParquetError;
 use parquet_writer::sink::Sink;
 use serde_json::Value;
+use uuid::Uuid;
 
 use crate::data_file::DataFile;
 use crate::error::{Result, TableError};
@@ -50,8 +51,6 @@ pub(crate) struct LogListing {
     pub tip: Version,
     /// Parts of checkpoints: part number, number of parts, file name.
     checkpoints: BTreeMap<Version, Vec<(u32, u32, String)>>,
-    /// The newest V2 checkpoint, a form that is not implemented.
-    newest_v2: Option<Version>,
 }
 
 impl LogListing {
@@ -66,7 +65,13 @@ impl LogListing {
                     .map(|(_, of, _)| *of)
                     .find(|of| (1..=*of).all(|part| parts.iter().any(|(n, m, _)| (*n, *m) == (part, *of))))?;
                 let names = parts.iter().filter(|(_, of, _)| *of == whole);
-                Some((*version, names.map(|(.., name)| name.as_str()).collect()))
+                let mut names: Vec<&str> = names.map(|(.., name)| name.as_str()).collect();
+                // Several writers may have made one each. The last in this order is the one without an id.
+                if whole == 1 {
+                    names.sort_unstable();
+                    names.drain(..names.len() - 1);
+                }
+                Some((*version, names))
             })
     }
 }
@@ -118,18 +123,21 @@ impl Witness {
     }
 }
 
-/// The version and the part of a checkpoint's file.
-fn checkpoint_of_file(name: &str) -> Option<(Version, Option<(u32, u32)>)> {
+/// The version of a checkpoint's file, the number of the part that it is, and the number of parts.
+///
+/// The names are those of "Checkpoint Naming Scheme" in Delta's PROTOCOL.md.
+fn checkpoint_of_file(name: &str) -> Option<(Version, u32, u32)> {
     let (digits, rest) = name.split_once(".checkpoint.")?;
     let version = version_of_file(&format!("{digits}.json"))?;
     if rest == "parquet" {
-        return Some((version, Some((1, 1))));
+        return Some((version, 1, 1));
     }
-    let part = rest
-        .strip_suffix(".parquet")
-        .and_then(|numbers| numbers.split_once('.'))
-        .and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
-    Some((version, part))
+    let (middle, form) = rest.rsplit_once('.')?;
+    if ["parquet", "json"].contains(&form) && Uuid::try_parse(middle).is_ok() {
+        return Some((version, 1, 1));
+    }
+    let (part, of) = middle.split_once('.').filter(|_| form == "parquet")?;
+    Some((version, part.parse().ok()?, of.parse().ok()?))
 }
 
 impl LogDir {
@@ -144,14 +152,9 @@ impl LogDir {
         for name in self.0.list(FOLDER, after.as_deref())? {
             if let Some(version) = version_of_file(&name) {
                 listing.tip = listing.tip.max(version);
-            } else if let Some((version, part)) = checkpoint_of_file(&name) {
-                match part {
-                    Some((part, of)) => {
-                        let parts = listing.checkpoints.entry(version).or_default();
-                        parts.push((part, of, name));
-                    }
-                    None => listing.newest_v2 = listing.newest_v2.max(Some(version)),
-                }
+            } else if let Some((version, part, of)) = checkpoint_of_file(&name) {
+                let parts = listing.checkpoints.entry(version).or_default();
+                parts.push((part, of, name));
             }
         }
         Ok(listing)
@@ -164,7 +167,7 @@ impl LogDir {
         };
         let mut files = Vec::new();
         for (name, modified) in ages.files {
-            let checkpoint = || checkpoint_of_file(&name).and_then(|(version, part)| part.and(Some(version)));
+            let checkpoint = || checkpoint_of_file(&name).map(|(version, ..)| version);
             if let Some(version) = version_of_file(&name).or_else(checkpoint) {
                 files.push(LogFile {
                     version,
@@ -200,6 +203,11 @@ impl LogDir {
     /// A file's bytes; none when it is not there.
     pub fn file(&self, name: &str) -> Result<Option<Bytes>> {
         self.0.read(&Self::named(name))
+    }
+
+    /// Returns true if a file is there.
+    pub fn has(&self, name: &str) -> Result<bool> {
+        self.0.has(&Self::named(name))
     }
 
     /// Opens a file that replaces the existing one, and appears whole.
@@ -261,7 +269,7 @@ impl LogDir {
             for name in names {
                 replay.checkpoint(self, name, *version, changed_in)?;
             }
-        } else if listing.tip == BEFORE_FIRST && listing.newest_v2.is_none() {
+        } else if listing.tip == BEFORE_FIRST {
             return Err(TableError::NotFound(self.0.root().to_path_buf()));
         }
         while replay.version() < target {
@@ -309,12 +317,6 @@ impl LogDir {
     }
 
     fn gap(&self, missing: Version, listing: &LogListing, at: Option<Version>) -> TableError {
-        if listing.newest_v2.is_some_and(|version| version >= missing) {
-            return TableError::unsupported(
-                "the table has checkpoints of the second form (feature v2Checkpoint), which are not built, and its log \
-                 does not reach back to its beginning",
-            );
-        }
         let before = listing.checkpoints.keys().any(|version| *version >= missing);
         if let (Some(at), true) = (at, before) {
             return TableError::NoSuchVersion(format!(

@@ -121,7 +121,7 @@ impl Condition {
                 }));
             }
         };
-        Ok(Term::new(&self.column, comparison))
+        Ok(Term::new(head.mapping.stored_name(column), comparison))
     }
 }
 
@@ -368,6 +368,8 @@ impl Table {
             .map_err(|error| or_late(error, patience))?;
         snapshot.check_not_clustered("restore()")?;
         let target = self.snapshot_at(version)?;
+        // The version may be older than what is refused above.
+        target.check_writable()?;
         let (now, before) = (&snapshot.contents.files, &target.contents.files);
         let returning: Vec<&Arc<Add>> = before
             .iter()

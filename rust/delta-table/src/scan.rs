@@ -78,12 +78,11 @@ impl Plan {
         })
     }
 
-    fn is_partition_column(&self, name: &str) -> bool {
-        self.snapshot
-            .metadata
-            .partition_columns
+    /// The columns of the answer that files hold.
+    fn held(&self) -> impl Iterator<Item = &Column> {
+        self.columns
             .iter()
-            .any(|column| column == name)
+            .filter(|column| !self.snapshot.is_partition_column(column))
     }
 }
 
@@ -91,8 +90,8 @@ impl Table {
     /// Plans a scan. A file that can hold no row of the answer, by its partition values or its statistics, is left out.
     ///
     /// # Errors
-    /// An error if the table cannot be read at this version, a column is not there, a condition does not fit its column,
-    /// or the files have its columns under other names, which is not built.
+    /// An error if the table cannot be read at this version, a column is not there, or a condition does not fit its
+    /// column.
     pub fn scan(&self, options: &ScanOptions) -> Result<Scan> {
         let snapshot = match options.version {
             None => self.look()?,
@@ -125,9 +124,11 @@ impl Question {
     }
 
     pub fn of_terms(head: &Head, terms: Vec<Term>) -> Self {
-        let (of_partitions, of_rows) = terms
-            .into_iter()
-            .partition(|term| head.metadata.partition_columns.contains(&term.column[0]));
+        let is_of_partitions = |term: &Term| {
+            let column = head.column_of(term);
+            column.is_some_and(|column| head.is_partition_column(column))
+        };
+        let (of_partitions, of_rows) = terms.into_iter().partition(is_of_partitions);
         Self {
             of_partitions,
             of_rows: Predicate(of_rows),
@@ -198,6 +199,12 @@ impl Scan {
     /// The files that are read, in the order of the answer.
     pub fn files(&self) -> impl Iterator<Item = &Arc<Add>> {
         self.files.iter()
+    }
+
+    /// The table at that version.
+    #[must_use]
+    pub fn head(&self) -> &Head {
+        &self.plan.snapshot
     }
 
     /// The number of files of the version that are left out.

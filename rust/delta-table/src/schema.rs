@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
-use delta_commit::schema::check_schema;
+use delta_commit::schema::{check_mapped_schema, check_schema};
 use serde_json::{Map, Value, json};
 
 use crate::error::{Result, TableError};
+use crate::mapping::Mapping;
 
 /// The schema of a table.
 #[derive(Debug, Clone, PartialEq)]
@@ -267,7 +268,7 @@ impl Kind {
     }
 
     /// The type in a schema that was checked.
-    fn from_json(value: &Value) -> Option<Self> {
+    pub(crate) fn from_json(value: &Value) -> Option<Self> {
         if let Some(name) = value.as_str() {
             return Self::named(name);
         }
@@ -416,19 +417,24 @@ impl TableSchema {
     /// The schema in `metaData.schemaString`.
     ///
     /// # Errors
-    /// [`delta_commit::CommitError::Schema`] when it is none.
-    pub fn parse(text: &str) -> Result<Self> {
+    /// [`delta_commit::CommitError::Schema`] when it is none; [`TableError::Malformed`] when a column lacks what `mapping`
+    /// finds it by.
+    pub fn parse(text: &str, mapping: Mapping) -> Result<Self> {
         if text.is_empty() {
             return Err(TableError::schema(
                 "the table has no schema: its metaData has no schemaString",
             ));
         }
-        check_schema(text)?;
+        match mapping {
+            Mapping::None => check_schema(text)?,
+            Mapping::Name | Mapping::Id => check_mapped_schema(text)?,
+        };
         let value: Value = serde_json::from_str(text)
             .map_err(|e| TableError::schema(format!("the schema is not JSON: {e}")))?;
-        columns_from_json(&value)
-            .map(|columns| Self { columns })
-            .ok_or_else(|| TableError::schema("the schema cannot be read"))
+        let columns =
+            columns_from_json(&value).ok_or_else(|| TableError::schema("the schema cannot be read"))?;
+        mapping.check(&columns)?;
+        Ok(Self { columns })
     }
 
     /// The schema as `metaData.schemaString` holds it.

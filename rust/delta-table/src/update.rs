@@ -10,10 +10,11 @@ use parquet_writer::{Batch, WriterOptions};
 
 use crate::error::{Result, TableError};
 use crate::head::Head;
+use crate::mapping::Mapping;
 use crate::operations::{Condition, describe};
 use crate::row_change::{Counts, Dependence, NewRows, PendingChange, RowChange};
 use crate::scan::{Positions, Question, adapt, chosen, no_column, repeated};
-use crate::schema::Column;
+use crate::schema::{Column, Kind};
 use crate::table::Table;
 
 /// The new values of an update, by the names of their columns.
@@ -96,6 +97,8 @@ impl Table {
 /// The assignment of new values to columns of the table.
 struct Assignment<'a> {
     schema: SchemaRef,
+    /// The types of the table's columns.
+    kinds: Vec<Kind>,
     /// Columns by their places in the schema, and their values.
     literals: Vec<(usize, ArrayRef)>,
     computed: Vec<usize>,
@@ -126,6 +129,12 @@ impl<'a> Assignment<'a> {
         let keeps_partitions = !set.any(is_of_partitions);
         Ok(Self {
             schema,
+            kinds: head
+                .schema
+                .columns
+                .iter()
+                .map(|column| column.kind.clone())
+                .collect(),
             literals,
             computed,
             compute,
@@ -139,6 +148,7 @@ impl<'a> Assignment<'a> {
         let schema = Arc::clone(&self.schema);
         let columns = self.computed.iter().map(|place| {
             let field = schema.field(*place);
+            let kind = &self.kinds[*place];
             let unfit = |error: ArrowError| {
                 TableError::column(
                     field.name(),
@@ -154,7 +164,7 @@ impl<'a> Assignment<'a> {
                 let Some((index, _)) = batch.schema().column_with_name(field.name()) else {
                     continue;
                 };
-                parts.push(adapt(&batch.columns()[index], field.data_type()).map_err(unfit)?);
+                parts.push(adapt(&batch.columns()[index], kind, Mapping::None).map_err(unfit)?);
             }
             let given: usize = parts.iter().map(Array::len).sum();
             if given != rows.num_rows() {
@@ -192,8 +202,8 @@ fn literal(column: &Column, value: &ArrayRef) -> Result<ArrayRef> {
     if value.len() != 1 {
         return Err(refuse(format!("is not one, but {}", value.len())));
     }
-    let value =
-        adapt(value, &column.kind.arrow()).map_err(|error| refuse(format!("does not fit: {error}")))?;
+    let value = adapt(value, &column.kind, Mapping::None)
+        .map_err(|error| refuse(format!("does not fit: {error}")))?;
     if value.is_null(0) && !column.nullable {
         return Err(refuse("is null, which the table does not allow there".to_owned()));
     }

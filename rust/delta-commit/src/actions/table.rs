@@ -9,7 +9,7 @@ use crate::error::{CommitError, Result};
 
 /// Writer features of tables that this crate may write to: see "What is written, exactly" in
 /// docs/design/commit-protocol.md.
-const WRITABLE_FEATURES: [&str; 10] = [
+const WRITABLE_FEATURES: [&str; 12] = [
     "appendOnly",
     "invariants",
     "timestampNtz",
@@ -20,6 +20,8 @@ const WRITABLE_FEATURES: [&str; 10] = [
     "v2Checkpoint",
     "clustering",
     "changeDataFeed",
+    "typeWidening",
+    "typeWidening-preview",
 ];
 
 /// The versions and features that readers and writers of the table must implement.

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::log::{
     BEFORE_FIRST, IntentEntry, Listing, LogStore, PutOutcome, StoreError, StoreErrorKind, Version,
-    version_file, version_of_file,
+    version_file, version_of_checkpoint, version_shown_by_file,
 };
 use crate::path;
 use crate::store::sync::{sync, sync_each};
@@ -50,6 +50,41 @@ impl LocalLogStore {
 
     fn version_path(&self, version: Version) -> PathBuf {
         self.log.join(version_file(version))
+    }
+
+    /// Names of the log's files.
+    fn names(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.log)? {
+            names.extend(entry?.file_name().into_string());
+        }
+        Ok(names)
+    }
+
+    /// The newest version that the log's files show.
+    fn newest(&self) -> io::Result<Version> {
+        let names = self.names()?;
+        let versions = names.iter().filter_map(|name| version_shown_by_file(name));
+        Ok(versions.max().unwrap_or(BEFORE_FIRST))
+    }
+
+    /// Returns true if another version may follow this one: it is there, or a checkpoint stands for it. Where something
+    /// later is there the log was cleaned up past it, and the checkpoint is left over.
+    fn can_follow(&self, version: Version) -> io::Result<bool> {
+        Ok(self.version_path(version).try_exists()? || self.newest()? == version)
+    }
+
+    /// Makes the checkpoint that stands for a version survive a crash. Returns false when there is none.
+    fn sync_checkpoint(&self, version: Version) -> Result<bool, StoreError> {
+        let names = or_missing(self.names(), Vec::new());
+        let names = names.map_err(|e| StoreError::io(self.log.display(), &e))?;
+        let is_of_version = |name: &&String| version_of_checkpoint(name) == Some(version);
+        let mut found = false;
+        for name in names.iter().filter(is_of_version) {
+            sync(&self.log.join(name))?;
+            found = true;
+        }
+        Ok(found)
     }
 
     /// Writes a whole file beside its place.
@@ -116,7 +151,7 @@ impl LocalLogStore {
         let mut staged = self.stage(body)?;
         staged.as_file().sync_all()?;
         // The table may be gone, or another one, or its log may have been cleaned up: none of them may get a gap.
-        if version > 0 && !self.version_path(version - 1).try_exists()? {
+        if version > 0 && !self.can_follow(version - 1)? {
             return Err(io::ErrorKind::NotFound.into());
         }
         for _ in 0..2 {
@@ -212,15 +247,7 @@ impl LocalLogStore {
 impl LogStore for LocalLogStore {
     fn find_tip(&self) -> Result<Version, StoreError> {
         self.sweep();
-        let listed = (|| {
-            let mut tip = BEFORE_FIRST;
-            for entry in fs::read_dir(&self.log)? {
-                let version = entry?.file_name().to_str().and_then(version_of_file);
-                tip = tip.max(version.unwrap_or(BEFORE_FIRST));
-            }
-            Ok(tip)
-        })();
-        or_missing(listed, BEFORE_FIRST).map_err(|e| StoreError::io(self.log.display(), &e))
+        or_missing(self.newest(), BEFORE_FIRST).map_err(|e| StoreError::io(self.log.display(), &e))
     }
 
     fn read_version(&self, version: Version) -> Result<Option<Vec<u8>>, StoreError> {
@@ -295,7 +322,11 @@ impl LogStore for LocalLogStore {
         for (version, synced) in (first..=last).zip(sync_each(&files)) {
             match synced {
                 // Cleaned up: a checkpoint stands for it.
-                Err(error) if error.kind == StoreErrorKind::NotFound && version < last => {}
+                Err(error) if error.kind == StoreErrorKind::NotFound => {
+                    if version == last && !self.sync_checkpoint(last)? {
+                        return Err(error);
+                    }
+                }
                 done => done?,
             }
         }

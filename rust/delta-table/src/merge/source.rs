@@ -10,6 +10,7 @@ use parquet_writer::Batch;
 
 use crate::error::{Result, TableError};
 use crate::head::Head;
+use crate::mapping::Mapping;
 use crate::rows::Shape;
 use crate::scan::adapt;
 use crate::schema::TableSchema;
@@ -56,7 +57,7 @@ impl Source {
             let stored = Batch::new(Arc::clone(&given_schema), columns.collect(), batch.rows())?;
             let fitted = shape.fit(&stored)?;
             let columns = fitted.columns().iter().zip(shape.schema().fields());
-            let columns = columns.map(|(column, field)| in_type(column, field));
+            let columns = columns.map(|(column, field)| in_type(column, head, field.name()));
             let columns = columns.collect::<Result<Vec<_>>>()?;
             source
                 .batches
@@ -190,9 +191,12 @@ fn no_key(name: &str) -> TableError {
 }
 
 /// A column in exactly the type of the table.
-fn in_type(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
-    adapt(column, field.data_type()).map_err(|error| {
-        let message = format!("the column {:?} does not fit: {error}", field.name());
-        TableError::column(field.name(), message)
+fn in_type(array: &ArrayRef, head: &Head, name: &str) -> Result<ArrayRef> {
+    let Some(column) = head.schema.columns.iter().find(|column| column.name == name) else {
+        return Ok(Arc::clone(array));
+    };
+    adapt(array, &column.kind, Mapping::None).map_err(|error| {
+        let message = format!("the column {name:?} does not fit: {error}");
+        TableError::column(name, message)
     })
 }

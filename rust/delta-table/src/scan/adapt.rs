@@ -8,18 +8,26 @@ use arrow_array::{Array, ArrayRef, ListArray, MapArray, StructArray, new_null_ar
 use arrow_cast::cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, DataType, Fields, TimeUnit};
 
-/// The array in another type. Fields of structs are found by name, and are null where the file has none.
-pub(crate) fn adapt(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
-    if array.data_type() == to {
+use crate::mapping::Mapping;
+use crate::schema::{Column, Kind};
+
+/// The array in the type of a table's column. Fields of structs are found as columns are, and are null where the file
+/// has none.
+pub(crate) fn adapt(array: &ArrayRef, to: &Kind, mapping: Mapping) -> Result<ArrayRef, ArrowError> {
+    let data_type = to.arrow();
+    // Where names are mapped, equal ones may be those of different fields.
+    let is_alike = mapping == Mapping::None || matches!(to, Kind::Primitive(_) | Kind::Decimal(..));
+    if is_alike && *array.data_type() == data_type {
         return Ok(Arc::clone(array));
     }
-    match (array.data_type(), to) {
-        (DataType::Struct(_), DataType::Struct(fields)) => {
-            Ok(Arc::new(adapt_struct(array.as_struct(), fields)?))
+    match (array.data_type(), to, &data_type) {
+        (DataType::Struct(_), Kind::Struct(columns), DataType::Struct(fields)) => {
+            let group = adapt_struct(array.as_struct(), columns, fields, mapping)?;
+            Ok(Arc::new(group))
         }
-        (DataType::List(_), DataType::List(element)) => {
+        (DataType::List(_), Kind::Array(kind, _), DataType::List(element)) => {
             let list = array.as_list::<i32>();
-            let values = adapt(list.values(), element.data_type())?;
+            let values = adapt(list.values(), kind, mapping)?;
             let (offsets, nulls) = (list.offsets().clone(), list.nulls().cloned());
             Ok(Arc::new(ListArray::try_new(
                 Arc::clone(element),
@@ -28,10 +36,10 @@ pub(crate) fn adapt(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowEr
                 nulls,
             )?))
         }
-        (DataType::Map(_, _), DataType::Map(entries, sorted)) => {
+        (DataType::Map(_, _), Kind::Map(key, value, _), DataType::Map(entries, sorted)) => {
             let map = array.as_map();
             let (offsets, nulls) = (map.offsets().clone(), map.nulls().cloned());
-            let adapted = adapt_entries(map.entries(), entries.data_type())?;
+            let adapted = adapt_entries(map.entries(), [key, value], entries.data_type(), mapping)?;
             Ok(Arc::new(MapArray::try_new(
                 Arc::clone(entries),
                 offsets,
@@ -41,12 +49,12 @@ pub(crate) fn adapt(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowEr
             )?))
         }
         // A clock without a zone is read as one of UTC.
-        (DataType::Timestamp(_, None), DataType::Timestamp(TimeUnit::Microsecond, zone)) => {
+        (DataType::Timestamp(_, None), _, DataType::Timestamp(TimeUnit::Microsecond, zone)) => {
             let clock = strictly(array, &DataType::Timestamp(TimeUnit::Microsecond, None))?;
             let clock = clock.as_primitive::<TimestampMicrosecondType>().clone();
             Ok(Arc::new(clock.with_timezone_opt(zone.clone())))
         }
-        _ => strictly(array, to),
+        _ => strictly(array, &data_type),
     }
 }
 
@@ -59,13 +67,20 @@ fn strictly(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
     cast_with_options(array, to, &strict)
 }
 
-fn adapt_struct(array: &StructArray, fields: &Fields) -> Result<StructArray, ArrowError> {
-    let columns = fields
-        .iter()
-        .map(|field| match array.column_by_name(field.name()) {
-            Some(column) => adapt(column, field.data_type()),
-            None => Ok(new_null_array(field.data_type(), array.len())),
-        });
+fn adapt_struct(
+    array: &StructArray,
+    columns: &[Column],
+    fields: &Fields,
+    mapping: Mapping,
+) -> Result<StructArray, ArrowError> {
+    let columns =
+        columns
+            .iter()
+            .zip(fields)
+            .map(|(column, field)| match mapping.place(array.fields(), column) {
+                Some(place) => adapt(array.column(place), &column.kind, mapping),
+                None => Ok(new_null_array(field.data_type(), array.len())),
+            });
     StructArray::try_new_with_length(
         fields.clone(),
         columns.collect::<Result<_, _>>()?,
@@ -75,7 +90,12 @@ fn adapt_struct(array: &StructArray, fields: &Fields) -> Result<StructArray, Arr
 }
 
 /// The entries of a map. Key and value are found by their places: writers differ in their names.
-fn adapt_entries(entries: &StructArray, to: &DataType) -> Result<StructArray, ArrowError> {
+fn adapt_entries(
+    entries: &StructArray,
+    kinds: [&Kind; 2],
+    to: &DataType,
+    mapping: Mapping,
+) -> Result<StructArray, ArrowError> {
     let DataType::Struct(fields) = to else {
         return Err(ArrowError::SchemaError(
             "the entries of a map are no struct".into(),
@@ -84,8 +104,8 @@ fn adapt_entries(entries: &StructArray, to: &DataType) -> Result<StructArray, Ar
     let columns = entries
         .columns()
         .iter()
-        .zip(fields)
-        .map(|(column, field)| adapt(column, field.data_type()));
+        .zip(kinds)
+        .map(|(column, kind)| adapt(column, kind, mapping));
     StructArray::try_new(
         fields.clone(),
         columns.collect::<Result<_, _>>()?,

@@ -7,9 +7,10 @@ use arrow_cast::cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, DataType};
 use delta_commit::actions::{Add, partition_value};
 use delta_commit::predicate::Term;
-use delta_commit::time::parse_timestamp;
+use delta_commit::time::{parse_moment, parse_timestamp};
 
 use crate::error::{Result, TableError};
+use crate::mapping::Mapping;
 use crate::schema::Column;
 use crate::snapshot::Snapshot;
 
@@ -18,13 +19,13 @@ use super::filter;
 /// Returns true if a file's partition values satisfy all of these conditions.
 pub(super) fn satisfy(snapshot: &Snapshot, file: &Add, conditions: &[Term]) -> Result<bool> {
     for term in conditions {
-        let Some(column) = snapshot.schema.column(&term.column[0]) else {
+        let Some(column) = snapshot.column_of(term) else {
             return Err(TableError::Malformed(format!(
                 "the table has no column {:?}",
-                term.column[0]
+                term.column
             )));
         };
-        let value = constant(file, column)?;
+        let value = constant(file, column, snapshot.mapping)?;
         let holds = filter::holds(&value, &term.comparison).map_err(|error| unfit(file, column, &error))?;
         if !(holds.is_valid(0) && holds.value(0)) {
             return Ok(false);
@@ -36,9 +37,9 @@ pub(super) fn satisfy(snapshot: &Snapshot, file: &Add, conditions: &[Term]) -> R
 /// The file's value in a partition column: an array of one value.
 ///
 /// The text is one of those of the protocol, section "Partition Value Serialization".
-pub(super) fn constant(file: &Add, column: &Column) -> Result<ArrayRef> {
+pub(super) fn constant(file: &Add, column: &Column, mapping: Mapping) -> Result<ArrayRef> {
     let data_type = column.kind.arrow();
-    let text = file.partition_values.get(&column.name).flatten();
+    let text = file.partition_values.get(mapping.stored_name(column)).flatten();
     let Some(text) = partition_value(text) else {
         return Ok(new_null_array(&data_type, 1));
     };
@@ -49,7 +50,12 @@ fn parsed(text: &str, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
     match data_type {
         DataType::Binary => return Ok(Arc::new(BinaryArray::from_vec(vec![text.as_bytes()]))),
         DataType::Timestamp(_, zone) => {
-            let micros = parse_timestamp(text).ok_or_else(|| ArrowError::ParseError(format!("{text:?}")))?;
+            let micros = match zone {
+                Some(_) => parse_timestamp(text),
+                // The column may have been one of dates when the file was written.
+                None => parse_moment(text),
+            };
+            let micros = micros.ok_or_else(|| ArrowError::ParseError(format!("{text:?}")))?;
             let value = TimestampMicrosecondArray::from_value(micros, 1);
             return Ok(Arc::new(value.with_timezone_opt(zone.clone())));
         }

@@ -1,6 +1,6 @@
 //! The reading of a scan: file by file, row group by row group.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use arrow_array::new_null_array;
@@ -24,6 +24,7 @@ use crate::checkpoint::with_micros;
 use crate::data_file::{DataFile, ranges_of};
 use crate::deletion_vectors;
 use crate::error::{Result, TableError};
+use crate::mapping::Mapping;
 use crate::schema::Column;
 use crate::stats::row_group_stats_json;
 
@@ -125,14 +126,13 @@ impl FileReader {
             Ok((file, metadata))
         };
         let (file, metadata) = opened().map_err(|error| of_file(&add, error))?;
+        plan.snapshot
+            .mapping
+            .check_file(metadata.schema().fields(), &add.path)?;
         let sources = sources(plan, &add, metadata.schema())?;
         // Some writers store partition columns too: the log says what their values are.
-        let decoded = plan
-            .columns
-            .iter()
-            .filter(|column| !plan.is_partition_column(&column.name));
-        let mask = roots(&metadata, decoded);
-        let groups = groups(plan, metadata.metadata());
+        let mask = roots(&metadata, plan.held(), plan.snapshot.mapping);
+        let groups = groups(plan, &metadata);
         check_rows(&add, &deleted, metadata.metadata())?;
         Ok(Self {
             add,
@@ -239,9 +239,10 @@ impl FileReader {
     /// The conditions on columns of the file; none where a condition on a column that it lacks cannot hold.
     fn filters(&self, plan: &Plan) -> Option<Vec<Box<dyn ArrowPredicate>>> {
         let mut filters: Vec<Box<dyn ArrowPredicate>> = Vec::new();
+        let mapping = plan.snapshot.mapping;
         for term in &plan.conditions.0 {
-            let column = plan.snapshot.schema.column(&term.column[0])?;
-            if self.metadata.schema().column_with_name(&column.name).is_none() {
+            let column = plan.snapshot.column_of(term)?;
+            if mapping.place(self.metadata.schema().fields(), column).is_none() {
                 let absent = new_null_array(&column.kind.arrow(), 1);
                 let holds = filter::holds(&absent, &term.comparison).ok()?;
                 if filter::both(&holds, &holds).value(0) {
@@ -249,13 +250,13 @@ impl FileReader {
                 }
                 return None;
             }
-            let (data_type, comparison) = (column.kind.arrow(), term.comparison.clone());
+            let (kind, comparison) = (column.kind.clone(), term.comparison.clone());
             let evaluate = move |batch: RecordBatch| -> Result<BooleanArray, ArrowError> {
-                let values = adapt(batch.column(0), &data_type)?;
+                let values = adapt(batch.column(0), &kind, mapping)?;
                 filter::holds(&values, &comparison)
             };
             filters.push(Box::new(ArrowPredicateFn::new(
-                roots(&self.metadata, std::iter::once(column)),
+                roots(&self.metadata, std::iter::once(column), mapping),
                 evaluate,
             )));
         }
@@ -268,9 +269,9 @@ impl FileReader {
         let columns = self
             .sources
             .iter()
-            .zip(plan.schema.fields())
-            .map(|(source, field)| match source {
-                Source::Decoded(place) => adapt(decoded.column(*place), field.data_type()),
+            .zip(&plan.columns)
+            .map(|(source, column)| match source {
+                Source::Decoded(place) => adapt(decoded.column(*place), &column.kind, plan.snapshot.mapping),
                 Source::Constant(value) => repeated(value, rows),
             });
         RecordBatch::try_new_with_options(
@@ -298,48 +299,68 @@ fn check_rows(add: &Add, deleted: &RoaringTreemap, footer: &ParquetMetaData) -> 
 
 /// The source of each column of the answer. A column that the file lacks is null in all of its rows.
 fn sources(plan: &Plan, add: &Add, file: &Schema) -> Result<Vec<Source>> {
+    let mapping = plan.snapshot.mapping;
     // Columns are decoded in the order of the file.
-    let is_decoded =
-        |name: &str| !plan.is_partition_column(name) && plan.columns.iter().any(|column| column.name == name);
-    let decoded: Vec<&str> = file
-        .fields()
-        .iter()
-        .map(|field| field.name().as_str())
-        .filter(|name| is_decoded(name))
+    let decoded: BTreeSet<usize> = plan
+        .held()
+        .filter_map(|column| mapping.place(file.fields(), column))
         .collect();
     let sources = plan.columns.iter().map(|column| {
-        if plan.is_partition_column(&column.name) {
-            return constants::constant(add, column).map(Source::Constant);
+        if plan.snapshot.is_partition_column(column) {
+            return constants::constant(add, column, mapping).map(Source::Constant);
         }
-        let place = decoded.iter().position(|name| *name == column.name);
-        Ok(place.map_or_else(
-            || Source::Constant(new_null_array(&column.kind.arrow(), 1)),
-            Source::Decoded,
-        ))
+        let source = match mapping.place(file.fields(), column) {
+            Some(place) => Source::Decoded(decoded.range(..place).count()),
+            None => Source::Constant(new_null_array(&column.kind.arrow(), 1)),
+        };
+        Ok(source)
     });
     sources.collect()
 }
 
 /// The leaves of those top-level columns that the file has.
-fn roots<'a>(metadata: &ArrowReaderMetadata, columns: impl Iterator<Item = &'a Column>) -> ProjectionMask {
-    let places = columns.filter_map(|column| metadata.schema().index_of(&column.name).ok());
+fn roots<'a>(
+    metadata: &ArrowReaderMetadata,
+    columns: impl Iterator<Item = &'a Column>,
+    mapping: Mapping,
+) -> ProjectionMask {
+    let places = columns.filter_map(|column| mapping.place(metadata.schema().fields(), column));
     ProjectionMask::roots(metadata.parquet_schema(), places.collect::<Vec<_>>())
 }
 
 /// The row groups that may hold a row which satisfies the conditions.
-fn groups(plan: &Plan, footer: &ParquetMetaData) -> VecDeque<usize> {
+fn groups(plan: &Plan, metadata: &ArrowReaderMetadata) -> VecDeque<usize> {
+    let footer = metadata.metadata();
     let all = 0..footer.num_row_groups();
-    let named = plan
+    let columns = plan
         .conditions
         .0
         .iter()
-        .filter_map(|term| plan.snapshot.schema.column(&term.column[0]));
-    let columns: Vec<&Column> = named.collect();
+        .filter_map(|term| plan.snapshot.column_of(term));
+    let columns: Vec<Column> = columns
+        .filter_map(|column| as_stored(plan, metadata.schema(), column))
+        .collect();
     if columns.is_empty() {
         return all.collect();
     }
+    let columns: Vec<&Column> = columns.iter().collect();
     all.filter(|group| may_match(&plan.conditions, &row_group_stats_json(&columns, footer, *group)))
         .collect()
+}
+
+/// A column under the name that conditions have, where the file has it under that name.
+fn as_stored(plan: &Plan, file: &Schema, column: &Column) -> Option<Column> {
+    let mapping = plan.snapshot.mapping;
+    let name = mapping.stored_name(column);
+    // In a file whose columns are found by ids, another column may have the name.
+    let is_alike = match mapping.place(file.fields(), column) {
+        Some(place) => file.field(place).name() == name,
+        None => mapping != Mapping::Id,
+    };
+    is_alike.then(|| Column {
+        name: name.to_owned(),
+        ..column.clone()
+    })
 }
 
 fn may_match(conditions: &Predicate, stats: &str) -> bool {

@@ -296,7 +296,7 @@ impl DeltaTable {
                 Some(version) => Arc::new(self.table.snapshot_at(version)?),
             })
         })?;
-        let files = snapshot.files().map(|add| file_dict(py, add));
+        let files = snapshot.files().map(|add| file_dict(py, &snapshot.named(add)));
         PyList::new(py, files.collect::<PyResult<Vec<_>>>()?)
     }
 

@@ -46,7 +46,8 @@ impl DeltaScan {
 
     /// The files that are read, as dicts.
     fn files<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let files = self.scan.files().map(|add| file_dict(py, add));
+        let head = self.scan.head();
+        let files = self.scan.files().map(|add| file_dict(py, &head.named(add)));
         PyList::new(py, files.collect::<PyResult<Vec<_>>>()?)
     }
 
