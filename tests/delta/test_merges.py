@@ -208,6 +208,8 @@ def test_empty_sources_and_tables(tmp_path: Path) -> None:
         (rows((1, "x"), names=["id", "text"]), {"on": "id"}, SchemaError, "partitioned by"),
         (pa.table({"part": ["a"], "id": [1], "more": [1]}), {"on": "id"}, SchemaError, "more"),
         (pa.table({"part": ["a"], "id": ["1"]}), {"on": "id"}, SchemaError, "id"),
+        (rows(("a", 1, "x")), {"on": "id", "delete": 1}, OptionError, "delete=1 is not accepted"),
+        (rows(("", 1, "x")), {"on": ["part", "id"]}, OptionError, "empty text in the partition column"),
         ([1, 2], {"on": "id"}, NotArrowError, "list"),
     ],
 )
@@ -218,6 +220,22 @@ def test_merges_that_make_no_sense_are_refused(
     before = listing(table, tmp_path)
     with pytest.raises(error, match=match):
         table.merge(source, **options)
+    assert (table.version, listing(table, tmp_path)) == (1, before)
+
+
+def test_an_empty_text_does_not_get_into_a_partition_column_that_takes_no_null(tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("part", pa.string(), nullable=False), pa.field("id", pa.int64())])
+    table = spillway.delta.create(tmp_path / "t", schema, partition_by="part")
+    with table.append() as append:
+        append.write(pa.table({"part": ["a"], "id": [1]}, schema))
+    before = listing(table, tmp_path)
+    empty = pa.table({"part": [""], "id": [2]}, schema)
+    with pytest.raises(SchemaError, match="part.*empty text"), table.append() as append:
+        append.write(empty)
+    with pytest.raises(SchemaError, match="part.*empty text"):
+        table.update([("id", "=", 1)], {"part": ""})
+    with pytest.raises(SchemaError, match="part.*empty text"):
+        table.merge(empty, "id")
     assert (table.version, listing(table, tmp_path)) == (1, before)
 
 

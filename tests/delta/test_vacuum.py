@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+import deltalake
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import spillway.delta
@@ -99,6 +102,43 @@ def test_a_retention_may_be_longer_than_checkpoints_remember(tmp_path: Path) -> 
     table = spillway.delta.open(tmp_path / "t")
     assert table.vacuum(retention=timedelta(days=1)) == Vacuum([], 0, 0)
     assert len(table.vacuum().files) == 5
+
+
+RETENTION = "delta.deletedFileRetentionDuration"
+
+
+def test_a_retention_that_became_longer_holds_for_files_that_left_before(tmp_path: Path) -> None:
+    table = small(tmp_path / "t", properties={RETENTION: "interval 0 seconds"})
+    table.optimize()
+    # Its checkpoint forgets the removals.
+    table.checkpoint()
+    longer = deltalake.DeltaTable(tmp_path / "t")
+    longer.alter.set_table_properties({RETENTION: "interval 30 days"})
+    age(tmp_path / "t")
+    for file in (tmp_path / "t" / "part=a").iterdir():
+        os.utime(file, (0, 0))
+    assert spillway.delta.open(tmp_path / "t").vacuum(dry_run=False) == Vacuum([], 0, 0)
+
+
+def test_the_clock_of_who_removed_a_file_does_not_count(tmp_path: Path) -> None:
+    table = small(tmp_path / "t")
+    version = table.optimize().version
+    entry = tmp_path / "t" / "_delta_log" / f"{version:020}.json"
+    entry.write_text(re.sub(r'"deletionTimestamp":\d+', '"deletionTimestamp":1', entry.read_text()))
+    age(tmp_path / "t")
+    assert spillway.delta.open(tmp_path / "t").vacuum(dry_run=False) == Vacuum([], 0, 0)
+
+
+@pytest.mark.parametrize("text", ["a while", "interval -1 days"])
+def test_a_checkpoint_keeps_removals_for_as_long_as_nobody_knows(tmp_path: Path, text: str) -> None:
+    table = small(tmp_path / "t", properties={RETENTION: text})
+    table.optimize()
+    with pytest.raises(UnsupportedTableError, match=text):
+        table.vacuum(dry_run=False)
+    table.checkpoint()
+    (checkpoint,) = (tmp_path / "t" / "_delta_log").glob("*.checkpoint.parquet")
+    removes = [each for each in pq.read_table(checkpoint)["remove"].to_pylist() if each is not None]
+    assert len(removes) == 5
 
 
 def test_a_retention_that_is_too_short_is_said_so(tmp_path: Path) -> None:

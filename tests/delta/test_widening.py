@@ -203,6 +203,8 @@ def test_partition_values_are_those_of_the_type_of_today(
     if not wider.startswith("decimal"):
         assert pa.table(table.scan(["id"], where=[("p", "=", value)])).num_rows == 1
         assert pa.table(table.scan(["id"], where=[("p", "<", value)])).num_rows == 0
+        table.delete_partition(p=value)
+        assert pa.table(table.scan(["id"])).num_rows == 0
 
 
 @pytest.mark.parametrize(

@@ -401,7 +401,8 @@ class Table:
         The rows leave their files as those of `delete` do. With their new values they are in new files: in
         those of another partition where a partition column is set. All of it is one version.
 
-        Concurrent updates and deletes that mark different rows of one file all commit.
+        Concurrent updates and deletes that mark different rows of one file all commit, unless the new rows of
+        one may satisfy the conditions of another, by the least and the greatest values in their files.
 
         Args:
             where: Conditions that all hold for every row that is updated, as `scan` takes them; an empty list
@@ -474,7 +475,8 @@ class Table:
         and statistics, are not read. Rows leave their files as those of `delete` do. Updated and inserted
         rows are in new files.
 
-        Merges, updates and deletes that mark different rows of one file all commit. Of two concurrent merges
+        Merges, updates and deletes that mark different rows of one file all commit, unless a key may be among
+        the new rows of another, by the least and the greatest values in their files. Of two concurrent merges
         that insert or update the same key, the later one is a conflict.
 
         Args:
@@ -519,6 +521,9 @@ class Table:
         if isinstance(update, str):
             message = f"update={update!r} is not accepted: give True, False, or a list of columns"
             raise OptionError(message, "update")
+        if not isinstance(delete, bool | str):
+            message = f"delete={delete!r} is not accepted: give True, False, or the name of a column"
+            raise OptionError(message, "delete")
         columns = ([] if not update else None) if isinstance(update, bool) else list(update)
         if columns == [] and not delete and not insert:
             raise OptionError("merge() that neither updates, deletes nor inserts would do nothing")

@@ -203,7 +203,7 @@ fn order_text(value: &str, literal: &Literal) -> Option<Ordering> {
         Literal::Double(other) => value.parse::<f64>().ok().and_then(|v| v.partial_cmp(other)),
         Literal::String(other) => Some(value.cmp(other.as_str())),
         Literal::Date(other) => time::parse_date(value).map(|v| v.cmp(other)),
-        Literal::Timestamp(other) => time::parse_timestamp(value).map(|v| v.cmp(other)),
+        Literal::Timestamp(other) => time::parse_moment(value).map(|v| v.cmp(other)),
     }
 }
 

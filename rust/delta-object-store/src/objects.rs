@@ -222,7 +222,11 @@ impl Place for Objects {
     fn walk(&self) -> Result<Option<StoredFiles>> {
         let client = self.clients.folder()?;
         let found = client.list("", None).map_err(error)?;
-        let files = found.into_iter().map(|found| StoredFile {
+        // The markers of folders are no files, and their names are those of the folders once they are parsed.
+        let found = found
+            .into_iter()
+            .filter(|found| found.bytes > 0 && !found.name.is_empty());
+        let files = found.map(|found| StoredFile {
             name: found.name,
             modified: found.modified,
             bytes: found.bytes,

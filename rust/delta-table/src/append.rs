@@ -385,9 +385,22 @@ fn add_of(file: &SpreadFile, open: &Open, head: &Head) -> Result<Add> {
         .path
         .to_str()
         .ok_or_else(|| TableError::Malformed(format!("the path {} is not UTF-8", file.path.display())))?;
+    let partition_values = partition_values(&file.partition, &open.schema);
+    for (name, value) in partition_values.iter() {
+        let column = open.schema.column(name);
+        if value.is_none() && column.is_some_and(|column| !column.nullable) {
+            return Err(TableError::column(
+                name,
+                format!(
+                    "the partition column {name:?} has an empty text: Delta stores it as null, which the table does \
+                     not allow there"
+                ),
+            ));
+        }
+    }
     Ok(Add {
         path: path::encode(relative),
-        partition_values: partition_values(&file.partition, &open.schema),
+        partition_values,
         size: i64::try_from(file.result.bytes).unwrap_or(i64::MAX),
         modification_time: now(),
         data_change: true,

@@ -396,7 +396,7 @@ impl Sink for Checked {
 /// The actions that later readers need.
 fn actions(snapshot: &Snapshot) -> Vec<Action> {
     let contents = &snapshot.contents;
-    let oldest = now() - tombstone_millis(snapshot);
+    let kept_since = kept_since(snapshot);
     let mut actions = vec![
         Action::Protocol(snapshot.protocol.clone()),
         Action::Metadata(snapshot.metadata.as_ref().clone()),
@@ -412,7 +412,7 @@ fn actions(snapshot: &Snapshot) -> Vec<Action> {
     let kept = contents
         .tombstones
         .values()
-        .filter(|remove| remove.deletion_timestamp.unwrap_or(0) > oldest);
+        .filter(|remove| remove.deletion_timestamp.is_none_or(|at| at > kept_since));
     actions.extend(kept.map(|remove| {
         Action::Remove(Remove {
             data_change: false,
@@ -424,12 +424,14 @@ fn actions(snapshot: &Snapshot) -> Vec<Action> {
     actions
 }
 
-fn tombstone_millis(snapshot: &Snapshot) -> i64 {
+/// The time since which removals are kept: all, where nobody can say for how long the table keeps them.
+fn kept_since(snapshot: &Snapshot) -> i64 {
     const DAY: i64 = 86_400_000;
-    snapshot
-        .property("delta.deletedFileRetentionDuration")
-        .and_then(interval_millis)
-        .unwrap_or(TOMBSTONE_DAYS * DAY)
+    let millis = match snapshot.property("delta.deletedFileRetentionDuration") {
+        Some(text) => interval_millis(text),
+        None => Some(TOMBSTONE_DAYS * DAY),
+    };
+    millis.map_or(i64::MIN, |millis| now().saturating_sub(millis))
 }
 
 /// The milliseconds of a text such as `interval 1 week`; none for other texts.
@@ -439,7 +441,7 @@ pub(crate) fn interval_millis(text: &str) -> Option<i64> {
     if first.eq_ignore_ascii_case("interval") {
         first = words.next()?;
     }
-    let count: i64 = first.parse().ok()?;
+    let count: i64 = first.parse().ok().filter(|count| *count >= 0)?;
     let unit = words.next()?.to_ascii_lowercase();
     let millis = match unit.trim_end_matches('s') {
         "week" => 604_800_000,

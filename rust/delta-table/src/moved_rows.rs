@@ -169,7 +169,10 @@ impl MovedRows {
             let mut is_there = true;
             for source in &bin.sources {
                 let path = source.add.path.as_str();
-                is_there &= files.contains_key(path);
+                // A file that was written again under its own path holds other rows.
+                is_there &= files.get(path).is_some_and(|add| {
+                    (add.size, add.modification_time) == (source.add.size, source.add.modification_time)
+                });
                 if let Some((_, deleted)) = marked.get(path) {
                     is_there &= source.precedes(deleted);
                     source.check_rows(deleted)?;

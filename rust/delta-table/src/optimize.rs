@@ -156,12 +156,16 @@ impl<'a> Compaction<'a> {
             files.bins.push(Arc::new(bin));
         }
         files.moved = Arc::new(MovedRows::new(&shared.place, files.bins.clone()));
-        Ok(Some(PendingCompaction {
+        let mut pending = PendingCompaction {
             table: self.table,
             head: Arc::clone(&self.snapshot.head),
             operation: self.operation(),
             files,
-        }))
+        };
+        // The commit of a long compaction would read all versions since its plan, and others would wait for it.
+        let newest = self.table.snapshot()?;
+        pending.rebase(&newest)?;
+        Ok(Some(pending))
     }
 
     /// Chooses the files that are to be one.
@@ -392,7 +396,8 @@ impl PendingCompaction<'_> {
                     });
                 }
                 Err(TableError::Commit(CommitError::Conflict(conflict))) if conflict.kind.is_of_files() => {
-                    if !self.rebase(patience)? {
+                    let snapshot = self.table.snapshot_in_time(patience)?;
+                    if !self.rebase(&snapshot)? {
                         return Err(CommitError::Conflict(conflict).into());
                     }
                 }
@@ -408,14 +413,13 @@ impl PendingCompaction<'_> {
         self.files.moved.fill(transaction)
     }
 
-    /// Goes on from the newest version, without files that are not there any more. Returns false where the table itself
-    /// is no longer what the files were written for.
-    fn rebase(&mut self, patience: &mut Patience<'_>) -> Result<bool> {
-        let snapshot = self.table.snapshot_in_time(patience)?;
+    /// Goes on from a newer version, without files that are not there any more. Returns false where the table itself is no
+    /// longer what the files were written for.
+    fn rebase(&mut self, snapshot: &Snapshot) -> Result<bool> {
         if snapshot.metadata != self.head.metadata || snapshot.protocol != self.head.protocol {
             return Ok(false);
         }
-        let (moved, dropped) = self.files.moved.rebased(&snapshot)?;
+        let (moved, dropped) = self.files.moved.rebased(snapshot)?;
         self.files.moved.give_up();
         self.files.bins = moved.bins().to_vec();
         self.files.moved = Arc::new(moved);

@@ -80,9 +80,7 @@ impl Table {
         let cut_off = stored.now.saturating_sub(retention);
         let mut needed = Needed::of(self.root(), &snapshot, cut_off)?;
         needed.announce(&announced);
-        if retention > kept_for(&snapshot)? {
-            needed.add_removed_since(&shared, cut_off)?;
-        }
+        needed.add_removed_since(&shared, cut_off, go_on)?;
         let mut vacuum = needed.others(&stored, cut_off, &snapshot.metadata.partition_columns);
         if !options.dry_run {
             for names in vacuum.files.chunks(AT_ONCE) {
@@ -190,13 +188,22 @@ impl<'a> Needed<'a> {
         self.names.extend(inside);
     }
 
-    /// Adds the files that left the table after the cut-off, as far as its log goes back. Checkpoints do not hold those
-    /// that left it before the table's own retention.
-    fn add_removed_since(&mut self, shared: &Shared, cut_off: i64) -> Result<()> {
+    /// Adds the files that left the table after the cut-off, as far as its log goes back, by the store's own times.
+    /// Checkpoints do not hold those that left it before the retention that the table had then, and the times of removals
+    /// are those of the clocks of their writers.
+    fn add_removed_since(
+        &mut self,
+        shared: &Shared,
+        cut_off: i64,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<()> {
         let files = shared.log.files()?.map(|log| log.files).unwrap_or_default();
         let young = files.iter().filter(|file| file.modified > cut_off);
         let versions: BTreeSet<_> = young.map(|file| file.version).collect();
         for version in versions {
+            if !go_on() {
+                return Err(WriteError::Interrupted.into());
+            }
             let Some(body) = shared.log.read(version)? else {
                 continue;
             };

@@ -11,6 +11,7 @@ mod source;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
 use arrow_schema::SchemaRef;
 use delta_commit::actions::Add;
 use delta_commit::{Operation, Version};
@@ -94,6 +95,7 @@ impl Table {
         if options.delete != MatchedDelete::Never || !updated.is_empty() {
             change.snapshot().check_removable("merge()")?;
         }
+        check_keys(change.snapshot(), &key, &source)?;
         let keys = Keys::new(&key)?;
         let groups = Groups::of(&keys, &source, &options.on)?;
         let terms = bounds::terms(&key, &source)?;
@@ -151,6 +153,30 @@ fn key_columns(head: &Head, on: &[String]) -> Result<Vec<Column>> {
         return Err(TableError::option("on", message));
     }
     chosen(head, Some(on))
+}
+
+/// Refuses empty texts in partition columns of the key. Delta stores them as nulls, which equal no key: each merge of such
+/// a row would insert it again.
+fn check_keys(head: &Head, key: &[Column], source: &Source) -> Result<()> {
+    for column in key.iter().filter(|column| head.is_partition_column(column)) {
+        let Some(place) = source.place(&column.name) else {
+            continue;
+        };
+        let mut texts = source
+            .column(place)
+            .filter_map(|array| array.as_string_opt::<i32>());
+        if texts.any(|array| array.iter().flatten().any(str::is_empty)) {
+            return Err(TableError::option(
+                "on",
+                format!(
+                    "the key has an empty text in the partition column {:?}: Delta stores it as null, which equals no \
+                     key; give null for a row that is to be inserted, or another text",
+                    column.name
+                ),
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// The columns that matched rows take from the source.

@@ -177,6 +177,40 @@ fn conflict(error: TableError) -> Conflict {
     }
 }
 
+fn upsert(table: &Table, ids: &[i64], value: i64) -> PendingChange {
+    let on = MergeOptions {
+        on: vec!["id".to_owned()],
+        update: None,
+        delete: MatchedDelete::Never,
+        insert: true,
+        user_metadata: None,
+    };
+    let source = [numbers(ids, value).into()];
+    let (_, pending) = table
+        .prepare_merge(&schema(), &source, &on, &options(), &mut || true)
+        .unwrap();
+    pending.unwrap()
+}
+
+#[test]
+fn a_key_between_those_of_another_merge_is_a_conflict_and_one_beside_them_is_none() {
+    for isolation in ["Serializable", "WriteSerializable"] {
+        for (key, between) in [(5, true), (10, false)] {
+            let folder = tempfile::tempdir().unwrap();
+            let table = table(folder.path(), isolation, true);
+            let first = upsert(&table, &[0, 9], 1);
+            let second = upsert(&table, &[key], 2);
+            first.commit(&mut patience()).unwrap();
+            let done = second.commit(&mut patience());
+            assert_eq!(done.is_err(), between, "{isolation} {key}");
+            if let Err(error) = done {
+                let conflict = conflict(error).to_string();
+                assert!(conflict.contains("ConcurrentAppend"), "{conflict}");
+            }
+        }
+    }
+}
+
 #[derive(Debug, Clone)]
 enum Step {
     Begin(Change),

@@ -168,7 +168,7 @@ impl Caller {
             Ok(version)
         });
         match (done, committed) {
-            (Err(Failure::Python(raised)), Some(version)) => Err(Failure::Python(noted(raised, version))),
+            (Err(failure @ Failure::Python(_)), Some(version)) => Err(noted(failure, version)),
             (done, _) => done,
         }
     }
@@ -188,12 +188,13 @@ impl Caller {
     }
 }
 
-/// Adds the committed version to the exception of a signal handler.
-fn noted(raised: PyErr, version: Version) -> PyErr {
-    Python::attach(|py| {
+/// Adds the version that was committed before a failure to its exception.
+pub(super) fn noted(failure: Failure, version: Version) -> Failure {
+    Failure::Python(Python::attach(|py| {
+        let raised = failure.into_py(py);
         let note = format!("the commit was done before: it is in version {version}");
         // Without its note it is still what the handler raised.
         let _ = raised.value(py).call_method1("add_note", (note,));
         raised
-    })
+    }))
 }

@@ -1,11 +1,11 @@
 //! Compactions, and removals that go on after them.
 
-use delta_table::{CompactOptions, Compacted, Table, TableError};
+use delta_table::{CompactOptions, Compacted, Compaction, Table, TableError};
 use parquet_writer::WriterOptions;
 
 use crate::errors::Failure;
 
-use super::attention::Caller;
+use super::attention::{Caller, noted};
 
 /// Does work anew as long as rows that only moved to other files are in its way.
 pub(super) fn anew<T>(mut work: impl FnMut() -> Result<T, TableError>) -> Result<T, TableError> {
@@ -30,13 +30,29 @@ pub(super) fn compact(
         version: compaction.version(),
         ..Compacted::default()
     };
-    while let Some(pending) = writer.wait(|_, go_on| compaction.rewrite(go_on))? {
-        let mut next = Compacted::default();
-        committer.anew().commit(|patience, _| {
-            next = pending.commit(patience)?;
-            Ok(next.version)
-        })?;
-        all.include(next);
+    loop {
+        match next(&mut compaction, writer, committer) {
+            Ok(Some(done)) => all.include(done),
+            Ok(None) => return Ok(all),
+            Err(failure) if all.removed_files > 0 => return Err(noted(failure, all.version)),
+            Err(failure) => return Err(failure),
+        }
     }
-    Ok(all)
+}
+
+/// Writes and commits the next version of a compaction.
+fn next(
+    compaction: &mut Compaction<'_>,
+    writer: Caller,
+    committer: Caller,
+) -> Result<Option<Compacted>, Failure> {
+    let Some(pending) = writer.wait(|_, go_on| compaction.rewrite(go_on))? else {
+        return Ok(None);
+    };
+    let mut done = Compacted::default();
+    committer.anew().commit(|patience, _| {
+        done = pending.commit(patience)?;
+        Ok(done.version)
+    })?;
+    Ok(Some(done))
 }
