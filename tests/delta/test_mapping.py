@@ -314,7 +314,9 @@ def long(name: str, physical: str, number: int) -> Field:
     return Field(name, physical, number, "long")
 
 
-def small(folder: Path, mode: str = "name", **properties: str) -> spillway.delta.Table:
+def small(
+    folder: Path, mode: str = "name", protocol: Line = PROTOCOLS[0], **properties: str
+) -> spillway.delta.Table:
     """A table of which ``a`` is ``b`` in its files, and the other way round."""
     folder.mkdir()
     ids = [pa.field(name, pa.int64(), metadata=id_of(at, "id")) for at, name in enumerate("ba", 1)]
@@ -333,7 +335,7 @@ def small(folder: Path, mode: str = "name", **properties: str) -> spillway.delta
     mapping = {"delta.columnMapping.mode": mode, "delta.columnMapping.maxColumnId": "3", **properties}
     values: Any = {"p-1": "x"}
     return make_log(
-        folder, [PROTOCOLS[0], metadata_of(fields, ["part"], **mapping)], [add_of(path, stats, **values)]
+        folder, [protocol, metadata_of(fields, ["part"], **mapping)], [add_of(path, stats, **values)]
     )
 
 
@@ -379,9 +381,10 @@ def test_a_file_without_ids_is_refused_where_they_are_what_columns_are_found_by(
         pa.table(table.scan())
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=["feature", "legacy"])
 @pytest.mark.parametrize("mode", ["name", "id"])
-def test_a_mapped_table_is_not_written(tmp_path: Path, mode: str) -> None:
-    table = small(tmp_path / "t", mode)
+def test_a_mapped_table_is_not_written(tmp_path: Path, mode: str, protocol: Line) -> None:
+    table = small(tmp_path / "t", mode, protocol)
     before = content(table.path)
     row = pa.table({"a": [1], "b": [2], "part": ["x"]})
     changes: list[Callable[[], Any]] = [
@@ -389,6 +392,11 @@ def test_a_mapped_table_is_not_written(tmp_path: Path, mode: str) -> None:
         lambda: spillway.delta.write(table.path, row, mode="overwrite"),
         lambda: spillway.delta.create(table.path, row.schema, mode="overwrite"),
         lambda: table.delete([("a", "=", 1)]),
+        lambda: table.update([("a", "=", 1)], {"b": 3}),
+        lambda: table.merge(row, "a"),
+        table.optimize,
+        table.purge,
+        lambda: table.vacuum(dry_run=False),
         lambda: table.delete_partition(part="x"),
         table.truncate,
         lambda: table.restore(0),

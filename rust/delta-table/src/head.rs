@@ -329,6 +329,13 @@ impl Head {
 
     /// Refuses a table whose writer features are not implemented.
     pub(crate) fn check_writable(&self) -> Result<()> {
+        let mode = self.metadata.configuration.get(MODE);
+        if let Some(value) = mode.filter(|value| !value.eq_ignore_ascii_case("none")) {
+            return Err(TableError::unsupported(format!(
+                "the table has the property {MODE}={value:?}, column mapping, which is read and not written: write it \
+                 with Spark"
+            )));
+        }
         self.protocol.check_writable()?;
         let features = self.protocol.writer_features.iter().flatten();
         for feature in features {
@@ -340,9 +347,7 @@ impl Head {
             }
         }
         for (name, value) in &self.metadata.configuration {
-            let constrains = name.starts_with("delta.constraints.");
-            let maps = name == MODE && !value.eq_ignore_ascii_case("none");
-            if constrains || maps {
+            if name.starts_with("delta.constraints.") {
                 return Err(TableError::unsupported(format!(
                     "the table has the property {name}={value:?}, which is not built: write it with Spark"
                 )));

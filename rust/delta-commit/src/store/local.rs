@@ -152,6 +152,10 @@ impl LocalLogStore {
         staged.as_file().sync_all()?;
         // The table may be gone, or another one, or its log may have been cleaned up: none of them may get a gap.
         if version > 0 && !self.can_follow(version - 1)? {
+            // After a checkpoint that stands alone, another writer's version is what nothing may follow.
+            if place.try_exists()? {
+                return Ok(PutOutcome::Exists);
+            }
             return Err(io::ErrorKind::NotFound.into());
         }
         for _ in 0..2 {
