@@ -236,8 +236,6 @@ def endless_upkeep(folder: str, first: str) -> None:
         table.vacuum(retention=timedelta(0), dry_run=False, enforce_retention=False)
         print(number, flush=True)
         number += 1
-        print(number, flush=True)
-        number += 1
 
 
 if __name__ == "__main__":
