@@ -228,7 +228,6 @@ def test_an_empty_text_does_not_get_into_a_partition_column_that_takes_no_null(t
     table = spillway.delta.create(tmp_path / "t", schema, partition_by="part")
     with table.append() as append:
         append.write(pa.table({"part": ["a"], "id": [1]}, schema))
-    before = listing(table, tmp_path)
     empty = pa.table({"part": [""], "id": [2]}, schema)
     with pytest.raises(SchemaError, match="part.*empty text"), table.append() as append:
         append.write(empty)
@@ -237,7 +236,8 @@ def test_an_empty_text_does_not_get_into_a_partition_column_that_takes_no_null(t
         table.update([("id", "=", 1)], {"part": ""})
     with pytest.raises(SchemaError, match="part.*empty text"):
         table.merge(empty, "id")
-    assert (table.version, listing(table, tmp_path)) == (1, before)
+    files = [file for file in (tmp_path / "t").rglob("*.parquet") if "_delta_log" not in file.parts]
+    assert (table.version, len(files)) == (1, 1)
 
 
 def test_nulls_do_not_get_into_columns_that_take_none(tmp_path: Path) -> None:
