@@ -229,12 +229,12 @@ def test_an_empty_text_does_not_get_into_a_partition_column_that_takes_no_null(t
     with table.append() as append:
         append.write(pa.table({"part": ["a"], "id": [1]}, schema))
     empty = pa.table({"part": [""], "id": [2]}, schema)
-    with pytest.raises(SchemaError, match="part.*empty text"), table.append() as append:
+    with pytest.raises(SchemaError, match=r"part.*empty text"), table.append() as append:
         append.write(empty)
     append.abort()
-    with pytest.raises(SchemaError, match="part.*empty text"):
+    with pytest.raises(SchemaError, match=r"part.*empty text"):
         table.update([("id", "=", 1)], {"part": ""})
-    with pytest.raises(SchemaError, match="part.*empty text"):
+    with pytest.raises(SchemaError, match=r"part.*empty text"):
         table.merge(empty, "id")
     files = [file for file in (tmp_path / "t").rglob("*.parquet") if "_delta_log" not in file.parts]
     assert (table.version, len(files)) == (1, 1)

@@ -44,7 +44,7 @@ def race(  # noqa: PLR0913 - one argument per option of the command
     rows: Annotated[int, typer.Option(help="Rows of an append, or of another operation.")] = 10,
     appends: Annotated[
         int,
-        typer.Option(help="Appends, or other operations, of each writer, one after another; 200 with --writers 1."),
+        typer.Option(help="Operations of each writer, one after another; 200 with --writers 1."),
     ] = 1,
     committers: Annotated[
         str | None,
@@ -110,8 +110,8 @@ def race(  # noqa: PLR0913 - one argument per option of the command
     Each race has a fresh table and fresh processes. All writers are let go together; what counts is how long
     each waits for its acknowledgement, and whether the table holds every acknowledged append once, and no
     row that an acknowledged delete or update took: afterwards its log is checked, and two engines read all
-    rows. An operation that meets a conflict is counted and not tried again. Results, figures and a report are left in a new folder
-    below --out. Exits with 1 when a table is wrong.
+    rows. An operation that meets a conflict is counted and not tried again. Results, figures and a report are
+    left in a new folder below --out. Exits with 1 when a table is wrong.
 
     Examples:
     spillway race --writers 10,100,1000 --committers spillway,delta-rs-retry;

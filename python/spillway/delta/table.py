@@ -522,7 +522,8 @@ class Table:
             message = f"update={update!r} is not accepted: give True, False, or a list of columns"
             raise OptionError(message, "update")
         if not isinstance(delete, bool | str):
-            message = f"delete={delete!r} is not accepted: give True, False, or the name of a column"
+            # One of numpy's booleans, say, which is neither.
+            message = f"delete={delete!r} is not accepted: give True, False, or the name of a column"  # type: ignore[unreachable]
             raise OptionError(message, "delete")
         columns = ([] if not update else None) if isinstance(update, bool) else list(update)
         if columns == [] and not delete and not insert:

@@ -26,7 +26,8 @@ class Merge:
 
     def __init__(self, cell: Cell, writer: int, number: int) -> None:
         self._takes = own_rows(cell, writer, number)
-        self._puts = [(*key, f"writer {writer} says so in merge {number}") for *key, _ in self._takes]
+        message = f"writer {writer} says so in merge {number}"
+        self._puts = [(key[0], key[1], key[2], message) for key in self._takes]
         self._source = table_of(cell, self._puts)
 
     def run(self, writer: Writer) -> Receipt:

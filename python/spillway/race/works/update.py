@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spillway.race.workload import MESSAGE, own_conditions, own_rows, predicate
 
@@ -37,7 +37,8 @@ class Update:
 
     def by_delta_rs(self, table: deltalake.DeltaTable) -> None:
         """Update by `DeltaTable.update`."""
-        table.update(predicate=predicate(self._conditions), new_values=self._set)
+        values: dict[str, Any] = {**self._set}
+        table.update(predicate=predicate(self._conditions), new_values=values)
 
     def takes(self) -> list[Row]:
         """The rows that are its own, as they were."""
@@ -45,4 +46,5 @@ class Update:
 
     def puts(self) -> list[Row]:
         """The same rows with their new message."""
-        return [(*key, self._set[MESSAGE]) for *key, _ in own_rows(*self._which)]
+        message = self._set[MESSAGE]
+        return [(writer, number, row, message) for writer, number, row, _ in own_rows(*self._which)]
