@@ -46,6 +46,7 @@ SCHEMA_VERSION = 1
 WRITES = "writes.jsonl"
 PARTITIONS = 4
 DATASET = "logs"
+BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
 @dataclass(frozen=True)
@@ -161,8 +162,26 @@ def from_dataframe(frame: DataFrame) -> dict[str, Callable[[str], object]]:
     def to(form: str, **options: str) -> Callable[[str], object]:
         return lambda path: frame.write.format(form).options(**options).mode("append").save(path)
 
+    def piped(batch: int) -> Callable[[str], object]:
+        conf = frame.sparkSession.conf
+
+        def write(path: str) -> None:
+            usual = conf.get(BATCH_ROWS)
+            conf.set(BATCH_ROWS, batch)
+            try:
+                to("nothing")(path)
+            finally:
+                conf.set(BATCH_ROWS, usual)
+
+        return write
+
     return {
+        "rows alone": lambda _: frame.write.format("noop").mode("overwrite").save(),
+        # Spark has no public name for batches of Arrow that stay in the JVM.
+        "Arrow alone": lambda _: frame._jdf.toArrowBatchRdd().count(),  # noqa: SLF001
         "pipe alone": to("nothing"),
+        "pipe alone, 2,000 rows a batch": piped(2_000),
+        "pipe alone, 50,000 rows a batch": piped(50_000),
         "spillway": to("spillway"),
         "pyarrow": to("pyarrow"),
         "spark parquet": to("parquet"),

@@ -199,7 +199,7 @@ class DatasetWriter(WithBlock):
         """The URLs of files that are in the object store, or may be, although `close` failed.
 
         There are some only where the store did not let them be removed again: delete them before the rows are
-        written again.
+        written again. They are percent-escaped, as URLs are: the key of ``a%20b`` is ``a b``.
         """
         return tuple(self._writer.left)
 

@@ -140,8 +140,9 @@ def write(  # noqa: PLR0913 - one argument per option of the command
     Exit status 1: --rewrite left files as they were; each is named with the
     reason.
 
-    Exit status 2: it cannot be done as asked; the output is as it was.
-    Standard output may have taken a part.
+    Exit status 2: it cannot be done as asked; the output is as it was, unless
+    the error says what is left in an object store. Standard output may have
+    taken a part.
 
     Exit status 3: nobody can say yet if the rows are in the Delta table.
     Writing them again might double them.
