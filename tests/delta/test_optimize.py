@@ -29,7 +29,7 @@ from .logs import read_version
 from .test_deletes import MARKS, NUMBERS, ids, made, numbers
 from .test_many import PROGRAMS
 
-DELETERS, APPENDERS = 8, 4
+DELETERS, APPENDERS, CHANGERS = 8, 4, 4
 ROUNDS = count(quick=3, ci=8, soak=60)
 PROCESSES = count(quick=2, ci=4, soak=16)
 TURNS = count(quick=3, ci=5, soak=20)
@@ -268,6 +268,34 @@ def test_deletes_and_appends_beside_compactions_all_commit(tmp_path: Path) -> No
     table.purge()
     for read in (by_spillway, by_polars, by_delta_rs):
         assert sorted(read(spillway.delta.open(table.path))["id"].to_pylist()) == expected
+
+
+def test_updates_and_merges_beside_compactions_all_commit(tmp_path: Path) -> None:
+    schema = pa.schema({"id": pa.int64(), "value": pa.int64()})
+    table = spillway.delta.create(tmp_path / "t", schema, properties=MARKS)
+    for writer in range(CHANGERS):
+        with table.append() as append:
+            append.write(pa.table({"id": range(writer * 1000, writer * 1000 + 1000), "value": [0] * 1000}, schema))
+
+    def change(writer: int) -> None:
+        for turn in range(1, ROUNDS + 1):
+            assert table.update([("id", "=", writer * 1000)], {"value": turn}).rows == 1
+            assert table.merge(pa.table({"id": [writer * 1000 + turn], "value": [turn]}, schema), "id").updated == 1
+
+    removed = 0
+    with ThreadPoolExecutor(CHANGERS) as pool:
+        changes = [pool.submit(change, writer) for writer in range(CHANGERS)]
+        while not all(each.done() for each in changes):
+            removed += table.optimize().removed_files + table.purge().removed_files
+    for each in changes:
+        each.result()
+    assert removed > 0
+    expected = {number: 0 for number in range(CHANGERS * 1000)}
+    for writer in range(CHANGERS):
+        expected |= {writer * 1000 + turn: turn for turn in range(1, ROUNDS + 1)} | {writer * 1000: ROUNDS}
+    for found in (by_spillway(table), pl.read_delta(str(table.path)).to_arrow()):
+        assert found.num_rows == len(expected)
+        assert dict(zip(found["id"].to_pylist(), found["value"].to_pylist(), strict=True)) == expected
 
 
 def test_deletes_of_other_processes_beside_compactions_all_commit(tmp_path: Path) -> None:
