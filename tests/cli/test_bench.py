@@ -310,8 +310,8 @@ def test_a_broken_peer_says_why_and_does_not_fail_the_run(runs, tmp_path):
 
 
 def test_datasets_codecs_and_cores_are_cells_of_one_run(runs):
-    # So many rows that memory is looked at while they are written.
-    rows = ["--rows", "100000"]
+    # So many rows that memory is looked at while they are written, on a busy machine too.
+    rows = ["--rows", "200000"]
     arguments = ["--dataset", "wide:10,wide:20", "--codec", "zstd,snappy", "--cores", "1,2", *rows]
     quick = [
         "--backend",
@@ -342,11 +342,11 @@ def test_datasets_codecs_and_cores_are_cells_of_one_run(runs):
         for codec in ("zstd", "snappy")
         for cores in ("1core", "2cores")
     } <= figures
-    assert "rss-over-time-batches-wide10-snappy-1core" in figures
+    assert "rss-over-time-batches-wide20-snappy-1core" in figures
     # Who measures on all cores has none left to watch from.
     all_cores = len(os.sched_getaffinity(0)) == 2
     assert {each["shares_core"] for each in taken if each["cell"]["threads"] == 2} == {all_cores}
-    assert ("rss-over-time-batches-wide10-snappy-2cores" in figures) != all_cores
+    assert ("rss-over-time-batches-wide20-snappy-2cores" in figures) != all_cores
     assert ("4 samples left no core to the bench" in " ".join(result.output.split())) == all_cores
     assert "wide:20, record batches one at a time, snappy, 2 cores" in " ".join(result.output.split())
 
