@@ -275,12 +275,17 @@ def test_updates_and_merges_beside_compactions_all_commit(tmp_path: Path) -> Non
     table = spillway.delta.create(tmp_path / "t", schema, properties=MARKS)
     for writer in range(CHANGERS):
         with table.append() as append:
-            append.write(pa.table({"id": range(writer * 1000, writer * 1000 + 1000), "value": [0] * 1000}, schema))
+            append.write(
+                pa.table({"id": range(writer * 1000, writer * 1000 + 1000), "value": [0] * 1000}, schema)
+            )
 
     def change(writer: int) -> None:
         for turn in range(1, ROUNDS + 1):
             assert table.update([("id", "=", writer * 1000)], {"value": turn}).rows == 1
-            assert table.merge(pa.table({"id": [writer * 1000 + turn], "value": [turn]}, schema), "id").updated == 1
+            assert (
+                table.merge(pa.table({"id": [writer * 1000 + turn], "value": [turn]}, schema), "id").updated
+                == 1
+            )
 
     removed = 0
     with ThreadPoolExecutor(CHANGERS) as pool:
@@ -290,7 +295,7 @@ def test_updates_and_merges_beside_compactions_all_commit(tmp_path: Path) -> Non
     for each in changes:
         each.result()
     assert removed > 0
-    expected = {number: 0 for number in range(CHANGERS * 1000)}
+    expected = dict.fromkeys(range(CHANGERS * 1000), 0)
     for writer in range(CHANGERS):
         expected |= {writer * 1000 + turn: turn for turn in range(1, ROUNDS + 1)} | {writer * 1000: ROUNDS}
     for found in (by_spillway(table), pl.read_delta(str(table.path)).to_arrow()):
