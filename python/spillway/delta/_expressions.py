@@ -17,7 +17,7 @@ __all__ = ["Expressions", "is_expression"]
 
 
 def is_expression(value: object) -> bool:
-    """Return whether a value is an expression. Who has one has imported pyarrow."""
+    """Return whether a value is an expression. There is none before pyarrow.compute is imported."""
     compute = sys.modules.get("pyarrow.compute")
     return compute is not None and isinstance(value, compute.Expression)
 
