@@ -211,6 +211,14 @@ def test_a_delta_table_is_not_written_as_a_folder(tmp_path: Path, *, overwrite: 
     assert (ids(to), hidden(to)) == ([1], [])
 
 
+def test_an_overwrite_takes_no_file_of_a_delta_table_below(tmp_path: Path) -> None:
+    table = begun(tmp_path / "to" / "table", table="delta")
+    table.commit([table.write(rows(1), 0, 0)])
+    with pytest.raises(OptionError, match="table is a Delta table, and an overwrite of"):
+        begun(tmp_path / "to", overwrite=True)
+    assert ids(tmp_path / "to" / "table") == [1]
+
+
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_failing_success_mark_never_leaves_half_a_commit(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, *, overwrite: bool

@@ -296,6 +296,15 @@ def test_a_delta_table_is_no_place_for_a_dataset(bucket: Bucket) -> None:
             written(bucket, existing=existing)
 
 
+def test_an_overwrite_takes_no_file_of_a_delta_table_below(bucket: Bucket) -> None:
+    bucket.put("d/a/table/_delta_log/00000000000000000000.json", b"{}")
+    bucket.put("d/a/table/part-0.parquet", b"")
+    before = bucket.keys()
+    with pytest.raises(spillway.OptionError, match="a/table is a Delta table, and an overwrite of"):
+        written(bucket, existing="overwrite")
+    assert bucket.keys() == before
+
+
 def test_a_dataset_of_no_rows_has_its_schema(bucket: Bucket) -> None:
     (file,) = written(bucket, TABLE.schema.empty_table()).files
     body = bucket.read(key_of(bucket, file.path))

@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import spillway
+import spillway.delta
 from spillway.types import DatasetKeywords, WriterKeywords
 
 
@@ -420,6 +421,23 @@ def test_a_delta_table_is_no_place_for_a_dataset(tmp_path: Path) -> None:
         with pytest.raises(spillway.OptionError, match="Delta table"):
             spillway.DatasetWriter(tmp_path, existing=existing)
     assert names(tmp_path) == ["_delta_log"]
+
+
+def test_an_overwrite_takes_no_file_of_a_delta_table_below(tmp_path: Path) -> None:
+    spillway.delta.write(tmp_path / "d" / "table", noisy(5))
+    for path in (tmp_path / "d", tmp_path):
+        with pytest.raises(spillway.OptionError, match=r"table is a Delta table, and an overwrite of"):
+            spillway.DatasetWriter(path, existing="overwrite")
+    with spillway.DatasetWriter(tmp_path, existing="append") as writer:
+        writer.write(noisy(5))
+    assert pa.table(spillway.delta.open(tmp_path / "d" / "table").scan()).num_rows == 5
+
+
+def test_an_overwrite_replaces_partitions_of_a_column_that_begins_with_an_underscore(tmp_path: Path) -> None:
+    for day in (1, 2):
+        rows = pa.table({"_day": [day], "id": [day]})
+        spillway.write_dataset(rows, tmp_path, partition_by="_day", existing="overwrite")
+    assert [folder.name for folder in tmp_path.iterdir()] == ["_day=2"]
 
 
 def test_no_more_files_are_open_than_allowed(tmp_path: Path) -> None:

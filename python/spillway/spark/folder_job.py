@@ -62,21 +62,22 @@ class FolderJob(Job):
         """Let the writer refuse schema and options before there is a file.
 
         Raises:
-            OptionError: The destination is a Delta table, which plain files would break.
+            OptionError: The destination is a Delta table, which plain files would break, or has one in it
+                that an overwrite would break.
         """
         target = self.target
         with tempfile.TemporaryDirectory() as scratch:
             self._writer(Path(scratch, "check"), "check").abort()
-        self._storage()
-        try:
+        storage = self._storage()
+        with contextlib.suppress(TableNotFoundError):
             spillway.delta.open(target.path, storage_options=target.storage_options)
-        except TableNotFoundError:
-            return
-        message = (
-            f'{target.path} is a Delta table, and table="parquet" would write files that its log does not '
-            'name, or remove those that it names: say table="delta", or choose another folder'
-        )
-        raise OptionError(message, "table")
+            message = (
+                f'{target.path} is a Delta table, and table="parquet" would write files that its log does '
+                'not name, or remove those that it names: say table="delta", or choose another folder'
+            )
+            raise OptionError(message, "table")
+        if target.overwrite:
+            storage.data_files()
 
     def prepare(self) -> None:
         """Make the job's folder, which is the sign that the job is under way."""

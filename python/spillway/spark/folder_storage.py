@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from spillway import _native
+from spillway.errors import OptionError
 from spillway.spark.storage import filesystem_of, is_local
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["FolderStorage"]
 
 _THREADS = 16
+_DELTA_LOG = "_delta_log"
 #: Times that a folder is removed in which an attempt may still make files.
 _TRIES = 5
 #: Errors of file systems without hard links, such as some network mounts.
@@ -76,10 +78,19 @@ class FolderStorage:
         return list(self.files.get_file_info(selector))
 
     def data_files(self) -> list[str]:
-        """Return the data files that readers see, and the checksums that Spark leaves beside its own."""
+        """Return the data files that readers see, and the checksums that Spark leaves beside its own.
+
+        Raises:
+            OptionError: There is a Delta table in it, whose log knows its files by name.
+        """
         found = []
         for info in self.listed(recursive=True):
             inside = PurePosixPath(info.path).relative_to(self.root)
+            if _DELTA_LOG in inside.parts:
+                table = PurePosixPath(info.path[: info.path.index(f"/{_DELTA_LOG}")])
+                raise OptionError(
+                    f"{table} is a Delta table, and an overwrite of {self} would remove its files"
+                )
             hidden = [part for part in inside.parts[:-1] if part[0] in "._" and "=" not in part]
             name = inside.name
             data = name.endswith(".parquet") and name[0] not in "._"

@@ -8,7 +8,10 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use parquet_dataset::{DatasetOptions, Existing, Places, Published, SpreadFile, Storage, Unpublished};
+use parquet_dataset::{
+    DELTA_LOG, DatasetOptions, Existing, Places, Published, SpreadFile, Storage, Unpublished, is_hidden,
+    table_below,
+};
 use parquet_writer::sink::Sink;
 use parquet_writer::{OptionFault, WriteError};
 use uuid::Uuid;
@@ -18,7 +21,6 @@ use crate::held::{HeldUploads, Incomplete};
 use crate::sink::{Attend, Refusal};
 use crate::target::Target;
 
-const DELTA_LOG: &str = "_delta_log";
 const SUFFIX: &str = ".parquet";
 
 /// The files of one dataset, as objects under a prefix.
@@ -38,8 +40,8 @@ impl DatasetObjects {
     /// during every wait, and its error ends the wait.
     ///
     /// # Errors
-    /// [`WriteError::Option`] when the URL is none of a store, names a Delta table, or a setting is not known;
-    /// [`WriteError::Io`] when there are objects that the options do not allow, or the store refuses to say so.
+    /// [`WriteError::Option`] when the URL is none of a store, names a Delta table, has one below that an overwrite would
+    /// take the files of, or a setting is not known; [`WriteError::Io`] when there are objects that the options do not allow, or the store refuses to say so.
     pub fn new(
         url: &str,
         settings: &[(String, String)],
@@ -57,7 +59,7 @@ impl DatasetObjects {
             url: location.url().to_owned(),
         };
         dataset.refuse_table()?;
-        dataset.refuse_taken()?;
+        dataset.replaced()?;
         Ok(dataset)
     }
 
@@ -78,33 +80,41 @@ impl DatasetObjects {
         }
     }
 
-    /// Refuses a prefix that cannot be listed, or has objects in it, unless the options allow that.
-    fn refuse_taken(&self) -> Result<(), WriteError> {
-        let existing = self.options.existing();
-        if existing == Existing::Append {
-            return Ok(());
+    /// The data files that are to give way to new ones.
+    ///
+    /// # Errors
+    /// When the prefix cannot be listed, or has objects in it that the options do not allow.
+    fn replaced(&self) -> Result<Vec<String>, WriteError> {
+        match self.options.existing() {
+            Existing::Append => Ok(Vec::new()),
+            Existing::Error => self.refuse_taken().map(|()| Vec::new()),
+            Existing::Overwrite => self.data_files(),
         }
+    }
+
+    /// Refuses a prefix that has objects in it.
+    fn refuse_taken(&self) -> Result<(), WriteError> {
         match self.folder.find("", is_visible) {
-            Ok(Some(_)) if existing == Existing::Error => Err(WriteError::io(
+            Ok(Some(_)) => Err(WriteError::io(
                 &self.url,
                 io::Error::from(io::ErrorKind::AlreadyExists),
             )),
-            Ok(_) => Ok(()),
+            Ok(None) => Ok(()),
             Err(failure) => Err(self.error(failure)),
         }
     }
 
-    /// The data files that are to give way to new ones.
-    fn replaced(&self) -> Result<Vec<String>, WriteError> {
-        if self.options.existing() != Existing::Overwrite {
-            return Ok(Vec::new());
-        }
+    /// Every data file below the prefix, unless there is a Delta table, whose log knows its files by name.
+    fn data_files(&self) -> Result<Vec<String>, WriteError> {
         let found = self
             .folder
             .list("", None)
             .map_err(|failure| self.error(failure))?;
-        let names = found.into_iter().map(|found| found.name);
-        Ok(names.filter(|name| is_data_file(name)).collect())
+        let names: Vec<_> = found.into_iter().map(|found| found.name).collect();
+        if let Some(table) = names.iter().find_map(|name| table_of(name)) {
+            return Err(table_below(&self.folder.url_of(table), &self.url));
+        }
+        Ok(names.into_iter().filter(|name| is_data_file(name)).collect())
     }
 
     /// Deletes files that gave way to new ones.
@@ -171,9 +181,23 @@ fn is_visible(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('.')
 }
 
-/// Returns true if readers take an object for a data file. They skip names that begin with a dot or an underscore.
+/// Returns true if readers take an object for a data file.
 fn is_data_file(name: &str) -> bool {
-    name.ends_with(SUFFIX) && !name.split('/').any(|part| part.starts_with(['.', '_']))
+    let (folders, file) = name.rsplit_once('/').unwrap_or(("", name));
+    let in_hidden = || {
+        folders
+            .split('/')
+            .any(|folder| is_hidden(folder.as_bytes(), true))
+    };
+    file.ends_with(SUFFIX) && !is_hidden(file.as_bytes(), false) && !in_hidden()
+}
+
+/// The path of the Delta table to whose log an object belongs.
+fn table_of(name: &str) -> Option<&str> {
+    let parts = name.match_indices('/').map(|(end, _)| &name[..end]);
+    let mut logs = parts.filter_map(|folder| folder.strip_suffix(DELTA_LOG));
+    logs.find(|table| table.is_empty() || table.ends_with('/'))
+        .map(|table| table.trim_end_matches('/'))
 }
 
 impl Places for DatasetObjects {
@@ -202,7 +226,6 @@ impl Storage for DatasetObjects {
     fn publish(&mut self, files: &[SpreadFile]) -> Result<Published, Unpublished> {
         // Before the prefix is looked at, so that little time is between that and the completions.
         self.uploads.land()?;
-        self.refuse_taken()?;
         let old = self.replaced()?;
         self.uploads
             .complete()
@@ -227,9 +250,24 @@ mod tests {
             ("_delta_log/1.checkpoint.parquet", false),
             ("day=1/_hidden.parquet", false),
             (".tmp/a.parquet", false),
+            ("_region=eu/part-00000.parquet", true),
+            ("_spark_metadata/a.parquet", false),
             ("", false),
         ] {
             assert_eq!(is_data_file(name), is_data, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_table_is_told_by_its_log() {
+        for (name, table) in [
+            ("_delta_log/00000000000000000000.json", Some("")),
+            ("a/b/_delta_log/0.json", Some("a/b")),
+            ("a/old_delta_log/0.json", None),
+            ("a/_delta_log", None),
+            ("a/part-0.parquet", None),
+        ] {
+            assert_eq!(table_of(name), table, "{name}");
         }
     }
 

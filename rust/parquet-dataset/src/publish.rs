@@ -6,6 +6,7 @@
 //! readers see all of the old rows or all of the new ones at every moment, and both for an instant.
 
 use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,9 @@ use tempfile::TempPath;
 use crate::options::Existing;
 use crate::staging::Staging;
 use crate::template::{SUFFIX, Template};
+
+/// The folder of the log of a Delta table.
+pub const DELTA_LOG: &str = "_delta_log";
 
 /// A file that is finished.
 #[derive(Debug)]
@@ -39,7 +43,7 @@ pub(crate) struct Target<'a> {
 ///
 /// # Errors
 /// [`WriteError::Io`] when there is something in it and `existing` is `error`; [`WriteError::Option`] for a Delta
-/// table, whose log knows its files by name.
+/// table, whose log knows its files by name, and for an overwrite of a folder with Delta tables below it.
 pub(crate) fn check_folder(target: Target<'_>) -> Result<(), WriteError> {
     let with_path = |error| WriteError::io(target.root, error);
     let entries = match fs::read_dir(target.root) {
@@ -48,7 +52,7 @@ pub(crate) fn check_folder(target: Target<'_>) -> Result<(), WriteError> {
     };
     for entry in entries {
         let name = entry.map_err(with_path)?.file_name();
-        if name == "_delta_log" {
+        if name == DELTA_LOG {
             return Err(WriteError::option(
                 "directory",
                 format!(
@@ -61,6 +65,9 @@ pub(crate) fn check_folder(target: Target<'_>) -> Result<(), WriteError> {
         if target.existing == Existing::Error && !hidden {
             return Err(with_path(io::Error::from(io::ErrorKind::AlreadyExists)));
         }
+    }
+    if target.existing == Existing::Overwrite {
+        data_files(target.root)?;
     }
     Ok(())
 }
@@ -247,7 +254,27 @@ fn next_number(folder: &Path, template: &Template) -> Result<u64, WriteError> {
     Ok(next)
 }
 
-/// Every data file below `root`. Like readers, this skips names that begin with a dot or an underscore.
+/// Returns true for a name that readers pass over: it begins with a dot or an underscore. The folder of a partition
+/// does not hide its files, whatever the name of its column.
+pub fn is_hidden(name: &[u8], is_folder: bool) -> bool {
+    name.starts_with(b".") || (name.starts_with(b"_") && !(is_folder && name.contains(&b'=')))
+}
+
+/// The refusal to overwrite a folder or prefix that holds a Delta table, whose files would be removed.
+pub fn table_below(table: &dyn fmt::Display, root: &dyn fmt::Display) -> WriteError {
+    WriteError::option(
+        "directory",
+        format!(
+            "{table} is a Delta table, and an overwrite of {root} would remove its files. Choose another place, or \
+             existing=\"append\""
+        ),
+    )
+}
+
+/// Every data file below `root`, by the rule of [`is_hidden`].
+///
+/// # Errors
+/// [`WriteError::Option`] for a folder with a Delta table below it: the log of that table knows its files by name.
 fn data_files(root: &Path) -> Result<Vec<PathBuf>, WriteError> {
     let mut files = Vec::new();
     let mut folders = vec![root.to_path_buf()];
@@ -257,11 +284,14 @@ fn data_files(root: &Path) -> Result<Vec<PathBuf>, WriteError> {
             let entry = entry.map_err(with_path)?;
             let name = entry.file_name();
             let bytes = name.as_encoded_bytes();
-            if bytes.starts_with(b".") || bytes.starts_with(b"_") {
-                continue;
+            if name == DELTA_LOG {
+                return Err(table_below(&folder.display(), &root.display()));
             }
             // Symbolic links are neither: what they lead to belongs to somebody else.
             let kind = entry.file_type().map_err(with_path)?;
+            if is_hidden(bytes, kind.is_dir()) {
+                continue;
+            }
             if kind.is_dir() {
                 folders.push(entry.path());
             } else if kind.is_file() && bytes.ends_with(SUFFIX.as_bytes()) {
