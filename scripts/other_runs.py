@@ -125,7 +125,7 @@ def arms(run: RunSummary) -> str:
 def equal_pairs(results: Path) -> str:
     """The answers of each study of known differences, by rows, and those of them that miss what is asked."""
     studies = [json.loads(path.read_text()) for path in sorted((results / "study").glob("*.json"))]
-    parts = [_study(each) for each in sorted(studies, key=lambda each: each["rows"])]
+    parts = [_study(each) for each in sorted(studies, key=lambda each: (each["rows"], each["beside"]))]
     return "\n\n".join(parts) or NO_RUN
 
 
@@ -136,11 +136,17 @@ def _study(study: dict[str, Any]) -> str:
     missed = misses(found)
     runs = counted(len(found[0].ratios), "run")
     parts = [
-        f"{counted(study['rows'], 'row')}, {counted(samples, 'sample')} a cell, {study['cpu_model']}:",
+        f"{counted(study['rows'], 'row')}, {_writes(samples, study)}, {study['cpu_model']}:",
         markdown_table(Table("", _HEADER, [_line(each) for each in found], [])),
         f"{_asked(missed)}. The host was busy during {noisy} of {runs}.",
     ]
     return "\n\n".join(parts)
+
+
+def _writes(samples: int, study: dict[str, Any]) -> str:
+    if study["beside"]:
+        return f"{counted(samples, 'pair')} of writes on one core"
+    return f"{counted(samples, 'sample')} a cell, one after the other"
 
 
 def _asked(missed: list[str]) -> str:

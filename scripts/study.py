@@ -4,6 +4,7 @@
     python scripts/study.py runs/study --rows 400000            # longer writes, which vary less: half an hour
     python scripts/study.py runs/study --pairs 4 --samples 6    # fewer of both
     python scripts/study.py runs/study --rows 400000 --record   # and the answers into results/study/
+    python scripts/study.py runs/beside --rows 400000 --beside  # by writes on one core at once
 
 Each pair is a run of ``spillway bench`` with a seed of its own; the first quarter of them have the slowed
 backends too. A run that is there is not made again. Ends with 1 where the answers miss what is asked.
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import study_backends
+from spillway.bench.pair_table import pair_ratios
 from spillway.bench.ranking import ratio
 from spillway.bench.summary import read_run, speed
 from spillway.bench.tables import ratio_text
@@ -45,6 +47,7 @@ _SHARED = (
     *("--mode", "table", "--memory", "none", "--validate", "none", "--probes", "0", "--no-trace"),
     *("--dataset", "logs"),
 )
+_BESIDE = "-beside"
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,9 @@ def answers(found: Sequence[Mapping[str, Ratio]]) -> list[Answer]:
 
 
 def ratios_of(run: RunSummary) -> dict[str, Ratio]:
-    """The speed of `spillway` over that of each other backend of a run."""
+    """The speed of `spillway` over that of each other backend of a run, by their pairs if it has any."""
+    if run.pairs:
+        return pair_ratios(run, run.settings[0])
     own, *others = sorted(run.cells, key=lambda each: each.cell.backend != "spillway")
     found = {each.cell.backend: ratio(own, each, speed) for each in others}
     return {name: each for name, each in found.items() if each is not None}
@@ -126,6 +131,7 @@ def record(runs: Sequence[RunSummary], rows: int) -> dict[str, Any]:
     of_all = ("cpu_model", "kernel", "git", "native_build", "libraries")
     return {
         "rows": rows,
+        "beside": bool(first.pairs),
         **{name: first.environment[name] for name in of_all},
         "runs": [
             {
@@ -148,12 +154,12 @@ def _rounded(found: Ratio) -> dict[str, float]:
     return {name: round(value, _DIGITS) for name, value in asdict(found).items()}
 
 
-def measure(out: Path, pair: int, *, backends: Sequence[str], rows: int, samples: int) -> RunSummary:
-    """The run of one pair, made if it is not there."""
+def measure(out: Path, pair: int, *, backends: Sequence[str], rows: int, writes: Sequence[str]) -> RunSummary:
+    """The run of one pair, made if it is not there; `writes` are the options that say how many to take."""
     folder = out / f"pair-{pair:02}"
     if not list(folder.glob(f"*/{REPORT}")):
         program = [sys.executable, "-c", "from spillway.cli import main; main()", "bench", *_SHARED]
-        asked = ["--backend", ",".join(backends), "--rows", str(rows), "--samples", str(samples)]
+        asked = ["--backend", ",".join(backends), "--rows", str(rows), *writes]
         with registered() as site:
             environment = {**os.environ, "PYTHONPATH": os.pathsep.join([site, *_python_path()])}
             subprocess.run(
@@ -182,13 +188,22 @@ def _python_path() -> list[str]:
     return [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
 
 
-def study(out: Path, *, pairs: int, samples: int, rows: int) -> list[RunSummary]:
-    """The runs of all pairs; those that are not there are made."""
+def study(out: Path, *, pairs: int, samples: int, rows: int, beside: bool = False) -> list[RunSummary]:
+    """The runs of all pairs; those that are not there are made.
+
+    Args:
+        out: The folder of the runs.
+        pairs: Runs, each with a seed of its own.
+        samples: Writes of each backend.
+        rows: Rows of a write.
+        beside: Take them on one core beside those of `spillway`, and not one after the other.
+    """
     runs = []
+    writes = ["--samples", "1", "--pairs", str(samples)] if beside else ["--samples", str(samples)]
     for pair in range(pairs):
         planted = tuple(PLANTED) if pair < max(1, pairs // 4) else ()
         backends = ("spillway", "again", *planted)
-        runs.append(measure(out, pair, backends=backends, rows=rows, samples=samples))
+        runs.append(measure(out, pair, backends=backends, rows=rows, writes=writes))
         print(f"pair {pair + 1} of {pairs} done", file=sys.stderr, flush=True)
     return runs
 
@@ -201,16 +216,18 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=40)
     parser.add_argument("--samples", type=int, default=12)
     parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--beside", action="store_true", help="by writes on one core at once")
     parser.add_argument("--record", action="store_true", help="keep the answers in results/study/")
     asked = parser.parse_args()
-    runs = study(asked.out, pairs=asked.pairs, samples=asked.samples, rows=asked.rows)
+    runs = study(asked.out, pairs=asked.pairs, samples=asked.samples, rows=asked.rows, beside=asked.beside)
     found = answers([ratios_of(run) for run in runs])
     for answer in found:
         print(answer)
     if asked.record:
         _RESULTS.mkdir(parents=True, exist_ok=True)
         kept = json.dumps(record(runs, asked.rows), indent=1)
-        (_RESULTS / f"{asked.rows}.json").write_text(f"{kept}\n")
+        name = f"{asked.rows}{_BESIDE if asked.beside else ''}.json"
+        (_RESULTS / name).write_text(f"{kept}\n")
     if missed := misses(found):
         sys.exit(f"not as asked: {'; '.join(missed)}")
 

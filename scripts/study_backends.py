@@ -1,7 +1,7 @@
 """Backends of the study: Spillway's writer under other names, as it is and slowed down by a known share.
 
-A slowed sink spins after `close` for a share of the time since it was opened, so that the slow-down is that
-share whatever the machine.
+A slowed sink spins after `close` for a share of the processor time since it was opened, so that the slow-down
+is that share whatever the machine, and whatever else is on its core.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Slower(Spillway):
 
     def open(self, path: Path, schema: pa.Schema, settings: Settings) -> Any:
         """Start a file, and the clock."""
-        begin = time.perf_counter()
+        begin = time.process_time()
         return _Slowed(super().open(path, schema, settings), begin, self.share)
 
     def peak_account(self) -> dict[str, int]:
@@ -67,9 +67,9 @@ class _Slowed:
 
     def close(self) -> None:
         self._sink.close()
-        now = time.perf_counter()
+        now = time.process_time()
         end = now + self._share * (now - self._begin)
-        while time.perf_counter() < end:
+        while time.process_time() < end:
             pass
 
 

@@ -22,6 +22,7 @@ RESULTS = Path(__file__).parents[2] / "results"
 SCHEMAS = {
     "sample": (bench.SCHEMA, bench.SCHEMA_VERSION, bench.SAMPLES),
     "probe": (bench.PROBE_SCHEMA, bench.SCHEMA_VERSION, bench.PROBES),
+    "pairs": (bench.PAIR_SCHEMA, bench.SCHEMA_VERSION, bench.PAIRS),
     "allocations": (bench.ALLOCATION_SCHEMA, bench.SCHEMA_VERSION, bench.ALLOCATIONS),
     "least_memory": (bench.LIMIT_TRIAL_SCHEMA, bench.SCHEMA_VERSION, bench.LEAST_MEMORY),
     "race": (race.SCHEMA, race.SCHEMA_VERSION, race.RACES),

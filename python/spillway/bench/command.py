@@ -17,6 +17,7 @@ _USUAL: dict[str, Any] = {
     "--seed": 1,
     "--timeout": 300.0,
     "--probes": 1,
+    "--pairs": 0,
     "--precision": "2%",
     "--budget": 10.0,
 }
@@ -48,6 +49,7 @@ def command_of(environment: dict[str, Any]) -> str:
         "--seed": options["seed"],
         "--timeout": options["timeout"],
         "--probes": options.get("probes", 1),  # runs of version 1 had none beside their samples
+        "--pairs": options.get("pairs", 0),
         "--least-memory": options.get("least_memory", 0),
     }
     words = [

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spillway.bench.ratios import base_of
+from spillway.bench.plan import base_of
 from spillway.bench.summary import speed
 from spillway.bench.tables import setting_title
 from spillway.harness.report.table import Entry, Table
@@ -93,7 +93,7 @@ def crossover_table(run: RunSummary, setting: Setting) -> Table | None:
     by_backend: dict[str, list[CellSummary]] = {}
     for each in run.of(setting):
         by_backend.setdefault(each.cell.backend, []).append(each)
-    base = base_of(run)
+    base = base_of(each.cell.backend for each in run.cells)
     own = by_backend.pop(str(base), None)
     if own is None:
         return None

@@ -6,7 +6,7 @@ import itertools
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from spillway.backends import CODECS, Mode
+from spillway.backends import CODECS, OWN_LIBRARY, Mode, library
 from spillway.backends import names as backend_names
 from spillway.bench.arms import DEFAULT_ARM, arm_of
 from spillway.errors import OptionError
@@ -15,15 +15,25 @@ from spillway.harness.options import joined, require_counts
 from spillway.harness.schema import LATER, Keywords, Positive, Signed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-__all__ = ["DEFAULT_ROWS", "MODES", "Cell", "Options", "largest_cells", "plan_cells", "resolve_level"]
+__all__ = [
+    "DEFAULT_ROWS",
+    "MODES",
+    "Cell",
+    "Options",
+    "base_of",
+    "largest_cells",
+    "plan_cells",
+    "resolve_level",
+]
 
 DEFAULT_ROWS = (10_000, 25_000, 50_000, 100_000, 200_000, 400_000)
 MODES: tuple[Mode, ...] = ("batches", "batches-retained", "table", "rows", "rows-json", "ndjson")
 DEFAULT_MODES: tuple[Mode, ...] = ("batches", "batches-retained", "table")
 # Beside "batches", these are measured at the most rows alone.
 _AT_THE_MOST_ROWS = frozenset({"batches-retained", "table"})
+_A_PAIR = 2
 _DEFAULT_LEVELS = {"zstd": 1, "gzip": 6, "brotli": 1}
 
 
@@ -90,6 +100,7 @@ class Options:
         arms: Changes to the process; a quota is left out where the cores take no more time than it gives.
         least_memory: Writes that prove each side of the least memory limit that each backend survives at its
             most rows; 0 to look for none.
+        pairs: Writes of each backend on one core beside those of the base, at its most rows; 0 for none.
     """
 
     backends: tuple[str, ...]
@@ -113,6 +124,7 @@ class Options:
     probes: int = 1
     arms: tuple[str, ...] = (DEFAULT_ARM,)
     least_memory: int = 0
+    pairs: int = 0
 
     def __post_init__(self) -> None:
         require_counts(
@@ -133,9 +145,11 @@ class Options:
             raise OptionError(f"--precision takes a share between 0 and 100 %, not {self.precision:.0%}")
         if self.budget_minutes <= 0:
             raise OptionError(f"--budget takes minutes above 0, not {self.budget_minutes:g}")
-        for option, count in (("--probes", self.probes), ("--least-memory", self.least_memory)):
+        counts = {"--probes": self.probes, "--least-memory": self.least_memory, "--pairs": self.pairs}
+        for option, count in counts.items():
             if count < 0:
                 raise OptionError(f"{option} takes a whole number from 0 up, not {count}")
+        _check_pairs(self.pairs, self.backends, self.threads)
         if self.timeout <= 0:
             raise OptionError(f"--timeout takes seconds above 0, not {self.timeout:g}")
         for option, names in (("--dataset", self.datasets), ("--codec", self.codecs)):
@@ -216,6 +230,12 @@ def largest_cells(cells: Sequence[Cell]) -> list[Cell]:
     return list(largest.values())
 
 
+def base_of(backends: Iterable[str]) -> str | None:
+    """The backend that others are compared with: the first of our own, else the first; None without any."""
+    names = list(dict.fromkeys(backends))
+    return next((name for name in names if library(name) == OWN_LIBRARY), names[0] if names else None)
+
+
 def resolve_level(codec: str, level: int | None) -> int | None:
     """The level to ask every backend for; a codec with levels always gets one, so that all use the same.
 
@@ -241,6 +261,13 @@ def _check_backends(backends: Sequence[str]) -> None:
         raise OptionError(f"there is no backend {joined(unknown)}; choose from: {', '.join(known)}")
     if not backends:
         raise OptionError(f"no backend is left to measure; choose from: {', '.join(known)}")
+
+
+def _check_pairs(pairs: int, backends: Sequence[str], threads: Sequence[int]) -> None:
+    if pairs and len(set(backends)) < _A_PAIR:
+        raise OptionError("--pairs: it takes two to compare: name another --backend, or leave it out")
+    if pairs and 1 not in threads:
+        raise OptionError("--pairs: both of a pair are on one core: add 1 to --cores, or leave it out")
 
 
 def _check_arms(arms: Sequence[str], threads: int) -> None:

@@ -120,6 +120,21 @@ class Progress(ProgressLine):
         """A write beside a probe ended."""
         self._update(advance=1)
 
+    def pairing(self, total: int) -> None:
+        """Pairs of writes on one core."""
+        self._begin("pairs", total)
+        self._log(f"writing in pairs on one core: {counted(total, 'pair')}")
+
+    def pair_begins(self, base: Cell, cell: Cell) -> None:
+        """Two writes start."""
+        line = f"pairs: {_cell_words(cell)}, beside {base.backend}"
+        self._update(description=line)
+        self._log_at_times(line)
+
+    def pair_ended(self) -> None:
+        """Two writes ended."""
+        self._update(advance=1)
+
     def searching_limits(self, cells: int) -> None:
         """Cells whose least memory limit will be looked for."""
         self._begin("least memory", cells)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spillway.backends import OWN_LIBRARY, library
+from spillway.bench.plan import base_of
 from spillway.bench.ranking import ratio
 from spillway.bench.summary import speed
 from spillway.bench.tables import effect_text, ratio_text, setting_title
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from spillway.bench.summary import CellSummary, RunSummary, Setting
     from spillway.harness.statistics import Ratio
 
-__all__ = ["RATIO_LEGEND", "base_of", "ratio_tables", "told"]
+__all__ = ["RATIO_LEGEND", "ratio_tables", "told"]
 
 RATIO_LEGEND = (
     "Ratios are taken block by block; in brackets their 95 % bootstrap interval, with fewer than six "
@@ -46,16 +46,10 @@ class _Found:
 
 def ratio_tables(run: RunSummary) -> dict[Setting, Table]:
     """A table for each setting in which the first of our own backends, or else the first, met others."""
-    base = base_of(run)
+    base = base_of(each.cell.backend for each in run.cells)
     found = _ratios(run, base)
     tables = {setting: _table(run, setting, base, found) for setting in run.settings}
     return {setting: table for setting, table in tables.items() if table.rows}
-
-
-def base_of(run: RunSummary) -> str | None:
-    """The backend that others are compared with: the first of our own, else the first; None without any."""
-    names: list[str] = list(dict.fromkeys(each.cell.backend for each in run.cells))
-    return next((name for name in names if library(name) == OWN_LIBRARY), names[0] if names else None)
 
 
 _Key = tuple["Setting", int, str]

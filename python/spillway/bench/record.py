@@ -26,6 +26,8 @@ __all__ = [
     "DISTURBED",
     "LEAST_MEMORY",
     "LIMIT_TRIAL_SCHEMA",
+    "PAIRS",
+    "PAIR_SCHEMA",
     "PROBES",
     "PROBE_SCHEMA",
     "SAMPLES",
@@ -38,6 +40,8 @@ __all__ = [
     "Measures",
     "Outcome",
     "OutputFile",
+    "PairResult",
+    "PairSample",
     "Phase",
     "PhaseLength",
     "Placement",
@@ -54,6 +58,7 @@ DISTURBED = "disturbed.jsonl"
 VALIDATION = "validation.jsonl"
 ALLOCATIONS = "allocations.jsonl"
 PROBES = "probes.jsonl"
+PAIRS = "pairs.jsonl"
 LEAST_MEMORY = "least_memory.jsonl"
 SCHEMA_VERSION: Literal[2] = 2
 
@@ -279,6 +284,39 @@ class ProbeSample(TypedDict):
     gc: GarbageReading | None
 
 
+class PairResult(TypedDict):
+    """The message of a process that wrote at the same moment as another."""
+
+    processor_seconds: float
+
+
+class PairSample(TypedDict):
+    """Two writes at once on one core: a line of pairs.jsonl.
+
+    Attributes:
+        run_id: The run's name.
+        block: One shuffled pass over all pairs.
+        position: The place in the block.
+        cell: The cell, as in a sample.
+        base: The backend that wrote beside it, at the same setting.
+        base_outcome: The outcome of that one.
+        processor_seconds: The user's and the kernel's time of the cell's write, of all threads; null unless
+            both ended well.
+        base_processor_seconds: The same of the base.
+    """
+
+    schema_version: Literal[2]
+    run_id: str
+    block: int
+    position: int
+    cell: Annotated[dict[str, Any], Cell]
+    base: str
+    outcome: Outcome
+    base_outcome: Outcome
+    processor_seconds: float | None
+    base_processor_seconds: float | None
+
+
 class Allocations(TypedDict):
     """One write under a tracer of allocations: a line of allocations.jsonl.
 
@@ -326,4 +364,5 @@ class LimitTrial(TypedDict):
 SCHEMA = RecordSchema(Sample)
 LIMIT_TRIAL_SCHEMA = RecordSchema(LimitTrial)
 PROBE_SCHEMA = RecordSchema(ProbeSample)
+PAIR_SCHEMA = RecordSchema(PairSample)
 ALLOCATION_SCHEMA = RecordSchema(Allocations)

@@ -14,6 +14,7 @@ from spillway.bench.failures import wrong_outputs
 from spillway.bench.hosts import host_lines, hosts_of
 from spillway.bench.least_memory_table import LEAST_MEMORY_LEGEND, least_memory_table
 from spillway.bench.memory_table import MEMORY_LEGEND, memory_table
+from spillway.bench.pair_table import PAIR_LEGEND, pair_table
 from spillway.bench.probe_cost import probe_costs
 from spillway.bench.program_table import program_table
 from spillway.bench.ranking import rankings
@@ -70,6 +71,7 @@ def _tables_of(run: RunSummary, setting: Setting, ratios: Table | None) -> list[
         ranking_table(run, ranked[0]),
         throughput_table(run, setting) if len(ranked) > 1 else None,
         ratios,
+        pair_table(run, setting),
         crossover_table(run, setting),
         memory_table(run, setting),
         least_memory_table(run, setting),
@@ -157,6 +159,7 @@ def reading(run: RunSummary) -> list[str]:
     return [
         _INTERVALS,
         RATIO_LEGEND,
+        *([PAIR_LEGEND] if run.pairs else []),
         *([CROSSOVER_LEGEND] if several else []),
         MEMORY_LEGEND,
         *([LEAST_MEMORY_LEGEND] if run.limit_trials else []),

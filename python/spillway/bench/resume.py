@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from spillway._wording import and_joined
 from spillway.bench.command import as_list
 from spillway.bench.plan import Cell, Options
-from spillway.bench.record import ALLOCATIONS, DISTURBED, LEAST_MEMORY, PROBES, SAMPLES, VALIDATION
+from spillway.bench.record import ALLOCATIONS, DISTURBED, LEAST_MEMORY, PAIRS, PROBES, SAMPLES, VALIDATION
 from spillway.errors import OptionError
 from spillway.harness import records
 from spillway.harness.host import is_disturbed, read_load
@@ -151,7 +151,7 @@ def read_begun(folder: Path) -> BegunRun:
             f"--resume {folder.name}: executors of a cluster took its samples, and a run continues on the "
             f"machine that began it: measure anew, or `spillway report` what is there"
         )
-    for name in (SAMPLES, DISTURBED, VALIDATION, ALLOCATIONS, PROBES, LEAST_MEMORY):
+    for name in (SAMPLES, DISTURBED, VALIDATION, ALLOCATIONS, PROBES, PAIRS, LEAST_MEMORY):
         records.drop_torn_line(folder / name)
     return BegunRun(folder, environment, records.read_lines(folder / SAMPLES))
 

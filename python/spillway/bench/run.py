@@ -17,6 +17,7 @@ from spillway.bench.check_outputs import require_engines, validate_outputs
 from spillway.bench.identity import describe_benchmark, fingerprint_of_rows
 from spillway.bench.least_memory import LEAST_PROVED, find_least_memory, limiter_of_search
 from spillway.bench.outputs import OutputFiles
+from spillway.bench.pairs import measure_pairs
 from spillway.bench.plan import Cell, Options, plan_cells
 from spillway.bench.probing import probe_backends
 from spillway.bench.record import SAMPLES, SCHEMA, SCHEMA_VERSION
@@ -221,6 +222,8 @@ def _finish(  # noqa: PLR0913 - the options of `measure`, handed on
         libraries = [cell for cell in cells if not backends.is_external(cell.backend)]
         try:
             sampling()
+            if options.pairs:
+                measure_pairs(folder, taker, libraries, options.pairs, progress)
             if options.probes:
                 probe_backends(folder, taker, libraries, options.probes, progress)
             if options.least_memory:

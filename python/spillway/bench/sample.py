@@ -46,12 +46,25 @@ if TYPE_CHECKING:
     from spillway.harness.probes.readings import Curve, GroupReading
     from spillway.harness.schedule import Slot
 
-__all__ = ["SampleTaker", "limits_of", "outcome_of", "result_of"]
+__all__ = ["Meeting", "SampleTaker", "limits_of", "outcome_of", "result_of"]
 
 _WORKER = str(Path(__file__).parent / "worker" / "main.py")
 _CURVE_POINTS = 200
 _NO_CURVE: Curve = {"seconds": [], "rss_bytes": []}  # of a process that only feeds another one
 _TEMPORARY_FOLDERS = ("TMPDIR", "TMP", "TEMP", "POLARS_TEMP_DIR")
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """The place at which two processes wait for each other before they write.
+
+    Attributes:
+        place: A FIFO, whose two ends open together.
+        comes_first: Which end is this process's.
+    """
+
+    place: Path
+    comes_first: bool
 
 
 @dataclass(frozen=True)
@@ -113,13 +126,14 @@ class SampleTaker:
         self.files.discard_fresh()
         return record
 
-    def run_worker(
+    def run_worker(  # noqa: PLR0913 - options, by keyword only
         self,
         cell: Cell,
         memory_limit: MemoryLimit,
         *,
         memray: Path | None = None,
         probe: Probe | None = None,
+        meeting: Meeting | None = None,
         environment: dict[str, str] | None = None,
     ) -> tuple[ProcessResult, bool]:
         """Run the worker for a cell to its end, and stay off its cores meanwhile.
@@ -129,6 +143,7 @@ class SampleTaker:
             memory_limit: The memory limit of the process.
             memray: The file for a trace of allocations, for a write that is traced.
             probe: The only probe beside the write, for one that is not timed.
+            meeting: The other process to wait for, for a write that is compared with that one's.
             environment: Variables beside those of every sample.
 
         Returns:
@@ -145,6 +160,7 @@ class SampleTaker:
             "gc_threshold": arm_of(cell.arm).gc_threshold,
             "memray": None if memray is None else str(memray),
             "probe": probe,
+            "meeting": None if meeting is None else [str(meeting.place.absolute()), meeting.comes_first],
             "group": memory_limit.group,
             "parent": os.getpid(),
         }
@@ -157,7 +173,7 @@ class SampleTaker:
                 environment={**os.environ, **self._environment(cell), **(environment or {})},
                 timeout=self.timeout,
                 # On a core that is measured, looking would take time from what is looked at.
-                curve=apart and memray is None and probe in {None, "curve"},
+                curve=apart and memray is None and meeting is None and probe in {None, "curve"},
             )
         return ended, not apart
 

@@ -11,7 +11,7 @@ from spillway._wording import counted
 from spillway.bench.arms import DEFAULT_ARM
 from spillway.bench.hosts import host_warnings, hosts_of
 from spillway.bench.plan import Cell
-from spillway.bench.record import ALLOCATIONS, DISTURBED, LEAST_MEMORY, PROBES, SAMPLES, VALIDATION
+from spillway.bench.record import ALLOCATIONS, DISTURBED, LEAST_MEMORY, PAIRS, PROBES, SAMPLES, VALIDATION
 from spillway.bench.stopping import imprecise_cells
 from spillway.harness import records
 from spillway.harness.host import noise_warnings
@@ -174,6 +174,7 @@ class RunSummary(RunOfCells[CellSummary, Setting]):
         limit_trials: The writes that looked for the least memory.
         verdicts: What validation said of each distinct content.
         disturbed: The samples that were taken again, since other processes ran beside them.
+        pairs: The pairs of writes at once on one core.
     """
 
     allocations: Sequence[dict[str, Any]]
@@ -181,6 +182,7 @@ class RunSummary(RunOfCells[CellSummary, Setting]):
     probes: Sequence[dict[str, Any]] = ()
     limit_trials: Sequence[dict[str, Any]] = ()
     disturbed: Sequence[dict[str, Any]] = ()
+    pairs: Sequence[dict[str, Any]] = ()
 
     def warnings(self) -> list[str]:
         """The caveats that a reader has to know before believing the figures."""
@@ -316,6 +318,7 @@ def read_run(folder: Path) -> RunSummary:
         probes,
         records.read_lines(folder / LEAST_MEMORY),
         records.read_lines(folder / DISTURBED),
+        records.read_lines(folder / PAIRS),
     )
 
 

@@ -182,6 +182,13 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
             "after all timing; 0 for none."
         ),
     ] = 1,
+    pairs: Annotated[
+        int,
+        typer.Option(
+            help="Writes of each backend on one core beside those of the first, at its most rows, after the "
+            "samples: they show differences of 1 % that a shared host hides; 12 for one to quote, 0 for none."
+        ),
+    ] = 0,
     least_memory: Annotated[
         int,
         typer.Option(
@@ -291,6 +298,7 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
                     probes=probes,
                     arms=tuple(listed(arm)),
                     least_memory=least_memory,
+                    pairs=pairs,
                 )
                 engines = _engines(validate)
             finished = measure(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from spillway.backends import Backend, Sink
-    from spillway.bench.record import Phase, ProbeResult, Result
+    from spillway.bench.record import PairResult, Phase, ProbeResult, Result
     from spillway.bench.worker.in_jvm import JvmPhase
     from spillway.bench.worker.mapped_input import MappedInput
     from spillway.harness.probes.jvm import WarmUp
@@ -92,6 +92,8 @@ def _measure(request: dict[str, Any], channel: Channel) -> Mapping[str, Any]:
         return _trace_allocations(backend, source, request, channel)
     if request["probe"] is not None:
         return _write_and_probe(backend, source, request, channel)
+    if request["meeting"] is not None:
+        return _write_beside_another(backend, source, request, channel)
     return _write_and_measure(backend, source, request, channel, warmed)
 
 
@@ -298,6 +300,29 @@ def _write_and_probe(
     if gil is not None:
         gil["idle_gap_seconds"] = idle_gap(min(seconds, _MOST_IDLE_SECONDS))
     return {"wall_seconds": seconds, "gil": gil, "gc": collected}
+
+
+def _write_beside_another(
+    backend: Backend, source: MappedInput, request: dict[str, Any], channel: Channel
+) -> PairResult:
+    """The same write, from the moment on at which another process begins its own on the same core."""
+    from spillway.harness.probes import pools
+
+    data = _data(source, request)
+    gc.collect()
+    pools.release_memory()
+    _meet(*request["meeting"])
+    channel.mark("write")
+    begin = time.process_time()
+    _write(backend, Path(request["output"]), source, data, request)
+    seconds = time.process_time() - begin
+    channel.mark("after")
+    return {"processor_seconds": seconds}
+
+
+def _meet(place: str, comes_first: bool) -> None:  # noqa: FBT001 - as it came
+    """Wait until the other process is here: each end of a FIFO opens when the other one does."""
+    os.close(os.open(place, os.O_WRONLY if comes_first else os.O_RDONLY))
 
 
 def _trace_allocations(

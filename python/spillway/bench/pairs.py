@@ -1,0 +1,131 @@
+"""Writes in pairs, after all samples: two processes take turns on one core, and so meet the same machine.
+
+The speed of a shared host varies by some per cent from one second to the next. Samples that are taken one
+after the other show that as a difference of writers. Two processes that share a core change places every few
+milliseconds: what slows the core down slows both, and the ratio of their processor time hardly varies.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from spillway.backends import SPARK_LIBRARY, library
+from spillway.bench.outputs import OutputFiles
+from spillway.bench.plan import base_of, largest_cells
+from spillway.bench.record import PAIR_SCHEMA, PAIRS, SCHEMA_VERSION
+from spillway.bench.sample import Meeting, outcome_of, result_of
+from spillway.harness import records
+from spillway.harness.limits import Unlimited
+from spillway.harness.schedule import schedule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from spillway.bench.plan import Cell
+    from spillway.bench.progress import Progress
+    from spillway.bench.record import PairSample
+    from spillway.bench.sample import SampleTaker
+    from spillway.harness.schedule import Slot
+    from spillway.harness.spawn import ProcessResult
+
+__all__ = ["measure_pairs"]
+
+_FOLDER = "outputs-beside"
+_MEETING = "meeting"
+
+
+def measure_pairs(
+    folder: Path, taker: SampleTaker, cells: Sequence[Cell], blocks: int, progress: Progress
+) -> None:
+    """Write each largest cell on one core beside that of the base, once a block, and append what lacks.
+
+    Writers in a JVM are left out: their compiler and collector work in threads that outlast a write.
+    """
+    done = {(each["block"], each["position"]) for each in records.read_lines(folder / PAIRS)}
+    slots = schedule(_pairs(cells), blocks=blocks, seed=taker.seed)
+    left = [slot for slot in slots if (slot.block, slot.position) not in done]
+    progress.pairing(len(left))
+    with _beside(taker, folder / _FOLDER) as other:
+        for slot in left:
+            progress.pair_begins(*slot.cell)
+            record = _take(taker, other, slot)
+            PAIR_SCHEMA.check(record)
+            records.append(folder / PAIRS, record)
+            progress.pair_ended()
+
+
+def _pairs(cells: Sequence[Cell]) -> list[tuple[Cell, Cell]]:
+    """The cell of the base and another one of its setting, for each of the others."""
+    of_one_core = [cell for cell in cells if cell.threads == 1 and library(cell.backend) != SPARK_LIBRARY]
+    largest = largest_cells(of_one_core)
+    base = base_of([cell.backend for cell in largest])
+    return [
+        (same, cell)
+        for cell in largest
+        if base not in {None, cell.backend} and (same := replace(cell, backend=str(base))) in largest
+    ]
+
+
+@contextmanager
+def _beside(taker: SampleTaker, folder: Path) -> Iterator[SampleTaker]:
+    """The same taker for the other process of a pair, whose files are in a folder of their own."""
+    files = OutputFiles(folder)
+    try:
+        yield replace(taker, files=files)
+    finally:
+        files.remove()
+
+
+def _take(taker: SampleTaker, other: SampleTaker, slot: Slot[tuple[Cell, Cell]]) -> PairSample:
+    base, cell = slot.cell
+    ended = _write_both((taker, base), (other, cell))
+    for each in (taker, other):
+        each.files.discard_fresh()
+    outcomes = [outcome_of(each) for each in ended]
+    results = [result_of(each) for each in ended]
+    # One that failed left the core to the other.
+    seconds = [result["processor_seconds"] if outcomes == ["ok", "ok"] else None for result in results]
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "run_id": taker.run_id,
+        "block": slot.block,
+        "position": slot.position,
+        "cell": cell.as_dict(),
+        "base": base.backend,
+        "outcome": outcomes[1],
+        "base_outcome": outcomes[0],
+        "processor_seconds": seconds[1],
+        "base_processor_seconds": seconds[0],
+    }
+
+
+def _write_both(*both: tuple[SampleTaker, Cell]) -> list[ProcessResult]:
+    """Two processes that begin their writes at the same moment, to their ends."""
+    place = both[0][0].files.fresh.with_name(_MEETING)
+    os.mkfifo(place)
+    with ThreadPoolExecutor(len(both)) as threads:
+        running = [
+            threads.submit(_write, taker, cell, Meeting(place, comes_first=index == 0))
+            for index, (taker, cell) in enumerate(both)
+        ]
+        try:
+            wait(running, return_when=FIRST_COMPLETED)
+        finally:
+            # Who comes to meet one that has failed meets the bench.
+            company = os.open(place, os.O_RDWR | os.O_NONBLOCK)
+        try:
+            return [each.result() for each in running]
+        finally:
+            wait(running)
+            os.close(company)
+
+
+def _write(taker: SampleTaker, cell: Cell, meeting: Meeting) -> ProcessResult:
+    with Unlimited().limit(0) as memory_limit:
+        ended, _ = taker.run_worker(cell, memory_limit, meeting=meeting)
+    return ended

@@ -1,0 +1,104 @@
+"""Writes in pairs on one core: who meets whom, what is kept of it, and what the report makes of it."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from spillway.bench.pair_table import pair_ratios, pair_table
+from spillway.bench.pairs import measure_pairs
+from spillway.bench.plan import Options
+from spillway.bench.progress import Progress
+from spillway.bench.record import PAIR_SCHEMA, PAIRS
+from spillway.bench.report import write_report
+from spillway.bench.summary import read_run
+from spillway.errors import OptionError
+from spillway.harness import records
+
+from .conftest import cell
+from .made_runs import Writes, make_run
+
+
+@pytest.fixture
+def pair(taker, disk_folder):
+    """Write backends in pairs with the first; the records."""
+
+    def write(*backends: str, blocks: int = 1, **changes: object) -> list[dict]:
+        cells = [cell(backend, **changes) for backend in backends]
+        measure_pairs(disk_folder, taker, cells, blocks, Progress(Console(file=io.StringIO())))
+        return records.read_lines(disk_folder / PAIRS)
+
+    return write
+
+
+def test_each_backend_meets_the_base_in_each_block(pair, disk_folder):
+    taken = pair("polars", "spillway", "arro3", blocks=2)
+    assert [(each["block"], each["position"]) for each in taken] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert sorted(each["cell"]["backend"] for each in taken) == ["arro3", "arro3", "polars", "polars"]
+    for each in taken:
+        PAIR_SCHEMA.check(each)
+        assert (each["base"], each["outcome"], each["base_outcome"]) == ("spillway", "ok", "ok")
+        assert min(each["processor_seconds"], each["base_processor_seconds"]) > 0
+    assert [path.name for path in disk_folder.iterdir() if path.is_dir()] == ["outputs"]
+    assert list((disk_folder / "outputs").iterdir()) == []
+    assert pair("polars", "spillway", "arro3", blocks=2) == taken  # as a run that is resumed
+
+
+@pytest.mark.parametrize(
+    ("backend", "outcome"),
+    [("raises", "library_error"), ("crashes", "segfault"), ("absent", "library_error")],
+)
+@pytest.mark.usefixtures("misbehaving")
+def test_one_that_fails_leaves_nobody_waiting_and_no_time(pair, backend, outcome):
+    (taken,) = pair("spillway", backend)
+    PAIR_SCHEMA.check(taken)
+    assert (taken["outcome"], taken["base_outcome"]) == (outcome, "ok")
+    assert (taken["processor_seconds"], taken["base_processor_seconds"]) == (None, None)
+
+
+def test_pairs_are_of_one_setting_and_of_one_core(taker, disk_folder):
+    cells = [
+        cell("spillway", mode="table"),
+        cell("arro3"),
+        cell("spillway", threads=2),
+        cell("polars", threads=2),
+    ]
+    measure_pairs(disk_folder, taker, cells, 1, Progress(Console(file=io.StringIO())))
+    assert records.read_lines(disk_folder / PAIRS) == []
+    options = Options(backends=("spillway", "arro3"), pairs=3)
+    for changes in ({"backends": ("spillway",)}, {"threads": (2,)}, {"pairs": -1}):
+        with pytest.raises(OptionError, match="--pairs"):
+            replace(options, **changes)
+
+
+def test_a_difference_that_samples_hide_is_a_ratio_of_pairs(tmp_path):
+    noise = [1.0, 1.3, 0.9, 1.1, 1.5, 0.8, 1.2, 1.0, 1.4, 0.7, 1.1, 1.3]
+    made = make_run(
+        tmp_path / "run",
+        {
+            "spillway": Writes([1e6 * each for each in noise]),
+            "arro3": Writes([1e6 * each for each in noise[::-1]]),
+        },
+    )
+    own, other = made.cells
+    for block, speed in enumerate(noise):
+        seconds = {"processor_seconds": 1.02 * speed, "base_processor_seconds": speed * (1 + block / 1e4)}
+        record = {
+            "block": block,
+            "position": 0,
+            "cell": other.cell.as_dict(),
+            "base": own.cell.backend,
+            **seconds,
+        }
+        records.append(made.folder / PAIRS, record)
+    run = read_run(made.folder)
+    found = pair_ratios(run, own.setting)["arro3"]
+    assert found.low <= 1.02 <= found.high + 1e-3
+    assert found.least_effect < 0.01
+    table = pair_table(run, own.setting)
+    assert [entry.text for entry in table.rows[0]][:3] == ["arro3", "1.02 [1.02, 1.02]", "12"]
+    assert "in pairs on one core" in write_report(run, []).read_text()
+    assert pair_table(made, own.setting) is None
