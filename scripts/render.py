@@ -50,6 +50,7 @@ _SCHEMAS = _RESULTS / "schemas"
 _RECORDS = {
     f"v{record.SCHEMA_VERSION}/sample.schema.json": record.SCHEMA,
     f"v{record.SCHEMA_VERSION}/probe.schema.json": record.PROBE_SCHEMA,
+    f"v{record.SCHEMA_VERSION}/pairs.schema.json": record.PAIR_SCHEMA,
     f"v{record.SCHEMA_VERSION}/allocations.schema.json": record.ALLOCATION_SCHEMA,
     f"v{record.SCHEMA_VERSION}/least_memory.schema.json": record.LIMIT_TRIAL_SCHEMA,
     f"v{race_record.SCHEMA_VERSION}/race.schema.json": race_record.SCHEMA,
