@@ -13,8 +13,9 @@ export VIRTUAL_ENV := $(CURDIR)/.venv
 # Panic messages hold the paths of sources: a wheel must not tell where it was built. Only there, since flags that name a
 # checkout keep what was built from serving in another one.
 REMAP := --remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)=/cargo --remap-path-prefix=$(CURDIR)=/spillway
-# A stray activation or a user's own settings must not decide what is built.
-unexport PYTHONPATH PYTHONHOME CONDA_PREFIX
+# A stray activation or a user's own settings must not decide what is built, nor that each of the many processes of the
+# tests compiles anew what it imports.
+unexport PYTHONPATH PYTHONHOME CONDA_PREFIX PYTHONDONTWRITEBYTECODE
 
 RUST_SOURCES := Cargo.toml Cargo.lock rust-toolchain.toml $(shell find rust -name '*.rs' -o -name Cargo.toml)
 BENCH_OPTIONS ?=
@@ -55,7 +56,7 @@ test: setup setup-tests ## Run every test, at counts that fit continuous integra
 
 test-quick: export SPILLWAY_TESTS := quick
 test-quick: export PROPTEST_CASES := 32
-test-quick: setup ## Run most tests, a few examples each, in four minutes: no Spark, no S3, no wheel
+test-quick: setup ## Run most tests, a few examples each: no Spark, no S3, no wheel
 	cargo test --locked --workspace -- --quiet
 	$(PYTEST) -q -m quick
 

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 # Tests load the module with its debug assertions, and look at no speed.
 os.environ["SPILLWAY_ALLOW_CHECKED_BUILD"] = "1"
 os.environ["SPARK_SUBMIT_OPTS"] = java_options()
+# Tests start hundreds of processes: one that finds no bytecode compiles for longer than it runs.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, which tests send to themselves.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -49,12 +51,23 @@ for name, number in EXAMPLES.items():
 settings.load_profile(PROFILE)
 
 # Files whose tests share what is dear to start, or watch a clock or the memory. A group stays in one process:
-# it has one shared session of Spark and one server of each kind, and no two tests of time run at once. Both
-# groups with JVMs may run, and with three processes another group beside them. Longest first.
+# it has one session of Spark, one server of each kind, and no two tests of time run at once. Longest first.
 GROUPS = {
     "timing": (
         *("bench/*", "cli/*", "harness/*"),
         *("race/test_check.py", "race/test_plan.py", "race/test_races.py"),
+    ),
+    # Those that share a session with Delta, which is in a process of its own.
+    "delta-spark": (
+        "delta/conflicts/*",
+        "delta/test_checkpoints.py",
+        "delta/test_features.py",
+        "delta/test_spark.py",
+        "delta/test_spark_changes.py",
+        "delta/test_spark_deletes.py",
+        "delta/test_spark_reading.py",
+        "spark/test_tasks.py",
+        "spark/test_types_delta.py",
     ),
     # Programs with a JVM of their own, and the cluster.
     "cluster": (
@@ -69,17 +82,10 @@ GROUPS = {
         "spark/test_overtaken.py",
         "spark/test_pack.py",
     ),
-    # Those that share the sessions of a run.
+    # Those that share a session without it.
     "spark": (
         "spark/*",
         "backends/test_spark.py",
-        "delta/conflicts/*",
-        "delta/test_checkpoints.py",
-        "delta/test_features.py",
-        "delta/test_spark.py",
-        "delta/test_spark_changes.py",
-        "delta/test_spark_deletes.py",
-        "delta/test_spark_reading.py",
         "interop/test_partitions.py",
         "interop/test_predicates.py",
         "interop/test_spark.py",
@@ -95,7 +101,7 @@ FIXTURES = {
     "spark": {"spark"},
     "cluster": {"cluster"},
     "packed": {"cluster"},
-    "worker": {"spark"},
+    "worker": {"delta-spark"},
     "server": {"s3", "docs"},
     "wheel": {"packaging"},
 }

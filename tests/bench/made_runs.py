@@ -64,6 +64,7 @@ class Writes:
         outcome: How the samples without a speed ended.
         error: What the library said of them.
         cell: Fields of the cell that are not those of the reference.
+        curve: Resident bytes over time; none where nobody looked.
     """
 
     speeds: Sequence[float | None]
@@ -75,6 +76,7 @@ class Writes:
     outcome: str = "library_error"
     error: dict[str, str] | None = None
     cell: dict[str, Any] = field(default_factory=dict)
+    curve: dict[str, Any] | None = None
 
 
 def make_run(
@@ -116,6 +118,8 @@ def _sample(
         )
         record |= dict.fromkeys((*absent, "output", "affinity_cores", "backend_version"))
         return record | {"outcome": writes.outcome, "died_in": "write", "error": writes.error}
+    if writes.curve is not None:
+        record["curve"] = writes.curve
     record["throughput"]["rows_per_second"] = speed
     record["use"]["wall_seconds"] = record["cell"]["rows"] / speed
     record["memory"]["growth_bytes"] = int(writes.growth)

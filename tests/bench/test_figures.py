@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from pathlib import Path
 
@@ -28,6 +29,24 @@ def test_the_figures_of_the_reference_run_are_those_that_are_drawn(tmp_path):
         f"figures/{path.name}" for path in (run / "figures").iterdir()
     }
     assert all(f"![{figure.title}]({figure.path})" in (run / REPORT).read_text() for figure in drawn)
+
+
+def test_memory_over_time_is_drawn_where_somebody_looked(tmp_path):
+    curve = {"seconds": [0.0, 0.1], "rss_bytes": [300_000_000, 310_000_000]}
+    settings = list(itertools.product(("wide:10", "wide:20"), ("zstd", "snappy"), (1, 2)))
+    writes = [
+        Writes(
+            [1e6],
+            cell={"dataset": dataset, "codec": codec, "level": None, "threads": threads},
+            curve=curve if (dataset, threads) == ("wide:20", 1) else None,
+        )
+        for dataset, codec, threads in settings
+    ]
+    paths = {figure.path for figure in draw_figures(make_run(tmp_path / "run", {"spillway": writes}))}
+    assert {Path(path).stem for path in paths if "rss-over-time" in path} == {
+        "rss-over-time-table-wide20-zstd-1core-2276MB",
+        "rss-over-time-table-wide20-snappy-1core-2276MB",
+    }
 
 
 def test_an_allocation_curve_says_of_which_dataset_and_codec_it_is(tmp_path):

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from ..spark.process import Worker
 
 pytestmark = pytest.mark.spark
-ROUNDS = count(quick=3, ci=6, soak=40)
+ROUNDS = count(quick=3, ci=3, soak=40)
+# A bitmap of one file's rows has a part for each 65,536 of them.
+ROWS_OF_FILES = 140_000
 PROPERTIES = "tblproperties ('delta.enableDeletionVectors' = 'true')"
 
 
@@ -34,11 +36,13 @@ def there(worker: Worker, path: str, where: str = "true") -> list[int]:
 def test_sparks_vectors_are_read(tmp_path: Path, worker: Worker) -> None:
     path = f"delta.`{tmp_path}/t`"
     worker.sql(f"create table {path} (id bigint, part string) using delta partitioned by (part) {PROPERTIES}")
-    worker.sql(f"insert into {path} select id, concat('p', id % 2) from range(0, 200000, 1, 1)")
+    some = f"range(0, {ROWS_OF_FILES}, 1, 1)"
+    worker.sql(f"insert into {path} select id, concat('p', id % 2) from {some}")
     for gone in ("id % 7 = 0", "id between 1000 and 70000", "part = 'p1' and id % 3 = 0"):
         worker.sql(f"delete from {path} where {gone}")
         table = spillway.delta.open(tmp_path / "t")
-        assert sorted(ids(table)) == there(worker, path)
+        left = worker.read(tmp_path / "t", tmp_path / "left")["id"]
+        assert sorted(ids(table)) == sorted(left.to_pylist())
     kinds = {
         line["add"]["deletionVector"]["storageType"]
         for version in range(2, table.version + 1)

@@ -326,7 +326,7 @@ def test_a_table_on_a_store_is_compacted_and_cleaned(bucket: Bucket) -> None:
     bucket.client.put_object(Bucket=bucket.name, Key="table/a b/stray 100%.parquet", Body=b"stray")
     assert table.vacuum().files == []
     # The store tells the time in whole seconds.
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     gone: set[str] = set()
     while len(gone) < 9:
         assert time.monotonic() < deadline, gone
@@ -343,14 +343,17 @@ def test_the_timeout_of_a_delete_is_that_of_its_commit(
     bucket: Bucket, faulty: Callable[[Callable[[Request], Fault]], Proxy]
 ) -> None:
     marking(bucket)
+    # The first read takes longer than a commit may, and a commit less, on a busy machine too.
+    longer = iter([6.0])
 
     def slow(request: Request) -> Fault:
         if request.method == "GET" and request.path.endswith(".parquet"):
-            time.sleep(3)
+            time.sleep(next(longer, 0))
         return None
 
     table = spillway.delta.open(bucket.url("table"), storage_options=through(faulty(slow), bucket))
-    assert table.delete([("number", "=", 7)], timeout=2).rows == 1
+    assert table.delete([("number", "=", 7)], timeout=5).rows == 1
+    assert next(longer, None) is None, "nothing was slow"
 
 
 def test_a_signal_in_a_merge_ends_the_delete_and_leaves_no_vector(
@@ -552,13 +555,19 @@ def test_a_commit_in_doubt_is_settled(
 
     options = through(faulty(reply_lost), bucket, max_retries="0")
     unlucky = spillway.delta.open(table.path, storage_options=options)
-    doubtful = unlucky.append(timeout=5)
-    doubtful.write(batch("a", 0))
-    with pytest.raises(CommitUnknown) as caught:
-        doubtful.commit()
+
+    def doubt(timeout: float) -> CommitUnknown | CommitTimeoutError:
+        doubtful = unlucky.append(timeout=timeout)
+        doubtful.write(batch("a", 0))
+        with pytest.raises((CommitUnknown, CommitTimeoutError)) as caught:
+            doubtful.commit()
+        return caught.value
+
+    # On a busy machine, a commit may not have come to its first attempt in a few seconds.
+    doubted = next(error for error in map(doubt, (4, 60)) if isinstance(error, CommitUnknown))
     fail.clear()
-    assert unlucky.outcome(caught.value.token).status == "committed"
-    assert table.outcome(caught.value.token) == spillway.delta.Outcome("committed", 1)
+    assert unlucky.outcome(doubted.token).status == "committed"
+    assert table.outcome(doubted.token) == spillway.delta.Outcome("committed", 1)
     assert acknowledged(bucket) == [("a", 0)]
 
 

@@ -22,7 +22,7 @@ __all__ = ["LANGUAGES", "ROOT", "Block", "IdleBlockError", "blocks_of", "check",
 ROOT = Path(__file__).resolve().parents[2]
 _TITLE = re.compile(r'title="([^"]+)"')
 _NOT_RUN = re.compile(r"^<!-- not run: (.+) -->$")
-_SECONDS = 240
+_SECONDS = 800
 LANGUAGES = {"python", "console", "json", "text"}
 
 

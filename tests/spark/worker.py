@@ -13,10 +13,22 @@ import pyarrow as pa
 
 import spillway.spark
 
+from ..counts import SOAK
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 SCHEMA = pa.schema({"day": pa.string(), "id": pa.int64()})
+BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+SETTINGS = {
+    BATCH_ROWS: "10",
+    # Delta shuffles in its VACUUM, in 200 tasks by default, and lists the files for it in up to 10,000.
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
+    # A snapshot has a few files, and a query a few rows: to plan it anew after each shuffle takes longer.
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.sql.adaptive.enabled": "true" if SOAK else "false",
+}
 
 
 def failing(kind: str, times: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -84,8 +96,15 @@ def sql(session: Any, text: str) -> list[list[Any]]:
 
 
 def copy(session: Any, path: str, into: str) -> None:
-    """Write the rows of a Delta table to a folder of one file."""
-    session.read.format("delta").load(path).coalesce(1).write.mode("overwrite").parquet(into)
+    """Write the rows of a Delta table to an Arrow file."""
+    few = session.conf.get(BATCH_ROWS)
+    session.conf.set(BATCH_ROWS, "100000")
+    try:
+        table = session.read.format("delta").load(path).toArrow()
+    finally:
+        session.conf.set(BATCH_ROWS, few)
+    with pa.ipc.new_file(into, table.schema) as file:
+        file.write(table)
 
 
 def ids(session: Any, path: str, form: str) -> list[int]:
@@ -158,10 +177,8 @@ COMMANDS = {
 
 def main() -> None:
     session = spillway.spark.local_session("spillway-worker", delta=True, retries=1, say=lambda _: None)
-    session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "10")
-    # Delta shuffles in its VACUUM, in 200 tasks by default, and lists the files for it in up to 10,000.
-    session.conf.set("spark.sql.shuffle.partitions", "2")
-    session.conf.set("spark.sql.sources.parallelPartitionDiscovery.parallelism", "2")
+    for name, value in SETTINGS.items():
+        session.conf.set(name, value)
     print(json.dumps("ready"), flush=True)
     for line in sys.stdin:
         command = json.loads(line)

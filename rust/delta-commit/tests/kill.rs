@@ -26,6 +26,10 @@ const PROCESSES: usize = 4;
 const THREADS: usize = 3;
 /// A process that was not killed by now has lost its parent.
 const ORPHANED: Duration = Duration::from_secs(60);
+/// Appends that a process acknowledges, at least, before it is killed.
+const APPENDS: usize = 3;
+/// The folder of what processes have acknowledged.
+const NOTED: &str = "_noted";
 
 fn committer(table: &Path, version: Version) -> Committer {
     let start = Start {
@@ -49,11 +53,13 @@ fn commit(committer: &Committer, read_version: Version, actions: Vec<Action>) {
 fn write_until_killed(table: &Path) {
     let tip = LocalLogStore::new(table).find_tip().unwrap();
     let committer = committer(table, tip);
+    let notes = notes_of(table, std::process::id());
+    fs::create_dir_all(&notes).unwrap();
     thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
                 let name = MemberId::random();
-                let mut notes = File::create(table.join(format!("_noted-{name}"))).unwrap();
+                let mut notes = File::create(notes.join(name.to_string())).unwrap();
                 let begun = Instant::now();
                 for number in 0.. {
                     if begun.elapsed() > ORPHANED {
@@ -84,15 +90,29 @@ fn start_writer(table: &Path) -> Child {
         .unwrap()
 }
 
-fn noted(table: &Path) -> HashSet<String> {
-    let files = fs::read_dir(table).unwrap().map(|entry| entry.unwrap());
-    let notes = files.filter(|entry| entry.file_name().to_string_lossy().starts_with("_noted-"));
-    notes
+/// The folder of what a process has acknowledged.
+fn notes_of(table: &Path, process: u32) -> PathBuf {
+    table.join(NOTED).join(process.to_string())
+}
+
+/// The files in a folder of notes; none where it is not there yet.
+fn noted(notes: &Path) -> HashSet<String> {
+    let files = fs::read_dir(notes).into_iter().flatten();
+    files
         .flat_map(|entry| {
-            let text = fs::read_to_string(entry.path()).unwrap();
+            let text = fs::read_to_string(entry.unwrap().path()).unwrap();
             text.lines().map(str::to_owned).collect::<Vec<_>>()
         })
         .collect()
+}
+
+/// Waits until a process has acknowledged some appends, however busy the machine is.
+fn await_notes(notes: &Path) {
+    let begun = Instant::now();
+    while noted(notes).len() < APPENDS {
+        assert!(begun.elapsed() < ORPHANED, "it acknowledges nothing");
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 #[test]
@@ -118,8 +138,9 @@ fn killed_processes_lose_nothing_that_they_acknowledged() {
     };
     let mut writers: Vec<Child> = (0..PROCESSES).map(|_| start_writer(table)).collect();
     for kill in 0..kills {
-        thread::sleep(Duration::from_millis(20 + kill * 37 % 50));
         let mut victim = writers.remove(0);
+        await_notes(&notes_of(table, victim.id()));
+        thread::sleep(Duration::from_millis(kill * 37 % 50));
         victim.kill().unwrap();
         victim.wait().unwrap();
         writers.push(start_writer(table));
@@ -154,12 +175,10 @@ fn killed_processes_lose_nothing_that_they_acknowledged() {
             }
         }
     }
-    let noted = noted(table);
-    assert!(
-        noted.len() > 100,
-        "only {} appends were acknowledged",
-        noted.len()
-    );
+    let processes = fs::read_dir(table.join(NOTED)).unwrap();
+    let noted: HashSet<String> = processes
+        .flat_map(|process| noted(&process.unwrap().path()))
+        .collect();
     let missing: Vec<&String> = noted.difference(&added).collect();
     assert!(missing.is_empty(), "{missing:?}");
 }

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -70,6 +70,22 @@ fn add(path: &str) -> Action {
 
 fn append(path: &str) -> Transaction {
     Transaction::append(MemberId::random(), 0, vec![add(path)])
+}
+
+/// Commits, and calls `queued` once the transaction is in the queue: its patience is not asked before.
+fn commit_queued(
+    committer: &Committer,
+    transaction: Transaction,
+    queued: impl FnOnce(),
+) -> Result<Version, CommitError> {
+    let mut queued = Some(queued);
+    let mut go_on = || {
+        if let Some(queued) = queued.take() {
+            queued();
+        }
+        true
+    };
+    committer.commit_while(transaction, &mut Patience::while_asked(soon(), &mut go_on))
 }
 
 /// The version of each file that the log adds; none may be there twice.
@@ -254,14 +270,20 @@ fn an_attempt_whose_answer_was_lost_is_found_in_the_log() {
 fn a_doubt_is_settled_either_way_and_by_anyone() {
     for arrives in [true, false] {
         let table = table();
+        let is_tried = Arc::new(AtomicBool::new(false));
+        let tried = Arc::clone(&is_tried);
         let committer = failing(table.path(), move |store, version, body| {
             if arrives {
                 store.put_version(version, body)?;
             }
+            tried.store(true, Ordering::Release);
+            // Longer than a commit goes without a look at its patience.
             thread::sleep(Duration::from_millis(120));
             Ok(PutOutcome::Unknown(StoreError::transient("lost")))
         });
-        let doubt = token(committer.commit(append("a"), Instant::now() + Duration::from_millis(60)));
+        let mut until_tried = || !is_tried.load(Ordering::Acquire);
+        let mut patience = Patience::while_asked(soon(), &mut until_tried);
+        let doubt = token(committer.commit_while(append("a"), &mut patience));
         let doubt = Token::from_text(&doubt.to_text().unwrap()).unwrap();
         let expected = if arrives {
             Outcome::Committed(1)
@@ -299,16 +321,23 @@ fn a_token_of_another_table_is_refused() {
 #[test]
 fn a_deadline_in_the_queue_leaves_nothing_behind() {
     let table = table();
-    let committer = Arc::new(failing(table.path(), |store, version, body| {
-        thread::sleep(Duration::from_millis(200));
+    let both = Arc::new(Barrier::new(2));
+    let leaders = Arc::clone(&both);
+    let committer = Arc::new(failing(table.path(), move |store, version, body| {
+        if version == 1 {
+            // Begun, and not done before the other has given up.
+            leaders.wait();
+            leaders.wait();
+        }
         store.put_version(version, body)
     }));
     let leader = {
         let committer = Arc::clone(&committer);
         thread::spawn(move || committer.commit(append("slow"), soon()))
     };
-    thread::sleep(Duration::from_millis(50));
+    both.wait();
     let late = committer.commit(append("late"), Instant::now() + Duration::from_millis(20));
+    both.wait();
     assert!(matches!(late, Err(CommitError::DeadlinePassed)), "{late:?}");
     assert_eq!(leader.join().unwrap().unwrap(), 1);
     assert_eq!(committer.commit(append("next"), soon()).unwrap(), 2);
@@ -331,21 +360,30 @@ fn a_full_disk_fails_everybody_and_certainly() {
 fn a_leader_that_panics_hands_the_lead_on() {
     let table = table();
     let calls = AtomicUsize::new(0);
+    let both = Arc::new(Barrier::new(2));
+    let leaders = Arc::clone(&both);
     let committer = Arc::new(failing(table.path(), move |store, version, body| {
-        thread::sleep(Duration::from_millis(100));
-        assert!(
-            calls.fetch_add(1, Ordering::Relaxed) > 0,
-            "the first attempt panics"
-        );
+        if calls.fetch_add(1, Ordering::Relaxed) == 0 {
+            // Begun, and not done before the other is in the queue.
+            leaders.wait();
+            leaders.wait();
+            panic!("the first attempt panics");
+        }
         store.put_version(version, body)
     }));
-    let spawn = |path: &'static str| {
+    let first = {
         let committer = Arc::clone(&committer);
-        thread::spawn(move || committer.commit(append(path), soon()))
+        thread::spawn(move || committer.commit(append("first"), soon()))
     };
-    let first = spawn("first");
-    thread::sleep(Duration::from_millis(30));
-    let second = spawn("second");
+    both.wait();
+    let second = {
+        let (committer, both) = (Arc::clone(&committer), Arc::clone(&both));
+        thread::spawn(move || {
+            commit_queued(&committer, append("second"), || {
+                both.wait();
+            })
+        })
+    };
     assert!(first.join().is_err());
     assert!(second.join().unwrap().is_ok());
     assert!(adds(table.path()).contains_key("second"));
@@ -382,14 +420,14 @@ fn synced_together(
 ) {
     let table = table();
     let counts = Arc::new(Mutex::new(HashMap::new()));
-    let handed_in = Arc::new(Barrier::new(members + 1));
-    let (counted, waiting) = (Arc::clone(&counts), Arc::clone(&handed_in));
+    let all = Arc::new(Barrier::new(members + 1));
+    let (counted, leaders) = (Arc::clone(&counts), Arc::clone(&all));
     let mut store = Failing::new(table.path());
     store.put = Box::new(move |store, version, body| {
         if version == 1 {
-            // All others have come by the time that this one is done.
-            waiting.wait();
-            thread::sleep(Duration::from_millis(200));
+            // Begun, and not done before all others are in the queue.
+            leaders.wait();
+            leaders.wait();
         }
         store.put_version(version, body)
     });
@@ -406,14 +444,16 @@ fn synced_together(
     let first = thread::spawn(move || first.commit(append("first"), soon()));
     let writers: Vec<_> = (0..members)
         .map(|n| {
-            let (committer, handed_in) = (Arc::clone(&committer), Arc::clone(&handed_in));
+            let (committer, all) = (Arc::clone(&committer), Arc::clone(&all));
             thread::spawn(move || {
                 let paths = [format!("{n}-a"), format!("{n}-b")];
                 let adds = paths.iter().map(|path| add(path)).collect();
                 let mut transaction = Transaction::append(MemberId::random(), 0, adds);
                 transaction.unsynced = paths.to_vec();
-                handed_in.wait();
-                committer.commit(transaction, soon())
+                all.wait();
+                commit_queued(&committer, transaction, || {
+                    all.wait();
+                })
             })
         })
         .collect();

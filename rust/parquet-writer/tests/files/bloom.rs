@@ -1,7 +1,4 @@
 //! The content of bloom filters, read back by the `parquet` crate.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
 
 use std::sync::Arc;
 
@@ -15,6 +12,8 @@ use parquet::file::properties::ReaderProperties;
 use parquet::file::reader::FileReader;
 use parquet::file::serialized_reader::{ReadOptionsBuilder, SerializedFileReader};
 use parquet_writer::{BloomRule, OptionInput};
+
+use crate::common;
 
 fn filter_of(values: ArrayRef) -> Sbbf {
     let rows = values.len();

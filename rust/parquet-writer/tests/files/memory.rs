@@ -1,5 +1,4 @@
 //! The promise of `memory_limit`: no more is kept, and no byte of the file depends on what was spilled.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::io::{self, Write};
 use std::path::PathBuf;

@@ -1,7 +1,4 @@
 //! The same rows give the same bytes, however they are cut, and come back as they were.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
 
 use std::sync::Arc;
 
@@ -20,7 +17,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-use common::{Shared, written, written_together};
+use crate::common::{Shared, written, written_together};
 
 type Row = (Option<i64>, Option<String>, f64, Option<Vec<Option<String>>>);
 

@@ -33,7 +33,6 @@ pub fn written(batch: &RecordBatch, cuts: &[usize], options: &OptionInput) -> Ve
 
 /// The file of a batch whose pieces between `cuts` are written together, those before the piece `last` in a call before
 /// the others.
-#[allow(dead_code, reason = "each test file is a crate of its own")]
 pub fn written_together(batch: &RecordBatch, cuts: &[usize], last: usize, options: &OptionInput) -> Vec<u8> {
     written_by(batch, options, |writer| {
         let parts = parts(batch, cuts);

@@ -1,7 +1,4 @@
 //! Levels and values of nested columns are those that the `parquet` crate writes, and no cut of the rows changes a byte.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -27,7 +24,7 @@ use parquet_writer::{EncodingRule, OptionInput};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use common::written;
+use crate::common::written;
 
 /// A generator that is the same everywhere.
 struct Draws(u64);

@@ -1,7 +1,4 @@
 //! Encrypted files, decrypted by the `parquet` crate.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
 
 use std::sync::Arc;
 
@@ -18,6 +15,8 @@ use parquet::file::metadata::{PageIndexPolicy, ParquetMetaDataReader};
 use parquet_writer::{BloomRule, ByColumn, Encryption, Key, OptionInput, WriteError, WriterOptions};
 use proptest::prelude::*;
 use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+
+use crate::common;
 
 const FOOTER: &[u8; 16] = b"0123456789012345";
 const OTHER: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz012345";
