@@ -252,17 +252,16 @@ mod tests {
 
     #[test]
     fn columns_are_read_as_lists_of_names_or_as_names() {
-        let columns = |text| columns_of(text);
         let expected = vec![vec!["a".to_owned()], vec!["b".to_owned(), "c".to_owned()]];
         let Action::DomainMetadata(domain) = action(&expected) else {
             panic!("no domain");
         };
-        assert_eq!(columns(&domain.configuration), Some(expected));
+        assert_eq!(columns_of(&domain.configuration), Some(expected));
         assert_eq!(
-            columns(r#"{"clusteringColumns":["a"]}"#),
+            columns_of(r#"{"clusteringColumns":["a"]}"#),
             Some(vec![vec!["a".to_owned()]])
         );
-        assert_eq!(columns(r#"{"clusteringColumns":[7]}"#), None);
-        assert_eq!(columns("{}"), None);
+        assert_eq!(columns_of(r#"{"clusteringColumns":[7]}"#), None);
+        assert_eq!(columns_of("{}"), None);
     }
 }
