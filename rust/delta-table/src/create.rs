@@ -281,7 +281,10 @@ impl Table {
         if protocol != snapshot.protocol {
             actions.push(Action::Protocol(protocol));
         }
-        actions.extend(clustering::change(&snapshot, &first.cluster_by));
+        // Also where they are those of before: another transaction may change them meanwhile, and has a conflict then.
+        if snapshot.is_clustered() || !first.cluster_by.is_empty() {
+            actions.push(clustering::action(&first.cluster_by));
+        }
         actions.push(Action::Metadata(first.metadata));
         let removed = snapshot
             .files()

@@ -92,7 +92,10 @@ pub(crate) struct Bin {
 
 impl Bin {
     /// The rows of each new file that were deleted in the old ones since they were copied.
-    fn marked(&self, entries: &Entries) -> Vec<RoaringTreemap> {
+    ///
+    /// # Errors
+    /// [`TableError::Malformed`] for a row that was not copied.
+    fn marked(&self, entries: &Entries) -> Result<Vec<RoaringTreemap>> {
         let marked = self.sources.iter().filter_map(|source| {
             let (_, deleted) = entries.get(&source.add.path)?;
             Some(source.moved(deleted))
@@ -100,7 +103,10 @@ impl Bin {
         let marked = marked.fold(RoaringTreemap::new(), |all, some| all | some);
         let places: RoaringTreemap = match &self.places {
             None => marked,
-            Some(places) => marked.iter().filter_map(|row| place_of(places, row)).collect(),
+            Some(places) => marked
+                .iter()
+                .map(|row| place_of(places, row))
+                .collect::<Result<_>>()?,
         };
         let mut places = places.iter().peekable();
         let mut end = 0;
@@ -110,13 +116,17 @@ impl Bin {
             let rows = std::iter::from_fn(|| places.next_if(|place| *place < end));
             rows.map(|place| place - first).collect()
         });
-        of_files.collect()
+        Ok(of_files.collect())
     }
 }
 
-fn place_of(places: &[u32], row: u64) -> Option<u64> {
-    let place = places.get(usize::try_from(row).ok()?)?;
-    Some(u64::from(*place))
+fn place_of(places: &[u32], row: u64) -> Result<u64> {
+    let place = usize::try_from(row).ok().and_then(|row| places.get(row));
+    place.map(|place| u64::from(*place)).ok_or_else(|| {
+        TableError::Malformed(format!(
+            "row {row} was deleted, and is none of those that were copied"
+        ))
+    })
 }
 
 /// The newest entries of files of which rows were marked since they were copied, by their paths, and all their deleted
@@ -257,7 +267,8 @@ impl MovedRows {
     }
 
     fn filled(&self, mut transaction: Transaction, state: &mut State) -> Result<Transaction> {
-        let marks: Vec<_> = self.bins.iter().map(|bin| bin.marked(&state.marked)).collect();
+        let marks = self.bins.iter().map(|bin| bin.marked(&state.marked));
+        let marks = marks.collect::<Result<Vec<_>>>()?;
         let files = self
             .bins
             .iter()
@@ -447,7 +458,7 @@ mod tests {
                 }
                 expected[file].insert(place);
             }
-            prop_assert_eq!(bin.marked(&entries), expected);
+            prop_assert_eq!(bin.marked(&entries).unwrap(), expected);
         }
 
         #[test]

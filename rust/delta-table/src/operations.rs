@@ -396,9 +396,8 @@ impl Table {
         transaction.reads.whole_table = true;
         transaction.actions = restoring(&snapshot, &target, &returning, &leaving);
         if snapshot.is_clustered() {
-            transaction
-                .actions
-                .extend(clustering::change(&snapshot, &columns));
+            // Also where they are those of before, so that a concurrent change of them is a conflict.
+            transaction.actions.push(clustering::action(&columns));
         }
         self.shared()?.commit(transaction, patience)
     }

@@ -146,22 +146,21 @@ impl<'a> Compaction<'a> {
             self.snapshot = self.table.snapshot()?;
             self.plan()?;
         }
+        self.follow_columns()?;
         if self.bins.is_empty() {
             return Ok(None);
         }
         let shared = self.table.shared()?;
         let mut files = NewFiles::of(&shared);
         let mut bytes = 0;
-        // A group of a clustered table is a version: the places of its rows are in memory until then.
-        let at_once = if self.cluster_by.is_empty() {
-            self.at_once
-        } else {
-            1
-        };
-        while bytes < at_once
+        while bytes < self.at_once
             && let Some(old) = self.bins.pop_front()
         {
             bytes += old.iter().map(|add| size(add)).sum::<u64>();
+            // The places of a group's rows are in memory until its version.
+            if self.is_ordered(&old) {
+                bytes = self.at_once;
+            }
             let bin = self.written(&shared, old, go_on);
             let bin = bin.map_err(|error| shared.or_replaced(error))?;
             let new = bin.new.iter().map(|new| new.add.path.clone());
@@ -179,6 +178,25 @@ impl<'a> Compaction<'a> {
         let newest = self.table.snapshot()?;
         pending.rebase(&newest)?;
         Ok(Some(pending))
+    }
+
+    /// Plans anew where the table got other clustering columns.
+    fn follow_columns(&mut self) -> Result<()> {
+        if self.bins.is_empty() || self.options.purge {
+            return Ok(());
+        }
+        let newest = self.table.snapshot()?;
+        if newest.clustering()? != self.cluster_by {
+            self.snapshot = newest;
+            self.plan()?;
+        }
+        Ok(())
+    }
+
+    /// Returns true if the rows of these files are put into the order of the clustering columns.
+    fn is_ordered(&self, old: &[Arc<Add>]) -> bool {
+        let is_clustered = |add: &Arc<Add>| clustering::is_clustered(add, &self.cluster_by);
+        !self.cluster_by.is_empty() && !matches!(old, [add] if is_clustered(add))
     }
 
     /// Chooses the files that are to be one.
@@ -272,7 +290,7 @@ impl<'a> Compaction<'a> {
         old: Vec<Arc<Add>>,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<Bin> {
-        if self.cluster_by.is_empty() {
+        if !self.is_ordered(&old) {
             return self.copied(shared, old, go_on);
         }
         let rewrite = Rewrite {

@@ -1,18 +1,19 @@
 //! Groups of files that are clustered together, and the marks of those that were: delta-spark calls a group a z-cube.
 //!
 //! A file's tags name its cube and the columns that it is clustered by. A cube with half as many rows as a group may
-//! have is full, and is left as it is; so are files of other columns and of other implementations. Smaller cubes go into
-//! a group with files that are not clustered yet, or with each other. Each group becomes one cube. So work ends: there are
-//! fewer parts after it, or fewer that are not clustered.
+//! have is full, and stays as it is, but for files with many deleted rows: each of these is copied without them, and stays
+//! in the cube. Files of other columns and of other implementations are left alone. Smaller cubes go into a group with
+//! files that are not clustered yet, or with each other. Each group becomes one cube. So work ends: there are fewer parts
+//! after it, or fewer that are not clustered.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use delta_commit::actions::Add;
-use serde_json::Value;
 use uuid::Uuid;
 
 use crate::error::Result;
+use crate::indexed;
 
 use super::listed;
 
@@ -59,19 +60,32 @@ enum Clustering<'a> {
 }
 
 impl<'a> Clustering<'a> {
-    fn of(add: &'a Add, columns: &Value) -> Self {
+    fn of(add: &'a Add, columns: &[Vec<String>]) -> Self {
         if add.clustering_provider.as_ref().is_some_and(|by| by != PROVIDER) {
             return Self::Other;
         }
         let tag = |name: &str| add.tags.as_ref()?.get(name)?.as_deref();
         match (tag(CUBE), tag(COLUMNS)) {
-            (Some(cube), Some(by)) => match serde_json::from_str::<Value>(by) {
-                Ok(by) if by == *columns => Self::Cube(cube),
-                _ => Self::Other,
-            },
+            (Some(cube), Some(by)) if parsed(by).as_deref() == Some(columns) => Self::Cube(cube),
+            (Some(_), Some(_)) => Self::Other,
             _ => Self::None,
         }
     }
+}
+
+/// The columns of a tag: versions of Spark differ in the names that they quote.
+fn parsed(listed: &str) -> Option<Vec<Vec<String>>> {
+    let names: Vec<String> = serde_json::from_str(listed).ok()?;
+    let columns = names.iter().map(|name| match indexed::parse(name)?.as_slice() {
+        [column] => Some(column.clone()),
+        _ => None,
+    });
+    columns.collect()
+}
+
+/// Returns true if a file is in a cube of these columns.
+pub(crate) fn is_clustered(add: &Add, columns: &[Vec<String>]) -> bool {
+    matches!(Clustering::of(add, columns), Clustering::Cube(_))
 }
 
 /// The rules by which files are put into groups.
@@ -93,25 +107,30 @@ struct Part {
     rows: u64,
     /// True if something is gained even where it is alone.
     is_wanted: bool,
+    /// Files that are to be written again for their deleted rows.
+    wanted: Vec<Arc<Add>>,
 }
 
 impl Part {
     fn add(&mut self, add: Arc<Add>, packing: &Packing<'_>) -> Result<()> {
         self.rows += (packing.rows)(&add)?;
-        self.is_wanted |= (packing.is_wanted)(&add)?;
+        if (packing.is_wanted)(&add)? {
+            self.is_wanted = true;
+            self.wanted.push(Arc::clone(&add));
+        }
         self.files.push(add);
         Ok(())
     }
 }
 
-/// The groups of files that are each to be clustered together.
+/// The groups of files that are each to be clustered together. The first ones are of a file each, which is clustered and is
+/// to be copied.
 pub(crate) fn groups(mut files: Vec<Arc<Add>>, packing: &Packing<'_>) -> Result<VecDeque<Vec<Arc<Add>>>> {
     files.sort_by(|a, b| (a.modification_time, &a.path).cmp(&(b.modification_time, &b.path)));
-    let columns = serde_json::from_str(&listed(packing.columns)).unwrap_or(Value::Null);
     let mut cubes: BTreeMap<String, Part> = BTreeMap::new();
     let mut others = Vec::new();
     for add in files {
-        match Clustering::of(&add, &columns) {
+        match Clustering::of(&add, packing.columns) {
             Clustering::Other => {}
             Clustering::Cube(cube) => {
                 let cube = cube.to_owned();
@@ -125,20 +144,28 @@ pub(crate) fn groups(mut files: Vec<Arc<Add>>, packing: &Packing<'_>) -> Result<
             }
         }
     }
-    let is_full = |cube: &Part| cube.rows >= packing.most_rows.div_ceil(2) && !cube.is_wanted;
-    let small = cubes.into_values().filter(|cube| !is_full(cube));
-    Ok(packed(small.chain(others), packing.most_rows))
+    let is_full = |cube: &Part| cube.rows >= packing.most_rows.div_ceil(2);
+    let (full, small): (Vec<_>, Vec<_>) = cubes.into_values().partition(is_full);
+    let mut groups: VecDeque<_> = full
+        .into_iter()
+        .flat_map(|cube| cube.wanted)
+        .map(|add| vec![add])
+        .collect();
+    groups.append(&mut packed(small.into_iter().chain(others), packing.most_rows));
+    Ok(groups)
 }
 
 /// Puts parts together in their order.
 fn packed(parts: impl Iterator<Item = Part>, most_rows: u64) -> VecDeque<Vec<Arc<Add>>> {
     let mut groups = VecDeque::new();
     let mut open: Vec<Part> = Vec::new();
+    let mut rows: u64 = 0;
     for part in parts {
-        let rows: u64 = open.iter().map(|part| part.rows).sum();
         if rows.saturating_add(part.rows) > most_rows {
             groups.extend(closed(std::mem::take(&mut open)));
+            rows = 0;
         }
+        rows = rows.saturating_add(part.rows);
         open.push(part);
     }
     groups.extend(closed(open));
@@ -173,11 +200,19 @@ mod tests {
     }
 
     fn grouped(files: &[Arc<Add>], most_rows: u64) -> Vec<Vec<Arc<Add>>> {
+        grouped_for(files, most_rows, &|_| false)
+    }
+
+    fn grouped_for(
+        files: &[Arc<Add>],
+        most_rows: u64,
+        is_wanted: &dyn Fn(&Arc<Add>) -> bool,
+    ) -> Vec<Vec<Arc<Add>>> {
         let packing = Packing {
             columns: &columns(),
             most_rows,
             rows: &|add| Ok(add.size.unsigned_abs()),
-            is_wanted: &|_| Ok(false),
+            is_wanted: &|add| Ok(is_wanted(add)),
         };
         groups(files.to_vec(), &packing).unwrap().into()
     }
@@ -211,6 +246,40 @@ mod tests {
         let all = [full, vec![Arc::clone(&small), Arc::clone(&plain)]].concat();
         assert_eq!(grouped(&all, 100), [[plain]]);
         assert_eq!(grouped(&all, 109)[0].len(), 2);
+    }
+
+    #[test]
+    fn of_a_full_cube_only_files_with_deleted_rows_are_written_again() {
+        let marks = new_marks(&columns());
+        let full: Vec<_> = (0..5).map(|number| file(number, 100, marks.clone())).collect();
+        let found = grouped_for(&full, 100, &|add| add.path == "3");
+        assert_eq!(found, [[Arc::clone(&full[3])]]);
+        assert!(is_clustered(&full[3], &columns()));
+    }
+
+    #[test]
+    fn a_tag_names_columns_however_they_are_quoted() {
+        let by = |listed: &str| {
+            file(
+                0,
+                1,
+                (
+                    None,
+                    Some(
+                        [(CUBE, "c"), (COLUMNS, listed)]
+                            .map(|(name, value)| (name.to_owned(), Some(value.to_owned())))
+                            .into(),
+                    ),
+                ),
+            )
+        };
+        let columns = [vec!["2xx".to_owned()], vec!["a".to_owned(), "b".to_owned()]];
+        for listed in [r#"["2xx","a.b"]"#, r#"["`2xx`","a.`b`"]"#] {
+            assert!(is_clustered(&by(listed), &columns), "{listed}");
+        }
+        for listed in [r#"["a.b","2xx"]"#, r#"["2xx"]"#, "[7]", "2xx"] {
+            assert!(!is_clustered(&by(listed), &columns), "{listed}");
+        }
     }
 
     proptest! {

@@ -32,11 +32,8 @@ pub(super) fn order(columns: &[ArrayRef]) -> Result<Vec<u32>, ArrowError> {
 
 /// Bits of a coordinate, such that those of all together fit a position.
 fn bits_of(columns: usize) -> u32 {
-    match columns {
-        0..=2 => 32,
-        3 => 21,
-        _ => 16,
-    }
+    let columns = u32::try_from(columns).unwrap_or(u32::MAX).max(1);
+    (u64::BITS / columns).clamp(1, u32::BITS)
 }
 
 /// The coordinate of a rank, from 1 to `rows`.

@@ -21,7 +21,7 @@ use crate::schema::{Kind, Primitive, TableSchema};
 use crate::snapshot::Snapshot;
 use crate::table::{Table, or_late};
 
-pub(crate) use cubes::{Packing, groups, marks_of};
+pub(crate) use cubes::{Packing, groups, is_clustered, marks_of};
 pub(crate) use rewrite::{Limits, Rewrite};
 
 /// The feature of tables whose rows are clustered by columns.
@@ -52,11 +52,12 @@ pub(crate) fn columns_of(configuration: &str) -> Option<Vec<Vec<String>>> {
         .collect()
 }
 
-/// A column's name as SQL writes it: parts with other characters than letters, digits and `_` are quoted.
+/// A column's name as Spark writes it: parts with other characters than letters, digits and `_` are quoted, and those that
+/// begin with a digit.
 pub(crate) fn shown(column: &[String]) -> String {
     let parts = column.iter().map(|part| {
         let is_plain = part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-        if is_plain && part.chars().any(|c| !c.is_ascii_digit()) {
+        if is_plain && part.starts_with(|c: char| !c.is_ascii_digit()) {
             part.clone()
         } else {
             format!("`{}`", part.replace('`', "``"))
@@ -168,7 +169,7 @@ pub(crate) fn action(columns: &[Vec<String>]) -> Action {
 }
 
 /// The action that changes a table's columns to these; none where they are these.
-pub(crate) fn change(head: &Head, columns: &[Vec<String>]) -> Option<Action> {
+fn change(head: &Head, columns: &[Vec<String>]) -> Option<Action> {
     let is_same = match head.domains.get(DOMAIN) {
         Some(domain) => columns_of(&domain.configuration).as_deref() == Some(columns),
         None => columns.is_empty(),
@@ -247,7 +248,10 @@ mod tests {
         let shown = |parts: &[&str]| shown(&parts.iter().map(|&part| part.to_owned()).collect::<Vec<_>>());
         assert_eq!(shown(&["a_1"]), "a_1");
         assert_eq!(shown(&["a", "b"]), "a.b");
-        assert_eq!(shown(&["a.b", "12", "c`d", "ü"]), "`a.b`.`12`.`c``d`.`ü`");
+        assert_eq!(
+            shown(&["a.b", "12", "2x", "c`d", "ü"]),
+            "`a.b`.`12`.`2x`.`c``d`.`ü`"
+        );
     }
 
     #[test]

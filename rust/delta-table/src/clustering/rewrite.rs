@@ -141,6 +141,16 @@ impl Rewrite<'_> {
             .max(self.limits.file_rows))
     }
 
+    /// Bytes that the rows of a batch take until they are written: their own, and those of their values side by side in
+    /// the clustering columns.
+    fn held_bytes(&self, batch: &RecordBatch) -> Result<usize, ArrowError> {
+        let mut bytes = batch.get_array_memory_size() + batch.num_rows() * ORDER_BYTES;
+        for column in self.columns {
+            bytes += leaf(batch, column)?.get_array_memory_size();
+        }
+        Ok(bytes)
+    }
+
     fn writer(&self) -> Result<DataWriter> {
         let options = AppendOptions {
             max_file_bytes: Some(i64::MAX),
@@ -166,10 +176,10 @@ struct Held {
 }
 
 impl Held {
-    fn push(&mut self, batch: RecordBatch) {
+    fn push(&mut self, batch: RecordBatch, bytes: usize) {
         self.starts.push(self.rows);
         self.rows += batch.num_rows();
-        self.bytes += batch.get_array_memory_size() + batch.num_rows() * ORDER_BYTES;
+        self.bytes += bytes;
         self.batches.push(batch);
     }
 
@@ -236,10 +246,11 @@ impl Cube<'_> {
                 }
                 let batch = batch?;
                 rows += batch.num_rows() as u64;
-                self.held.push(batch);
-                if self.held.bytes >= self.rewrite.limits.held_bytes {
+                let bytes = self.rewrite.held_bytes(&batch).map_err(WriteError::from)?;
+                if self.held.bytes.saturating_add(bytes) > self.rewrite.limits.held_bytes {
                     self.write(go_on)?;
                 }
+                self.held.push(batch, bytes);
             }
             sources.push(Source {
                 rows: rows - first + deleted.len(),
