@@ -358,11 +358,15 @@ mod tests {
 
     #[test]
     fn rows_are_divided_evenly() {
-        let parts = |all, each| evenly(all, each).collect::<Vec<_>>();
-        assert_eq!(parts(10, 4), [0..4, 4..7, 7..10]);
-        assert_eq!(parts(10, 9), [0..10]);
-        assert_eq!(parts(3, 100), [0..3]);
-        assert_eq!(parts(3, 1), [0..1, 1..2, 2..3]);
+        let parts = |all, each| {
+            evenly(all, each)
+                .map(|part| (part.start, part.end))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(parts(10, 4), [(0, 4), (4, 7), (7, 10)]);
+        assert_eq!(parts(10, 9), [(0, 10)]);
+        assert_eq!(parts(3, 100), [(0, 3)]);
+        assert_eq!(parts(3, 1), [(0, 1), (1, 2), (2, 3)]);
     }
 
     #[test]
