@@ -64,6 +64,7 @@ GROUPS = {
         "delta/test_features.py",
         "delta/test_spark.py",
         "delta/test_spark_changes.py",
+        "delta/test_spark_clustering.py",
         "delta/test_spark_deletes.py",
         "delta/test_spark_reading.py",
         "spark/test_tasks.py",

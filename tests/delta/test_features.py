@@ -93,22 +93,10 @@ def clustered(
     return table
 
 
-OVERWRITES: dict[str, Callable[[str], Any]] = {
-    "create": lambda path: spillway.delta.create(path, NUMBERS, mode="overwrite"),
-    "write": lambda path: spillway.delta.write(path, pa.table({"id": [9]}), mode="overwrite"),
-    "restore": lambda path: spillway.delta.open(path).restore(2),
-}
-
-
-@pytest.mark.parametrize("how", OVERWRITES)
-def test_clustered_tables_take_appends_and_are_not_overwritten(tmp_path: Path, how: str) -> None:
+def test_tables_that_another_writer_clusters_take_appends_and_checkpoints(tmp_path: Path) -> None:
     table = clustered(tmp_path / "t", [["id"]])
     append(table, 1)
     append(table, 2)
-    before = content(table.path)
-    with pytest.raises(UnsupportedTableError, match=r"\bclustering\b"):
-        OVERWRITES[how](table.path)
-    assert content(table.path) == before
     assert table.checkpoint() == 3
     assert append(table, 3) == 4
     assert ids(table) == [1, 2, 3]
@@ -356,8 +344,6 @@ def test_sparks_deletion_vectors_and_clustering(tmp_path: Path, worker: Worker) 
         append.write(pa.table({f"c{number:02}": [number] for number in range(34)}))
     (file,) = table.files()
     assert (file.stats or {})["minValues"] == {"c00": 0, "c01": 1, "c33": 33}
-    with pytest.raises(UnsupportedTableError, match="clustering"):
-        spillway.delta.create(table.path, NUMBERS, mode="overwrite")
     table.checkpoint()
     worker.sql(f"optimize {path}")
     assert worker.sql(f"select count(*) from {path} where c33 = 33") == [[1]]

@@ -100,6 +100,15 @@ class Table:
         return self._native.state()["partition_columns"]
 
     @property
+    def clustering_columns(self) -> list[str]:
+        """The columns that `optimize` orders rows by, as SQL writes their names; none where it does not.
+
+        Raises:
+            UnsupportedTableError: The table is clustered by columns that it does not have.
+        """
+        return self._native.clustering_columns()
+
+    @property
     def id(self) -> str:
         """The table's own id, which no other table has."""
         return self._native.state()["id"]
@@ -548,6 +557,37 @@ class Table:
             self._committed(operation, version)
         return version, inserted, updated, deleted
 
+    def cluster_by(self, columns: str | Sequence[str] | None, *, timeout: float | None = _TIMEOUT) -> int:
+        """Change the columns that `optimize` orders rows by. No row is written again.
+
+        Rows with similar values in these columns come into the same row groups, so that a scan with
+        conditions on any of them reads few. Files that were clustered by other columns stay as they are.
+
+        Args:
+            columns: A column, or at most four of equal weight: numbers, text, dates or timestamps that files
+                have statistics of. A field of a struct is ``"group.x"``. None leaves rows in their order.
+            timeout: Seconds that it may take; None waits for ever.
+
+        Returns:
+            The version that has them.
+
+        Raises:
+            CommitConflict: A concurrent transaction changed them, the schema, the properties or the protocol.
+            OptionError: The table is partitioned, or cannot be clustered by a column; or a file has no
+                statistics of it.
+            UnsupportedTableError: The table asks its writers for a feature that is not built.
+
+        Example:
+            >>> import pyarrow as pa, spillway.delta
+            >>> schema = pa.schema({"host": pa.string(), "latency": pa.float64()})
+            >>> table = spillway.delta.create("requests", schema)
+            >>> table.cluster_by(["host", "latency"])
+            1
+            >>> table.clustering_columns
+            ['host', 'latency']
+        """
+        return self._committed("CLUSTER BY", self._native.cluster_by(_names(columns), timeout))
+
     @shows_options(WriterOptions)
     def optimize(
         self,
@@ -565,20 +605,26 @@ class Table:
         nothing, and makes no version. Files that are written while it runs are left for the next one. The
         order of rows is kept, and files that were written one after the other go into one.
 
+        In a table with `clustering_columns`, files of any size that are not clustered yet are written again
+        with their rows along a Hilbert curve through these columns. Files are put into order in groups of
+        about 512 MiB of rows in memory; no more than 1 GiB is there at a time. A group that is at least half
+        full is left as it is from then on.
+
         It has no conflict with appends, and makes none fail. Rows that a concurrent delete marks in the old
         files are marked in the new ones. Where a file is removed or replaced meanwhile, the files that were
         to be one with it are left as they are.
 
-        It makes one version, or one for about 16 GiB of old files, so that a crash loses no more work. Where
-        the new files are much smaller than the old ones, some of them are put together once more.
+        It makes one version, or one for about 16 GiB of old files or for each group, so that a crash loses no
+        more work. Where the new files are much smaller than the old ones, some of them are put together once
+        more.
 
         Args:
             target_file_bytes: Bytes of a new file, about; ``delta.targetFileSize``, or 128 MiB, without it.
             where: Conditions on partition columns, which choose the files: column, operator and value.
             user_metadata: A note for the history.
             timeout: Seconds that each commit may take, without writing the files; None waits for ever.
-            **options: The fields of `WriterOptions`, for the new files. Rows are not sorted anew:
-                ``sorting="sort"`` is not accepted.
+            **options: The fields of `WriterOptions`, for the new files. Rows are not sorted by other columns:
+                ``sorting="sort"`` is not accepted. Row groups of clustered files have at most 32,768 rows.
 
         Raises:
             CommitConflict: A concurrent transaction changed the schema, the properties or the protocol.
@@ -588,7 +634,7 @@ class Table:
             OptionError: A condition names a column that the table is not partitioned by, or an option has a
                 value that is not accepted.
             UnsupportedTableError: The table asks its writers for a feature that is not built, or is clustered
-                by columns.
+                by columns that it does not have.
 
         Example:
             >>> import pyarrow as pa, spillway.delta
@@ -716,12 +762,13 @@ class Table:
         """Make the table what it was at an older version.
 
         Returns:
-            The new version, which has the old one's rows, schema and properties.
+            The new version, which has the old one's rows, schema, properties and clustering columns.
 
         Raises:
             VersionNotFoundError: The version, a data file of it or a deletion vector is gone.
             CommitConflict: A concurrent transaction added or removed rows.
-            UnsupportedTableError: The table is clustered by columns.
+            UnsupportedTableError: The table asks its writers for a feature that is not built; or it was
+                partitioned, and has the feature ``clustering`` now, with which no table may be.
         """
         return self._committed("RESTORE", self._native.restore(version, timeout))
 
@@ -759,6 +806,7 @@ def create(  # noqa: PLR0913 - what a table is
     schema: ArrowSchema,
     *,
     partition_by: str | Sequence[str] | None = None,
+    cluster_by: str | Sequence[str] | None = None,
     properties: Mapping[str, str] | None = None,
     name: str | None = None,
     description: str | None = None,
@@ -776,11 +824,14 @@ def create(  # noqa: PLR0913 - what a table is
             ``__arrow_c_schema__``. Unsigned integers become the next larger signed ones, timestamps get
             microseconds; what a Delta table cannot hold is refused by name.
         partition_by: A column, or several from the outermost in, that rows are stored apart by.
+        cluster_by: The columns that `Table.optimize` orders rows by, as `Table.cluster_by` takes them. Not
+            with `partition_by`.
         properties: Table properties, such as ``{"delta.appendOnly": "true"}``.
         name: A name for people.
         description: A description for people.
         mode: The treatment of a table that exists: ``"error"`` refuses, ``"ignore"`` opens it as it is,
-            ``"overwrite"`` gives it this schema, these properties and no rows, as one more version.
+            ``"overwrite"`` gives it this schema, these properties, these clustering columns and no rows, as
+            one more version.
         timeout: Seconds that it may take; None waits for ever.
         storage_options: Settings and credentials of the object store, by the names that delta-rs has for
             them, such as ``AWS_REGION`` or ``AWS_ENDPOINT_URL``; what they leave out comes from the
@@ -788,9 +839,10 @@ def create(  # noqa: PLR0913 - what a table is
 
     Raises:
         TableExistsError: There is a table, and ``mode="error"``.
+        OptionError: The table cannot be clustered by a column.
         SchemaError: A Delta table cannot hold the schema.
-        UnsupportedTableError: A property asks for a feature that is not built, or a table that would be
-            overwritten is clustered by columns.
+        UnsupportedTableError: A property asks for a feature that is not built; or a table that would be
+            overwritten has the feature ``clustering``, and the new state has partitions.
 
     Example:
         >>> import pyarrow as pa, spillway.delta
@@ -799,12 +851,24 @@ def create(  # noqa: PLR0913 - what a table is
         >>> table.version, pa.schema(table.schema).names
         (0, ['day', 'message'])
     """
-    columns = [partition_by] if isinstance(partition_by, str) else list(partition_by or ())
     place, options = _place(uri, storage_options)
     native = _native.DeltaTable.create(
-        place, schema, columns, dict(properties or {}), name, description, mode, timeout, options
+        place,
+        schema,
+        _names(partition_by),
+        _names(cluster_by),
+        dict(properties or {}),
+        name,
+        description,
+        mode,
+        timeout,
+        options,
     )
     return Table(native, options)
+
+
+def _names(columns: str | Sequence[str] | None) -> list[str]:
+    return [columns] if isinstance(columns, str) else list(columns or ())
 
 
 def open(  # noqa: A001 - the word for it

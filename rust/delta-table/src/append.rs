@@ -500,7 +500,6 @@ impl Basis {
         if let Some(conditions) = &options.replace {
             let table = shared.snapshot(look)?;
             table.check_removable("overwriting")?;
-            table.check_not_clustered("overwriting")?;
             let predicate = partition_predicate(conditions, &table)?;
             let app_id = options.app_transaction.as_ref().map(|(app_id, _)| app_id);
             return Ok(Self {

@@ -14,6 +14,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::checkpoint::now;
+use crate::clustering;
 use crate::error::{Result, TableError};
 use crate::head::Head;
 use crate::place::{Folder, Place};
@@ -36,6 +37,8 @@ pub enum CreateMode {
 pub struct CreateOptions {
     /// The partition columns, in their order. All rows of a file have the same value in each.
     pub partition_by: Vec<String>,
+    /// The columns that compactions order rows by, as [`Table::cluster_by`] takes them.
+    pub cluster_by: Vec<String>,
     /// Table properties.
     pub properties: BTreeMap<String, String>,
     /// A name for people.
@@ -142,7 +145,7 @@ fn features(
 }
 
 /// The protocol with these features too. Features that its older version implies are kept.
-fn with_features(protocol: &Protocol, features: &[(&str, bool)]) -> Result<Protocol> {
+pub(crate) fn with_features(protocol: &Protocol, features: &[(&str, bool)]) -> Result<Protocol> {
     let mut protocol = protocol.clone();
     for (feature, reader) in features {
         if let Some(next) = with_feature(&protocol, feature, *reader)? {
@@ -167,20 +170,48 @@ fn metadata(schema: &TableSchema, options: CreateOptions) -> Result<Metadata> {
     })
 }
 
-fn operation(name: &str, metadata: &Metadata) -> Operation {
-    let mut operation = Operation::new(name);
-    let partition_by = Value::from(metadata.partition_columns.clone()).to_string();
-    let properties = serde_json::to_string(&metadata.configuration).unwrap_or_default();
-    operation.parameters = BTreeMap::from([
-        ("isManaged".to_owned(), "false".to_owned()),
-        ("partitionBy".to_owned(), partition_by),
-        ("properties".to_owned(), properties),
-        (
-            "description".to_owned(),
-            metadata.description.clone().unwrap_or_else(|| "null".to_owned()),
-        ),
-    ]);
-    operation
+/// The state that a table begins with.
+struct First {
+    features: Vec<(&'static str, bool)>,
+    metadata: Metadata,
+    /// The clustering columns.
+    cluster_by: Vec<Vec<String>>,
+}
+
+impl First {
+    fn of(schema: &Schema, mut options: CreateOptions) -> Result<Self> {
+        let schema = TableSchema::of(schema)?;
+        let mut features = features(&schema, &options.properties)?;
+        let names = std::mem::take(&mut options.cluster_by);
+        let metadata = metadata(&schema, options)?;
+        let cluster_by = clustering::chosen(&names, &metadata, &schema)?;
+        if !cluster_by.is_empty() {
+            features.extend(clustering::FEATURES);
+        }
+        Ok(Self {
+            features,
+            metadata,
+            cluster_by,
+        })
+    }
+
+    fn operation(&self, name: &str) -> Operation {
+        let metadata = &self.metadata;
+        let mut operation = Operation::new(name);
+        let partition_by = Value::from(metadata.partition_columns.clone()).to_string();
+        let properties = serde_json::to_string(&metadata.configuration).unwrap_or_default();
+        operation.parameters = BTreeMap::from([
+            ("isManaged".to_owned(), "false".to_owned()),
+            ("partitionBy".to_owned(), partition_by),
+            ("clusterBy".to_owned(), clustering::listed(&self.cluster_by)),
+            ("properties".to_owned(), properties),
+            (
+                "description".to_owned(),
+                metadata.description.clone().unwrap_or_else(|| "null".to_owned()),
+            ),
+        ]);
+        operation
+    }
 }
 
 impl Table {
@@ -210,22 +241,19 @@ impl Table {
         mode: CreateMode,
         patience: &mut Patience<'_>,
     ) -> Result<Self> {
-        let schema = TableSchema::of(schema)?;
-        let features = features(&schema, &options.properties)?;
-        let metadata = metadata(&schema, options)?;
+        let first = First::of(schema, options)?;
         match (Self::open_at(Arc::clone(&place)), mode) {
             (Ok(_), CreateMode::Error) => return Err(TableError::Exists(place.root().to_path_buf())),
             (Ok(table), CreateMode::Ignore) => return Ok(table),
             (Ok(table), CreateMode::Overwrite) => {
-                table.replace(&features, metadata, patience)?;
+                table.replace(first, patience)?;
                 return Ok(table);
             }
             (Err(TableError::NotFound(_)), _) => {}
             (Err(error), _) => return Err(error),
         }
         place.prepare()?;
-        let protocol = with_features(&Protocol::default(), &features)?;
-        let begun = begin(place.as_ref(), protocol, metadata.clone(), patience);
+        let begun = begin(place.as_ref(), &first, patience);
         // Somebody else may have been quicker.
         let quicker = matches!(begun, Err(TableError::Exists(_))) && mode != CreateMode::Error;
         if !quicker {
@@ -233,35 +261,31 @@ impl Table {
         }
         let table = Self::open_at(place)?;
         if quicker && mode == CreateMode::Overwrite {
-            table.replace(&features, metadata, patience)?;
+            table.replace(first, patience)?;
         }
         Ok(table)
     }
 
     /// Gives a table another schema and no rows, as one version.
-    fn replace(
-        &self,
-        features: &[(&str, bool)],
-        metadata: Metadata,
-        patience: &mut Patience<'_>,
-    ) -> Result<Version> {
+    fn replace(&self, mut first: First, patience: &mut Patience<'_>) -> Result<Version> {
         let shared = self.shared()?;
         let snapshot = self.snapshot_in_time(patience)?;
         snapshot.check_writable()?;
         snapshot.check_removable("create(mode=\"overwrite\")")?;
-        snapshot.check_not_clustered("create(mode=\"overwrite\")")?;
-        let metadata = Metadata {
-            id: snapshot.metadata.id.clone(),
-            ..metadata
-        };
-        check_in_commit_timestamps(&snapshot, &metadata)?;
-        let operation = operation("CREATE OR REPLACE TABLE", &metadata);
+        clustering::check_partitions(&snapshot, &first.metadata, "create(mode=\"overwrite\")")?;
+        first.metadata.id.clone_from(&snapshot.metadata.id);
+        check_in_commit_timestamps(&snapshot, &first.metadata)?;
+        let operation = first.operation("CREATE OR REPLACE TABLE");
         let mut actions = Vec::new();
-        let protocol = with_features(&snapshot.protocol, features)?;
+        let protocol = with_features(&snapshot.protocol, &first.features)?;
         if protocol != snapshot.protocol {
             actions.push(Action::Protocol(protocol));
         }
-        actions.push(Action::Metadata(metadata));
+        // Also where they are those of before: another transaction may change them meanwhile, and has a conflict then.
+        if snapshot.is_clustered() || !first.cluster_by.is_empty() {
+            actions.push(clustering::action(&first.cluster_by));
+        }
+        actions.push(Action::Metadata(first.metadata));
         let removed = snapshot
             .files()
             .map(|add| Action::Remove(Remove::of(add, now(), true)));
@@ -286,17 +310,17 @@ pub(crate) fn check_in_commit_timestamps(before: &Head, after: &Metadata) -> Res
 }
 
 /// Writes version 0.
-fn begin(
-    place: &dyn Place,
-    protocol: Protocol,
-    metadata: Metadata,
-    patience: &mut Patience<'_>,
-) -> Result<Version> {
-    let operation = operation("CREATE TABLE", &metadata);
-    let committer = Committer::new(place.log_store(), before_first(&metadata));
-    let actions = vec![Action::Protocol(protocol), Action::Metadata(metadata)];
+fn begin(place: &dyn Place, first: &First, patience: &mut Patience<'_>) -> Result<Version> {
+    let committer = Committer::new(place.log_store(), before_first(&first.metadata));
+    let mut actions = vec![
+        Action::Protocol(with_features(&Protocol::default(), &first.features)?),
+        Action::Metadata(first.metadata.clone()),
+    ];
+    if !first.cluster_by.is_empty() {
+        actions.push(clustering::action(&first.cluster_by));
+    }
     let mut transaction = Transaction::append(MemberId::random(), BEFORE_FIRST, actions);
-    transaction.operation = operation;
+    transaction.operation = first.operation("CREATE TABLE");
     committer
         .commit_while(transaction, patience)
         .map_err(|error| match error {
@@ -325,10 +349,20 @@ pub(crate) fn is_quicker(error: &CommitError) -> bool {
     )
 }
 
-/// The protocol and metadata of version 0.
+/// The protocol and metadata of version 0 of a planned table.
+///
+/// # Errors
+/// [`TableError::Option`] when it is to be clustered, which its first append would have to say too.
 pub(crate) fn first_actions(schema: &Schema, options: CreateOptions) -> Result<(Protocol, Metadata)> {
-    let schema = TableSchema::of(schema)?;
-    let features = features(&schema, &options.properties)?;
-    let metadata = metadata(&schema, options)?;
-    Ok((with_features(&Protocol::default(), &features)?, metadata))
+    let first = First::of(schema, options)?;
+    if !first.cluster_by.is_empty() {
+        return Err(TableError::option(
+            "cluster_by",
+            "cluster_by goes with a table that is there: name the columns by cluster_by() after the first commit",
+        ));
+    }
+    Ok((
+        with_features(&Protocol::default(), &first.features)?,
+        first.metadata,
+    ))
 }

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use delta_commit::actions::{Action, DomainMetadata, Metadata, Protocol};
 use delta_commit::log::BEFORE_FIRST;
 use delta_commit::{Isolation, Version};
-use serde_json::Value;
 
 use crate::checkpoint;
+use crate::clustering;
 use crate::error::{Result, TableError};
 use crate::log_dir::{LogDir, Replaying};
 use crate::mapping::{MODE, Mapping};
@@ -380,18 +380,7 @@ impl Head {
             .writer_features
             .iter()
             .flatten()
-            .any(|feature| feature == CLUSTERING)
-    }
-
-    /// Refuses operations that would change a clustered table's schema, or lose its clustering.
-    pub(crate) fn check_not_clustered(&self, what: &'static str) -> Result<()> {
-        if self.is_clustered() {
-            return Err(TableError::unsupported(format!(
-                "the table has the feature {CLUSTERING}, with which {what} is not built: append to it, or do this with \
-                 Spark"
-            )));
-        }
-        Ok(())
+            .any(|feature| feature == clustering::FEATURE)
     }
 
     /// Refuses operations that a change data feed would report wrongly.
@@ -411,40 +400,34 @@ impl Head {
     /// # Errors
     /// [`delta_commit::CommitError::Unsupported`] when they cannot be understood: every file needs statistics of them.
     pub(crate) fn clustering(&self) -> Result<Vec<Vec<String>>> {
-        let domain = self.domains.get(CLUSTERING_DOMAIN);
+        let domain = self.domains.get(clustering::DOMAIN);
         let Some(domain) = domain.filter(|_| self.is_clustered()) else {
             return Ok(Vec::new());
         };
-        let leaves = self.schema.leaves(&[]);
-        clustering_columns(&domain.configuration)
-            .filter(|columns| columns.iter().all(|column| leaves.iter().any(|leaf| leaf.path == *column)))
-            .ok_or_else(|| {
-                TableError::unsupported(format!(
-                    "the table has the feature {CLUSTERING}, and it cannot be understood by which columns: {}",
-                    domain.configuration
-                ))
-            })
-    }
-}
-
-/// The feature of tables whose rows are clustered by columns.
-const CLUSTERING: &str = "clustering";
-
-/// The domain that names the clustering columns.
-const CLUSTERING_DOMAIN: &str = "delta.clustering";
-
-/// The columns in the configuration of the domain: each a list of names from the top, or one name.
-fn clustering_columns(configuration: &str) -> Option<Vec<Vec<String>>> {
-    let value: Value = serde_json::from_str(configuration).ok()?;
-    let columns = value.get("clusteringColumns")?.as_array()?;
-    columns
-        .iter()
-        .map(|column| match column {
-            Value::String(name) => Some(vec![name.clone()]),
-            Value::Array(path) => path.iter().map(|name| name.as_str().map(str::to_owned)).collect(),
-            _ => None,
+        let stored = clustering::columns_of(&domain.configuration);
+        let named = stored.and_then(|columns| {
+            let named = columns
+                .iter()
+                .map(|column| self.mapping.leaf_of(&self.schema.columns, column));
+            named.collect()
+        });
+        named.ok_or_else(|| {
+            TableError::unsupported(format!(
+                "the table has the feature {}, and it cannot be understood by which columns: {}",
+                clustering::FEATURE,
+                domain.configuration
+            ))
         })
-        .collect()
+    }
+
+    /// The names of the columns that the table's rows are clustered by, as SQL writes them.
+    ///
+    /// # Errors
+    /// [`delta_commit::CommitError::Unsupported`] when they cannot be understood.
+    pub fn clustering_columns(&self) -> Result<Vec<String>> {
+        let columns = self.clustering()?;
+        Ok(columns.iter().map(|column| clustering::shown(column)).collect())
+    }
 }
 
 /// The first column at any depth whose values are computed or checked, and the metadata key that asks for it.

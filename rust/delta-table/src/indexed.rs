@@ -1,5 +1,7 @@
 //! The columns that files have statistics for.
 
+use delta_commit::actions::Metadata;
+
 use crate::error::{Result, TableError};
 use crate::head::Head;
 use crate::schema::TableSchema;
@@ -22,7 +24,21 @@ impl Indexed {
     /// [`delta_commit::CommitError::Unsupported`] when the table's names or its clustering cannot be understood.
     pub fn of(head: &Head, schema: &TableSchema) -> Result<Self> {
         let clustering = head.clustering()?;
-        let named = match head.property(NAMES) {
+        let mut indexed = Self::by_properties(&head.metadata, schema)?;
+        let leaves = schema.leaves(&head.metadata.partition_columns);
+        for (is_indexed, leaf) in indexed.0.iter_mut().zip(&leaves) {
+            *is_indexed |= clustering.iter().any(|column| *column == leaf.path);
+        }
+        Ok(indexed)
+    }
+
+    /// The columns that the table's properties choose, whatever it is clustered by.
+    ///
+    /// # Errors
+    /// [`delta_commit::CommitError::Unsupported`] when the table's names cannot be understood.
+    pub fn by_properties(metadata: &Metadata, schema: &TableSchema) -> Result<Self> {
+        let property = |name: &str| metadata.configuration.get(name);
+        let named = match property(NAMES) {
             Some(text) => Some(parse(text).ok_or_else(|| {
                 TableError::unsupported(format!(
                     "the property {NAMES}={text:?} cannot be understood: give names of columns, separated by commas"
@@ -30,17 +46,13 @@ impl Indexed {
             })?),
             None => None,
         };
-        let first = head
-            .property(NUMBER)
+        let first = property(NUMBER)
             .and_then(|text| text.trim().parse().ok())
             .unwrap_or(FIRST_COLUMNS);
-        let leaves = schema.leaves(&head.metadata.partition_columns);
-        let chosen = (0..).zip(&leaves).map(|(index, leaf): (i64, _)| {
-            let by_table = match &named {
-                Some(named) => named.iter().any(|name| begins(&leaf.path, name)),
-                None => first < 0 || index < first,
-            };
-            by_table || clustering.iter().any(|column| *column == leaf.path)
+        let leaves = schema.leaves(&metadata.partition_columns);
+        let chosen = (0..).zip(&leaves).map(|(index, leaf): (i64, _)| match &named {
+            Some(named) => named.iter().any(|name| begins(&leaf.path, name)),
+            None => first < 0 || index < first,
         });
         Ok(Self(chosen.collect()))
     }
@@ -66,7 +78,7 @@ fn begins(path: &[&str], name: &[String]) -> bool {
 }
 
 /// Parses a list of paths such as ``a, b.c, `d.e` ``; none when the text is no such list.
-fn parse(text: &str) -> Option<Vec<Vec<String>>> {
+pub(crate) fn parse(text: &str) -> Option<Vec<Vec<String>>> {
     let mut names = Vec::new();
     let mut rest = text.trim();
     while !rest.is_empty() {

@@ -8,6 +8,7 @@
 mod append;
 mod checkpoint;
 mod cleanup;
+mod clustering;
 mod coalesce;
 mod create;
 mod data_file;

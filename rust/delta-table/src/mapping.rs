@@ -92,6 +92,20 @@ impl Mapping {
         }
     }
 
+    /// The names, from the top, of the column without fields that the log has under these.
+    pub(crate) fn leaf_of(self, columns: &[Column], stored: &[String]) -> Option<Vec<String>> {
+        let (first, below) = stored.split_first()?;
+        let mut columns = columns.iter();
+        let column = columns.find(|column| self.stored_name(column) == first)?;
+        let mut names = vec![column.name.clone()];
+        match &column.kind {
+            Kind::Struct(fields) => names.extend(self.leaf_of(fields, below)?),
+            _ if below.is_empty() => {}
+            _ => return None,
+        }
+        Some(names)
+    }
+
     /// The place of a column among the fields of a file; none where the file lacks it.
     pub(crate) fn place(self, fields: &Fields, column: &Column) -> Option<usize> {
         match self {

@@ -1,8 +1,9 @@
-//! Rows that a compaction copied from several files into one, and the merge with deletes that marked them meanwhile.
+//! Rows that a compaction copied to other files, and the merge with deletes that marked them meanwhile.
 //!
-//! Rows are copied in their order, without those that were deleted. So a row's number in the new file follows from its
-//! number in the old one: the number of the file's first copied row, plus that of the copied rows before it. A row that
-//! another transaction marks in the old file while the copy is made is marked in the new one.
+//! Rows are copied without those that were deleted. So a row's number among the copied ones follows from its number in
+//! the old file: the number of the file's first copied row, plus that of the copied rows before it. It is the row's place
+//! in the new file where the order is kept; otherwise a list has the place of each. A row that another transaction marks
+//! in the old file while the copy is made is marked in the new one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -28,12 +29,12 @@ pub(crate) struct Source {
     pub rows: u64,
     /// Its rows that were deleted already, and so were not copied.
     pub deleted: RoaringTreemap,
-    /// The number of its first copied row in the new file.
+    /// The number of its first row among the copied rows.
     pub first: u64,
 }
 
 impl Source {
-    /// The numbers in the new file of these rows, as far as they were copied.
+    /// The numbers among the copied rows of these, as far as they were copied.
     fn moved(&self, rows: &RoaringTreemap) -> RoaringTreemap {
         let mut deleted = self.deleted.iter().peekable();
         let mut before = 0;
@@ -63,24 +64,69 @@ impl Source {
     }
 }
 
-/// Files whose rows were copied into one file, in their order.
-pub(crate) struct Bin {
-    pub sources: Vec<Source>,
-    /// The new file; none where no row is left.
-    pub new: Option<Add>,
-    /// The number of its rows.
+/// A file that rows were copied into.
+pub(crate) struct NewFile {
+    pub add: Add,
     pub rows: u64,
 }
 
+impl NewFile {
+    /// Its entry with some of its rows deleted.
+    fn marked(&self, vector: Option<DeletionVector>) -> Add {
+        Add {
+            deletion_vector: vector,
+            stats: Some(widened(self.add.stats.as_deref(), self.rows)),
+            ..self.add.clone()
+        }
+    }
+}
+
+/// Files whose rows were copied together.
+pub(crate) struct Bin {
+    pub sources: Vec<Source>,
+    /// The new files; none where no row is left.
+    pub new: Vec<NewFile>,
+    /// The place of each copied row among the rows of all new files; none where they are in their order.
+    pub places: Option<Vec<u32>>,
+}
+
 impl Bin {
-    /// The rows of the new file that were deleted in the old ones since they were copied.
-    fn marked(&self, entries: &Entries) -> RoaringTreemap {
+    /// The rows of each new file that were deleted in the old ones since they were copied.
+    ///
+    /// # Errors
+    /// [`TableError::Malformed`] for a row that was not copied.
+    fn marked(&self, entries: &Entries) -> Result<Vec<RoaringTreemap>> {
         let marked = self.sources.iter().filter_map(|source| {
             let (_, deleted) = entries.get(&source.add.path)?;
             Some(source.moved(deleted))
         });
-        marked.fold(RoaringTreemap::new(), |all, some| all | some)
+        let marked = marked.fold(RoaringTreemap::new(), |all, some| all | some);
+        let places: RoaringTreemap = match &self.places {
+            None => marked,
+            Some(places) => marked
+                .iter()
+                .map(|row| place_of(places, row))
+                .collect::<Result<_>>()?,
+        };
+        let mut places = places.iter().peekable();
+        let mut end = 0;
+        let of_files = self.new.iter().map(|new| {
+            let first = end;
+            end += new.rows;
+            let rows = std::iter::from_fn(|| places.next_if(|place| *place < end));
+            rows.map(|place| place - first).collect()
+        });
+        Ok(of_files.collect())
     }
+}
+
+fn place_of(places: &[u32], row: u64) -> Result<u64> {
+    let place = usize::try_from(row).ok().and_then(|row| places.get(row));
+    place.map(|place| u64::from(*place)).ok_or_else(|| {
+        TableError::Malformed(format!(
+            "row {row} was deleted, and is none of those that were copied"
+        ))
+    })
 }
 
 /// The newest entries of files of which rows were marked since they were copied, by their paths, and all their deleted
@@ -221,19 +267,21 @@ impl MovedRows {
     }
 
     fn filled(&self, mut transaction: Transaction, state: &mut State) -> Result<Transaction> {
-        let marks: Vec<RoaringTreemap> = self.bins.iter().map(|bin| bin.marked(&state.marked)).collect();
-        let (numbers, rows): (Vec<usize>, Vec<RoaringTreemap>) = marks
+        let marks = self.bins.iter().map(|bin| bin.marked(&state.marked));
+        let marks = marks.collect::<Result<Vec<_>>>()?;
+        let files = self
+            .bins
             .iter()
-            .enumerate()
-            .filter(|(number, marks)| !marks.is_empty() && marks.len() < self.bins[*number].rows)
-            .map(|(number, marks)| (number, marks.clone()))
-            .unzip();
+            .zip(&marks)
+            .flat_map(|(bin, marks)| bin.new.iter().zip(marks));
+        let partly = files.filter(|(new, marks)| !marks.is_empty() && marks.len() < new.rows);
+        let rows: Vec<RoaringTreemap> = partly.map(|(_, marks)| marks.clone()).collect();
         let written = deletion_vectors::write(&self.place, &rows)?;
         self.exchange(state, written.files);
-        let mut vectors: HashMap<usize, DeletionVector> = numbers.into_iter().zip(written.vectors).collect();
+        let mut vectors = written.vectors.into_iter();
         let at = now();
         transaction.actions = Vec::new();
-        for (number, bin) in self.bins.iter().enumerate() {
+        for (bin, marks) in self.bins.iter().zip(&marks) {
             for source in &bin.sources {
                 let marked = state.marked.get(&source.add.path);
                 let entry = marked.map_or(source.add.as_ref(), |(add, _)| add);
@@ -241,17 +289,19 @@ impl MovedRows {
                     .actions
                     .push(Action::Remove(Remove::of(entry, at, false)));
             }
-            let new = bin.new.iter().filter(|_| marks[number].len() < bin.rows);
-            transaction.actions.extend(new.map(|new| {
-                Action::Add(match vectors.remove(&number) {
-                    None => new.clone(),
-                    Some(vector) => Add {
-                        deletion_vector: Some(vector),
-                        stats: Some(widened(new.stats.as_deref(), bin.rows)),
-                        ..new.clone()
-                    },
-                })
-            }));
+            let left = bin
+                .new
+                .iter()
+                .zip(marks)
+                .filter(|(new, marks)| marks.len() < new.rows);
+            let adds = left.map(|(new, marks)| {
+                if marks.is_empty() {
+                    new.add.clone()
+                } else {
+                    new.marked(vectors.next())
+                }
+            });
+            transaction.actions.extend(adds.map(Action::Add));
         }
         if !self.place.keeps() {
             transaction.unsynced = transaction.added_paths().map(str::to_owned).collect();
@@ -365,8 +415,51 @@ mod tests {
 
     use super::*;
 
+    /// Copied rows in another order, cut into files.
+    fn reordered() -> impl Strategy<Value = (Vec<u32>, Vec<u64>)> {
+        let places = Just((0..60_u32).collect::<Vec<_>>()).prop_shuffle();
+        let cuts = prop::collection::btree_set(1_u64..60, 0..5);
+        let sizes = cuts.prop_map(|cuts| {
+            let ends = cuts.iter().copied().chain([60]);
+            let starts = [0].into_iter().chain(cuts.iter().copied());
+            ends.zip(starts).map(|(end, start)| end - start).collect()
+        });
+        (places, sizes)
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn a_row_that_changed_its_place_is_marked_there(
+            (places, sizes) in reordered(),
+            gone in prop::collection::btree_set(0_u64..60, 0..60),
+        ) {
+            let add = Add { path: "old".to_owned(), ..Add::default() };
+            let source = Source {
+                add: Arc::new(add.clone()),
+                rows: 60,
+                deleted: RoaringTreemap::new(),
+                first: 0,
+            };
+            let bin = Bin {
+                sources: vec![source],
+                new: sizes.iter().map(|rows| NewFile { add: Add::default(), rows: *rows }).collect(),
+                places: Some(places.clone()),
+            };
+            let entries = [("old".to_owned(), (add, gone.iter().copied().collect()))].into();
+            let mut expected = vec![RoaringTreemap::new(); sizes.len()];
+            for row in gone {
+                let mut place = u64::from(places[usize::try_from(row).unwrap()]);
+                let mut file = 0;
+                while place >= sizes[file] {
+                    place -= sizes[file];
+                    file += 1;
+                }
+                expected[file].insert(place);
+            }
+            prop_assert_eq!(bin.marked(&entries).unwrap(), expected);
+        }
 
         #[test]
         fn a_row_is_found_where_it_was_copied_to(

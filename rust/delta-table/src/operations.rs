@@ -11,6 +11,7 @@ use delta_commit::{MemberId, Operation, Patience, Transaction, Version, path};
 use serde_json::Value;
 
 use crate::checkpoint::now;
+use crate::clustering;
 use crate::create::check_in_commit_timestamps;
 use crate::deletion_vectors;
 use parquet_writer::OptionFault;
@@ -366,10 +367,11 @@ impl Table {
         let snapshot = self
             .removable("restore()")
             .map_err(|error| or_late(error, patience))?;
-        snapshot.check_not_clustered("restore()")?;
         let target = self.snapshot_at(version)?;
         // The version may be older than what is refused above.
         target.check_writable()?;
+        clustering::check_partitions(&snapshot, &target.metadata, "restore()")?;
+        let columns = target.clustering()?;
         let (now, before) = (&snapshot.contents.files, &target.contents.files);
         let returning: Vec<&Arc<Add>> = before
             .iter()
@@ -393,6 +395,10 @@ impl Table {
         let mut transaction = begin(&snapshot, operation)?;
         transaction.reads.whole_table = true;
         transaction.actions = restoring(&snapshot, &target, &returning, &leaving);
+        if snapshot.is_clustered() {
+            // Also where they are those of before, so that a concurrent change of them is a conflict.
+            transaction.actions.push(clustering::action(&columns));
+        }
         self.shared()?.commit(transaction, patience)
     }
 
@@ -565,7 +571,7 @@ fn check_adds(adds: &[Add], head: &Head) -> Result<()> {
 }
 
 /// Returns true if the file's statistics have a count of nulls for the column.
-fn has_statistics(add: &Add, column: &[String]) -> bool {
+pub(crate) fn has_statistics(add: &Add, column: &[String]) -> bool {
     let Some(stats) = add
         .stats
         .as_deref()

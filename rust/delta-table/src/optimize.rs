@@ -1,4 +1,5 @@
-//! Compactions: the small files of a partition are written again as few, and files without their deleted rows.
+//! Compactions: the small files of a partition are written again as few, and files without their deleted rows. In a
+//! table with clustering columns, files are written again in the order of these ([`clustering`]).
 //!
 //! No row of the table changes, so the actions have `dataChange=false`, and no append has a conflict with them. Deletes
 //! that mark rows of the old files meanwhile are taken over ([`MovedRows`]). Where another transaction replaced or
@@ -13,10 +14,11 @@ use delta_commit::{CommitError, Operation, Patience, Transaction, Version, path}
 use parquet_writer::{Batch, OptionFault, WriteError, WriterOptions};
 
 use crate::append::{AppendOptions, DataWriter};
+use crate::clustering::{self, Limits, Packing, Rewrite};
 use crate::deletion_vectors;
 use crate::error::{Result, TableError};
 use crate::head::Head;
-use crate::moved_rows::{Bin, MovedRows, Source};
+use crate::moved_rows::{Bin, MovedRows, NewFile, Source};
 use crate::operations::{Condition, begin, chosen, describe, partition_predicate};
 use crate::scan::{FileRows, row_count};
 use crate::snapshot::Snapshot;
@@ -83,6 +85,9 @@ pub struct Compaction<'a> {
     writer_options: WriterOptions,
     /// The table when the bins were chosen.
     snapshot: Arc<Snapshot>,
+    /// The columns that rows are ordered by; none where they stay in their order.
+    cluster_by: Vec<Vec<String>>,
+    limits: Limits,
     /// Files that are to be one, each with others of its partition.
     bins: VecDeque<Vec<Arc<Add>>>,
     /// The files that were there at first, and the own ones. Those that come meanwhile are left for the next time, so
@@ -96,20 +101,22 @@ impl Table {
     ///
     /// # Errors
     /// [`TableError::Option`] when conditions do not choose whole files, the target is none, or rows are to be sorted;
-    /// [`CommitError::Unsupported`] when the table asks its writers for what is not built, or is clustered.
+    /// [`CommitError::Unsupported`] when the table asks its writers for what is not built.
     pub fn compact(&self, options: CompactOptions, writer_options: WriterOptions) -> Result<Compaction<'_>> {
         if let Some(bytes) = options.target_file_bytes.filter(|bytes| *bytes < 1) {
             let message = format!("target_file_bytes={bytes} is not accepted: give bytes, 1 or more");
             return Err(TableError::option("target_file_bytes", message));
         }
         if writer_options.sorts() {
-            let why = "sorting=\"sort\" is not accepted here: rows are copied in their order, so that those that are \
-                       deleted meanwhile are found; sort rows when they are appended";
+            let why = "sorting=\"sort\" is not accepted here: rows are copied in their order, or in that of the table's \
+                       clustering columns; sort rows when they are appended, or give the table such columns";
             return Err(TableError::Option(OptionFault::new("sorting", why)));
         }
         let mut compaction = Compaction {
             table: self,
             snapshot: self.snapshot()?,
+            cluster_by: Vec::new(),
+            limits: Limits::default(),
             options,
             writer_options,
             bins: VecDeque::new(),
@@ -139,6 +146,7 @@ impl<'a> Compaction<'a> {
             self.snapshot = self.table.snapshot()?;
             self.plan()?;
         }
+        self.follow_columns()?;
         if self.bins.is_empty() {
             return Ok(None);
         }
@@ -149,9 +157,13 @@ impl<'a> Compaction<'a> {
             && let Some(old) = self.bins.pop_front()
         {
             bytes += old.iter().map(|add| size(add)).sum::<u64>();
-            let bin = self.copied(&shared, old, go_on);
+            // The places of a group's rows are in memory until its version.
+            if self.is_ordered(&old) {
+                bytes = self.at_once;
+            }
+            let bin = self.written(&shared, old, go_on);
             let bin = bin.map_err(|error| shared.or_replaced(error))?;
-            let new = bin.new.iter().map(|add| add.path.clone());
+            let new = bin.new.iter().map(|new| new.add.path.clone());
             self.known.get_or_insert_default().extend(new);
             files.bins.push(Arc::new(bin));
         }
@@ -168,11 +180,32 @@ impl<'a> Compaction<'a> {
         Ok(Some(pending))
     }
 
+    /// Plans anew where the table got other clustering columns.
+    fn follow_columns(&mut self) -> Result<()> {
+        if self.bins.is_empty() || self.options.purge {
+            return Ok(());
+        }
+        let newest = self.table.snapshot()?;
+        if newest.clustering()? != self.cluster_by {
+            self.snapshot = newest;
+            self.plan()?;
+        }
+        Ok(())
+    }
+
+    /// Returns true if the rows of these files are put into the order of the clustering columns.
+    fn is_ordered(&self, old: &[Arc<Add>]) -> bool {
+        let is_clustered = |add: &Arc<Add>| clustering::is_clustered(add, &self.cluster_by);
+        !self.cluster_by.is_empty() && !matches!(old, [add] if is_clustered(add))
+    }
+
     /// Chooses the files that are to be one.
     fn plan(&mut self) -> Result<()> {
         self.snapshot.check_writable()?;
-        self.snapshot.check_not_clustered("optimize()")?;
         let target = self.target()?;
+        if !self.options.purge {
+            self.cluster_by = self.snapshot.clustering()?;
+        }
         let predicate = partition_predicate(&self.options.conditions, &self.snapshot)?;
         let mut files = chosen(&self.snapshot, &predicate)?;
         let is_first = self.known.is_none();
@@ -184,10 +217,21 @@ impl<'a> Compaction<'a> {
             files.retain(|add| add.deletion_vector.is_some());
             files.into_iter().map(|add| vec![add]).collect()
         } else {
-            let place = &self.table.place;
-            small(files, target, |add| {
-                Ok(is_first && is_mostly_deleted(add, row_count(place, &self.snapshot, add)?))
-            })?
+            let rows = |add: &Arc<Add>| row_count(&self.table.place, &self.snapshot, add);
+            let is_wanted = |add: &Arc<Add>| {
+                Ok(is_first && add.deletion_vector.is_some() && is_mostly_deleted(add, rows(add)?))
+            };
+            if self.cluster_by.is_empty() {
+                small(files, target, is_wanted)?
+            } else {
+                let packing = Packing {
+                    columns: &self.cluster_by,
+                    most_rows: self.limits.group_rows(&self.snapshot.schema.columns),
+                    rows: &|add| Ok(rows(add)?.saturating_sub(deleted_rows(add))),
+                    is_wanted: &is_wanted,
+                };
+                clustering::groups(files, &packing)?
+            }
         };
         Ok(())
     }
@@ -212,25 +256,52 @@ impl<'a> Compaction<'a> {
     }
 
     fn operation(&self) -> Operation {
-        let (name, parameters): (_, &[(&str, &str)]) = if self.options.purge {
-            ("REORG", &[("applyPurge", "true")])
+        let listed = clustering::listed(&self.cluster_by);
+        let (name, mut parameters) = if self.options.purge {
+            ("REORG", vec![("applyPurge", "true")])
         } else {
-            (
-                "OPTIMIZE",
-                &[("auto", "false"), ("clusterBy", "[]"), ("zOrderBy", "[]")],
-            )
+            let parameters = vec![
+                ("auto", "false"),
+                ("clusterBy", listed.as_str()),
+                ("zOrderBy", "[]"),
+            ];
+            ("OPTIMIZE", parameters)
         };
+        if !self.cluster_by.is_empty() {
+            parameters.push(("isFull", "false"));
+        }
         let mut operation = Operation::new(name);
         // Under WriteSerializable, too, it may come after appends that it did not read.
         operation.changes_data = false;
-        let parameters = parameters.iter().copied();
         operation.parameters = parameters
+            .into_iter()
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect();
         let predicate = describe(&self.options.conditions);
         operation.parameters.insert("predicate".to_owned(), predicate);
         operation.user_metadata.clone_from(&self.options.user_metadata);
         operation
+    }
+
+    /// Writes the rows of files that belong together.
+    fn written(
+        &self,
+        shared: &Arc<Shared>,
+        old: Vec<Arc<Add>>,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Bin> {
+        if !self.is_ordered(&old) {
+            return self.copied(shared, old, go_on);
+        }
+        let rewrite = Rewrite {
+            shared,
+            snapshot: &self.snapshot,
+            columns: &self.cluster_by,
+            writer_options: self.writer_options.clone(),
+            file_bytes: self.target()?,
+            limits: self.limits,
+        };
+        rewrite.clustered(old, go_on)
     }
 
     /// Copies the rows of files of one partition into one file. One batch of rows is in memory at a time, and what the
@@ -247,9 +318,15 @@ impl<'a> Compaction<'a> {
         };
         let (head, writer_options) = (Arc::clone(&self.snapshot.head), self.writer_options.clone());
         let mut writer = DataWriter::new(Arc::clone(shared), head, options, writer_options)?;
-        let copied = copy(&mut writer, shared, &self.snapshot, old, go_on);
+        let mut copied = copy(&mut writer, shared, &self.snapshot, old, go_on);
         if copied.is_err() {
             writer.discard();
+        }
+        // A file that is written again by itself stays as clustered as it is.
+        if let Ok(Bin { sources, new, .. }) = &mut copied
+            && let ([source], [new]) = (sources.as_slice(), new.as_mut_slice())
+        {
+            (new.add.clustering_provider, new.add.tags) = clustering::marks_of(&source.add);
         }
         copied
     }
@@ -302,12 +379,19 @@ fn copy(
     }
     // A value may have another meaning for another reader, as a timestamp without a zone has.
     let values = sources.first().map(|source| source.add.partition_values.clone());
-    let new = written.adds.pop().map(|add| Add {
-        partition_values: values.unwrap_or_default(),
-        data_change: false,
-        ..add
+    let new = written.adds.pop().map(|add| NewFile {
+        add: Add {
+            partition_values: values.unwrap_or_default(),
+            data_change: false,
+            ..add
+        },
+        rows,
     });
-    Ok(Bin { sources, new, rows })
+    Ok(Bin {
+        sources,
+        new: new.into_iter().collect(),
+        places: None,
+    })
 }
 
 /// The new files of a version. If they are dropped before a version may name them, they are removed.
@@ -330,8 +414,27 @@ impl NewFiles {
     }
 
     fn remove(&self, bins: &[Arc<Bin>]) {
-        let new = bins.iter().filter_map(|bin| bin.new.as_ref());
-        let names = new.filter_map(|add| path::decode_inside(&add.path).ok());
+        let new = bins.iter().flat_map(|bin| &bin.new);
+        let names = new.filter_map(|new| path::decode_inside(&new.add.path).ok());
+        self.shared.place.remove(&names.collect::<Vec<_>>());
+    }
+
+    /// Removes those that the version does not name, since all of their rows were marked meanwhile. Where the log cannot
+    /// be read they stay until a vacuum.
+    fn remove_left_out(&self, table: &Table, version: Version, added: u64) {
+        if self.bins.iter().map(|bin| bin.new.len() as u64).sum::<u64>() == added {
+            return;
+        }
+        let Ok(snapshot) = table.snapshot() else {
+            return;
+        };
+        if snapshot.version < version {
+            return;
+        }
+        let known: HashSet<&str> = snapshot.known_paths().collect();
+        let new = self.bins.iter().flat_map(|bin| &bin.new);
+        let left_out = new.filter(|new| !known.contains(new.add.path.as_str()));
+        let names = left_out.filter_map(|new| path::decode_inside(&new.add.path).ok());
         self.shared.place.remove(&names.collect::<Vec<_>>());
     }
 }
@@ -387,6 +490,8 @@ impl PendingCompaction<'_> {
             match done {
                 Ok(version) => {
                     let counts = self.files.moved.counts();
+                    self.files
+                        .remove_left_out(self.table, version, counts.added_files);
                     return Ok(Compacted {
                         version,
                         removed_files: counts.removed_files,
@@ -433,12 +538,14 @@ fn size(add: &Add) -> u64 {
     u64::try_from(add.size).unwrap_or(0)
 }
 
+/// Rows of a file that are marked as deleted.
+fn deleted_rows(add: &Add) -> u64 {
+    let vector = add.deletion_vector.as_ref();
+    vector.map_or(0, |vector| u64::try_from(vector.cardinality).unwrap_or(0))
+}
+
 fn is_mostly_deleted(add: &Add, rows: u64) -> bool {
-    let deleted = add
-        .deletion_vector
-        .as_ref()
-        .map_or(0, |vector| vector.cardinality);
-    u64::try_from(deleted).is_ok_and(|deleted| deleted > rows / ONE_DELETED_IN)
+    deleted_rows(add) > rows / ONE_DELETED_IN
 }
 
 /// Small files, in groups of one partition that are to be one file each. They come in the order in which they were
@@ -458,7 +565,7 @@ fn small(
         files.sort_by(|a, b| (a.modification_time, &a.path).cmp(&(b.modification_time, &b.path)));
         let mut open = Open::default();
         for add in files {
-            let is_wanted = add.deletion_vector.is_some() && wanted(&add)?;
+            let is_wanted = wanted(&add)?;
             if size(&add) >= target && !is_wanted {
                 continue;
             }
@@ -534,7 +641,12 @@ mod tests {
     const FILE_ROWS: i64 = 12;
 
     fn table(root: &Path, isolation: &str) -> Table {
-        let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, true)]));
+        table_by(root, isolation, &[])
+    }
+
+    fn table_by(root: &Path, isolation: &str, cluster_by: &[&str]) -> Table {
+        let columns = ["id", "mixed"].map(|name| Field::new(name, DataType::Int64, true));
+        let schema = Arc::new(Schema::new(columns.to_vec()));
         let properties = [
             ("delta.enableDeletionVectors", "true"),
             ("delta.isolationLevel", isolation),
@@ -543,6 +655,7 @@ mod tests {
             properties: properties
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .into(),
+            cluster_by: cluster_by.iter().map(|&name| name.to_owned()).collect(),
             ..CreateOptions::default()
         };
         let table = Table::create(root, &schema, create, CreateMode::Error, &mut patience()).unwrap();
@@ -554,8 +667,9 @@ mod tests {
 
     fn append(table: &Table, ids: std::ops::Range<i64>) {
         let schema = table.snapshot().unwrap().schema.arrow();
+        let mixed = Int64Array::from_iter_values(ids.clone().map(|id| id * 31 % 47));
         let ids = Int64Array::from_iter_values(ids);
-        let rows = RecordBatch::try_new(schema, vec![Arc::new(ids)]).unwrap();
+        let rows = RecordBatch::try_new(schema, vec![Arc::new(ids), Arc::new(mixed)]).unwrap();
         let mut append = table.append(AppendOptions::default(), options()).unwrap();
         append.write(&rows.into(), &mut || true).unwrap();
         append.commit(&mut patience(), &mut || true).unwrap();
@@ -567,6 +681,28 @@ mod tests {
             ..CompactOptions::default()
         };
         table.compact(compact, options()).unwrap()
+    }
+
+    /// A compaction with limits that small files exceed.
+    fn limited(table: &Table, purge: bool, limits: Limits) -> Compaction<'_> {
+        let mut compaction = compaction(table, purge);
+        // As many rows as a new file has at least.
+        compaction.options.target_file_bytes = (!compaction.cluster_by.is_empty()).then_some(1);
+        compaction.limits = limits;
+        compaction.known = None;
+        compaction.plan().unwrap();
+        compaction
+    }
+
+    /// Limits of a table with two columns of numbers: rows of a group, a part of a file or a whole group in memory, and
+    /// rows of a new file.
+    fn limits() -> impl Strategy<Value = Limits> {
+        let held = prop::sample::select(&[1, 1 << 20]);
+        (12_u64..60, held, 1_u64..30).prop_map(|(rows, held_bytes, file_rows)| Limits {
+            group_bytes: rows * 64,
+            held_bytes,
+            file_rows,
+        })
     }
 
     fn pending(table: &Table) -> PendingCompaction<'_> {
@@ -639,10 +775,12 @@ mod tests {
             before in steps(),
             meanwhile in steps(),
             isolation in prop::sample::select(&["Serializable", "WriteSerializable"]),
+            cluster_by in prop::sample::select(vec![vec![], vec!["mixed"], vec!["mixed", "id"]]),
+            limits in limits(),
             purge in any::<bool>(),
         ) {
             let folder = tempfile::tempdir().unwrap();
-            let table = table(folder.path(), isolation);
+            let table = table_by(folder.path(), isolation, &cluster_by);
             let mut next = FILES * FILE_ROWS;
             let mut here: BTreeSet<i64> = (0..next).collect();
             let mut deletes = Vec::new();
@@ -662,7 +800,7 @@ mod tests {
                 }
             };
             before.iter().for_each(&mut step);
-            let mut compaction = compaction(&table, purge);
+            let mut compaction = limited(&table, purge, limits);
             let pending = compaction.rewrite(&mut || true).unwrap();
             meanwhile.iter().for_each(&mut step);
             if let Some(pending) = pending {
@@ -701,6 +839,31 @@ mod tests {
         assert_eq!(add.deletion_vector.as_ref().unwrap().cardinality, 4);
         let gone = [0, 13, 1, 14, 2, 47];
         assert_eq!(left(&table), (0..48).filter(|id| !gone.contains(id)).collect());
+    }
+
+    #[test]
+    fn rows_come_into_the_order_of_the_clustering_columns() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = table_by(folder.path(), "Serializable", &["mixed"]);
+        let limits = Limits {
+            file_rows: 16,
+            ..Limits::default()
+        };
+        let mut compaction = limited(&table, false, limits);
+        let pending = compaction.rewrite(&mut || true).unwrap().unwrap();
+        let done = pending.commit(&mut patience()).unwrap();
+        assert_eq!((done.removed_files, done.added_files), (4, 3));
+        let snapshot = table.snapshot().unwrap();
+        let mut ends: Vec<(i64, i64)> = snapshot
+            .files()
+            .map(|add| {
+                let stats: serde_json::Value = serde_json::from_str(add.stats.as_ref().unwrap()).unwrap();
+                let end = |name: &str| stats[name]["mixed"].as_i64().unwrap();
+                (end("minValues"), end("maxValues"))
+            })
+            .collect();
+        ends.sort_unstable();
+        assert!(ends.windows(2).all(|pair| pair[0].1 <= pair[1].0), "{ends:?}");
     }
 
     #[test]

@@ -399,6 +399,15 @@ impl WriterOptions {
         }
     }
 
+    /// The same options with row groups of at most so many rows.
+    #[must_use]
+    pub fn with_row_groups_of_at_most(self, rows: usize) -> Self {
+        Self {
+            row_group_rows: self.row_group_rows.min(rows.max(1)),
+            ..self
+        }
+    }
+
     /// The limits of each of `columns` preserved dictionaries, in a file of `leaves` leaf columns.
     pub(crate) fn room_to_preserve(&self, columns: usize, leaves: usize) -> Room {
         match self.budget.dictionaries {

@@ -235,6 +235,7 @@ impl DeltaTable {
         root: PathBuf,
         schema: &Bound<'_, PyAny>,
         partition_by: Vec<String>,
+        cluster_by: Vec<String>,
         properties: BTreeMap<String, String>,
         name: Option<String>,
         description: Option<String>,
@@ -245,6 +246,7 @@ impl DeltaTable {
         let schema = schema_from(schema)?;
         let options = CreateOptions {
             partition_by,
+            cluster_by,
             properties,
             name,
             description,
@@ -281,6 +283,19 @@ impl DeltaTable {
         let schema = Arc::clone(&head.schema);
         state.set_item("schema", DeltaSchema { schema })?;
         Ok(state)
+    }
+
+    /// The columns that the newest version is clustered by.
+    fn clustering_columns(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        detached(py, || Ok(self.table.head()?.clustering_columns()?))
+    }
+
+    /// Changes the columns that the table is clustered by.
+    fn cluster_by(&self, py: Python<'_>, columns: Vec<String>, timeout: Option<f64>) -> PyResult<i64> {
+        let caller = Caller::of(py, timeout)?;
+        detached(py, move || {
+            caller.commit(|patience, _| self.table.cluster_by(&columns, patience))
+        })
     }
 
     /// The newest version's number.
