@@ -157,9 +157,10 @@ impl Files {
             if batch.num_rows() == 0 {
                 continue;
             }
-            let rows = new.changed(&touched.add.path, first, &batch)?;
+            for rows in new.changed(&touched.add.path, first, &batch)? {
+                self.put(to, &rows, go_on)?;
+            }
             first += batch.num_rows();
-            self.put(to, &rows, go_on)?;
         }
         Ok(())
     }

@@ -60,8 +60,9 @@ struct Touched {
 
 /// The rows that a change writes.
 pub(crate) trait NewRows {
-    /// The new values of rows that change: of those of one file, in their order, from number `first` on.
-    fn changed(&mut self, path: &str, first: usize, rows: &RecordBatch) -> Result<Batch>;
+    /// The rows that change with their new values, in any order: of those of one file, in their order, these are from
+    /// number `first` on.
+    fn changed(&mut self, path: &str, first: usize, rows: &RecordBatch) -> Result<Vec<Batch>>;
 
     /// Returns true if rows that change stay in their partition.
     fn keeps_partitions(&self) -> bool;
