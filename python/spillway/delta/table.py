@@ -538,7 +538,9 @@ class Table:
             Merge(version=2, inserted=0, updated=1, deleted=1)
         """
         keys = [on] if isinstance(on, str) else list(on)
-        rows = _native.RowSource(source)
+        # A DataFrame of Spark: its own stream refuses timestamps (PySpark 4.2), and runs a partition at a time.
+        collect = getattr(source, "toArrow", None)
+        rows = _native.RowSource(source if collect is None else collect())
         chosen = clauses or (when_matched_update(), when_not_matched_insert())
         given, evaluate = prepared(chosen, keys, self.schema, rows)
         writer_options = WriterOptions(**options) if options else _DEFAULTS
