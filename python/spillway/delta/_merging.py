@@ -48,7 +48,7 @@ class PreparedClause:
 
 
 def prepared(
-    clauses: Sequence[MergeClause], on: Sequence[str], table: object, source: object
+    clauses: Sequence[MergeClause], on: Sequence[str], table: Any, source: Any
 ) -> tuple[list[PreparedClause], list[Expressions]]:
     """Return clauses for a table and a source of these schemas, and the expressions by their numbers.
 
@@ -67,9 +67,7 @@ def prepared(
 class _Preparation:
     """The expressions of clauses, and the columns that they may name."""
 
-    def __init__(
-        self, clauses: Sequence[MergeClause], on: Sequence[str], table: object, source: object
-    ) -> None:
+    def __init__(self, clauses: Sequence[MergeClause], on: Sequence[str], table: Any, source: Any) -> None:
         self.expressions: list[Expressions] = []
         self._clauses = clauses
         self._on = on
@@ -129,7 +127,7 @@ class _Preparation:
         if kind not in self._rows:
             table, source = map(pa.schema, self._schemas)
             fitted = self._fitted(source.names)
-            sides: list[tuple[str, Iterable[pa.Field]]] = []
+            sides: list[tuple[str, Iterable[pa.Field[Any]]]] = []
             if kind != "not_matched":
                 sides.append(("target.", table))
             if kind != "not_matched_by_source":

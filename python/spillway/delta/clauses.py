@@ -128,7 +128,7 @@ def when_not_matched_by_source_update(
         OptionError: Nothing is set, or `where` is no expression.
     """
     if not isinstance(set, Mapping):
-        message = (
+        message = (  # type: ignore[unreachable]
             f"when_not_matched_by_source_update({set!r}) is not accepted: there is no source row, so give a "
             "dict"
         )

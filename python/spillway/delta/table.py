@@ -462,7 +462,8 @@ class Table:
         """The expressions of an update, which were evaluated over no rows."""
         import pyarrow as pa  # noqa: PLC0415 - for those alone who have expressions
 
-        schema = pa.schema(self.schema)
+        given: Any = self.schema
+        schema = pa.schema(given)
         types = {field.name: field.type for field in schema}
         found = Expressions("set has an expression for {}", "set", expressions, types)
         found.over(schema.empty_table())

@@ -129,6 +129,10 @@ impl NewRows for Assignment<'_> {
         )?])
     }
 
+    fn reads(&self, _column: &Column) -> bool {
+        true
+    }
+
     fn keeps_partitions(&self) -> bool {
         self.keeps_partitions
     }

@@ -11,6 +11,7 @@ use parquet_writer::Batch;
 use crate::error::{Result, TableError};
 use crate::head::Head;
 use crate::row_change::NewRows;
+use crate::schema::Column;
 use crate::values::Evaluate;
 
 use super::clauses::{ClauseKind, Rows, unmade};
@@ -60,14 +61,19 @@ impl<'a> MergedRows<'a> {
         places: &[u32],
         sources: &[SourceRow],
     ) -> Result<Batch> {
-        let mut columns = if places.len() == rows.num_rows() {
-            rows.columns().to_vec()
-        } else {
-            let places = UInt32Array::from(places.to_vec());
-            let some = rows.columns().iter().map(|column| take(column, &places, None));
-            some.collect::<Result<Vec<_>, _>>()
-                .map_err(|error| unmade(&error))?
-        };
+        let taken = UInt32Array::from(places.to_vec());
+        let fields = self.schema.fields().iter();
+        let columns = fields.map(|field| match rows.column_by_name(field.name()) {
+            Some(column) if places.len() == rows.num_rows() => Ok(Arc::clone(column)),
+            Some(column) => take(column, &taken, None),
+            None => match self.search.key_place(field.name()) {
+                Some(place) if !sources.is_empty() => self.search.source.values(place, sources),
+                // The clause sets it.
+                _ => Ok(new_null_array(field.data_type(), places.len())),
+            },
+        });
+        let columns = columns.collect::<Result<Vec<_>, _>>();
+        let mut columns = columns.map_err(|error| unmade(&error))?;
         let of = Rows {
             target: Some((rows, places)),
             source: (!sources.is_empty()).then_some((&self.search.source, sources)),
@@ -117,6 +123,16 @@ impl NewRows for MergedRows<'_> {
         of_clauses
             .map(|(clause, (places, sources))| self.updated(clause, rows, &places, &sources))
             .collect()
+    }
+
+    fn reads(&self, column: &Column) -> bool {
+        let name = &column.name;
+        let is_key = self.search.on.contains(name);
+        let place = self.schema.index_of(name).unwrap_or(usize::MAX);
+        let clauses = self.search.clauses.iter();
+        let mut updating =
+            clauses.filter(|clause| clause.kind != ClauseKind::NotMatched && !clause.deletes());
+        updating.any(|clause| clause.reads(place, name, is_key))
     }
 
     fn keeps_partitions(&self) -> bool {

@@ -130,6 +130,12 @@ impl Search<'_> {
         change.touch(add, found, changed, !depends)
     }
 
+    /// The place in the source of a column of the key.
+    pub fn key_place(&self, name: &String) -> Option<usize> {
+        let is_key = self.on.contains(name);
+        is_key.then(|| self.source.place(name)).flatten()
+    }
+
     fn inserts(&self) -> bool {
         self.clauses
             .iter()
