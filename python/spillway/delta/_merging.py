@@ -58,8 +58,10 @@ def prepared(
     """
     for clause in clauses:
         if not isinstance(clause, MergeClause):
-            message = f"clauses has {clause!r}, which is no clause: give when_matched_update() or a sibling"
-            raise OptionError(message, "clauses")
+            raise OptionError(  # type: ignore[unreachable]
+                f"clauses has {clause!r}, which is no clause: give when_matched_update() or a sibling",
+                "clauses",
+            )
     preparation = _Preparation(clauses, on, table, source)
     return [preparation.of(clause) for clause in clauses], preparation.expressions
 

@@ -539,7 +539,7 @@ class Table:
             Merge(version=2, inserted=0, updated=1, deleted=1)
         """
         keys = [on] if isinstance(on, str) else list(on)
-        # A DataFrame of Spark: its own stream refuses timestamps (PySpark 4.2), and runs a partition at a time.
+        # A DataFrame of Spark: its own stream refuses timestamps (PySpark 4.2), and takes partitions in turn.
         collect = getattr(source, "toArrow", None)
         rows = _native.RowSource(source if collect is None else collect())
         chosen = clauses or (when_matched_update(), when_not_matched_insert())

@@ -103,7 +103,12 @@ struct Assignment<'a> {
 
 impl<'a> Assignment<'a> {
     fn of(head: &Head, values: NewValues<'a>) -> Result<Self> {
-        let new = NewColumns::of(head, &values.literals, &values.computed)?;
+        let NewValues {
+            literals,
+            computed,
+            compute,
+        } = values;
+        let new = NewColumns::of(head, &literals, &computed)?;
         let columns = &head.schema.columns;
         let keeps_partitions = !new
             .places()
@@ -111,7 +116,7 @@ impl<'a> Assignment<'a> {
         Ok(Self {
             schema: head.schema.arrow(),
             new,
-            compute: values.compute,
+            compute,
             keeps_partitions,
         })
     }

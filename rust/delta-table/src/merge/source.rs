@@ -161,8 +161,8 @@ impl Needed {
         for values in options.clauses.iter().filter_map(|clause| clause.values.as_ref()) {
             match &values.taken {
                 None => fitted.extend(all_of_table(head, schema, &named)?),
-                Some(names) => {
-                    for name in names {
+                Some(taken) => {
+                    for name in taken {
                         if !has(name) {
                             return Err(not_taken(schema, name));
                         }
