@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from spillway.delta.clauses import Kind
+    from spillway.delta.clauses import _Kind
 
 __all__ = ["PreparedClause", "prepared"]
 
@@ -38,7 +38,7 @@ class PreparedClause:
         expressions: These expressions.
     """
 
-    kind: Kind
+    kind: _Kind
     condition: tuple[Numbered, str] | None
     deletes: bool
     taken: list[str] | None
@@ -74,7 +74,7 @@ class _Preparation:
         self._clauses = clauses
         self._on = on
         self._schemas = table, source
-        self._rows: dict[Kind, pa.Table] = {}
+        self._rows: dict[_Kind, pa.Table] = {}
 
     def of(self, clause: MergeClause) -> PreparedClause:
         """The clause with numbers for its expressions."""
@@ -113,7 +113,7 @@ class _Preparation:
         expressions.over(self._empty(clause.kind))
         return self._numbered(expressions, clause.kind)
 
-    def _numbered(self, expressions: Expressions, kind: Kind) -> Numbered:
+    def _numbered(self, expressions: Expressions, kind: _Kind) -> Numbered:
         self.expressions.append(expressions)
         named = expressions.named(self._empty(kind).column_names)
         target, source = (
@@ -122,7 +122,7 @@ class _Preparation:
         )
         return len(self.expressions) - 1, target, source
 
-    def _empty(self, kind: Kind) -> pa.Table:
+    def _empty(self, kind: _Kind) -> pa.Table:
         """No rows, in the columns that expressions of a kind may name."""
         import pyarrow as pa  # noqa: PLC0415
 

@@ -23,8 +23,8 @@ __all__ = [
     "when_not_matched_insert",
 ]
 
-Kind = Literal["matched", "not_matched", "not_matched_by_source"]
-Values = Mapping[str, Any]
+_Kind = Literal["matched", "not_matched", "not_matched_by_source"]
+_Values = Mapping[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +40,8 @@ class MergeClause:
     """
 
     name: str
-    kind: Kind
-    values: Sequence[str] | Values | None
+    kind: _Kind
+    values: Sequence[str] | _Values | None
     where: pc.Expression | None
 
     def __post_init__(self) -> None:
@@ -65,7 +65,7 @@ class MergeClause:
 
 
 def when_matched_update(
-    set: Sequence[str] | Values | None = None,  # noqa: A002 - SQL's word
+    set: Sequence[str] | _Values | None = None,  # noqa: A002 - SQL's word
     *,
     where: pc.Expression | None = None,
 ) -> MergeClause:
@@ -97,7 +97,7 @@ def when_matched_delete(*, where: pc.Expression | None = None) -> MergeClause:
 
 
 def when_not_matched_insert(
-    values: Sequence[str] | Values | None = None, *, where: pc.Expression | None = None
+    values: Sequence[str] | _Values | None = None, *, where: pc.Expression | None = None
 ) -> MergeClause:
     """Insert source rows that match no row of the table.
 
@@ -114,7 +114,7 @@ def when_not_matched_insert(
 
 
 def when_not_matched_by_source_update(
-    set: Values,  # noqa: A002 - SQL's word
+    set: _Values,  # noqa: A002 - SQL's word
     *,
     where: pc.Expression | None = None,
 ) -> MergeClause:
