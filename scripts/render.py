@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import merge_speed
 import other_runs
 import published_study
 import spark_speed
@@ -45,6 +46,7 @@ _TARGETS = _RESULTS / "targets"
 _CALIBRATION = _RESULTS / "calibration.json"
 _STUDY = _ROOT / "docs" / "guide" / "published-study.md"
 _METHOD = _ROOT / "docs" / "design" / "benchmark-method.md"
+_DELTA = _ROOT / "docs" / "guide" / "delta.md"
 _SPARK = _ROOT / "docs" / "guide" / "spark.md"
 _SCHEMAS = _RESULTS / "schemas"
 _RECORDS = {
@@ -313,6 +315,17 @@ def _spark() -> str:
     return _filled(_SPARK, {"spark": table.strip()})
 
 
+def _delta() -> str:
+    """The guide to Delta tables with the tables of the newest run of ``scripts/merge_speed.py``."""
+    runs = sorted(path.parent for path in (_RESULTS / "merge").glob(f"*/{merge_speed.SAMPLES}"))
+    if not runs:
+        return _filled(_DELTA, {"merges": other_runs.NO_RUN})
+    if reasons := merge_speed.why_not_quoted(runs[-1]):
+        sys.exit(f"scripts/render.py: run {runs[-1].name} is not to be quoted: {'; '.join(reasons)}")
+    tables = f"\n{merge_speed.table(runs[-1])}".replace("\n## ", "\n#### ")
+    return _filled(_DELTA, {"merges": tables.strip()})
+
+
 def _filled(page: Path, texts: dict[str, str]) -> str:
     """A page with `texts` in its blocks of these names."""
     return _BLOCK.sub(lambda block: f"{block[1]}{texts[block[2]]}\n{block[3]}", page.read_text())
@@ -356,6 +369,7 @@ def main() -> None:
         _README: _readme(reference),
         _STUDY: _study(reference),
         _METHOD: _method(),
+        _DELTA: _delta(),
         _SPARK: _spark(),
         _TARGETS / "table.md": targets.table(_TARGETS) + "\n",
         **{_SCHEMAS / name: _schema(schema) for name, schema in _RECORDS.items()},

@@ -1,9 +1,10 @@
 # Types of the compiled module; stubtest checks them against it.
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypedDict, final, type_check_only
 
 from spillway.dataset_writer import DatasetOptions
+from spillway.delta._merging import PreparedClause
 from spillway.delta.types import EffectTimes
 from spillway.encryption import Encryption
 from spillway.types import EffectName
@@ -199,19 +200,17 @@ class DeltaTable:
         given: list[tuple[str, str, list[Any]]],
         literals: dict[str, Any],
         computed: list[str],
-        compute: Callable[[object], object] | None,
+        evaluate: Sequence[Callable[[object], object]],
         options: WriterOptions,
         user_metadata: str | None,
         timeout: float | None,
     ) -> tuple[int, int, int, int, bool]: ...
     def merge_rows(
         self,
-        data: object,
+        data: RowSource,
         on: list[str],
-        update: list[str] | None,
-        delete: bool,
-        deleted_by: str | None,
-        insert: bool,
+        clauses: list[PreparedClause],
+        evaluate: Sequence[Callable[[object], object]],
         options: WriterOptions,
         user_metadata: str | None,
         timeout: float | None,

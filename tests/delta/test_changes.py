@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import operator
 import tempfile
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import deltalake
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import spillway.delta
+from spillway.delta import (
+    when_matched_delete,
+    when_matched_update,
+    when_not_matched_by_source_delete,
+    when_not_matched_by_source_update,
+    when_not_matched_insert,
+)
+from spillway.errors import OptionError
 
 from ..counts import examples
 from .conftest import rows
@@ -20,7 +32,7 @@ from .test_deletes import MARKS
 from .test_scans import satisfies
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 Row = dict[str, Any]
 
@@ -56,20 +68,133 @@ def new_values() -> st.SearchStrategy[Row]:
     return st.lists(value, min_size=1, max_size=2).map(dict)
 
 
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """An argument of a clause, and what it is for a row of the table and one of the source.
+
+    Attributes:
+        given: The argument, which may be an expression.
+        model: Its value for the two rows.
+    """
+
+    given: Any
+    model: Callable[[Row, Row], Any]
+
+    def __repr__(self) -> str:
+        return str(self.given)
+
+
+def compared(one: Any, other: Any, compare: Callable[[Any, Any], bool]) -> bool | None:
+    return None if one is None or other is None else compare(one, other)
+
+
+GONE = Choice(pc.field("source.gone"), lambda _, source: source["gone"])
+OF_SOURCE = [
+    GONE,
+    Choice(pc.field("source.number") >= 0, lambda _, s: compared(s["number"], 0, operator.ge)),
+    Choice(pc.field("source.text").is_null(), lambda _, s: s["text"] is None),
+]
+OF_TARGET = [
+    Choice(pc.field("target.number") < 7, lambda t, _: compared(t["number"], 7, operator.lt)),
+    Choice(pc.field("target.part") == "a", lambda t, _: compared(t["part"], "a", operator.eq)),
+]
+OF_BOTH = [
+    Choice(
+        pc.field("source.number") > pc.field("target.number"),
+        lambda t, s: compared(s["number"], t["number"], operator.gt),
+    ),
+    *OF_SOURCE,
+    *OF_TARGET,
+]
+ALL = Choice(None, lambda _, source: {name: source[name] for name in SCHEMA.names})
+#: Values that rows of the source give, and those that need a row of the table.
+INSERTED = [
+    ALL,
+    Choice(
+        ["part", "key", "text"],
+        lambda _, s: {"part": s["part"], "key": s["key"], "text": s["text"], "number": None},
+    ),
+    Choice(
+        {"part": "b", "key": pc.field("source.key"), "text": "new", "number": pc.field("source.number") + 1},
+        lambda _, s: {"part": "b", "key": s["key"], "text": "new", "number": increased(s["number"])},
+    ),
+]
+MATCHED = [
+    ALL,
+    Choice(["number"], lambda _, s: {"number": s["number"]}),
+    Choice({"text": None, "number": 5}, lambda _, __: {"text": None, "number": 5}),
+    Choice(
+        {"number": pc.coalesce(pc.field("source.number"), pc.field("target.number")), "key": 9},
+        lambda t, s: {"number": t["number"] if s["number"] is None else s["number"], "key": 9},
+    ),
+]
+BY_SOURCE = [
+    Choice({"part": "b"}, lambda _, __: {"part": "b"}),
+    Choice({"number": pc.field("target.number") + 1}, lambda t, _: {"number": increased(t["number"])}),
+]
+
+
+def increased(number: int | None) -> int | None:
+    return None if number is None else number + 1
+
+
+@dataclass(frozen=True, eq=False)
+class Clause:
+    """A clause: its function, and the choices that are its values and its condition, if it has them."""
+
+    make: Callable[..., spillway.delta.MergeClause]
+    values: Choice | None
+    where: Choice | None
+
+    def given(self) -> spillway.delta.MergeClause:
+        where = self.where and self.where.given
+        return self.make(where=where) if self.values is None else self.make(self.values.given, where=where)
+
+    def applies(self, target: Row, source: Row) -> bool:
+        return self.where is None or self.where.model(target, source) is True
+
+
+def clauses_of(
+    values: dict[Any, list[Choice | None]], conditions: list[Choice]
+) -> st.SearchStrategy[list[Clause]]:
+    """Clauses of a kind, of which the last may lack a condition."""
+    made = st.sampled_from([(make, value) for make, some in values.items() for value in some])
+    guarded = st.builds(lambda made, where: Clause(*made, where), made, st.sampled_from(conditions))
+    last = st.lists(st.builds(lambda made: Clause(*made, None), made), max_size=1)
+    return st.builds(operator.add, st.lists(guarded, max_size=2), last)
+
+
+CLAUSES = {
+    "matched": clauses_of({when_matched_update: [*MATCHED], when_matched_delete: [None]}, OF_BOTH),
+    "not_matched": clauses_of({when_not_matched_insert: [*INSERTED]}, OF_SOURCE),
+    "by_source": clauses_of(
+        {when_not_matched_by_source_update: [*BY_SOURCE], when_not_matched_by_source_delete: [None]},
+        OF_TARGET,
+    ),
+}
+#: A merge without clauses.
+UPSERT = {
+    "matched": [Clause(when_matched_update, ALL, None)],
+    "not_matched": [Clause(when_not_matched_insert, ALL, None)],
+    "by_source": [],
+}
+
+
 def merge() -> st.SearchStrategy[dict[str, Any]]:
     source = st.fixed_dictionaries(
         {
             **{name: st.sampled_from(values) for name, values in VALUES.items()},
-            "gone": st.sampled_from([None, True]),
+            "gone": st.sampled_from([None, True, False]),
         }
     )
     options = {
         "source": st.lists(source, max_size=8),
+        "once": st.sampled_from([True, True, False]),
         "on": st.sampled_from([["key"], ["part", "key"], ["key", "text"]]),
-        "columns": st.sampled_from([[*SCHEMA.names, "gone"], ["part", "key", "text", "number", "gone"]]),
-        "update": st.sampled_from([True, False, ["number"]]),
-        "delete": st.sampled_from([False, True, "gone"]),
-        "insert": st.booleans(),
+        "columns": st.sampled_from([[*SCHEMA.names, "gone"], ["gone", "part", "key", "text", "number"]]),
+        "matched": CLAUSES["matched"],
+        "not_matched": CLAUSES["not_matched"],
+        "by_source": st.one_of(st.just([]), CLAUSES["by_source"]),
     }
     return st.fixed_dictionaries(options)
 
@@ -127,43 +252,78 @@ class Model:
         self.rows = [new(row) if yes else row for row, yes in zip(self.rows, chosen, strict=True)]
 
     def merge(self, table: spillway.delta.Table, options: dict[str, Any]) -> None:
-        on, update, delete = options["on"], options["update"], options["delete"]
-        insert = options["insert"] or not (update or delete)
-        source = only_once(options["source"], on)
-        by_key = {key(row, on): row for row in source if None not in key(row, on)}
-        matched = set[tuple[Any, ...]]()
-        kept, updated, deleted = list[Row](), 0, 0
-        for row in self.rows:
-            other = by_key.get(key(row, on))
-            if other is None:
-                kept.append(row)
-                continue
-            matched.add(key(row, on))
-            if delete is True or (delete == "gone" and other["gone"]):
-                deleted += 1
-            elif update:
-                names = SCHEMA.names if update is True else update
-                kept.append(row | {name: other[name] for name in names})
-                updated += 1
-            else:
-                kept.append(row)
-        inserted = [
-            {name: row[name] for name in SCHEMA.names}
-            for row in source
-            if insert and key(row, on) not in matched and not (delete == "gone" and row["gone"])
-        ]
-        version = table.version
+        on = options["on"]
+        source = only_once(options["source"], on) if options["once"] else options["source"]
+        clauses = [clause for kind in CLAUSES for clause in options[kind]]
         fields = [
             pa.field("gone", pa.bool_()) if name == "gone" else SCHEMA.field(name)
             for name in options["columns"]
+            # A column that the table lacks is there for a condition.
+            if name != "gone" or any(clause.where is GONE for clause in clauses)
         ]
-        given = pa.Table.from_pylist(source, pa.schema(fields))
-        if delete != "gone":
-            given = given.drop_columns("gone")
-        done = table.merge(given, on, update=update, delete=delete, insert=insert)
-        changes = bool(inserted or updated or deleted)
-        assert done == spillway.delta.Merge(version + changes, len(inserted), updated, deleted)
-        self.rows = kept + inserted
+        rows = [{field.name: row[field.name] for field in fields} for row in source]
+        given = pa.Table.from_pylist(rows, pa.schema(fields))
+        merge = partial(table.merge, given, on, *(clause.given() for clause in clauses))
+        version = table.version
+        try:
+            after = merged(self.rows, source, on, options if clauses else UPSERT)
+        except Ambiguous:
+            with pytest.raises(OptionError, match="rows of the source have the key"):
+                merge()
+            assert table.version == version
+            return
+        changes = bool(after.inserted or after.updated or after.deleted)
+        counts = (len(after.inserted), after.updated, after.deleted)
+        assert merge() == spillway.delta.Merge(version + changes, *counts)
+        self.rows = after.kept + after.inserted
+
+
+class Ambiguous(Exception):  # noqa: N818 - no fault
+    """Several source rows would change one row."""
+
+
+@dataclass
+class Merged:
+    """The rows after a merge: those that were there, and new ones."""
+
+    kept: list[Row] = field(default_factory=list)
+    inserted: list[Row] = field(default_factory=list)
+    updated: int = 0
+    deleted: int = 0
+
+    def change(self, row: Row, clause: Clause | None, source: Row) -> None:
+        if clause is None:
+            self.kept.append(row)
+        elif clause.values is None:
+            self.deleted += 1
+        else:
+            self.kept.append(row | clause.values.model(row, source))
+            self.updated += 1
+
+
+def merged(rows: list[Row], source: list[Row], on: Sequence[str], clauses: dict[str, list[Clause]]) -> Merged:
+    matched, not_matched, by_source = (clauses[kind] for kind in CLAUSES)
+    after = Merged()
+    for row in rows:
+        same = [each for each in source if None not in key(row, on) and key(each, on) == key(row, on)]
+        if not same:
+            after.change(row, first(by_source, row, {}), {})
+            continue
+        found = [(clause, each) for each in same if (clause := first(matched, row, each))]
+        only_deletes = matched and matched[0].values is None and matched[0].where is None
+        if len(found) > 1 and not only_deletes:
+            raise Ambiguous
+        after.change(row, *(found[0] if found else (None, {})))
+    keys = {key(row, on) for row in rows if None not in key(row, on)}
+    for each in source:
+        clause = first(not_matched, {}, each)
+        if key(each, on) not in keys and clause and clause.values:
+            after.inserted.append(clause.values.model({}, each))
+    return after
+
+
+def first(clauses: list[Clause], target: Row, source: Row) -> Clause | None:
+    return next((clause for clause in clauses if clause.applies(target, source)), None)
 
 
 def key(row: Row, on: Sequence[str]) -> tuple[Any, ...]:

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import math
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import spillway.delta
+from spillway.delta import (
+    when_matched_delete,
+    when_matched_update,
+    when_not_matched_by_source_delete,
+    when_not_matched_by_source_update,
+    when_not_matched_insert,
+)
 from spillway.errors import (
     AppendOnlyError,
     NotArrowError,
@@ -24,7 +34,7 @@ from .test_deletes import MARKS
 from .test_updates import listing
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
 SCHEMA = pa.schema({"part": pa.string(), "id": pa.int64(), "text": pa.string()})
 
@@ -99,23 +109,106 @@ def test_what_the_source_lacks_stays_or_is_null(tmp_path: Path) -> None:
     table = made(tmp_path / "t", ("a", 1, "x"), ("b", 2, "y"))
     assert table.merge(rows(("c", 1), ("c", 3), names=["part", "id"]), "id").updated == 1
     assert held(table) == [("b", 2, "y"), ("c", 1, "x"), ("c", 3, None)]
-    assert table.merge(rows((2, "z"), (9, "z"), names=["id", "text"]), "id", insert=False).updated == 1
+    two = rows((2, "z"), (9, "z"), names=["id", "text"])
+    assert table.merge(two, "id", when_matched_update()) == spillway.delta.Merge(3, 0, 1, 0)
     assert held(table) == [("b", 2, "z"), ("c", 1, "x"), ("c", 3, None)]
-    only = table.merge(rows(("d", 2, "w")), ["id"], update=["part"])
+    only = table.merge(rows(("d", 2, "w")), ["id"], when_matched_update(["part"]))
     assert (only.updated, held(table)[-1]) == (1, ("d", 2, "z"))
-    assert table.merge(rows(("d", 2, "u"), ("d", 4, "u")), "id", update=False).inserted == 1
+    assert table.merge(rows(("d", 2, "u"), ("d", 4, "u")), "id", when_not_matched_insert()).inserted == 1
     assert held(table)[-2:] == [("d", 2, "z"), ("d", 4, "u")]
 
 
 def test_a_column_of_the_source_says_which_rows_go(tmp_path: Path) -> None:
     table = made(tmp_path / "t", ("a", 1, "x"), ("a", 2, "x"), ("a", 3, "x"))
     changes = rows(("a", 1, "y"), ("a", 2, None), ("a", 3, "z"), ("a", 4, None), ("a", 5, "new"))
-    gone = changes.append_column("gone", pa.array([False, True, None, True, False]))
-    done = table.merge(gone, "id", delete="gone")
+    source = changes.append_column("gone", pa.array([False, True, None, True, False]))
+    gone = pc.field("source.gone")
+    done = table.merge(
+        source,
+        "id",
+        when_matched_delete(where=gone),
+        when_matched_update(),
+        when_not_matched_insert(where=~gone),
+    )
     assert done == spillway.delta.Merge(2, inserted=1, updated=2, deleted=1)
     assert held(table) == [("a", 1, "y"), ("a", 3, "z"), ("a", 5, "new")]
-    assert table.merge(changes.select(["id"]), "id", delete=True, insert=False).deleted == 3
+    assert table.merge(changes.select(["id"]), "id", when_matched_delete()).deleted == 3
     assert held(table) == []
+
+
+def test_the_first_clause_whose_condition_is_true_applies(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", *(("a", n, "old") for n in range(10)), ("a", None, "old"))
+    source, target = pc.field("source.id"), pc.field("target.id")
+    done = table.merge(
+        rows(*(("b", n, f"s{n}") for n in (1, 2, 3, 4, 11, 12, 13))),
+        "id",
+        when_matched_update({"text": "first"}, where=source == 1),
+        when_matched_delete(where=source <= 2),
+        when_matched_update(
+            {"text": pc.binary_join_element_wise(pc.field("target.text"), pc.field("source.text"), "+")},
+            where=target == 3,
+        ),
+        when_not_matched_insert({"id": source, "part": "n", "text": None}, where=source == 11),
+        when_not_matched_insert(["part", "id"], where=source == 12),
+        when_not_matched_by_source_update({"part": "z", "id": target + 100}, where=target == 5),
+        when_not_matched_by_source_delete(where=target >= 8),
+        user_metadata="why",
+    )
+    assert done == spillway.delta.Merge(2, inserted=2, updated=3, deleted=3)
+    expected = [("a", n, "old") for n in (0, 4, 6, 7, None)]
+    expected += [("a", 1, "first"), ("a", 3, "old+s3"), ("z", 105, "old"), ("n", 11, None), ("b", 12, None)]
+    assert held(table) == sorted(expected, key=repr)
+    [entry] = table.history(1)
+    parameters = entry.info["operationParameters"]
+    assert json.loads(parameters["matchedPredicates"]) == [
+        {"predicate": "(source.id == 1)", "actionType": "update"},
+        {"predicate": "(source.id <= 2)", "actionType": "delete"},
+        {"predicate": "(target.id == 3)", "actionType": "update"},
+    ]
+    assert json.loads(parameters["notMatchedPredicates"]) == [
+        {"predicate": "(source.id == 11)", "actionType": "insert"},
+        {"predicate": "(source.id == 12)", "actionType": "insert"},
+    ]
+    assert json.loads(parameters["notMatchedBySourcePredicates"]) == [
+        {"predicate": "(target.id == 5)", "actionType": "update"},
+        {"predicate": "(target.id >= 8)", "actionType": "delete"},
+    ]
+    metrics = entry.info["operationMetrics"]
+    assert {
+        name.removeprefix("numTargetRows"): int(metrics[name]) for name in metrics if "TargetRows" in name
+    } == {
+        "Inserted": 2,
+        "Updated": 3,
+        "Deleted": 3,
+        "MatchedUpdated": 2,
+        "MatchedDeleted": 1,
+        "NotMatchedBySourceUpdated": 1,
+        "NotMatchedBySourceDeleted": 2,
+        "Copied": int(metrics["numTargetRowsCopied"]),
+    }
+
+
+def test_a_merge_may_make_the_table_what_the_source_is(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", *(("a", n, "old") for n in range(5)), (None, None, "old"))
+    source = rows(("a", 1, "new"), ("b", 7, "new"))
+    whole = (when_matched_update(), when_not_matched_insert(), when_not_matched_by_source_delete())
+    assert table.merge(source, "id", *whole) == spillway.delta.Merge(2, 1, 1, 5)
+    assert held(table) == [("a", 1, "new"), ("b", 7, "new")]
+    assert table.merge(source.slice(0, 0), "id", *whole).deleted == 2
+    assert held(table) == []
+
+
+def test_columns_that_only_expressions_name_may_have_any_type(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", ("a", 1, "x"))
+    source = pa.table(
+        {"id": pa.array([1], pa.int32()), "text": [{"inner": 5}], "more": pa.array(["y"]).dictionary_encode()}
+    )
+    inner = pc.field("source.text", "inner")
+    joined = pc.binary_join_element_wise(
+        pc.field("source.more").cast(pa.string()), inner.cast(pa.string()), "-"
+    )
+    assert table.merge(source, "id", when_matched_update({"text": joined}, where=inner > 4)).updated == 1
+    assert held(table) == [("a", 1, "y-5")]
 
 
 def test_nulls_match_nothing(tmp_path: Path) -> None:
@@ -180,47 +273,107 @@ def test_source_rows_that_match_one_row_are_named(tmp_path: Path) -> None:
         table.merge(twice, ["part", "id"])
     assert (table.version, listing(table, tmp_path)) == (1, before)
     # Those that match nothing are inserted, as Spark does it.
-    assert table.merge(twice, "id", update=False).inserted == 2
-    assert table.merge(twice, "id", delete=True, insert=False).deleted == 3
+    assert table.merge(twice, "id", when_not_matched_insert()).inserted == 2
+    # One of two source rows changes the row; a condition leaves the other out.
+    z = pc.field("source.text") == "z"
+    assert table.merge(twice.slice(0, 3), "id", when_matched_update(where=z)).updated == 1
+    with pytest.raises(OptionError, match="2 rows of the source have the key id=2"):
+        table.merge(twice, "id", when_matched_delete(where=pc.field("source.id") == 2))
+    assert table.merge(twice, "id", when_matched_delete()).deleted == 3
     assert held(table) == [("a", 1, "x")]
+
+
+def test_many_source_rows_of_one_key_are_looked_at_one_by_one(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", ("a", 1, "x"), ("a", 2, "x"))
+    source = pa.table({"id": [1] * 20_000 + [2], "n": range(20_001)})
+    last = when_matched_update(
+        {"text": pc.field("source.n").cast(pa.string())}, where=pc.field("source.n") > 19_998
+    )
+    assert table.merge(source, "id", last).updated == 2
+    assert held(table) == [("a", 1, "19999"), ("a", 2, "20000")]
 
 
 def test_empty_sources_and_tables(tmp_path: Path) -> None:
     table = made(tmp_path / "t")
     assert table.merge(rows(), "id") == spillway.delta.Merge(0, 0, 0, 0)
     assert table.merge(rows(("a", 1, "x")), "id") == spillway.delta.Merge(1, 1, 0, 0)
-    assert table.merge(rows(), "id", delete=True) == spillway.delta.Merge(1, 0, 0, 0)
-    assert table.merge(rows(("a", 5, "x")), "id", insert=False) == spillway.delta.Merge(1, 0, 0, 0)
+    assert table.merge(rows(), "id", when_matched_delete()) == spillway.delta.Merge(1, 0, 0, 0)
+    assert table.merge(rows(("a", 5, "x")), "id", when_matched_update()) == spillway.delta.Merge(1, 0, 0, 0)
+
+
+ONE = rows(("a", 1, "x"))
 
 
 @pytest.mark.parametrize(
-    ("source", "options", "error", "match"),
+    ("source", "on", "error", "match"),
     [
-        (rows(("a", 1, "x")), {"on": "idd"}, SchemaError, 'no column "idd"'),
-        (rows(("a", "x"), names=["part", "text"]), {"on": "id"}, OptionError, "source does not have"),
-        (rows(("a", 1, "x")), {"on": []}, OptionError, "on names no column"),
-        (rows(("a", 1, "x")), {"on": ["id", "id"]}, OptionError, "twice"),
-        (rows(("a", 1, "x")), {"on": "id", "update": ["texts"]}, OptionError, "texts.*does not have"),
-        (rows(("a", 1, "x")), {"on": "id", "update": "text"}, OptionError, "list of columns"),
-        (rows(("a", 1, "x")), {"on": "id", "delete": "gone"}, OptionError, "gone.*does not have"),
-        (rows(("a", 1, "x")), {"on": "id", "delete": "text"}, OptionError, "column of booleans"),
-        (rows(("a", 1, "x")), {"on": "id", "update": False, "insert": False}, OptionError, "do nothing"),
-        (rows((1, "x"), names=["id", "text"]), {"on": "id"}, SchemaError, "partitioned by"),
-        (pa.table({"part": ["a"], "id": [1], "more": [1]}), {"on": "id"}, SchemaError, "more"),
-        (pa.table({"part": ["a"], "id": ["1"]}), {"on": "id"}, SchemaError, "id"),
-        (rows(("a", 1, "x")), {"on": "id", "delete": 1}, OptionError, "delete=1 is not accepted"),
-        (rows(("", 1, "x")), {"on": ["part", "id"]}, OptionError, "empty text in the partition column"),
-        ([1, 2], {"on": "id"}, NotArrowError, "list"),
+        (ONE, "idd", SchemaError, 'no column "idd"'),
+        (rows(("a", "x"), names=["part", "text"]), "id", OptionError, "source does not have"),
+        (ONE, [], OptionError, "on names no column"),
+        (ONE, ["id", "id"], OptionError, "twice"),
+        (rows((1, "x"), names=["id", "text"]), "id", SchemaError, "partitioned by"),
+        (pa.table({"part": ["a"], "id": [1], "more": [1]}), "id", SchemaError, "more"),
+        (pa.table({"part": ["a"], "id": ["1"]}), "id", SchemaError, "id"),
+        (rows(("", 1, "x")), ["part", "id"], OptionError, "empty text in the partition column"),
+        ([1, 2], "id", NotArrowError, "list"),
     ],
 )
-def test_merges_that_make_no_sense_are_refused(
-    tmp_path: Path, source: Any, options: dict[str, Any], error: type[Exception], match: str
+def test_sources_that_do_not_fit_are_refused(
+    tmp_path: Path, source: Any, on: Any, error: type[Exception], match: str
 ) -> None:
-    table = made(tmp_path / "t", ("a", 1, "x"))
-    before = listing(table, tmp_path)
+    refuses(made(tmp_path / "t", ("a", 1, "x")), source, on, [], error, match)
+
+
+SOURCE = {name: pc.field(f"source.{name}") for name in ("part", "id", "txt")}
+
+
+@pytest.mark.parametrize(
+    ("clauses", "error", "match"),
+    [
+        (["update"], OptionError, "'update', which is no clause"),
+        ([when_matched_update(["texts"])], OptionError, "texts.*does not have"),
+        ([when_matched_update({"texts": "y"})], SchemaError, 'no column "texts"'),
+        ([when_matched_update({"texts": SOURCE["id"]})], SchemaError, 'no column "texts"'),
+        ([when_matched_update({"id": "y"})], SchemaError, "set has a value for .*id"),
+        ([when_matched_update({"id": SOURCE["part"] + 1})], OptionError, "'id'"),
+        ([when_matched_update({"id": SOURCE["part"]})], OptionError, "'id'.*a"),
+        ([when_matched_update({"id": pc.field("id")})], OptionError, "did you mean target.id or source.id"),
+        ([when_matched_delete(where=SOURCE["txt"] == "x")], OptionError, "mean source.text"),
+        ([when_matched_delete(where=SOURCE["id"])], OptionError, "int64 and no condition"),
+        ([when_not_matched_insert({"id": 1})], SchemaError, "partitioned by"),
+        ([when_not_matched_insert(where=pc.field("target.id") > 0)], OptionError, r"names target\.id"),
+        ([when_not_matched_by_source_delete(where=SOURCE["id"] > 0)], OptionError, r"names source\.id"),
+        ([when_matched_delete(), when_matched_update()], OptionError, "never apply"),
+    ],
+)
+def test_clauses_that_do_not_fit_are_refused(
+    tmp_path: Path, clauses: list[Any], error: type[Exception], match: str
+) -> None:
+    refuses(made(tmp_path / "t", ("a", 1, "x")), ONE, "id", clauses, error, match)
+
+
+def refuses(table: spillway.delta.Table, *merge: Any) -> None:
+    """Check that a merge is refused with this error, and leaves nothing."""
+    source, on, clauses, error, match = merge
+    before = listing(table, Path(table.path))
     with pytest.raises(error, match=match):
-        table.merge(source, **options)
-    assert (table.version, listing(table, tmp_path)) == (1, before)
+        table.merge(source, on, *clauses)
+    assert (table.version, listing(table, Path(table.path))) == (1, before)
+
+
+@pytest.mark.parametrize(
+    ("make", "match"),
+    [
+        (lambda: when_matched_update("text"), "list of columns"),
+        (lambda: when_matched_update({}), "sets no column"),
+        (lambda: when_not_matched_insert([]), "sets no column"),
+        (lambda: when_not_matched_by_source_update(["text"]), "no source row"),  # type: ignore[arg-type]
+        (lambda: when_matched_delete(where="gone"), "no expression"),  # type: ignore[arg-type]
+    ],
+)
+def test_clauses_that_make_no_sense_are_refused(make: Callable[[], object], match: str) -> None:
+    with pytest.raises(OptionError, match=match):
+        make()
 
 
 def test_an_empty_text_does_not_get_into_a_partition_column_that_takes_no_null(tmp_path: Path) -> None:
@@ -262,5 +415,6 @@ def test_tables_that_merges_would_break_are_refused(tmp_path: Path) -> None:
     with pytest.raises(AppendOnlyError, match=r"merge\(\)"):
         growing.merge(rows(("a", 1, "y")), "id")
     # Rows that only come are an append.
-    assert growing.merge(rows(("a", 1, "y"), ("a", 2, "y")), "id", update=False).inserted == 1
+    both = rows(("a", 1, "y"), ("a", 2, "y"))
+    assert growing.merge(both, "id", when_not_matched_insert()).inserted == 1
     assert held(growing) == [("a", 1, "x"), ("a", 2, "y")]

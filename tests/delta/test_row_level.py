@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pytest
 
 import spillway.delta
+from spillway.delta import when_not_matched_insert
 from spillway.errors import CommitConflict
 
 from ..counts import count
@@ -137,7 +138,7 @@ def test_a_key_that_threads_insert_is_there_once(tmp_path: Path) -> None:
         barrier.wait()
         while True:
             try:
-                inserted.append(table.merge(source, "id", update=False).inserted)
+                inserted.append(table.merge(source, "id", when_not_matched_insert()).inserted)
             except CommitConflict:
                 continue
             return

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -75,3 +76,52 @@ def test_parameters_and_counts_have_sparks_names(
     assert mine[0] == theirs[0] == "MERGE"
     assert theirs[1] <= mine[1]
     assert theirs[2] == mine[2]
+
+
+@pytest.mark.parametrize("properties", [MARKS, {}], ids=["marking", "writing again"])
+def test_clauses_do_what_those_of_spark_do(
+    tmp_path: Path, worker: Worker, properties: dict[str, str]
+) -> None:
+    """The source here is a DataFrame of several partitions, which Spark reads as a view there."""
+    query = (
+        "select id, case when id % 3 = 0 then -1 when id % 3 = 1 then 0 else id end as left, "
+        "timestamp'2026-01-01 12:00:00' + make_interval(0, 0, 0, 0, 0, 0, id) as at "
+        "from range(20, 1010, 7, 3) union all select null, 5, null"
+    )
+    schema = pa.schema({"id": pa.int64(), "left": pa.int64(), "at": pa.timestamp("us", "UTC")})
+    folders = [tmp_path / "ours", tmp_path / "sparks"]
+    for folder in folders:
+        table = spillway.delta.create(folder, schema, properties=properties)
+        for first in (0, 500):
+            with table.append() as append:
+                append.write(pa.table({"id": range(first, first + 500), "left": [100] * 500}))
+    done = worker.ask("merged", path=str(folders[0]), query=query)
+    worker.sql(
+        f"merge into delta.`{folders[1]}` target using ({query}) source on target.id = source.id "
+        "when matched and source.left < 0 then delete "
+        "when matched and source.left > 0 then update set left = target.left + source.left "
+        "when not matched and source.left > 0 then insert * "
+        "when not matched by source and target.id < 10 then update set left = 0 "
+        "when not matched by source and target.id >= 990 then delete"
+    )
+    found = [worker.sql(f"select * from delta.`{folder}` order by id, left") for folder in folders]
+    assert found[0] == found[1]
+    mine, theirs = (spillway.delta.open(folder).history(1)[0] for folder in folders)
+    counts = [
+        {name: int(value) for name, value in entry.info["operationMetrics"].items() if "Rows" in name}
+        for entry in (mine, theirs)
+    ]
+    assert counts[0] == counts[1]
+    assert done == {name: counts[0][f"numTargetRows{name.capitalize()}"] for name in done}
+    for name in ("matchedPredicates", "notMatchedPredicates", "notMatchedBySourcePredicates"):
+        clauses = [json.loads(entry.info["operationParameters"][name]) for entry in (mine, theirs)]
+        shapes = [[(one["actionType"], "predicate" in one) for one in each] for each in clauses]
+        assert shapes[0] == shapes[1], name
+
+
+def test_a_dataframe_that_fails_leaves_the_table(tmp_path: Path, worker: Worker) -> None:
+    table = spillway.delta.create(tmp_path / "t", pa.schema({"id": pa.int64(), "left": pa.int64()}))
+    query = "select id, if(id = 5, assert_true(false, 'on purpose'), null) is null as left from range(9)"
+    with pytest.raises(RuntimeError, match="on purpose"):
+        worker.ask("merged", path=str(tmp_path / "t"), query=query)
+    assert table.version == 0

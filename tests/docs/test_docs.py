@@ -34,8 +34,8 @@ EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.stem
 PLUGIN = ROOT / "examples" / "backend_plugin"
 # Blocks below "not run: REASON". One more is a decision.
 NOT_RUN = 15
-# A JVM may start in tests/spark alone, which runs those that say so.
-ELSEWHERE = ("tests/spark/test_guide.py", "tests/spark/test_bench.py")
+# A JVM may start in some tests alone, which run those that say so.
+ELSEWHERE = ("tests/spark/test_guide.py", "tests/spark/test_bench.py", "tests/delta/test_spark_changes.py")
 
 
 def name_of(page: Path) -> str:

@@ -159,6 +159,25 @@ def round_trip(session: Any, *, rows: str, to: str, back: str, zone: str = "UTC"
         session.conf.set("spark.sql.session.timeZone", "UTC")
 
 
+def merged(session: Any, path: str, query: str) -> dict[str, int]:
+    """Merge the rows of a query into a Delta table by `Table.merge`."""
+    import pyarrow.compute as pc
+
+    from spillway import delta
+
+    left = pc.field("source.left")
+    done = delta.open(path).merge(
+        session.sql(query),
+        "id",
+        delta.when_matched_delete(where=left < 0),
+        delta.when_matched_update({"left": pc.field("target.left") + left}, where=left > 0),
+        delta.when_not_matched_insert(where=left > 0),
+        delta.when_not_matched_by_source_update({"left": 0}, where=pc.field("target.id") < 10),
+        delta.when_not_matched_by_source_delete(where=pc.field("target.id") >= 990),
+    )
+    return {"inserted": done.inserted, "updated": done.updated, "deleted": done.deleted}
+
+
 def conflicts(session: Any, pairs: int) -> dict[str, Any]:
     """Ask Delta what becomes of some pairs of transactions."""
     from tests.delta.conflicts import generate
@@ -170,7 +189,7 @@ COMMANDS = {
     function.__name__: function
     for function in (
         *(write_frame, write_made, round_trip, sql, copy),
-        *(ids, days, operation_metrics, optimized, conflicts),
+        *(ids, days, operation_metrics, optimized, merged, conflicts),
     )
 }
 

@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 from spillway.delta.append import Append
+from spillway.delta.clauses import (
+    MergeClause,
+    when_matched_delete,
+    when_matched_update,
+    when_not_matched_by_source_delete,
+    when_not_matched_by_source_update,
+    when_not_matched_insert,
+)
 from spillway.delta.scan import Scan
 from spillway.delta.table import (
     Table,
@@ -36,6 +44,7 @@ __all__ = [
     "EffectTimes",
     "HistoryEntry",
     "Merge",
+    "MergeClause",
     "Outcome",
     "ReadSet",
     "Scan",
@@ -45,5 +54,10 @@ __all__ = [
     "Vacuum",
     "create",
     "open",
+    "when_matched_delete",
+    "when_matched_update",
+    "when_not_matched_by_source_delete",
+    "when_not_matched_by_source_update",
+    "when_not_matched_insert",
     "write",
 ]

@@ -1,48 +1,53 @@
-"""New values of columns: literals, and expressions that pyarrow evaluates."""
+"""Expressions that pyarrow evaluates: new values of columns, and the conditions of a merge."""
 
 from __future__ import annotations
 
+import difflib
+import re
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from spillway.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
     import pyarrow.compute as pc
 
 __all__ = ["Expressions", "is_expression"]
 
+#: The names in pyarrow's error of a column that is not there.
+_LACKING = re.compile(r"No match for .*?FieldRef\.Name\((.*?)\)[) ]")
 
-def is_expression(value: object) -> bool:
+
+def is_expression(value: object) -> TypeGuard[pc.Expression]:
     """Return whether a value is an expression. There is none before pyarrow.compute is imported."""
     compute = sys.modules.get("pyarrow.compute")
     return compute is not None and isinstance(value, compute.Expression)
 
 
 class Expressions:
-    """Columns computed by expressions over the columns of a table, in the table's types.
+    """Expressions over the same rows, a column for each.
 
     Args:
+        what: The place that they come from, for errors; ``{}`` in it stands for the column.
+        option: The argument that they come from.
         expressions: An expression for each column.
-        schema: The schema of the table.
+        types: The types of columns. Values of others are left as they are.
     """
 
-    def __init__(self, expressions: Mapping[str, pc.Expression], schema: Any) -> None:
-        import pyarrow as pa  # noqa: PLC0415 - for those alone who have expressions
-
-        fields = pa.schema(schema)
+    def __init__(
+        self,
+        what: str,
+        option: str,
+        expressions: Mapping[str, pc.Expression],
+        types: Mapping[str, pa.DataType],
+    ) -> None:
+        self._what = what
+        self._option = option
         self._expressions = dict(expressions)
-        self._types: dict[str, pa.DataType] = {
-            name: fields.field(name).type for name in expressions if name in fields.names
-        }
-
-    @property
-    def columns(self) -> list[str]:
-        """Names of the columns."""
-        return list(self._expressions)
+        self._types = dict(types)
 
     def __call__(self, rows: object) -> pa.Table:
         """Compute the columns from a capsule with a stream of rows.
@@ -51,26 +56,54 @@ class Expressions:
             OptionError: pyarrow cannot evaluate an expression over the rows, or its values do not fit the
                 column.
         """
+        import pyarrow as pa  # noqa: PLC0415 - for those alone who have expressions
+
+        return self.over(pa.table(_Stream(rows)))
+
+    def over(self, rows: pa.Table) -> pa.Table:
+        """Compute the columns from rows.
+
+        Raises:
+            OptionError: As `__call__`.
+        """
         import pyarrow as pa  # noqa: PLC0415
 
-        table = pa.table(_Stream(rows))
-        return pa.table({name: self._column(name, table) for name in self._expressions})
+        return pa.table({name: self._column(name, rows) for name in self._expressions})
 
-    def _column(self, name: str, table: pa.Table) -> pa.ChunkedArray[Any]:
+    def named(self, columns: Sequence[str]) -> list[str]:
+        """Names of columns that the expressions may need: those that their text has somewhere."""
+        text = " ".join(map(str, self._expressions.values()))
+        return [name for name in columns if name in text]
+
+    def _column(self, name: str, rows: pa.Table) -> pa.ChunkedArray[Any]:
         import pyarrow as pa  # noqa: PLC0415
         from pyarrow import acero  # noqa: PLC0415
 
         try:
-            expression: Any = self._expressions[name].cast(self._types[name])
+            expression: Any = self._expressions[name]
+            if name in self._types:
+                expression = expression.cast(self._types[name])
             steps = [
-                acero.Declaration("table_source", acero.TableSourceNodeOptions(table)),
+                acero.Declaration("table_source", acero.TableSourceNodeOptions(rows)),
                 acero.Declaration("project", acero.ProjectNodeOptions([expression], [name])),
             ]
             # One thread keeps the order of the rows.
             return acero.Declaration.from_sequence(steps).to_table(use_threads=False)[name]
         except (pa.ArrowException, KeyError, TypeError) as error:
-            message = f"set has an expression for {name!r} that pyarrow cannot evaluate: {error}"
-            raise OptionError(message, "set") from error
+            reason = _lacking(str(error), rows.column_names) or f"that pyarrow cannot evaluate: {error}"
+            raise OptionError(f"{self._what.format(repr(name))} {reason}", self._option) from error
+
+
+def _lacking(error: str, columns: Sequence[str]) -> str | None:
+    """The words for a column that an expression names and that is not there; None for another error."""
+    found = _LACKING.search(error)
+    if found is None or found[1] in columns:
+        return None
+    name = found[1]
+    same = [column for column in columns if column.partition(".")[2] == name]
+    near = same or difflib.get_close_matches(name, columns)
+    said = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(columns)}"
+    return f"that names {name}, and there is no such column: {said}"
 
 
 class _Stream:

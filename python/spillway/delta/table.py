@@ -14,7 +14,9 @@ from spillway import _native
 from spillway._destination import OBJECT_STORES, local_path
 from spillway._options import shows_options
 from spillway.delta._expressions import Expressions, is_expression
+from spillway.delta._merging import prepared
 from spillway.delta.append import Append, _checkpoint_when_due
+from spillway.delta.clauses import when_matched_update, when_not_matched_insert
 from spillway.delta.scan import Scan
 from spillway.delta.types import (
     CommitStats,
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Unpack
 
+    import pyarrow.compute as pc
+
+    from spillway.delta.clauses import MergeClause
     from spillway.delta.types import AddFile
     from spillway.types import (
         ArrowArray,
@@ -455,22 +460,30 @@ class Table:
         writer_options = WriterOptions(**options) if options else _DEFAULTS
         literals = {name: value for name, value in set.items() if not is_expression(value)}
         expressions = {name: value for name, value in set.items() if is_expression(value)}
-        compute = Expressions(expressions, self.schema) if expressions else None
+        evaluate = [self._new_values(expressions)] if expressions else []
         done = self._native.update_rows(
-            conditions, literals, list(expressions), compute, writer_options, user_metadata, timeout
+            conditions, literals, list(expressions), evaluate, writer_options, user_metadata, timeout
         )
         version, _, updated, _ = self._changed("UPDATE", done)
         return Update(version, updated)
 
+    def _new_values(self, expressions: Mapping[str, pc.Expression]) -> Expressions:
+        """The expressions of an update, which were evaluated over no rows."""
+        import pyarrow as pa  # noqa: PLC0415 - for those alone who have expressions
+
+        given: Any = self.schema
+        schema = pa.schema(given)
+        types = {field.name: field.type for field in schema}
+        found = Expressions("set has an expression for {}", "set", expressions, types)
+        found.over(schema.empty_table())
+        return found
+
     @shows_options(WriterOptions)
-    def merge(  # noqa: PLR0913 - each is one thing to say about a merge
+    def merge(
         self,
         source: ArrowStream | ArrowArray,
         on: str | Sequence[str],
-        *,
-        update: bool | Sequence[str] = True,
-        delete: bool | str = False,
-        insert: bool = True,
+        *clauses: MergeClause,
         user_metadata: str | None = None,
         timeout: float | None = _TIMEOUT,
         **options: Unpack[WriterKeywords],
@@ -478,26 +491,26 @@ class Table:
         """Merge rows into the table by keys: those that it has are updated, the others are inserted.
 
         A row of the table and a row of `source` match if their values in the columns `on` are equal. A null
-        equals nothing: such source rows are inserted. NaN equals NaN. All of the merge is one version.
+        equals nothing, and NaN equals NaN. Clauses say what becomes of rows that match and of those that do
+        not. Of the clauses of a kind, the first one whose condition is true applies. All of the merge is one
+        version.
 
         The source is held in memory. Files of the table that can hold none of its keys, by partition values
-        and statistics, are not read. Rows leave their files as those of `delete` do. Updated and inserted
-        rows are in new files.
+        and statistics, are not read, unless there is a clause ``when_not_matched_by_source_...``. Rows leave
+        their files as those of `delete` do. Updated and inserted rows are in new files.
 
         Merges, updates and deletes that mark different rows of one file all commit, unless a key may be among
         the new rows of another, by the least and the greatest values in their files. Of two concurrent merges
         that insert or update the same key, the later one is a conflict.
 
         Args:
-            source: The rows: anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``. Columns that the
-                table has beside them keep their values in updated rows, and are null in inserted ones.
+            source: The rows: anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``, such as a
+                DataFrame of polars or of Spark.
             on: The column, or several, whose values are the key. Not nested ones.
-            update: The columns that matched rows take from their source row: True for all that the source
-                has, a list of names for these, False for none.
-            delete: The matched rows that are deleted, and not updated: True for all, False for none. The name
-                of a column of booleans in the source is for those whose source row has true there. Such
-                source rows are not inserted either. That column is stored only if the table has it too.
-            insert: Whether source rows that match none are inserted.
+            *clauses: Made by `when_matched_update`, `when_matched_delete`, `when_not_matched_insert`,
+                `when_not_matched_by_source_update` and `when_not_matched_by_source_delete`. Without any,
+                ``when_matched_update()`` and ``when_not_matched_insert()``. Only the last clause of a kind
+                may lack a condition.
             user_metadata: A note for the history.
             timeout: Seconds that the commit may take, without finding the rows and writing files; None waits
                 for ever.
@@ -509,45 +522,39 @@ class Table:
         Raises:
             AppendOnlyError: The table has ``delta.appendOnly``, and rows would be updated or deleted.
             CommitConflict: A concurrent transaction added rows with one of the keys, changed a matched row,
-                or changed its file in another way than by marks.
+                or changed its file in another way than by marks; with ``when_not_matched_by_source_...``,
+                added any rows.
             CommitTimeoutError: The time was up, and the table is certainly as it was.
             CommitUnknown: Whether the rows are merged is not known; `outcome` with its token finds out.
             NotArrowError: `source` is not Arrow data.
-            OptionError: Several source rows match one row of the table, and `delete` is not True; or `on`,
-                `update` or `delete` names a column that is not there or does not fit.
-            SchemaError: Source rows do not fit the table.
+            OptionError: Several source rows would change one row of the table, and do not just delete it; or
+                `on` or a clause names a column that is not there, or has an expression that does not fit.
+            SchemaError: Source rows or new values do not fit the table.
             UnsupportedTableError: The table asks its writers for a feature that is not built, such as
                 generated columns or CHECK constraints; or it has a change data feed.
 
         Example:
-            >>> import pyarrow as pa, spillway.delta
+            >>> import pyarrow as pa, pyarrow.compute as pc, spillway.delta
             >>> table = spillway.delta.create("stock", pa.schema({"id": pa.int64(), "left": pa.int64()}))
-            >>> table.merge(pa.table({"id": [1, 2], "left": [5, 5]}), on="id")
+            >>> table.merge(pa.table({"id": [1, 2], "left": [5, 5]}), "id")
             Merge(version=1, inserted=2, updated=0, deleted=0)
-            >>> table.merge(pa.table({"id": [2, 3], "left": [4, 9]}), on="id")
-            Merge(version=2, inserted=1, updated=1, deleted=0)
+            >>> sold, left = pc.field("source.sold"), pc.field("target.left")
+            >>> table.merge(
+            ...     pa.table({"id": [1, 2], "sold": [5, 1]}),
+            ...     "id",
+            ...     spillway.delta.when_matched_delete(where=sold >= left),
+            ...     spillway.delta.when_matched_update({"left": left - sold}),
+            ... )
+            Merge(version=2, inserted=0, updated=1, deleted=1)
         """
-        if isinstance(update, str):
-            message = f"update={update!r} is not accepted: give True, False, or a list of columns"
-            raise OptionError(message, "update")
-        if not isinstance(delete, bool | str):
-            # One of numpy's booleans, say, which is neither.
-            message = f"delete={delete!r} is not accepted: give True, False, or the name of a column"  # type: ignore[unreachable]
-            raise OptionError(message, "delete")
-        columns = ([] if not update else None) if isinstance(update, bool) else list(update)
-        if columns == [] and not delete and not insert:
-            raise OptionError("merge() that neither updates, deletes nor inserts would do nothing")
-        done = self._native.merge_rows(
-            source,
-            [on] if isinstance(on, str) else list(on),
-            columns,
-            delete is True,
-            delete if isinstance(delete, str) else None,
-            insert,
-            WriterOptions(**options) if options else _DEFAULTS,
-            user_metadata,
-            timeout,
-        )
+        keys = [on] if isinstance(on, str) else list(on)
+        # A DataFrame of Spark: its own stream refuses timestamps (PySpark 4.2), and takes partitions in turn.
+        collect = getattr(source, "toArrow", None)
+        rows = _native.RowSource(source if collect is None else collect())
+        chosen = clauses or (when_matched_update(), when_not_matched_insert())
+        given, evaluate = prepared(chosen, keys, self.schema, rows)
+        writer_options = WriterOptions(**options) if options else _DEFAULTS
+        done = self._native.merge_rows(rows, keys, given, evaluate, writer_options, user_metadata, timeout)
         return Merge(*self._changed("MERGE", done))
 
     def _changed(self, operation: str, done: tuple[int, int, int, int, bool]) -> tuple[int, int, int, int]:

@@ -2,20 +2,19 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, RecordBatch};
-use arrow_schema::{ArrowError, Schema, SchemaRef};
-use arrow_select::concat::concat;
+use arrow_array::RecordBatch;
+use arrow_schema::{Schema, SchemaRef};
 use delta_commit::{Operation, Version};
 use parquet_writer::{Batch, WriterOptions};
 
-use crate::error::{Result, TableError};
+use crate::error::Result;
 use crate::head::Head;
-use crate::mapping::Mapping;
 use crate::operations::{Condition, describe};
 use crate::row_change::{Counts, Dependence, NewRows, PendingChange, RowChange};
-use crate::scan::{Positions, Question, adapt, chosen, no_column, repeated};
-use crate::schema::{Column, Kind};
+use crate::scan::{Positions, Question, chosen};
+use crate::schema::Column;
 use crate::table::Table;
+use crate::values::NewColumns;
 
 /// The new values of an update, by the names of their columns.
 pub struct NewValues<'a> {
@@ -47,7 +46,7 @@ impl Table {
     /// are in new files.
     ///
     /// # Errors
-    /// [`TableError::Option`] when a condition does not fit its column;
+    /// [`TableError::Option`](crate::TableError::Option) when a condition does not fit its column;
     /// [`CommitError::Schema`](delta_commit::CommitError::Schema) when a new value does not;
     /// [`CommitError::Unsupported`](delta_commit::CommitError::Unsupported) when the table has a change data feed;
     /// [`WriteError::Interrupted`](parquet_writer::WriteError::Interrupted) when `go_on` said no.
@@ -97,11 +96,7 @@ impl Table {
 /// The assignment of new values to columns of the table.
 struct Assignment<'a> {
     schema: SchemaRef,
-    /// The types of the table's columns.
-    kinds: Vec<Kind>,
-    /// Columns by their places in the schema, and their values.
-    literals: Vec<(usize, ArrayRef)>,
-    computed: Vec<usize>,
+    new: NewColumns,
     compute: &'a mut dyn FnMut(&RecordBatch) -> Result<Vec<Batch>>,
     keeps_partitions: bool,
 }
@@ -109,121 +104,38 @@ struct Assignment<'a> {
 impl<'a> Assignment<'a> {
     fn of(head: &Head, values: NewValues<'a>) -> Result<Self> {
         let NewValues {
-            literals: given,
+            literals,
             computed,
             compute,
         } = values;
-        let mut literals = Vec::new();
-        for (field, value) in given.schema().fields().iter().zip(given.columns()) {
-            let place = place(head, field.name())?;
-            literals.push((place, literal(&head.schema.columns[place], value)?));
-        }
-        let computed = computed.iter().map(|name| place(head, name));
-        let computed = computed.collect::<Result<Vec<_>>>()?;
-        let schema = head.schema.arrow();
-        let mut set = literals.iter().map(|(place, _)| place).chain(&computed);
-        let is_of_partitions = |place: &usize| {
-            let partitions = &head.metadata.partition_columns;
-            partitions.contains(schema.field(*place).name())
-        };
-        let keeps_partitions = !set.any(is_of_partitions);
+        let new = NewColumns::of(head, &literals, &computed)?;
+        let columns = &head.schema.columns;
+        let keeps_partitions = !new
+            .places()
+            .any(|place| head.is_partition_column(&columns[place]));
         Ok(Self {
-            schema,
-            kinds: head
-                .schema
-                .columns
-                .iter()
-                .map(|column| column.kind.clone())
-                .collect(),
-            literals,
-            computed,
+            schema: head.schema.arrow(),
+            new,
             compute,
             keeps_partitions,
         })
     }
-
-    /// The computed columns of some rows.
-    fn computed(&mut self, rows: &RecordBatch) -> Result<Vec<ArrayRef>> {
-        let batches = (self.compute)(rows)?;
-        let schema = Arc::clone(&self.schema);
-        let columns = self.computed.iter().map(|place| {
-            let field = schema.field(*place);
-            let kind = &self.kinds[*place];
-            let unfit = |error: ArrowError| {
-                TableError::column(
-                    field.name(),
-                    format!(
-                        "the new values of the column {:?} do not fit: {error}",
-                        field.name()
-                    ),
-                )
-            };
-            let mut parts = Vec::new();
-            for batch in &batches {
-                batch.check_text()?;
-                let Some((index, _)) = batch.schema().column_with_name(field.name()) else {
-                    continue;
-                };
-                parts.push(adapt(&batch.columns()[index], kind, Mapping::None).map_err(unfit)?);
-            }
-            let given: usize = parts.iter().map(Array::len).sum();
-            if given != rows.num_rows() {
-                return Err(TableError::column(
-                    field.name(),
-                    format!(
-                        "the column {:?} has {given} new values for {} rows: give one for each",
-                        field.name(),
-                        rows.num_rows()
-                    ),
-                ));
-            }
-            let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
-            concat(&parts).map_err(unfit)
-        });
-        columns.collect()
-    }
-}
-
-/// The place of a column in the table's schema.
-fn place(head: &Head, name: &str) -> Result<usize> {
-    let mut columns = head.schema.columns.iter();
-    match columns.position(|column| column.name == name) {
-        Some(place) => Ok(place),
-        None => Err(no_column(head, name)),
-    }
-}
-
-/// A literal in its column's type: an array of one value.
-fn literal(column: &Column, value: &ArrayRef) -> Result<ArrayRef> {
-    let refuse = |why: String| {
-        let message = format!("the new value of the column {:?} {why}", column.name);
-        TableError::column(&column.name, message)
-    };
-    if value.len() != 1 {
-        return Err(refuse(format!("is not one, but {}", value.len())));
-    }
-    let value = adapt(value, &column.kind, Mapping::None)
-        .map_err(|error| refuse(format!("does not fit: {error}")))?;
-    if value.is_null(0) && !column.nullable {
-        return Err(refuse("is null, which the table does not allow there".to_owned()));
-    }
-    Ok(value)
 }
 
 impl NewRows for Assignment<'_> {
-    fn changed(&mut self, _path: &str, _first: usize, rows: &RecordBatch) -> Result<Batch> {
+    fn changed(&mut self, _path: &str, _first: usize, rows: &RecordBatch) -> Result<Vec<Batch>> {
         let mut columns = rows.columns().to_vec();
-        for (place, value) in &self.literals {
-            columns[*place] =
-                repeated(value, rows.num_rows()).map_err(|error| TableError::Malformed(error.to_string()))?;
-        }
-        if !self.computed.is_empty() {
-            let computed = self.computed(rows)?;
-            for (place, values) in self.computed.iter().zip(computed) {
-                columns[*place] = values;
-            }
-        }
-        Ok(Batch::new(Arc::clone(&self.schema), columns, rows.num_rows())?)
+        self.new
+            .put(&mut columns, rows.num_rows(), || (self.compute)(rows))?;
+        Ok(vec![Batch::new(
+            Arc::clone(&self.schema),
+            columns,
+            rows.num_rows(),
+        )?])
+    }
+
+    fn reads(&self, _column: &Column) -> bool {
+        true
     }
 
     fn keeps_partitions(&self) -> bool {

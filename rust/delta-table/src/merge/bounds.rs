@@ -23,7 +23,7 @@ pub(super) fn terms(key: &[Column], source: &Source) -> Result<Vec<Term>> {
         let Some(place) = source.place(&column.name) else {
             continue;
         };
-        let arrays: Vec<&ArrayRef> = source.column(place).collect();
+        let arrays: Vec<&ArrayRef> = source.column(place).iter().collect();
         let comparisons = comparisons(&column.kind, &arrays).map_err(|error| {
             TableError::column(
                 &column.name,

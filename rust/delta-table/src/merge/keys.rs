@@ -11,7 +11,7 @@ use crate::error::{Result, TableError};
 use crate::scan::plain;
 use crate::schema::{Column, Kind};
 
-use super::source::Source;
+use super::source::{Source, SourceRow};
 
 /// The conversion of key columns to bytes that are equal where keys are.
 ///
@@ -67,21 +67,20 @@ impl RowKeys {
     }
 }
 
-/// Source rows of one key.
-pub(super) struct Group {
-    /// The first of them: its batch, and its place there.
-    pub first: (usize, usize),
-    /// The number of them.
-    pub rows: u64,
-    is_matched: bool,
-}
-
-/// Source rows by their keys.
+/// Source rows by their keys. Those of one key are a group.
 pub(super) struct Groups {
     by_key: HashMap<Box<[u8]>, usize>,
     all: Vec<Group>,
+    /// The rows of groups behind the first ones.
+    more: HashMap<usize, Vec<SourceRow>>,
     /// The group of each row, by batches; none for a row whose key has a null.
     of_rows: Vec<Vec<Option<usize>>>,
+}
+
+/// Source rows of one key.
+struct Group {
+    first: SourceRow,
+    is_matched: bool,
 }
 
 impl Groups {
@@ -89,6 +88,7 @@ impl Groups {
         let mut groups = Self {
             by_key: HashMap::new(),
             all: Vec::new(),
+            more: HashMap::new(),
             of_rows: Vec::new(),
         };
         for batch in 0..source.batches() {
@@ -101,16 +101,15 @@ impl Groups {
         Ok(groups)
     }
 
-    fn add(&mut self, key: &[u8], at: (usize, usize)) -> usize {
-        if let Some(group) = self.by_key.get(key) {
-            self.all[*group].rows += 1;
-            return *group;
+    fn add(&mut self, key: &[u8], row: SourceRow) -> usize {
+        if let Some(group) = self.by_key.get(key).copied() {
+            self.more.entry(group).or_default().push(row);
+            return group;
         }
         let group = self.all.len();
         self.by_key.insert(key.into(), group);
         self.all.push(Group {
-            first: at,
-            rows: 1,
+            first: row,
             is_matched: false,
         });
         group
@@ -121,15 +120,31 @@ impl Groups {
         self.by_key.get(key).copied()
     }
 
-    /// Notes that a row of the table has the key of a group.
-    pub fn matched(&mut self, group: usize) -> &Group {
-        let group = &mut self.all[group];
-        group.is_matched = true;
-        group
+    /// The rows of a group.
+    pub fn rows(&self, group: usize) -> impl Iterator<Item = SourceRow> {
+        let more = self.more.get(&group).map_or(&[][..], Vec::as_slice);
+        std::iter::once(self.all[group].first).chain(more.iter().copied())
     }
 
-    /// Returns true if a row of the table has the key of a source row.
-    pub fn is_matched(&self, batch: usize, row: usize) -> bool {
-        self.of_rows[batch][row].is_some_and(|group| self.all[group].is_matched)
+    /// The number of rows of a group.
+    pub fn count(&self, group: usize) -> usize {
+        1 + self.more.get(&group).map_or(0, Vec::len)
+    }
+
+    /// The group of a row.
+    pub fn of_row(&self, (batch, row): SourceRow) -> Option<usize> {
+        self.of_rows[batch][row]
+    }
+
+    /// Notes that a row of the table has the key of a group.
+    pub fn note_match(&mut self, group: usize) {
+        self.all[group].is_matched = true;
+    }
+
+    /// The rows of a batch whose key no row of the table has.
+    pub fn unmatched(&self, batch: usize) -> Vec<SourceRow> {
+        let groups = self.of_rows[batch].iter().enumerate();
+        let unmatched = groups.filter(|(_, group)| group.is_none_or(|group| !self.all[group].is_matched));
+        unmatched.map(|(row, _)| (batch, row)).collect()
     }
 }

@@ -1,140 +1,157 @@
-//! Merge of rows into a table by keys: rows of the table whose key a source row has are updated or deleted, and source
-//! rows whose key no row has are inserted.
+//! Merge of a source into a table by keys: clauses update or delete rows of the table whose key a source row has, insert
+//! source rows whose key no row has, and update or delete rows whose key no source row has.
 //!
-//! The source is in memory. Files that can hold none of its keys, by partition values and statistics, are not read.
+//! The source is in memory. Files that can hold none of its keys, by partition values and statistics, are not read,
+//! unless a clause is about rows that no source row matches.
 
 mod bounds;
+mod clauses;
+mod history;
 mod keys;
 mod rows;
+mod search;
 mod source;
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_schema::SchemaRef;
-use delta_commit::actions::Add;
-use delta_commit::{Operation, Version};
+use delta_commit::Version;
 use parquet_writer::{Batch, WriterOptions};
-use roaring::RoaringTreemap;
-use serde_json::json;
 
 use crate::error::{Result, TableError};
 use crate::head::Head;
-use crate::row_change::{Counts, Dependence, PendingChange, RowChange};
-use crate::scan::{Found, NumberedRows, Question, chosen};
+use crate::row_change::{Dependence, PendingChange, RowChange};
+use crate::scan::{NumberedRows, Question, chosen};
 use crate::schema::Column;
 use crate::table::Table;
+use crate::values::Evaluate;
 
+use clauses::Clause;
 use keys::{Groups, Keys};
 use rows::MergedRows;
+use search::{Search, Tally};
 use source::Source;
+
+pub use clauses::{ClauseKind, Expressions, MergeClause, MergeCondition, MergeValues};
 
 /// The options of a merge.
 #[derive(Debug, Clone, Default)]
 pub struct MergeOptions {
     /// The columns whose values are the key. Keys with a null equal no other.
     pub on: Vec<String>,
-    /// Columns that matched rows take from the source. The default is all that the source has.
-    pub update: Option<Vec<String>>,
-    /// The matched rows that are deleted. They are not updated.
-    pub delete: MatchedDelete,
-    /// True if source rows that match none are inserted.
-    pub insert: bool,
+    /// The clauses. Of those of a kind, the first one whose condition is true applies.
+    pub clauses: Vec<MergeClause>,
     /// A note for the history.
     pub user_metadata: Option<String>,
 }
 
-/// The matched rows that a merge deletes.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum MatchedDelete {
-    /// None.
-    #[default]
-    Never,
-    /// All.
-    Always,
-    /// Those whose source row has true in this column. Such source rows are not inserted. The column is stored only
-    /// where the table has it too.
-    Where(String),
-}
-
-impl MatchedDelete {
-    fn flag(&self) -> Option<&str> {
-        match self {
-            Self::Where(column) => Some(column),
-            Self::Never | Self::Always => None,
-        }
+impl MergeOptions {
+    fn has(&self, kind: ClauseKind) -> bool {
+        self.clauses.iter().any(|clause| clause.kind == kind)
     }
 }
 
 impl Table {
-    /// Finds the rows of the table whose keys source rows have, and writes the files of a merge. Returns the version that
-    /// was read, and no merge where nothing changes.
+    /// Finds the rows that clauses apply to, and writes the files of a merge. Returns the version that was read, and no
+    /// merge where nothing changes. `evaluate` answers the expressions of the clauses.
     ///
     /// Rows leave their files as those of [`prepare_delete`](Self::prepare_delete) do. Updated and inserted rows are in
     /// new files.
     ///
     /// # Errors
-    /// [`TableError::Option`] when the key, or a column to update, is none, or several source rows match one row of the
-    /// table; [`CommitError::Schema`](delta_commit::CommitError::Schema) when source rows do not fit the table;
+    /// [`TableError::Option`] when the key, or a clause, names a column that is not there, a clause never applies, or
+    /// several source rows would change one row of the table;
+    /// [`CommitError::Schema`](delta_commit::CommitError::Schema) when source rows or new values do not fit the table;
     /// [`CommitError::Unsupported`](delta_commit::CommitError::Unsupported) when the table has a change data feed;
-    /// [`WriteError::Interrupted`](parquet_writer::WriteError::Interrupted) when `go_on` said no.
+    /// [`WriteError::Interrupted`](parquet_writer::WriteError::Interrupted) when `go_on` said no; as `evaluate`.
     pub fn prepare_merge(
         &self,
         schema: &SchemaRef,
         rows: &[Batch],
         options: &MergeOptions,
+        evaluate: &mut Evaluate<'_>,
         writer_options: &WriterOptions,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<(Version, Option<PendingChange>)> {
+        clauses::check(&options.clauses)?;
         let mut change = RowChange::begin(self, None, writer_options)?;
         change.snapshot().check_rewritable()?;
-        let key = key_columns(change.snapshot(), &options.on)?;
-        let source = Source::of(change.snapshot(), schema, rows, options)?;
-        let updated = updated_columns(&source, options)?;
-        if options.delete != MatchedDelete::Never || !updated.is_empty() {
-            change.snapshot().check_removable("merge()")?;
-        }
-        check_keys(change.snapshot(), &key, &source)?;
-        let keys = Keys::new(&key)?;
-        let groups = Groups::of(&keys, &source, &options.on)?;
-        let terms = bounds::terms(&key, &source)?;
-        let question = Question::of_terms(change.snapshot(), terms);
-        let mut search = Search {
-            options,
-            updates: !updated.is_empty(),
-            rows: NumberedRows::new(
-                &change.shared().place,
-                change.snapshot(),
-                key,
-                question.of_rows.clone(),
-            )?,
-            keys,
-            source,
-            groups,
-            pairs: HashMap::new(),
-            read: Vec::new(),
-            counts: Counts::default(),
-        };
+        let (mut search, question) = search_of(&change, schema, rows, options)?;
         for add in question.files(change.snapshot())? {
-            search.file(&mut change, add, go_on)?;
+            search.file(&mut change, add, evaluate, go_on)?;
         }
+        let insertions = search.insertions(evaluate)?;
         change.scanned();
-        search.counts.inserted = search.source.inserted(&search.groups, options.insert);
         let version = change.snapshot().version;
-        if change.is_empty() && search.counts.inserted == 0 {
+        if change.is_empty() && insertions.is_empty() {
             return Ok((version, None));
         }
-        let operation = operation(options, &search);
+        let operation = history::operation(options, search.source.rows(), search.tally);
         let dependence = Dependence {
             predicate: question.predicate(),
             files: std::mem::take(&mut search.read),
         };
-        let counts = search.counts;
-        let mut new = MergedRows::new(change.snapshot(), search, &updated);
+        let counts = search.tally.counts();
+        let mut new = MergedRows::new(change.snapshot(), search, insertions, evaluate);
         let pending = change.prepare(operation, dependence, counts, Some(&mut new), go_on)?;
         Ok((version, Some(pending)))
     }
+}
+
+/// The search of a merge, and the conditions on the rows that it reads: those with a key of the source, or with clauses
+/// about rows that no source row matches, all.
+fn search_of<'a>(
+    change: &RowChange<'_>,
+    schema: &SchemaRef,
+    rows: &[Batch],
+    options: &'a MergeOptions,
+) -> Result<(Search<'a>, Question)> {
+    let (shared, snapshot) = (change.shared(), change.snapshot());
+    let key = key_columns(snapshot, &options.on)?;
+    let source = Source::of(snapshot, schema, rows, options)?;
+    let clauses = options.clauses.iter();
+    let clauses = clauses.map(|clause| Clause::of(snapshot, &source, clause, &options.on));
+    let clauses = clauses.collect::<Result<Vec<_>>>()?;
+    if clauses
+        .iter()
+        .any(|clause| clause.kind != ClauseKind::NotMatched && !clause.is_idle())
+    {
+        snapshot.check_removable("merge()")?;
+    }
+    check_keys(snapshot, &key, &source)?;
+    let keys = Keys::new(&key)?;
+    let groups = Groups::of(&keys, &source, &options.on)?;
+    let terms = if options.has(ClauseKind::NotMatchedBySource) {
+        Vec::new()
+    } else {
+        bounds::terms(&key, &source)?
+    };
+    let question = Question::of_terms(snapshot, terms);
+    let columns = read_columns(snapshot, key, &clauses)?;
+    let search = Search {
+        on: &options.on,
+        clauses,
+        rows: NumberedRows::new(&shared.place, snapshot, columns, question.of_rows.clone())?,
+        keys,
+        source,
+        groups,
+        updates: HashMap::new(),
+        read: Vec::new(),
+        tally: Tally::default(),
+    };
+    Ok((search, question))
+}
+
+/// The columns that a search reads: those of the key, and then others that conditions name.
+fn read_columns(head: &Head, key: Vec<Column>, clauses: &[Clause]) -> Result<Vec<Column>> {
+    let mut columns = key;
+    for name in clauses.iter().flat_map(Clause::target_of_condition) {
+        if columns.iter().all(|column| column.name != *name) {
+            columns.extend(chosen(head, Some(std::slice::from_ref(name)))?);
+        }
+    }
+    Ok(columns)
 }
 
 /// The columns of the key.
@@ -164,6 +181,7 @@ fn check_keys(head: &Head, key: &[Column], source: &Source) -> Result<()> {
         };
         let mut texts = source
             .column(place)
+            .iter()
             .filter_map(|array| array.as_string_opt::<i32>());
         if texts.any(|array| array.iter().flatten().any(str::is_empty)) {
             return Err(TableError::option(
@@ -177,179 +195,4 @@ fn check_keys(head: &Head, key: &[Column], source: &Source) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// The columns that matched rows take from the source.
-fn updated_columns(source: &Source, options: &MergeOptions) -> Result<Vec<String>> {
-    let names = match &options.update {
-        None => source.names(),
-        Some(names) => {
-            for name in names {
-                source.place(name).ok_or_else(|| {
-                    let message = format!(
-                        "update names the column {name:?}, which the source does not have: its columns are {}",
-                        source.names().join(", ")
-                    );
-                    TableError::option("update", message)
-                })?;
-            }
-            names.clone()
-        }
-    };
-    // They are equal already.
-    Ok(names
-        .into_iter()
-        .filter(|name| !options.on.contains(name))
-        .collect())
-}
-
-/// The search for rows of the table whose keys source rows have.
-struct Search<'a> {
-    options: &'a MergeOptions,
-    /// True if matched rows that are not deleted are updated.
-    updates: bool,
-    rows: NumberedRows,
-    keys: Keys,
-    source: Source,
-    groups: Groups,
-    /// The source rows of the rows that are updated, in the order of those in their file: each a batch and a row of it.
-    pairs: HashMap<String, Vec<(usize, usize)>>,
-    /// Files of which matched rows stay as they are, and no row leaves.
-    read: Vec<String>,
-    counts: Counts,
-}
-
-impl Search<'_> {
-    /// Finds the matches of a file, and what becomes of them.
-    fn file(
-        &mut self,
-        change: &mut RowChange<'_>,
-        add: Arc<Add>,
-        go_on: &mut dyn FnMut() -> bool,
-    ) -> Result<()> {
-        let (keys, groups) = (&self.keys, &self.groups);
-        let mut matches: Vec<(u64, usize)> = Vec::new();
-        let (rows, deleted) = self.rows.each(&add, go_on, &mut |first, batch, deleted| {
-            let keys = keys.of(batch.columns())?;
-            for row in 0..batch.num_rows() {
-                let number = first + row as u64;
-                if let Some(key) = keys.get(row)
-                    && let Some(group) = groups.find(key)
-                    && !deleted.contains(number)
-                {
-                    matches.push((number, group));
-                }
-            }
-            Ok(())
-        })?;
-        let mut found = Found {
-            rows,
-            deleted,
-            matching: RoaringTreemap::new(),
-        };
-        let mut changed = RoaringTreemap::new();
-        let mut pairs = Vec::new();
-        let mut stays = false;
-        for (row, group) in matches {
-            let (batch, source_row) = self.take_match(group)?;
-            if self.deletes(batch, source_row) {
-                found.matching.insert(row);
-                self.counts.deleted += 1;
-            } else if self.updates {
-                found.matching.insert(row);
-                changed.insert(row);
-                pairs.push((batch, source_row));
-                self.counts.updated += 1;
-            } else {
-                stays = true;
-            }
-        }
-        if !pairs.is_empty() {
-            self.pairs.insert(add.path.clone(), pairs);
-        }
-        if stays && found.matching.is_empty() {
-            self.read.push(add.path.clone());
-        }
-        // That a row is there kept a source row from being inserted: nobody may mark it beside this merge.
-        change.touch(add, found, changed, !stays)
-    }
-
-    /// The source row of a group that matches a row of the table.
-    ///
-    /// # Errors
-    /// [`TableError::Option`] when there are several, of which each would do something else.
-    fn take_match(&mut self, group: usize) -> Result<(usize, usize)> {
-        let group = self.groups.matched(group);
-        let is_plain = self.options.delete == MatchedDelete::Always
-            || (self.options.delete == MatchedDelete::Never && !self.updates);
-        if group.rows > 1 && !is_plain {
-            let (batch, row) = group.first;
-            let message = format!(
-                "{} rows of the source have the key {}, which a row of the table has too: give one of them, so that it is \
-                 certain which of their values the row gets",
-                group.rows,
-                self.source.key_text(&self.options.on, batch, row)
-            );
-            return Err(TableError::option("source", message));
-        }
-        Ok(group.first)
-    }
-
-    fn deletes(&self, batch: usize, row: usize) -> bool {
-        match self.options.delete {
-            MatchedDelete::Never => false,
-            MatchedDelete::Always => true,
-            MatchedDelete::Where(_) => self.source.is_flagged(batch, row),
-        }
-    }
-}
-
-/// The operation with parameters and counts for the history, by delta-spark's names.
-fn operation(options: &MergeOptions, search: &Search<'_>) -> Operation {
-    let mut operation = Operation::new("MERGE");
-    operation.user_metadata.clone_from(&options.user_metadata);
-    let keys = options.on.iter();
-    let keys: Vec<String> = keys
-        .map(|name| format!("(target.{name} = source.{name})"))
-        .collect();
-    let mut matched = Vec::new();
-    let mut insert = json!({"actionType": "insert"});
-    match &options.delete {
-        MatchedDelete::Never => {}
-        MatchedDelete::Always => matched.push(json!({"actionType": "delete"})),
-        MatchedDelete::Where(flag) => {
-            matched.push(json!({"predicate": format!("source.{flag}"), "actionType": "delete"}));
-            insert = json!({"predicate": format!("(NOT source.{flag})"), "actionType": "insert"});
-        }
-    }
-    if search.updates {
-        matched.push(json!({"actionType": "update"}));
-    }
-    let inserts = if options.insert { vec![insert] } else { Vec::new() };
-    for (name, value) in [
-        ("predicate", json!([keys.join(" AND ")])),
-        ("matchedPredicates", json!(matched)),
-        ("notMatchedPredicates", json!(inserts)),
-        ("notMatchedBySourcePredicates", json!([])),
-    ] {
-        operation.parameters.insert(name.to_owned(), value.to_string());
-    }
-    let Counts {
-        inserted,
-        updated,
-        deleted,
-    } = search.counts;
-    for (name, count) in [
-        ("numSourceRows", search.source.rows()),
-        ("numTargetRowsInserted", inserted),
-        ("numTargetRowsUpdated", updated),
-        ("numTargetRowsDeleted", deleted),
-        ("numTargetRowsMatchedUpdated", updated),
-        ("numTargetRowsMatchedDeleted", deleted),
-        ("numTargetRowsNotMatchedBySourceUpdated", 0),
-        ("numTargetRowsNotMatchedBySourceDeleted", 0),
-    ] {
-        operation.metrics.insert(name.to_owned(), count.to_string());
-    }
-    operation
 }

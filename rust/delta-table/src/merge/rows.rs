@@ -1,92 +1,138 @@
 //! The rows that a merge writes: updated and inserted ones.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use arrow_array::{Array, BooleanArray, RecordBatch, new_null_array};
-use arrow_schema::{ArrowError, SchemaRef};
-use arrow_select::filter::filter;
-use arrow_select::interleave::interleave;
+use arrow_array::{ArrayRef, RecordBatch, UInt32Array, new_null_array};
+use arrow_schema::SchemaRef;
+use arrow_select::take::take;
 use parquet_writer::Batch;
 
 use crate::error::{Result, TableError};
 use crate::head::Head;
 use crate::row_change::NewRows;
+use crate::schema::Column;
+use crate::values::Evaluate;
 
-use super::Search;
-use super::keys::Groups;
-use super::source::Source;
+use super::clauses::{ClauseKind, Rows, unmade};
+use super::search::{Change, Insertion, Search};
+use super::source::SourceRow;
 
 /// The rows that a merge writes.
-pub(super) struct MergedRows {
+pub(super) struct MergedRows<'a> {
     /// The columns of the table.
     schema: SchemaRef,
-    source: Source,
-    groups: Groups,
-    pairs: HashMap<String, Vec<(usize, usize)>>,
-    /// The columns that are updated, by their places in the table and in the source.
-    updated: Vec<(usize, usize)>,
+    search: Search<'a>,
+    insertions: VecDeque<Insertion>,
     keeps_partitions: bool,
-    /// The batch of the source that is inserted next; none where nothing is.
-    next: Option<usize>,
+    evaluate: &'a mut Evaluate<'a>,
 }
 
-impl MergedRows {
-    /// The rows of what was found, with these columns updated.
-    pub fn new(head: &Head, search: Search<'_>, updated: &[String]) -> Self {
-        let schema = head.schema.arrow();
-        let place = |name: &String| {
-            let (place, _) = schema.column_with_name(name)?;
-            Some((place, search.source.place(name)?))
-        };
-        let partitions = &head.metadata.partition_columns;
+impl<'a> MergedRows<'a> {
+    /// The rows of what was found.
+    pub fn new(
+        head: &Head,
+        search: Search<'a>,
+        insertions: Vec<Insertion>,
+        evaluate: &'a mut Evaluate<'a>,
+    ) -> Self {
+        let columns = &head.schema.columns;
+        let clauses = search.clauses.iter();
+        let mut updating = clauses.filter(|clause| clause.kind != ClauseKind::NotMatched);
+        let moves = updating.any(|clause| {
+            clause
+                .places()
+                .any(|place| head.is_partition_column(&columns[place]))
+        });
         Self {
-            updated: updated.iter().filter_map(place).collect(),
-            keeps_partitions: !updated.iter().any(|name| partitions.contains(name)),
-            next: search.options.insert.then_some(0),
-            source: search.source,
-            groups: search.groups,
-            pairs: search.pairs,
-            schema,
+            schema: head.schema.arrow(),
+            search,
+            insertions: insertions.into(),
+            keeps_partitions: !moves,
+            evaluate,
         }
     }
 
-    /// The rows of a batch of the source that are inserted.
-    fn inserted(&self, batch: usize) -> Result<Batch> {
-        let rows = 0..self.source.rows_of(batch);
-        let inserted: Vec<bool> = rows
-            .map(|row| self.source.is_inserted(&self.groups, batch, row))
+    /// The rows that a clause changes, with their new values: those at these places of a batch.
+    fn updated(
+        &mut self,
+        clause: usize,
+        rows: &RecordBatch,
+        places: &[u32],
+        sources: &[SourceRow],
+    ) -> Result<Batch> {
+        let taken = UInt32Array::from(places.to_vec());
+        let fields = self.schema.fields().iter();
+        let columns = fields.map(|field| match rows.column_by_name(field.name()) {
+            Some(column) if places.len() == rows.num_rows() => Ok(Arc::clone(column)),
+            Some(column) => take(column, &taken, None),
+            None => match self.search.key_place(field.name()) {
+                Some(place) if !sources.is_empty() => self.search.source.values(place, sources),
+                // The clause sets it.
+                _ => Ok(new_null_array(field.data_type(), places.len())),
+            },
+        });
+        let columns = columns.collect::<Result<Vec<_>, _>>();
+        let mut columns = columns.map_err(|error| unmade(&error))?;
+        let of = Rows {
+            target: Some((rows, places)),
+            source: (!sources.is_empty()).then_some((&self.search.source, sources)),
+            len: places.len(),
+        };
+        self.search.clauses[clause].put(&mut columns, &of, self.evaluate)?;
+        Ok(Batch::new(Arc::clone(&self.schema), columns, places.len())?)
+    }
+
+    /// Rows of the source as the table has them.
+    fn inserted(&mut self, insertion: &Insertion) -> Result<Batch> {
+        let len = insertion.rows.len();
+        let fields = self.schema.fields().iter();
+        let mut columns: Vec<ArrayRef> = fields
+            .map(|field| new_null_array(field.data_type(), len))
             .collect();
-        let count = inserted.iter().filter(|is_inserted| **is_inserted).count();
-        let inserted = BooleanArray::from(inserted);
-        let columns = self
-            .schema
-            .fields()
-            .iter()
-            .map(|field| match self.source.place(field.name()) {
-                Some(place) => filter(self.source.array(batch, place), &inserted),
-                None => Ok(new_null_array(field.data_type(), count)),
-            });
-        let columns = columns.collect::<Result<_, ArrowError>>();
-        let columns = columns.map_err(|error| unwritten(&error))?;
-        Ok(Batch::new(Arc::clone(&self.schema), columns, count)?)
+        let of = Rows {
+            target: None,
+            source: Some((&self.search.source, &insertion.rows)),
+            len,
+        };
+        self.search.clauses[insertion.clause].put(&mut columns, &of, self.evaluate)?;
+        Ok(Batch::new(Arc::clone(&self.schema), columns, len)?)
     }
 }
 
-impl NewRows for MergedRows {
-    fn changed(&mut self, path: &str, first: usize, rows: &RecordBatch) -> Result<Batch> {
-        let pairs = self.pairs.get(path).map(Vec::as_slice).unwrap_or_default();
-        let Some(pairs) = pairs.get(first..first + rows.num_rows()) else {
+impl NewRows for MergedRows<'_> {
+    fn changed(&mut self, path: &str, first: usize, rows: &RecordBatch) -> Result<Vec<Batch>> {
+        let changes = self
+            .search
+            .updates
+            .get(path)
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        let Some(changes) = changes.get(first..first + rows.num_rows()) else {
             return Err(TableError::Malformed(format!(
                 "{path}: the file has other rows than when it was read first"
             )));
         };
-        let mut columns = rows.columns().to_vec();
-        for (to, from) in &self.updated {
-            let parts: Vec<&dyn Array> = self.source.column(*from).map(AsRef::as_ref).collect();
-            columns[*to] = interleave(&parts, pairs).map_err(|error| unwritten(&error))?;
+        let mut of_clauses: BTreeMap<usize, (Vec<u32>, Vec<SourceRow>)> = BTreeMap::new();
+        for (place, Change { clause, source }) in (0..).zip(changes) {
+            let (places, sources) = of_clauses.entry(*clause).or_default();
+            places.push(place);
+            sources.extend(source);
         }
-        Ok(Batch::new(Arc::clone(&self.schema), columns, rows.num_rows())?)
+        let of_clauses = of_clauses.into_iter();
+        of_clauses
+            .map(|(clause, (places, sources))| self.updated(clause, rows, &places, &sources))
+            .collect()
+    }
+
+    fn reads(&self, column: &Column) -> bool {
+        let name = &column.name;
+        let is_key = self.search.on.contains(name);
+        let place = self.schema.index_of(name).unwrap_or(usize::MAX);
+        let clauses = self.search.clauses.iter();
+        let mut updating =
+            clauses.filter(|clause| clause.kind != ClauseKind::NotMatched && !clause.deletes());
+        updating.any(|clause| clause.reads(place, name, is_key))
     }
 
     fn keeps_partitions(&self) -> bool {
@@ -94,14 +140,7 @@ impl NewRows for MergedRows {
     }
 
     fn added(&mut self) -> Result<Option<Batch>> {
-        let Some(batch) = self.next.filter(|batch| *batch < self.source.batches()) else {
-            return Ok(None);
-        };
-        self.next = Some(batch + 1);
-        self.inserted(batch).map(Some)
+        let insertion = self.insertions.pop_front();
+        insertion.map(|insertion| self.inserted(&insertion)).transpose()
     }
-}
-
-fn unwritten(error: &ArrowError) -> TableError {
-    TableError::schema(format!("the source rows cannot be put together: {error}"))
 }

@@ -1,11 +1,13 @@
-//! Source rows in the types of the table.
+//! Source rows: the columns of the key and those that clauses take in the types of the table, and those that only
+//! expressions name as they were given.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, BooleanArray};
+use arrow_array::{Array, ArrayRef};
 use arrow_cast::display::array_value_to_string;
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
+use arrow_select::interleave::interleave;
 use parquet_writer::Batch;
 
 use crate::error::{Result, TableError};
@@ -16,129 +18,119 @@ use crate::scan::adapt;
 use crate::schema::TableSchema;
 
 use super::MergeOptions;
-use super::keys::Groups;
+use super::clauses::{ClauseKind, MergeClause};
+
+/// A row of the source: its batch, and its place there.
+pub(super) type SourceRow = (usize, usize);
 
 /// Source rows.
 pub(super) struct Source {
-    /// The columns that the table has, too.
-    schema: SchemaRef,
-    batches: Vec<Batch>,
-    /// For each row, true if it deletes the rows that it matches; nothing where no column says so.
-    flags: Option<Vec<BooleanArray>>,
+    /// The rows of each batch.
+    rows: Vec<usize>,
+    columns: Vec<SourceColumn>,
+}
+
+struct SourceColumn {
+    name: String,
+    /// True if it has the type of the table's column of its name.
+    is_fitted: bool,
+    /// Its values in each batch.
+    parts: Vec<ArrayRef>,
 }
 
 impl Source {
     /// # Errors
     /// [`CommitError::Schema`](delta_commit::CommitError::Schema) when the rows do not fit the table;
-    /// [`TableError::Option`] when they lack a column of the key, or have no flags where such a column is named.
+    /// [`TableError::Option`] when they lack a column of the key, or one that a clause takes.
     pub fn of(head: &Head, schema: &SchemaRef, batches: &[Batch], options: &MergeOptions) -> Result<Self> {
-        let flag = options.delete.flag();
-        let flag_place = flag.map(|name| flag_column(schema, name)).transpose()?;
-        let is_stored =
-            |field: &Field| flag != Some(field.name().as_str()) || head.schema.column(field.name()).is_some();
-        let fields = schema.fields().iter().enumerate();
-        let stored: Vec<usize> = fields
-            .filter(|(_, field)| is_stored(field))
-            .map(|(place, _)| place)
-            .collect();
-        let fields: Vec<Field> = stored.iter().map(|place| schema.field(*place).clone()).collect();
-        let given_schema = Arc::new(Schema::new(fields));
-        let given = TableSchema::of(&given_schema)?;
-        check(head, &given, options)?;
-        let shape = Shape::new(&head.schema, &given);
+        let needed = Needed::of(head, schema, options)?;
+        let given = wanted(schema, |name| needed.fitted.contains(name));
+        let given_schema = TableSchema::of(&given.0)?;
+        head.schema.check_columns(&given_schema)?;
+        check_inserted(head, schema, options)?;
+        let shape = Shape::new(&head.schema, &given_schema);
+        let named = wanted(schema, |name| {
+            needed.named.contains(name) && !needed.fitted.contains(name)
+        });
+        let fitted_fields = shape.schema().fields().iter().map(|field| (field, true));
+        let fields = fitted_fields.chain(named.0.fields().iter().map(|field| (field, false)));
         let mut source = Self {
-            schema: Arc::clone(shape.schema()),
-            batches: Vec::new(),
-            flags: flag_place.map(|_| Vec::new()),
+            rows: Vec::new(),
+            columns: fields
+                .map(|(field, is_fitted)| SourceColumn {
+                    name: field.name().clone(),
+                    is_fitted,
+                    parts: Vec::new(),
+                })
+                .collect(),
         };
         for batch in batches.iter().filter(|batch| batch.rows() > 0) {
-            batch.check_text()?;
-            let columns = stored.iter().map(|place| Arc::clone(&batch.columns()[*place]));
-            let stored = Batch::new(Arc::clone(&given_schema), columns.collect(), batch.rows())?;
-            let fitted = shape.fit(&stored)?;
+            let fitted = shape.fit(&some_of(batch, &given)?)?;
             let columns = fitted.columns().iter().zip(shape.schema().fields());
             let columns = columns.map(|(column, field)| in_type(column, head, field.name()));
-            let columns = columns.collect::<Result<Vec<_>>>()?;
-            source
-                .batches
-                .push(Batch::new(Arc::clone(shape.schema()), columns, batch.rows())?);
-            if let (Some(flags), Some(place)) = (&mut source.flags, flag_place) {
-                flags.push(batch.columns()[place].as_boolean().clone());
+            let named = some_of(batch, &named)?;
+            let columns = columns.chain(named.columns().iter().map(|column| Ok(Arc::clone(column))));
+            for (column, values) in source.columns.iter_mut().zip(columns) {
+                column.parts.push(values?);
             }
+            source.rows.push(batch.rows());
         }
         Ok(source)
     }
 
     /// The number of rows.
     pub fn rows(&self) -> u64 {
-        self.batches.iter().map(|batch| batch.rows() as u64).sum()
+        self.rows.iter().map(|rows| *rows as u64).sum()
     }
 
     pub fn batches(&self) -> usize {
-        self.batches.len()
+        self.rows.len()
     }
 
     pub fn rows_of(&self, batch: usize) -> usize {
-        self.batches[batch].rows()
+        self.rows[batch]
     }
 
-    /// Names of the columns that the table has, too, in the table's order.
-    pub fn names(&self) -> Vec<String> {
-        let fields = self.schema.fields().iter();
-        fields.map(|field| field.name().clone()).collect()
+    /// Names of the columns that have the table's types, in the table's order.
+    pub fn fitted_names(&self) -> Vec<String> {
+        let fitted = self.columns.iter().filter(|column| column.is_fitted);
+        fitted.map(|column| column.name.clone()).collect()
     }
 
     /// The place of a column.
     pub fn place(&self, name: &str) -> Option<usize> {
-        self.schema.column_with_name(name).map(|(place, _)| place)
+        self.columns.iter().position(|column| column.name == name)
     }
 
-    /// A column of a batch.
-    pub fn array(&self, batch: usize, place: usize) -> &ArrayRef {
-        &self.batches[batch].columns()[place]
+    /// The place of a column that has the type of the table's.
+    pub fn fitted(&self, name: &str) -> Option<usize> {
+        self.place(name).filter(|place| self.columns[*place].is_fitted)
     }
 
-    /// A column of each batch.
-    pub fn column(&self, place: usize) -> impl Iterator<Item = &ArrayRef> {
-        self.batches.iter().map(move |batch| &batch.columns()[place])
+    /// A column in each batch.
+    pub fn column(&self, place: usize) -> &[ArrayRef] {
+        &self.columns[place].parts
     }
 
     /// Columns of a batch, by their names.
     pub fn columns(&self, batch: usize, names: &[String]) -> Result<Vec<ArrayRef>> {
         let columns = names.iter().map(|name| {
             let place = self.place(name).ok_or_else(|| no_key(name))?;
-            Ok(Arc::clone(self.array(batch, place)))
+            Ok(Arc::clone(&self.columns[place].parts[batch]))
         });
         columns.collect()
     }
 
-    /// Returns true if a row deletes the rows that it matches, by its flag.
-    pub fn is_flagged(&self, batch: usize, row: usize) -> bool {
-        let flags = self.flags.as_ref().map(|flags| &flags[batch]);
-        flags.is_some_and(|flags| flags.is_valid(row) && flags.value(row))
-    }
-
-    /// Returns true if a row is inserted once all matches are found.
-    pub fn is_inserted(&self, groups: &Groups, batch: usize, row: usize) -> bool {
-        !groups.is_matched(batch, row) && !self.is_flagged(batch, row)
-    }
-
-    /// The number of rows that are inserted.
-    pub fn inserted(&self, groups: &Groups, insert: bool) -> u64 {
-        if !insert {
-            return 0;
-        }
-        let of = |batch: usize| {
-            let rows = 0..self.rows_of(batch);
-            rows.filter(|row| self.is_inserted(groups, batch, *row)).count() as u64
-        };
-        (0..self.batches()).map(of).sum()
+    /// The values of a column in some rows.
+    pub fn values(&self, place: usize, rows: &[SourceRow]) -> Result<ArrayRef, ArrowError> {
+        let parts: Vec<&dyn Array> = self.columns[place].parts.iter().map(AsRef::as_ref).collect();
+        interleave(&parts, rows)
     }
 
     /// The key of a row, in words.
-    pub fn key_text(&self, on: &[String], batch: usize, row: usize) -> String {
+    pub fn key_text(&self, on: &[String], (batch, row): SourceRow) -> String {
         let texts = on.iter().map(|name| {
-            let column = self.place(name).map(|place| self.array(batch, place));
+            let column = self.place(name).map(|place| &self.columns[place].parts[batch]);
             let value = column.and_then(|column| array_value_to_string(column, row).ok());
             format!("{name}={}", value.unwrap_or_default())
         });
@@ -146,41 +138,120 @@ impl Source {
     }
 }
 
-/// The place of the column that says which matched rows are deleted.
-fn flag_column(schema: &SchemaRef, name: &str) -> Result<usize> {
-    match schema.column_with_name(name) {
-        Some((place, field)) if *field.data_type() == DataType::Boolean => Ok(place),
-        Some((_, field)) => Err(TableError::option(
-            "delete",
-            format!(
-                "delete names the column {name:?}, which is {} in the source: name a column of booleans",
-                field.data_type()
-            ),
-        )),
-        None => Err(TableError::option(
-            "delete",
-            format!("delete names the column {name:?}, which the source does not have"),
-        )),
+/// The columns of the source that are needed, by their names.
+struct Needed {
+    /// Those that have to fit the table's.
+    fitted: BTreeSet<String>,
+    /// Those that expressions name.
+    named: BTreeSet<String>,
+}
+
+impl Needed {
+    fn of(head: &Head, schema: &SchemaRef, options: &MergeOptions) -> Result<Self> {
+        let has = |name: &str| schema.column_with_name(name).is_some();
+        if let Some(name) = options.on.iter().find(|name| !has(name)) {
+            return Err(no_key(name));
+        }
+        let clauses = options.clauses.iter();
+        let named: BTreeSet<String> = clauses
+            .flat_map(MergeClause::expressions)
+            .flat_map(|expressions| expressions.source.iter().cloned())
+            .collect();
+        let mut fitted: BTreeSet<String> = options.on.iter().cloned().collect();
+        for values in options.clauses.iter().filter_map(|clause| clause.values.as_ref()) {
+            match &values.taken {
+                None => fitted.extend(all_of_table(head, schema, &named)?),
+                Some(taken) => {
+                    for name in taken {
+                        if !has(name) {
+                            return Err(not_taken(schema, name));
+                        }
+                        fitted.insert(name.clone());
+                    }
+                }
+            }
+        }
+        Ok(Self { fitted, named })
     }
 }
 
-/// Checks that the rows fit the table, and have the key.
-fn check(head: &Head, given: &TableSchema, options: &MergeOptions) -> Result<()> {
-    if let Some(name) = options.on.iter().find(|name| given.column(name).is_none()) {
-        return Err(no_key(name));
+/// The fields that are wanted, and their places in the source.
+fn wanted(schema: &SchemaRef, is_wanted: impl Fn(&str) -> bool) -> (SchemaRef, Vec<usize>) {
+    let fields = schema.fields().iter().enumerate();
+    let wanted = fields.filter(|(_, field)| is_wanted(field.name()));
+    let (places, fields): (Vec<usize>, Vec<Field>) = wanted
+        .map(|(place, field)| (place, field.as_ref().clone()))
+        .unzip();
+    (Arc::new(Schema::new(fields)), places)
+}
+
+/// The columns of the source that the table has, too. Others are there for expressions.
+///
+/// # Errors
+/// [`CommitError::Schema`](delta_commit::CommitError::Schema) when no expression names one of the others: it may be a
+/// slip of the pen.
+fn all_of_table(head: &Head, schema: &SchemaRef, named: &BTreeSet<String>) -> Result<Vec<String>> {
+    let mut all = Vec::new();
+    for field in schema.fields() {
+        let name = field.name();
+        if head.schema.column(name).is_some() {
+            all.push(name.clone());
+        } else if !named.contains(name) {
+            let columns = head.schema.columns.iter().map(|column| column.name.as_str());
+            let columns: Vec<&str> = columns.collect();
+            return Err(TableError::column(
+                name,
+                format!(
+                    "the source has the column {name:?}, which the table does not have and no clause names: leave it \
+                     out, or name it; the table's columns are {}",
+                    columns.join(", ")
+                ),
+            ));
+        }
     }
-    if !options.insert {
-        return head.schema.check_columns(given);
+    Ok(all)
+}
+
+/// Checks that inserted rows have values for all columns that need one.
+fn check_inserted(head: &Head, schema: &SchemaRef, options: &MergeOptions) -> Result<()> {
+    let inserts = options
+        .clauses
+        .iter()
+        .filter(|clause| clause.kind == ClauseKind::NotMatched);
+    for values in inserts.filter_map(|clause| clause.values.as_ref()) {
+        let is_set = |name: &str| {
+            let is_taken = match &values.taken {
+                None => schema.column_with_name(name).is_some(),
+                Some(names) => names.iter().any(|taken| taken == name),
+            };
+            is_taken
+                || values.literals.column_by_name(name).is_some()
+                || values.computed.iter().any(|computed| computed == name)
+        };
+        for column in head.schema.columns.iter().filter(|column| !is_set(&column.name)) {
+            let why = if head.is_partition_column(column) {
+                "which the table is partitioned by"
+            } else if column.nullable {
+                continue;
+            } else {
+                "which the table does not allow to be null"
+            };
+            let name = &column.name;
+            return Err(TableError::column(
+                name,
+                format!("rows that are inserted have no value for the column {name:?}, {why}"),
+            ));
+        }
     }
-    head.schema.check_rows(given)?;
-    let mut partitions = head.metadata.partition_columns.iter();
-    match partitions.find(|name| given.column(name).is_none()) {
-        Some(name) => Err(TableError::column(
-            name,
-            format!("the source has no column {name:?}, which the table is partitioned by"),
-        )),
-        None => Ok(()),
-    }
+    Ok(())
+}
+
+/// Some columns of a batch.
+fn some_of(batch: &Batch, (schema, places): &(SchemaRef, Vec<usize>)) -> Result<Batch> {
+    let columns = places.iter().map(|place| Arc::clone(&batch.columns()[*place]));
+    let some = Batch::new(Arc::clone(schema), columns.collect(), batch.rows())?;
+    some.check_text()?;
+    Ok(some)
 }
 
 fn no_key(name: &str) -> TableError {
@@ -188,6 +259,15 @@ fn no_key(name: &str) -> TableError {
         "on",
         format!("on names the column {name:?}, which the source does not have: give it, or name another key"),
     )
+}
+
+fn not_taken(schema: &SchemaRef, name: &str) -> TableError {
+    let names = schema.fields().iter().map(|field| field.name().as_str());
+    let message = format!(
+        "a clause takes the column {name:?}, which the source does not have: its columns are {}",
+        names.collect::<Vec<_>>().join(", ")
+    );
+    TableError::option("clauses", message)
 }
 
 /// A column in exactly the type of the table.

@@ -152,14 +152,18 @@ impl Files {
         others.insert_range(0..touched.found.rows);
         others -= &touched.changed;
         let mut first = 0;
-        for batch in FileRows::open(&self.shared.place, snapshot, &touched.add, others)? {
+        let columns = snapshot.schema.columns.iter();
+        let columns = columns.filter(|column| new.reads(column)).cloned().collect();
+        let place = &self.shared.place;
+        for batch in FileRows::in_columns(place, snapshot, columns, &touched.add, others)? {
             let batch = batch?;
             if batch.num_rows() == 0 {
                 continue;
             }
-            let rows = new.changed(&touched.add.path, first, &batch)?;
+            for rows in new.changed(&touched.add.path, first, &batch)? {
+                self.put(to, &rows, go_on)?;
+            }
             first += batch.num_rows();
-            self.put(to, &rows, go_on)?;
         }
         Ok(())
     }

@@ -25,6 +25,7 @@ use crate::error::{Result, TableError};
 use crate::operations::begin;
 use crate::row_merge::RowMerge;
 use crate::scan::{Found, row_count};
+use crate::schema::Column;
 use crate::snapshot::Snapshot;
 use crate::table::{Shared, Table};
 
@@ -60,8 +61,12 @@ struct Touched {
 
 /// The rows that a change writes.
 pub(crate) trait NewRows {
-    /// The new values of rows that change: of those of one file, in their order, from number `first` on.
-    fn changed(&mut self, path: &str, first: usize, rows: &RecordBatch) -> Result<Batch>;
+    /// The rows that change with their new values, in any order: of those of one file, in their order, these are from
+    /// number `first` on, in the columns that it [`reads`](Self::reads).
+    fn changed(&mut self, path: &str, first: usize, rows: &RecordBatch) -> Result<Vec<Batch>>;
+
+    /// Returns true if the new values depend on the former ones of this column, or are the same.
+    fn reads(&self, column: &Column) -> bool;
 
     /// Returns true if rows that change stay in their partition.
     fn keeps_partitions(&self) -> bool;

@@ -13,7 +13,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::append::AppendOptions;
 use crate::{
-    Condition, CreateMode, CreateOptions, MatchedDelete, MergeOptions, NewValues, Scalar, ScanOptions,
+    ClauseKind, Condition, CreateMode, CreateOptions, MergeClause, MergeOptions, MergeValues, NewValues,
+    Scalar, ScanOptions,
 };
 
 /// The rows of both files. Identifiers beyond are free.
@@ -81,6 +82,42 @@ fn rows(table: &Table) -> Rows {
     rows
 }
 
+/// A clause without a condition. Its rows get all values of the source, or are deleted.
+fn clause(kind: ClauseKind, deletes: bool) -> MergeClause {
+    let values = MergeValues {
+        taken: None,
+        literals: RecordBatch::new_empty(Arc::new(Schema::empty())),
+        computed: Vec::new(),
+        expressions: None,
+    };
+    MergeClause {
+        kind,
+        condition: None,
+        values: (!deletes).then_some(values),
+    }
+}
+
+fn merge_by_id(clauses: &[MergeClause]) -> MergeOptions {
+    MergeOptions {
+        on: vec!["id".to_owned()],
+        clauses: clauses.to_vec(),
+        user_metadata: None,
+    }
+}
+
+fn prepare_merge(
+    table: &Table,
+    clauses: &[MergeClause],
+    ids: &[i64],
+    value: i64,
+) -> (Version, Option<PendingChange>) {
+    let source = [Batch::from(numbers(ids, value))];
+    let merge = merge_by_id(clauses);
+    let evaluate = &mut |_: usize, _: &RecordBatch| Ok(Vec::new());
+    let prepared = table.prepare_merge(&schema(), &source, &merge, evaluate, &options(), &mut || true);
+    prepared.unwrap()
+}
+
 #[derive(Debug, Clone)]
 enum Kind {
     Delete,
@@ -88,6 +125,8 @@ enum Kind {
     Upsert(i64),
     Insert(i64),
     DeleteMatching,
+    /// Deletes the rows of all other identifiers.
+    DeleteOthers,
 }
 
 #[derive(Debug, Clone)]
@@ -109,31 +148,30 @@ impl Change {
             operator: "in".to_owned(),
             values: ids.iter().copied().map(Scalar::Long).collect(),
         }];
-        let merge = |update, insert, delete, value| {
-            let merge = MergeOptions {
-                on: vec!["id".to_owned()],
-                update,
-                delete,
-                insert,
-                user_metadata: None,
-            };
-            let source = [Batch::from(numbers(&ids, value))];
-            table.prepare_merge(&schema(), &source, &merge, &options(), &mut || true)
+        let merge = |clauses: &[MergeClause], value| prepare_merge(table, clauses, &ids, value);
+        let update_matched = clause(ClauseKind::Matched, false);
+        let insert = clause(ClauseKind::NotMatched, false);
+        let (_, prepared) = match self.kind {
+            Kind::Delete => table
+                .prepare_delete(&conditions, None, &options(), &mut || true)
+                .unwrap(),
+            Kind::Update(value) => update(table, &conditions, "value", value).unwrap(),
+            Kind::Upsert(value) => merge(&[update_matched, insert], value),
+            Kind::Insert(value) => merge(&[insert], value),
+            Kind::DeleteMatching => merge(&[clause(ClauseKind::Matched, true)], 0),
+            Kind::DeleteOthers => merge(&[clause(ClauseKind::NotMatchedBySource, true)], 0),
         };
-        let nothing = Some(Vec::new());
-        let prepared = match self.kind {
-            Kind::Delete => table.prepare_delete(&conditions, None, &options(), &mut || true),
-            Kind::Update(value) => update(table, &conditions, "value", value),
-            Kind::Upsert(value) => merge(None, true, MatchedDelete::Never, value),
-            Kind::Insert(value) => merge(nothing, true, MatchedDelete::Never, value),
-            Kind::DeleteMatching => merge(nothing, false, MatchedDelete::Always, 0),
-        };
-        prepared.unwrap().1
+        prepared
     }
 
     fn apply(&self, rows: &mut Rows) {
+        if matches!(self.kind, Kind::DeleteOthers) {
+            rows.retain(|id, _| self.ids.contains(id));
+            return;
+        }
         for id in &self.ids {
             match self.kind {
+                Kind::DeleteOthers => {}
                 Kind::Delete | Kind::DeleteMatching => {
                     rows.remove(id);
                 }
@@ -178,18 +216,11 @@ fn conflict(error: TableError) -> Conflict {
 }
 
 fn upsert(table: &Table, ids: &[i64], value: i64) -> PendingChange {
-    let on = MergeOptions {
-        on: vec!["id".to_owned()],
-        update: None,
-        delete: MatchedDelete::Never,
-        insert: true,
-        user_metadata: None,
-    };
-    let source = [numbers(ids, value).into()];
-    let (_, pending) = table
-        .prepare_merge(&schema(), &source, &on, &options(), &mut || true)
-        .unwrap();
-    pending.unwrap()
+    let clauses = [
+        clause(ClauseKind::Matched, false),
+        clause(ClauseKind::NotMatched, false),
+    ];
+    prepare_merge(table, &clauses, ids, value).1.unwrap()
 }
 
 #[test]
@@ -221,6 +252,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let kind = prop_oneof![
         Just(Kind::Delete),
         Just(Kind::DeleteMatching),
+        Just(Kind::DeleteOthers),
         (1..100_i64).prop_map(Kind::Update),
         (100..200_i64).prop_map(Kind::Upsert),
         (200..300_i64).prop_map(Kind::Insert),
@@ -394,6 +426,26 @@ fn an_append_of_a_key_beside_a_merge_is_a_conflict_where_all_is_serializable() {
 }
 
 #[test]
+fn a_merge_about_rows_that_no_source_row_matches_reads_the_whole_table() {
+    for (isolation, refused) in [("Serializable", true), ("WriteSerializable", false)] {
+        let folder = tempfile::tempdir().unwrap();
+        let table = table(folder.path(), isolation, true);
+        let ids: Vec<i64> = (1..ROWS).collect();
+        let pending = Change::new(Kind::DeleteOthers, &ids).prepare(&table).unwrap();
+        append(&table, &[1_000]);
+        let done = pending.commit(&mut patience());
+        assert_eq!(done.is_err(), refused, "{isolation}");
+        if let Err(error) = done {
+            let conflict = conflict(error);
+            assert!(
+                matches!(conflict.kind, ConflictKind::ConcurrentAppend { .. }),
+                "{conflict}"
+            );
+        }
+    }
+}
+
+#[test]
 fn the_files_of_a_change_that_is_dropped_do_not_stay() {
     for marks in [true, false] {
         let folder = tempfile::tempdir().unwrap();
@@ -418,12 +470,12 @@ fn a_change_that_is_interrupted_leaves_no_file() {
     for most in 0.. {
         let mut looks = 0;
         let source = [Batch::from(numbers(&[1, 15, ROWS], 1))];
-        let merge = MergeOptions {
-            on: vec!["id".to_owned()],
-            insert: true,
-            ..MergeOptions::default()
-        };
-        let done = table.prepare_merge(&schema(), &source, &merge, &options(), &mut || {
+        let merge = merge_by_id(&[
+            clause(ClauseKind::Matched, false),
+            clause(ClauseKind::NotMatched, false),
+        ]);
+        let evaluate = &mut |_: usize, _: &RecordBatch| Ok(Vec::new());
+        let done = table.prepare_merge(&schema(), &source, &merge, evaluate, &options(), &mut || {
             looks += 1;
             looks <= most
         });

@@ -127,21 +127,31 @@ impl Positions {
     }
 }
 
-/// The rows of one file, in all columns of the table, without some.
+/// The rows of one file, in some columns of the table, without some rows.
 pub(crate) struct FileRows {
     plan: Plan,
     reader: FileReader,
 }
 
 impl FileRows {
-    /// Opens a file, without the rows of these numbers.
+    /// Opens a file in all columns, without the rows of these numbers.
     pub fn open(
         place: &Arc<dyn Place>,
         snapshot: &Arc<Snapshot>,
         add: &Arc<Add>,
         gone: RoaringTreemap,
     ) -> Result<Self> {
-        let columns = snapshot.schema.columns.clone();
+        Self::in_columns(place, snapshot, snapshot.schema.columns.clone(), add, gone)
+    }
+
+    /// Opens a file in these columns, without the rows of these numbers.
+    pub fn in_columns(
+        place: &Arc<dyn Place>,
+        snapshot: &Arc<Snapshot>,
+        columns: Vec<Column>,
+        add: &Arc<Add>,
+        gone: RoaringTreemap,
+    ) -> Result<Self> {
         let plan = Plan::new(place, snapshot, columns, Predicate::default())?;
         let reader = FileReader::open(&plan, Arc::clone(add), gone)?;
         Ok(Self { plan, reader })

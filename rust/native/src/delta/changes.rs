@@ -3,13 +3,18 @@
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchIterator};
 use delta_commit::Version;
-use delta_table::{Counts, NewValues, PendingChange, TableError};
+use delta_table::{
+    ClauseKind, Counts, Evaluate, Expressions, MergeClause, MergeCondition, MergeValues, PendingChange,
+    Table, TableError,
+};
 use parquet_writer::{Batch, WriteError};
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
+use pyo3::types::{PyCapsule, PyDict};
 
 use crate::arrow::Source;
 use crate::errors::Failure;
+use crate::rows::one_row;
+use crate::turn::detached;
 
 use super::attention::Caller;
 
@@ -57,54 +62,115 @@ impl Changing {
     }
 }
 
-/// New values of columns: those of one row for all, and those that Python computes.
-pub(super) struct Computation {
-    literals: RecordBatch,
-    computed: Vec<String>,
-    /// Takes a capsule with a stream of rows; returns an object with a stream of the computed columns.
-    compute: Option<Py<PyAny>>,
-    /// The reason why Python could not compute them.
+/// Expressions that Python evaluates.
+pub(super) struct Evaluation {
+    /// By their numbers: each takes a capsule with a stream of rows, and returns an object with a stream of columns.
+    evaluate: Vec<Py<PyAny>>,
+    /// The reason why Python could not evaluate them.
     failed: Option<Failure>,
 }
 
-impl Computation {
-    pub fn new(literals: RecordBatch, computed: Vec<String>, compute: Option<Py<PyAny>>) -> Self {
+impl Evaluation {
+    pub fn new(evaluate: Vec<Py<PyAny>>) -> Self {
         Self {
-            literals,
-            computed,
-            compute,
+            evaluate,
             failed: None,
         }
     }
 
-    /// Runs an update with these values. What Python raised is the error then.
-    pub fn run<T>(mut self, update: impl FnOnce(NewValues<'_>) -> Result<T, Failure>) -> Result<T, Failure> {
-        let (literals, computed) = (self.literals.clone(), std::mem::take(&mut self.computed));
-        let done = update(NewValues {
-            literals,
-            computed,
-            compute: &mut |rows: &RecordBatch| {
-                self.columns(rows).map_err(|failure| {
-                    self.failed = Some(failure);
-                    WriteError::Interrupted.into()
-                })
-            },
+    /// Runs a change with these expressions. What Python raised is the error then.
+    pub fn run<T>(
+        mut self,
+        change: impl FnOnce(&mut Evaluate<'_>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let done = change(&mut |number: usize, rows: &RecordBatch| {
+            self.evaluated(number, rows).map_err(|failure| {
+                self.failed = Some(failure);
+                WriteError::Interrupted.into()
+            })
         });
         self.failed.map_or(done, Err)
     }
 
-    /// The computed columns of some rows.
-    fn columns(&self, rows: &RecordBatch) -> Result<Vec<Batch>, Failure> {
-        let Some(compute) = &self.compute else {
+    fn evaluated(&self, number: usize, rows: &RecordBatch) -> Result<Vec<Batch>, Failure> {
+        let Some(evaluate) = self.evaluate.get(number) else {
             return Ok(Vec::new());
         };
         let source = Python::attach(|py| {
             let batches = RecordBatchIterator::new(vec![Ok(rows.clone())], rows.schema());
             let stream = FFI_ArrowArrayStream::new(Box::new(batches));
             let capsule = PyCapsule::new_with_value(py, stream, c"arrow_array_stream")?;
-            Source::take(compute.call1(py, (capsule,))?.bind(py))
+            Source::take(evaluate.call1(py, (capsule,))?.bind(py))
         })?;
         let (_, batches) = source.open()?;
         batches.collect()
     }
+}
+
+/// Expressions as Python has them: their number, and the columns of the table and of the source that they name.
+type GivenExpressions = (usize, Vec<String>, Vec<String>);
+
+fn expressions((number, target, source): GivenExpressions) -> Expressions {
+    Expressions {
+        number,
+        target,
+        source,
+    }
+}
+
+/// A clause of a merge as Python has it.
+#[derive(FromPyObject)]
+pub(super) struct GivenClause<'py> {
+    kind: String,
+    condition: Option<(GivenExpressions, String)>,
+    deletes: bool,
+    taken: Option<Vec<String>>,
+    literals: Bound<'py, PyDict>,
+    computed: Vec<String>,
+    expressions: Option<GivenExpressions>,
+}
+
+impl GivenClause<'_> {
+    /// The clause; its literals are converted to the types of the table's columns.
+    pub fn read(self, py: Python<'_>, table: &Table) -> PyResult<MergeClause> {
+        let kind = match self.kind.as_str() {
+            "matched" => ClauseKind::Matched,
+            "not_matched" => ClauseKind::NotMatched,
+            _ => ClauseKind::NotMatchedBySource,
+        };
+        let values = if self.deletes {
+            None
+        } else {
+            let what = match kind {
+                ClauseKind::NotMatched => "values",
+                ClauseKind::Matched | ClauseKind::NotMatchedBySource => "set",
+            };
+            Some(MergeValues {
+                taken: self.taken,
+                literals: literals_of(py, table, &self.literals, what)?,
+                computed: self.computed,
+                expressions: self.expressions.map(expressions),
+            })
+        };
+        Ok(MergeClause {
+            kind,
+            condition: self.condition.map(|(given, text)| MergeCondition {
+                expression: expressions(given),
+                text,
+            }),
+            values,
+        })
+    }
+}
+
+/// Literals in the types of the table's columns, in one row. `what` names them in an error.
+pub(super) fn literals_of(
+    py: Python<'_>,
+    table: &Table,
+    literals: &Bound<'_, PyDict>,
+    what: &str,
+) -> PyResult<RecordBatch> {
+    let names: Vec<String> = literals.keys().extract()?;
+    let schema = detached(py, || Ok(table.columns(&names)?))?;
+    one_row(schema, literals, what).map_err(|failure| failure.into_py(py))
 }

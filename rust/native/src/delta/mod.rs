@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use arrow_array::RecordBatch;
 use arrow_array::ffi::FFI_ArrowSchema;
 use arrow_schema::{Schema, SchemaRef};
 use delta_commit::actions::{Add, PartitionValues};
@@ -12,8 +13,8 @@ use delta_commit::{Operation, Outcome, Token};
 use delta_object_store::Objects;
 use delta_table::schema::TableSchema;
 use delta_table::{
-    Append, AppendOptions, CompactOptions, Condition, CreateMode, CreateOptions, Folder, MatchedDelete,
-    MergeOptions, NewValues, Place, ReadSet, Scalar, ScanOptions, Table, TableError, VacuumOptions,
+    Append, AppendOptions, CompactOptions, Condition, CreateMode, CreateOptions, Folder, MergeOptions,
+    NewValues, Place, ReadSet, Scalar, ScanOptions, Table, TableError, VacuumOptions,
 };
 use parquet_writer::{OptionFault, WriteError};
 use pyo3::Borrowed;
@@ -24,7 +25,6 @@ use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList, PyString};
 use crate::arrow::{Batches, Source, schema_from};
 use crate::errors::Failure;
 use crate::options::Options;
-use crate::rows::one_row;
 use crate::turn::{Takes, Turns, detached};
 
 mod attention;
@@ -36,7 +36,7 @@ mod upkeep;
 pub(crate) use scan::DeltaScan;
 
 use attention::{Caller, attention, watch};
-use changes::{Changed, Changing, Computation};
+use changes::{Changed, Changing, Evaluation, GivenClause, literals_of};
 
 /// Conditions from Python: each is a column, an operator and values.
 struct Conditions(Vec<Condition>);
@@ -412,7 +412,7 @@ impl DeltaTable {
         })
     }
 
-    /// Sets columns of the rows for which conditions hold: to literals, and to what `compute` makes of rows.
+    /// Sets columns of the rows for which conditions hold: to literals, and to what `evaluate` makes of rows.
     #[expect(clippy::too_many_arguments, reason = "Python names them")]
     fn update_rows(
         &self,
@@ -420,24 +420,21 @@ impl DeltaTable {
         given: Conditions,
         literals: &Bound<'_, PyDict>,
         computed: Vec<String>,
-        compute: Option<Py<PyAny>>,
+        evaluate: Vec<Py<PyAny>>,
         options: Options<'_>,
         user_metadata: Option<String>,
         timeout: Option<f64>,
     ) -> PyResult<Changed> {
         let writer_options = options.validated(py)?;
         let caller = Changing::of(py, timeout)?;
-        let names: Vec<String> = literals.keys().extract()?;
-        let schema = detached(py, || Ok(self.table.columns(&names)?))?;
-        let literals = one_row(schema, literals, "set").map_err(|failure| failure.into_py(py))?;
-        let computation = Computation::new(literals, computed, compute);
+        let literals = literals_of(py, &self.table, literals, "set")?;
         detached(py, move || {
-            computation.run(|values| {
+            Evaluation::new(evaluate).run(|evaluate| {
                 caller.change(|go_on| {
                     let values = NewValues {
-                        literals: values.literals.clone(),
-                        computed: values.computed.clone(),
-                        compute: &mut *values.compute,
+                        literals: literals.clone(),
+                        computed: computed.clone(),
+                        compute: &mut |rows: &RecordBatch| evaluate(0, rows),
                     };
                     self.table
                         .prepare_update(&given.0, values, user_metadata.clone(), &writer_options, go_on)
@@ -446,43 +443,36 @@ impl DeltaTable {
         })
     }
 
-    /// Merges rows by their keys: updates `update` of the source's columns, or without it all, deletes what `delete` and
-    /// `deleted_by` say, and inserts.
+    /// Merges rows by their keys, as clauses say, whose expressions `evaluate` answers by their numbers.
     #[expect(clippy::too_many_arguments, reason = "Python names them")]
     fn merge_rows(
         &self,
         py: Python<'_>,
-        data: &Bound<'_, PyAny>,
+        data: &Bound<'_, RowSource>,
         on: Vec<String>,
-        update: Option<Vec<String>>,
-        delete: bool,
-        deleted_by: Option<String>,
-        insert: bool,
+        clauses: Vec<GivenClause<'_>>,
+        evaluate: Vec<Py<PyAny>>,
         options: Options<'_>,
         user_metadata: Option<String>,
         timeout: Option<f64>,
     ) -> PyResult<Changed> {
         let writer_options = options.validated(py)?;
-        let delete = match deleted_by {
-            Some(column) => MatchedDelete::Where(column),
-            None if delete => MatchedDelete::Always,
-            None => MatchedDelete::Never,
-        };
+        let caller = Changing::of(py, timeout)?;
+        let clauses = clauses.into_iter().map(|clause| clause.read(py, &self.table));
         let options = MergeOptions {
             on,
-            update,
-            delete,
-            insert,
+            clauses: clauses.collect::<PyResult<_>>()?,
             user_metadata,
         };
-        let caller = Changing::of(py, timeout)?;
-        let source = Source::take(data)?;
+        let source = data.get();
         detached(py, move || {
             let (schema, batches) = source.open()?;
             let rows = batches.collect()?;
-            caller.change(|go_on| {
-                self.table
-                    .prepare_merge(&schema, &rows, &options, &writer_options, go_on)
+            Evaluation::new(evaluate).run(|evaluate| {
+                caller.change(|go_on| {
+                    self.table
+                        .prepare_merge(&schema, &rows, &options, evaluate, &writer_options, go_on)
+                })
             })
         })
     }

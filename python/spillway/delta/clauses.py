@@ -1,0 +1,148 @@
+"""Clauses of a merge: `when_matched_update` and what stands beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from spillway.delta._expressions import is_expression
+from spillway.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow.compute as pc
+
+__all__ = [
+    "MergeClause",
+    "when_matched_delete",
+    "when_matched_update",
+    "when_not_matched_by_source_delete",
+    "when_not_matched_by_source_update",
+    "when_not_matched_insert",
+]
+
+_Kind = Literal["matched", "not_matched", "not_matched_by_source"]
+_Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class MergeClause:
+    """A clause of `Table.merge`; the functions ``when_...`` make one.
+
+    Args:
+        name: The name of its function.
+        kind: The rows that it is about.
+        values: The new values: None for all columns of the source, a list for these of them, a mapping for
+            columns of the table.
+        where: The condition; None if it always holds.
+    """
+
+    name: str
+    kind: _Kind
+    values: Sequence[str] | _Values | None
+    where: pc.Expression | None
+
+    def __post_init__(self) -> None:
+        if self.where is not None and not is_expression(self.where):
+            raise OptionError(
+                f"{self.name} has where={self.where!r}, which is no expression: give one of pyarrow.compute, "
+                'such as pc.field("source.gone") or pc.field("target.n") > 5',
+                "where",
+            )
+        if isinstance(self.values, str):
+            raise OptionError(
+                f"{self.name}({self.values!r}) is not accepted: give a list of columns, or a dict"
+            )
+        if self.values is not None and not self.values and not self.deletes:
+            raise OptionError(f"{self.name} sets no column: name some, or leave them out for all")
+
+    @property
+    def deletes(self) -> bool:
+        """True if its rows are deleted."""
+        return self.name.endswith("_delete")
+
+
+def when_matched_update(
+    set: Sequence[str] | _Values | None = None,  # noqa: A002 - SQL's word
+    *,
+    where: pc.Expression | None = None,
+) -> MergeClause:
+    """Update rows of the table that a source row matches.
+
+    Args:
+        set: The new values. None is all columns that the source has, and a list is these of them. A dict has
+            values for columns of the table: values of Python, or expressions over ``source.NAME`` and
+            ``target.NAME``, such as ``pc.field("target.n") + pc.field("source.n")``.
+        where: An expression of booleans over the same columns. Pairs for which it is not true are left to
+            the next clause.
+
+    Raises:
+        OptionError: Nothing is set, or `where` is no expression.
+    """
+    return MergeClause("when_matched_update", "matched", set, where)
+
+
+def when_matched_delete(*, where: pc.Expression | None = None) -> MergeClause:
+    """Delete rows of the table that a source row matches.
+
+    Args:
+        where: As for `when_matched_update`.
+
+    Raises:
+        OptionError: `where` is no expression.
+    """
+    return MergeClause("when_matched_delete", "matched", (), where)
+
+
+def when_not_matched_insert(
+    values: Sequence[str] | _Values | None = None, *, where: pc.Expression | None = None
+) -> MergeClause:
+    """Insert source rows that match no row of the table.
+
+    Args:
+        values: The values. None is all columns that the source has, and a list is these of them. A dict has
+            values for columns of the table: values of Python, or expressions over ``source.NAME``. Other
+            columns are null.
+        where: An expression of booleans over ``source.NAME``.
+
+    Raises:
+        OptionError: No column has a value, or `where` is no expression.
+    """
+    return MergeClause("when_not_matched_insert", "not_matched", values, where)
+
+
+def when_not_matched_by_source_update(
+    set: _Values,  # noqa: A002 - SQL's word
+    *,
+    where: pc.Expression | None = None,
+) -> MergeClause:
+    """Update rows of the table that no source row matches.
+
+    Args:
+        set: The new values by column: values of Python, or expressions over ``target.NAME``.
+        where: An expression of booleans over ``target.NAME``.
+
+    Raises:
+        OptionError: Nothing is set, or `where` is no expression.
+    """
+    if not isinstance(set, Mapping):
+        message = (  # type: ignore[unreachable]
+            f"when_not_matched_by_source_update({set!r}) is not accepted: there is no source row, so give a "
+            "dict"
+        )
+        raise OptionError(message, "set")
+    return MergeClause("when_not_matched_by_source_update", "not_matched_by_source", set, where)
+
+
+def when_not_matched_by_source_delete(*, where: pc.Expression | None = None) -> MergeClause:
+    """Delete rows of the table that no source row matches.
+
+    Args:
+        where: An expression of booleans over ``target.NAME``.
+
+    Raises:
+        OptionError: `where` is no expression.
+    """
+    return MergeClause("when_not_matched_by_source_delete", "not_matched_by_source", (), where)

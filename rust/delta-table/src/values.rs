@@ -1,0 +1,132 @@
+//! New values of columns: literals, and those that a caller computes from rows.
+
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::{ArrowError, SchemaRef};
+use arrow_select::concat::concat;
+use parquet_writer::Batch;
+
+use crate::error::{Result, TableError};
+use crate::head::Head;
+use crate::mapping::Mapping;
+use crate::scan::{adapt, no_column, repeated};
+use crate::schema::{Column, Kind};
+
+/// Evaluates the expressions of this number over rows: batches of the columns that they are for, which together have as
+/// many rows.
+pub type Evaluate<'a> = dyn FnMut(usize, &RecordBatch) -> Result<Vec<Batch>> + 'a;
+
+/// New values of columns of the table, by the columns' places.
+pub(crate) struct NewColumns {
+    schema: SchemaRef,
+    /// The types of the table's columns.
+    kinds: Vec<Kind>,
+    literals: Vec<(usize, ArrayRef)>,
+    computed: Vec<usize>,
+}
+
+impl NewColumns {
+    /// The columns of one row of literals, and those that are computed.
+    ///
+    /// # Errors
+    /// [`CommitError::Schema`](delta_commit::CommitError::Schema) when the table lacks one, or a literal does not fit.
+    pub fn of(head: &Head, given: &RecordBatch, computed: &[String]) -> Result<Self> {
+        let mut literals = Vec::new();
+        for (field, value) in given.schema().fields().iter().zip(given.columns()) {
+            let place = place_of(head, field.name())?;
+            literals.push((place, literal(&head.schema.columns[place], value)?));
+        }
+        let computed = computed.iter().map(|name| place_of(head, name));
+        let computed = computed.collect::<Result<Vec<_>>>()?;
+        let columns = head.schema.columns.iter();
+        Ok(Self {
+            schema: head.schema.arrow(),
+            kinds: columns.map(|column| column.kind.clone()).collect(),
+            literals,
+            computed,
+        })
+    }
+
+    /// The places of the columns.
+    pub fn places(&self) -> impl Iterator<Item = usize> {
+        let literals = self.literals.iter().map(|(place, _)| *place);
+        literals.chain(self.computed.iter().copied())
+    }
+
+    /// Puts the values into the columns of as many rows. `compute` gives those that are computed.
+    ///
+    /// # Errors
+    /// [`CommitError::Schema`](delta_commit::CommitError::Schema) when one does not fit, or there are fewer or more than
+    /// rows; as `compute`.
+    pub fn put(
+        &self,
+        columns: &mut [ArrayRef],
+        rows: usize,
+        compute: impl FnOnce() -> Result<Vec<Batch>>,
+    ) -> Result<()> {
+        for (place, value) in &self.literals {
+            columns[*place] = repeated(value, rows).map_err(|error| self.unfit(*place, &error))?;
+        }
+        if self.computed.is_empty() {
+            return Ok(());
+        }
+        let batches = compute()?;
+        for place in &self.computed {
+            columns[*place] = self.computed(*place, &batches, rows)?;
+        }
+        Ok(())
+    }
+
+    /// The values of a computed column.
+    fn computed(&self, place: usize, batches: &[Batch], rows: usize) -> Result<ArrayRef> {
+        let name = self.schema.field(place).name();
+        let mut parts = Vec::new();
+        for batch in batches {
+            batch.check_text()?;
+            if let Some((index, _)) = batch.schema().column_with_name(name) {
+                let part = adapt(&batch.columns()[index], &self.kinds[place], Mapping::None);
+                parts.push(part.map_err(|error| self.unfit(place, &error))?);
+            }
+        }
+        let given: usize = parts.iter().map(Array::len).sum();
+        if given != rows {
+            return Err(TableError::column(
+                name,
+                format!("the column {name:?} has {given} new values for {rows} rows: give one for each"),
+            ));
+        }
+        let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
+        concat(&parts).map_err(|error| self.unfit(place, &error))
+    }
+
+    fn unfit(&self, place: usize, error: &ArrowError) -> TableError {
+        let name = self.schema.field(place).name();
+        TableError::column(
+            name,
+            format!("the new values of the column {name:?} do not fit: {error}"),
+        )
+    }
+}
+
+/// The place of a column in the table's schema.
+fn place_of(head: &Head, name: &str) -> Result<usize> {
+    let mut columns = head.schema.columns.iter();
+    let place = columns.position(|column| column.name == name);
+    place.ok_or_else(|| no_column(head, name))
+}
+
+/// A literal in its column's type: an array of one value.
+fn literal(column: &Column, value: &ArrayRef) -> Result<ArrayRef> {
+    let refuse = |why: String| {
+        let message = format!("the new value of the column {:?} {why}", column.name);
+        TableError::column(&column.name, message)
+    };
+    if value.len() != 1 {
+        return Err(refuse(format!("is not one, but {}", value.len())));
+    }
+    let value = adapt(value, &column.kind, Mapping::None)
+        .map_err(|error| refuse(format!("does not fit: {error}")))?;
+    if value.is_null(0) && !column.nullable {
+        return Err(refuse("is null, which the table does not allow there".to_owned()));
+    }
+    Ok(value)
+}
