@@ -82,7 +82,12 @@ impl Machine {
                 return Some(Finding::Landed(version));
             }
             member.checked = version;
-            if let Err(conflict) = conflict::check(transaction, winner) {
+            let checked = if self.rules.r11_passed_over {
+                member.passed_over.check(transaction, winner)
+            } else {
+                conflict::check(transaction, winner)
+            };
+            if let Err(conflict) = checked {
                 return Some(Finding::Refused(CommitError::Conflict(conflict)));
             }
             member.theirs.extend(merge::marked(transaction, winner));
