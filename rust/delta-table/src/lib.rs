@@ -36,6 +36,8 @@ pub mod schema;
 pub mod snapshot;
 mod stats;
 mod table;
+#[cfg(test)]
+mod tests;
 mod turn;
 mod update;
 mod vacuum;
