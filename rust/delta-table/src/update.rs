@@ -17,6 +17,9 @@ use crate::scan::{Positions, Question, adapt, chosen, no_column, repeated};
 use crate::schema::{Column, Kind};
 use crate::table::Table;
 
+/// Bytes of values that are the same for all rows, which are in memory together.
+const AT_ONCE: usize = 16 << 20;
+
 /// The new values of an update, by the names of their columns.
 pub struct NewValues<'a> {
     /// Values that are the same for all rows, in one row.
@@ -103,6 +106,8 @@ struct Assignment<'a> {
     literals: Vec<(usize, ArrayRef)>,
     computed: Vec<usize>,
     compute: &'a mut dyn FnMut(&RecordBatch) -> Result<Vec<Batch>>,
+    /// Rows of which the literals take [`AT_ONCE`] bytes.
+    at_once: usize,
     keeps_partitions: bool,
 }
 
@@ -127,8 +132,10 @@ impl<'a> Assignment<'a> {
             partitions.contains(schema.field(*place).name())
         };
         let keeps_partitions = !set.any(is_of_partitions);
+        let bytes = literals.iter().map(|(_, value)| bytes_of(value)).sum::<usize>();
         Ok(Self {
             schema,
+            at_once: (AT_ONCE / bytes.max(1)).max(1),
             kinds: head
                 .schema
                 .columns
@@ -184,6 +191,12 @@ impl<'a> Assignment<'a> {
     }
 }
 
+/// The bytes of an array's values.
+fn bytes_of(array: &ArrayRef) -> usize {
+    let data = array.to_data();
+    data.get_slice_memory_size().unwrap_or(0)
+}
+
 /// The place of a column in the table's schema.
 fn place(head: &Head, name: &str) -> Result<usize> {
     let mut columns = head.schema.columns.iter();
@@ -224,6 +237,10 @@ impl NewRows for Assignment<'_> {
             }
         }
         Ok(Batch::new(Arc::clone(&self.schema), columns, rows.num_rows())?)
+    }
+
+    fn at_once(&self) -> usize {
+        self.at_once
     }
 
     fn keeps_partitions(&self) -> bool {

@@ -154,12 +154,14 @@ impl Files {
         let mut first = 0;
         for batch in FileRows::open(&self.shared.place, snapshot, &touched.add, others)? {
             let batch = batch?;
-            if batch.num_rows() == 0 {
-                continue;
+            let mut from = 0;
+            while from < batch.num_rows() {
+                let rows = batch.slice(from, new.at_once().min(batch.num_rows() - from));
+                let changed = new.changed(&touched.add.path, first, &rows)?;
+                first += rows.num_rows();
+                from += rows.num_rows();
+                self.put(to, &changed, go_on)?;
             }
-            let rows = new.changed(&touched.add.path, first, &batch)?;
-            first += batch.num_rows();
-            self.put(to, &rows, go_on)?;
         }
         Ok(())
     }

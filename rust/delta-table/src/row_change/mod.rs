@@ -63,6 +63,11 @@ pub(crate) trait NewRows {
     /// The new values of rows that change: of those of one file, in their order, from number `first` on.
     fn changed(&mut self, path: &str, first: usize, rows: &RecordBatch) -> Result<Batch>;
 
+    /// The most rows, one or more, whose new values are in memory together.
+    fn at_once(&self) -> usize {
+        usize::MAX
+    }
+
     /// Returns true if rows that change stay in their partition.
     fn keeps_partitions(&self) -> bool;
 
