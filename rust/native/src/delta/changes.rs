@@ -8,7 +8,7 @@ use parquet_writer::{Batch, WriteError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use crate::arrow::Source;
+use crate::arrow::{Batches, Source};
 use crate::errors::Failure;
 
 use super::attention::Caller;
@@ -30,6 +30,16 @@ impl Changing {
             writer: Caller::of(py, None)?,
             committer: Caller::of(py, timeout)?,
         })
+    }
+
+    /// All batches of a source. A signal ends the wait for the next one, whoever makes it.
+    pub fn collect(self, mut batches: Batches) -> Result<Vec<Batch>, Failure> {
+        let mut all = Vec::new();
+        while let Some(batch) = batches.next()? {
+            all.push(batch);
+            self.writer.check()?;
+        }
+        Ok(all)
     }
 
     /// Prepares a change, and commits it if it changes anything. Rows that moved to other files meanwhile are looked for

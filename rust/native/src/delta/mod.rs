@@ -464,7 +464,7 @@ impl DeltaTable {
         let source = Source::take(data)?;
         detached(py, move || {
             let (schema, batches) = source.open()?;
-            let rows = batches.collect()?;
+            let rows = caller.collect(batches)?;
             caller.change(|go_on| {
                 self.table
                     .prepare_merge(&schema, &rows, &options, &writer_options, go_on)
