@@ -32,8 +32,6 @@ pub struct Rules {
     pub r9_no_gap: bool,
     /// Marks of rows are merged with those of the versions that came first.
     pub r10_merged_rows: bool,
-    /// Appends that count as if they had come after a change have not been changed by a version before it.
-    pub r11_passed_over: bool,
 }
 
 impl Default for Rules {
@@ -52,7 +50,6 @@ impl Default for Rules {
             r8_log_once: true,
             r9_no_gap: true,
             r10_merged_rows: true,
-            r11_passed_over: true,
         }
     }
 }

@@ -1,11 +1,11 @@
 //! The promises of the committer, checked against the log after every schedule.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use delta_commit::actions::{Action, parse_commit};
 use delta_commit::conflict;
 use delta_commit::winner::Winner;
-use delta_commit::{Isolation, MemberId, Version};
+use delta_commit::{MemberId, Version};
 
 use crate::client::{Client, Told};
 use crate::marks;
@@ -36,7 +36,6 @@ pub(crate) fn broken_promise(
         .or_else(|| marks_add_up(store, clients))
         .or_else(|| told_the_truth(&winners, clients))
         .or_else(|| serial(&winners, clients))
-        .or_else(|| passed_over_unread(&winners, clients))
         .or_else(|| no_dangling_add(&winners, store))
         .or_else(|| if calm { bounded(clients) } else { None })
 }
@@ -185,35 +184,6 @@ fn serial(winners: &[Winner], clients: &BTreeMap<MemberId, Client>) -> Option<St
                         "version {} holds a member that must not follow: {conflict}",
                         winner.version
                     ));
-                }
-            }
-        }
-    }
-    None
-}
-
-/// Checks that no member which looked for rows passed over appends, and follows a version that changed rows of them.
-fn passed_over_unread(winners: &[Winner], clients: &BTreeMap<MemberId, Client>) -> Option<String> {
-    for winner in winners {
-        for client in winner.members.iter().filter_map(|id| clients.get(id)) {
-            let transaction = &client.transaction;
-            let may_pass = transaction.effective_isolation() == Isolation::WriteSerializable;
-            if !may_pass || transaction.reads.predicates.is_empty() {
-                continue;
-            }
-            let mut passed = BTreeSet::new();
-            let between = winners
-                .iter()
-                .filter(|other| other.version > transaction.read_version && other.version < winner.version);
-            for other in between {
-                if !other.removed_paths.is_disjoint(&passed) {
-                    return Some(format!(
-                        "version {} holds a member that passed over files of which version {} changed rows",
-                        winner.version, other.version
-                    ));
-                }
-                if other.is_blind_append() {
-                    passed.extend(other.added_paths.iter().cloned());
                 }
             }
         }

@@ -70,7 +70,7 @@ pub(crate) fn transaction(
             change
         }
         3..15 => update(rng, id, read, read_version, files(1).collect()),
-        25..40 => marks::transaction(rng, id, read, read_version, &format!("u{number}.parquet"))
+        25..40 => marks::transaction(rng, id, read, read_version)
             .unwrap_or_else(|| Transaction::append(id, read_version, files(1).collect())),
         40..48 => moves::transaction(rng, id, read, read_version, &format!("c{number}.parquet"))
             .unwrap_or_else(|| Transaction::append(id, read_version, files(1).collect())),

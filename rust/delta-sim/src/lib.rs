@@ -14,11 +14,10 @@ use std::collections::BTreeMap;
 
 use delta_commit::actions::{Action, Metadata, Protocol};
 use delta_commit::log::{BEFORE_FIRST, Effect, Event, PutOutcome, Time};
-use delta_commit::predicate::Predicate;
 use delta_commit::rules::Rules;
 use delta_commit::winner::Winner;
 use delta_commit::{
-    CommitError, Isolation, Machine, MemberId, Outcome, Start, Submission, Transaction, Verdict, Version,
+    CommitError, Machine, MemberId, Outcome, Start, Submission, Transaction, Verdict, Version,
 };
 
 use client::{Client, Told};
@@ -115,8 +114,6 @@ struct Simulation {
     clients: BTreeMap<MemberId, Client>,
     numbers: u128,
     calm: bool,
-    /// True if the table's isolation is `WriteSerializable`.
-    is_weak: bool,
     authors: BTreeMap<Version, usize>,
     coverage: Coverage,
 }
@@ -184,7 +181,6 @@ impl Simulation {
             clients: BTreeMap::new(),
             numbers: 1,
             calm: kind == 0,
-            is_weak: seed / 4 % 2 == 1,
             authors: BTreeMap::new(),
             coverage: Coverage::default(),
         };
@@ -257,14 +253,9 @@ impl Simulation {
         read.retain(|winner| winner.version <= read_version);
         let number = self.number();
         let mut transaction = client::transaction(&mut self.rng, number, &read, read_version);
-        if self.is_weak {
-            transaction.isolation = Isolation::WriteSerializable;
-            // Others are looked for in every file.
-            if transaction.marks.is_some() && self.rng.permille(500) {
-                transaction.reads.predicates.push(Predicate::default());
-            }
+        if transaction.marks.is_none() || transaction.operation.name == moves::OPTIMIZE {
+            transaction.unsynced = transaction.added_paths().map(str::to_owned).collect();
         }
-        transaction.unsynced = marks::new_files(&transaction);
         for path in &transaction.unsynced {
             self.store.write_data(path);
         }

@@ -1,4 +1,4 @@
-//! Clients that mark rows of a file, and may put them into another. Each file has as many rows as bytes, and the text of a vector is their names.
+//! Clients that mark rows of a file. Each file has as many rows as bytes, and the text of a vector is their names.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -63,24 +63,12 @@ pub(crate) fn own(transaction: &Transaction) -> BTreeSet<char> {
     &after - &before
 }
 
-/// The files that a transaction brings into the table. Others stay there, with marks.
-pub(crate) fn new_files(transaction: &Transaction) -> Vec<String> {
-    let is_new = |path: &&str| {
-        let marks = transaction.marks.as_ref();
-        marks.is_none_or(|marks| !marks.paths.contains(*path))
-    };
-    let paths = transaction.added_paths().filter(is_new);
-    paths.map(str::to_owned).collect()
-}
-
-/// Marks a row or two of a file that is in the table, and may put as many into a new one; none where there is no row to
-/// mark.
+/// Marks a row or two of a file that is in the table; none where there is no row to mark.
 pub(crate) fn transaction(
     rng: &mut Rng,
     id: MemberId,
     read: &[Winner],
     read_version: Version,
-    new: &str,
 ) -> Option<Transaction> {
     let live = live(read);
     let mut marks = Transaction::append(id, read_version, Vec::new());
@@ -93,15 +81,6 @@ pub(crate) fn transaction(
     }
     let mine: BTreeSet<char> = (0..=rng.below(2)).map(|_| left[rng.below(left.len())]).collect();
     marks.actions = actions(file, &(&base | &mine));
-    if rng.permille(400) {
-        marks.operation = Operation::new("UPDATE");
-        marks.actions.push(Action::Add(Add {
-            path: new.to_owned(),
-            data_change: true,
-            size: i64::try_from(mine.len()).unwrap_or(i64::MAX),
-            ..Add::default()
-        }));
-    }
     marks.reads.files.insert(file.path.clone());
     marks.marks = Some(Marks {
         paths: BTreeSet::from([file.path.clone()]),
@@ -137,13 +116,7 @@ impl Merge for Own {
             })));
         }
         let mut merged = transaction.clone();
-        let path = &last.add.path;
-        merged.actions.retain(|action| match action {
-            Action::Add(add) => add.path != *path,
-            Action::Remove(remove) => remove.path != *path,
-            _ => true,
-        });
-        merged.actions.extend(actions(&last.add, &(&win | &self.mine)));
+        merged.actions = actions(&last.add, &(&win | &self.mine));
         Ok(merged)
     }
 }

@@ -74,6 +74,5 @@ mutants! {
     believing_the_second_sync_of_the_log_loses_what_was_acknowledged: r8_log_once breaks "after a power cut",
     without_merging_a_mark_undoes_another: r10_merged_rows breaks "removes an entry",
     without_merging_a_move_brings_deleted_rows_back: r10_merged_rows breaks "only moves rows",
-    passing_over_what_others_changed_has_no_order: r11_passed_over breaks "passed over files",
     without_trying_again_the_log_has_gaps: r9_no_gap breaks "was created, but there is no",
 }
