@@ -1,4 +1,4 @@
-//! A model of a table's rows, and of what each change makes of them.
+//! A model of a table's rows, and of the changes of them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ impl Wanted {
     }
 }
 
-/// What a merge does with rows that match, and with those that match none.
+/// The clauses of a merge: for rows that match, and for those that match none.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Merging {
     Upsert,
