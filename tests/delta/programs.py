@@ -223,6 +223,16 @@ def endless_updates(folder: str, first: str) -> None:
         number += 1
 
 
+def endless_merges(folder: str, first: str) -> None:
+    """Move rows to another partition by their key, and insert another, as long as somebody waits."""
+    table = spillway.delta.open(folder)
+    number, parent = int(first), os.getppid()
+    while os.getppid() == parent:
+        table.merge(pa.table({"part": ["moved", "moved"], "id": [number, 10_000 + number]}), "id")
+        print(number, flush=True)
+        number += 1
+
+
 def endless_upkeep(folder: str, first: str) -> None:
     """Delete a row, append another, compact and vacuum, as long as somebody waits; say so after each turn."""
     table = spillway.delta.open(folder)
@@ -251,6 +261,7 @@ if __name__ == "__main__":
         "deletes": deletes,
         "endless_deletes": endless_deletes,
         "endless_updates": endless_updates,
+        "endless_merges": endless_merges,
         "endless_upkeep": endless_upkeep,
     }
     programs[sys.argv[1]](*sys.argv[2:])

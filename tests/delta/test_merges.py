@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import _thread
 import datetime as dt
+import functools
+import itertools
 import json
 import math
+import operator
+import signal
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -418,3 +424,29 @@ def test_tables_that_merges_would_break_are_refused(tmp_path: Path) -> None:
     both = rows(("a", 1, "y"), ("a", 2, "y"))
     assert growing.merge(both, "id", when_not_matched_insert()).inserted == 1
     assert held(growing) == [("a", 1, "x"), ("a", 2, "y")]
+
+
+def test_a_signal_ends_the_reading_of_a_source_that_runs_no_python(tmp_path: Path) -> None:
+    """The signal comes with the stream: no line of Python runs between it and the first batch."""
+
+    class Signalled(Exception):  # noqa: N818 - it is no error
+        pass
+
+    def raise_signalled(*_: object) -> None:
+        raise Signalled
+
+    table = made(tmp_path / "t")
+    stream = rows(("a", 1, "new")).to_reader()
+    # The first is None, and left out.
+    interrupts = map(_thread.interrupt_main, [signal.SIGINT])
+    capsules = filter(None, itertools.chain(interrupts, map(operator.call, [stream.__arrow_c_stream__])))
+    source: Any = SimpleNamespace(__arrow_c_stream__=functools.partial(next, capsules))
+    before = signal.signal(signal.SIGINT, raise_signalled)
+    try:
+        with pytest.raises(Signalled) as raised:
+            table.merge(source, "none of its columns")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    # Nothing was done with the rows, so nothing was found to be wrong with them.
+    assert raised.value.__context__ is None
+    assert table.version == 0

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -15,25 +16,31 @@ from urllib.parse import unquote
 import deltalake
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import spillway.delta
 from spillway.delta import Compaction
-from spillway.errors import OptionError
+from spillway.errors import CommitConflict, OptionError
 
-from ..counts import count, examples
+from ..counts import SOAK, count, examples
 from .conftest import rows
 from .logs import read_version
 from .test_deletes import MARKS, NUMBERS, ids, made, numbers
 from .test_many import PROGRAMS
 
-DELETERS, APPENDERS, CHANGERS = 8, 4, 4
+DELETERS, APPENDERS = 8, 4
+CHANGERS = count(quick=4, ci=4, soak=32)
+# Rows that all changers count in.
+SHARED = 3
+# A soak goes on for so long.
+SECONDS = 60 if SOAK else 0
 ROUNDS = count(quick=3, ci=8, soak=60)
 PROCESSES = count(quick=2, ci=4, soak=16)
 TURNS = count(quick=3, ci=5, soak=20)
-KILLS = count(quick=4, ci=12, soak=100)
+KILLS = count(quick=2, ci=3, soak=100)
 
 # As folders, and once more in the log, they are escaped.
 PARTS = ["plain", "a b", "100%", "%41", "ü:é/=", "日本", None]
@@ -270,37 +277,66 @@ def test_deletes_and_appends_beside_compactions_all_commit(tmp_path: Path) -> No
         assert sorted(read(spillway.delta.open(table.path))["id"].to_pylist()) == expected
 
 
-def test_updates_and_merges_beside_compactions_all_commit(tmp_path: Path) -> None:
-    schema = pa.schema({"id": pa.int64(), "value": pa.int64()})
-    table = spillway.delta.create(tmp_path / "t", schema, properties=MARKS)
+VALUES = pa.schema({"id": pa.int64(), "value": pa.int64()})
+
+
+def append_zeros(table: spillway.delta.Table, first: int, count: int) -> None:
+    with table.append() as append:
+        append.write(pa.table({"id": range(first, first + count), "value": [0] * count}, VALUES))
+
+
+def count_up(table: spillway.delta.Table, number: int) -> None:
+    """Adds 1 to a row that others count in too."""
+    while True:
+        try:
+            assert table.update([("id", "=", number)], {"value": pc.field("value") + 1}).rows == 1
+        except CommitConflict:
+            continue
+        return
+
+
+def change_all(table: spillway.delta.Table, writer: int, until: float) -> Counter[int]:
+    """Changes rows of its own, which must not fail, and counts in shared ones. Returns what is there then."""
+    first = (writer + 1) * 100_000
+    own = Counter(dict.fromkeys(range(first, first + 1000), 0))
+    turn = 0
+    while turn < ROUNDS or time.monotonic() < until:
+        turn += 1
+        shared = (writer + turn) % SHARED
+        count_up(table, shared)
+        assert table.update([("id", "=", first)], {"value": pc.field("value") + 1}).rows == 1
+        own.update([shared, first])
+        merged = {first + 1 + turn % 999: turn, first + 1000 + turn: turn}
+        done = table.merge(pa.table({"id": [*merged], "value": [*merged.values()]}, VALUES), "id")
+        assert (done.updated, done.inserted) == (1, 1)
+        append_zeros(table, first + 50_000 + turn, 1)
+        own.update({first + 50_000 + turn: 0})
+        for number, value in merged.items():
+            own[number] = value
+    return own
+
+
+def test_changes_of_all_kinds_beside_compactions_lose_no_update(tmp_path: Path) -> None:
+    table = spillway.delta.create(tmp_path / "t", VALUES, properties=MARKS)
+    append_zeros(table, 0, SHARED)
     for writer in range(CHANGERS):
-        with table.append() as append:
-            append.write(
-                pa.table({"id": range(writer * 1000, writer * 1000 + 1000), "value": [0] * 1000}, schema)
-            )
-
-    def change(writer: int) -> None:
-        for turn in range(1, ROUNDS + 1):
-            assert table.update([("id", "=", writer * 1000)], {"value": turn}).rows == 1
-            assert (
-                table.merge(pa.table({"id": [writer * 1000 + turn], "value": [turn]}, schema), "id").updated
-                == 1
-            )
-
-    removed = 0
+        append_zeros(table, (writer + 1) * 100_000, 1000)
+    until = time.monotonic() + SECONDS
+    compactions = removed = 0
     with ThreadPoolExecutor(CHANGERS) as pool:
-        changes = [pool.submit(change, writer) for writer in range(CHANGERS)]
+        changes = [pool.submit(change_all, table, writer, until) for writer in range(CHANGERS)]
         while not all(each.done() for each in changes):
-            removed += table.optimize().removed_files + table.purge().removed_files
+            done = table.optimize().removed_files
+            compactions += done > 0
+            removed += done + table.purge().removed_files
+    expected: Counter[int] = Counter()
     for each in changes:
-        each.result()
+        expected.update(each.result())
     assert removed > 0
-    expected = dict.fromkeys(range(CHANGERS * 1000), 0)
-    for writer in range(CHANGERS):
-        expected |= {writer * 1000 + turn: turn for turn in range(1, ROUNDS + 1)} | {writer * 1000: ROUNDS}
+    assert compactions >= (3 if SOAK else 0)
     for found in (by_spillway(table), pl.read_delta(str(table.path)).to_arrow()):
         assert found.num_rows == len(expected)
-        assert dict(zip(found["id"].to_pylist(), found["value"].to_pylist(), strict=True)) == expected
+        assert dict(zip(found["id"].to_pylist(), found["value"].to_pylist(), strict=True)) == dict(expected)
 
 
 def test_deletes_of_other_processes_beside_compactions_all_commit(tmp_path: Path) -> None:
@@ -341,4 +377,8 @@ def test_a_killed_compaction_or_vacuum_loses_no_row(tmp_path: Path) -> None:
         assert set(found) in (done, done - {number}, (done - {number}) | {1000 + number})
         if 1000 + number in found:
             number += 1
-    assert rows(by_delta_rs(table)) == rows(by_spillway(spillway.delta.open(tmp_path / "t")))
+    anew = spillway.delta.open(tmp_path / "t")
+    assert rows(by_delta_rs(table)) == rows(by_spillway(anew))
+    vacuum(anew)
+    assert vacuum(anew).files == []
+    assert set(ids(anew)) == set(found)

@@ -20,6 +20,7 @@ from spillway.errors import CommitConflict
 from ..counts import count
 from .test_deletes import MARKS, NUMBERS, ids, made, metrics, numbers
 from .test_many import PROGRAMS
+from .test_optimize import vacuum
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 WRITERS = count(quick=40, ci=100, soak=100)
 PROCESSES = count(quick=4, ci=8, soak=16)
 DELETES = count(quick=3, ci=5, soak=20)
-KILLS = count(quick=4, ci=12, soak=100)
+# Each step of a change is one after which it dies in `delta-table`, tests/deaths.rs.
+KILLS = count(quick=2, ci=3, soak=100)
 INCREMENTS = count(quick=12, ci=40, soak=200)
 ROWS = 100_000
 
@@ -198,6 +200,37 @@ def test_a_killed_update_changes_all_of_its_rows_or_none(tmp_path: Path, propert
         assert said <= set(moved)
         assert len(set(moved) - said) <= kill + 1
         first = max(moved) + 1
+
+
+@pytest.mark.parametrize("properties", [MARKS, {}], ids=["marking", "writing again"])
+def test_a_killed_merge_updates_and_inserts_all_of_its_rows_or_none(
+    tmp_path: Path, properties: dict[str, str]
+) -> None:
+    """Each number is a row of both files. Its merge moves both to another partition, and inserts another."""
+    table = spillway.delta.create(tmp_path / "t", NUMBERS, partition_by="part", properties=properties)
+    with table.append() as append:
+        append.write(pa.concat_tables([numbers(2000, "a"), numbers(2000, "b")]))
+    first, said = 0, set[int]()
+    for kill in range(KILLS):
+        program = [sys.executable, str(PROGRAMS), "endless_merges", str(tmp_path / "t"), str(first)]
+        with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            for _ in range(2):
+                said.add(int(process.stdout.readline()))
+            time.sleep(0.002 * (kill % 10))
+            process.kill()
+            said |= {int(line) for line in process.stdout.read().split()}
+        found = Counter(ids(spillway.delta.open(tmp_path / "t"), where=[("part", "=", "moved")]))
+        merged = {number for number in found if number < 2000}
+        assert found == Counter(dict.fromkeys(merged, 2) | {10_000 + number: 1 for number in merged})
+        assert said <= merged
+        assert len(merged - said) <= kill + 1
+        first = max(merged) + 1
+    expected = Counter([*range(2000)] * 2) + Counter(10_000 + number for number in merged)
+    vacuum(table)
+    assert vacuum(table).files == []
+    assert Counter(ids(table)) == expected
+    assert table.merge(pa.table({"part": ["moved"], "id": [first]}), "id").updated == 2
 
 
 @pytest.mark.parametrize("properties", [MARKS, {}], ids=["marking", "writing again"])

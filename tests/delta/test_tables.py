@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
 import pickle
 import shutil
 import threading
@@ -455,6 +456,34 @@ def test_in_commit_timestamps_rise_after_a_checkpoint(tmp_path: Path) -> None:
     assert plain.version == 0
     with pytest.raises(UnsupportedTableError, match="in the middle of the table"):
         spillway.delta.create(tmp_path / "p", SCHEMA, mode="overwrite", properties=properties)
+
+
+@pytest.mark.parametrize("is_noted", [True, False], ids=["noted", "dated"])
+def test_in_commit_timestamps_rise_after_a_checkpoint_that_stands_alone(
+    tmp_path: Path, *, is_noted: bool
+) -> None:
+    """The time is in the hint that names the checkpoint, or else that of its file."""
+    properties = {"delta.enableInCommitTimestamps": "true"}
+    table = spillway.delta.create(tmp_path / "t", SCHEMA, properties=properties)
+    append(table, batch("a", 1))
+    log, ahead = tmp_path / "t" / "_delta_log", 4_000_000_000_000
+    newest = log / f"{1:020}.json"
+    body = newest.read_text().splitlines()
+    info = json.loads(body[0])
+    info["commitInfo"]["inCommitTimestamp"] = ahead
+    newest.write_text("\n".join([json.dumps(info), *body[1:]]) + "\n")
+    del table
+    table = spillway.delta.open(tmp_path / "t")
+    table.checkpoint()
+    if not is_noted:
+        (log / "_last_checkpoint").unlink()
+        os.utime(log / f"{1:020}.checkpoint.parquet", (ahead / 1000, ahead / 1000))
+    for version in (0, 1):
+        (log / f"{version:020}.json").unlink()
+    del table
+    again = spillway.delta.open(tmp_path / "t")
+    append(again, batch("a", 2))
+    assert version_lines(again, 2)[0]["commitInfo"]["inCommitTimestamp"] > ahead
 
 
 def test_conflicts_have_deltas_names(table: spillway.delta.Table) -> None:

@@ -7,9 +7,10 @@ its tests' data. With folders, such as checkouts of the two repositories, all ta
 ``.tar.zst`` archives too.
 
 A table opens equal: version, files, sizes, partition values, rows in each file, schema, partition columns and
-properties are those that delta-rs sees, and a scan has the rows that polars reads, or else delta-rs. Or it is
-refused by a named feature, and is on the list beside this file. A copy of each table that opens gets a
-checkpoint, and has to be the same table by that alone. Anything else fails.
+properties are those that delta-rs sees, and a scan has the rows that polars reads, or else delta-rs. The
+verdict says where neither reads them. Or a table is refused by a named feature, and is on the list beside
+this file. A copy of each table that opens gets a checkpoint, and has to be the same table by that alone.
+Anything else fails.
 """
 
 from __future__ import annotations
@@ -153,13 +154,19 @@ def judged(path: Path, reason: Reason | None, *, compare_rows: bool) -> Verdict:
     if reason is not None:
         return Verdict("WRONG", "it opens: take it from the list")
     differences = ours.differs(with_rows(theirs, ours, path))
-    if compare_rows:
-        differences += rows_differ(path)
-    return Verdict("WRONG", "; ".join(differences)) if differences else checkpointed(path, ours)
+    rows = rows_differ(path) if compare_rows else []
+    differences += rows or []
+    verdict = Verdict("WRONG", "; ".join(differences)) if differences else checkpointed(path, ours)
+    if rows is None and verdict.word != "WRONG":
+        return replace(verdict, word=f"{verdict.word}, rows not compared")
+    return verdict
 
 
-def rows_differ(path: Path) -> list[str]:
-    """Compares a scan with the rows that polars reads, or else delta-rs; says what is not the same."""
+def rows_differ(path: Path) -> list[str] | None:
+    """Compares a scan with the rows that polars reads, or else delta-rs, and says what is not the same.
+
+    None where neither reads them.
+    """
     try:
         ours = pa.table(spillway.delta.open(path).scan())
     except (SpillwayError, OSError, pa.ArrowException) as error:
@@ -174,7 +181,7 @@ def rows_differ(path: Path) -> list[str]:
         if in_order(ours) == in_order(theirs.select(ours.column_names).cast(ours.schema)):
             return []
         return [f"rows: {ours.num_rows} here, and others among {theirs.num_rows} there"]
-    return []
+    return None
 
 
 def rows_by_polars(path: Path) -> pa.Table:

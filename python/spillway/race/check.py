@@ -63,7 +63,7 @@ def check(
     verdict = Verdict(versions=max(0, log.newest - cell.first_version), problems=log.problems)
     known = set(acknowledged)
     if len(known) != len(acknowledged):
-        verdict.problems.append(f"{cell.one_operation} was acknowledged twice")
+        verdict.problems.append(f"{cell.kind.one_operation} was acknowledged twice")
     expected = AppendedRows(cell) if cell.only_appends else ChangedRows(cell)
     findings = []
     for name, read in READERS.items():
@@ -95,5 +95,5 @@ def check(
         ("refused with a conflict, and in the table", whole & set(refused)),
     ):
         if steps:
-            verdict.problems.append(f"{words}: {named(steps, cell.noun)}")
+            verdict.problems.append(f"{words}: {named(steps, cell.kind.noun)}")
     return verdict

@@ -48,7 +48,7 @@ def _speeds(run: RunSummary, setting: Setting, cells: Sequence[CellSummary]) -> 
     plot, axes = new_plot()
     for name, own in _by_committer(cells):
         _line(axes, own, lambda each: each.speed, label=name, **_style(name))
-    nouns = f"{setting.noun}s"
+    nouns = f"{setting.kind.noun}s"
     _log_axes(axes, cells, f"{nouns} acknowledged per second")
     title = f"{nouns.capitalize()} per second ({_short(setting)})"
     return save_figure(run.folder, plot, axes, f"{nouns}-{_place(setting)}", title)

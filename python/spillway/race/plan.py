@@ -12,7 +12,7 @@ from spillway.errors import OptionError
 from spillway.harness.options import joined, require_counts
 from spillway.harness.schema import LATER, Keywords, Positive
 from spillway.race import committers
-from spillway.race.works import WORKS
+from spillway.race.works import WORKS, Work
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -66,14 +66,9 @@ class Cell:
         return self.work == "append"
 
     @property
-    def noun(self) -> str:
-        """One of its operations, for people."""
-        return WORKS[self.work].noun
-
-    @property
-    def one_operation(self) -> str:
-        """The same with its article."""
-        return f"{WORKS[self.work].article} {self.noun}"
+    def kind(self) -> Work:
+        """Its work."""
+        return WORKS[self.work]
 
     @property
     def first_version(self) -> int:
@@ -89,7 +84,7 @@ class Cell:
     def words(self) -> str:
         """The cell for people."""
         spread = "" if self.processes == 1 else f" in {self.processes:,} processes"
-        operations = "" if self.appends == 1 else f" x {self.appends:,} {self.noun}s"
+        operations = "" if self.appends == 1 else f" x {self.appends:,} {self.kind.noun}s"
         writers = counted(self.writers, "writer")
         return f"{self.committer}, {self.workload or self.work}, {writers}{spread}{operations}"
 

@@ -63,7 +63,7 @@ def result_line(cell: Cell, record: RaceRecord) -> str:
     if conflicts := sum(each["count"] for each in record.get("conflicts", [])):
         parts.append(counted(conflicts, "conflict"))
     if record["appends_per_second"] is not None:
-        parts.append(f"{record['appends_per_second']:,.1f} {cell.noun}s/s in {record['seconds']:,.2f} s")
+        parts.append(f"{record['appends_per_second']:,.1f} {cell.kind.noun}s/s in {record['seconds']:,.2f} s")
     if record["wait_seconds"] is not None:
         over = "more than " if record["still_waiting"] else ""
         parts.append(f"longest wait {over}{record['wait_seconds'][-1]:,.2f} s")

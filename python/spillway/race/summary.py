@@ -12,7 +12,7 @@ from spillway.harness.report.summary import CellOfRun, RunOfCells, estimate_of, 
 from spillway.race import committers
 from spillway.race.plan import Cell
 from spillway.race.record import RACES
-from spillway.race.works import WORKS
+from spillway.race.works import WORKS, Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -55,14 +55,9 @@ class Setting:
         return cls(cell.work, name, cell.rows, cell.appends, partitions, spread, cell.file_rows)
 
     @property
-    def noun(self) -> str:
-        """One operation, for people."""
-        return WORKS[self.work].noun
-
-    @property
-    def one_operation(self) -> str:
-        """The same with its article."""
-        return f"{WORKS[self.work].article} {self.noun}"
+    def kind(self) -> Work:
+        """The work."""
+        return WORKS[self.work]
 
     @property
     def table_words(self) -> str:
@@ -74,9 +69,9 @@ class Setting:
     @property
     def words(self) -> str:
         """The setting for people."""
-        rows = f"{counted(self.rows, 'row')} {self.one_operation}"
-        many = f"{self.appends:,} {self.noun}s each, in sequence"
-        each = f"one {self.noun} each" if self.appends == 1 else many
+        rows = f"{counted(self.rows, 'row')} {self.kind.one_operation}"
+        many = f"{self.appends:,} {self.kind.noun}s each, in sequence"
+        each = f"one {self.kind.noun} each" if self.appends == 1 else many
         return f"{self.name}, {rows}, {each}, {self.table_words}, {self.spread}"
 
 

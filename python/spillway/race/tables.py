@@ -45,7 +45,7 @@ def speed_table(run: RunSummary, setting: Setting) -> Table:
         for name in names
     ]
     return Table(
-        f"{setting.noun.capitalize()}s per second, by writers: {setting.words}",
+        f"{setting.kind.noun.capitalize()}s per second, by writers: {setting.words}",
         ("committer", *(f"{count:,}" for count in counts)),
         rows,
         [],
@@ -138,7 +138,7 @@ def _columns(setting: Setting) -> list[_Column]:
         *(changes if setting.work != "append" else []),
         ("lost", _most("lost")),
         ("doubled", _most("doubled")),
-        (f"{setting.noun}s/s", _of(lambda race: race["appends_per_second"], speed)),
+        (f"{setting.kind.noun}s/s", _of(lambda race: race["appends_per_second"], speed)),
         ("rows/s", _of(lambda race: race["rows_per_second"], speed)),
         ("wait p50 s", _wait(50)),
         ("p99 s", _wait(99)),
@@ -146,7 +146,7 @@ def _columns(setting: Setting) -> list[_Column]:
         ("in all s", _of(lambda race: race["seconds"], seconds)),
         *([answered] if setting.work != "append" else []),
         ("versions", _of(lambda race: race["table"]["versions"], _count)),
-        (f"attempts {setting.one_operation}", _of(_attempts, lambda value: f"{value:,.2f}")),
+        (f"attempts {setting.kind.one_operation}", _of(_attempts, lambda value: f"{value:,.2f}")),
         ("most races lost", _most_lost),
     ]
 

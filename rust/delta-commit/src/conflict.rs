@@ -6,6 +6,8 @@
 //! resolutions are not made. A transaction with [`Marks`](crate::merge::Marks) has no conflict with versions that only
 //! mark other rows: whether they are others, its merge finds out.
 
+use std::collections::BTreeMap;
+
 use crate::actions::{Action, Add};
 use crate::log::Version;
 use crate::transaction::{Isolation, Transaction};
@@ -93,7 +95,15 @@ pub struct Conflict {
 /// # Errors
 /// The first conflict in delta-spark's order.
 pub fn check(transaction: &Transaction, winner: &Winner) -> Result<(), Box<Conflict>> {
-    match find(transaction, winner) {
+    refuse(transaction, winner, find(transaction, winner))
+}
+
+fn refuse(
+    transaction: &Transaction,
+    winner: &Winner,
+    kind: Option<ConflictKind>,
+) -> Result<(), Box<Conflict>> {
+    match kind {
         None => Ok(()),
         Some(kind) => Err(Box::new(Conflict {
             only_moved: kind.is_of_files() && !winner.changes_rows,
@@ -102,6 +112,29 @@ pub fn check(transaction: &Transaction, winner: &Winner) -> Result<(), Box<Confl
             operation: winner.operation().to_owned(),
             read_version: transaction.read_version,
         })),
+    }
+}
+
+/// Files of blind appends that a transaction looked for and did not read. Under `WriteSerializable` they count as if they
+/// had come after it.
+#[derive(Debug, Clone, Default)]
+pub struct PassedOver(BTreeMap<String, Add>);
+
+impl PassedOver {
+    /// Checks a transaction against the next version that it did not see, likewise. A version that changed rows of such a
+    /// file has read it, and comes before the transaction: the file cannot come after it then.
+    ///
+    /// # Errors
+    /// As [`check`].
+    pub fn check(&mut self, transaction: &Transaction, winner: &Winner) -> Result<(), Box<Conflict>> {
+        check(transaction, winner)?;
+        let read = winner.removed_paths.iter().find_map(|path| self.0.get(path));
+        refuse(transaction, winner, read.map(concurrent))?;
+        if winner.is_blind_append() && transaction.effective_isolation() == Isolation::WriteSerializable {
+            let added = winner.adds.iter().filter(|add| looked_for(transaction, add));
+            self.0.extend(added.map(|add| (add.path.clone(), add.clone())));
+        }
+        Ok(())
     }
 }
 
@@ -158,17 +191,26 @@ fn concurrent_append(transaction: &Transaction, winner: &Winner) -> Option<Confl
         Isolation::WriteSerializable if winner.is_blind_append() && !changes_metadata() => return None,
         Isolation::Serializable | Isolation::WriteSerializable => {}
     }
-    let reads = &transaction.reads;
     let file = winner
         .adds
         .iter()
         // A file of which rows are marked has no row that it did not have before.
         .filter(|add| transaction.marks.is_none() || !winner.marked_paths.contains(&add.path))
-        .find(|add| reads.whole_table || reads.predicates.iter().any(|predicate| predicate.may_match(add)))?;
-    Some(ConflictKind::ConcurrentAppend {
+        .find(|add| looked_for(transaction, add))?;
+    Some(concurrent(file))
+}
+
+/// Returns true if a file may hold rows that a transaction looked for.
+fn looked_for(transaction: &Transaction, file: &Add) -> bool {
+    let reads = &transaction.reads;
+    reads.whole_table || reads.predicates.iter().any(|predicate| predicate.may_match(file))
+}
+
+fn concurrent(file: &Add) -> ConflictKind {
+    ConflictKind::ConcurrentAppend {
         path: file.path.clone(),
         partition: partition_of(file),
-    })
+    }
 }
 
 fn concurrent_delete_read(transaction: &Transaction, winner: &Winner) -> Option<ConflictKind> {

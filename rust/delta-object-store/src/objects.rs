@@ -219,7 +219,8 @@ impl Place for Objects {
         Ok(client.now().map(|now| Ages { now, files }))
     }
 
-    fn walk(&self) -> Result<Option<StoredFiles>> {
+    fn walk(&self, _enters: &dyn Fn(&str) -> bool) -> Result<Option<StoredFiles>> {
+        // One listing has the objects of all folders.
         let client = self.clients.folder()?;
         let found = client.list("", None).map_err(error)?;
         // The markers of folders are no files, and their names are those of the folders once they are parsed.

@@ -33,7 +33,7 @@ use serde_json::{Value, json};
 use crate::data_file::{ranges_of, table_error};
 use crate::error::{Result, TableError};
 use crate::foreign_fields::ForeignFields;
-use crate::log_dir::{CHANGED_IN, HINT, LogDir};
+use crate::log_dir::{CHANGED_IN, HINT, IN_COMMIT_TIMESTAMP, LogDir};
 use crate::parsed::{Forms, PARTITION_VALUES, Parsed, STATS, stats_texts};
 use crate::snapshot::Snapshot;
 
@@ -561,12 +561,16 @@ fn hint(log: &LogDir, snapshot: &Snapshot, changed_in: Version, actions: usize, 
     if newest.is_some_and(|newest| newest > snapshot.version) {
         return Ok(());
     }
+    let mut tags = json!({CHANGED_IN: changed_in.to_string()});
+    if let Some(at) = snapshot.in_commit_timestamp {
+        tags[IN_COMMIT_TIMESTAMP] = json!(at.to_string());
+    }
     let text = json!({
         "version": snapshot.version,
         "size": actions,
         "sizeInBytes": bytes,
         "numOfAddFiles": snapshot.contents.files.len(),
-        "tags": {CHANGED_IN: changed_in.to_string()},
+        "tags": tags,
     });
     let mut sink = log.replace(HINT)?;
     let written = sink

@@ -37,6 +37,8 @@ pub mod schema;
 pub mod snapshot;
 mod stats;
 mod table;
+#[cfg(test)]
+mod tests;
 mod turn;
 mod update;
 mod vacuum;

@@ -26,6 +26,9 @@ pub(crate) const HINT: &str = "_last_checkpoint";
 /// The tag of our hints that keeps the last version that changed metadata or protocol.
 pub(crate) const CHANGED_IN: &str = "spillway.changedIn";
 
+/// The tag of our hints that keeps the in-commit timestamp of the checkpoint's version.
+pub(crate) const IN_COMMIT_TIMESTAMP: &str = "spillway.inCommitTimestamp";
+
 /// `_delta_log`.
 #[derive(Clone)]
 pub(crate) struct LogDir(pub Arc<dyn Place>);
@@ -330,6 +333,18 @@ impl LogDir {
         ))
     }
 
+    /// A time that is not before the in-commit timestamp of a version of which only a checkpoint is there: that of our own
+    /// hint, or else the one at which the checkpoint was written.
+    pub fn timestamp_of_checkpoint(&self, version: Version) -> Result<Option<i64>> {
+        let hint = self.hint()?;
+        if let Some(noted) = tag(version, hint.as_ref(), IN_COMMIT_TIMESTAMP) {
+            return Ok(Some(noted));
+        }
+        let files = self.files()?.map(|log| log.files).unwrap_or_default();
+        let of_it = files.iter().filter(|file| file.version == version);
+        Ok(of_it.map(|file| file.modified).max())
+    }
+
     /// Reads `_last_checkpoint`. It is only a hint: if it cannot be parsed it counts as absent. A failing store is an
     /// error.
     fn hint(&self) -> Result<Option<Value>> {
@@ -350,7 +365,11 @@ fn version_of_hint(hint: &Value) -> Option<Version> {
 /// Reads from our own hint the last version that changed metadata or protocol. Without the hint it is the checkpoint's
 /// version, so that processes that start from one checkpoint agree.
 fn changed_in(checkpoint: Version, hint: Option<&Value>) -> Version {
-    hint.filter(|hint| version_of_hint(hint) == Some(checkpoint))
-        .and_then(|hint| hint.get("tags")?.get(CHANGED_IN)?.as_str()?.parse().ok())
-        .unwrap_or(checkpoint)
+    tag(checkpoint, hint, CHANGED_IN).unwrap_or(checkpoint)
+}
+
+/// A number that our own hint at this checkpoint notes.
+fn tag(checkpoint: Version, hint: Option<&Value>, name: &str) -> Option<i64> {
+    let hint = hint.filter(|hint| version_of_hint(hint) == Some(checkpoint))?;
+    hint.get("tags")?.get(name)?.as_str()?.parse().ok()
 }

@@ -97,8 +97,8 @@ impl Bin {
     /// [`TableError::Malformed`] for a row that was not copied.
     fn marked(&self, entries: &Entries) -> Result<Vec<RoaringTreemap>> {
         let marked = self.sources.iter().filter_map(|source| {
-            let (_, deleted) = entries.get(&source.add.path)?;
-            Some(source.moved(deleted))
+            let entry = entries.get(&source.add.path)?;
+            Some(source.moved(&entry.1))
         });
         let marked = marked.fold(RoaringTreemap::new(), |all, some| all | some);
         let places: RoaringTreemap = match &self.places {
@@ -131,7 +131,7 @@ fn place_of(places: &[u32], row: u64) -> Result<u64> {
 
 /// The newest entries of files of which rows were marked since they were copied, by their paths, and all their deleted
 /// rows.
-type Entries = BTreeMap<String, (Add, RoaringTreemap)>;
+type Entries = BTreeMap<String, Arc<(Add, RoaringTreemap)>>;
 
 /// Files and bytes that a compaction takes out of a table and brings into it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -143,6 +143,8 @@ pub(crate) struct Counts {
 }
 
 /// A compaction's files, and the marks of others that it has taken over.
+///
+/// Its lock is held for no I/O: who gives it up waits for no store.
 pub(crate) struct MovedRows {
     place: Arc<dyn Place>,
     bins: Vec<Arc<Bin>>,
@@ -158,6 +160,17 @@ struct State {
     /// True if the compaction was given up. A merge that another thread still does for it leaves no file then.
     given_up: bool,
     counts: Counts,
+}
+
+impl State {
+    /// Notes new files of vectors. Returns those that are of no more use.
+    fn exchange(&mut self, new: Vec<String>) -> Vec<String> {
+        let mut gone = std::mem::replace(&mut self.vectors, new);
+        if self.given_up {
+            gone.append(&mut self.vectors);
+        }
+        gone
+    }
 }
 
 impl fmt::Debug for MovedRows {
@@ -207,7 +220,7 @@ impl MovedRows {
         let deleted = deletion_vectors::read_each(&self.place, &changed)?;
         let changed = changed.into_iter().zip(deleted);
         let mut marked: Entries = changed
-            .map(|(add, rows)| (add.path.clone(), (add.clone(), rows)))
+            .map(|(add, rows)| (add.path.clone(), Arc::new((add.clone(), rows))))
             .collect();
         let mut kept = Vec::new();
         let mut dropped = Vec::new();
@@ -219,9 +232,9 @@ impl MovedRows {
                 is_there &= files.get(path).is_some_and(|add| {
                     (add.size, add.modification_time) == (source.add.size, source.add.modification_time)
                 });
-                if let Some((_, deleted)) = marked.get(path) {
-                    is_there &= source.precedes(deleted);
-                    source.check_rows(deleted)?;
+                if let Some(entry) = marked.get(path) {
+                    is_there &= source.precedes(&entry.1);
+                    source.check_rows(&entry.1)?;
                 }
             }
             if is_there {
@@ -263,11 +276,16 @@ impl MovedRows {
     /// # Errors
     /// An error if vectors cannot be written.
     pub fn fill(&self, transaction: Transaction) -> Result<Transaction> {
-        self.filled(transaction, &mut lock(&self.state))
+        self.filled(transaction, self.marked())
     }
 
-    fn filled(&self, mut transaction: Transaction, state: &mut State) -> Result<Transaction> {
-        let marks = self.bins.iter().map(|bin| bin.marked(&state.marked));
+    /// The marks of others that are known.
+    fn marked(&self) -> Entries {
+        lock(&self.state).marked.clone()
+    }
+
+    fn filled(&self, mut transaction: Transaction, marked: Entries) -> Result<Transaction> {
+        let marks = self.bins.iter().map(|bin| bin.marked(&marked));
         let marks = marks.collect::<Result<Vec<_>>>()?;
         let files = self
             .bins
@@ -277,14 +295,13 @@ impl MovedRows {
         let partly = files.filter(|(new, marks)| !marks.is_empty() && marks.len() < new.rows);
         let rows: Vec<RoaringTreemap> = partly.map(|(_, marks)| marks.clone()).collect();
         let written = deletion_vectors::write(&self.place, &rows)?;
-        self.exchange(state, written.files);
         let mut vectors = written.vectors.into_iter();
         let at = now();
         transaction.actions = Vec::new();
         for (bin, marks) in self.bins.iter().zip(&marks) {
             for source in &bin.sources {
-                let marked = state.marked.get(&source.add.path);
-                let entry = marked.map_or(source.add.as_ref(), |(add, _)| add);
+                let marked = marked.get(&source.add.path);
+                let entry = marked.map_or(source.add.as_ref(), |marked| &marked.0);
                 transaction
                     .actions
                     .push(Action::Remove(Remove::of(entry, at, false)));
@@ -305,33 +322,34 @@ impl MovedRows {
         }
         if !self.place.keeps() {
             transaction.unsynced = transaction.added_paths().map(str::to_owned).collect();
-            transaction.unsynced.extend(state.vectors.iter().cloned());
+            transaction.unsynced.extend(written.files.iter().cloned());
         }
-        state.counts = count(&mut transaction);
-        Ok(transaction)
-    }
-
-    /// Removes the files of vectors that are of no more use, now that these were written.
-    fn exchange(&self, state: &mut State, new: Vec<String>) {
-        let mut gone = std::mem::replace(&mut state.vectors, new);
-        if state.given_up {
-            gone.append(&mut state.vectors);
-        }
+        let counts = count(&mut transaction);
+        let gone = {
+            let mut state = lock(&self.state);
+            state.marked = marked;
+            state.counts = counts;
+            state.exchange(written.files)
+        };
         self.place.remove(&gone);
+        Ok(transaction)
     }
 
     /// Removes the files of vectors of a compaction that certainly is not in the table and never will be.
     pub fn give_up(&self) {
-        let mut state = lock(&self.state);
-        state.given_up = true;
-        self.exchange(&mut state, Vec::new());
+        let gone = {
+            let mut state = lock(&self.state);
+            state.given_up = true;
+            state.exchange(Vec::new())
+        };
+        self.place.remove(&gone);
     }
 
     /// Takes over the deleted rows of a file's entry in another version.
     fn take(
         &self,
         transaction: &Transaction,
-        state: &mut State,
+        marked: &mut Entries,
         theirs: &Marked,
         deleted: RoaringTreemap,
     ) -> Result<(), CommitError> {
@@ -343,7 +361,7 @@ impl MovedRows {
             return Err(refusal(transaction, theirs, kind));
         };
         source.check_rows(&deleted).map_err(as_commit)?;
-        state.marked.insert(path.clone(), (theirs.add.clone(), deleted));
+        marked.insert(path.clone(), Arc::new((theirs.add.clone(), deleted)));
         Ok(())
     }
 }
@@ -356,11 +374,11 @@ impl Merge for MovedRows {
             .collect();
         let adds: Vec<&Add> = last.values().map(|marked| &marked.add).collect();
         let deleted = deletion_vectors::read_each(&self.place, &adds).map_err(as_commit)?;
-        let mut state = lock(&self.state);
-        for (marked, deleted) in last.values().zip(deleted) {
-            self.take(transaction, &mut state, marked, deleted)?;
+        let mut marked = self.marked();
+        for (entry, deleted) in last.values().zip(deleted) {
+            self.take(transaction, &mut marked, entry, deleted)?;
         }
-        self.filled(transaction.clone(), &mut state).map_err(as_commit)
+        self.filled(transaction.clone(), marked).map_err(as_commit)
     }
 }
 
@@ -411,9 +429,76 @@ fn count(transaction: &mut Transaction) -> Counts {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use delta_commit::MemberId;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::tests::process::{Process, Step};
+
+    #[test]
+    fn a_merge_reads_and_writes_vectors_without_its_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let (known, steps) = (
+            Arc::new(OnceLock::<Arc<MovedRows>>::new()),
+            Arc::new(AtomicUsize::new(0)),
+        );
+        let place = {
+            let (known, steps) = (Arc::clone(&known), Arc::clone(&steps));
+            let before = move |_: Step| {
+                if let Some(moved) = known.get() {
+                    assert!(moved.state.try_lock().is_ok());
+                    steps.fetch_add(1, Ordering::Relaxed);
+                }
+                Ok(())
+            };
+            Process::new(folder.path(), 0, Arc::new(before))
+        };
+        let old = Arc::new(Add::default());
+        let bin = Bin {
+            sources: vec![Source {
+                add: Arc::clone(&old),
+                rows: 10_000,
+                deleted: RoaringTreemap::new(),
+                first: 0,
+            }],
+            new: vec![NewFile {
+                add: Add {
+                    path: "new".to_owned(),
+                    ..Add::default()
+                },
+                rows: 10_000,
+            }],
+            places: None,
+        };
+        let moved = Arc::new(MovedRows::new(&place, vec![Arc::new(bin)]));
+        // Too many for a vector in the log.
+        let merged = |version, from| {
+            let rows: RoaringTreemap = (0..10_000)
+                .step_by(10)
+                .chain((from..10_000).step_by(10))
+                .collect();
+            let written = deletion_vectors::write(&place, &[rows]).unwrap();
+            let marked = Marked {
+                version,
+                operation: "DELETE".to_owned(),
+                add: Add {
+                    deletion_vector: written.vectors.into_iter().next(),
+                    ..old.as_ref().clone()
+                },
+            };
+            known.get_or_init(|| Arc::clone(&moved));
+            let transaction = Transaction::append(MemberId::random(), 1, Vec::new());
+            moved.merge(&transaction, &[marked]).unwrap()
+        };
+        merged(2, 1);
+        merged(3, 2);
+        moved.give_up();
+        // It wrote two files and removed both. The other one is that of the second deletion.
+        assert_eq!(steps.load(Ordering::Relaxed), 5);
+    }
 
     /// Copied rows in another order, cut into files.
     fn reordered() -> impl Strategy<Value = (Vec<u32>, Vec<u64>)> {

@@ -161,8 +161,10 @@ impl<'a> Compaction<'a> {
             if self.is_ordered(&old) {
                 bytes = self.at_once;
             }
-            let bin = self.written(&shared, old, go_on);
-            let bin = bin.map_err(|error| shared.or_replaced(error))?;
+            let bin = match self.written(&shared, old.clone(), go_on) {
+                Err(error) if error.is_of_missing() && !self.are_there(&old)? => continue,
+                bin => bin.map_err(|error| shared.or_replaced(error))?,
+            };
             let new = bin.new.iter().map(|new| new.add.path.clone());
             self.known.get_or_insert_default().extend(new);
             files.bins.push(Arc::new(bin));
@@ -197,6 +199,13 @@ impl<'a> Compaction<'a> {
     fn is_ordered(&self, old: &[Arc<Add>]) -> bool {
         let is_clustered = |add: &Arc<Add>| clustering::is_clustered(add, &self.cluster_by);
         !self.cluster_by.is_empty() && !matches!(old, [add] if is_clustered(add))
+    }
+
+    /// Returns true if the table still has these files. Those that left it may be removed by a vacuum.
+    fn are_there(&self, files: &[Arc<Add>]) -> Result<bool> {
+        let newest = self.table.snapshot()?;
+        let there = &newest.contents.files;
+        Ok(files.iter().all(|add| there.contains_key(&add.path)))
     }
 
     /// Chooses the files that are to be one.
@@ -627,7 +636,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{CreateMode, CreateOptions, PendingChange, Scalar, ScanOptions};
+    use crate::{CreateMode, CreateOptions, PendingChange, Scalar, ScanOptions, VacuumOptions};
 
     fn patience() -> Patience<'static> {
         Patience::until(Instant::now() + Duration::from_secs(60))
@@ -886,6 +895,42 @@ mod tests {
         );
         assert_eq!(stray(&table), Vec::<String>::new());
         assert_eq!(left(&table), (12..48).collect());
+    }
+
+    #[test]
+    fn a_file_that_left_the_table_and_its_folder_is_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = table(folder.path(), "Serializable");
+        let mut begun = compaction(&table, false);
+        delete(&table, &(0..12).collect())
+            .unwrap()
+            .commit(&mut patience())
+            .unwrap();
+        let now = VacuumOptions {
+            retention: Some(0),
+            dry_run: false,
+            enforce_retention: false,
+        };
+        assert_eq!(table.vacuum(&now, &mut || true).unwrap().removed, 1);
+        while let Some(pending) = begun.rewrite(&mut || true).unwrap() {
+            pending.commit(&mut patience()).unwrap();
+        }
+        assert_eq!(table.snapshot().unwrap().files().count(), 1);
+        assert_eq!(left(&table), (12..48).collect());
+    }
+
+    #[test]
+    fn a_file_of_the_table_that_is_not_there_is_named_with_what_to_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = table(folder.path(), "Serializable");
+        let path = table.snapshot().unwrap().files().next().unwrap().path.clone();
+        std::fs::remove_file(folder.path().join(&path)).unwrap();
+        let refused = compaction(&table, false)
+            .rewrite(&mut || true)
+            .unwrap_err()
+            .to_string();
+        let advice = format!("table.commit(removes=[{path:?}])");
+        assert!(refused.contains(&path) && refused.contains(&advice), "{refused}");
     }
 
     #[test]

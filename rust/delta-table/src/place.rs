@@ -134,11 +134,12 @@ pub trait Place: Send + Sync {
     /// When it cannot be listed.
     fn ages(&self, folder: &str) -> Result<Option<Ages>>;
 
-    /// All files below the table's folder, at any depth; none where the store does not tell what time it is.
+    /// The files below the table's folder, at any depth; none where the store does not tell what time it is. Files of
+    /// folders that `enters` refuses may be left out, and are where that saves requests.
     ///
     /// # Errors
     /// An error if a folder cannot be listed.
-    fn walk(&self) -> Result<Option<StoredFiles>>;
+    fn walk(&self, enters: &dyn Fn(&str) -> bool) -> Result<Option<StoredFiles>>;
 
     /// Returns true if data files can lie in this folder.
     fn takes(&self, folder: &Path) -> bool;
@@ -287,12 +288,15 @@ impl Place for Folder {
         Ok(Some(Ages { now: now(), files }))
     }
 
-    fn walk(&self) -> Result<Option<StoredFiles>> {
+    fn walk(&self, enters: &dyn Fn(&str) -> bool) -> Result<Option<StoredFiles>> {
         let now = now();
         let mut files = Vec::new();
         let mut folders = vec![String::new()];
         while let Some(folder) = folders.pop() {
+            let known = folders.len();
             self.walk_folder(&folder, &mut folders, &mut files)?;
+            let found = folders.split_off(known);
+            folders.extend(found.into_iter().filter(|folder| enters(folder)));
         }
         Ok(Some(StoredFiles { now, files }))
     }

@@ -115,13 +115,13 @@ pub(crate) fn or_late(error: TableError, patience: &mut Patience<'_>) -> TableEr
     }
 }
 
-/// The in-commit timestamp of a version, which checkpoints do not hold.
+/// The in-commit timestamp of a version, which checkpoints do not hold. Those of later versions rise above it.
 fn in_commit_timestamp(log: &LogDir, head: &Head) -> Result<Option<i64>> {
     if head.in_commit_timestamp.is_some() {
         return Ok(head.in_commit_timestamp);
     }
     let Some(body) = log.read(head.version)? else {
-        return Ok(None);
+        return log.timestamp_of_checkpoint(head.version);
     };
     let actions = but_files(log, head.version, &body)?;
     Ok(actions.into_iter().find_map(|action| match action {

@@ -68,7 +68,9 @@ impl Table {
         let head = shared.refresh(&mut shared.looking())?;
         head.check_writable()?;
         let retention = retention(&head, options)?;
-        let stored = shared.place.walk()?.ok_or_else(|| {
+        let partitions = partitions_of(&head.metadata.partition_columns);
+        let stored = shared.place.walk(&|folder| enters(folder, &partitions))?;
+        let stored = stored.ok_or_else(|| {
             TableError::unsupported(
                 "the store's answers have no Date, by which the ages of files are told: nothing was removed",
             )
@@ -218,7 +220,7 @@ impl<'a> Needed<'a> {
 
     /// The other files that were written before the cut-off.
     fn others(&self, stored: &StoredFiles, cut_off: i64, partition_columns: &[String]) -> Vacuum {
-        let partitions: Vec<String> = partition_columns.iter().map(|column| folder_of(column)).collect();
+        let partitions = partitions_of(partition_columns);
         let within = format!("/{FOLDER}/");
         let tables = stored
             .files
@@ -242,6 +244,11 @@ impl<'a> Needed<'a> {
     }
 }
 
+/// The beginnings of the names of partitions' folders.
+fn partitions_of(columns: &[String]) -> Vec<String> {
+    columns.iter().map(|column| folder_of(column)).collect()
+}
+
 /// The beginning of the names of a partition column's folders.
 fn folder_of(column: &str) -> String {
     let folder = path::partition_directory([(column, Some("v"))]);
@@ -250,10 +257,26 @@ fn folder_of(column: &str) -> String {
 
 /// Returns true if a name is none of data: a part of it begins with an underscore or a dot, and is no partition's folder.
 fn is_hidden(name: &str, partitions: &[String]) -> bool {
-    let (folders, file) = name.rsplit_once('/').unwrap_or(("", name));
-    let hides = |part: &str| part.starts_with(['_', '.']);
+    let (folder, file) = name.rsplit_once('/').unwrap_or(("", name));
+    file.starts_with(HIDING) || is_hidden_folder(folder, partitions)
+}
+
+/// The first characters of names that are none of data.
+const HIDING: [char; 2] = ['_', '.'];
+
+fn is_hidden_folder(folder: &str, partitions: &[String]) -> bool {
     let is_partition = |part: &str| partitions.iter().any(|begin| part.starts_with(begin.as_str()));
-    hides(file) || folders.split('/').any(|part| hides(part) && !is_partition(part))
+    folder
+        .split('/')
+        .any(|part| part.starts_with(HIDING) && !is_partition(part))
+}
+
+/// Returns true if files of a folder may be data, or show that its parent is another table's.
+fn enters(folder: &str, partitions: &[String]) -> bool {
+    match folder.rsplit_once('/') {
+        Some((table, FOLDER)) => !is_hidden_folder(table, partitions),
+        _ => !is_hidden_folder(folder, partitions),
+    }
 }
 
 /// Returns true if a file lies in one of these folders: that of another table.
@@ -265,7 +288,7 @@ fn is_within(name: &str, tables: &HashSet<&str>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::place::StoredFile;
+    use crate::place::{Folder, Place, StoredFile};
 
     fn stored(names: &[&str]) -> StoredFiles {
         let file = |name: &&str| StoredFile {
@@ -321,6 +344,41 @@ mod tests {
         );
         assert_eq!((vacuum.bytes, vacuum.removed), (18, 0));
         assert_eq!(needed(&[]).others(&all, 49, &columns), Vacuum::default());
+    }
+
+    #[test]
+    fn hidden_folders_are_not_entered() {
+        let folder = tempfile::tempdir().unwrap();
+        let names = [
+            "_delta_log/00000000000000000000.json",
+            "_spillway/intents/x.json",
+            "_checkpoints/deep/part-1.parquet",
+            "day=1/.cache/part-2.parquet",
+            "_secret=1/part-3.parquet",
+            "_secret=1/_other=1/part-4.parquet",
+            "day=1/part-5.parquet",
+            "inner/_delta_log/00000000000000000000.json",
+            "inner/part-6.parquet",
+        ];
+        for name in names {
+            let file = folder.path().join(name);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, "").unwrap();
+        }
+        let partitions = partitions_of(&["day".to_owned(), "_secret".to_owned()]);
+        let place = Folder::new(folder.path()).unwrap();
+        let walked = place
+            .walk(&|folder| enters(folder, &partitions))
+            .unwrap()
+            .unwrap();
+        let walked: BTreeSet<&str> = walked.files.iter().map(|file| file.name.as_str()).collect();
+        let expected = [
+            "_secret=1/part-3.parquet",
+            "day=1/part-5.parquet",
+            "inner/_delta_log/00000000000000000000.json",
+            "inner/part-6.parquet",
+        ];
+        assert_eq!(walked, expected.into());
     }
 
     #[test]

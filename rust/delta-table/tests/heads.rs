@@ -179,8 +179,8 @@ impl Place for Counted {
         self.folder.ages(folder)
     }
 
-    fn walk(&self) -> Result<Option<StoredFiles>> {
-        self.folder.walk()
+    fn walk(&self, enters: &dyn Fn(&str) -> bool) -> Result<Option<StoredFiles>> {
+        self.folder.walk(enters)
     }
 
     fn takes(&self, folder: &Path) -> bool {

@@ -39,6 +39,11 @@ class Work(NamedTuple):
     what: str
     operation: Callable[[Cell, int, int], Operation]
 
+    @property
+    def one_operation(self) -> str:
+        """The noun with its article."""
+        return f"{self.article} {self.noun}"
+
 
 WORKS = {
     "append": Work("append", "an", "each writer appends rows", Append),

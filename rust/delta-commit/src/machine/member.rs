@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::conflict::PassedOver;
 use crate::error::CommitError;
 use crate::intent::{Prepared, last_of};
 use crate::log::{Time, Version};
@@ -69,6 +70,8 @@ pub(super) struct Member {
     pub(super) checked: Version,
     /// Marks of its files in the versions that it was checked against, with which it is not merged yet.
     pub(super) theirs: Vec<Marked>,
+    /// Files of those versions that count as if they had come after it.
+    pub(super) passed_over: PassedOver,
     /// True if its data files survive a crash.
     pub(super) synced: bool,
     /// The number of times that its data files could not be synced.
@@ -91,6 +94,7 @@ impl Member {
         Self {
             checked: prepared.transaction.read_version,
             theirs: Vec::new(),
+            passed_over: PassedOver::default(),
             synced: prepared.transaction.unsynced.is_empty(),
             prepared,
             sync_failures: 0,

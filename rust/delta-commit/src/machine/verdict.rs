@@ -2,7 +2,6 @@
 
 use super::member::{Member, Settlement};
 use super::{Asked, Machine, Turn, Verdict, merge};
-use crate::conflict;
 use crate::error::CommitError;
 use crate::log::{Effect, Version};
 use crate::settle::{Outcome, Stage};
@@ -82,7 +81,7 @@ impl Machine {
                 return Some(Finding::Landed(version));
             }
             member.checked = version;
-            if let Err(conflict) = conflict::check(transaction, winner) {
+            if let Err(conflict) = member.passed_over.check(transaction, winner) {
                 return Some(Finding::Refused(CommitError::Conflict(conflict)));
             }
             member.theirs.extend(merge::marked(transaction, winner));

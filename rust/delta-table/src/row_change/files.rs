@@ -157,13 +157,16 @@ impl Files {
         let place = &self.shared.place;
         for batch in FileRows::in_columns(place, snapshot, columns, &touched.add, others)? {
             let batch = batch?;
-            if batch.num_rows() == 0 {
-                continue;
+            let mut from = 0;
+            while from < batch.num_rows() {
+                let rows = batch.slice(from, new.at_once().min(batch.num_rows() - from));
+                let changed = new.changed(&touched.add.path, first, &rows)?;
+                first += rows.num_rows();
+                from += rows.num_rows();
+                for rows in changed {
+                    self.put(to, &rows, go_on)?;
+                }
             }
-            for rows in new.changed(&touched.add.path, first, &batch)? {
-                self.put(to, &rows, go_on)?;
-            }
-            first += batch.num_rows();
         }
         Ok(())
     }

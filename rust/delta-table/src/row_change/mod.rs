@@ -68,6 +68,11 @@ pub(crate) trait NewRows {
     /// Returns true if the new values depend on the former ones of this column, or are the same.
     fn reads(&self, column: &Column) -> bool;
 
+    /// The most rows, one or more, whose new values are in memory together.
+    fn at_once(&self) -> usize {
+        usize::MAX
+    }
+
     /// Returns true if rows that change stay in their partition.
     fn keeps_partitions(&self) -> bool;
 

@@ -4,11 +4,10 @@ use std::time::{Duration, Instant};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{Int64Array, RecordBatch};
+use arrow_array::{Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use delta_commit::conflict::{Conflict, ConflictKind};
 use parquet_writer::OptionInput;
-use proptest::prelude::*;
 
 use super::*;
 use crate::append::AppendOptions;
@@ -19,7 +18,6 @@ use crate::{
 
 /// The rows of both files. Identifiers beyond are free.
 const ROWS: i64 = 24;
-const FREE: i64 = 6;
 
 fn patience() -> Patience<'static> {
     Patience::until(Instant::now() + Duration::from_secs(60))
@@ -242,66 +240,6 @@ fn a_key_between_those_of_another_merge_is_a_conflict_and_one_beside_them_is_non
     }
 }
 
-#[derive(Debug, Clone)]
-enum Step {
-    Begin(Change),
-    Commit(prop::sample::Index),
-}
-
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let kind = prop_oneof![
-        Just(Kind::Delete),
-        Just(Kind::DeleteMatching),
-        Just(Kind::DeleteOthers),
-        (1..100_i64).prop_map(Kind::Update),
-        (100..200_i64).prop_map(Kind::Upsert),
-        (200..300_i64).prop_map(Kind::Insert),
-    ];
-    let ids = prop::collection::btree_set(0..ROWS + FREE, 1..5);
-    let begin = (kind, ids).prop_map(|(kind, ids)| Step::Begin(Change { kind, ids }));
-    let commit = any::<prop::sample::Index>().prop_map(Step::Commit);
-    prop::collection::vec(prop_oneof![begin, commit], 1..20)
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.div_ceil(4), failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn concurrent_changes_are_as_one_after_the_other(
-        steps in steps(),
-        isolation in prop::sample::select(&["Serializable", "WriteSerializable"]),
-        marks in any::<bool>(),
-    ) {
-        let folder = tempfile::tempdir().unwrap();
-        let table = table(folder.path(), isolation, marks);
-        let mut here = rows(&table);
-        let mut pending = Vec::new();
-        for step in steps {
-            match step {
-                Step::Begin(change) => {
-                    let mut after = here.clone();
-                    change.apply(&mut after);
-                    let begun = change.prepare(&table);
-                    // An update to the value that a row has is one, too.
-                    prop_assert!(begun.is_some() || after == here);
-                    pending.extend(begun.map(|begun| (change, begun)));
-                }
-                Step::Commit(_) if pending.is_empty() => {}
-                Step::Commit(at) => {
-                    let (change, begun): (Change, PendingChange) = pending.remove(at.index(pending.len()));
-                    match begun.commit(&mut patience()) {
-                        Ok(_) => change.apply(&mut here),
-                        Err(error) => {
-                            conflict(error);
-                        }
-                    }
-                    prop_assert_eq!(&rows(&table), &here);
-                }
-            }
-        }
-    }
-}
-
 #[test]
 fn changes_of_different_rows_of_a_file_all_commit() {
     for isolation in ["Serializable", "WriteSerializable"] {
@@ -459,6 +397,39 @@ fn the_files_of_a_change_that_is_dropped_do_not_stay() {
             assert_eq!(files(), before);
         }
     }
+}
+
+#[test]
+fn large_new_values_are_built_for_fewer_rows_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let schema = Arc::new(Schema::new(vec![
+        Field::new("id", DataType::Int64, true),
+        Field::new("text", DataType::Utf8, true),
+    ]));
+    let create = CreateOptions::default();
+    let table = Table::create(folder.path(), &schema, create, CreateMode::Error, &mut patience()).unwrap();
+    let ids = Arc::new(Int64Array::from_iter_values(0..100));
+    let texts = Arc::new(StringArray::from(vec![""; 100]));
+    let mut append = table.append(AppendOptions::default(), options()).unwrap();
+    let rows = RecordBatch::try_new(schema, vec![ids, texts]).unwrap();
+    append.write(&rows.into(), &mut || true).unwrap();
+    append.commit(&mut patience(), &mut || true).unwrap();
+    let text = "a".repeat(256 << 10);
+    let mut at_once = Vec::new();
+    let values = NewValues {
+        literals: RecordBatch::try_from_iter([("text", Arc::new(StringArray::from(vec![text])) as _)])
+            .unwrap(),
+        computed: vec!["id".to_owned()],
+        compute: &mut |rows| {
+            at_once.push(rows.num_rows());
+            Ok(vec![rows.project(&[0]).unwrap().into()])
+        },
+    };
+    table
+        .prepare_update(&[], values, None, &options(), &mut || true)
+        .unwrap();
+    assert_eq!(at_once.iter().sum::<usize>(), 100);
+    assert!(at_once.iter().all(|rows| *rows <= 64), "{at_once:?}");
 }
 
 #[test]

@@ -10,8 +10,9 @@ use arrow_array::{
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 use arrow_select::take::take;
 use delta_commit::actions::Add;
-use delta_commit::path;
+use delta_commit::log::{StoreError, StoreErrorKind};
 use delta_commit::predicate::Predicate;
+use delta_commit::{CommitError, path};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowPredicate, ArrowPredicateFn, ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
@@ -378,6 +379,17 @@ pub(crate) fn repeated(value: &ArrayRef, rows: usize) -> Result<ArrayRef, ArrowE
     take(value, &UInt32Array::from_value(0, rows), None)
 }
 
+/// The error of a data file. Of one that is not there it says what to do.
 pub(super) fn of_file(add: &Add, error: parquet::errors::ParquetError) -> TableError {
-    crate::data_file::table_error(&add.path, error)
+    match crate::data_file::table_error(&add.path, error) {
+        TableError::Commit(CommitError::Store(missing)) if missing.kind == StoreErrorKind::NotFound => {
+            let message = format!(
+                "{}: the version that is read has this file, and it is not there: read a newer version, if a vacuum has \
+                 removed it since; else restore the file, or give its rows up with table.commit(removes=[{:?}])",
+                missing.message, add.path
+            );
+            StoreError { message, ..missing }.into()
+        }
+        error => error,
+    }
 }

@@ -173,6 +173,11 @@ impl Caller {
         }
     }
 
+    /// Runs the handlers of signals that have come.
+    pub fn check(self) -> Result<(), Failure> {
+        if self.is_main { check_signals() } else { Ok(()) }
+    }
+
     fn go_on(self, raised: &RefCell<Option<Failure>>) -> bool {
         if !self.is_main {
             return true;

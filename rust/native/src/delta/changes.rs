@@ -11,7 +11,7 @@ use parquet_writer::{Batch, WriteError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
-use crate::arrow::Source;
+use crate::arrow::{Batches, Source};
 use crate::errors::Failure;
 use crate::rows::one_row;
 use crate::turn::detached;
@@ -35,6 +35,16 @@ impl Changing {
             writer: Caller::of(py, None)?,
             committer: Caller::of(py, timeout)?,
         })
+    }
+
+    /// All batches of a source. A signal ends the wait for the next one, whoever makes it.
+    pub fn collect(self, mut batches: Batches) -> Result<Vec<Batch>, Failure> {
+        let mut all = Vec::new();
+        while let Some(batch) = batches.next()? {
+            all.push(batch);
+            self.writer.check()?;
+        }
+        Ok(all)
     }
 
     /// Prepares a change, and commits it if it changes anything. Rows that moved to other files meanwhile are looked for

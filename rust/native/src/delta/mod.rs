@@ -467,7 +467,7 @@ impl DeltaTable {
         let source = data.get();
         detached(py, move || {
             let (schema, batches) = source.open()?;
-            let rows = batches.collect()?;
+            let rows = caller.collect(batches)?;
             Evaluation::new(evaluate).run(|evaluate| {
                 caller.change(|go_on| {
                     self.table

@@ -1,0 +1,341 @@
+//! Histories of concurrent transactions of several processes. The order of the versions explains the rows of each, and
+//! the rows that each transaction found.
+
+use std::io;
+use std::path::Path;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use delta_commit::conflict::{Conflict, ConflictKind};
+use delta_commit::{CommitError, Version};
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use super::model::{Change, Merging, Model, Wanted};
+use super::process::{Process, Step};
+use super::{Rows, append, appended, options, patience, rows, stray, table};
+use crate::append::Append;
+use crate::table::lock;
+use crate::{CompactOptions, Compaction, Counts, PendingChange, PendingCompaction, Table, TableError};
+
+const PROCESSES: usize = 3;
+
+/// Rows of each of the two files that a history begins with.
+const FILE_ROWS: i64 = 6;
+
+/// Identifiers. Those that are in no row at first are for appends and merges.
+const IDS: i64 = 2 * FILE_ROWS + 4;
+
+/// Few, so that conditions on them meet.
+const VALUES: i64 = 4;
+
+/// The work of one transaction.
+#[derive(Debug, Clone)]
+enum Work {
+    Append(Rows),
+    Change(Change),
+    Compact { purge: bool },
+}
+
+/// A step of a history.
+#[derive(Debug, Clone)]
+enum Event {
+    /// A process reads the table, and writes the files of a transaction.
+    Begin(usize, Work),
+    /// A transaction is committed.
+    Commit(Index),
+    /// One is committed while another, which read the log before, is about to create the same version.
+    Overtake(Index, Index),
+}
+
+fn wanted() -> impl Strategy<Value = Wanted> {
+    prop_oneof![
+        6 => prop::collection::btree_set(0..IDS, 1..5).prop_map(Wanted::Ids),
+        4 => (0..VALUES).prop_map(Wanted::Value),
+        1 => Just(Wanted::All),
+    ]
+}
+
+fn work() -> impl Strategy<Value = Work> {
+    let merging = prop::sample::select(&[
+        Merging::Upsert,
+        Merging::Insert,
+        Merging::Delete,
+        Merging::DeleteOthers,
+    ]);
+    let ids = prop::collection::btree_set(0..IDS, 1..5);
+    let change = prop_oneof![
+        3 => wanted().prop_map(Change::Delete),
+        3 => (wanted(), 0..VALUES).prop_map(|(wanted, value)| Change::Set(wanted, value)),
+        2 => wanted().prop_map(Change::Increment),
+        4 => (merging, ids, 0..VALUES).prop_map(|(merging, ids, value)| Change::Merge(merging, ids, value)),
+    ];
+    prop_oneof![
+        3 => prop::collection::vec((0..IDS, 0..VALUES), 1..4).prop_map(Work::Append),
+        9 => change.prop_map(Work::Change),
+        2 => any::<bool>().prop_map(|purge| Work::Compact { purge }),
+    ]
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let event = prop_oneof![
+        5 => (0..PROCESSES, work()).prop_map(|(process, work)| Event::Begin(process, work)),
+        3 => any::<Index>().prop_map(Event::Commit),
+        1 => any::<(Index, Index)>().prop_map(|(first, second)| Event::Overtake(first, second)),
+    ];
+    prop::collection::vec(event, 1..18)
+}
+
+/// A place where a commit waits, once, before it creates a version.
+#[derive(Default)]
+struct Gate(Mutex<Option<(Sender<()>, Receiver<()>)>>);
+
+impl Gate {
+    fn pass(&self, step: Step) {
+        if step == Step::Version
+            && let Some((arrived, opened)) = lock(&self.0).take()
+        {
+            let _ = arrived.send(());
+            let _ = opened.recv();
+        }
+    }
+}
+
+/// A process that has the table open.
+struct Worker {
+    table: Table,
+    gate: Arc<Gate>,
+}
+
+impl Worker {
+    fn new(root: &Path, number: usize) -> Self {
+        let gate = Arc::new(Gate::default());
+        let own = Arc::clone(&gate);
+        let before = Arc::new(move |step| -> io::Result<()> {
+            own.pass(step);
+            Ok(())
+        });
+        let table = Table::open_at(Process::new(root, number, before)).unwrap();
+        Self { table, gate }
+    }
+}
+
+/// The files of a transaction that is not committed yet.
+enum Pending<'a> {
+    Append(Box<Append>),
+    Change(Box<PendingChange>),
+    Compaction(Box<PendingCompaction<'a>>),
+}
+
+/// A transaction that is not committed yet.
+struct Begun<'a> {
+    process: usize,
+    read: Version,
+    work: Work,
+    /// The rows of a change, as far as it found them.
+    found: Counts,
+    pending: Pending<'a>,
+}
+
+impl<'a> Begun<'a> {
+    fn begin(process: usize, worker: &'a Worker, work: &Work, model: &Model) -> Option<Self> {
+        let table = &worker.table;
+        let (mut read, mut found) = (0, Counts::default());
+        let pending = match work {
+            Work::Append(rows) => Some(Pending::Append(Box::new(appended(table, rows)))),
+            Work::Change(change) => {
+                let (version, pending) = change.prepare(table).unwrap();
+                read = version;
+                found = pending.as_ref().map(PendingChange::counts).unwrap_or_default();
+                assert_eq!(found, model.expected(change), "{change:?} finds other rows");
+                pending.map(|pending| Pending::Change(Box::new(pending)))
+            }
+            Work::Compact { purge } => {
+                let pending = compaction(table, *purge).rewrite(&mut || true).unwrap();
+                pending.map(|pending| Pending::Compaction(Box::new(pending)))
+            }
+        };
+        Some(Self {
+            process,
+            read,
+            work: work.clone(),
+            found,
+            pending: pending?,
+        })
+    }
+
+    fn commit(self) -> Done {
+        let version = match self.pending {
+            Pending::Append(mut append) => append.commit(&mut patience(), &mut || true),
+            Pending::Change(change) => change.commit(&mut patience()),
+            Pending::Compaction(compaction) => {
+                let done = compaction.commit(&mut patience());
+                done.map(|done| done.version)
+            }
+        };
+        Done {
+            version: version.map_err(conflict).ok(),
+            read: self.read,
+            work: self.work,
+            found: self.found,
+        }
+    }
+}
+
+/// A transaction that has its verdict.
+struct Done {
+    /// None for a conflict.
+    version: Option<Version>,
+    read: Version,
+    work: Work,
+    found: Counts,
+}
+
+impl Done {
+    fn take_into(&self, model: &mut Model) {
+        match (&self.work, self.version) {
+            (Work::Append(rows), version) => {
+                let version = version.expect("an append has no conflict");
+                model.append(version, rows);
+            }
+            (Work::Change(change), Some(_)) => {
+                let found = model.change(self.read, change);
+                assert_eq!(
+                    found, self.found,
+                    "{change:?} would find other rows in its version"
+                );
+            }
+            (Work::Change(_), None) | (Work::Compact { .. }, _) => {}
+        }
+    }
+}
+
+fn compaction(table: &Table, purge: bool) -> Compaction<'_> {
+    let compact = CompactOptions {
+        purge,
+        ..CompactOptions::default()
+    };
+    table.compact(compact, options()).unwrap()
+}
+
+fn conflict(error: TableError) -> Conflict {
+    match error {
+        TableError::Commit(CommitError::Conflict(conflict)) => *conflict,
+        other => panic!("{other}"),
+    }
+}
+
+/// Commits both. The second one does so while the first is about to create a version.
+fn overtake<'a>(gate: &Gate, first: Begun<'a>, second: Begun<'a>) -> [Done; 2] {
+    let (arrived, arrives) = mpsc::channel();
+    let (open, opened) = mpsc::channel();
+    *lock(&gate.0) = Some((arrived.clone(), opened));
+    let done = thread::scope(|scope| {
+        let first = scope.spawn(move || {
+            let done = first.commit();
+            let _ = arrived.send(());
+            done
+        });
+        arrives.recv().unwrap();
+        let second = second.commit();
+        let _ = open.send(());
+        [first.join().unwrap(), second]
+    });
+    *lock(&gate.0) = None;
+    done
+}
+
+/// The rows that a history begins with, file by file.
+fn first_rows() -> [Rows; 2] {
+    let file = |first: i64| (first..first + FILE_ROWS).map(|id| (id, id % VALUES)).collect();
+    [file(0), file(FILE_ROWS)]
+}
+
+fn follow(events: &[Event], isolation: &str, marks: bool) {
+    let folder = tempfile::tempdir().unwrap();
+    let first = table(folder.path(), isolation, marks);
+    let mut model = Model::new(isolation);
+    for (rows, version) in first_rows().iter().zip(1..) {
+        append(&first, rows);
+        model.append(version, rows);
+    }
+    let workers: Vec<Worker> = (0..PROCESSES)
+        .map(|number| Worker::new(folder.path(), number))
+        .collect();
+    let mut begun: Vec<Begun<'_>> = Vec::new();
+    for event in events {
+        let mut done: Vec<Done> = Vec::new();
+        match event {
+            Event::Begin(process, work) => {
+                begun.extend(Begun::begin(*process, &workers[*process], work, &model));
+            }
+            Event::Commit(at) if !begun.is_empty() => {
+                done.push(begun.remove(at.index(begun.len())).commit());
+            }
+            Event::Overtake(at, other) if begun.len() > 1 => {
+                let first = begun.remove(at.index(begun.len()));
+                let second = begun.remove(other.index(begun.len()));
+                if first.process == second.process {
+                    // The threads of a process take turns.
+                    done.extend([first.commit(), second.commit()]);
+                } else {
+                    let gate = Arc::clone(&workers[first.process].gate);
+                    done.extend(overtake(&gate, first, second));
+                }
+            }
+            Event::Commit(_) | Event::Overtake(..) => {}
+        }
+        done.sort_by_key(|done| done.version);
+        for done in &done {
+            done.take_into(&mut model);
+        }
+        if !done.is_empty() {
+            assert_eq!(rows(&first), model.rows(), "after {event:?}");
+        }
+    }
+    drop(begun);
+    assert_eq!(stray(&first), Vec::<String>::new());
+}
+
+proptest! {
+    // 5,000 histories where PROPTEST_CASES is 10,000, as `make soak` has it.
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.div_ceil(2), failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_order_of_versions_explains_every_history(
+        events in events(),
+        isolation in prop::sample::select(&["Serializable", "WriteSerializable"]),
+        marks in any::<bool>(),
+    ) {
+        follow(&events, isolation, marks);
+    }
+}
+
+fn prepared(table: &Table, change: &Change) -> PendingChange {
+    change.prepare(table).unwrap().1.unwrap()
+}
+
+#[test]
+fn an_append_that_counts_as_later_has_not_been_read_before() {
+    for (other, is_read) in [(Wanted::Value(3), true), (Wanted::Ids([1].into()), false)] {
+        let folder = tempfile::tempdir().unwrap();
+        let table = table(folder.path(), "WriteSerializable", true);
+        append(&table, &[(0, 1), (1, 0), (2, 2)]);
+        let late = prepared(&table, &Change::Set(Wanted::Value(1), 3));
+        append(&table, &[(10, 1), (11, 3), (12, 0)]);
+        let version = prepared(&table, &Change::Delete(other))
+            .commit(&mut patience())
+            .unwrap();
+        let done = late.commit(&mut patience());
+        assert_eq!(done.is_err(), is_read);
+        if let Err(error) = done {
+            let refused = conflict(error);
+            assert!(
+                matches!(refused.kind, ConflictKind::ConcurrentAppend { .. }),
+                "{refused}"
+            );
+            assert_eq!((refused.version, refused.operation.as_str()), (version, "DELETE"));
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Tests of all changes of rows together, against a model of the rows.
+
+mod deaths;
+mod histories;
+mod model;
+pub(crate) mod process;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use delta_commit::actions::{Action, Add};
+use delta_commit::{Patience, path};
+use parquet_writer::{OptionInput, WriterOptions};
+
+use crate::append::{Append, AppendOptions};
+use crate::deletion_vectors;
+use crate::place::Folder;
+use crate::{CreateMode, CreateOptions, ScanOptions, Table};
+
+fn patience() -> Patience<'static> {
+    Patience::until(Instant::now() + Duration::from_secs(60))
+}
+
+fn options() -> WriterOptions {
+    WriterOptions::new(OptionInput::default()).unwrap()
+}
+
+fn schema() -> SchemaRef {
+    let field = |name| Field::new(name, DataType::Int64, true);
+    Arc::new(Schema::new(vec![field("id"), field("value")]))
+}
+
+/// Rows, each an identifier and a value.
+type Rows = Vec<(i64, i64)>;
+
+fn batch(rows: &[(i64, i64)]) -> RecordBatch {
+    let column = |of: fn(&(i64, i64)) -> i64| -> ArrayRef {
+        Arc::new(Int64Array::from_iter_values(rows.iter().map(of)))
+    };
+    RecordBatch::try_new(schema(), vec![column(|row| row.0), column(|row| row.1)]).unwrap()
+}
+
+/// An empty table.
+fn table(root: &Path, isolation: &str, marks: bool) -> Table {
+    let properties = [
+        ("delta.enableDeletionVectors", marks.to_string()),
+        ("delta.isolationLevel", isolation.to_owned()),
+    ];
+    let create = CreateOptions {
+        properties: properties.map(|(name, value)| (name.to_owned(), value)).into(),
+        ..CreateOptions::default()
+    };
+    Table::create(root, &schema(), create, CreateMode::Error, &mut patience()).unwrap()
+}
+
+/// An append whose file is written, and that is not committed yet.
+fn appended(table: &Table, rows: &[(i64, i64)]) -> Append {
+    let mut append = table.append(AppendOptions::default(), options()).unwrap();
+    append.write(&batch(rows).into(), &mut || true).unwrap();
+    append
+}
+
+fn append(table: &Table, rows: &[(i64, i64)]) {
+    appended(table, rows)
+        .commit(&mut patience(), &mut || true)
+        .unwrap();
+}
+
+/// The rows of the newest version, in order.
+fn rows(table: &Table) -> Rows {
+    let mut rows = Rows::new();
+    for batch in table.scan(&ScanOptions::default()).unwrap().reader() {
+        let batch = batch.unwrap();
+        let column = |place: usize| batch.column(place).as_primitive::<Int64Type>().values().to_vec();
+        rows.extend(column(0).into_iter().zip(column(1)));
+    }
+    rows.sort_unstable();
+    rows
+}
+
+/// The files of an entry: its data file, and that of its deletion vector.
+fn files_of(root: &Path, add: &Add) -> Vec<String> {
+    let vector = add.deletion_vector.as_ref();
+    let vector = vector.and_then(|vector| deletion_vectors::file_of(root, vector).unwrap());
+    let file = path::decode_inside(&add.path).unwrap();
+    std::iter::once(file).chain(vector).collect()
+}
+
+/// The names of the files in a table's folder that are not hidden.
+fn stored(root: &Path) -> BTreeSet<String> {
+    let files = std::fs::read_dir(root).unwrap();
+    let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| !name.starts_with('_')).collect()
+}
+
+/// The files that no version names.
+fn stray(table: &Table) -> Vec<String> {
+    let shared = table.shared().unwrap();
+    let mut stray = stored(table.root());
+    for version in 0..=table.version().unwrap() {
+        let body = shared.log.read(version).unwrap().unwrap();
+        for action in shared.log.parse(version, &body).unwrap() {
+            if let Action::Add(add) = action {
+                for file in files_of(table.root(), &add) {
+                    stray.remove(&file);
+                }
+            }
+        }
+    }
+    stray.into_iter().collect()
+}
+
+/// The table in a folder, opened by another process than any that a test kills.
+fn opened(root: &Path) -> Table {
+    Table::open_at(Arc::new(Folder::new(root).unwrap())).unwrap()
+}

@@ -1,0 +1,236 @@
+//! A table's folder as one process of many has it: with a committer of its own, and a test that is asked before each
+//! change of the folder.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use delta_commit::LogStore;
+use delta_commit::log::{Listing, PutOutcome, StoreError, Version};
+use parquet_writer::WriteError;
+use parquet_writer::sink::Sink;
+
+use crate::{Ages, Folder, Place, Result, StoredFiles, TableError};
+
+/// A change of the folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// A version is created.
+    Version,
+    /// Anything else.
+    Other,
+}
+
+/// The question before each change. An error says that the change, and all that follow, are not made.
+pub(crate) type Before = dyn Fn(Step) -> io::Result<()> + Send + Sync;
+
+/// The process.
+pub(crate) struct Process {
+    folder: Arc<Folder>,
+    key: OsString,
+    before: Arc<Before>,
+}
+
+impl Process {
+    /// The process of this number. Processes of one number share a committer.
+    pub fn new(root: &Path, number: usize, before: Arc<Before>) -> Arc<dyn Place> {
+        let folder = Arc::new(Folder::new(root).unwrap());
+        let mut key = folder.key();
+        key.push(format!(" of process {number}"));
+        Arc::new(Self { folder, key, before })
+    }
+
+    fn ask(&self, name: &str) -> Result<()> {
+        (self.before)(Step::Other).map_err(|error| TableError::io(name, &error))
+    }
+}
+
+impl Place for Process {
+    fn root(&self) -> &Path {
+        self.folder.root()
+    }
+
+    fn key(&self) -> OsString {
+        self.key.clone()
+    }
+
+    fn log_store(&self) -> Arc<dyn LogStore> {
+        Arc::new(Log {
+            log: self.folder.log_store(),
+            before: Arc::clone(&self.before),
+        })
+    }
+
+    fn prepare(&self) -> Result<()> {
+        self.ask("the folder")?;
+        self.folder.prepare()
+    }
+
+    fn list(&self, folder: &str, after: Option<&str>) -> Result<Vec<String>> {
+        self.folder.list(folder, after)
+    }
+
+    fn read(&self, name: &str) -> Result<Option<Bytes>> {
+        self.folder.read(name)
+    }
+
+    fn read_range(&self, name: &str, range: Range<u64>) -> Result<Bytes> {
+        self.folder.read_range(name, range)
+    }
+
+    fn size(&self, name: &str) -> Result<Option<u64>> {
+        self.folder.size(name)
+    }
+
+    fn has(&self, name: &str) -> Result<bool> {
+        self.folder.has(name)
+    }
+
+    fn mark(&self, name: &str) -> Result<Option<String>> {
+        self.folder.mark(name)
+    }
+
+    fn believes_marks_for(&self) -> Duration {
+        self.folder.believes_marks_for()
+    }
+
+    fn replace(&self, name: &str) -> Result<Box<dyn Sink>> {
+        self.ask(name)?;
+        self.folder.replace(name)
+    }
+
+    fn create(&self, name: &Path) -> Result<Box<dyn Sink>, WriteError> {
+        Ok(Box::new(DataFile {
+            path: self.root().join(name),
+            file: self.folder.create(name)?,
+            bytes: Vec::new(),
+            before: Arc::clone(&self.before),
+        }))
+    }
+
+    fn ages(&self, folder: &str) -> Result<Option<Ages>> {
+        self.folder.ages(folder)
+    }
+
+    fn walk(&self, enters: &dyn Fn(&str) -> bool) -> Result<Option<StoredFiles>> {
+        self.folder.walk(enters)
+    }
+
+    fn takes(&self, folder: &Path) -> bool {
+        self.folder.takes(folder)
+    }
+
+    fn keeps(&self) -> bool {
+        self.folder.keeps()
+    }
+
+    fn remove(&self, names: &[String]) -> usize {
+        let removed = names.iter().filter(|name| {
+            (self.before)(Step::Other).is_ok() && self.folder.remove(std::slice::from_ref(name)) == 1
+        });
+        removed.count()
+    }
+}
+
+/// A data file. Where it is not to be completed, half of it is there.
+struct DataFile {
+    path: PathBuf,
+    file: Box<dyn Sink>,
+    bytes: Vec<u8>,
+    before: Arc<Before>,
+}
+
+impl Write for DataFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Sink for DataFile {
+    fn commit(&mut self) -> io::Result<()> {
+        if let Err(error) = (self.before)(Step::Other) {
+            fs::write(&self.path, &self.bytes[..self.bytes.len() / 2])?;
+            return Err(error);
+        }
+        self.file.write_all(&self.bytes)?;
+        self.file.commit()
+    }
+
+    fn discard(&mut self) {
+        self.bytes.clear();
+    }
+
+    fn path(&self) -> Option<&Path> {
+        Some(&self.path)
+    }
+
+    fn spill_directory(&self) -> Option<PathBuf> {
+        self.file.spill_directory()
+    }
+}
+
+struct Log {
+    log: Arc<dyn LogStore>,
+    before: Arc<Before>,
+}
+
+impl Log {
+    fn ask(&self, step: Step) -> Result<(), StoreError> {
+        (self.before)(step).map_err(|error| StoreError::io("the log", &error))
+    }
+}
+
+impl LogStore for Log {
+    fn find_tip(&self) -> Result<Version, StoreError> {
+        self.log.find_tip()
+    }
+
+    fn read_version(&self, version: Version) -> Result<Option<Vec<u8>>, StoreError> {
+        self.log.read_version(version)
+    }
+
+    fn put_version(&self, version: Version, body: &[u8]) -> Result<PutOutcome, StoreError> {
+        self.ask(Step::Version)?;
+        self.log.put_version(version, body)
+    }
+
+    fn list_intents(&self) -> Result<Listing, StoreError> {
+        self.log.list_intents()
+    }
+
+    fn read_intent(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.log.read_intent(name)
+    }
+
+    fn put_intent(&self, name: &str, body: &[u8]) -> Result<(), StoreError> {
+        self.ask(Step::Other)?;
+        self.log.put_intent(name, body)
+    }
+
+    fn delete_intent(&self, name: &str) -> Result<(), StoreError> {
+        self.ask(Step::Other)?;
+        self.log.delete_intent(name)
+    }
+
+    fn sync_data(&self, paths: &[String]) -> Vec<Result<(), StoreError>> {
+        match self.ask(Step::Other) {
+            Ok(()) => self.log.sync_data(paths),
+            Err(error) => vec![Err(error); paths.len()],
+        }
+    }
+
+    fn sync_log(&self, first: Version, last: Version) -> Result<(), StoreError> {
+        self.ask(Step::Other)?;
+        self.log.sync_log(first, last)
+    }
+}
