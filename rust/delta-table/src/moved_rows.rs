@@ -532,7 +532,7 @@ mod tests {
                 new: sizes.iter().map(|rows| NewFile { add: Add::default(), rows: *rows }).collect(),
                 places: Some(places.clone()),
             };
-            let entries = [("old".to_owned(), (add, gone.iter().copied().collect()))].into();
+            let entries = [("old".to_owned(), Arc::new((add, gone.iter().copied().collect())))].into();
             let mut expected = vec![RoaringTreemap::new(); sizes.len()];
             for row in gone {
                 let mut place = u64::from(places[usize::try_from(row).unwrap()]);

@@ -256,6 +256,7 @@ fn next_number(folder: &Path, template: &Template) -> Result<u64, WriteError> {
 
 /// Returns true for a name that readers pass over: it begins with a dot or an underscore. The folder of a partition
 /// does not hide its files, whatever the name of its column.
+#[must_use]
 pub fn is_hidden(name: &[u8], is_folder: bool) -> bool {
     name.starts_with(b".") || (name.starts_with(b"_") && !(is_folder && name.contains(&b'=')))
 }

@@ -228,7 +228,7 @@ fn conflict(error: TableError) -> Conflict {
 
 /// Commits both. The second one does so while the first is about to create a version.
 fn overtake<'a>(gate: &Gate, first: Begun<'a>, second: Begun<'a>) -> [Done; 2] {
-    let (arrived, arrives) = mpsc::channel();
+    let (arrived, at_gate) = mpsc::channel();
     let (open, opened) = mpsc::channel();
     *lock(&gate.0) = Some((arrived.clone(), opened));
     let done = thread::scope(|scope| {
@@ -237,7 +237,7 @@ fn overtake<'a>(gate: &Gate, first: Begun<'a>, second: Begun<'a>) -> [Done; 2] {
             let _ = arrived.send(());
             done
         });
-        arrives.recv().unwrap();
+        at_gate.recv().unwrap();
         let second = second.commit();
         let _ = open.send(());
         [first.join().unwrap(), second]
