@@ -454,7 +454,7 @@ mod tests {
                 }
                 Ok(())
             };
-            Process::new(folder.path(), 0, Arc::new(before))
+            Process::place(folder.path(), 0, Arc::new(before))
         };
         let old = Arc::new(Add::default());
         let bin = Bin {

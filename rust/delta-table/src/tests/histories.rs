@@ -116,7 +116,7 @@ impl Worker {
             own.pass(step);
             Ok(())
         });
-        let table = Table::open_at(Process::new(root, number, before)).unwrap();
+        let table = Table::open_at(Process::place(root, number, before)).unwrap();
         Self { table, gate }
     }
 }

@@ -37,8 +37,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// The process of this number. Processes of one number share a committer.
-    pub fn new(root: &Path, number: usize, before: Arc<Before>) -> Arc<dyn Place> {
+    /// The table's place for the process of this number. Processes of one number share a committer.
+    pub fn place(root: &Path, number: usize, before: Arc<Before>) -> Arc<dyn Place> {
         let folder = Arc::new(Folder::new(root).unwrap());
         let mut key = folder.key();
         key.push(format!(" of process {number}"));
