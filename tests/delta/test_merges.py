@@ -217,6 +217,53 @@ def test_columns_that_only_expressions_name_may_have_any_type(tmp_path: Path) ->
     assert held(table) == [("a", 1, "y-5")]
 
 
+def test_texts_like_names_of_columns_are_given_as_scalars(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", ("a", 1, "x"), ("a", 2, "x"))
+    source = rows((1,), names=["id"])
+    others = when_not_matched_by_source_update({"text": "source.text"})
+    # The source has no column of this name.
+    table.merge(source, "id", when_matched_update({"text": pc.scalar("source.id")}), others)
+    assert held(table) == [("a", 1, "source.id"), ("a", 2, "source.text")]
+
+
+def test_expressions_take_texts_of_polars(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", ("a", 1, "x"), ("a", 2, "x"), ("a", 3, "x"), ("a", 4, None))
+    frame = pl.DataFrame({"id": [1, 2, 3, 4], "op": ["D", "U", None, "U"], "raw": [b"D"] * 4})
+    frame = frame.with_columns(kind=pl.col("op").cast(pl.Categorical))
+    op, kind, raw = (pc.field(f"source.{name}") for name in ("op", "kind", "raw"))
+    joined = pc.binary_join_element_wise(op, pc.coalesce(pc.field("target.text"), op), "-")
+    done = table.merge(
+        frame,
+        "id",
+        when_matched_delete(where=(op == "D") & (kind == "D") & (raw == b"D")),
+        when_matched_update({"text": joined}, where=op.is_valid()),
+    )
+    assert done == spillway.delta.Merge(2, inserted=0, updated=2, deleted=1)
+    assert held(table) == [("a", 2, "U-x"), ("a", 3, "x"), ("a", 4, "U-U")]
+
+
+def test_only_columns_of_the_table_are_taken(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", ("a", 1, "x"))
+    source = pa.table({"id": [1], "extra": [1]})
+    with pytest.raises(SchemaError, match=r'no column "extra": its columns are part, id, text$'):
+        table.merge(source, "id", when_matched_update(["extra"]))
+
+
+def test_nothing_is_computed_for_a_merge_that_is_refused_before(tmp_path: Path) -> None:
+    class Job:
+        """A DataFrame of Spark, as far as a merge sees it."""
+
+        def toArrow(self) -> pa.Table:  # noqa: N802 - Spark's name
+            pytest.fail("the job was run")
+
+    table = made(tmp_path / "t", ("a", 1, "x"))
+    refused: Any = "update"
+    with pytest.raises(OptionError, match="no clause"):
+        table.merge(Job(), "id", refused)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="row_group_rows"):
+        table.merge(Job(), "id", row_group_rows=0)  # type: ignore[arg-type]
+
+
 def test_nulls_match_nothing(tmp_path: Path) -> None:
     table = made(tmp_path / "t", (None, 1, "x"), ("a", None, "x"))
     done = table.merge(rows((None, 1, "y"), ("a", None, "y"), ("a", 1, "y")), ["part", "id"])
@@ -251,6 +298,19 @@ def test_keys_of_every_type_are_found(tmp_path: Path, keys: list[Any], *, partit
     done = table.merge(pa.table({"key": again, "n": [9] * len(keys)}, schema), "key")
     assert (done.inserted, done.updated) == (0, len(keys))
     assert pa.table(table.scan())["n"].to_pylist() == [9] * len(keys)
+
+
+@pytest.mark.parametrize("partition_by", ["key", []])
+def test_updated_rows_keep_their_keys(tmp_path: Path, partition_by: Any) -> None:
+    given = pa.table({"key": [0.0, -0.0], "n": [1, 2]})
+    table = spillway.delta.create(tmp_path / "t", given.schema, partition_by=partition_by)
+    with table.append() as append:
+        append.write(given)
+    before = sorted(map(repr, pa.table(table.scan())["key"].to_pylist()))
+    assert table.merge(pa.table({"key": [-0.0], "n": [3]}), "key", when_matched_update()).updated == 2
+    found = pa.table(table.scan())
+    assert sorted(map(repr, found["key"].to_pylist())) == before
+    assert found["n"].to_pylist() == [3, 3]
 
 
 def test_many_keys_are_found_and_other_files_are_not_opened(tmp_path: Path) -> None:
@@ -297,6 +357,12 @@ def test_many_source_rows_of_one_key_are_looked_at_one_by_one(tmp_path: Path) ->
     )
     assert table.merge(source, "id", last).updated == 2
     assert held(table) == [("a", 1, "19999"), ("a", 2, "20000")]
+
+
+def test_rows_are_deleted_once_however_many_source_rows_have_their_key(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", *[("a", 1, "x")] * 3000, ("a", 2, "x"))
+    assert table.merge(pa.table({"id": [1] * 30_000}), "id", when_matched_delete()).deleted == 3000
+    assert held(table) == [("a", 2, "x")]
 
 
 def test_empty_sources_and_tables(tmp_path: Path) -> None:
@@ -350,6 +416,11 @@ SOURCE = {name: pc.field(f"source.{name}") for name in ("part", "id", "txt")}
         ([when_not_matched_insert(where=pc.field("target.id") > 0)], OptionError, r"names target\.id"),
         ([when_not_matched_by_source_delete(where=SOURCE["id"] > 0)], OptionError, r"names source\.id"),
         ([when_matched_delete(), when_matched_update()], OptionError, "never apply"),
+        # Rows have fewer columns than there are, so a position may be that of another one.
+        ([when_matched_delete(where=pc.field(0) == "a")], OptionError, "where that .* by its position"),
+        ([when_matched_update({"text": pc.field(2)})], OptionError, "'text' that .* by its position"),
+        ([when_matched_update({"text": "source.text"})], OptionError, r'pc\.field\("source\.text"\)'),
+        ([when_not_matched_insert({"text": "target.id"})], OptionError, r'pc\.scalar\("target\.id"\)'),
     ],
 )
 def test_clauses_that_do_not_fit_are_refused(

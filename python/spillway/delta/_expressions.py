@@ -70,6 +70,17 @@ class Expressions:
 
         return pa.table({name: self._column(name, rows) for name in self._expressions})
 
+    def check_names(self) -> None:
+        """Refuse references by position, for expressions over the columns alone that `named` finds.
+
+        Raises:
+            OptionError: An expression has one.
+        """
+        for name, expression in self._expressions.items():
+            if "FieldPath(" in str(expression):
+                reason = 'that refers to a column by its position: give a name, such as pc.field("source.id")'
+                raise OptionError(f"{self._what.format(repr(name))} {reason}", self._option)
+
     def named(self, columns: Sequence[str]) -> list[str]:
         """Names of columns that the expressions may need: those that their text has somewhere."""
         text = " ".join(map(str, self._expressions.values()))

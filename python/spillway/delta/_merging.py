@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    from spillway._native import DeltaSchema, RowSource
     from spillway.delta.clauses import _Kind
 
-__all__ = ["PreparedClause", "prepared"]
+__all__ = ["PreparedClause", "check_clauses", "prepared"]
 
 #: The number of expressions, and the columns of the table and of the source that they name.
 Numbered = tuple[int, list[str], list[str]]
@@ -47,14 +48,11 @@ class PreparedClause:
     expressions: Numbered | None
 
 
-def prepared(
-    clauses: Sequence[MergeClause], on: Sequence[str], table: Any, source: Any
-) -> tuple[list[PreparedClause], list[Expressions]]:
-    """Return clauses for a table and a source of these schemas, and the expressions by their numbers.
+def check_clauses(clauses: Sequence[MergeClause]) -> None:
+    """Refuse what is no clause.
 
     Raises:
-        OptionError: One is no clause; an expression names a column that is not there, has a type that does
-            not fit its column, or is no condition.
+        OptionError: One is none.
     """
     for clause in clauses:
         if not isinstance(clause, MergeClause):
@@ -62,6 +60,17 @@ def prepared(
                 f"clauses has {clause!r}, which is no clause: give when_matched_update() or a sibling",
                 "clauses",
             )
+
+
+def prepared(
+    clauses: Sequence[MergeClause], on: Sequence[str], table: DeltaSchema, source: RowSource
+) -> tuple[list[PreparedClause], list[Expressions]]:
+    """Return clauses for a table and a source of these schemas, and the expressions by their numbers.
+
+    Raises:
+        OptionError: An expression names a column that is not there, or one by its position, has a type that
+            does not fit its column, or is no condition; a text is the name of a column.
+    """
     preparation = _Preparation(clauses, on, table, source)
     return [preparation.of(clause) for clause in clauses], preparation.expressions
 
@@ -69,17 +78,22 @@ def prepared(
 class _Preparation:
     """The expressions of clauses, and the columns that they may name."""
 
-    def __init__(self, clauses: Sequence[MergeClause], on: Sequence[str], table: Any, source: Any) -> None:
+    def __init__(
+        self, clauses: Sequence[MergeClause], on: Sequence[str], table: DeltaSchema, source: RowSource
+    ) -> None:
         self.expressions: list[Expressions] = []
         self._clauses = clauses
         self._on = on
         self._schemas = table, source
+        self._names = {f"target.{name}" for name in table.names} | {f"source.{name}" for name in source.names}
         self._rows: dict[_Kind, pa.Table] = {}
 
     def of(self, clause: MergeClause) -> PreparedClause:
         """The clause with numbers for its expressions."""
         values = clause.values if isinstance(clause.values, Mapping) else {}
         computed = {name: value for name, value in values.items() if is_expression(value)}
+        literals = {name: value for name, value in values.items() if name not in computed}
+        self._check_literals(clause, literals)
         condition = None
         if clause.where is not None:
             condition = self._condition(clause, clause.where), str(clause.where)
@@ -89,10 +103,20 @@ class _Preparation:
             condition=condition,
             deletes=clause.deletes,
             taken=None if taken is None else list(taken),
-            literals={name: value for name, value in values.items() if name not in computed},
+            literals=literals,
             computed=list(computed),
             expressions=self._values(clause, computed) if computed else None,
         )
+
+    def _check_literals(self, clause: MergeClause, literals: Mapping[str, Any]) -> None:
+        """Refuse texts that are names of columns, as delta-rs and Spark take them."""
+        for name, value in literals.items():
+            if isinstance(value, str) and value in self._names:
+                message = (
+                    f"{clause.name} has the text {value!r} for {name!r}, which is also the name of a column: "
+                    f'give pc.field("{value}") for the column, or pc.scalar("{value}") for the text'
+                )
+                raise OptionError(message, _option(clause))
 
     def _condition(self, clause: MergeClause, where: pc.Expression) -> Numbered:
         import pyarrow as pa  # noqa: PLC0415 - for those alone who have expressions
@@ -108,12 +132,13 @@ class _Preparation:
         import pyarrow as pa  # noqa: PLC0415
 
         types = {field.name: field.type for field in pa.schema(self._schemas[0])}
-        option = "values" if clause.kind == "not_matched" else "set"
-        expressions = Expressions(f"{clause.name} has an expression for {{}}", option, computed, types)
+        what = f"{clause.name} has an expression for {{}}"
+        expressions = Expressions(what, _option(clause), computed, types)
         expressions.over(self._empty(clause.kind))
         return self._numbered(expressions, clause.kind)
 
     def _numbered(self, expressions: Expressions, kind: _Kind) -> Numbered:
+        expressions.check_names()
         self.expressions.append(expressions)
         named = expressions.named(self._empty(kind).column_names)
         target, source = (
@@ -136,7 +161,11 @@ class _Preparation:
                 # Columns that are taken have the table's types.
                 known = set(table.names) & fitted
                 sides.append(("source.", [table.field(f.name) if f.name in known else f for f in source]))
-            fields = [field.with_name(f"{side}{field.name}") for side, fields in sides for field in fields]
+            fields = [
+                pa.field(f"{side}{field.name}", _without_views(field.type))
+                for side, fields in sides
+                for field in fields
+            ]
             self._rows[kind] = pa.schema(fields).empty_table()
         return self._rows[kind]
 
@@ -149,3 +178,18 @@ class _Preparation:
             elif not isinstance(clause.values, Mapping):
                 fitted.update(clause.values)
         return fitted
+
+
+def _option(clause: MergeClause) -> str:
+    """The argument that new values come from."""
+    return "values" if clause.kind == "not_matched" else "set"
+
+
+def _without_views(kind: pa.DataType) -> pa.DataType:
+    """The type in which expressions get a column: pyarrow has few kernels for views."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    if pa.types.is_dictionary(kind):
+        return pa.dictionary(kind.index_type, _without_views(kind.value_type), kind.ordered)
+    plain = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+    return plain.get(kind, kind)

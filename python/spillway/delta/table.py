@@ -14,7 +14,7 @@ from spillway import _native
 from spillway._destination import OBJECT_STORES, local_path
 from spillway._options import shows_options
 from spillway.delta._expressions import Expressions, is_expression
-from spillway.delta._merging import prepared
+from spillway.delta._merging import check_clauses, prepared
 from spillway.delta.append import Append, _checkpoint_when_due
 from spillway.delta.clauses import when_matched_update, when_not_matched_insert
 from spillway.delta.scan import Scan
@@ -488,7 +488,9 @@ class Table:
         timeout: float | None = _TIMEOUT,
         **options: Unpack[WriterKeywords],
     ) -> Merge:
-        """Merge rows into the table by keys: those that it has are updated, the others are inserted.
+        """Merge rows into the table by keys: clauses say which are updated, inserted and deleted.
+
+        Without a clause, rows whose key the table has are updated, and the others are inserted.
 
         A row of the table and a row of `source` match if their values in the columns `on` are equal. A null
         equals nothing, and NaN equals NaN. Clauses say what becomes of rows that match and of those that do
@@ -523,7 +525,7 @@ class Table:
             AppendOnlyError: The table has ``delta.appendOnly``, and rows would be updated or deleted.
             CommitConflict: A concurrent transaction added rows with one of the keys, changed a matched row,
                 or changed its file in another way than by marks; with ``when_not_matched_by_source_...``,
-                added any rows.
+                added any rows. Plain appends count under ``Serializable`` alone, the default.
             CommitTimeoutError: The time was up, and the table is certainly as it was.
             CommitUnknown: Whether the rows are merged is not known; `outcome` with its token finds out.
             NotArrowError: `source` is not Arrow data.
@@ -548,12 +550,14 @@ class Table:
             Merge(version=2, inserted=0, updated=1, deleted=1)
         """
         keys = [on] if isinstance(on, str) else list(on)
+        chosen = clauses or (when_matched_update(), when_not_matched_insert())
+        check_clauses(chosen)
+        writer_options = WriterOptions(**options) if options else _DEFAULTS
+        _native.check_delta_options(writer_options)
         # A DataFrame of Spark: its own stream refuses timestamps (PySpark 4.2), and takes partitions in turn.
         collect = getattr(source, "toArrow", None)
         rows = _native.RowSource(source if collect is None else collect())
-        chosen = clauses or (when_matched_update(), when_not_matched_insert())
         given, evaluate = prepared(chosen, keys, self.schema, rows)
-        writer_options = WriterOptions(**options) if options else _DEFAULTS
         done = self._native.merge_rows(rows, keys, given, evaluate, writer_options, user_metadata, timeout)
         return Merge(*self._changed("MERGE", done))
 

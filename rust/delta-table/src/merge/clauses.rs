@@ -225,11 +225,11 @@ impl Clause {
     }
 
     /// Returns true if rows that it updates need their former value of a column, which is at this place of the table.
-    /// `is_key` says that it is of the key: matched rows have that of the source.
-    pub fn reads(&self, place: usize, name: &String, is_key: bool) -> bool {
+    /// `is_equal` says that matched rows have the very value of the source there.
+    pub fn reads(&self, place: usize, name: &String, is_equal: bool) -> bool {
         let values = self.values.iter();
         let mut expressions = values.filter_map(|values| values.expressions.as_ref());
-        let comes_from_source = is_key && self.kind == ClauseKind::Matched;
+        let comes_from_source = is_equal && self.kind == ClauseKind::Matched;
         let is_kept = !comes_from_source && self.places().all(|set| set != place);
         is_kept || expressions.any(|expressions| expressions.target.contains(name))
     }

@@ -11,7 +11,7 @@ use parquet_writer::Batch;
 use crate::error::{Result, TableError};
 use crate::head::Head;
 use crate::row_change::NewRows;
-use crate::schema::Column;
+use crate::schema::{Column, Kind, Primitive};
 use crate::values::Evaluate;
 
 use super::clauses::{ClauseKind, Rows, unmade};
@@ -127,12 +127,14 @@ impl NewRows for MergedRows<'_> {
 
     fn reads(&self, column: &Column) -> bool {
         let name = &column.name;
-        let is_key = self.search.on.contains(name);
+        // Floats of one key may differ: -0.0 equals 0.0.
+        let is_float = matches!(column.kind, Kind::Primitive(Primitive::Float | Primitive::Double));
+        let is_equal = self.search.on.contains(name) && !is_float;
         let place = self.schema.index_of(name).unwrap_or(usize::MAX);
         let clauses = self.search.clauses.iter();
         let mut updating =
             clauses.filter(|clause| clause.kind != ClauseKind::NotMatched && !clause.deletes());
-        updating.any(|clause| clause.reads(place, name, is_key))
+        updating.any(|clause| clause.reads(place, name, is_equal))
     }
 
     fn keeps_partitions(&self) -> bool {

@@ -1,10 +1,12 @@
 //! The search of a merge: which rows of the table its clauses change, and which rows of the source they insert.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use delta_commit::actions::Add;
+use parquet_writer::WriteError;
 use roaring::RoaringTreemap;
 
 use crate::error::{Result, TableError};
@@ -90,13 +92,16 @@ impl Search<'_> {
         let mut found = FoundChanges::default();
         let Self { rows, groups, .. } = self;
         let (on, clauses, keys, source) = (self.on, &self.clauses, &self.keys, &self.source);
-        let (rows, deleted) = rows.each(&add, go_on, &mut |first, batch, deleted| {
+        let go_on = RefCell::new(go_on);
+        let may_go_on = || (go_on.borrow_mut())();
+        let (rows, deleted) = rows.each(&add, &mut || may_go_on(), &mut |first, batch, deleted| {
             let mut of_batch = OfBatch {
                 on,
                 clauses,
                 source,
                 batch,
                 first,
+                go_on: &may_go_on,
                 found: &mut found,
             };
             of_batch.find(keys, groups, deleted, evaluate)
@@ -187,6 +192,7 @@ struct OfBatch<'a> {
     batch: &'a RecordBatch,
     /// The number of its first row.
     first: u64,
+    go_on: &'a dyn Fn() -> bool,
     found: &'a mut FoundChanges,
 }
 
@@ -230,10 +236,12 @@ impl OfBatch<'_> {
             return Ok(());
         }
         let before = self.found.changes.len();
+        // Whichever row of the source it is for: pairs of keys that are there often on both sides are too many.
+        let most = if only_deletes(self.clauses) { 1 } else { usize::MAX };
         let mut places = Vec::new();
         let mut rows = Vec::new();
         for (place, group) in matched {
-            for row in groups.rows(*group) {
+            for row in groups.rows(*group).take(most) {
                 places.push(*place);
                 rows.push(row);
                 if rows.len() == PAIRS {
@@ -251,7 +259,8 @@ impl OfBatch<'_> {
     /// Finds the changes of rows, each with a source row that matches it. Pairs of one row follow each other.
     ///
     /// # Errors
-    /// [`TableError::Option`] when several source rows would change one row of the table.
+    /// [`TableError::Option`] when several source rows would change one row of the table;
+    /// [`WriteError::Interrupted`] when `go_on` said no.
     fn pairs(
         &mut self,
         places: &[u32],
@@ -259,6 +268,9 @@ impl OfBatch<'_> {
         groups: &Groups,
         evaluate: &mut Evaluate<'_>,
     ) -> Result<()> {
+        if !(self.go_on)() {
+            return Err(WriteError::Interrupted.into());
+        }
         let rows = Rows {
             target: Some((self.batch, places)),
             source: Some((self.source, sources)),
@@ -272,7 +284,7 @@ impl OfBatch<'_> {
             let last = self.found.changes.last();
             if last.is_none_or(|(row, _)| *row != self.first + u64::from(*place)) {
                 self.add(*place, clause, Some(*source));
-            } else if !only_deletes(self.clauses) {
+            } else {
                 return Err(self.ambiguous(groups, *source));
             }
         }

@@ -1,12 +1,13 @@
 //! Source rows: the columns of the key and those that clauses take in the types of the table, and those that only
-//! expressions name as they were given.
+//! expressions name as they were given, but for views.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef};
+use arrow_cast::cast;
 use arrow_cast::display::array_value_to_string;
-use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use arrow_select::interleave::interleave;
 use parquet_writer::Batch;
 
@@ -14,11 +15,11 @@ use crate::error::{Result, TableError};
 use crate::head::Head;
 use crate::mapping::Mapping;
 use crate::rows::Shape;
-use crate::scan::adapt;
+use crate::scan::{adapt, no_column};
 use crate::schema::TableSchema;
 
 use super::MergeOptions;
-use super::clauses::{ClauseKind, MergeClause};
+use super::clauses::{ClauseKind, MergeClause, unmade};
 
 /// A row of the source: its batch, and its place there.
 pub(super) type SourceRow = (usize, usize);
@@ -69,7 +70,7 @@ impl Source {
             let columns = fitted.columns().iter().zip(shape.schema().fields());
             let columns = columns.map(|(column, field)| in_type(column, head, field.name()));
             let named = some_of(batch, &named)?;
-            let columns = columns.chain(named.columns().iter().map(|column| Ok(Arc::clone(column))));
+            let columns = columns.chain(named.columns().iter().map(without_views));
             for (column, values) in source.columns.iter_mut().zip(columns) {
                 column.parts.push(values?);
             }
@@ -165,6 +166,9 @@ impl Needed {
                     for name in taken {
                         if !has(name) {
                             return Err(not_taken(schema, name));
+                        }
+                        if head.schema.column(name).is_none() {
+                            return Err(no_column(head, name));
                         }
                         fitted.insert(name.clone());
                     }
@@ -268,6 +272,22 @@ fn not_taken(schema: &SchemaRef, name: &str) -> TableError {
         names.collect::<Vec<_>>().join(", ")
     );
     TableError::option("clauses", message)
+}
+
+/// A column in a type that pyarrow has kernels for: texts and bytes that are no views.
+fn without_views(array: &ArrayRef) -> Result<ArrayRef> {
+    cast(array, &type_without_views(array.data_type())).map_err(|error| unmade(&error))
+}
+
+fn type_without_views(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Utf8View => DataType::Utf8,
+        DataType::BinaryView => DataType::Binary,
+        DataType::Dictionary(keys, values) => {
+            DataType::Dictionary(keys.clone(), Box::new(type_without_views(values)))
+        }
+        other => other.clone(),
+    }
 }
 
 /// A column in exactly the type of the table.
