@@ -8,9 +8,12 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use parquet_dataset::{DatasetOptions, Existing, Places, Published, SpreadFile, Storage, Unpublished};
+use parquet_dataset::{
+    COMMON_METADATA_FILE, DatasetOptions, Existing, Places, Published, SpreadFile, Storage, Unpublished,
+    unlisted,
+};
 use parquet_writer::sink::Sink;
-use parquet_writer::{OptionFault, WriteError};
+use parquet_writer::{METADATA_FILE, OptionFault, WriteError, metadata_file};
 use uuid::Uuid;
 
 use crate::folder::{Failure, FailureKind, Folder, Location};
@@ -30,6 +33,8 @@ pub struct DatasetObjects {
     mark: String,
     /// The next number of a file, by its partition's folder.
     numbers: HashMap<PathBuf, u64>,
+    /// The paths of files below the prefix by their URLs, where `_metadata` lists them.
+    names: HashMap<PathBuf, String>,
     url: String,
 }
 
@@ -54,6 +59,7 @@ impl DatasetObjects {
             options,
             mark: Uuid::new_v4().to_string(),
             numbers: HashMap::new(),
+            names: HashMap::new(),
             url: location.url().to_owned(),
         };
         dataset.refuse_table()?;
@@ -82,7 +88,7 @@ impl DatasetObjects {
     fn refuse_taken(&self) -> Result<(), WriteError> {
         let existing = self.options.existing();
         if existing == Existing::Append {
-            return Ok(());
+            return self.refuse_listed();
         }
         match self.folder.find("", is_visible) {
             Ok(Some(_)) if existing == Existing::Error => Err(WriteError::io(
@@ -94,7 +100,21 @@ impl DatasetObjects {
         }
     }
 
-    /// The data files that are to give way to new ones.
+    /// Refuses to add files to those that `_metadata` lists.
+    fn refuse_listed(&self) -> Result<(), WriteError> {
+        match self.folder.size(METADATA_FILE) {
+            Ok(None) => Ok(()),
+            // Whoever may only write is not told, and writes.
+            Err(failure) if failure.kind == FailureKind::Denied => Ok(()),
+            Ok(Some(_)) => {
+                let place = self.folder.url_of(METADATA_FILE);
+                Err(WriteError::option("existing", unlisted(Path::new(&place))))
+            }
+            Err(failure) => Err(self.error(failure)),
+        }
+    }
+
+    /// The files that are to give way to new ones: data files, and those that summarise them.
     fn replaced(&self) -> Result<Vec<String>, WriteError> {
         if self.options.existing() != Existing::Overwrite {
             return Ok(Vec::new());
@@ -104,7 +124,37 @@ impl DatasetObjects {
             .list("", None)
             .map_err(|failure| self.error(failure))?;
         let names = found.into_iter().map(|found| found.name);
-        Ok(names.filter(|name| is_data_file(name)).collect())
+        let replaces = |name: &String| is_data_file(name) || self.is_old_summary(name);
+        Ok(names.filter(replaces).collect())
+    }
+
+    /// Returns true for a summary of the old files that is not replaced by one of the new ones.
+    fn is_old_summary(&self, name: &str) -> bool {
+        name == COMMON_METADATA_FILE || (name == METADATA_FILE && !self.options.has_metadata_file())
+    }
+
+    /// Writes `_metadata` for files that have appeared.
+    fn summarise(&self, files: &[SpreadFile]) -> Result<(), WriteError> {
+        if !self.options.has_metadata_file() {
+            return Ok(());
+        }
+        let listed = files.iter().map(|file| {
+            let name = self.names.get(&file.path)?;
+            Some((name.as_str(), &file.result))
+        });
+        let listed: Option<Vec<_>> = listed.collect();
+        let listed = listed.ok_or_else(|| WriteError::schema("a file is not one of this dataset"))?;
+        let Some(bytes) = metadata_file(listed)? else {
+            return Ok(());
+        };
+        self.folder.write(METADATA_FILE, &bytes).map_err(|failure| {
+            let message = format!(
+                "all new files are there, and {METADATA_FILE} does not list them; old files are there, too, if there were \
+                 any: write the dataset again with existing=\"overwrite\". The reason: {}",
+                failure.message
+            );
+            self.refusal(failure.kind, message)
+        })
     }
 
     /// Deletes files that gave way to new ones.
@@ -194,7 +244,11 @@ impl Places for DatasetObjects {
             url: url.clone(),
             ..target
         };
-        Ok((url.into(), Box::new(self.uploads.sink(target))))
+        let url = PathBuf::from(url);
+        if self.options.has_metadata_file() {
+            self.names.insert(url.clone(), relative.to_owned());
+        }
+        Ok((url, Box::new(self.uploads.sink(target))))
     }
 }
 
@@ -207,9 +261,14 @@ impl Storage for DatasetObjects {
         self.uploads
             .complete()
             .map_err(|incomplete| self.unpublished(files.len(), incomplete))?;
+        let unremoved = match self.summarise(files) {
+            Ok(()) => self.remove(&old),
+            // Readers that go by an old summary still need the files that it lists.
+            Err(error) => Some(error),
+        };
         Ok(Published {
             paths: files.iter().map(|file| file.path.clone()).collect(),
-            unremoved: self.remove(&old),
+            unremoved,
         })
     }
 }

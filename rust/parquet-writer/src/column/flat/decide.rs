@@ -9,7 +9,7 @@ use parquet_encode::page_header::Encoding as PageEncoding;
 use super::contest::{Contest, Indexed, Neighbours, Repeats};
 use super::page::PageValues;
 use super::{End, FlatEncoder, page_encoding};
-use crate::choose::{FEWEST_VALUES, Trial};
+use crate::choose::{FEWEST_VALUES, Reason, Trial};
 use crate::error::Result;
 
 /// Values of a full page below which each is large.
@@ -98,6 +98,7 @@ impl FlatEncoder {
         if known.flatten() == Some(true) || repeats.is_some_and(|repeats| self.is_plain_to_see(repeats, end))
         {
             self.values.settle_with_dictionary(PageEncoding::Plain);
+            self.choice.reason = Some(Reason::Repeats);
             return Ok(true);
         }
         let repeats = repeats.filter(|repeats| repeats.distinct < repeats.values);
@@ -154,6 +155,7 @@ impl FlatEncoder {
         let encoding = page_encoding(lightest);
         let with = weights.with.filter(|_| weights.share < 1.0);
         self.choice.dictionary = with.is_some();
+        self.choice.reason = Some(Reason::Lightest);
         self.choice.encoding = lightest;
         if let Some(with) = with {
             self.values.settle_with_dictionary(encoding);
