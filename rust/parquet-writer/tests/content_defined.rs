@@ -28,7 +28,7 @@ fn rows(numbers: &[u64]) -> RecordBatch {
     let mut lists = ListBuilder::new(Int64Builder::new());
     for row in numbers {
         let length = usize::try_from(mixed(*row) % 4).unwrap();
-        let list = (0..length).map(|place| Some((mixed(row + place as u64) >> 8) as i64));
+        let list = (0..length).map(|place| Some(mixed(row + place as u64).cast_signed()));
         lists.append_option((length > 0).then_some(list));
     }
     let numbers = || numbers.iter().copied();
@@ -37,19 +37,19 @@ fn rows(numbers: &[u64]) -> RecordBatch {
         (
             "sorted",
             Arc::new(Int64Array::from_iter_values(
-                numbers().map(|row| (row * 1_000 + mixed(row) % 999) as i64),
+                numbers().map(|row| (row * 1_000 + mixed(row) % 999).cast_signed()),
             )),
         ),
         (
             "random",
             Arc::new(Int64Array::from_iter_values(
-                numbers().map(|row| mixed(row) as i64),
+                numbers().map(|row| mixed(row).cast_signed()),
             )),
         ),
         (
             "float",
             Arc::new(Float64Array::from_iter_values(
-                numbers().map(|row| (mixed(row) >> 11) as f64),
+                numbers().map(|row| f64::from_bits(mixed(row) >> 2)),
             )),
         ),
         (
@@ -60,7 +60,7 @@ fn rows(numbers: &[u64]) -> RecordBatch {
             "gaps",
             Arc::new(
                 numbers()
-                    .map(|row| (mixed(row) % 3 > 0).then(|| text(row)))
+                    .map(|row| (!mixed(row).is_multiple_of(3)).then(|| text(row)))
                     .collect::<StringArray>(),
             ),
         ),
@@ -116,7 +116,7 @@ proptest! {
 
     #[test]
     fn rows_that_are_inserted_change_few_pages(at in 0..ROWS, inserted in 1..500_u64, groups in 1..3_i64) {
-        let options = options((ROWS as i64 + groups) / groups, Some((1_024, 4_096)));
+        let options = options((ROWS.cast_signed() + groups) / groups, Some((1_024, 4_096)));
         let before: Vec<_> = (0..ROWS).collect();
         let before = pages(written(&rows(&before), &[], &options));
         let after = pages(written(&rows(&with_rows_between(at, inserted)), &[], &options));
@@ -133,7 +133,7 @@ proptest! {
 fn pages_that_end_when_they_are_full_are_lost_behind_an_insertion() {
     let options = OptionInput {
         page_bytes: 4_096,
-        ..options(ROWS as i64 * 2, None)
+        ..options(ROWS.cast_signed() * 2, None)
     };
     let before: Vec<_> = (0..ROWS).collect();
     let before = pages(written(&rows(&before), &[], &options));
@@ -154,7 +154,7 @@ fn words(numbers: &[u64]) -> RecordBatch {
 
 #[test]
 fn pages_of_a_dictionary_are_shared_where_no_word_is_new_and_in_front_of_new_ones() {
-    let options = options(ROWS as i64 * 2, Some((1_024, 4_096)));
+    let options = options(ROWS.cast_signed() * 2, Some((1_024, 4_096)));
     let all: Vec<_> = (0..ROWS).collect();
     let [before] = &pages(written(&words(&all), &[], &options))[..] else {
         panic!("there is one leaf");
