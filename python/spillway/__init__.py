@@ -21,7 +21,14 @@ from spillway.errors import (
     UnknownOptionError,
 )
 from spillway.inspection import FileReport, inspect_file
-from spillway.writer import ColumnResult, ParquetWriter, WriteResult, WriterOptions, write_parquet
+from spillway.writer import (
+    ColumnResult,
+    ParquetWriter,
+    StageSeconds,
+    WriteResult,
+    WriterOptions,
+    write_parquet,
+)
 
 if TYPE_CHECKING:
     from spillway import backends, delta
@@ -44,6 +51,7 @@ __all__ = [
     "RowError",
     "SchemaError",
     "SpillwayError",
+    "StageSeconds",
     "UnknownOptionError",
     "WriteResult",
     "WriterOptions",

@@ -1,18 +1,22 @@
-"""A finished file as a table for notebooks."""
+"""A finished file, or a dataset, as a table for notebooks."""
 
 from __future__ import annotations
 
 from html import escape
 from typing import TYPE_CHECKING
 
+from spillway._wording import counted
+
 if TYPE_CHECKING:
-    from spillway.writer import ColumnResult, WriteResult
+    from spillway.dataset_writer import DatasetFile, DatasetResult
+    from spillway.writer import ColumnResult, StageSeconds, WriteResult
 
-__all__ = ["result_html"]
+__all__ = ["dataset_html", "result_html"]
 
-#: Columns that are shown; a notebook with thousands of rows is of no use.
-MOST_COLUMNS = 100
-_HEADS = ("column", "type", "encodings", "codec", "values", "nulls", "bytes", "share")
+#: Columns or files that are shown; a notebook with thousands of rows is of no use.
+MOST_COLUMNS = MOST_FILES = 100
+_FILE_HEADS = ("file", "partition", "rows", "bytes", "row groups")
+_HEADS = ("column", "type", "encodings", "codec", "values", "nulls", "bytes", "share", "reason")
 
 
 def result_html(result: WriteResult) -> str:
@@ -24,10 +28,40 @@ def result_html(result: WriteResult) -> str:
     if left_out:
         rows.append(f'<tr><td colspan="{len(_HEADS)}">{left_out:,} smaller columns</td></tr>')
     name = "" if result.path is None else f"<b>{escape(result.path)}</b>: "
-    groups = "1 row group" if result.row_groups == 1 else f"{result.row_groups:,} row groups"
-    caption = f"{name}{result.rows:,} rows, {result.bytes:,} bytes, {groups}"
+    groups = counted(result.row_groups, "row group")
+    caption = f"{name}{result.rows:,} rows, {result.bytes:,} bytes, {groups}; {_times(result.seconds)}"
     heads = "".join(f"<th>{head}</th>" for head in _HEADS)
     return f"<table><caption>{caption}</caption><tr>{heads}</tr>{''.join(rows)}</table>"
+
+
+def dataset_html(result: DatasetResult) -> str:
+    """Show a dataset's sizes, and those of its files in their order."""
+    shown = result.files[:MOST_FILES]
+    rows = [_file(file) for file in shown]
+    left_out = len(result.files) - len(rows)
+    if left_out:
+        rows.append(f'<tr><td colspan="{len(_FILE_HEADS)}">{left_out:,} more files</td></tr>')
+    caption = f"{result.rows:,} rows, {result.bytes:,} bytes, {counted(len(result.files), 'file')}"
+    heads = "".join(f"<th>{head}</th>" for head in _FILE_HEADS)
+    return f"<table><caption>{caption}</caption><tr>{heads}</tr>{''.join(rows)}</table>"
+
+
+def _file(file: DatasetFile) -> str:
+    values = file.partition.items()
+    partition = ", ".join(f"{name}={'null' if value is None else value}" for name, value in values)
+    cells = (
+        escape(str(file.path)),
+        escape(partition),
+        f"{file.result.rows:,}",
+        f"{file.result.bytes:,}",
+        f"{file.result.row_groups:,}",
+    )
+    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+
+
+def _times(seconds: StageSeconds) -> str:
+    stages = (("encode", seconds.encode), ("compress", seconds.compress), ("write", seconds.write))
+    return ", ".join(f"{name} {time:.3f} s" for name, time in (*stages, ("wait", seconds.wait)))
 
 
 def _row(column: ColumnResult, total: int) -> str:
@@ -41,5 +75,6 @@ def _row(column: ColumnResult, total: int) -> str:
         f"{column.nulls:,}",
         f"{column.compressed_bytes:,}",
         f"{share:.1%}",
+        escape(column.reason),
     )
     return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"

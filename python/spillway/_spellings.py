@@ -76,7 +76,9 @@ ELSEWHERE: dict[str, Spelling] = {
     "write_time_adjusted_to_utc": Spelling("pyarrow", note="times of day have no time zone"),
     "max_rows_per_page": Spelling("pyarrow", "page_rows"),
     "bloom_filter_options": Spelling("pyarrow", "bloom_filter"),
-    "use_content_defined_chunking": Spelling("pyarrow", note="content-defined chunking is not built"),
+    "use_content_defined_chunking": Spelling(
+        "pyarrow", "content_defined_chunking", "with the least and the most bytes as a tuple"
+    ),
     "writer_engine_version": Spelling("pyarrow", note="there is one writer"),
     "memory_pool": Spelling("pyarrow", note="memory_limit bounds what a writer keeps"),
     # pyarrow.dataset, and write_to_dataset
@@ -97,6 +99,9 @@ ELSEWHERE: dict[str, Spelling] = {
     "max_rows_per_group": Spelling("pyarrow", "row_group_rows", "which is exact"),
     "file_visitor": Spelling("pyarrow", note="the result has all files when the writer is closed"),
     "existing_data_behavior": Spelling("pyarrow", "existing", _PARTS),
+    "metadata_collector": Spelling(
+        "pyarrow", "metadata_file", f"which writes _metadata; result.metadata is a file's own; {_PARTS}"
+    ),
     "create_dir": Spelling("pyarrow", note="the folder of a dataset is always made"),
     # polars
     "file": Spelling("polars", "destination"),
@@ -160,8 +165,10 @@ ELSEWHERE: dict[str, Spelling] = {
     "parquet.size.statistics.enabled": Spelling("Spark", note="sizes of values are not written"),
     "parquet.statistics.truncate.length": Spelling("Spark", note="long text has prefixes of 64 bytes"),
     "parquet.columnindex.truncate.length": Spelling("Spark", note="long text has prefixes of 64 bytes"),
-    "parquet.enable.summary-metadata": Spelling("Spark", note="summary files are not written"),
-    "parquet.summary.metadata.level": Spelling("Spark", note="summary files are not written"),
+    "parquet.enable.summary-metadata": Spelling("Spark", "metadata_file", _PARTS),
+    "parquet.summary.metadata.level": Spelling(
+        "Spark", "metadata_file", f'True for what is "ALL" there; {_PARTS}'
+    ),
     "parquet.validation": Spelling("Spark", note="every batch is checked"),
     "parquet.write.support.class": Spelling("Spark", note="rows come as Arrow data"),
 }

@@ -11,6 +11,8 @@ from spillway import _native
 from spillway._context import WithBlock
 from spillway._destination import OBJECT_STORES, local_path
 from spillway._options import checks_names, refuse_unknown, shows_options
+from spillway._result_html import dataset_html
+from spillway._wording import counted
 from spillway.errors import ClosedError, OptionError
 from spillway.writer import WriteResult, WriterOptions, _write_result
 
@@ -51,6 +53,13 @@ class DatasetOptions:
             ``*.parquet`` file in and below the directory once all new ones are there. A reader that looks
             in between sees both; a process killed in between leaves both, and the same call puts it right.
             In an object store numbers begin at 0, and each name has a part of its own for each writer.
+            ``"append"`` is refused where there is a file ``_metadata``, which would not list the new files.
+            ``"overwrite"`` removes that and ``_common_metadata``, too.
+        metadata_file: Write a file ``_metadata`` into the directory, with the footers of all files: the row
+            groups, each with the path of its file. Readers such as `pyarrow.dataset.parquet_dataset` and Dask
+            plan by it without opening the files. It is made of the files of one writer, so that it does not
+            go with ``existing="append"``, nor with ``encryption``, whose statistics it would show. A
+            partitioned dataset without rows has none.
 
     Raises:
         OptionError: A value is not accepted; the message lists what is.
@@ -68,6 +77,7 @@ class DatasetOptions:
     max_open_files: int = 64
     basename_template: str = "part-{i:05d}.parquet"
     existing: Existing = "error"
+    metadata_file: bool = False
 
     def __post_init__(self) -> None:
         columns = (self.partition_by,) if isinstance(self.partition_by, str) else tuple(self.partition_by)
@@ -91,9 +101,9 @@ class DatasetFile:
     result: WriteResult
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DatasetResult:
-    """A finished dataset.
+    """A finished dataset. In a notebook it is a table of its files.
 
     Args:
         files: The files. Those of the partition that was met first come first, and of one partition those of
@@ -101,6 +111,13 @@ class DatasetResult:
     """
 
     files: tuple[DatasetFile, ...]
+
+    def __repr__(self) -> str:
+        files = counted(len(self.files), "file")
+        return f"DatasetResult(rows={self.rows}, bytes={self.bytes}, files=<{files}>)"
+
+    def _repr_html_(self) -> str:
+        return dataset_html(self)
 
     @property
     def rows(self) -> int:

@@ -26,6 +26,7 @@ __all__ = [
     "Direction",
     "EffectName",
     "Encoding",
+    "EncodingReason",
     "Existing",
     "Extra",
     "FsspecFileSystem",
@@ -81,6 +82,9 @@ Encoding: TypeAlias = Literal[
     "byte_stream_split",
 ]
 """An encoding of values, by Parquet's name in lower case; ``"auto"`` chooses one by the first page."""
+
+EncodingReason: TypeAlias = Literal["named", "only", "given", "repeats", "lightest", "full", "outweighed"]
+"""The reason for the encodings of a column; see `ColumnResult`."""
 
 Existing: TypeAlias = Literal["error", "append", "overwrite"]
 """The fate of files that are in the folder of a dataset before."""
@@ -211,6 +215,7 @@ class WriterKeywords(TypedDict, total=False):
     page_bytes: int
     page_rows: int
     dictionary_page_bytes: int
+    content_defined_chunking: bool | Sequence[int]
     memory_limit: int | str | None
     threads: int
     dictionary: bool | Mapping[ColumnPath, bool]
@@ -238,3 +243,4 @@ class DatasetKeywords(WriterKeywords, total=False):
     max_open_files: int
     basename_template: str
     existing: Existing
+    metadata_file: bool

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import os
 from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from spillway import _native
 from spillway._context import WithBlock
 from spillway._destination import resolve
+from spillway._file_metadata import file_metadata
 from spillway._inputs import write_all
 from spillway._options import checks_names, shows_options
 from spillway._result_html import result_html
 from spillway.errors import ClosedError
 
 if TYPE_CHECKING:
+    import builtins
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Unpack
+
+    from pyarrow.parquet import FileMetaData
 
     from spillway.encryption import Encryption
     from spillway.types import (
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
         Compression,
         Data,
         Encoding,
+        EncodingReason,
         Extra,
         FsspecFileSystem,
         OnError,
@@ -41,7 +47,7 @@ if TYPE_CHECKING:
         WriterKeywords,
     )
 
-__all__ = ["ColumnResult", "ParquetWriter", "WriteResult", "WriterOptions", "write_parquet"]
+__all__ = ["ColumnResult", "ParquetWriter", "StageSeconds", "WriteResult", "WriterOptions", "write_parquet"]
 
 
 @checks_names
@@ -68,6 +74,11 @@ class WriterOptions:
         dictionary_page_bytes: Bytes of a dictionary page before compression, at which a column chunk goes on
             without its dictionary; under ``memory_limit`` at most 2 MiB and the column's share. A column that
             comes as a dictionary keeps a larger one.
+        content_defined_chunking: End pages where their content says so, so that files which share rows share
+            pages, for stores that keep equal bytes once: ``True``, or the least and the most bytes of values
+            between two such ends (262,144 and 1,048,576), before they are encoded. Pages end by
+            ``page_bytes`` and ``page_rows`` as well. At ``zstd`` 1 the search for repeats is that of the
+            level. It does not go with ``encryption``.
         memory_limit: All that the writer may keep in memory: rows that wait, dictionaries, pages; an integer
             of bytes or text such as ``"16MB"`` (10^6) and ``"16MiB"`` (2^20). Pages are smaller then (a
             fourth of a column's share, 4 KiB at least), dictionaries too, and finished pages that do not fit
@@ -138,6 +149,7 @@ class WriterOptions:
     page_bytes: int = 256 << 10
     page_rows: int = 20_000
     dictionary_page_bytes: int = 2 << 20
+    content_defined_chunking: bool | Sequence[int] = False
     memory_limit: int | str | None = None
     threads: int = 1
     dictionary: bool | Mapping[ColumnPath, bool] = True
@@ -167,6 +179,11 @@ class ColumnResult:
         path: Parquet's dotted path.
         physical_type: Parquet's physical type, such as ``"INT64"``.
         encodings: The encodings of its data pages, the most used first.
+        reason: The reason for them, that of the last row group that had one: ``"lightest"`` if its first page
+            cost least so, ``"repeats"`` if values repeat so much that a dictionary was not weighed,
+            ``"outweighed"`` if the dictionary cost more than it saved and was given up, ``"full"`` if it had
+            all the bytes that it may have, ``"given"`` if rows came with it, ``"named"`` if the option
+            ``encoding`` says so, ``"only"`` if no other was allowed or there was no value to try.
         compression: The codec of its pages.
         values: Values, nulls included.
         nulls: Nulls.
@@ -177,11 +194,29 @@ class ColumnResult:
     path: str
     physical_type: str
     encodings: tuple[str, ...]
+    reason: EncodingReason
     compression: str
     values: int
     nulls: int
     compressed_bytes: int
     uncompressed_bytes: int
+
+
+@dataclass(frozen=True)
+class StageSeconds:
+    """The seconds that a file took, by stage. Those of several threads are added up.
+
+    Args:
+        encode: Encoding values, and choosing encodings.
+        compress: Compressing pages, also where that is only tried.
+        write: Writing to the destination, uploads included, and to the temporary file of pages.
+        wait: From the opening of the file on, the time between calls, in which rows were not there yet.
+    """
+
+    encode: float
+    compress: float
+    write: float
+    wait: float
 
 
 #: Columns that the text of a result names.
@@ -200,8 +235,11 @@ class WriteResult:
         peak_tracked_bytes: The most memory the writer held at once, by its own account: encoders, finished
             pages and rows that wait for a full unit. The caller's batches are not in it.
         spilled_bytes: Bytes of finished pages that waited in a temporary file for the end of their row group.
+        seconds: The time that it took, by stage. It is not compared.
         path: The path or URL that the file was written to, as it was given; None for a file object. Results
             of equal files are equal wherever those are.
+        footer: The footer as it is in the file: its ``FileMetaData`` in Thrift, the length of that and the
+            magic. Empty for an encrypted file.
     """
 
     rows: int
@@ -210,7 +248,19 @@ class WriteResult:
     columns: tuple[ColumnResult, ...]
     peak_tracked_bytes: int
     spilled_bytes: int
+    seconds: StageSeconds = field(compare=False)
     path: str | None = field(default=None, compare=False)
+    footer: builtins.bytes = b""
+
+    @cached_property
+    def metadata(self) -> FileMetaData:
+        """The footer as pyarrow has it, which `pyarrow.parquet.write_metadata` collects.
+
+        Raises:
+            MissingExtraError: pyarrow is not installed.
+            ValueError: The file is encrypted.
+        """
+        return file_metadata(self.footer)
 
     def __repr__(self) -> str:
         named = [column.path for column in self.columns[:_NAMED_COLUMNS]]
@@ -529,4 +579,5 @@ def _write_result(found: dict[str, Any], path: str | None) -> WriteResult:
     columns = tuple(
         ColumnResult(**{**column, "encodings": tuple(column["encodings"])}) for column in found["columns"]
     )
-    return WriteResult(**{**found, "columns": columns, "path": path})
+    seconds = StageSeconds(**found["seconds"])
+    return WriteResult(**{**found, "columns": columns, "seconds": seconds, "path": path})

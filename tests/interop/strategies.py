@@ -276,6 +276,7 @@ def option_choices(schema: pa.Schema, *, split: bool) -> dict[str, st.SearchStra
         "page_bytes": st.sampled_from((1, 8, 64, 500, 4096)),
         "page_rows": st.sampled_from((1, 7, 100, 50_000)),
         "dictionary_page_bytes": st.sampled_from((1, 100, 4 << 20)),
+        "content_defined_chunking": st.sampled_from((True, (1, 50), (100, 1000))),
         "threads": st.integers(1, 3),
         "dictionary": st.one_of(st.booleans(), by_column),
         "encoding": encodings(schema, split=split),

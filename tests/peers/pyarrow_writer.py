@@ -50,19 +50,6 @@ class NotOffered(Exception):  # noqa: N818 - nobody's error
     """A test asks for something that Spillway does not have."""
 
 
-class Copying:
-    """A sink that keeps a copy of what it hands on."""
-
-    def __init__(self, sink: Any) -> None:
-        self.sink = sink
-        self.copy = io.BytesIO()
-
-    def write(self, data: bytes) -> int:
-        """Hands the bytes on."""
-        self.sink.write(data)
-        return self.copy.write(data)
-
-
 class Writer:
     """The interface that `pyarrow.parquet.ParquetWriter` expects of the class below it."""
 
@@ -76,7 +63,7 @@ class Writer:
         for name, value in given.items():
             if name not in TRANSLATIONS and name not in ALWAYS:
                 raise NotOffered(f"not offered: {name}={value!r}")
-        self._sink = Copying(open(where, "wb") if isinstance(where, str) else where)  # noqa: PTH123, SIM115
+        self._sink = open(where, "wb") if isinstance(where, str) else where  # noqa: PTH123, SIM115
         translated: Options = {}
         for name in TRANSLATIONS.keys() & (given.keys() | {"compression"}):
             translated |= TRANSLATIONS[name](options, schema)
@@ -103,7 +90,7 @@ class Writer:
     @property
     def metadata(self) -> pq.FileMetaData:
         """The metadata of the file, as it was written."""
-        return pq.read_metadata(self._sink.copy)
+        return self._writer.result.metadata
 
 
 def leaves(schema: pa.Schema) -> list[str]:
@@ -225,6 +212,14 @@ def encryption(options: Options, schema: pa.Schema) -> Options:  # noqa: ARG001 
     return {"encryption": spillway.Encryption(**fields)}
 
 
+def chunking(options: Options, schema: pa.Schema) -> Options:  # noqa: ARG001 - as the others
+    """The sizes of chunks; how close they are to their average is not to be chosen."""
+    wanted = options["use_content_defined_chunking"]
+    if isinstance(wanted, dict):
+        return {"content_defined_chunking": (wanted["min_chunk_size"], wanted["max_chunk_size"])}
+    return {"content_defined_chunking": bool(wanted)}
+
+
 def remembering(create: Callable[..., object]) -> Callable[..., object]:
     """pyarrow's function that makes properties of keys, with its arguments kept."""
 
@@ -251,6 +246,7 @@ TRANSLATIONS: Final[dict[str, Callable[[Options, pa.Schema], Options]]] = {
     "sorting_columns": sorting_columns,
     "store_schema": lambda options, _: {"store_schema": options["store_schema"]},
     "use_byte_stream_split": encoding,
+    "use_content_defined_chunking": chunking,
     "use_deprecated_int96_timestamps": timestamps,
     "use_dictionary": dictionary,
     "version": version,

@@ -337,7 +337,7 @@ def test_options_for_another_format_are_refused(tmp_path: Path) -> None:
     (tmp_path / "schema.json").write_text('{"a": "int8"}')
     inputs = [tmp_path / "rows.parquet", tmp_path / "out.parquet"]
     assert "--schema is for CSV and NDJSON" in refused(*inputs, "--schema", tmp_path / "schema.json")
-    assert "--on-error skip is for NDJSON" in refused(*inputs, "--on-error", "skip")
+    assert "--on-error skip is for CSV and NDJSON" in refused(*inputs, "--on-error", "skip")
     assert "--delimiter is for CSV" in refused(*inputs, "--delimiter", ";")
     assert names(tmp_path) == {"rows.parquet", "schema.json"}
 

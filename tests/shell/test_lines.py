@@ -175,6 +175,42 @@ def test_bad_lines_that_are_skipped_are_counted_and_named(tmp_path: Path, out: P
     assert rows_of(out / "place", output) == [{"id": row["id"]} for row in GOOD if row["id"] not in left]
 
 
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("is_piped", [False, True], ids=["files", "pipe"])
+def test_rows_of_csv_with_other_fields_that_are_skipped_are_counted_and_named(
+    tmp_path: Path, out: Path, output: str, *, is_piped: bool
+) -> None:
+    bad = {number: "1,k1,more" if number % 200 == 0 else "1" for number in range(100, 800, 100)}
+    lines = [f"{row['id']},{row['kind']}" for row in GOOD]
+    for number, text in bad.items():
+        lines[number - 2] = text  # the first line of the file has the names
+    content = "\n".join(["id,kind", *lines])
+    halves = tmp_path / "0.csv", tmp_path / "1.csv"
+    inputs = ["-"] if is_piped else [*map(str, halves)]
+    for path in halves:
+        path.write_text(content)
+    place, options = out / "place", [*OUTPUTS[output], "--memory", "16MB", "--on-error", "skip"]
+    result = run(*inputs, place, *options, stdin=content.encode() if is_piped else None)
+    assert result.exit_code == 0, result.output
+    said = " ".join(result.stderr.split())
+    name = "standard input" if is_piped else str(halves[0])
+    assert f"left out: {name}, row 100: it has 1 field where 2 are expected" in said
+    assert f"left out: {name}, row 200: it has 3 fields where 2 are expected" in said
+    assert re.findall(r"left out: .+?, row (\d+)", said) == ["100", "200", "300", "400", "500"]
+    assert f"{7 * len(inputs)} rows left out" in said
+    good = [row["id"] for place, row in enumerate(GOOD, 2) if place not in bad]
+    assert [row["id"] for row in rows_of(out / "place", output)] == sorted(good * len(inputs))
+
+
+def test_a_row_of_csv_with_other_fields_ends_the_command_with_its_row(tmp_path: Path, out: Path) -> None:
+    (tmp_path / "rows.csv").write_text("a,b\n1,2\n3\n")
+    said = refused(tmp_path / "rows.csv", out / "rows.parquet")
+    assert "rows.csv" in said
+    assert "Row #3: Expected 2 columns, got 1" in said
+    assert "--on-error skip" in said
+    assert names(out) == set()
+
+
 def test_a_key_that_comes_after_the_sample_is_no_silent_loss(tmp_path: Path) -> None:
     lines = "".join(f'{{"id": {number}, "text": "{"x" * 90}"}}\n' for number in range(20_000))
     (tmp_path / "rows.ndjson").write_text(lines + '{"id": 1, "late": 2}\n')

@@ -284,6 +284,47 @@ def test_overwriting_replaces_data_files_only_and_those_last(bucket: Bucket, fau
     assert numbers(bucket, "d/day=") == [5]
 
 
+def test_its_metadata_lists_the_files_and_replaces_that_of_old_ones(bucket: Bucket) -> None:
+    written(bucket, metadata_file=True, **BY_DAY)
+    bucket.put("d/_common_metadata", b"of another tool")
+    result = written(bucket, existing="overwrite", metadata_file=True, **BY_DAY)
+    name = bucket.url("d/_metadata").removeprefix("s3://")
+    found = ds.parquet_dataset(name, filesystem=store_of(bucket), partitioning="hive")
+    urls = {bucket.url("").removeprefix("s3://") + key_of(bucket, file.path) for file in result.files}
+    assert set(found.files) == urls
+    assert sorted(found.to_table()["n"].to_pylist()) == [1, 2, 3, 4]
+    assert "d/_common_metadata" not in set(bucket.keys())
+    with pytest.raises(spillway.OptionError, match="_metadata lists the files"):
+        written(bucket, existing="append", **BY_DAY)
+    written(bucket, existing="overwrite", **BY_DAY)
+    assert "d/_metadata" not in set(bucket.keys())
+    written(bucket, metadata_file=True, existing="overwrite", **BY_DAY)
+    written(bucket, TABLE.slice(0, 0), metadata_file=True, existing="overwrite", **BY_DAY)
+    assert "d/_metadata" not in set(bucket.keys())
+
+
+def test_metadata_that_the_store_refuses_leaves_old_files_and_is_an_error(
+    bucket: Bucket, faulty: Faulty
+) -> None:
+    written(bucket, metadata_file=True, **BY_DAY)
+    before = bucket.keys()
+    proxy = faulty(lambda request: 403 if request.method == "PUT" and "_metadata" in request.path else None)
+    writer = spillway.DatasetWriter(
+        bucket.url("d"),
+        storage_options=proxied(proxy, bucket),
+        existing="overwrite",
+        metadata_file=True,
+        **BY_DAY,
+    )
+    writer.write(TABLE)
+    with pytest.raises(PermissionError, match="_metadata does not list them"):
+        writer.close()
+    assert writer.result.rows == 4
+    assert set(bucket.keys()) > set(before)
+    written(bucket, existing="overwrite", metadata_file=True, **BY_DAY)
+    assert numbers(bucket) == [1, 2, 3, 4]
+
+
 def is_delete(request: Request) -> bool:
     """True if the request deletes objects, and not an upload."""
     return (request.method == "DELETE" and not request.is_abort) or "delete" in request.path.partition("?")[2]

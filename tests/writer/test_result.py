@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
+import time
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.fs
+import pytest
 
 import spillway
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 
 class Cells(HTMLParser):
@@ -83,6 +84,71 @@ def test_names_are_text_and_no_tags(tmp_path: Path) -> None:
     assert "&lt;b&gt;&amp;" in html
     assert "<i>" not in html
     assert spillway.write_parquet(pa.table({"a": pa.array([], pa.int8())}), path)._repr_html_()
+
+
+def words(rows: int, different: int) -> list[str]:
+    return [f"the text of row {number * 7919 % different:,}, in words" for number in range(rows)]
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "reason"),
+    [
+        (range(5_000), {"encoding": "plain"}, "named"),
+        ([True, False] * 50, {}, "only"),
+        (pa.nulls(50, pa.int32()), {}, "only"),
+        (pa.array(words(5_000, 9)).dictionary_encode(), {}, "given"),
+        (words(5_000, 9), {}, "repeats"),
+        (range(5_000), {}, "lightest"),
+        (words(20_000, 9) + words(50_000, 2_500), {"dictionary_page_bytes": 1 << 14}, "full"),
+        (words(4_000, 1_000) + words(60_000, 60_000), {"page_rows": 4_000}, "outweighed"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+@pytest.mark.parametrize("groups", [1, 2])
+def test_a_column_says_why_it_has_its_encodings(
+    values: Any, options: dict[str, Any], reason: str, groups: int
+) -> None:
+    table = pa.table({"a": values})
+    with spillway.ParquetWriter(io.BytesIO(), table.schema, **options) as writer:
+        for _ in range(groups):
+            writer.write(table)
+            writer.flush()
+    (column,) = writer.result.columns
+    assert column.reason == reason
+    assert f"<td>{reason}</td>" in writer.result._repr_html_()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_the_seconds_of_a_file_are_those_of_its_stages(table: pa.Table, threads: int) -> None:
+    started = time.monotonic()
+    with spillway.ParquetWriter(io.BytesIO(), table.schema, threads=threads) as writer:
+        writer.write(table)
+        writer.flush()
+    seconds = dataclasses.astuple(writer.result.seconds)
+    passed = time.monotonic() - started
+    assert all(second > 0 for second in seconds)
+    assert sum(seconds) <= passed * threads
+    assert "compress 0." in writer.result._repr_html_()
+
+
+def test_the_time_between_calls_is_that_of_waiting(table: pa.Table) -> None:
+    with spillway.ParquetWriter(io.BytesIO(), table.schema) as writer:
+        writer.write(table)
+        started = time.monotonic()
+        time.sleep(0.05)
+        slept = time.monotonic() - started
+    assert writer.result.seconds.wait >= slept
+
+
+def test_a_dataset_prints_as_one_short_line_and_is_a_table_of_files(tmp_path: Path) -> None:
+    rows = pa.table({"k": ["<b>", None] * 300, "n": range(600)})
+    result = spillway.write_dataset(rows, tmp_path / "d", partition_by="k", max_file_rows=4)
+    assert repr(result) == f"DatasetResult(rows=600, bytes={result.bytes}, files=<150 files>)"
+    html = Cells(result._repr_html_())
+    assert html.open == 0
+    assert len(html.rows) == 102
+    assert html.rows[1][1:3] == ["k=<b>", "4"]
+    assert html.rows[-1] == ["50 more files"]
 
 
 def test_a_very_wide_file_is_a_short_table() -> None:

@@ -77,7 +77,11 @@ def write(  # noqa: PLR0913 - one argument per option of the command
         ),
     ] = None,
     on_error: Annotated[
-        str, typer.Option(help="For lines of NDJSON that do not fit: raise, or skip, which counts them.")
+        str,
+        typer.Option(
+            help="For lines of NDJSON that do not fit, and rows of CSV with more or fewer fields than "
+            "columns: raise, or skip, which counts them."
+        ),
     ] = "raise",
     format: Annotated[  # noqa: A002 - the option's name
         str | None,
@@ -133,7 +137,8 @@ def write(  # noqa: PLR0913 - one argument per option of the command
     already, or a folder with files, is refused without --overwrite.
 
     Columns of several files are matched by name. Lines of NDJSON that do not
-    fit are named with their file, line and field.
+    fit are named with their file, line and field, and rows of CSV with their
+    file and number.
 
     Exit status 0: all is written.
 
@@ -271,7 +276,6 @@ def _memory(text: str) -> Any:
 
 
 def _write(job: Job, progress: Progress) -> int:
-    from spillway._wording import counted
     from spillway.shell import run_write
 
     done = run_write(job, progress)
@@ -280,7 +284,7 @@ def _write(job: Job, progress: Progress) -> int:
         progress.say(_summary(done))
         if done.left_out:
             # Rows are not lost unsaid, however quiet the command is.
-            typer.secho(f"spillway write: {counted(done.left_out, 'line')} left out", err=True, fg="yellow")
+            typer.secho(f"spillway write: {done.left_out} left out", err=True, fg="yellow")
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"all rows are in {done.written.place}") from None
     return 0

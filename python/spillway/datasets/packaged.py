@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import zipfile
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import partial
 from importlib import metadata, util
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,6 +20,7 @@ from pyarrow import csv
 
 from spillway.errors import MissingExtraError, SpillwayError
 from spillway.reading.files import RowStream
+from spillway.reading.text_batches import TextBatches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -64,13 +66,9 @@ _CITIES = pa.schema(_CITY)
 @contextmanager
 def _flights(path: Path) -> Iterator[RowStream]:
     with zipfile.ZipFile(path) as archive, archive.open("flights.csv") as file:
-        reader = csv.open_csv(
-            file,
-            convert_options=csv.ConvertOptions(
-                column_types=_FLIGHTS, null_values=["NA"], strings_can_be_null=True
-            ),
-        )
-        yield RowStream("flights", reader.schema, iter(reader), None)
+        options = csv.ConvertOptions(column_types=_FLIGHTS, null_values=["NA"], strings_can_be_null=True)
+        with closing(TextBatches(file, partial(csv.open_csv, convert_options=options))) as batches:
+            yield RowStream("flights", batches.schema, batches, None)
 
 
 @contextmanager

@@ -6,9 +6,10 @@ import io
 import re
 import shutil
 import tempfile
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.csv
@@ -18,6 +19,7 @@ import pyarrow.parquet
 from spillway.errors import CorruptFileError, OptionError
 from spillway.reading.piped import Piped
 from spillway.reading.text import TextOptions, Utf8Stream, refuse_binary, refuse_other_delimiter
+from spillway.reading.text_batches import TextBatches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FORMATS",
     "TITLES",
+    "BadRow",
     "Format",
     "RowStream",
     "UnknownFormatError",
@@ -35,6 +38,7 @@ __all__ = [
     "open_pipe",
     "open_rows",
     "recognise",
+    "say_nothing",
 ]
 
 FORMATS = (
@@ -105,6 +109,16 @@ class Format(NamedTuple):
         return self.kind in {"csv", "ndjson"}
 
 
+class BadRow(Protocol):
+    """A function that is told of each row of CSV that has another number of fields than the first line.
+
+    Such rows are left out. The function is called in a thread of Arrow's, when their block is read.
+    """
+
+    def __call__(self, path: Path, row: pa.csv.InvalidRow, /) -> None:
+        """Take note of a row."""
+
+
 class UnknownFormatError(OptionError):
     """The file is of no known format."""
 
@@ -116,6 +130,7 @@ def open_rows(
     *,
     schema: pa.Schema | None = None,
     block_bytes: int | None = None,
+    on_bad_row: BadRow | None = None,
 ) -> Iterator[RowStream]:
     """Open a file of any known format, recognised by its first bytes, or by its suffix if it is text.
 
@@ -125,6 +140,7 @@ def open_rows(
         schema: Types for the columns of a text file that it names, where inferred ones would not do.
         block_bytes: Bytes of text, or of decoded values of Parquet, that are read together, roughly; None for
             what is fastest. Batches of Arrow IPC are those of the file.
+        on_bad_row: Is told of rows of CSV that are left out; None makes such a row an error.
 
     Raises:
         OSError: The file cannot be read: `FileNotFoundError`, `PermissionError`, `IsADirectoryError`.
@@ -134,9 +150,10 @@ def open_rows(
     """
     text = text or TextOptions()
     form = recognise(path, text)
-    with path.open("rb") as file:
+    with path.open("rb") as file, ExitStack() as stack:
         with explained(path):
-            stream = _OPENERS[form.kind](_Opened(file, path, form, text, schema, block_bytes))
+            opened = _Opened(file, path, form, text, schema, block_bytes, on_bad_row, stack)
+            stream = _OPENERS[form.kind](opened)
         yield stream._replace(batches=_explained_batches(path, stream.batches))
 
 
@@ -171,11 +188,21 @@ class OpenPipe(NamedTuple):
 
     @contextmanager
     def rows(
-        self, text: TextOptions, schema: pa.Schema | None = None, block_bytes: int | None = None
+        self,
+        text: TextOptions,
+        schema: pa.Schema | None = None,
+        block_bytes: int | None = None,
+        on_bad_row: BadRow | None = None,
     ) -> Iterator[RowStream]:
         """Open its rows.
 
         Parquet and Arrow's file format are read from their end, so they wait in a temporary file first.
+
+        Args:
+            text: As `open_rows`.
+            schema: As `open_rows`.
+            block_bytes: As `open_rows`.
+            on_bad_row: As `open_rows`.
 
         Raises:
             OSError: The temporary file cannot be written.
@@ -189,7 +216,9 @@ class OpenPipe(NamedTuple):
                     file = stack.enter_context(tempfile.TemporaryFile())
                     shutil.copyfileobj(self.pipe, file, 1 << 20)
                     file.seek(0)
-                opened = _Opened(file, path, self.form, text, schema, block_bytes, is_piped=True)
+                opened = _Opened(
+                    file, path, self.form, text, schema, block_bytes, on_bad_row, stack, self.source.end
+                )
                 stream = _OPENERS[self.form.kind](opened)
             yield stream._replace(batches=_explained_batches(path, stream.batches))
 
@@ -342,7 +371,12 @@ def _explained_batches(path: Path, batches: Iterator[pa.RecordBatch]) -> Iterato
 
 
 class _Opened(NamedTuple):
-    """An open file and its properties."""
+    """An open file and its properties.
+
+    Attributes:
+        stack: What it holds is closed before the file.
+        stop_waiting: Ends a wait for bytes of a pipe; None for a file.
+    """
 
     file: Any
     path: Path
@@ -350,18 +384,30 @@ class _Opened(NamedTuple):
     text: TextOptions
     schema: pa.Schema | None
     block_bytes: int | None
-    is_piped: bool = False
+    on_bad_row: BadRow | None
+    stack: ExitStack
+    stop_waiting: Callable[[], None] | None = None
 
     @property
     def text_block(self) -> int:
         """Bytes of text that are read together."""
         return self.block_bytes or _TEXT_BLOCK_BYTES
 
-    def utf8(self) -> Any:
+    def utf8(self) -> Utf8Stream:
         """A text file's bytes in UTF-8."""
         compression = self.form.compression
         source: Any = self.file if compression is None else _decompressed(self.file, compression)
-        return pa.PythonFile(Utf8Stream(source, self.path, self.text.encoding), mode="r")
+        return Utf8Stream(source, self.path, self.text.encoding)
+
+    def batches(self, source: Readable, open_reader: Callable[[pa.NativeFile], Any]) -> TextBatches:
+        """The batches of text, which are closed before the file."""
+        return self.stack.enter_context(closing(TextBatches(source, open_reader, self.stop_waiting)))
+
+    def skip(self, row: pa.csv.InvalidRow) -> Literal["skip"]:
+        """Tell of a row of CSV that is left out, in words of Arrow's."""
+        if self.on_bad_row is not None:
+            self.on_bad_row(self.path, row)
+        return "skip"
 
 
 def _open_parquet(opened: _Opened) -> RowStream:
@@ -415,7 +461,8 @@ def _fitting_rows(batch: pa.RecordBatch, rows: int, block_bytes: int) -> int:
 
 
 def _open_ipc_file(opened: _Opened) -> RowStream:
-    file: Any = opened.file if opened.is_piped else pa.memory_map(str(opened.path))
+    is_piped = opened.stop_waiting is not None
+    file: Any = opened.file if is_piped else pa.memory_map(str(opened.path))
     source = pa.ipc.open_file(file)
     batches = (source.get_batch(index) for index in range(source.num_record_batches))
     return RowStream(str(opened.path), source.schema, batches, _count_rows(source))
@@ -437,23 +484,26 @@ def _delimiter(form: Format, text: TextOptions) -> str:
 
 def _open_csv(opened: _Opened) -> RowStream:
     types = {} if opened.schema is None else {field.name: field.type for field in opened.schema}
-    file = opened.utf8()
+    source: Readable = opened.utf8()
     if opened.text.is_exact:
-        whole = Piped(file, opened.path)
+        whole = Piped(source, opened.path)
         types = _long_integers(opened, whole.head(opened.text_block)) | types
-        file = pa.PythonFile(whole, mode="r")
-    source = _csv(opened, file, types)
-    return RowStream(str(opened.path), source.schema, iter(source), None)
+        source = whole
+    batches = opened.batches(source, _csv_reader(opened, types))
+    return RowStream(str(opened.path), batches.schema, batches, None)
 
 
-def _csv(opened: _Opened, file: Any, types: dict[str, pa.DataType]) -> pa.csv.CSVStreamingReader:
+def _csv_reader(opened: _Opened, types: dict[str, pa.DataType]) -> Callable[[pa.NativeFile], Any]:
+    """A function that opens CSV, with types of columns that are not inferred."""
     nulls: dict[str, Any] = {"null_values": [""]} if opened.text.is_exact else {}
-    return pa.csv.open_csv(
-        file,
+    return partial(
+        pa.csv.open_csv,
         # One thread reads no block ahead, and has messages name the row.
         read_options=pa.csv.ReadOptions(block_size=opened.text_block, use_threads=opened.block_bytes is None),
         parse_options=pa.csv.ParseOptions(
-            delimiter=_delimiter(opened.form, opened.text), newlines_in_values=True
+            delimiter=_delimiter(opened.form, opened.text),
+            newlines_in_values=True,
+            invalid_row_handler=None if opened.on_bad_row is None else opened.skip,
         ),
         convert_options=pa.csv.ConvertOptions(column_types=types, **nulls),
     )
@@ -463,12 +513,20 @@ def _long_integers(opened: _Opened, head: bytes) -> dict[str, pa.DataType]:
     """The types of columns of integers of which some have over 64 bits: Arrow would round them to floats."""
     if _LONG.search(head) is None:
         return {}
-    first = _csv(opened, io.BytesIO(head), {})
-    floats = [each.name for each in first.schema if pa.types.is_floating(each.type)]
-    with suppress(pa.ArrowInvalid):  # of a row that ends behind the head
-        read = _csv(opened, io.BytesIO(head), dict.fromkeys(floats, pa.string())).read_next_batch()
+    # Its bad rows are told of when they are read.
+    opened = opened._replace(on_bad_row=None if opened.on_bad_row is None else say_nothing)
+    with closing(TextBatches(io.BytesIO(head), _csv_reader(opened, {}))) as first:
+        floats = [each.name for each in first.schema if pa.types.is_floating(each.type)]
+    as_text = _csv_reader(opened, dict.fromkeys(floats, pa.string()))
+    # An error is of a row that ends behind the head.
+    with suppress(pa.ArrowInvalid, StopIteration), closing(TextBatches(io.BytesIO(head), as_text)) as texts:
+        read = next(texts)
         return {name: kind for name in floats if (kind := _type_of_integers(read.column(name))) is not None}
     return {}
+
+
+def say_nothing(path: Path, row: pa.csv.InvalidRow, /) -> None:
+    """Take note of no row."""
 
 
 def _type_of_integers(texts: pa.Array[Any]) -> pa.DataType | None:
@@ -481,14 +539,15 @@ def _type_of_integers(texts: pa.Array[Any]) -> pa.DataType | None:
 
 
 def _open_ndjson(opened: _Opened) -> RowStream:
-    source = pa.json.open_json(
-        opened.utf8(),
+    open_reader = partial(
+        pa.json.open_json,
         read_options=pa.json.ReadOptions(
             block_size=opened.text_block, use_threads=opened.block_bytes is None
         ),
         parse_options=pa.json.ParseOptions(explicit_schema=opened.schema),
     )
-    return RowStream(str(opened.path), source.schema, iter(source), None)
+    batches = opened.batches(opened.utf8(), open_reader)
+    return RowStream(str(opened.path), batches.schema, batches, None)
 
 
 _OPENERS: dict[str, Callable[[_Opened], RowStream]] = {

@@ -69,6 +69,11 @@ class Piped(io.RawIOBase):
         self._ready = self._ready[len(taken) :]
         return taken
 
+    def end(self) -> None:
+        """End a thread's wait for bytes. No more are to be read, unless the source never waits."""
+        if isinstance(self._source, _Waiting):
+            self._source.end()
+
 
 class _Waiting:
     """A pipe that any thread reads, and whose wait ends when a signal comes.
@@ -76,11 +81,13 @@ class _Waiting:
     Args:
         descriptor: The pipe.
         signals: Has bytes to read once a signal came.
+        wakeup: Bytes written to it are read from `signals`.
     """
 
-    def __init__(self, descriptor: int, signals: int) -> None:
+    def __init__(self, descriptor: int, signals: int, wakeup: int) -> None:
         self._descriptor = descriptor
         self._signals = signals
+        self._wakeup = wakeup
         self._reading = threading.Lock()
         self._is_over = False
 
@@ -100,7 +107,10 @@ class _Waiting:
         return [self._signals] if self._signals in ready else ready
 
     def end(self) -> None:
-        """Have a thread that reads ahead find the end. One that waits has to be woken before."""
+        """Wake a thread that reads ahead, and have it find the end. Ending again does nothing."""
+        if self._is_over:
+            return
+        os.write(self._wakeup, bytes([_WOKEN]))
         with self._reading:
             self._is_over = True
 
@@ -124,11 +134,10 @@ def interruptible(file: BinaryIO) -> Iterator[Readable]:
     before = signal.set_wakeup_fd(written, warn_on_full_buffer=False)
     # Arrow would put a handler of its own in the place of Python's.
     pa.enable_signal_handlers(False)  # noqa: FBT003 - pyarrow's own
-    waiting = _Waiting(descriptor, signals)
+    waiting = _Waiting(descriptor, signals, written)
     try:
         yield waiting
     finally:
-        os.write(written, bytes([_WOKEN]))
         waiting.end()
         pa.enable_signal_handlers(True)  # noqa: FBT003 - pyarrow's own
         signal.set_wakeup_fd(before)

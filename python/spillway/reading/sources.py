@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -24,12 +24,15 @@ from spillway.reading.files import (
     explained,
     open_rows,
     recognise,
+    say_nothing,
 )
 from spillway.reading.text import TextOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
+
+    from spillway.reading.files import BadRow
 
     _Open = Callable[..., AbstractContextManager[RowStream]]
 
@@ -201,6 +204,7 @@ def open_files(
     *,
     schema: pa.Schema | None = None,
     block_bytes: int | None = None,
+    on_bad_row: BadRow | None = None,
 ) -> Iterator[RowStream]:
     """Open the files of a source as one stream, file after file.
 
@@ -212,6 +216,7 @@ def open_files(
         files: The files.
         schema: Types for the columns of text, as `open_rows`.
         block_bytes: As `open_rows`.
+        on_bad_row: As `open_rows`.
 
     Raises:
         OSError: A file cannot be read.
@@ -221,10 +226,12 @@ def open_files(
     keys, values = partitions(files)
     opened = partial(open_rows, text=source.text, block_bytes=block_bytes)
     if len(files.paths) == 1 and not keys:
-        with opened(files.paths[0], schema=schema) as stream:
+        with opened(files.paths[0], schema=schema, on_bad_row=on_bad_row) as stream:
             yield stream
         return
-    found, rows = _schema_and_rows(partial(opened, schema=schema), files)
+    # Bad rows are told of when they are read.
+    unsaid = None if on_bad_row is None else say_nothing
+    found, rows = _schema_and_rows(partial(opened, schema=schema, on_bad_row=unsaid), files)
     listed = () if schema is None else schema.names
     keys = [
         schema.field(key.name) if schema is not None and key.name in listed else key
@@ -232,12 +239,13 @@ def open_files(
         if key.name not in found.names
     ]
     whole = pa.schema([*found, *keys]).with_metadata(found.metadata)
+    reading = partial(opened, schema=found, on_bad_row=on_bad_row)
     batches = (
-        batch
-        for path in files.paths
-        for batch in _batches(partial(opened, schema=found), path, found, whole, values.get(path, {}))
+        batch for path in files.paths for batch in _batches(reading, path, found, whole, values.get(path, {}))
     )
-    yield RowStream(source.path, whole, batches, rows)
+    # A file that is being read is closed with it.
+    with closing(batches):
+        yield RowStream(source.path, whole, batches, rows)
 
 
 def partitions(files: Files) -> tuple[list[pa.Field[Any]], dict[Path, dict[str, Any]]]:

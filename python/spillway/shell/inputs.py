@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from spillway.reading.files import OpenPipe
     from spillway.reading.sources import Files
     from spillway.shell.job import Job
+    from spillway.shell.lines import BadLines
 
 __all__ = ["Found", "Rows", "find", "left_out", "open_rows", "with_keys"]
 
@@ -113,8 +114,8 @@ def _check_options(job: Job, found: Found) -> None:
     title = TITLES[found.format]
     if job.schema is not None and found.format not in {"csv", "ndjson"}:
         raise OptionError(f"--schema is for CSV and NDJSON; {job.inputs[0]} is {title}, which has one")
-    if job.on_error == "skip" and found.format != "ndjson":
-        raise OptionError(f"--on-error skip is for NDJSON; {job.inputs[0]} is {title}: leave it out")
+    if job.on_error == "skip" and found.format not in {"csv", "ndjson"}:
+        raise OptionError(f"--on-error skip is for CSV and NDJSON; {job.inputs[0]} is {title}: leave it out")
 
 
 def _find(job: Job, stack: ExitStack) -> Found:
@@ -159,11 +160,16 @@ def _is_pipe(typed: str) -> bool:
 
 
 @contextmanager
-def open_rows(job: Job, found: Found) -> Iterator[Rows]:
+def open_rows(job: Job, found: Found, bad: BadLines) -> Iterator[Rows]:
     """Open the inputs as one stream of rows, file after file.
 
     Columns of several files are matched by name, as `open_files` does it; the keys of NDJSON have to be those
     of the schema, in all files.
+
+    Args:
+        job: The job.
+        found: Its inputs.
+        bad: Is told of rows of CSV that are left out.
 
     Raises:
         OSError: A file cannot be read.
@@ -177,28 +183,32 @@ def open_rows(job: Job, found: Found) -> Iterator[Rows]:
         return
     block = job.memory.block
     if found.pipe is not None:
-        with found.pipe.rows(job.text, job.schema, block) as stream:
+        with _advising(job), found.pipe.rows(job.text, job.schema, block, bad.of_csv) as stream:
             _check_columns(stream.schema, job.schema, stream.name)
-            yield Rows(stream.schema, _advised(stream.batches, job), rows=stream.rows)
+            yield Rows(stream.schema, stream.batches, rows=stream.rows)
         return
     files = _of(found)
     source = FileSource(files.name, job.text)
-    with open_files(source, files, schema=job.schema, block_bytes=block) as stream:
+    opened = open_files(source, files, schema=job.schema, block_bytes=block, on_bad_row=bad.of_csv)
+    with _advising(job), opened as stream:
         keys, _ = partitions(files)
         _check_columns(stream.schema, job.schema, stream.name, {key.name for key in keys})
-        yield Rows(stream.schema, _advised(stream.batches, job), rows=stream.rows)
+        yield Rows(stream.schema, stream.batches, rows=stream.rows)
 
 
-def _advised(batches: Iterator[pa.RecordBatch], job: Job) -> Iterator[pa.RecordBatch]:
-    """The same batches; an error of a value of CSV that does not fit an inferred type says what to do."""
+@contextmanager
+def _advising(job: Job) -> Iterator[None]:
+    """Say what to do about a row of CSV whose fields are too many, too few, or of another type."""
     try:
-        yield from batches
+        yield
     except CorruptFileError as error:
-        if "CSV conversion error" not in str(error) or job.schema is not None:
+        if "CSV conversion error" in str(error) and job.schema is None:
+            advice = "types were inferred from the first lines: give them with --schema FILE"
+        elif "CSV parse error" in str(error) and ": Expected" in str(error):
+            advice = "leave such rows out with --on-error skip"
+        else:
             raise
-        raise CorruptFileError(
-            f"{error}; types were inferred from the first lines: give them with --schema FILE"
-        ) from error
+        raise CorruptFileError(f"{error}; {advice}") from error
 
 
 def _of(found: Found) -> Files:

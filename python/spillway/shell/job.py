@@ -115,7 +115,8 @@ class Job:
         partition_by: Columns that name folders.
         to_delta: True if `output` is a Delta table.
         overwrite: True to replace what is at `output`.
-        on_error: The treatment of bad lines of NDJSON: the command fails, or goes on without them.
+        on_error: The treatment of bad lines of NDJSON and of rows of CSV with another number of fields: the
+            command fails, or goes on without them.
         storage_options: Settings of the object store.
         options: Fields of `WriterOptions`, but for ``memory_limit``.
 

@@ -1,4 +1,4 @@
-"""Slices of NDJSON: whole lines of one file, and the places of the bad ones among them."""
+"""Slices of NDJSON: whole lines of one file. The places of bad lines of NDJSON, and of bad rows of CSV."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from spillway._wording import counted
 from spillway.errors import OptionError, RowError
 from spillway.reading.files import explained
 from spillway.writer import ParquetWriter
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from pyarrow.csv import InvalidRow
+
+    from spillway.reading.files import BadRow
     from spillway.reading.text import Readable
 
 __all__ = ["BadLines", "Slice", "batches_of", "slices"]
@@ -86,20 +90,42 @@ def _read(file: Readable, size: int, path: Path) -> bytes:
 class BadLines:
     """The treatment of lines that do not fit: the first ends the command, or all are counted, and some told.
 
+    Rows of CSV are lines here, whatever number of lines they have.
+
     Args:
         skips: True to go on without them.
-        is_inferred: True if nobody named the types that they do not fit.
         say: Tells a user about one.
 
     Attributes:
+        is_inferred: True if nobody named the types that lines do not fit.
         count: Lines that were left out.
+        noun: The word for one of them.
     """
 
-    def __init__(self, *, skips: bool, is_inferred: bool, say: Callable[[str], None]) -> None:
+    def __init__(self, *, skips: bool, say: Callable[[str], None]) -> None:
         self._skips = skips
-        self._advice = _INFERRED if is_inferred else _GIVEN
         self._say = say
+        self.is_inferred = False
         self.count = 0
+        self.noun = "line"
+
+    @property
+    def of_csv(self) -> BadRow | None:
+        """Takes note of the rows of CSV that are left out; None if the first is to end the command."""
+        return self._leave_out_row if self._skips else None
+
+    def _leave_out_row(self, path: Path, row: InvalidRow, /) -> None:
+        self.noun = "row"
+        number = "a row" if row.number is None else f"row {row.number:,}"
+        fields = counted(row.actual_columns, "field")
+        self._leave_out(f"{path}, {number}: it has {fields} where {row.expected_columns:,} are expected")
+
+    def _leave_out(self, text: str) -> None:
+        self.count += 1
+        if self.count <= _TOLD:
+            self._say(f"left out: {text}")
+        if self.count == _TOLD:
+            self._say(f"left out: more such {self.noun}s are counted, and not named")
 
     def of(self, piece: Slice, fed: int = 0) -> Callable[[RowError], None]:
         """Return what takes the bad lines of a slice.
@@ -116,18 +142,14 @@ class BadLines:
             text = f"{piece.path}, line {line:,}: {field}{message}"
             if not self._skips:
                 raise RowError(
-                    text + self._advice,
+                    text + (_INFERRED if self.is_inferred else _GIVEN),
                     row=error.row,
                     field=error.field,
                     message=message,
                     line=line,
                     raw=error.raw,
                 )
-            self.count += 1
-            if self.count <= _TOLD:
-                self._say(f"left out: {text}")
-            if self.count == _TOLD:
-                self._say("left out: more such lines are counted, and not named")
+            self._leave_out(text)
 
         return take
 

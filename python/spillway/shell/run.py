@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from spillway._wording import counted
 from spillway.shell.inputs import find, left_out, open_rows, with_keys
 from spillway.shell.lines import BadLines, Slice, batches_of
 from spillway.shell.outputs import FileOutput, check_output, open_output
@@ -25,7 +26,7 @@ class Done:
 
     Attributes:
         rows: Rows that were written.
-        left_out: Lines of NDJSON that were bad.
+        left_out: Lines of NDJSON, or rows of CSV, that were bad, in words; None if there were none.
         files: Files that were read; 0 for a pipe.
         bytes_read: Their bytes, as they are on disk or came through the pipe.
         written: What was written.
@@ -33,7 +34,7 @@ class Done:
     """
 
     rows: int
-    left_out: int
+    left_out: str | None
     files: int
     bytes_read: int
     written: Written
@@ -61,7 +62,7 @@ def run_write(job: Job, progress: Progress) -> Done:
         raise KeyboardInterrupt(output.left()) from interrupt
     return Done(
         rows=count,
-        left_out=bad.count,
+        left_out=counted(bad.count, bad.noun) if bad.count else None,
         files=len(found.paths),
         bytes_read=found.bytes_read,
         written=written,
@@ -71,8 +72,9 @@ def run_write(job: Job, progress: Progress) -> Done:
 
 def _moved(job: Job, found: Found, progress: Progress) -> tuple[int, BadLines, Output]:
     """Write all rows; their number, the bad lines and the output."""
-    with open_rows(job, found) as rows:
-        bad = BadLines(skips=job.on_error == "skip", is_inferred=rows.is_inferred, say=progress.say)
+    bad = BadLines(skips=job.on_error == "skip", say=progress.say)
+    with open_rows(job, found, bad) as rows:
+        bad.is_inferred = rows.is_inferred
         output = open_output(job, rows.schema)
         progress.begin(f"writing {job.output}", found.size if rows.position else rows.rows)
         try:

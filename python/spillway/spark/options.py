@@ -77,6 +77,7 @@ _WRITER: dict[str, Callable[[str, str], Any]] = {
     "page_bytes": _integer,
     "page_rows": _integer,
     "dictionary_page_bytes": _integer,
+    "content_defined_chunking": _json_or_boolean,
     "memory_limit": _size,
     "threads": _integer,
     "dictionary": _json_or_boolean,

@@ -25,6 +25,7 @@ pub(crate) struct FolderOptions {
     max_open_files: i64,
     basename_template: String,
     existing: String,
+    metadata_file: bool,
 }
 
 impl FolderOptions {
@@ -36,6 +37,7 @@ impl FolderOptions {
             max_open_files: self.max_open_files,
             basename_template: self.basename_template,
             existing: self.existing,
+            metadata_file: self.metadata_file,
         };
         DatasetOptions::new(input).map_err(|error| Failure::from(error).into_py(py))
     }
@@ -57,6 +59,7 @@ pub(crate) fn dataset_options(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         max_open_files,
         basename_template,
         existing,
+        metadata_file,
     } = DatasetInput::default();
     let options = PyDict::new(py);
     let unlisted: [&str; 0] = [];
@@ -71,6 +74,7 @@ pub(crate) fn dataset_options(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     describe(&options, "max_open_files", max_open_files, &unlisted)?;
     describe(&options, "basename_template", basename_template, &unlisted)?;
     describe(&options, "existing", existing, &Existing::NAMES)?;
+    describe(&options, "metadata_file", metadata_file, &unlisted)?;
     Ok(options)
 }
 

@@ -1,8 +1,8 @@
 //! The writer's options, from Python and to it.
 
 use parquet_writer::{
-    Amount, BloomRule, ByColumn, CompressionRule, DEFAULT_FPP, DictionaryRule, EncodingRule, OptionInput,
-    SortInput, StatisticsRule, WriterOptions, accepted,
+    Amount, BloomRule, ByColumn, CompressionRule, DEFAULT_CHUNK_BYTES, DEFAULT_FPP, DictionaryRule,
+    EncodingRule, OptionInput, SortInput, StatisticsRule, WriterOptions, accepted,
 };
 use pyo3::exceptions::{PyTypeError, PyUnicodeError};
 use pyo3::prelude::*;
@@ -21,6 +21,7 @@ pub(crate) struct Options<'py> {
     page_bytes: i64,
     page_rows: i64,
     dictionary_page_bytes: i64,
+    content_defined_chunking: Bound<'py, PyAny>,
     memory_limit: Option<Bound<'py, PyAny>>,
     threads: i64,
     dictionary: Bound<'py, PyAny>,
@@ -49,6 +50,7 @@ impl Options<'_> {
             page_bytes: self.page_bytes,
             page_rows: self.page_rows,
             dictionary_page_bytes: self.dictionary_page_bytes,
+            content_defined_chunking: chunk_bytes(&self.content_defined_chunking)?,
             memory_limit: self.memory_limit.as_ref().map(amount).transpose()?,
             threads: self.threads,
             dictionary: dictionary_rule(&self.dictionary)?,
@@ -117,6 +119,20 @@ fn compression_rule(value: &Bound<'_, PyAny>) -> PyResult<CompressionRule> {
     }
     let wrong = "compression must be the name of a codec or a mapping from column paths to names";
     Ok(CompressionRule::Columns(by_column(value, wrong)?))
+}
+
+/// The usual sizes of chunks, none, or the least and the most bytes of one.
+fn chunk_bytes(value: &Bound<'_, PyAny>) -> PyResult<Option<(i64, i64)>> {
+    if let Ok(usual) = value.extract::<bool>() {
+        return Ok(usual.then_some(DEFAULT_CHUNK_BYTES));
+    }
+    match value.extract::<Vec<i64>>().as_deref() {
+        Ok([least, most]) => Ok(Some((*least, *most))),
+        _ => Err(PyTypeError::new_err(
+            "content_defined_chunking must be True, False or the least and the most bytes of a chunk, such as \
+             (262144, 1048576)",
+        )),
+    }
 }
 
 fn amount(value: &Bound<'_, PyAny>) -> PyResult<Amount> {
@@ -211,6 +227,7 @@ pub(crate) fn writer_options(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         page_bytes,
         page_rows,
         dictionary_page_bytes,
+        content_defined_chunking,
         memory_limit,
         threads,
         dictionary,
@@ -247,6 +264,8 @@ pub(crate) fn writer_options(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     describe_own(&options, "page_bytes", page_bytes)?;
     describe_own(&options, "page_rows", page_rows)?;
     describe_own(&options, "dictionary_page_bytes", dictionary_page_bytes)?;
+    let content_defined_chunking = content_defined_chunking.is_some();
+    describe_own(&options, "content_defined_chunking", content_defined_chunking)?;
     describe_own(&options, "memory_limit", memory_limit)?;
     describe_own(&options, "threads", threads)?;
     describe_own(&options, "dictionary", dictionary)?;

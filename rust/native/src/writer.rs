@@ -7,9 +7,9 @@ use std::sync::Arc;
 use arrow_schema::SchemaRef;
 use object_sink::{ObjectSink, Target};
 use parquet_writer::sink::{self, Sink, Stream};
-use parquet_writer::{Batch, FileWriter, Progress, WriteError, WriteResult};
+use parquet_writer::{Batch, FileWriter, Progress, StageTimes, WriteError, WriteResult};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyMapping, PyString};
+use pyo3::types::{PyBytes, PyDict, PyList, PyMapping, PyString};
 
 use crate::arrow::{Source, schema_from};
 use crate::destination::Destination;
@@ -244,6 +244,7 @@ pub(crate) fn result_dict<'py>(py: Python<'py>, result: &WriteResult) -> PyResul
         entry.set_item("path", &column.path)?;
         entry.set_item("physical_type", &column.physical_type)?;
         entry.set_item("encodings", &column.encodings)?;
+        entry.set_item("reason", column.reason.name())?;
         entry.set_item("compression", &column.compression)?;
         entry.set_item("values", column.values)?;
         entry.set_item("nulls", column.nulls)?;
@@ -259,5 +260,17 @@ pub(crate) fn result_dict<'py>(py: Python<'py>, result: &WriteResult) -> PyResul
     dict.set_item("columns", PyList::new(py, columns)?)?;
     dict.set_item("peak_tracked_bytes", result.peak_tracked_bytes)?;
     dict.set_item("spilled_bytes", result.spilled_bytes)?;
+    dict.set_item("seconds", seconds(py, &result.times)?)?;
+    dict.set_item("footer", PyBytes::new(py, &result.footer))?;
+    Ok(dict)
+}
+
+/// The time that a file took, in seconds by stage.
+fn seconds<'py>(py: Python<'py>, times: &StageTimes) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("encode", times.encode.as_secs_f64())?;
+    dict.set_item("compress", times.compress.as_secs_f64())?;
+    dict.set_item("write", times.write.as_secs_f64())?;
+    dict.set_item("wait", times.wait.as_secs_f64())?;
     Ok(dict)
 }

@@ -9,11 +9,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use parquet_dataset::{
-    DELTA_LOG, DatasetOptions, Existing, Places, Published, SpreadFile, Storage, Unpublished, is_hidden,
-    table_below,
+    COMMON_METADATA_FILE, DELTA_LOG, DatasetOptions, Existing, Places, Published, SpreadFile, Storage,
+    Unpublished, is_hidden, table_below, unlisted,
 };
 use parquet_writer::sink::Sink;
-use parquet_writer::{OptionFault, WriteError};
+use parquet_writer::{METADATA_FILE, OptionFault, WriteError, metadata_file};
 use uuid::Uuid;
 
 use crate::folder::{Failure, FailureKind, Folder, Location};
@@ -32,6 +32,8 @@ pub struct DatasetObjects {
     mark: String,
     /// The next number of a file, by its partition's folder.
     numbers: HashMap<PathBuf, u64>,
+    /// The paths of files below the prefix by their URLs, where `_metadata` lists them.
+    names: HashMap<PathBuf, String>,
     url: String,
 }
 
@@ -56,10 +58,11 @@ impl DatasetObjects {
             options,
             mark: Uuid::new_v4().to_string(),
             numbers: HashMap::new(),
+            names: HashMap::new(),
             url: location.url().to_owned(),
         };
         dataset.refuse_table()?;
-        dataset.replaced()?;
+        dataset.replaced(true)?;
         Ok(dataset)
     }
 
@@ -80,15 +83,15 @@ impl DatasetObjects {
         }
     }
 
-    /// The data files that are to give way to new ones.
+    /// The files that are to give way to new ones: data files, and those that summarise them.
     ///
     /// # Errors
     /// When the prefix cannot be listed, or has objects in it that the options do not allow.
-    fn replaced(&self) -> Result<Vec<String>, WriteError> {
+    fn replaced(&self, has_files: bool) -> Result<Vec<String>, WriteError> {
         match self.options.existing() {
-            Existing::Append => Ok(Vec::new()),
+            Existing::Append => self.refuse_listed().map(|()| Vec::new()),
             Existing::Error => self.refuse_taken().map(|()| Vec::new()),
-            Existing::Overwrite => self.data_files(),
+            Existing::Overwrite => self.old_files(has_files),
         }
     }
 
@@ -104,8 +107,23 @@ impl DatasetObjects {
         }
     }
 
-    /// Every data file below the prefix, unless there is a Delta table, whose log knows its files by name.
-    fn data_files(&self) -> Result<Vec<String>, WriteError> {
+    /// Refuses to add files to those that `_metadata` lists.
+    fn refuse_listed(&self) -> Result<(), WriteError> {
+        match self.folder.size(METADATA_FILE) {
+            Ok(None) => Ok(()),
+            // Whoever may only write is not told, and writes.
+            Err(failure) if failure.kind == FailureKind::Denied => Ok(()),
+            Ok(Some(_)) => {
+                let place = self.folder.url_of(METADATA_FILE);
+                Err(WriteError::option("existing", unlisted(Path::new(&place))))
+            }
+            Err(failure) => Err(self.error(failure)),
+        }
+    }
+
+    /// Every data file below the prefix and their summaries, unless there is a Delta table, whose log knows its files by
+    /// name.
+    fn old_files(&self, has_files: bool) -> Result<Vec<String>, WriteError> {
         let found = self
             .folder
             .list("", None)
@@ -114,7 +132,38 @@ impl DatasetObjects {
         if let Some(table) = names.iter().find_map(|name| table_of(name)) {
             return Err(table_below(&self.folder.url_of(table), &self.url));
         }
-        Ok(names.into_iter().filter(|name| is_data_file(name)).collect())
+        let replaces = |name: &String| is_data_file(name) || self.is_old_summary(name, has_files);
+        Ok(names.into_iter().filter(replaces).collect())
+    }
+
+    /// Returns true for a summary of the old files that is not replaced by one of the new ones.
+    fn is_old_summary(&self, name: &str, has_files: bool) -> bool {
+        let is_replaced = has_files && self.options.has_metadata_file();
+        name == COMMON_METADATA_FILE || (name == METADATA_FILE && !is_replaced)
+    }
+
+    /// Writes `_metadata` for files that have appeared.
+    fn summarise(&self, files: &[SpreadFile]) -> Result<(), WriteError> {
+        if !self.options.has_metadata_file() {
+            return Ok(());
+        }
+        let listed = files.iter().map(|file| {
+            let name = self.names.get(&file.path)?;
+            Some((name.as_str(), &file.result))
+        });
+        let listed: Option<Vec<_>> = listed.collect();
+        let listed = listed.ok_or_else(|| WriteError::schema("a file is not one of this dataset"))?;
+        let Some(bytes) = metadata_file(listed)? else {
+            return Ok(());
+        };
+        self.folder.write(METADATA_FILE, &bytes).map_err(|failure| {
+            let message = format!(
+                "all new files are there, and {METADATA_FILE} does not list them; old files are there, too, if there were \
+                 any: write the dataset again with existing=\"overwrite\". The reason: {}",
+                failure.message
+            );
+            self.refusal(failure.kind, message)
+        })
     }
 
     /// Deletes files that gave way to new ones.
@@ -218,7 +267,11 @@ impl Places for DatasetObjects {
             url: url.clone(),
             ..target
         };
-        Ok((url.into(), Box::new(self.uploads.sink(target))))
+        let url = PathBuf::from(url);
+        if self.options.has_metadata_file() {
+            self.names.insert(url.clone(), relative.to_owned());
+        }
+        Ok((url, Box::new(self.uploads.sink(target))))
     }
 }
 
@@ -226,13 +279,18 @@ impl Storage for DatasetObjects {
     fn publish(&mut self, files: &[SpreadFile]) -> Result<Published, Unpublished> {
         // Before the prefix is looked at, so that little time is between that and the completions.
         self.uploads.land()?;
-        let old = self.replaced()?;
+        let old = self.replaced(!files.is_empty())?;
         self.uploads
             .complete()
             .map_err(|incomplete| self.unpublished(files.len(), incomplete))?;
+        let unremoved = match self.summarise(files) {
+            Ok(()) => self.remove(&old),
+            // Readers that go by an old summary still need the files that it lists.
+            Err(error) => Some(error),
+        };
         Ok(Published {
             paths: files.iter().map(|file| file.path.clone()).collect(),
-            unremoved: self.remove(&old),
+            unremoved,
         })
     }
 }

@@ -42,6 +42,7 @@ fn target<'a>(root: &'a Path, options: &'a DatasetOptions, durable: bool) -> Tar
         root,
         template: &options.template,
         existing: options.existing,
+        metadata_file: options.metadata_file,
         durable,
     }
 }
@@ -62,6 +63,7 @@ impl Storage for LocalFolder {
             .map(|file| Staged {
                 from: &file.path,
                 folder: &file.folder,
+                result: &file.result,
             })
             .collect();
         let target = target(&self.root, &self.options, self.durable);

@@ -20,7 +20,7 @@ mod template;
 mod writer;
 
 pub use options::{DEFAULT_MAX_OPEN_FILES, DEFAULT_TEMPLATE, DatasetInput, DatasetOptions, Existing};
-pub use publish::{DELTA_LOG, is_hidden, table_below};
+pub use publish::{COMMON_METADATA_FILE, DELTA_LOG, is_hidden, table_below, unlisted};
 pub use result::{DatasetResult, FileResult};
 pub use spread::{Places, Prepared, Spread, SpreadFile, SpreadPlan};
 pub use storage::{Published, Storage, Unpublished};

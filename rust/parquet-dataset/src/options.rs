@@ -41,6 +41,8 @@ pub struct DatasetInput {
     pub basename_template: String,
     /// `error`, `append` or `overwrite`.
     pub existing: String,
+    /// Write the file `_metadata` beside the files.
+    pub metadata_file: bool,
 }
 
 impl Default for DatasetInput {
@@ -52,6 +54,7 @@ impl Default for DatasetInput {
             max_open_files: DEFAULT_MAX_OPEN_FILES,
             basename_template: DEFAULT_TEMPLATE.into(),
             existing: "error".into(),
+            metadata_file: false,
         }
     }
 }
@@ -65,6 +68,7 @@ pub struct DatasetOptions {
     pub(crate) max_open_files: usize,
     pub(crate) template: Template,
     pub(crate) existing: Existing,
+    pub(crate) metadata_file: bool,
 }
 
 impl DatasetOptions {
@@ -75,6 +79,14 @@ impl DatasetOptions {
     pub fn new(input: DatasetInput) -> Result<Self, WriteError> {
         let limit = |option, value: Option<i64>| value.map(|value| at_least_one(option, value)).transpose();
         let open = at_least_one("max_open_files", input.max_open_files)?;
+        let existing = existing(&input.existing)?;
+        if input.metadata_file && existing == Existing::Append {
+            return Err(WriteError::option(
+                "metadata_file",
+                "metadata_file=True with existing=\"append\" is not accepted: _metadata has to list the files that are \
+                 there, too. Choose existing=\"error\" or \"overwrite\"",
+            ));
+        }
         Ok(Self {
             partition_by: distinct(input.partition_by)?,
             max_file_bytes: limit("max_file_bytes", input.max_file_bytes)?,
@@ -82,7 +94,8 @@ impl DatasetOptions {
             max_open_files: usize::try_from(open).unwrap_or(usize::MAX),
             template: Template::parse(&input.basename_template)
                 .map_err(|message| WriteError::option("basename_template", message))?,
-            existing: existing(&input.existing)?,
+            existing,
+            metadata_file: input.metadata_file,
         })
     }
 
@@ -90,6 +103,12 @@ impl DatasetOptions {
     #[must_use]
     pub fn existing(&self) -> Existing {
         self.existing
+    }
+
+    /// Returns true if the file `_metadata` is written beside the files.
+    #[must_use]
+    pub fn has_metadata_file(&self) -> bool {
+        self.metadata_file
     }
 
     /// The name of a file, with a mark behind its number that tells files of different writers apart.
@@ -152,6 +171,12 @@ mod tests {
             ..DatasetInput::default()
         });
         assert!(message.contains("\"append\""));
+        let message = refused(DatasetInput {
+            existing: "append".into(),
+            metadata_file: true,
+            ..DatasetInput::default()
+        });
+        assert!(message.contains("metadata_file=True with existing=\"append\""));
         let message = refused(DatasetInput {
             partition_by: vec!["a".into(), "b".into(), "a".into()],
             ..DatasetInput::default()

@@ -8,10 +8,10 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use parquet_writer::WriteError;
+use parquet_writer::{METADATA_FILE, WriteError, WriteResult, metadata_file};
 use tempfile::TempPath;
 
 use crate::options::Existing;
@@ -21,6 +21,9 @@ use crate::template::{SUFFIX, Template};
 /// The folder of the log of a Delta table.
 pub const DELTA_LOG: &str = "_delta_log";
 
+/// The name of a file with the schema of a dataset alone, as parquet-java and pyarrow write it.
+pub const COMMON_METADATA_FILE: &str = "_common_metadata";
+
 /// A file that is finished.
 #[derive(Debug)]
 pub(crate) struct Staged<'a> {
@@ -28,6 +31,8 @@ pub(crate) struct Staged<'a> {
     pub from: &'a Path,
     /// Its folder below the dataset's own.
     pub folder: &'a Path,
+    /// The result of its writer.
+    pub result: &'a WriteResult,
 }
 
 /// The facts about the dataset that publishing needs.
@@ -36,6 +41,7 @@ pub(crate) struct Target<'a> {
     pub root: &'a Path,
     pub template: &'a Template,
     pub existing: Existing,
+    pub metadata_file: bool,
     pub durable: bool,
 }
 
@@ -43,7 +49,8 @@ pub(crate) struct Target<'a> {
 ///
 /// # Errors
 /// [`WriteError::Io`] when there is something in it and `existing` is `error`; [`WriteError::Option`] for a Delta
-/// table, whose log knows its files by name, and for an overwrite of a folder with Delta tables below it.
+/// table, whose log knows its files by name, for an overwrite of a folder with Delta tables below it, and for files beside a
+/// `_metadata` that would not list them.
 pub(crate) fn check_folder(target: Target<'_>) -> Result<(), WriteError> {
     let with_path = |error| WriteError::io(target.root, error);
     let entries = match fs::read_dir(target.root) {
@@ -61,6 +68,9 @@ pub(crate) fn check_folder(target: Target<'_>) -> Result<(), WriteError> {
                 ),
             ));
         }
+        if target.existing == Existing::Append && name == METADATA_FILE {
+            return Err(WriteError::option("existing", unlisted(&target.root.join(name))));
+        }
         let hidden = name.as_encoded_bytes().first() == Some(&b'.');
         if target.existing == Existing::Error && !hidden {
             return Err(with_path(io::Error::from(io::ErrorKind::AlreadyExists)));
@@ -70,6 +80,16 @@ pub(crate) fn check_folder(target: Target<'_>) -> Result<(), WriteError> {
         data_files(target.root)?;
     }
     Ok(())
+}
+
+/// The reason why no files are added to a folder with `_metadata`, which is at `place`.
+#[must_use]
+pub fn unlisted(place: &Path) -> String {
+    format!(
+        "{} lists the files that are there, and readers that go by it would miss new ones: delete it first, or choose \
+         existing=\"overwrite\"",
+        place.display()
+    )
 }
 
 /// Moves all files to their names, and returns those in the order of `files`.
@@ -119,14 +139,13 @@ impl Moves {
         target: Target<'_>,
         staging: &mut Staging,
     ) -> Result<Vec<PathBuf>, WriteError> {
-        let old = match target.existing {
-            Existing::Error => {
+        let (old, summaries) = match target.existing {
+            Existing::Error | Existing::Append => {
                 // Again, because somebody else may have been quicker.
                 check_folder(target)?;
-                Vec::new()
+                (Vec::new(), Vec::new())
             }
-            Existing::Overwrite => data_files(target.root)?,
-            Existing::Append => Vec::new(),
+            Existing::Overwrite => (data_files(target.root)?, summaries(target.root)),
         };
         let paths = files
             .iter()
@@ -136,11 +155,22 @@ impl Moves {
             // Before an old file goes, the new ones are there to stay.
             self.sync(target.root)?;
         }
-        let replaces = !old.is_empty();
+        let resummarises = !summaries.is_empty() || target.metadata_file;
+        let changes = !old.is_empty() || resummarises;
+        for file in summaries {
+            self.set_aside(file, staging)?;
+        }
+        if target.metadata_file {
+            self.place_metadata(files, &paths, target, staging)?;
+        }
+        if target.durable && resummarises && !old.is_empty() {
+            self.sync(target.root)?;
+        }
+        // No longer listed anywhere.
         for file in old {
             self.set_aside(file, staging)?;
         }
-        if target.durable && replaces {
+        if target.durable && changes {
             self.sync(target.root)?;
         }
         Ok(paths)
@@ -187,6 +217,39 @@ impl Moves {
         self.done.push(Move::Published(path.clone()));
         self.next_numbers.insert(folder, number);
         Ok(path)
+    }
+
+    /// Puts `_metadata` in the folder of the dataset, for files that are at `paths`.
+    fn place_metadata(
+        &mut self,
+        files: &[Staged<'_>],
+        paths: &[PathBuf],
+        target: Target<'_>,
+        staging: &mut Staging,
+    ) -> Result<(), WriteError> {
+        let listed = files.iter().zip(paths).map(|(file, path)| {
+            let relative = path.strip_prefix(target.root).ok()?.to_str()?;
+            Some((relative, file.result))
+        });
+        let listed: Option<Vec<_>> = listed.collect();
+        let listed = listed.ok_or_else(|| WriteError::schema("the name of a partition is not UTF-8"))?;
+        let Some(bytes) = metadata_file(listed)? else {
+            return Ok(());
+        };
+        let place = target.root.join(METADATA_FILE);
+        let written = (|| {
+            let staged = staging.next_path()?;
+            let mut file = File::create_new(&staged)?;
+            file.write_all(&bytes)?;
+            if target.durable {
+                file.sync_all()?;
+            }
+            let staged = TempPath::try_from_path(&staged)?;
+            staged.persist_noclobber(&place).map_err(|failed| failed.error)
+        })();
+        written.map_err(|error| WriteError::io(&place, error))?;
+        self.done.push(Move::Published(place));
+        Ok(())
     }
 
     fn make_folders(&mut self, root: &Path, below: &Path) -> Result<(), WriteError> {
@@ -239,6 +302,13 @@ impl Moves {
             };
         }
     }
+}
+
+/// Files that summarise those of `root`, whoever wrote them: they list files that go, or have their schema.
+fn summaries(root: &Path) -> Vec<PathBuf> {
+    let places = [METADATA_FILE, COMMON_METADATA_FILE].map(|name| root.join(name));
+    let is_file = |place: &PathBuf| fs::symlink_metadata(place).is_ok_and(|found| found.is_file());
+    places.into_iter().filter(is_file).collect()
 }
 
 /// The number after the highest in the folder.

@@ -66,6 +66,13 @@ impl Prepared {
         options: DatasetOptions,
         writer_options: WriterOptions,
     ) -> Result<Self, WriteError> {
+        if options.metadata_file && writer_options.is_encrypted() {
+            return Err(WriteError::option(
+                "metadata_file",
+                "metadata_file=True with encryption is not accepted: _metadata would hold the statistics of encrypted files \
+                 as they are. Leave one of the two out",
+            ));
+        }
         let writer_options = match options.max_file_bytes {
             Some(bytes) => writer_options.for_files_of(bytes),
             None => writer_options,

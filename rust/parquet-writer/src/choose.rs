@@ -36,6 +36,43 @@ pub(crate) struct Choice {
     pub room: Room,
     /// The encodings that the first page is tried in, where that decides.
     pub trial: Option<Trial>,
+    /// The reason for what the chunk ended with, once there is one.
+    pub reason: Option<Reason>,
+}
+
+/// The reason for the encodings of a column chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// The caller named the encoding.
+    Named,
+    /// No other is allowed, or there is no value to try one with.
+    Only,
+    /// Rows come with a dictionary, which is kept.
+    Given,
+    /// Values repeat so much that a dictionary was not weighed.
+    Repeats,
+    /// The first page costs least in it.
+    Lightest,
+    /// The dictionary page has all the bytes that it may have, and the chunk goes on without.
+    Full,
+    /// The dictionary cost more than it saved, and the chunk goes on without.
+    Outweighed,
+}
+
+impl Reason {
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Named => "named",
+            Self::Only => "only",
+            Self::Given => "given",
+            Self::Repeats => "repeats",
+            Self::Lightest => "lightest",
+            Self::Full => "full",
+            Self::Outweighed => "outweighed",
+        }
+    }
 }
 
 /// The candidates of a chunk that are judged by its first page.
@@ -55,6 +92,7 @@ impl Choice {
             encoding,
             room: Room::UNLIMITED,
             trial: None,
+            reason: None,
         }
     }
 }

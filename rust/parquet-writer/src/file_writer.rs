@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use arrow_array::ArrayRef;
 use arrow_schema::{Schema, SchemaRef};
+use bytes::Bytes;
 use parquet::basic::Compression;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{BloomFilterPosition, WriterProperties};
@@ -32,6 +34,7 @@ use crate::schema::FileSchema;
 use crate::sink::{Output, Sink};
 use crate::size_checks::SizeChecks;
 use crate::sorting::{Sorting, Waiting};
+use crate::stages::Between;
 use crate::truncation;
 use crate::weight::Weights;
 
@@ -66,6 +69,7 @@ pub struct Size {
 pub struct FileWriter {
     options: WriterOptions,
     progress: Arc<Progress>,
+    between: Between,
     state: State,
 }
 
@@ -88,6 +92,7 @@ impl FileWriter {
         let mut writer = Self {
             options,
             progress: Arc::default(),
+            between: Between::new(),
             state,
         };
         if let Some(schema) = schema {
@@ -167,9 +172,12 @@ impl FileWriter {
     /// # Errors
     /// As [`Self::write`]. The batches before one that does not fit are written.
     pub fn write_all(&mut self, batches: &[Batch], go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        self.between.enter();
         let patience = &mut Patience::new(go_on);
         let taken = self.take_all(batches, patience);
-        self.encode(patience).and(taken)
+        let written = self.encode(patience).and(taken);
+        self.between.leave();
+        written
     }
 
     /// Writes the last batches and closes the file. The chunks of the last row group go into the file one by one. Pages of
@@ -178,11 +186,14 @@ impl FileWriter {
     /// # Errors
     /// As [`Self::write_all`], where the file stays open, and [`Self::close`].
     pub fn write_last(&mut self, batches: &[Batch], go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        self.between.enter();
         let patience = &mut Patience::new(go_on);
-        match self.take_all(batches, patience) {
+        let written = match self.take_all(batches, patience) {
             Ok(()) => self.complete(patience),
             Err(refused) => self.encode(patience).and(Err(refused)),
-        }
+        };
+        self.between.leave();
+        written
     }
 
     /// Checks that [`Self::write`] would refuse none of these batches, one after the other. Writes none of their rows.
@@ -256,11 +267,14 @@ impl FileWriter {
         let State::Open(file) = &mut self.state else {
             return Ok(());
         };
+        self.between.enter();
         let flushed = file.end_row_group(&self.options, &mut Patience::new(go_on));
         if let Some(sorting) = &mut file.sorting {
             sorting.begin_anew();
         }
-        self.settle(flushed)
+        let flushed = self.settle(flushed);
+        self.between.leave();
+        flushed
     }
 
     /// Adds key-value metadata to the file. Of two values of one key, the later one is kept.
@@ -278,6 +292,7 @@ impl FileWriter {
     /// # Errors
     /// [`WriteError::Schema`] when there is neither schema nor batch, else as [`Self::write`].
     pub fn close(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        self.between.enter();
         self.complete(&mut Patience::new(go_on))
     }
 
@@ -295,7 +310,8 @@ impl FileWriter {
         let closed = file.close(&self.options, patience);
         self.progress.bytes.store(file.bytes_written(), Ordering::Relaxed);
         match closed {
-            Ok(result) => {
+            Ok(mut result) => {
+                result.times.wait = self.between.total();
                 self.state = State::Closed(Some(result));
                 Ok(())
             }
@@ -498,6 +514,7 @@ impl OpenFile {
         let pages = Pages::new(store, codecs)
             .with_filters(filters)
             .with_checksums(options.page_checksums)
+            .content_defined(options.chunk_sizes.is_some())
             .without_statistics(without_statistics)
             .with_cipher(cipher.clone());
         let pages = Arc::new(pages);
@@ -762,27 +779,40 @@ impl OpenFile {
         for pair in key_values(&stored, options)? {
             self.file.append_key_value_metadata(pair);
         }
+        let started = Instant::now();
         let start = self.bytes_written();
         self.file.inner_mut().hold_end();
         let metadata = self.file.finish()?;
         let output = self.file.inner_mut();
         footer::set_type_order(output.end_mut(), self.schema.parquet.num_columns())?;
+        let mut footer = Bytes::new();
         if let Some(cipher) = &self.cipher {
             let sealed = encryption::seal_end(output.end_mut(), start, cipher)?;
             self.sealed_bytes = Some(start + sealed.len() as u64);
             // Filters are there as they were and as they are in the file.
             self.peak = self.peak.max(2 * self.pages.filter_bytes());
             output.replace_end(sealed);
+        } else {
+            footer = footer::of_end(output.end_mut())?;
         }
         output.commit()?;
+        self.pages.stages.write.add(started.elapsed());
+        // Callers keep the metadata of many files, and page indexes are most of it.
+        let metadata = metadata.into_builder().set_page_index(None).build();
         Ok(WriteResult {
             rows: self.rows,
             bytes: self.bytes_written(),
             row_groups: metadata.num_row_groups(),
-            columns: result::columns(&self.schema.parquet, metadata.row_groups()),
+            columns: result::columns(
+                &self.schema.parquet,
+                metadata.row_groups(),
+                &self.chooser.reasons(),
+            ),
             peak_tracked_bytes: self.peak as u64,
             spilled_bytes: self.pages.store.spilled(),
+            times: self.pages.stages.times(),
             metadata: Arc::new(metadata),
+            footer,
         })
     }
 

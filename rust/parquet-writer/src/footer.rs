@@ -4,6 +4,8 @@
 //! and the magic follow. Thrift's compact protocol has three bytes for such a union: the field's number and type, and
 //! two stops. One order can therefore be exchanged for another without moving a byte.
 
+use bytes::Bytes;
+
 use crate::error::{Result, WriteError};
 
 /// Bytes of the footer's length and of the magic.
@@ -11,6 +13,21 @@ const TRAILER: usize = 8;
 const TYPE_ORDER: [u8; 3] = [0x1c, 0, 0];
 const IEEE_754_TOTAL_ORDER: [u8; 3] = [0x2c, 0, 0];
 const INT96_TIMESTAMP_ORDER: [u8; 3] = [0x3c, 0, 0];
+
+/// A copy of the footer, `FileMetaData` to magic, of the end of a file that is not encrypted.
+pub(crate) fn of_end(end_of_file: &[u8]) -> Result<Bytes> {
+    let unexpected = || WriteError::Encode("the file does not end with the length of its footer".into());
+    let start = end_of_file
+        .last_chunk::<TRAILER>()
+        .and_then(|[first, second, third, fourth, ..]| {
+            let length = u32::from_le_bytes([*first, *second, *third, *fourth]);
+            end_of_file
+                .len()
+                .checked_sub(TRAILER + usize::try_from(length).ok()?)
+        });
+    let footer = start.and_then(|start| end_of_file.get(start..));
+    footer.map(Bytes::copy_from_slice).ok_or_else(unexpected)
+}
 
 /// Sets every column's order to `TYPE_ORDER`, the one that readers know and that the bounds follow.
 pub(crate) fn set_type_order(end_of_file: &mut [u8], columns: usize) -> Result<()> {

@@ -10,6 +10,7 @@
 mod batch;
 mod budget;
 mod choose;
+mod chunker;
 mod column;
 mod dictionaries;
 mod encryption;
@@ -22,6 +23,7 @@ mod int96;
 mod integrity;
 mod limits;
 mod lists;
+mod metadata_file;
 pub mod metadata_text;
 mod normalize;
 mod options;
@@ -32,21 +34,25 @@ mod schema;
 pub mod sink;
 mod size_checks;
 mod sorting;
+mod stages;
 mod thrift;
 mod truncation;
 mod weight;
 
 pub use batch::Batch;
+pub use choose::Reason;
 pub use encryption::{Encryption, Key};
 pub use error::{OptionFault, Result, SchemaFault, WriteError};
 pub use file_writer::{FileWriter, Progress, Size};
 pub use fit::Fit;
 pub use limits::MOST_ROW_BYTES;
+pub use metadata_file::{METADATA_FILE, metadata_file};
 pub use options::{
-    Amount, BloomRule, ByColumn, Codec, Compatibility, CompressionRule, DEFAULT_FPP, DEFAULT_PAGE_BYTES,
-    DEFAULT_ROW_GROUP_BYTES, DEFAULT_ROW_GROUP_ROWS, DictionaryRule, EncodingRule, NamedEncoding,
-    OptionInput, SortInput, SortKey, SortingMode, StatisticsRule, TimestampLoss, Timestamps, WriterOptions,
-    accepted,
+    Amount, BloomRule, ByColumn, Codec, Compatibility, CompressionRule, DEFAULT_CHUNK_BYTES, DEFAULT_FPP,
+    DEFAULT_PAGE_BYTES, DEFAULT_ROW_GROUP_BYTES, DEFAULT_ROW_GROUP_ROWS, DictionaryRule, EncodingRule,
+    NamedEncoding, OptionInput, SortInput, SortKey, SortingMode, StatisticsRule, TimestampLoss, Timestamps,
+    WriterOptions, accepted,
 };
 pub use result::{ColumnResult, WriteResult};
+pub use stages::StageTimes;
 pub use weight::Weights;

@@ -4,6 +4,7 @@ use parquet::basic::{BrotliLevel, Compression, Encoding, GzipLevel, ZstdLevel};
 
 use crate::budget::{Budget, Room};
 use crate::choose::{DICTIONARY_BYTES, PAGE_ROWS, is_path};
+use crate::chunker::ChunkSizes;
 use crate::encryption::{Encryption, MOST_ORDINALS};
 use crate::error::{OptionFault, Result, WriteError};
 
@@ -13,6 +14,9 @@ pub const DEFAULT_ROW_GROUP_ROWS: i64 = 1_048_576;
 pub const DEFAULT_ROW_GROUP_BYTES: i64 = 128 << 20;
 /// Bytes of a page before compression. One byte more, and ZSTD level 1 loses a quarter of its ratio.
 pub const DEFAULT_PAGE_BYTES: i64 = 256 << 10;
+
+/// The least and the most bytes of a chunk of values, where pages end by their content. They are those of pyarrow.
+pub const DEFAULT_CHUNK_BYTES: (i64, i64) = (256 << 10, 1 << 20);
 
 const MAX_ROW_GROUP_ROWS: i64 = i32::MAX as i64;
 const MAX_PAGE_BYTES: i64 = 512 << 20;
@@ -223,6 +227,9 @@ pub struct OptionInput {
     pub page_rows: i64,
     /// Bytes of a dictionary page before compression.
     pub dictionary_page_bytes: i64,
+    /// The least and the most bytes of a chunk of values with which a page ends; `None` for pages that end when they are
+    /// full.
+    pub content_defined_chunking: Option<(i64, i64)>,
     /// All that a writer may keep in memory; `None` for as much as it needs.
     pub memory_limit: Option<Amount>,
     /// Threads that encode columns, the caller's among them.
@@ -267,6 +274,7 @@ impl Default for OptionInput {
             page_bytes: DEFAULT_PAGE_BYTES,
             page_rows: as_input(PAGE_ROWS),
             dictionary_page_bytes: as_input(DICTIONARY_BYTES),
+            content_defined_chunking: None,
             memory_limit: None,
             threads: 1,
             dictionary: DictionaryRule::All(true),
@@ -301,6 +309,7 @@ pub struct WriterOptions {
     pub(crate) file_bytes: u64,
     pub(crate) page_bytes: usize,
     pub(crate) dictionary_page_bytes: usize,
+    pub(crate) chunk_sizes: Option<ChunkSizes>,
     pub(crate) memory_limit: Option<usize>,
     pub(crate) budget: Budget,
     pub(crate) threads: usize,
@@ -333,6 +342,13 @@ impl WriterOptions {
             .map(sort_key)
             .collect::<Result<_>>()?;
         input.encryption.as_ref().map_or(Ok(()), Encryption::check)?;
+        if input.encryption.is_some() && input.content_defined_chunking.is_some() {
+            return Err(WriteError::option(
+                "content_defined_chunking",
+                "content_defined_chunking with encryption is not accepted: encrypted pages of equal rows differ. Leave one \
+                 of the two out",
+            ));
+        }
         Ok(Self {
             compression: compression(input.compression, input.compression_level)?,
             row_group_rows: within("row_group_rows", input.row_group_rows, MAX_ROW_GROUP_ROWS)?,
@@ -345,6 +361,7 @@ impl WriterOptions {
                 input.dictionary_page_bytes,
                 MAX_PAGE_BYTES,
             )?,
+            chunk_sizes: input.content_defined_chunking.map(chunk_sizes).transpose()?,
             budget: Budget {
                 page_rows: within("page_rows", input.page_rows, MAX_ROW_GROUP_ROWS)?,
                 ..Budget::UNLIMITED
@@ -416,10 +433,11 @@ impl WriterOptions {
         }
     }
 
-    /// Bytes of a page before compression.
+    /// Bytes of a page before compression, of most pages at least.
     #[must_use]
     pub fn page_bytes(&self) -> usize {
-        self.page_bytes
+        let chunk = self.chunk_sizes.map_or(usize::MAX, |sizes| sizes.least);
+        self.page_bytes.min(chunk)
     }
 
     /// Rows of a page. Levels, and indices in memory, take space even where values take none: so there are no more than
@@ -556,6 +574,22 @@ fn within(option: &str, value: i64, highest: i64) -> Result<usize> {
     Err(WriteError::Option(
         OptionFault::new(option, message).accepting(&[range(1, highest)]),
     ))
+}
+
+fn chunk_sizes((least, most): (i64, i64)) -> Result<ChunkSizes> {
+    let sizes = usize::try_from(least).ok().zip(usize::try_from(most).ok());
+    let accepted = sizes.filter(|_| 1 <= least && least < most && most <= MAX_PAGE_BYTES);
+    accepted
+        .map(|(least, most)| ChunkSizes { least, most })
+        .ok_or_else(|| {
+            WriteError::option(
+                "content_defined_chunking",
+                format!(
+                    "content_defined_chunking=({least}, {most}) is not accepted: give the least and the most bytes of a chunk, \
+                     from 1 to {MAX_PAGE_BYTES}, the second greater than the first"
+                ),
+            )
+        })
 }
 
 const UNITS: [(&str, u64); 7] = [

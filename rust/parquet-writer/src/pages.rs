@@ -12,6 +12,7 @@ use std::borrow::Cow;
 use std::io::Read;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use bytes::Bytes;
 use parquet::basic::Compression;
@@ -27,6 +28,7 @@ use parquet_encode::page_header::{self as encode, Content};
 
 use crate::encryption::{ChunkCipher, FileCipher, Module};
 use crate::error::{Result, WriteError};
+use crate::stages::Stages;
 use match_strategy::MatchStrategy;
 use page_store::StoredPage;
 
@@ -45,11 +47,15 @@ const FILTER_BLOCK_BYTES: usize = 32;
 pub(crate) struct Pages {
     /// The store of finished pages.
     pub store: PageStore,
+    /// The time that chunks take.
+    pub stages: Stages,
     /// The codec of each leaf column.
     codecs: Vec<Compression>,
     /// The bloom filter that each leaf column is to have.
     filters: Vec<Option<FilterPlan>>,
     checksums: bool,
+    /// True if equal pages have to be equal after compression, whatever pages were before them.
+    is_content_defined: bool,
     /// The leaf columns without statistics and column indexes. Counts of levels and bytes stay: readers need them to share
     /// out memory.
     without_statistics: Vec<usize>,
@@ -65,9 +71,11 @@ impl Pages {
     pub fn new(store: PageStore, codecs: Vec<Compression>) -> Self {
         Self {
             store,
+            stages: Stages::default(),
             filters: vec![None; codecs.len()],
             codecs,
             checksums: false,
+            is_content_defined: false,
             without_statistics: Vec::new(),
             cipher: None,
             row_group: AtomicUsize::new(0),
@@ -96,6 +104,14 @@ impl Pages {
     /// The same with a CRC-32 in the header of each page.
     pub fn with_checksums(self, checksums: bool) -> Self {
         Self { checksums, ..self }
+    }
+
+    /// The same with pages whose compression depends on nothing but their content.
+    pub fn content_defined(self, is_content_defined: bool) -> Self {
+        Self {
+            is_content_defined,
+            ..self
+        }
     }
 
     /// The same with bloom filters.
@@ -260,7 +276,7 @@ impl ChunkPages {
     /// Bytes that a page would take.
     pub fn compressed_size_of(&self, fill: &mut dyn FnMut(&mut Vec<u8>)) -> Result<usize> {
         filled(self.codec(), &mut |body| fill(body), |(), body, compressor| {
-            compressor.try_out(body)
+            self.pages.stages.compress.time(|| compressor.try_out(body))
         })
     }
 
@@ -269,15 +285,18 @@ impl ChunkPages {
     pub fn weight_of(&self, fill: &mut dyn FnMut(&mut Vec<u8>)) -> Result<usize> {
         let codec = Compressor::codec_for_samples(self.codec())?;
         filled(codec, &mut |body| fill(body), |(), body, compressor| {
-            Ok(compressor.try_out(body)? + body.len() / BYTES_WORTH_ONE)
+            let size = self.pages.stages.compress.time(|| compressor.try_out(body))?;
+            Ok(size + body.len() / BYTES_WORTH_ONE)
         })
     }
 
     /// Adds a page: `fill` appends its body and returns its kind.
     pub fn add<'a>(&self, fill: &mut dyn FnMut(&mut Vec<u8>) -> Content<'a>) -> Result<()> {
         filled(self.codec(), fill, |content, body, compressor| {
+            let started = Instant::now();
             let strategy = self.strategy(content, body, compressor)?;
             let compressed = compressor.compress_with(strategy, body)?;
+            self.pages.stages.compress.add(started.elapsed());
             let cipher = self.cipher()?;
             let stored = match &cipher {
                 Some(cipher) => Cow::Owned(self.sealed(cipher, content, Part::Body, compressed)?),
@@ -337,6 +356,9 @@ impl ChunkPages {
         body: &[u8],
         compressor: &mut Compressor,
     ) -> Result<MatchStrategy> {
+        if self.pages.is_content_defined {
+            return Ok(MatchStrategy::Level);
+        }
         if let Content::Dictionary { .. } = content {
             return if body.len() < DICTIONARY_BYTES_FOR_FINDER {
                 Ok(MatchStrategy::Level)
@@ -354,7 +376,11 @@ impl ChunkPages {
 
     fn page(&self, header: &[u8], compressed: &[u8], uncompressed_bytes: usize) -> Result<Page> {
         Ok(Page {
-            kept: self.pages.store.keep(header, compressed)?,
+            kept: self
+                .pages
+                .stages
+                .keep
+                .time(|| self.pages.store.keep(header, compressed))?,
             header_bytes: header.len(),
             bytes: header.len() + compressed.len(),
             uncompressed_bytes,

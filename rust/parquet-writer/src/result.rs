@@ -3,8 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use parquet::basic::Encoding;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
+
+use crate::choose::Reason;
+use crate::stages::StageTimes;
 
 /// The result of a closed writer.
 #[derive(Debug, Clone)]
@@ -21,9 +25,13 @@ pub struct WriteResult {
     pub peak_tracked_bytes: u64,
     /// Bytes of finished pages that waited in a temporary file.
     pub spilled_bytes: u64,
-    /// The footer, for callers that keep statistics of files elsewhere. Of an encrypted file it has the places that
-    /// indexes and filters had before their encryption.
+    /// The time that it took, by stage.
+    pub times: StageTimes,
+    /// The footer without page indexes, for callers that keep statistics of files elsewhere. Of an encrypted file it has
+    /// the places that indexes and filters had before their encryption.
     pub metadata: Arc<ParquetMetaData>,
+    /// The footer as it is in the file: `FileMetaData`, its length and the magic. Empty for an encrypted file.
+    pub footer: Bytes,
 }
 
 /// One leaf column over all row groups.
@@ -35,6 +43,8 @@ pub struct ColumnResult {
     pub physical_type: String,
     /// The encodings of its pages, levels left out.
     pub encodings: Vec<String>,
+    /// The reason for these encodings: that of the last row group that had one.
+    pub reason: Reason,
     /// The codec of its pages.
     pub compression: String,
     /// Values, nulls included.
@@ -51,6 +61,7 @@ pub struct ColumnResult {
 pub(crate) fn columns(
     parquet: &parquet::schema::types::SchemaDescriptor,
     row_groups: &[RowGroupMetaData],
+    reasons: &[Reason],
 ) -> Vec<ColumnResult> {
     (0..parquet.num_columns())
         .map(|index| {
@@ -60,6 +71,7 @@ pub(crate) fn columns(
                 path: column.path().string(),
                 physical_type: column.physical_type().to_string(),
                 encodings: encodings(chunks()),
+                reason: reasons.get(index).copied().unwrap_or(Reason::Only),
                 compression: chunks().next().map_or_else(String::new, codec),
                 values: chunks().map(|chunk| unsigned(chunk.num_values())).sum(),
                 nulls: chunks().filter_map(nulls).sum(),

@@ -231,13 +231,14 @@ impl RowGroup {
         let columns = &self.columns;
         let mut row_group = file.next_row_group()?;
         let mut leaves = Vec::new();
+        let stages = &meter.pages.stages;
         let mut append = |mut chunk: EncodedChunk| {
             leaves.push(Closed {
                 distinct: chunk.distinct,
                 preserved: chunk.preserved.take(),
                 choice: chunk.choice,
             });
-            chunk.append_to(&mut row_group)
+            stages.write.time(|| chunk.append_to(&mut row_group))
         };
         meter.pages.store.make_room_for_a_chunk();
         let tasks = self.encoders.into_iter().enumerate();
@@ -279,13 +280,13 @@ impl Columns {
     ) -> Result<()> {
         let mut held = encoder.tracked_bytes();
         for input in &self.waiting {
-            match input {
-                Input::Rows(rows) => self.encode(index, rows, encoder)?,
-                Input::Dictionary(given) if given.place.field == index => {
-                    encoder.preserve(given.place.within, &given.values)?;
-                }
-                Input::Dictionary(_) => continue,
+            if matches!(input, Input::Dictionary(given) if given.place.field != index) {
+                continue;
             }
+            meter.pages.stages.encoders.time(|| match input {
+                Input::Rows(rows) => self.encode(index, rows, encoder),
+                Input::Dictionary(given) => encoder.preserve(given.place.within, &given.values),
+            })?;
             let now = encoder.tracked_bytes();
             meter.note(held, now);
             held = now;
@@ -312,12 +313,18 @@ impl Columns {
     ) -> Result<()> {
         self.feed(index, encoder.as_mut(), meter, pause)?;
         let held = encoder.tracked_bytes();
-        let mut retained = 0;
+        let (mut retained, mut elsewhere) = (0, Duration::ZERO);
+        let started = Instant::now();
         encoder.close(&mut |chunk| {
             retained += chunk.retained_bytes();
             meter.note(held, held);
-            each(chunk)
+            let closed = Instant::now();
+            let passed_on = each(chunk);
+            elsewhere += closed.elapsed();
+            passed_on
         })?;
+        let closing = started.elapsed().saturating_sub(elsewhere);
+        meter.pages.stages.encoders.add(closing);
         meter.note(held, retained);
         pause()
     }

@@ -5,7 +5,7 @@ use parquet::basic::{Encoding, Type};
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 
 use super::sample::{Sample, Samples, fell_back};
-use super::{Choice, Trial};
+use super::{Choice, Reason, Trial};
 use crate::budget::Room;
 use crate::error::Result;
 use crate::options::{Compatibility, WriterOptions};
@@ -96,6 +96,7 @@ impl Leaf {
         };
         self.choice = Choice {
             trial: (self.allowed || self.direct.len() > 1).then_some(trial),
+            reason: self.choice.reason,
             ..Choice::new(self.allowed, Encoding::PLAIN)
         };
     }
@@ -111,12 +112,14 @@ impl Leaf {
         let known = self.settled || values(chunk) >= FEWEST_VALUES;
         let holds = known && !drifted && !(choice.dictionary && fell_back(chunk));
         self.settled = self.named || holds;
+        let reason = choice.reason.or(self.choice.reason);
         if !self.named {
             self.choice = Choice {
                 room: self.choice.room,
                 ..choice
             };
         }
+        self.choice.reason = reason;
     }
 }
 
@@ -201,6 +204,15 @@ impl Chooser {
             let by_need = (memory / 2).saturating_mul(leaf.need.weight()) / whole.max(1);
             leaf.choice.room = Room::within(memory / 2 / count + by_need, leaf.need.entry_bytes());
         }
+    }
+
+    /// The reasons for the encodings of all leaves.
+    pub fn reasons(&self) -> Vec<Reason> {
+        let of = |leaf: &Leaf| {
+            let otherwise = if leaf.named { Reason::Named } else { Reason::Only };
+            leaf.choice.reason.unwrap_or(otherwise)
+        };
+        self.leaves.iter().map(of).collect()
     }
 
     /// Learns from a closed row group, whose leaves ended with these choices. Columns whose values changed are tried

@@ -3,6 +3,7 @@
 mod bools;
 mod bytes;
 mod contest;
+mod cuts;
 mod decide;
 mod hashes;
 mod indexed;
@@ -36,7 +37,7 @@ pub(crate) use source::is_flat;
 
 use super::{EncodedChunk, FieldEncoder};
 use crate::budget::Budget;
-use crate::choose::Choice;
+use crate::choose::{Choice, Reason};
 use crate::error::{Result, WriteError};
 use crate::int96;
 use crate::options::WriterOptions;
@@ -44,6 +45,7 @@ use crate::pages::{ChunkPages, Filter};
 use bools::Bools;
 use bytes::{Bytes, Meaning};
 use contest::Contest;
+use cuts::Cuts;
 use levels::{Histograms, PageLevels};
 use numbers::{Numbers, Order};
 use page::{PageFacts, PageValues};
@@ -69,6 +71,8 @@ pub(super) struct FlatEncoder {
     choice: Choice,
     /// A dictionary that pages go on to be weighed against.
     contest: Option<Contest>,
+    /// The rows that pages end with, where their content says so.
+    cuts: Option<Cuts>,
 }
 
 /// The last indices of a page that widths are tried on.
@@ -150,6 +154,7 @@ impl FlatEncoder {
             index_widths: [None; 2],
             choice,
             contest: None,
+            cuts: options.chunk_sizes.map(Cuts::new),
         }
     }
 
@@ -160,6 +165,7 @@ impl FlatEncoder {
         if let Some(preserved) = preserved.filter(|_| choice.dictionary) {
             self.values.adopt(preserved);
             self.choice.trial = None;
+            self.choice.reason = Some(Reason::Given);
             self.values.settle_with_dictionary(page_encoding(choice.encoding));
         }
     }
@@ -216,9 +222,22 @@ impl FlatEncoder {
     }
 
     fn write_rows(&mut self, run: &Run<'_>) -> Result<()> {
+        let Some(cuts) = &mut self.cuts else {
+            return self.write_some(run, 0, run.rows);
+        };
         let mut start = 0;
-        while start < run.rows {
-            let room = self.room(run, start);
+        for end in cuts.find(run) {
+            self.write_some(run, start, end)?;
+            self.finish_page(End::Page)?;
+            start = end;
+        }
+        self.write_some(run, start, run.rows)
+    }
+
+    /// Writes the rows of a run from `start` to `end`.
+    fn write_some(&mut self, run: &Run<'_>, mut start: usize, end: usize) -> Result<()> {
+        while start < end {
+            let room = self.room(run, start).min(end - start);
             if room == 0 {
                 if !self.decide(End::Page)? {
                     self.finish_page(End::Page)?;
@@ -243,6 +262,9 @@ impl FlatEncoder {
                 // The page so far keeps its indices; the rest of the chunk does without.
                 self.finish_page(End::Page)?;
                 self.values.give_up_dictionary();
+                if self.choice.dictionary {
+                    self.choice.reason = Some(Reason::Full);
+                }
             }
         }
         Ok(())
@@ -334,6 +356,7 @@ impl FlatEncoder {
         if contest.is_some_and(|contest| contest.is_lost(values, page_bytes, dictionary)) {
             self.contest = None;
             self.values.give_up_dictionary();
+            self.choice.reason = Some(Reason::Outweighed);
         }
     }
 

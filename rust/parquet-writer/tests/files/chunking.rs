@@ -90,9 +90,10 @@ fn options() -> impl Strategy<Value = OptionInput> {
         option::of(360_000..600_000_i64),
         any::<bool>(),
         option::of(0.001..0.5_f64),
+        option::of((1..300_i64).prop_flat_map(|least| (Just(least), least + 1..3_000))),
     );
-    (codec, mode, sizes, extras).prop_map(|(codec, mode, (rows, bytes, page), (limit, checksums, fpp))| {
-        OptionInput {
+    (codec, mode, sizes, extras).prop_map(
+        |(codec, mode, (rows, bytes, page), (limit, checksums, fpp, chunk))| OptionInput {
             compression: CompressionRule::All(codec.into()),
             compatibility: mode.into(),
             row_group_rows: rows,
@@ -100,10 +101,11 @@ fn options() -> impl Strategy<Value = OptionInput> {
             page_bytes: page,
             memory_limit: limit.map(Amount::Bytes),
             page_checksums: checksums,
+            content_defined_chunking: chunk,
             bloom_filter: BloomRule::All(fpp),
             ..OptionInput::default()
-        }
-    })
+        },
+    )
 }
 
 /// The rows in order of number, then of text from the greatest down; nulls as `SortInput` below has them.

@@ -9,7 +9,7 @@ use parquet_encode::page_header::Encoding as PageEncoding;
 use super::contest::{Contest, Indexed, Neighbours, Repeats};
 use super::page::PageValues;
 use super::{End, FlatEncoder, page_encoding};
-use crate::choose::{FEWEST_VALUES, Trial};
+use crate::choose::{FEWEST_VALUES, Reason, Trial};
 use crate::error::Result;
 
 /// Values of a full page below which each is large.
@@ -85,7 +85,9 @@ impl FlatEncoder {
         if values == 0 || (end == End::Page && sparse) {
             return Ok(false);
         }
-        let is_short = end == End::Page && values < FEWEST_VALUES && self.page.rows >= self.budget.page_rows;
+        // A page that ends by its content or by its rows, and not by its bytes, may be of few values.
+        let ends_early = self.cuts.is_some() || self.page.rows >= self.budget.page_rows;
+        let is_short = end == End::Page && values < FEWEST_VALUES && ends_early;
         let known = is_short.then(|| self.repeats_of_pages(values));
         if known == Some(None) {
             return Ok(false);
@@ -98,6 +100,7 @@ impl FlatEncoder {
         if known.flatten() == Some(true) || repeats.is_some_and(|repeats| self.is_plain_to_see(repeats, end))
         {
             self.values.settle_with_dictionary(PageEncoding::Plain);
+            self.choice.reason = Some(Reason::Repeats);
             return Ok(true);
         }
         let repeats = repeats.filter(|repeats| repeats.distinct < repeats.values);
@@ -154,6 +157,7 @@ impl FlatEncoder {
         let encoding = page_encoding(lightest);
         let with = weights.with.filter(|_| weights.share < 1.0);
         self.choice.dictionary = with.is_some();
+        self.choice.reason = Some(Reason::Lightest);
         self.choice.encoding = lightest;
         if let Some(with) = with {
             self.values.settle_with_dictionary(encoding);

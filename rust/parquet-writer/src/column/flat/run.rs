@@ -54,11 +54,16 @@ impl<'a> Run<'a> {
         })
     }
 
+    /// The slots of some rows.
+    pub fn slots(&self, start: usize, rows: usize) -> Range<usize> {
+        self.repetition().map_or(start..start + rows, |repetition| {
+            repetition.slots[start]..repetition.slots[start + rows]
+        })
+    }
+
     /// The slots of some rows, and which of them are valid.
     pub fn piece(&self, start: usize, rows: usize) -> Piece<'a> {
-        let slots = self.repetition().map_or(start..start + rows, |repetition| {
-            repetition.slots[start]..repetition.slots[start + rows]
-        });
+        let slots = self.slots(start, rows);
         let validity = self
             .nulls
             .and_then(source::validity)

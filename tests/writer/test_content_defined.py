@@ -1,0 +1,52 @@
+"""Pages that end by their content: the option, and what other engines read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import spillway
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def pages(path: Path) -> int:
+    """Data pages of all column chunks."""
+    chunks = [chunk for group in spillway.inspect_file(path).row_groups for chunk in group.columns]
+    return sum(chunk.data_pages or 0 for chunk in chunks)
+
+
+@pytest.mark.parametrize("chunks", [True, (100, 1_000), [5_000, 20_000]])
+def test_engines_read_every_row(table: pa.Table, tmp_path: Path, chunks: Any) -> None:
+    usual, path = tmp_path / "usual.parquet", tmp_path / "rows.parquet"
+    spillway.write_parquet(table, usual)
+    spillway.write_parquet(table, path, content_defined_chunking=chunks)
+    assert pq.read_table(path).equals(table)
+    assert pl.read_parquet(path).equals(pl.read_parquet(usual))
+    assert duckdb.read_parquet(str(path)).fetchall() == duckdb.read_parquet(str(usual)).fetchall()
+    assert (pages(path) > pages(usual)) == (chunks is not True)
+
+
+@pytest.mark.parametrize("chunks", [(0, 10), (10, 10), (65_536, 32_768), (-1, 5), (1, 1 << 40)])
+def test_sizes_that_are_not_accepted_are_named(chunks: tuple[int, int]) -> None:
+    with pytest.raises(spillway.OptionError, match="the second greater than the first") as caught:
+        spillway.WriterOptions(content_defined_chunking=chunks)
+    assert caught.value.option == "content_defined_chunking"
+
+
+@pytest.mark.parametrize("chunks", [(1,), "big", 4_096, (1, 2, 3)])
+def test_what_is_no_pair_of_sizes_is_a_type_error(chunks: Any) -> None:
+    with pytest.raises(TypeError, match="the least and the most bytes of a chunk"):
+        spillway.WriterOptions(content_defined_chunking=chunks)
+
+
+def test_encrypted_pages_are_not_for_sharing() -> None:
+    encryption = spillway.Encryption(footer_key=b"0123456789abcdef")
+    with pytest.raises(spillway.OptionError, match="encrypted pages of equal rows differ"):
+        spillway.WriterOptions(content_defined_chunking=True, encryption=encryption)

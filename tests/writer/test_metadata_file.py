@@ -1,0 +1,140 @@
+"""The file `_metadata` of a dataset, and the footer of a file, are what pyarrow makes of the same files."""
+
+from __future__ import annotations
+
+import io
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import spillway
+
+TABLE = pa.table({"k": ["a", "b", "a", None], "n": [1, 2, 3, 4]})
+LISTED: dict[str, Any] = {"partition_by": "k", "metadata_file": True}
+
+
+def by_pyarrow(files: list[Path], folder: Path) -> dict[str, Any]:
+    """The metadata that pyarrow merges of files, each with its path from the folder."""
+    merged: pq.FileMetaData | None = None
+    for path in files:
+        found = pq.read_metadata(path)
+        found.set_file_path(str(path.relative_to(folder)))
+        if merged is None:
+            merged = found
+        else:
+            merged.append_row_groups(found)
+    assert merged is not None
+    return {name: value for name, value in merged.to_dict().items() if name != "serialized_size"}
+
+
+def listed(folder: Path) -> set[str]:
+    """The files that `_metadata` lists."""
+    found = pq.read_metadata(folder / "_metadata")
+    return {found.row_group(group).column(0).file_path for group in range(found.num_row_groups)}
+
+
+@given(
+    keys=st.lists(st.none() | st.text(max_size=3), min_size=1, max_size=20),
+    rows=st.integers(1, 4),
+    groups=st.integers(1, 3),
+)
+def test_it_is_what_pyarrow_makes_of_the_files(keys: list[str | None], rows: int, groups: int) -> None:
+    values = [float(number) for number in range(len(keys))]
+    table = pa.table({"k": pa.array(keys, pa.string()), "n": range(len(keys)), "x": values})
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "d"
+        result = spillway.write_dataset(table, folder, max_file_rows=rows, row_group_rows=groups, **LISTED)
+        files = [file.path for file in result.files]
+        found = pq.read_metadata(folder / "_metadata").to_dict()
+        assert found.pop("serialized_size") > 0
+        assert found == by_pyarrow(files, folder)
+        rows_of_all = ds.parquet_dataset(
+            folder / "_metadata", partitioning=ds.partitioning(pa.schema({"k": pa.string()}), flavor="hive")
+        )
+        assert len(rows_of_all.files) == len(files)
+        assert sorted(rows_of_all.to_table()["n"].to_pylist()) == table["n"].to_pylist()
+
+
+def test_readers_of_the_folder_take_it_for_no_data(tmp_path: Path) -> None:
+    spillway.write_dataset(TABLE, tmp_path / "d", **LISTED)
+    assert (tmp_path / "d" / "_metadata").read_bytes()[:4] == b"PAR1"
+    assert ds.dataset(tmp_path / "d").to_table().num_rows == 4
+    assert len(duckdb.read_parquet(f"{tmp_path}/d/**/*.parquet")) == 4
+    assert pl.read_parquet(tmp_path / "d" / "**" / "*.parquet").height == 4
+
+
+def test_a_durable_dataset_has_it_and_one_without_files_has_none(tmp_path: Path) -> None:
+    spillway.write_dataset(TABLE, tmp_path / "d", durable=True, **LISTED)
+    assert len(listed(tmp_path / "d")) == 3
+    spillway.write_dataset(TABLE.slice(0, 0), tmp_path / "e", **LISTED)
+    assert list((tmp_path / "e").iterdir()) == []
+    spillway.write_dataset(TABLE.slice(0, 0), tmp_path / "f", metadata_file=True)
+    assert pq.read_metadata(tmp_path / "f" / "_metadata").num_columns == 2
+
+
+def test_overwriting_replaces_it_and_removes_what_other_tools_left(tmp_path: Path) -> None:
+    folder = tmp_path / "d"
+    spillway.write_dataset(TABLE, folder, **LISTED)
+    pq.write_metadata(TABLE.schema, folder / "_common_metadata")
+    result = spillway.write_dataset(TABLE.slice(1), folder, existing="overwrite", **LISTED)
+    assert listed(folder) == {str(file.path.relative_to(folder)) for file in result.files}
+    assert not (folder / "_common_metadata").exists()
+    spillway.write_dataset(TABLE, folder, existing="overwrite", partition_by="k")
+    assert not (folder / "_metadata").exists()
+    assert ds.dataset(folder).to_table().num_rows == 4
+
+
+def test_a_name_that_is_taken_leaves_the_old_files_and_none_of_the_new_ones(tmp_path: Path) -> None:
+    folder = tmp_path / "d"
+    spillway.write_dataset(TABLE, folder, partition_by="k")
+    (folder / "_metadata").mkdir()
+    before = sorted(folder.rglob("*"))
+    with pytest.raises(OSError, match="_metadata"):
+        spillway.write_dataset(TABLE, folder, existing="overwrite", **LISTED)
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_files_that_it_would_not_list_are_refused(tmp_path: Path) -> None:
+    spillway.write_dataset(TABLE, tmp_path / "d", **LISTED)
+    with pytest.raises(spillway.OptionError, match=r"_metadata lists the files") as caught:
+        spillway.write_dataset(TABLE, tmp_path / "d", existing="append", partition_by="k")
+    assert caught.value.option == "existing"
+    with pytest.raises(spillway.OptionError, match=r"existing=.append. is not accepted"):
+        spillway.DatasetOptions(metadata_file=True, existing="append")
+
+
+def test_statistics_of_encrypted_files_are_not_shown(tmp_path: Path) -> None:
+    encryption = spillway.Encryption(footer_key=b"0123456789abcdef")
+    with pytest.raises(spillway.OptionError, match="metadata_file=True with encryption"):
+        spillway.write_dataset(TABLE, tmp_path / "d", encryption=encryption, **LISTED)
+    result = spillway.write_parquet(TABLE, tmp_path / "one.parquet", encryption=encryption)
+    assert result.footer == b""
+    with pytest.raises(ValueError, match="encrypted"):
+        _ = result.metadata
+
+
+def test_the_metadata_of_a_result_is_that_of_its_file(table: pa.Table, tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    result = spillway.write_parquet(table, path, row_group_rows=4_000, bloom_filter=True)
+    assert result.metadata == pq.read_metadata(path)
+    assert path.read_bytes().endswith(result.footer)
+    result.metadata.set_file_path("rows.parquet")
+    pq.write_metadata(table.schema, tmp_path / "_metadata", metadata_collector=[result.metadata])
+    assert ds.parquet_dataset(tmp_path / "_metadata").to_table().equals(table)
+
+
+def test_metadata_without_pyarrow_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = spillway.write_parquet(TABLE, io.BytesIO())
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(spillway.MissingExtraError, match="pyarrow"):
+        _ = result.metadata
