@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from spillway._native import DeltaSchema, RowSource
     from spillway.delta.clauses import _Kind
 
 __all__ = ["PreparedClause", "check_clauses", "prepared"]
@@ -56,14 +55,14 @@ def check_clauses(clauses: Sequence[MergeClause]) -> None:
     """
     for clause in clauses:
         if not isinstance(clause, MergeClause):
-            raise OptionError(  # type: ignore[unreachable]
+            raise OptionError(
                 f"clauses has {clause!r}, which is no clause: give when_matched_update() or a sibling",
                 "clauses",
             )
 
 
 def prepared(
-    clauses: Sequence[MergeClause], on: Sequence[str], table: DeltaSchema, source: RowSource
+    clauses: Sequence[MergeClause], on: Sequence[str], table: Any, source: Any
 ) -> tuple[list[PreparedClause], list[Expressions]]:
     """Return clauses for a table and a source of these schemas, and the expressions by their numbers.
 
@@ -78,9 +77,7 @@ def prepared(
 class _Preparation:
     """The expressions of clauses, and the columns that they may name."""
 
-    def __init__(
-        self, clauses: Sequence[MergeClause], on: Sequence[str], table: DeltaSchema, source: RowSource
-    ) -> None:
+    def __init__(self, clauses: Sequence[MergeClause], on: Sequence[str], table: Any, source: Any) -> None:
         self.expressions: list[Expressions] = []
         self._clauses = clauses
         self._on = on
@@ -185,11 +182,11 @@ def _option(clause: MergeClause) -> str:
     return "values" if clause.kind == "not_matched" else "set"
 
 
-def _without_views(kind: pa.DataType) -> pa.DataType:
+def _without_views(kind: Any) -> Any:
     """The type in which expressions get a column: pyarrow has few kernels for views."""
     import pyarrow as pa  # noqa: PLC0415
 
     if pa.types.is_dictionary(kind):
         return pa.dictionary(kind.index_type, _without_views(kind.value_type), kind.ordered)
-    plain = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+    plain: dict[Any, Any] = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
     return plain.get(kind, kind)
