@@ -210,8 +210,8 @@ class StageSeconds:
         encode: Encoding values.
         compress: Compressing pages, also where that is only tried.
         write: Writing to the destination, uploads included, and to the temporary file of pages.
-        wait: From the opening of the file on, the time between calls: rows were not there yet, or were those of other
-            files of a dataset.
+        wait: From the opening of the file on, the time between calls: rows were not there yet, or were those
+            of other files of a dataset.
     """
 
     encode: float

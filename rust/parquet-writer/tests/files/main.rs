@@ -4,6 +4,7 @@
 mod bloom;
 mod chunking;
 mod common;
+mod content_defined;
 mod encryption;
 mod memory;
 mod nested;

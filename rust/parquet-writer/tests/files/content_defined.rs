@@ -1,7 +1,4 @@
 //! Files that share rows share pages, where these end by their content.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,7 +10,7 @@ use parquet::file::metadata::{PageIndexPolicy, ParquetMetaDataReader};
 use parquet_writer::OptionInput;
 use proptest::prelude::*;
 
-use common::written;
+use crate::common::written;
 
 const ROWS: u64 = 40_000;
 
