@@ -85,7 +85,9 @@ impl FlatEncoder {
         if values == 0 || (end == End::Page && sparse) {
             return Ok(false);
         }
-        let is_short = end == End::Page && values < FEWEST_VALUES && self.page.rows >= self.budget.page_rows;
+        // Pages of so few values that are full of rows, or end by their content.
+        let may_be_short = self.page.rows >= self.budget.page_rows || self.cuts.is_some();
+        let is_short = end == End::Page && values < FEWEST_VALUES && may_be_short;
         let known = is_short.then(|| self.repeats_of_pages(values));
         if known == Some(None) {
             return Ok(false);
