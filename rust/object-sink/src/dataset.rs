@@ -115,7 +115,7 @@ impl DatasetObjects {
     }
 
     /// The files that are to give way to new ones: data files, and those that summarise them.
-    fn replaced(&self) -> Result<Vec<String>, WriteError> {
+    fn replaced(&self, files: &[SpreadFile]) -> Result<Vec<String>, WriteError> {
         if self.options.existing() != Existing::Overwrite {
             return Ok(Vec::new());
         }
@@ -124,13 +124,14 @@ impl DatasetObjects {
             .list("", None)
             .map_err(|failure| self.error(failure))?;
         let names = found.into_iter().map(|found| found.name);
-        let replaces = |name: &String| is_data_file(name) || self.is_old_summary(name);
+        let replaces = |name: &String| is_data_file(name) || self.is_old_summary(name, files);
         Ok(names.filter(replaces).collect())
     }
 
     /// Returns true for a summary of the old files that is not replaced by one of the new ones.
-    fn is_old_summary(&self, name: &str) -> bool {
-        name == COMMON_METADATA_FILE || (name == METADATA_FILE && !self.options.has_metadata_file())
+    fn is_old_summary(&self, name: &str, files: &[SpreadFile]) -> bool {
+        let is_replaced = self.options.has_metadata_file() && !files.is_empty();
+        name == COMMON_METADATA_FILE || (name == METADATA_FILE && !is_replaced)
     }
 
     /// Writes `_metadata` for files that have appeared.
@@ -257,7 +258,7 @@ impl Storage for DatasetObjects {
         // Before the prefix is looked at, so that little time is between that and the completions.
         self.uploads.land()?;
         self.refuse_taken()?;
-        let old = self.replaced()?;
+        let old = self.replaced(files)?;
         self.uploads
             .complete()
             .map_err(|incomplete| self.unpublished(files.len(), incomplete))?;
