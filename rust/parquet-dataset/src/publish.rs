@@ -132,13 +132,12 @@ impl Moves {
         staging: &mut Staging,
     ) -> Result<Vec<PathBuf>, WriteError> {
         let (old, summaries) = match target.existing {
-            Existing::Error => {
+            Existing::Error | Existing::Append => {
                 // Again, because somebody else may have been quicker.
                 check_folder(target)?;
                 (Vec::new(), Vec::new())
             }
             Existing::Overwrite => (data_files(target.root)?, summaries(target.root)),
-            Existing::Append => (Vec::new(), Vec::new()),
         };
         let paths = files
             .iter()
@@ -148,12 +147,17 @@ impl Moves {
             // Before an old file goes, the new ones are there to stay.
             self.sync(target.root)?;
         }
-        let changes = !old.is_empty() || !summaries.is_empty() || target.metadata_file;
+        let has_summary = !summaries.is_empty() || target.metadata_file;
+        let changes = !old.is_empty() || has_summary;
         for file in summaries {
             self.set_aside(file, staging)?;
         }
         if target.metadata_file {
             self.place_metadata(files, &paths, target, staging)?;
+        }
+        if target.durable && has_summary && !old.is_empty() {
+            // Before an old file goes, nothing lists it.
+            self.sync(target.root)?;
         }
         // No longer listed anywhere.
         for file in old {
