@@ -207,10 +207,11 @@ class StageSeconds:
     """The seconds that a file took, by stage. Those of several threads are added up.
 
     Args:
-        encode: Encoding values, and choosing encodings.
+        encode: Encoding values.
         compress: Compressing pages, also where that is only tried.
         write: Writing to the destination, uploads included, and to the temporary file of pages.
-        wait: From the opening of the file on, the time between calls, in which rows were not there yet.
+        wait: From the opening of the file on, the time between calls. For a file of a dataset that is also
+            the time in which other partitions were written.
     """
 
     encode: float
