@@ -303,6 +303,12 @@ def test_its_metadata_lists_the_files_and_replaces_that_of_old_ones(bucket: Buck
     assert "d/_metadata" not in set(bucket.keys())
 
 
+def test_its_metadata_goes_where_no_file_replaces_the_old_ones(bucket: Bucket) -> None:
+    written(bucket, metadata_file=True, **BY_DAY)
+    written(bucket, TABLE.slice(0, 0), existing="overwrite", metadata_file=True, **BY_DAY)
+    assert bucket.keys() == []
+
+
 def test_metadata_that_the_store_refuses_leaves_old_files_and_is_an_error(
     bucket: Bucket, faulty: Faulty
 ) -> None:

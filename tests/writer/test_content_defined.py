@@ -33,6 +33,14 @@ def test_engines_read_every_row(table: pa.Table, tmp_path: Path, chunks: Any) ->
     assert (pages(path) > pages(usual)) == (chunks is not True)
 
 
+def test_pages_of_a_handful_of_values_decide_together(tmp_path: Path) -> None:
+    words = pa.table({"word": [f"the word {row % 300}" for row in range(20_000)]})
+    path = tmp_path / "rows.parquet"
+    result = spillway.write_parquet(words, path, content_defined_chunking=(64, 128))
+    assert result.columns[0].reason == "repeats"
+    assert pq.read_table(path).equals(words)
+
+
 @pytest.mark.parametrize("chunks", [(0, 10), (10, 10), (65_536, 32_768), (-1, 5), (1, 1 << 40)])
 def test_sizes_that_are_not_accepted_are_named(chunks: tuple[int, int]) -> None:
     with pytest.raises(spillway.OptionError, match="the second greater than the first") as caught:

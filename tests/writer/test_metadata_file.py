@@ -113,6 +113,16 @@ def test_files_that_it_would_not_list_are_refused(tmp_path: Path) -> None:
         spillway.DatasetOptions(metadata_file=True, existing="append")
 
 
+def test_a_list_that_appears_during_an_append_is_seen_before_its_files_do(tmp_path: Path) -> None:
+    folder = tmp_path / "d"
+    writer = spillway.DatasetWriter(folder, TABLE.schema, existing="append", partition_by="k")
+    writer.write(TABLE)
+    spillway.write_dataset(TABLE, folder, existing="overwrite", **LISTED)
+    with pytest.raises(spillway.OptionError, match=r"_metadata lists the files"):
+        writer.close()
+    assert ds.dataset(folder).to_table().num_rows == 4
+
+
 def test_statistics_of_encrypted_files_are_not_shown(tmp_path: Path) -> None:
     encryption = spillway.Encryption(footer_key=b"0123456789abcdef")
     with pytest.raises(spillway.OptionError, match="metadata_file=True with encryption"):

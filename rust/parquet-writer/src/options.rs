@@ -433,10 +433,12 @@ impl WriterOptions {
         }
     }
 
-    /// Bytes of a page before compression, of most pages at least.
+    /// Bytes of a page before compression, about: half the average chunk at most where content ends pages.
     #[must_use]
     pub fn page_bytes(&self) -> usize {
-        let chunk = self.chunk_sizes.map_or(usize::MAX, |sizes| sizes.least);
+        let chunk = self
+            .chunk_sizes
+            .map_or(usize::MAX, |sizes| sizes.least.midpoint(sizes.most) / 2);
         self.page_bytes.min(chunk)
     }
 

@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 /// The time that a file took, by stage. That of several threads is added up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StageTimes {
-    /// Encoding of values and levels, and the choice of encodings.
+    /// Encoding of values and levels. What is compressed on trial is in `compress`.
     pub encode: Duration,
     /// Compression, also where it is only tried.
     pub compress: Duration,
     /// Writing to the destination, uploads included, and to the temporary file of pages.
     pub write: Duration,
-    /// The time from the opening of the writer on in which it was not called: rows were not there yet.
+    /// The time from the opening of the writer on in which it was not called. For a file of a dataset that is
+    /// also the time in which other partitions were written.
     pub wait: Duration,
 }
 

@@ -595,6 +595,7 @@ impl FieldEncoder for FlatEncoder {
             + self.levels.memory_bytes()
             + self.scratch.memory_bytes()
             + self.filter.as_ref().map_or(0, Filter::memory_bytes)
+            + self.cuts.as_ref().map_or(0, Cuts::memory_bytes)
     }
 
     fn encoded_bytes(&self) -> u64 {

@@ -28,6 +28,11 @@ impl Cuts {
         }
     }
 
+    /// The memory that is held, used or not.
+    pub fn memory_bytes(&self) -> usize {
+        self.named.capacity() * size_of::<u32>()
+    }
+
     /// The rows of the next run behind which a page begins: for each the number of rows before that.
     pub fn find(&mut self, run: &Run<'_>) -> Vec<usize> {
         if let Some(Values::Keys { keys, values, .. }) = run.values {
