@@ -298,9 +298,6 @@ def test_its_metadata_lists_the_files_and_replaces_that_of_old_ones(bucket: Buck
         written(bucket, existing="append", **BY_DAY)
     written(bucket, existing="overwrite", **BY_DAY)
     assert "d/_metadata" not in set(bucket.keys())
-    written(bucket, metadata_file=True, existing="overwrite", **BY_DAY)
-    written(bucket, TABLE.slice(0, 0), metadata_file=True, existing="overwrite", **BY_DAY)
-    assert "d/_metadata" not in set(bucket.keys())
 
 
 def test_its_metadata_goes_where_no_file_replaces_the_old_ones(bucket: Bucket) -> None:
