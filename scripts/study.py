@@ -168,7 +168,10 @@ def measure(out: Path, pair: int, *, backends: Sequence[str], rows: int, writes:
                 stdout=subprocess.DEVNULL,
                 check=True,
             )
-    return read_run(next(folder.glob(f"*/{REPORT}")).parent)
+    run = read_run(next(folder.glob(f"*/{REPORT}")).parent)
+    if bool(run.pairs) != ("--pairs" in writes):
+        sys.exit(f"{folder} has writes of the other kind: give another folder")
+    return run
 
 
 @contextmanager

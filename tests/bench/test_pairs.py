@@ -102,3 +102,12 @@ def test_a_difference_that_samples_hide_is_a_ratio_of_pairs(tmp_path):
     assert [entry.text for entry in table.rows[0]][:3] == ["arro3", "1.02 [1.02, 1.02]", "12"]
     assert "in pairs on one core" in write_report(run, []).read_text()
     assert pair_table(made, own.setting) is None
+
+
+def test_a_backend_that_failed_once_has_no_ratio(tmp_path):
+    made = make_run(tmp_path / "run", {"spillway": Writes([1e6] * 3), "arro3": Writes([2e6, None, 2e6])})
+    own, other = made.cells
+    seconds = {"processor_seconds": 1.0, "base_processor_seconds": 2.0}
+    record = {"block": 0, "position": 0, "cell": other.cell.as_dict(), "base": own.cell.backend, **seconds}
+    records.append(made.folder / PAIRS, record)
+    assert pair_table(read_run(made.folder), own.setting) is None

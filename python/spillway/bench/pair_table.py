@@ -27,7 +27,7 @@ PAIR_LEGEND = (
 
 
 def pair_table(run: RunSummary, setting: Setting) -> Table | None:
-    """The ratios of a setting; None where no pair was written."""
+    """The ratios of a setting, in which no memory was limited; None where no pair was written."""
     found = pair_ratios(run, setting)
     if not found:
         return None
@@ -45,16 +45,18 @@ def pair_table(run: RunSummary, setting: Setting) -> Table | None:
         for (backend, each), mark in zip(found.items(), marks, strict=True)
     ]
     base = next(each["base"] for each in run.pairs)
-    title = f"Speed of {base} over others, in pairs on one core: {setting_title(setting)}"
+    title = f"Speed of {base} over others, in pairs on one core: {setting_title(setting, with_limit=False)}"
     return Table(title, ("backend", "ratio", "pairs", "least effect"), rows, [])
 
 
 def pair_ratios(run: RunSummary, setting: Setting) -> dict[str, Ratio]:
     """The speed of the base over that of each other backend, by their pairs of a setting."""
     times: dict[str, dict[int, tuple[float, float]]] = {}
+    right = {each.cell.backend for each in run.of(setting) if each.is_right}
     for each in run.pairs:
         cell = Cell(**each["cell"])
-        if Setting.of(cell) == setting and each["processor_seconds"] and each["base_processor_seconds"]:
+        is_right = {cell.backend, each["base"]} <= right and Setting.of(cell) == setting
+        if is_right and each["processor_seconds"] and each["base_processor_seconds"]:
             both = (each["processor_seconds"], each["base_processor_seconds"])
             times.setdefault(cell.backend, {})[each["block"]] = both
     return {

@@ -144,7 +144,7 @@ pub(crate) struct Counts {
 
 /// A compaction's files, and the marks of others that it has taken over.
 ///
-/// Its lock is held for no I/O: who gives it up waits for no store.
+/// Its lock is held for no I/O, so that no thread waits for a store to give it up.
 pub(crate) struct MovedRows {
     place: Arc<dyn Place>,
     bins: Vec<Arc<Bin>>,

@@ -37,7 +37,7 @@ impl Changing {
         })
     }
 
-    /// All batches of a source. A signal ends the wait for the next one, whoever makes it.
+    /// All batches of a source. Signals are looked for after each, whoever makes it.
     pub fn collect(self, mut batches: Batches) -> Result<Vec<Batch>, Failure> {
         let mut all = Vec::new();
         while let Some(batch) = batches.next()? {
