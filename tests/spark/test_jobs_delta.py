@@ -19,7 +19,6 @@ from spillway.spark.stream_jobs import DeltaBatch
 from spillway.spark.write_job import Target
 
 from ..delta.logs import content
-from ..delta.test_features import clustered
 from .test_jobs import SCHEMA, begun, data_files, hidden, rows
 
 if TYPE_CHECKING:
@@ -86,22 +85,25 @@ def test_an_abort_that_cannot_read_the_log_keeps_the_files_and_does_not_raise(
     assert "stay in" in caplog.text
 
 
-@pytest.mark.parametrize("feature", ["appendOnly", "clustering"])
-def test_an_overwrite_that_the_table_forbids_is_refused_at_the_beginning(
-    tmp_path: Path, feature: str
-) -> None:
+def test_an_overwrite_that_the_table_forbids_is_refused_at_the_beginning(tmp_path: Path) -> None:
     to = tmp_path / "to"
-    if feature == "appendOnly":
-        spillway.delta.create(to, SCHEMA, properties={"delta.appendOnly": "true"})
-    else:
-        clustered(to, [["id"]], SCHEMA)
+    spillway.delta.create(to, SCHEMA, properties={"delta.appendOnly": "true"})
     before = content(to)
-    with pytest.raises(SpillwayError, match=feature):
+    with pytest.raises(SpillwayError, match="appendOnly"):
         begun(to, table="delta", overwrite=True)
     assert (content(to), hidden(to), data_files(to)) == (before, [], set())
     job = begun(to, table="delta")
     job.commit([job.write(rows(1), 0, 0)])
     assert ids(to) == [1]
+
+
+def test_an_overwrite_leaves_a_table_its_clustering_columns(tmp_path: Path) -> None:
+    to = tmp_path / "to"
+    spillway.delta.create(to, SCHEMA, cluster_by="id")
+    for number in (1, 2):
+        job = begun(to, table="delta", overwrite=True)
+        job.commit([job.write(rows(number), 0, 0)])
+    assert (ids(to), spillway.delta.open(to).clustering_columns) == ([2], ["id"])
 
 
 def test_a_schema_that_only_a_merge_accepts_is_accepted_at_the_beginning(tmp_path: Path) -> None:
