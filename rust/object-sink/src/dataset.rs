@@ -86,7 +86,7 @@ impl DatasetObjects {
     /// The files that are to give way to new ones: data files, and those that summarise them.
     ///
     /// # Errors
-    /// When the prefix cannot be listed, or has objects in it that the options do not allow.
+    /// An error if the prefix cannot be listed, or has objects in it that the options do not allow.
     fn replaced(&self, has_files: bool) -> Result<Vec<String>, WriteError> {
         match self.options.existing() {
             Existing::Append => self.refuse_listed().map(|()| Vec::new()),

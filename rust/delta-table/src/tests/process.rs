@@ -137,7 +137,7 @@ impl Place for Process {
     }
 }
 
-/// A data file. Where it is not to be completed, half of it is there.
+/// A data file, of which half is there unless it is completed.
 struct DataFile {
     path: PathBuf,
     file: Box<dyn Sink>,
