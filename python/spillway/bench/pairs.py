@@ -85,7 +85,9 @@ def _beside(taker: SampleTaker, folder: Path) -> Iterator[SampleTaker]:
 
 def _take(taker: SampleTaker, other: SampleTaker, slot: Slot[tuple[Cell, Cell]]) -> PairSample:
     base, cell = slot.cell
-    pair = [(taker, base), (other, cell)]
+    # Folders may differ, too: each writes into either.
+    places = (taker, other) if slot.block // 2 % 2 == 0 else (other, taker)
+    pair = list(zip(places, (base, cell), strict=True))
     # The first one sleeps until the other is there, and wakes with colder caches: each in turn.
     order = slice(None, None, -1 if slot.block % 2 else 1)
     ended = _write_both(*pair[order])[order]

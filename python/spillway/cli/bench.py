@@ -186,7 +186,7 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
         int,
         typer.Option(
             help="Writes of each backend on one core beside those of the first, at its most rows, after the "
-            "samples: they show differences of 1 % that a shared host hides; 12 for one to quote, 0 for none."
+            "samples: they show differences of some per cent that a shared host hides; 0 for none."
         ),
     ] = 0,
     least_memory: Annotated[
