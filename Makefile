@@ -38,6 +38,8 @@ race: .build/release-module ## Race writers that append to one Delta table (10 m
 
 # Processes of pytest. The groups in tests/conftest.py say which tests never run side by side.
 JOBS ?= 3
+# Threads of each program of cargo's tests: those of tables wait for the disk more than they compute.
+export RUST_TEST_THREADS ?= 4
 # The same commit draws the same examples in continuous integration: what failed there fails here, by CI=true make test.
 ifdef CI
 SEED := $(shell printf '%d' 0x$$(git rev-parse HEAD | cut -c1-8))
