@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import http.client
 import os
 import secrets
@@ -170,6 +171,19 @@ def _minio(folder: Path, port: int) -> Server:
     return Server(folder, port, command, environment)
 
 
+@functools.cache
+def client_of(port: int) -> Any:
+    """One client for all buckets of a server: making one takes longer than most tests of a bucket."""
+    return botocore.session.get_session().create_client(
+        "s3",
+        region_name="us-east-1",
+        endpoint_url=f"http://127.0.0.1:{port}",
+        aws_access_key_id=KEY,
+        aws_secret_access_key=SECRET,
+        config=Config(s3={"addressing_style": "path"}, proxies={}),
+    )
+
+
 @dataclass
 class Bucket:
     """A bucket of the server, as another client sees it."""
@@ -179,14 +193,7 @@ class Bucket:
     client: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        self.client = botocore.session.get_session().create_client(
-            "s3",
-            region_name="us-east-1",
-            endpoint_url=f"http://127.0.0.1:{self.port}",
-            aws_access_key_id=KEY,
-            aws_secret_access_key=SECRET,
-            config=Config(s3={"addressing_style": "path"}, proxies={}),
-        )
+        self.client = client_of(self.port)
 
     def url(self, key: str) -> str:
         return f"s3://{self.name}/{key}"
