@@ -11,6 +11,10 @@ pub struct Rules {
     pub r2_no_zombies: bool,
     /// An intent that was deleted to settle a doubt does not come back after a crash.
     pub r2_withdrawn_for_good: bool,
+    /// An intent is left alone after the expiry in its body, however young its object is.
+    pub r2_expiry: bool,
+    /// An intent is read again before each attempt that carries it, though its content is known: it may be deleted.
+    pub r2_read_again: bool,
     /// A transaction that was announced or tried is never given up as certainly not committed.
     pub r3_no_lone_abort: bool,
     /// Members land once: by id and by path, in a batch and against the log.
@@ -40,6 +44,8 @@ impl Default for Rules {
             r1_window: true,
             r2_no_zombies: true,
             r2_withdrawn_for_good: true,
+            r2_expiry: true,
+            r2_read_again: true,
             r3_no_lone_abort: true,
             r4_no_doubles: true,
             r5_alone_or_blind: true,

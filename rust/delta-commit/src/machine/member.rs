@@ -20,6 +20,8 @@ pub(super) struct Claim {
     pub(super) names: Vec<String>,
     /// The names among them whose announcement may still arrive.
     pub(super) doubtful: BTreeSet<String>,
+    /// The last expiry of its intents, by the store's clock.
+    pub(super) expires: Option<i64>,
 }
 
 impl Claim {
@@ -28,9 +30,15 @@ impl Claim {
         self.attempted.is_none_or(|at| at <= tip) && self.window.is_none_or(|(_, last)| last <= tip)
     }
 
-    pub(super) fn announce(&mut self, first: Version, name: String) {
+    /// Returns true if the window of its last announcement holds this version.
+    pub(super) fn is_open(&self, version: Version) -> bool {
+        self.window.is_some_and(|(_, last)| last >= version)
+    }
+
+    pub(super) fn announce(&mut self, first: Version, expires: i64, name: String) {
         let from = self.window.map_or(first, |(from, _)| from.min(first));
         self.window = Some((from, last_of(first)));
+        self.expires = self.expires.max(Some(expires));
         self.doubtful.insert(name.clone());
         self.names.push(name);
     }
@@ -41,6 +49,7 @@ impl Claim {
         self.names.retain(|other| other != name);
         if self.names.is_empty() {
             self.window = None;
+            self.expires = None;
         }
     }
 
@@ -56,6 +65,7 @@ impl Claim {
             last,
             intents: self.names.clone(),
             announcement_in_doubt: !self.doubtful.is_empty(),
+            expires: self.expires,
         }
     }
 }
@@ -83,6 +93,8 @@ pub(super) struct Member {
     pub(super) must_announce: bool,
     /// The time of its announcement by the store's clock.
     pub(super) announced: Option<i64>,
+    /// The time of its first announcement: milliseconds of the monotonic clock.
+    pub(super) waits_since: Option<u64>,
     pub(super) claim: Claim,
 }
 
@@ -99,6 +111,7 @@ impl Member {
             unseen: 0,
             must_announce: false,
             announced: None,
+            waits_since: None,
             claim: Claim::default(),
         }
     }
@@ -122,6 +135,8 @@ pub(super) struct Settlement {
     pub(super) stage: Stage,
     /// The reason why a transaction of this process cannot commit; none when a caller asked with a token.
     pub(super) reason: Option<CommitError>,
+    /// True if the store told its time since the settlement began.
+    pub(super) knows_time: bool,
 }
 
 impl Settlement {
@@ -129,5 +144,10 @@ impl Settlement {
     pub(super) fn last(&self) -> Version {
         let window = self.claim.window.map(|(_, last)| last);
         window.max(self.claim.attempted).unwrap_or(self.checked)
+    }
+
+    /// Returns true if it depends on the store's time, which was not asked for yet.
+    pub(super) fn needs_time(&self) -> bool {
+        !self.claim.doubtful.is_empty() && self.claim.expires.is_some() && !self.knows_time
     }
 }
