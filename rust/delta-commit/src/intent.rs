@@ -65,10 +65,7 @@ struct Header {
 impl Header {
     /// Returns true if it has what its format asks for.
     const fn is_known(&self) -> bool {
-        matches!(
-            (self.format, self.expires),
-            (FIRST_FORMAT, _) | (FORMAT, Some(_))
-        )
+        matches!((self.format, self.expires), (FIRST_FORMAT, _) | (FORMAT, Some(_)))
     }
 }
 

@@ -176,7 +176,11 @@ impl Simulation {
         create_table(&mut store);
         let mut simulation = Self {
             rng,
-            rules,
+            // In half of the schedules nobody waits for others, so that there are more races.
+            rules: Rules {
+                leaves_to_others: seed / 4 % 2 == 0,
+                ..rules
+            },
             store,
             processes: Vec::new(),
             clients: BTreeMap::new(),
@@ -422,6 +426,10 @@ impl Simulation {
         let id = doubts[self.rng.below(doubts.len())];
         if let Told::Doubt(token) = &self.clients[&id].told {
             let token = token.clone();
+            // Who was told to ask again later may do so.
+            if token.announcement_in_doubt && self.rng.permille(300) {
+                self.store.now += LIFETIME + CLOCK_MARGIN + 1;
+            }
             if let Err(error) = self.processes[at].machine.settle(&token) {
                 self.store.violation = Some(error.to_string());
             }

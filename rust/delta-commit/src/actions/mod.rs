@@ -103,7 +103,10 @@ impl<'de> Visitor<'de> for LineVisitor {
 }
 
 /// The action of this name, whose body comes next; none when it is not known.
-fn named<'de, A: MapAccess<'de>>(name: &str, fields: &mut A) -> std::result::Result<Option<Action>, A::Error> {
+fn named<'de, A: MapAccess<'de>>(
+    name: &str,
+    fields: &mut A,
+) -> std::result::Result<Option<Action>, A::Error> {
     Ok(Some(match name {
         "commitInfo" => Action::CommitInfo(CommitInfo::from_json(&fields.next_value()?)),
         "protocol" => Action::Protocol(fields.next_value()?),

@@ -169,7 +169,7 @@ impl Machine {
     /// other processes commit too.
     pub(super) fn announce(&mut self) -> Option<Step> {
         let first = self.view.tip + 1;
-        let has_met = self.pace.has_met(self.now);
+        let has_met = self.has_met();
         let any_synced = !self.rules.r8_durable_first;
         let needs = |member: &Member| {
             (member.lost > 0 || has_met)
@@ -264,12 +264,16 @@ impl Machine {
         let are_announced = ready.all(|member| member.claim.is_open(next));
         let since = self.bundle.iter().filter_map(|member| member.waits_since).min();
         match since {
-            Some(since) if are_announced && self.settlements.is_empty() && self.pace.has_met(self.now) => {
+            Some(since) if are_announced && self.settlements.is_empty() && self.has_met() => {
                 let until = since + self.pace.wait(self.ahead.unwrap_or(0));
                 until.saturating_sub(self.now.monotonic)
             }
             _ => 0,
         }
+    }
+
+    fn has_met(&self) -> bool {
+        self.rules.leaves_to_others && self.pace.has_met(self.now)
     }
 
     /// R7: lists the intents after the tip was read, and reads what carrying them needs.
@@ -333,12 +337,8 @@ impl Machine {
                 && self.is_of_use(&entry.name)
             {
                 others += 1;
-                match self.parsed.get(&entry.name) {
-                    Some(Some(intent)) if !self.rules.r2_read_again => {
-                        gathered.read.push((entry.name, entry.created, Arc::clone(intent)));
-                    }
-                    _ => gathered.unread.push((entry.name, entry.created)),
-                }
+                // Also if its content is known: it may be deleted by now, and the listing out of date.
+                gathered.unread.push((entry.name, entry.created));
             }
         }
         self.ahead = Some(ahead.unwrap_or(0));

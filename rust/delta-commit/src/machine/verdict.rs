@@ -79,7 +79,10 @@ impl Machine {
 
     /// Notes that another process that carries intents wrote this version, if one did.
     fn note_rival(&mut self, version: Version) {
-        let carries = self.view.get(version).is_some_and(|winner| !winner.members.is_empty());
+        let carries = self
+            .view
+            .get(version)
+            .is_some_and(|winner| !winner.members.is_empty());
         if carries && self.last_won != Some(version) {
             self.pace.meet(self.now);
         }
