@@ -122,7 +122,7 @@ impl Machine {
     /// Returns true if no process that lists from now on carries an intent of the claim.
     fn has_expired(&self, claim: &Claim) -> bool {
         let times = claim.expires.zip(self.clock.at(self.now));
-        times.is_some_and(|(expires, now)| now > expires + CLOCK_MARGIN)
+        times.is_some_and(|(expires, now)| now > expires.saturating_add(CLOCK_MARGIN))
     }
 
     /// Deletes the intents of doubts that are to be settled, once the store's time is known where they depend on it.
