@@ -311,6 +311,7 @@ fn a_token_of_another_table_is_refused() {
         last: 1,
         intents: Vec::new(),
         announcement_in_doubt: false,
+        expires: None,
     };
     let error = local(table.path())
         .outcome(&token, &mut Patience::until(soon()))

@@ -17,7 +17,8 @@ use delta_commit::log::{BEFORE_FIRST, Effect, Event, PutOutcome, Time};
 use delta_commit::rules::Rules;
 use delta_commit::winner::Winner;
 use delta_commit::{
-    CommitError, Machine, MemberId, Outcome, Start, Submission, Transaction, Verdict, Version,
+    CLOCK_MARGIN, CommitError, LIFETIME, Machine, MemberId, Outcome, Start, Submission, Transaction, Verdict,
+    Version,
 };
 
 use client::{Client, Told};
@@ -175,7 +176,11 @@ impl Simulation {
         create_table(&mut store);
         let mut simulation = Self {
             rng,
-            rules,
+            // In half of the schedules nobody waits for others, so that there are more races.
+            rules: Rules {
+                leaves_to_others: seed / 4 % 2 == 0,
+                ..rules
+            },
             store,
             processes: Vec::new(),
             clients: BTreeMap::new(),
@@ -421,6 +426,10 @@ impl Simulation {
         let id = doubts[self.rng.below(doubts.len())];
         if let Told::Doubt(token) = &self.clients[&id].told {
             let token = token.clone();
+            // Who was told to ask again later may do so.
+            if token.announcement_in_doubt && self.rng.permille(300) {
+                self.store.now += LIFETIME + CLOCK_MARGIN + 1;
+            }
             if let Err(error) = self.processes[at].machine.settle(&token) {
                 self.store.violation = Some(error.to_string());
             }
@@ -465,7 +474,8 @@ impl Simulation {
         // Nobody makes a checkpoint of what cannot be synced.
         let is_kept = writing || self.store.has_late() || self.store.has_doomed_version();
         if is_kept || self.rng.permille(600) {
-            self.store.now += delta_commit::MAX_AGE / 2 + 1;
+            let times = [LIFETIME / 2 + 1, LIFETIME + CLOCK_MARGIN + 1];
+            self.store.now += times[self.rng.below(2)];
         } else {
             self.store.now += TEN_MINUTES + 2;
             let with_newest = self.rng.permille(500);
@@ -490,25 +500,27 @@ impl Simulation {
         // Doubts are brought to one who just opened the table.
         let newest = self.open();
         self.processes.push(newest);
-        for id in self.with(|told| matches!(told, Told::Doubt(_))) {
-            if let Told::Doubt(token) = self.clients[&id].told.clone() {
-                let at = self.rng.below(self.processes.len());
-                self.processes[at]
-                    .machine
-                    .settle(&token)
-                    .map_err(|e| e.to_string())?;
-            }
-        }
-        self.run_until_idle()?;
-        let open = self.with(|told| match told {
-            Told::Nothing => true,
-            Told::Doubt(token) => !token.announcement_in_doubt,
-            _ => false,
-        });
+        self.settle_doubts()?;
+        // An announcement that may still arrive is of no use once it has expired.
+        self.store.now += LIFETIME + CLOCK_MARGIN + 1;
+        self.settle_doubts()?;
+        let open = self.with(|told| matches!(told, Told::Nothing | Told::Doubt(_)));
         match open.first() {
             Some(id) => Err(format!("{id} never got an answer: {:?}", self.clients[id].told)),
             None => self.store.violation.take().map_or(Ok(()), Err),
         }
+    }
+
+    /// Asks some process about each doubt.
+    fn settle_doubts(&mut self) -> Result<(), String> {
+        for id in self.with(|told| matches!(told, Told::Doubt(_))) {
+            if let Told::Doubt(token) = self.clients[&id].told.clone() {
+                let at = self.rng.below(self.processes.len());
+                let settled = self.processes[at].machine.settle(&token);
+                settled.map_err(|e| e.to_string())?;
+            }
+        }
+        self.run_until_idle()
     }
 
     fn run_until_idle(&mut self) -> Result<(), String> {

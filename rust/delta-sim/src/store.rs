@@ -339,6 +339,10 @@ impl Store {
             return;
         }
         let at = rng.below(self.late.len());
+        // An intent that takes its time may arrive after its doubt was settled.
+        if matches!(self.late[at], Late::Intent(..)) && rng.permille(800) {
+            return;
+        }
         match self.late.swap_remove(at) {
             Late::Version(version, body) if rng.permille(800) => drop(self.put_version(version, &body)),
             Late::Intent(name, body) if rng.permille(800) => self.put_intent(&name, &body),

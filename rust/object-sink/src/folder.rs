@@ -109,7 +109,8 @@ pub struct Folder {
     address: Address,
     /// A client that repeats a request when its answer was lost.
     store: Arc<dyn ObjectStore>,
-    /// A client that sends each request once. A repeated creation may find the object that it created itself.
+    /// A client that sends each request once. A repeated creation may find the object that it created itself, and a
+    /// repeated write may bring back an object that was deleted.
     once: Arc<dyn ObjectStore>,
     path: Path,
     url: String,
@@ -317,13 +318,14 @@ impl Folder {
         }
     }
 
-    /// Writes an object, and replaces an existing one.
+    /// Writes an object, and replaces an existing one. The request is sent once: of one that is repeated, the first sending
+    /// may arrive after the object was deleted again, and nobody would know of it.
     ///
     /// # Errors
     /// When it is not certain that it is written.
     pub fn write(&self, relative: &str, body: &[u8]) -> Result<(), Failure> {
         let path = self.path_of(relative)?;
-        let request = self.store.put(&path, PutPayload::from(body.to_vec()));
+        let request = self.once.put(&path, PutPayload::from(body.to_vec()));
         match self.wait(with_status(request))? {
             (Ok(_), _) => Ok(()),
             (Err(error), status) => Err(self.failure(relative, &error, status)),

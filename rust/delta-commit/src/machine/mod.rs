@@ -6,17 +6,21 @@
 //! only leaves a fact missing, and the same effect is emitted again.
 //!
 //! The order of a round: read the log to its tip, check the own members against the versions that were read, make their
-//! data and the tip survive a crash; announce members that have lost a race, *then* list the intents, read what they
-//! need, and attempt the version after the tip. Rules are named as in docs/design/commit-protocol.md: R1 to R10.
+//! data and the tip survive a crash; announce members that have lost a race, or all members while other processes commit
+//! too, and leave them to others for a while; *then* list the intents, read what they need, and attempt the version
+//! after the tip. Rules are named as in docs/design/commit-protocol.md: R1 to R10.
 
+mod clock;
 mod member;
 mod merge;
+mod pace;
 mod round;
 mod settlement;
 mod verdict;
 mod view;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
 
 use crate::actions::{Metadata, Protocol};
 use crate::error::{CommitError, Result};
@@ -28,7 +32,9 @@ use crate::timings::Timings;
 use crate::transaction::{MemberId, Transaction};
 use crate::winner::Winner;
 
+use clock::StoreClock;
 use member::{Member, Settlement};
+use pace::Pace;
 use view::View;
 
 /// Failures in a row, without an attempt between them, after which the store counts as broken.
@@ -134,9 +140,11 @@ enum Asked {
 /// The intents, as listed after the tip was read.
 #[derive(Debug, Default)]
 struct Gathered {
+    /// The store's clock at the listing.
+    now: i64,
     /// Names still to be read, oldest first, each with its time.
     unread: Vec<(String, i64)>,
-    read: Vec<(String, i64, Intent)>,
+    read: Vec<(String, i64, Arc<Intent>)>,
 }
 
 /// The committer of one table in one process.
@@ -154,10 +162,20 @@ pub struct Machine {
     /// In the log, but not yet known to survive a crash.
     landed: Vec<(MemberId, Version, bool)>,
     gathered: Option<Gathered>,
+    /// Contents of intents by their names, which never change; none for what is malformed or of a later format.
+    parsed: HashMap<String, Option<Arc<Intent>>>,
+    /// The number of others' intents that are older than those of the members in flight, as listed since the tip changed.
+    ahead: Option<u64>,
+    clock: StoreClock,
+    pace: Pace,
     last_turn: Turn,
+    /// The last version that this process knows to have written.
+    last_won: Option<Version>,
     announcements: u64,
     /// Names of intents that are of no more use.
-    garbage: Vec<String>,
+    garbage: BTreeSet<String>,
+    /// True if others take intents among them for live ones.
+    garbage_misleads: bool,
     /// Names of intents that a member with a verdict was in.
     released: Vec<String>,
     failures: u32,
@@ -201,9 +219,15 @@ impl Machine {
             settlements: Vec::new(),
             landed: Vec::new(),
             gathered: None,
+            parsed: HashMap::new(),
+            ahead: None,
+            clock: StoreClock::default(),
+            pace: Pace::default(),
             last_turn: Turn::Other,
+            last_won: None,
             announcements: 0,
-            garbage: Vec::new(),
+            garbage: BTreeSet::new(),
+            garbage_misleads: false,
             released: Vec::new(),
             failures: 0,
             unseen_attempt: None,
@@ -242,6 +266,12 @@ impl Machine {
     #[must_use]
     pub fn is_outdated(&self) -> bool {
         self.outdated
+    }
+
+    /// Returns true if this process knows to have written a version from `first` on.
+    #[must_use]
+    pub fn has_written_since(&self, first: Version) -> bool {
+        self.last_won.is_some_and(|version| version >= first)
     }
 
     /// Takes a transaction in. Its verdict will be among [`take_verdicts`](Self::take_verdicts).
@@ -337,7 +367,8 @@ impl Machine {
             }
             self.judge();
             self.examine_settlements();
-            if let Some(step) = self.acknowledge().or_else(|| self.withdraw()) {
+            let step = self.acknowledge().or_else(|| self.withdraw());
+            if let Some(step) = step.or_else(|| self.clean_misleading()) {
                 return Some(step);
             }
             let Some(turn) = self.choose_turn() else {
@@ -354,6 +385,8 @@ impl Machine {
                 return Some(step);
             }
         }
+        // Few are listed again when there is work again, and each may be large.
+        self.parsed.retain(|_, intent| intent.is_none());
         self.clean()
     }
 
@@ -380,7 +413,10 @@ impl Machine {
     fn on_body(&mut self, version: Version, body: Option<&[u8]>) {
         let next = version == self.view.tip + 1;
         match body.map(|body| Winner::parse(version, body)) {
-            Some(Ok(winner)) if next => self.view.advance(winner, self.asked_at),
+            Some(Ok(winner)) if next => {
+                self.ahead = None;
+                self.view.advance(winner, self.asked_at);
+            }
             Some(Ok(winner)) => self.view.remember(winner),
             Some(Err(error)) => self.give_up_all(&error, "the log cannot be read"),
             None if next => {
@@ -400,6 +436,10 @@ impl Machine {
         self.failures = 0;
         self.unfounded = false;
         self.view.fresh = false;
+        self.ahead = None;
+        if self.last_turn == Turn::Blind {
+            self.pace.end(self.now);
+        }
         let unseen = (*outcome != PutOutcome::Won).then_some(version);
         self.unseen_attempts = match unseen {
             Some(_) if self.unseen_attempt == unseen => self.unseen_attempts.saturating_add(1),
@@ -409,6 +449,8 @@ impl Machine {
         match outcome {
             PutOutcome::Won => {
                 self.stats.won += 1;
+                self.last_won = Some(version);
+                self.discard_carried(&winner);
                 self.view.advance(winner, self.asked_at);
             }
             // Whose version it is shows when it is read: it may be this very attempt, sent twice.
@@ -446,7 +488,7 @@ impl Machine {
             }
             // Tidying up is for the others' sake, and they can do it as well.
             (Asked::Deletion(names), _) if self.settlements.is_empty() => {
-                self.garbage.retain(|name| !names.contains(name));
+                self.forget_garbage(names);
                 return;
             }
             _ => {}
