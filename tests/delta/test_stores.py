@@ -37,7 +37,7 @@ from spillway.errors import (
 )
 
 from ..counts import count
-from ..stores.server import SECRET, Instead, Late, ministack, refusing_port
+from ..stores.server import SECRET, Instead, Late, Undated, ministack, refusing_port
 from .conftest import rows
 from .programs import SCHEMA, batch
 from .test_many import PROGRAMS
@@ -551,6 +551,21 @@ def test_an_announcement_is_sent_once_though_its_answer_is_lost(
     assert append(unlucky, "a", 0) == 1
     sent = [request.path for request in proxy.seen if is_announcement(request)]
     assert len(sent) == len(set(sent)) > 0
+
+
+def test_the_clock_of_a_listing_is_that_of_its_own_answer(
+    bucket: Bucket, faulty: Callable[[Callable[[Request], Fault]], Proxy]
+) -> None:
+    table = create(bucket)
+
+    def is_listing_of_intents(request: Request) -> bool:
+        return "list-type" in request.path and "_spillway/intents" in unquote(request.path)
+
+    proxy = faulty(lambda request: Undated() if is_listing_of_intents(request) else None)
+    undated = spillway.delta.open(table.path, storage_options=through(proxy, bucket))
+    with pytest.raises(OSError, match="_spillway/intents has no Date"):
+        append(undated, "a", 0)
+    assert table.version == 0
 
 
 def test_a_commit_in_doubt_is_settled(

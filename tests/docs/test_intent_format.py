@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 PAGE = ROOT / "docs" / "design" / "intent-format.md"
 SCHEMA = pa.schema({"id": pa.int64()})
 WINDOW = 32
-LIFETIME, MARGIN = 45_000, 10_000
+MARGIN = 10_000
+HOUR = 3_600_000
 
 
 def milliseconds() -> int:
@@ -71,7 +72,7 @@ def announced(tmp_path: Path) -> Announced:
     table = spillway.delta.create(tmp_path / "table", SCHEMA)
     lines = examples()[0]
     header, *members = lines
-    header |= {"tableId": table.id, "changedIn": 0, "first": 1, "expires": milliseconds() + LIFETIME}
+    header |= {"tableId": table.id, "changedIn": 0, "first": 1, "expires": milliseconds() + HOUR}
     for number, member in enumerate(members):
         member["id"] = uuid.uuid4().hex
         member["readVersion"] = 0
@@ -202,7 +203,7 @@ def test_a_doubt_about_an_announcement_is_settled_after_its_expiry(announced: An
     (token,) = examples()[2]
     now = milliseconds()
     token |= {"tableId": announced.table.id, "id": uuid.uuid4().hex, "first": 1, "last": 32}
-    token |= {"announcementInDoubt": True, "expires": now}
+    token |= {"announcementInDoubt": True, "expires": now + HOUR}
     assert announced.table.outcome(json.dumps(token)).status == "pending"
     token |= {"expires": now - MARGIN - 1}
     assert announced.table.outcome(json.dumps(token)).status == "rejected"

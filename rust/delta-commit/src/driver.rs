@@ -282,6 +282,8 @@ impl Committer {
                 }
                 return state.give_up(id);
             };
+            // Others need not wait for what comes after their verdicts, as the deletion of intents.
+            state.deliver();
             drop(state);
             self.perform(desk, &effect, left);
         }

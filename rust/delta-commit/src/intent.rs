@@ -8,9 +8,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use serde_json::value::RawValue;
 
-use crate::actions::Action;
+use crate::actions::{Action, Line};
 use crate::batch::{MAX_ACTIONS, MAX_BYTES};
 use crate::error::{CommitError, Result};
 use crate::log::{LogStore, StoreError, Version};
@@ -71,12 +70,11 @@ impl Header {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct MemberLine<'a> {
+struct MemberLine {
     id: String,
     read_version: Version,
     read_app_ids: Vec<String>,
-    #[serde(borrow)]
-    actions: Vec<&'a RawValue>,
+    actions: Vec<Line>,
 }
 
 /// A blind append, ready to be written.
@@ -130,7 +128,7 @@ impl Intent {
 
     pub(crate) fn encode(&self) -> Result<Vec<u8>> {
         let header = Header {
-            format: FORMAT,
+            format: if self.expires.is_some() { FORMAT } else { FIRST_FORMAT },
             world: self.world.clone(),
             first: self.first,
             expires: self.expires,
@@ -212,7 +210,7 @@ fn added_by(body: &[u8]) -> Vec<String> {
 
 /// The last version that an intent with this first version may land in.
 pub(crate) const fn last_of(first: Version) -> Version {
-    first + WINDOW - 1
+    first.saturating_add(WINDOW - 1)
 }
 
 /// The name of an intent. It is unique if `process` is unique and `count` rises.
@@ -228,11 +226,11 @@ pub(crate) fn first_of_name(name: &str) -> Option<Version> {
 }
 
 fn decode_member(line: &str) -> Result<Prepared> {
-    let member: MemberLine<'_> = serde_json::from_str(line)
+    let member: MemberLine = serde_json::from_str(line)
         .map_err(|e| CommitError::Malformed(format!("a member of an intent is not whole: {e}")))?;
     let mut actions = Vec::with_capacity(member.actions.len());
-    for action in member.actions {
-        let action = Action::from_line(action.get())?.ok_or_else(|| {
+    for Line(action) in member.actions {
+        let action = action.ok_or_else(|| {
             CommitError::Malformed("a member of an intent holds an unknown action".to_owned())
         })?;
         check_carried(&action)?;
@@ -417,5 +415,7 @@ mod tests {
         for other in ["", "x.json", "7-x.json", ".tmp", "00000000000000000007.json"] {
             assert_eq!(first_of_name(other), None, "{other}");
         }
+        let last = first_of_name("09223372036854775807-x.json");
+        assert_eq!(last.map(last_of), Some(Version::MAX));
     }
 }

@@ -23,7 +23,7 @@ use delta_commit::{
 
 use client::{Client, Told};
 use rng::Rng;
-use store::{Faults, Store};
+use store::{Faults, SKEW, Store, around};
 
 const TEN_MINUTES: i64 = 10 * 60 * 1_000;
 
@@ -110,6 +110,8 @@ struct Process {
 struct Simulation {
     rng: Rng,
     rules: Rules,
+    /// True if some processes are of the former version.
+    mixed: bool,
     store: Store,
     processes: Vec<Process>,
     clients: BTreeMap<MemberId, Client>,
@@ -160,6 +162,8 @@ fn faults(kind: u64, rng: &mut Rng) -> Faults {
             phantom: often(100),
             stale: often(400),
             late: true,
+            slow: often(200),
+            skewed: true,
             refused: often(6),
             busy: often(100),
             bad_data: often(20),
@@ -181,6 +185,7 @@ impl Simulation {
                 leaves_to_others: seed / 4 % 2 == 0,
                 ..rules
             },
+            mixed: kind != 0 && seed / 8 % 4 == 0,
             store,
             processes: Vec::new(),
             clients: BTreeMap::new(),
@@ -218,10 +223,23 @@ impl Simulation {
             known: None,
         };
         let id = MemberId::from_number(self.number());
+        let rules = self.rules_of_one();
         Process {
             id,
-            machine: Machine::with_rules(id, start, self.rules),
+            machine: Machine::with_rules(id, start, rules),
             flight: None,
+        }
+    }
+
+    /// The rules of a new process. One of the former version waits for nobody, and its intents have no expiry.
+    fn rules_of_one(&mut self) -> Rules {
+        if !self.mixed || self.rng.permille(500) {
+            return self.rules;
+        }
+        Rules {
+            leaves_to_others: false,
+            expiring_intents: false,
+            ..self.rules
         }
     }
 
@@ -401,7 +419,12 @@ impl Simulation {
 
     /// A client's deadline passes.
     fn time_out(&mut self) {
-        let waiting: Vec<MemberId> = self.with(|told| matches!(told, Told::Nothing));
+        let mut waiting: Vec<MemberId> = self.with(|told| matches!(told, Told::Nothing));
+        let slow = waiting.iter().filter(|id| self.store.has_late_intent(**id));
+        let slow: Vec<MemberId> = slow.copied().collect();
+        if !slow.is_empty() && self.rng.permille(700) {
+            waiting = slow;
+        }
         if waiting.is_empty() {
             return;
         }
@@ -409,6 +432,11 @@ impl Simulation {
         let process = self.clients[&id].process;
         if let Some(verdict) = self.processes[process].machine.give_up(id) {
             self.tell(id, verdict);
+        }
+        // Some ask at once.
+        if self.rng.permille(300) {
+            let at = self.rng.below(self.processes.len());
+            self.ask(at, id);
         }
     }
 
@@ -424,15 +452,39 @@ impl Simulation {
             return;
         }
         let id = doubts[self.rng.below(doubts.len())];
-        if let Told::Doubt(token) = &self.clients[&id].told {
-            let token = token.clone();
-            // Who was told to ask again later may do so.
-            if token.announcement_in_doubt && self.rng.permille(300) {
-                self.store.now += LIFETIME + CLOCK_MARGIN + 1;
-            }
-            if let Err(error) = self.processes[at].machine.settle(&token) {
-                self.store.violation = Some(error.to_string());
-            }
+        self.ask(at, id);
+    }
+
+    fn ask(&mut self, at: usize, id: MemberId) {
+        let Told::Doubt(token) = &self.clients[&id].told else {
+            return;
+        };
+        let token = token.clone();
+        if let Some(expires) = token.expires.filter(|_| token.announcement_in_doubt) {
+            self.await_expiry(expires);
+        }
+        if let Err(error) = self.processes[at].machine.settle(&token) {
+            self.store.violation = Some(error.to_string());
+        }
+        if self.rng.permille(500) {
+            self.run_alone(at);
+        }
+    }
+
+    /// Lets time pass for one who was told to ask again later: none, until about the expiry, or until it is past for all.
+    fn await_expiry(&mut self, expires: i64) {
+        let until = match self.rng.below(4) {
+            0 => expires + CLOCK_MARGIN + SKEW + 1,
+            1 => expires + around(&mut self.rng, SKEW),
+            _ => return,
+        };
+        self.store.now = self.store.now.max(until);
+    }
+
+    /// Brings one process forward, as if all others were slow.
+    fn run_alone(&mut self, at: usize) {
+        for _ in 0..self.rng.below(60) {
+            self.advance(at);
         }
     }
 
@@ -502,9 +554,14 @@ impl Simulation {
         self.processes.push(newest);
         self.settle_doubts()?;
         // An announcement that may still arrive is of no use once it has expired.
-        self.store.now += LIFETIME + CLOCK_MARGIN + 1;
+        self.store.now += LIFETIME + CLOCK_MARGIN + SKEW + 1;
         self.settle_doubts()?;
-        let open = self.with(|told| matches!(told, Told::Nothing | Told::Doubt(_)));
+        let open = self.with(|told| match told {
+            Told::Nothing => true,
+            // Those of the former version are pending until their window is closed.
+            Told::Doubt(token) => !token.announcement_in_doubt || token.expires.is_some(),
+            _ => false,
+        });
         match open.first() {
             Some(id) => Err(format!("{id} never got an answer: {:?}", self.clients[id].told)),
             None => self.store.violation.take().map_or(Ok(()), Err),

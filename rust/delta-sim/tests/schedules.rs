@@ -65,6 +65,8 @@ mutants! {
     without_settlement_a_rejected_member_lands: r2_no_zombies breaks "was rejected (settled), but it is in version",
     with_intents_that_come_back_a_rejected_member_lands: r2_withdrawn_for_good breaks "was rejected (settled), but it is in version",
     carrying_what_expired_lands_a_rejected_member: r2_expiry breaks "was rejected (settled), but it is in version",
+    without_a_margin_of_time_a_rejected_member_lands: r2_clock_margin breaks "was rejected (settled), but it is in version",
+    carrying_from_memory_lands_a_rejected_member: r2_read_anew breaks "was rejected (settled), but it is in version",
     with_lone_aborts_a_rejected_member_lands: r3_no_lone_abort breaks "was rejected (the deadline passed",
     without_deduplication_a_member_lands_twice: r4_no_doubles breaks "is added in version",
     beside_others_a_blind_append_makes_a_mixed_version: r5_alone_or_blind breaks "that is not blind",

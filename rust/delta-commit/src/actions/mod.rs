@@ -72,7 +72,7 @@ impl Action {
 }
 
 /// The action of a line, if it is known. It is read from the text as it goes by: every process reads every version.
-struct Line(Option<Action>);
+pub(crate) struct Line(pub(crate) Option<Action>);
 
 impl<'de> Deserialize<'de> for Line {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {

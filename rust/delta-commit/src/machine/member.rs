@@ -36,10 +36,10 @@ impl Claim {
         self.window.is_some_and(|(_, last)| last >= version)
     }
 
-    pub(super) fn announce(&mut self, first: Version, expires: i64, name: String) {
+    pub(super) fn announce(&mut self, first: Version, expires: Option<i64>, name: String) {
         let from = self.window.map_or(first, |(from, _)| from.min(first));
         self.window = Some((from, last_of(first)));
-        self.expires = self.expires.max(Some(expires));
+        self.expires = self.expires.max(expires);
         self.doubtful.insert(name.clone());
         self.names.push(name);
     }
@@ -98,6 +98,8 @@ pub(super) struct Member {
     pub(super) announced: Option<i64>,
     /// The time of its first announcement: milliseconds of the monotonic clock.
     pub(super) waits_since: Option<u64>,
+    /// True if an attempt was made without it.
+    pub(super) left_out: bool,
     pub(super) claim: Claim,
 }
 
@@ -116,6 +118,7 @@ impl Member {
             must_announce: false,
             announced: None,
             waits_since: None,
+            left_out: false,
             claim: Claim::default(),
         }
     }
@@ -127,6 +130,12 @@ impl Member {
     /// Returns true if the pause before the next sync of its data files is over.
     pub(super) fn is_ready(&self, now: Time) -> bool {
         self.put_off_until <= now.monotonic
+    }
+
+    /// Returns true if its data is synced, or it is announced for the first time, before the next attempt. Steady arrivals
+    /// would put off one that is due for ever, so those that come by then wait for the one after it.
+    pub(super) fn may_join(&self, is_due: bool) -> bool {
+        !is_due || self.left_out
     }
 }
 

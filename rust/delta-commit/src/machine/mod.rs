@@ -19,7 +19,7 @@ mod settlement;
 mod verdict;
 mod view;
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use crate::actions::{Metadata, Protocol};
@@ -37,7 +37,7 @@ use member::{Member, Settlement};
 use pace::Pace;
 use view::View;
 
-/// Failures in a row, without an attempt between them, after which the store counts as broken.
+/// Failures in a row, without an attempt or a commit between them, after which the store counts as broken.
 const MAX_FAILURES: u32 = 10;
 
 /// The pause after so many failures in a row, in milliseconds.
@@ -164,6 +164,8 @@ pub struct Machine {
     gathered: Option<Gathered>,
     /// Contents of intents by their names, which never change; none for what is malformed or of a later format.
     parsed: HashMap<String, Option<Arc<Intent>>>,
+    /// Names of intents of which nothing could be carried when they were last read. They do not count as others to wait for.
+    passed_by: HashSet<String>,
     /// The number of others' intents that are older than those of the members in flight, as listed since the tip changed.
     ahead: Option<u64>,
     clock: StoreClock,
@@ -181,6 +183,8 @@ pub struct Machine {
     failures: u32,
     /// An attempt whose outcome is not known.
     unseen_attempt: Option<Version>,
+    /// The members of an attempt of which no answer came. If the version holds just these, this process wrote it.
+    unanswered: Option<(Version, HashSet<MemberId>)>,
     /// The number of such attempts in a row at that version.
     unseen_attempts: u32,
     pause: Option<u64>,
@@ -220,6 +224,7 @@ impl Machine {
             landed: Vec::new(),
             gathered: None,
             parsed: HashMap::new(),
+            passed_by: HashSet::new(),
             ahead: None,
             clock: StoreClock::default(),
             pace: Pace::default(),
@@ -231,6 +236,7 @@ impl Machine {
             released: Vec::new(),
             failures: 0,
             unseen_attempt: None,
+            unanswered: None,
             unseen_attempts: 0,
             pause: None,
             undurable: None,
@@ -415,6 +421,9 @@ impl Machine {
         match body.map(|body| Winner::parse(version, body)) {
             Some(Ok(winner)) if next => {
                 self.ahead = None;
+                if self.is_of_unanswered(&winner) {
+                    self.note_win(&winner);
+                }
                 self.view.advance(winner, self.asked_at);
             }
             Some(Ok(winner)) => self.view.remember(winner),
@@ -446,11 +455,12 @@ impl Machine {
             _ => 0,
         };
         self.unseen_attempt = unseen;
+        if matches!(outcome, PutOutcome::Unknown(_)) {
+            self.unanswered = Some((version, winner.members.clone()));
+        }
         match outcome {
             PutOutcome::Won => {
-                self.stats.won += 1;
-                self.last_won = Some(version);
-                self.discard_carried(&winner);
+                self.note_win(&winner);
                 self.view.advance(winner, self.asked_at);
             }
             // Whose version it is shows when it is read: it may be this very attempt, sent twice.
@@ -459,6 +469,21 @@ impl Machine {
                 self.view.advance(Winner::of(version, Vec::new()), self.asked_at);
             }
         }
+    }
+
+    /// Returns true if the version is that of the attempt of which no answer came.
+    fn is_of_unanswered(&mut self, winner: &Winner) -> bool {
+        let attempt = self.unanswered.take_if(|(version, _)| *version <= winner.version);
+        // Other software names no members.
+        attempt.is_some_and(|(version, members)| {
+            version == winner.version && members == winner.members && !members.is_empty()
+        })
+    }
+
+    fn note_win(&mut self, winner: &Winner) {
+        self.stats.won += 1;
+        self.last_won = Some(winner.version);
+        self.discard_carried(winner);
     }
 
     /// The pause before a version of which nothing is seen is tried again. A busy store is not helped by haste.

@@ -25,6 +25,9 @@ const MAX_DATA_PAUSE: u64 = 50;
 /// The sort key of members without an announcement: after all that have one.
 const YOUNGEST: i64 = i64::MAX;
 
+/// The sort key of a member that goes first.
+const OLDEST: i64 = i64::MIN;
+
 type Step = (Asked, Effect);
 
 impl Machine {
@@ -116,8 +119,12 @@ impl Machine {
             return None;
         }
         let is_wanted = |member: &&Member| !member.synced && member.is_ready(self.now);
+        let is_due = self.is_due();
         let members: Vec<&Member> = match turn {
-            Turn::Blind => self.bundle.iter().filter(is_wanted).collect(),
+            Turn::Blind => {
+                let joining = self.bundle.iter().filter(|member| member.may_join(is_due));
+                joining.filter(is_wanted).collect()
+            }
             Turn::Other => self.other.iter().filter(is_wanted).collect(),
         };
         let unsynced = |member: &Member| member.prepared.transaction.unsynced.clone();
@@ -165,14 +172,15 @@ impl Machine {
         true
     }
 
-    /// Announces the members that are in no open window, or are about to expire: those that lost a race, and all while
-    /// other processes commit too.
+    /// Announces the members that are in no open window, or are about to expire: those that lost a race or were announced
+    /// before, and all while other processes commit too.
     pub(super) fn announce(&mut self) -> Option<Step> {
         let first = self.view.tip + 1;
-        let has_met = self.has_met();
+        let (has_met, is_due) = (self.has_met(), self.is_due());
         let any_synced = !self.rules.r8_durable_first;
         let needs = |member: &Member| {
-            (member.lost > 0 || has_met)
+            let is_first = member.lost == 0 && member.claim.names.is_empty();
+            (!is_first || (has_met && member.may_join(is_due)))
                 && (member.synced || any_synced)
                 && (!member.claim.is_open(first) || member.must_announce)
                 && member.prepared.fits_a_batch()
@@ -195,11 +203,11 @@ impl Machine {
         let Some(now) = self.clock.at(self.now) else {
             return Some((Asked::Listing, Effect::ListIntents));
         };
-        let expires = now + LIFETIME;
+        let expires = self.rules.expiring_intents.then_some(now + LIFETIME);
         let intent = Intent {
             world: self.view.world.clone(),
             first,
-            expires: Some(expires),
+            expires,
             members,
         };
         let body = match intent.encode() {
@@ -262,14 +270,23 @@ impl Machine {
         let next = self.view.tip + 1;
         let mut ready = self.bundle.iter().filter(|member| member.is_ready(self.now));
         let are_announced = ready.all(|member| member.claim.is_open(next));
-        let since = self.bundle.iter().filter_map(|member| member.waits_since).min();
-        match since {
-            Some(since) if are_announced && self.settlements.is_empty() && self.has_met() => {
-                let until = since + self.pace.wait(self.ahead.unwrap_or(0));
-                until.saturating_sub(self.now.monotonic)
+        match self.due() {
+            Some(due) if are_announced && self.settlements.is_empty() && self.has_met() => {
+                due.saturating_sub(self.now.monotonic)
             }
             _ => 0,
         }
+    }
+
+    /// The time at which the oldest announced member is attempted: milliseconds of the monotonic clock.
+    fn due(&self) -> Option<u64> {
+        let since = self.bundle.iter().filter_map(|member| member.waits_since).min()?;
+        Some(since + self.pace.wait(self.ahead.unwrap_or(0)))
+    }
+
+    /// Returns true if announced members were left to other processes for long enough.
+    fn is_due(&self) -> bool {
+        self.has_met() && self.due().is_some_and(|due| due <= self.now.monotonic)
     }
 
     fn has_met(&self) -> bool {
@@ -315,7 +332,7 @@ impl Machine {
             settlement.knows_time = true;
         }
         self.look_for_own(&listing);
-        self.forget_parsed(&listing);
+        self.forget_unlisted(&listing);
         let mut gathered = Gathered {
             now: listing.now,
             ..Gathered::default()
@@ -336,9 +353,15 @@ impl Machine {
                 && gathered.unread.len() < MAX_INTENTS
                 && self.is_of_use(&entry.name)
             {
-                others += 1;
-                // Also if its content is known: it may be deleted by now, and the listing out of date.
-                gathered.unread.push((entry.name, entry.created));
+                others += u64::from(!self.passed_by.contains(&entry.name));
+                match self.parsed.get(&entry.name) {
+                    Some(Some(intent)) if !self.rules.r2_read_anew => {
+                        let intent = Arc::clone(intent);
+                        gathered.read.push((entry.name, entry.created, intent));
+                    }
+                    // Also if its content is known: it may be deleted by now, and the listing out of date.
+                    _ => gathered.unread.push((entry.name, entry.created)),
+                }
             }
         }
         self.ahead = Some(ahead.unwrap_or(0));
@@ -359,9 +382,11 @@ impl Machine {
         !matches!(self.parsed.get(name), Some(None)) && !self.garbage.contains(name)
     }
 
-    fn forget_parsed(&mut self, listing: &Listing) {
+    /// Forgets intents that are gone.
+    fn forget_unlisted(&mut self, listing: &Listing) {
         let listed: HashSet<&str> = listing.entries.iter().map(|entry| entry.name.as_str()).collect();
         self.parsed.retain(|name, _| listed.contains(name.as_str()));
+        self.passed_by.retain(|name| listed.contains(name.as_str()));
     }
 
     /// R2: announces a live member again before its intent expires, or when the intent is missing.
@@ -378,8 +403,10 @@ impl Machine {
             if let Some(created) = created.get(name.as_str()) {
                 member.unseen = 0;
                 member.announced = Some(*created);
-                let expires = member.claim.expires;
-                member.must_announce = expires.is_none_or(|expires| listing.now > expires - LIFETIME / 2);
+                member.must_announce = match member.claim.expires {
+                    Some(expires) => listing.now > expires - LIFETIME / 2,
+                    None => listing.now - created > MAX_AGE / 2,
+                };
             } else {
                 member.unseen += 1;
                 member.must_announce = member.unseen >= MAX_UNSEEN;
@@ -397,7 +424,8 @@ impl Machine {
                 continue;
             };
             // What is malformed, or of a later format, is left to those who understand it.
-            let parse = || Intent::decode(body).ok().map(Arc::new);
+            let knows = |intent: &Intent| self.rules.expiring_intents || intent.expires.is_none();
+            let parse = || Intent::decode(body).ok().filter(knows).map(Arc::new);
             let intent = self.parsed.entry(name.clone()).or_insert_with(parse);
             if let Some(intent) = intent {
                 gathered.read.push((name.clone(), *created, Arc::clone(intent)));
@@ -452,6 +480,11 @@ impl Machine {
                 member.claim.attempted = Some(version);
             }
         }
+        if turn == Turn::Blind {
+            for member in &mut self.bundle {
+                member.left_out |= !winner.members.contains(&member.id());
+            }
+        }
         self.last_turn = turn;
         self.stats.attempts += 1;
         Some((
@@ -460,13 +493,14 @@ impl Machine {
         ))
     }
 
-    /// The batch of the own members and all eligible intents that no version holds, oldest first.
+    /// The batch of the own members and all eligible intents that no version holds, oldest first. A member that is too
+    /// large to be announced would always be the youngest, so once it was left out it comes first.
     fn blind_batch(&mut self) -> Batch {
         let mut candidates: Vec<(i64, Prepared)> = self
             .bundle
             .iter()
             .filter(|member| member.synced || !self.rules.r8_durable_first)
-            .map(|member| (member.announced.unwrap_or(YOUNGEST), member.prepared.clone()))
+            .map(|member| (sort_key(member), member.prepared.clone()))
             .collect();
         candidates.extend(self.helped());
         if !self.rules.r5_alone_or_blind {
@@ -491,9 +525,10 @@ impl Machine {
         let mut helped = Vec::new();
         for (name, created, intent) in &gathered.read {
             if !self.is_open(intent, gathered.now) {
+                self.passed_by.insert(name.clone());
                 continue;
             }
-            let mut all_landed = true;
+            let (mut all_landed, before) = (true, helped.len());
             for member in &intent.members {
                 let landed = self.has_landed(member, intent.first);
                 all_landed &= landed;
@@ -503,6 +538,10 @@ impl Machine {
             }
             if all_landed {
                 self.discard(name.clone());
+            } else if helped.len() > before {
+                self.passed_by.remove(name);
+            } else {
+                self.passed_by.insert(name.clone());
             }
         }
         self.gathered = Some(gathered);
@@ -558,6 +597,14 @@ impl DataSync {
         let untried = untried.or_else(|| (results.len() < count).then(silent));
         untried.map_or(Self::Done, Self::Untried)
     }
+}
+
+/// The place of an own member in a batch.
+fn sort_key(member: &Member) -> i64 {
+    if member.left_out && !member.prepared.fits_a_batch() {
+        return OLDEST;
+    }
+    member.announced.unwrap_or(YOUNGEST)
 }
 
 fn members_of(intent: &Intent) -> Vec<MemberId> {

@@ -122,7 +122,8 @@ impl Machine {
     /// Returns true if no process that lists from now on carries an intent of the claim.
     fn has_expired(&self, claim: &Claim) -> bool {
         let times = claim.expires.zip(self.clock.at(self.now));
-        times.is_some_and(|(expires, now)| now > expires.saturating_add(CLOCK_MARGIN))
+        let margin = if self.rules.r2_clock_margin { CLOCK_MARGIN } else { 0 };
+        times.is_some_and(|(expires, now)| now > expires.saturating_add(margin))
     }
 
     /// Deletes the intents of doubts that are to be settled, once the store's time is known where they depend on it.
@@ -144,8 +145,10 @@ impl Machine {
         if names.is_empty() {
             return None;
         }
-        if self.must_replace(&names) {
-            return self.announce();
+        if self.must_replace(&names)
+            && let Some(step) = self.announce()
+        {
+            return Some(step);
         }
         let asked = Asked::Deletion(names.clone());
         if self.rules.r2_withdrawn_for_good {

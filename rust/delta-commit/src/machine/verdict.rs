@@ -56,6 +56,7 @@ impl Machine {
         match finding {
             None => true,
             Some(Finding::Landed(version)) => {
+                self.failures = 0;
                 self.note_rival(version);
                 // A process that carried it deletes its intent, too.
                 if self.last_won == Some(version) {
