@@ -128,7 +128,11 @@ impl Intent {
 
     pub(crate) fn encode(&self) -> Result<Vec<u8>> {
         let header = Header {
-            format: if self.expires.is_some() { FORMAT } else { FIRST_FORMAT },
+            format: if self.expires.is_some() {
+                FORMAT
+            } else {
+                FIRST_FORMAT
+            },
             world: self.world.clone(),
             first: self.first,
             expires: self.expires,

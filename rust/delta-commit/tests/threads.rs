@@ -419,7 +419,11 @@ fn verdicts_come_before_the_deletion_of_intents() {
         })
     });
     assert_eq!(first.join().unwrap().unwrap(), 1);
-    assert!(others.into_iter().all(|other| other.join().unwrap().unwrap() == 2));
+    assert!(
+        others
+            .into_iter()
+            .all(|other| other.join().unwrap().unwrap() == 2)
+    );
     // One of both leads, and is told after the deletion.
     assert_ne!(*was_answered.lock().unwrap(), Some(false));
 }

@@ -162,7 +162,7 @@ fn faults(kind: u64, rng: &mut Rng) -> Faults {
             phantom: often(100),
             stale: often(400),
             late: true,
-            slow: often(200),
+            slow: often(600),
             skewed: true,
             refused: often(6),
             busy: often(100),
@@ -420,10 +420,10 @@ impl Simulation {
     /// A client's deadline passes.
     fn time_out(&mut self) {
         let mut waiting: Vec<MemberId> = self.with(|told| matches!(told, Told::Nothing));
-        let slow = waiting.iter().filter(|id| self.store.has_late_intent(**id));
-        let slow: Vec<MemberId> = slow.copied().collect();
-        if !slow.is_empty() && self.rng.permille(700) {
-            waiting = slow;
+        let announced = waiting.iter().filter(|id| self.store.has_announced(**id));
+        let announced: Vec<MemberId> = announced.copied().collect();
+        if !announced.is_empty() && self.rng.permille(700) {
+            waiting = announced;
         }
         if waiting.is_empty() {
             return;
@@ -434,7 +434,7 @@ impl Simulation {
             self.tell(id, verdict);
         }
         // Some ask at once.
-        if self.rng.permille(300) {
+        if self.rng.permille(500) {
             let at = self.rng.below(self.processes.len());
             self.ask(at, id);
         }
@@ -447,7 +447,11 @@ impl Simulation {
 
     /// Asks a process, this one or another, about a commit in doubt.
     fn ask_about_a_doubt(&mut self, at: usize) {
-        let doubts = self.with(|told| matches!(told, Told::Doubt(_)));
+        let is_slow = |told: &Told| matches!(told, Told::Doubt(token) if token.announcement_in_doubt);
+        let mut doubts = self.with(is_slow);
+        if doubts.is_empty() || self.rng.permille(500) {
+            doubts = self.with(|told| matches!(told, Told::Doubt(_)));
+        }
         if doubts.is_empty() {
             return;
         }
@@ -468,12 +472,13 @@ impl Simulation {
         }
         if self.rng.permille(500) {
             self.run_alone(at);
+            self.store.arrive_announced(&mut self.rng);
         }
     }
 
     /// Lets time pass for one who was told to ask again later: none, until about the expiry, or until it is past for all.
     fn await_expiry(&mut self, expires: i64) {
-        let until = match self.rng.below(4) {
+        let until = match self.rng.below(3) {
             0 => expires + CLOCK_MARGIN + SKEW + 1,
             1 => expires + around(&mut self.rng, SKEW),
             _ => return,
@@ -483,7 +488,7 @@ impl Simulation {
 
     /// Brings one process forward, as if all others were slow.
     fn run_alone(&mut self, at: usize) {
-        for _ in 0..self.rng.below(60) {
+        for _ in 0..self.rng.below(100) {
             self.advance(at);
         }
     }

@@ -372,13 +372,25 @@ impl Store {
         !self.late.is_empty()
     }
 
-    /// Returns true if an announcement of the member may still arrive.
-    pub(crate) fn has_late_intent(&self, member: MemberId) -> bool {
+    /// Lets the announcements that no process waits for arrive, or not yet.
+    pub(crate) fn arrive_announced(&mut self, rng: &mut Rng) {
+        for late in std::mem::take(&mut self.late) {
+            match late {
+                Late::Intent(name, body) if rng.permille(500) => self.put_intent(&name, &body),
+                late => self.late.push(late),
+            }
+        }
+    }
+
+    /// Returns true if an intent of the member is there, or may still arrive.
+    pub(crate) fn has_announced(&self, member: MemberId) -> bool {
         let id = member.to_string();
-        self.late.iter().any(|late| match late {
-            Late::Intent(_, body) => String::from_utf8_lossy(body).contains(&id),
-            Late::Version(..) => false,
-        })
+        let late = self.late.iter().filter_map(|late| match late {
+            Late::Intent(_, body) => Some(body),
+            Late::Version(..) => None,
+        });
+        let mut bodies = self.intents.values().map(|stored| &stored.body).chain(late);
+        bodies.any(|body| String::from_utf8_lossy(body).contains(&id))
     }
 
     /// Cuts the power. Each file and directory entry that was not synced may be lost, independently of the others.

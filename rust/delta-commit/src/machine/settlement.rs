@@ -122,7 +122,11 @@ impl Machine {
     /// Returns true if no process that lists from now on carries an intent of the claim.
     fn has_expired(&self, claim: &Claim) -> bool {
         let times = claim.expires.zip(self.clock.at(self.now));
-        let margin = if self.rules.r2_clock_margin { CLOCK_MARGIN } else { 0 };
+        let margin = if self.rules.r2_clock_margin {
+            CLOCK_MARGIN
+        } else {
+            0
+        };
         times.is_some_and(|(expires, now)| now > expires.saturating_add(margin))
     }
 
