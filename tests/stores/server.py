@@ -282,8 +282,8 @@ class Proxy:
         port: The server's.
         fault: Called with each request. A status is answered without asking the server, ``"hang"`` does not
             answer before the proxy stops, ``"close"`` ends the connection, `Instead` asks the server and
-            keeps its answer back, `Late` asks it later, `Undated` keeps the date of its answer back, and ``None``
-            hands the request on.
+            keeps its answer back, `Late` asks it later, `Undated` keeps the date of its answer back, and
+            ``None`` hands the request on.
 
     Attributes:
         ahead: Seconds by which the store's clock is to be ahead of its objects.
