@@ -32,6 +32,8 @@ pub struct Rules {
     pub r9_no_gap: bool,
     /// Marks of rows are merged with those of the versions that came first.
     pub r10_merged_rows: bool,
+    /// A transaction does not follow a version that changed rows of an append that counts as later than it.
+    pub r11_one_order: bool,
 }
 
 impl Default for Rules {
@@ -50,6 +52,7 @@ impl Default for Rules {
             r8_log_once: true,
             r9_no_gap: true,
             r10_merged_rows: true,
+            r11_one_order: true,
         }
     }
 }

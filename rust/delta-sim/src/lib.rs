@@ -7,6 +7,7 @@ mod check;
 mod client;
 mod marks;
 mod moves;
+mod order;
 mod rng;
 mod store;
 
@@ -17,7 +18,7 @@ use delta_commit::log::{BEFORE_FIRST, Effect, Event, PutOutcome, Time};
 use delta_commit::rules::Rules;
 use delta_commit::winner::Winner;
 use delta_commit::{
-    CommitError, Machine, MemberId, Outcome, Start, Submission, Transaction, Verdict, Version,
+    CommitError, Isolation, Machine, MemberId, Outcome, Start, Submission, Transaction, Verdict, Version,
 };
 
 use client::{Client, Told};
@@ -109,6 +110,8 @@ struct Process {
 struct Simulation {
     rng: Rng,
     rules: Rules,
+    /// The level of the table.
+    isolation: Isolation,
     store: Store,
     processes: Vec<Process>,
     clients: BTreeMap<MemberId, Client>,
@@ -173,9 +176,16 @@ impl Simulation {
         let kind = seed % 4;
         let mut store = Store::new(faults(kind, &mut rng));
         create_table(&mut store);
+        // Each kind of store has tables of both levels.
+        let isolation = if seed / 4 % 4 == 3 {
+            Isolation::WriteSerializable
+        } else {
+            Isolation::Serializable
+        };
         let mut simulation = Self {
             rng,
             rules,
+            isolation,
             store,
             processes: Vec::new(),
             clients: BTreeMap::new(),
@@ -252,7 +262,8 @@ impl Simulation {
         let mut read = self.winners();
         read.retain(|winner| winner.version <= read_version);
         let number = self.number();
-        let mut transaction = client::transaction(&mut self.rng, number, &read, read_version);
+        let mut transaction = client::transaction(&mut self.rng, number, &read, read_version, self.isolation);
+        transaction.isolation = self.isolation;
         if transaction.marks.is_none() || transaction.operation.name == moves::OPTIMIZE {
             transaction.unsynced = transaction.added_paths().map(str::to_owned).collect();
         }

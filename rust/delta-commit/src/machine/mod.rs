@@ -7,7 +7,7 @@
 //!
 //! The order of a round: read the log to its tip, check the own members against the versions that were read, make their
 //! data and the tip survive a crash; announce members that have lost a race, *then* list the intents, read what they
-//! need, and attempt the version after the tip. Rules are named as in docs/design/commit-protocol.md: R1 to R10.
+//! need, and attempt the version after the tip. Rules are named as in docs/design/commit-protocol.md: R1 to R11.
 
 mod member;
 mod merge;
