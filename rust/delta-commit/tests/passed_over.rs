@@ -195,6 +195,8 @@ fn answer(change: &Transaction, winners: &[Arc<Winner>]) -> Result<(), Box<Confl
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn a_change_is_refused_where_no_order_holds_it_and_only_there(
         steps in steps(), part in prop::option::of(0..PARTS),

@@ -81,9 +81,7 @@ impl Machine {
         // The tip was just read, so all versions that came first count.
         if turn == Turn::Other {
             self.check_order();
-            if self.other.is_none() {
-                return None;
-            }
+            self.other.as_ref()?;
             if let Some(step) = self.merge() {
                 return Some(step);
             }
