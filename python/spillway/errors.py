@@ -26,7 +26,7 @@ expect, so that ``except ValueError`` and ``except OSError`` work as they do els
             ├── ConcurrentAppend          files were added that this one should have read
             ├── ConcurrentDeleteRead      files were removed that this one read
             ├── ConcurrentDeleteDelete    files were removed that this one removes too
-            ├── ConcurrentTransaction     another transaction of the application was committed
+            ├── ConcurrentTransaction     the application made progress, or the table was clustered anew
             ├── MetadataChanged           schema, partitioning or properties were changed
             └── ProtocolChanged           the protocol was changed
 
@@ -249,7 +249,7 @@ class ConcurrentDeleteDelete(CommitConflict):
 
 
 class ConcurrentTransaction(CommitConflict):
-    """The application made progress elsewhere, on which this transaction depends."""
+    """The application made progress elsewhere, or the clustering columns changed, on which this one depends."""
 
 
 class MetadataChanged(CommitConflict):

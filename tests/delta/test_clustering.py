@@ -292,6 +292,30 @@ def test_a_file_without_statistics_of_a_column_refuses_it(tmp_path: Path) -> Non
     assert table.cluster_by("id") == 2
 
 
+@pytest.mark.parametrize(
+    ("appending", "before", "why"),
+    [
+        ({}, "id", 'no statistics of the column "text"'),
+        ({"coalesce": True}, "id", 'leaves out those of the column "text"'),
+        ({"schema_mode": "merge"}, None, "ProtocolChanged"),
+    ],
+    ids=["plain", "coalescing", "merging"],
+)
+def test_an_append_without_statistics_of_a_column_does_not_follow_it(
+    tmp_path: Path, appending: dict[str, Any], before: str | None, why: str
+) -> None:
+    table = spillway.delta.create(tmp_path / "t", SCHEMA, cluster_by=before)
+    late = table.append(statistics={"text": False}, **appending)
+    late.write(made(range(10)))
+    complete = table.append(**appending)
+    complete.write(made(range(10, 20)))
+    spillway.delta.open(table.path).cluster_by(["id", "text"])
+    with pytest.raises((CommitConflict, OptionError), match=why):
+        late.commit()
+    complete.commit()
+    assert ids(table) == list(range(10, 20))
+
+
 def test_changes_of_the_columns_at_once_are_a_conflict(tmp_path: Path) -> None:
     """Whoever is second sees the columns of the first, or is told of them."""
     table = spillway.delta.create(tmp_path / "t", SCHEMA, cluster_by="id")

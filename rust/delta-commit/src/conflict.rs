@@ -6,9 +6,8 @@
 //! resolutions are not made. A transaction with [`Marks`](crate::merge::Marks) has no conflict with versions that only
 //! mark other rows: whether they are others, its merge finds out.
 
-use std::collections::BTreeMap;
-
 use crate::actions::{Action, Add};
+use crate::clustering;
 use crate::log::Version;
 use crate::transaction::{Isolation, Transaction};
 use crate::winner::Winner;
@@ -25,7 +24,8 @@ pub enum ConflictKind {
     /// The metadata changed.
     #[error("MetadataChanged: the metadata of the table was changed")]
     MetadataChanged,
-    /// Progress of an application that this transaction read, or a domain that it writes.
+    /// Progress of an application that this transaction read, a domain that it writes, or clustering columns of which a
+    /// file has no statistics.
     #[error("ConcurrentTransaction: {0}")]
     ConcurrentTransaction(String),
     /// A file was added that this transaction should have read.
@@ -37,6 +37,19 @@ pub enum ConflictKind {
         path: String,
         /// In words.
         partition: String,
+    },
+    /// A file was added that this transaction should have read, because rows of the same append were changed.
+    #[error(
+        "ConcurrentAppend: the file {path} was added{partition} in version {added_in}, which this transaction should \
+         have read, since rows of that version were changed"
+    )]
+    ChangedAppend {
+        /// As in `add.path`.
+        path: String,
+        /// In words.
+        partition: String,
+        /// The version of the append.
+        added_in: Version,
     },
     /// A file was removed that this transaction read.
     #[error("ConcurrentDeleteRead: the file {0} was removed, which this transaction read")]
@@ -64,6 +77,7 @@ impl ConflictKind {
         match self {
             Self::ProtocolChanged | Self::MetadataChanged | Self::ConcurrentTransaction(_) => false,
             Self::ConcurrentAppend { .. }
+            | Self::ChangedAppend { .. }
             | Self::ConcurrentDeleteRead(_)
             | Self::ConcurrentDeleteDelete(_)
             | Self::ConcurrentRows { .. } => true,
@@ -90,51 +104,27 @@ pub struct Conflict {
     pub only_moved: bool,
 }
 
-/// Checks a transaction against one version that it did not see.
-///
-/// # Errors
-/// The first conflict in delta-spark's order.
-pub fn check(transaction: &Transaction, winner: &Winner) -> Result<(), Box<Conflict>> {
-    refuse(transaction, winner, find(transaction, winner))
-}
-
-fn refuse(
-    transaction: &Transaction,
-    winner: &Winner,
-    kind: Option<ConflictKind>,
-) -> Result<(), Box<Conflict>> {
-    match kind {
-        None => Ok(()),
-        Some(kind) => Err(Box::new(Conflict {
+impl Conflict {
+    pub(crate) fn new(transaction: &Transaction, winner: &Winner, kind: ConflictKind) -> Self {
+        Self {
             only_moved: kind.is_of_files() && !winner.changes_rows,
             kind,
             version: winner.version,
             operation: winner.operation().to_owned(),
             read_version: transaction.read_version,
-        })),
+        }
     }
 }
 
-/// Files of blind appends that a transaction looked for and did not read. Under `WriteSerializable` they count as if they
-/// had come after it.
-#[derive(Debug, Clone, Default)]
-pub struct PassedOver(BTreeMap<String, Add>);
-
-impl PassedOver {
-    /// Checks a transaction against the next version that it did not see, likewise. A version that changed rows of such a
-    /// file has read it, and comes before the transaction: the file cannot come after it then.
-    ///
-    /// # Errors
-    /// As [`check`].
-    pub fn check(&mut self, transaction: &Transaction, winner: &Winner) -> Result<(), Box<Conflict>> {
-        check(transaction, winner)?;
-        let read = winner.removed_paths.iter().find_map(|path| self.0.get(path));
-        refuse(transaction, winner, read.map(concurrent))?;
-        if winner.is_blind_append() && transaction.effective_isolation() == Isolation::WriteSerializable {
-            let added = winner.adds.iter().filter(|add| looked_for(transaction, add));
-            self.0.extend(added.map(|add| (add.path.clone(), add.clone())));
-        }
-        Ok(())
+/// Checks a transaction against one version that it did not see. Appends that it passes over are checked together with
+/// the versions after them: see [`PassedOver`](crate::passed_over::PassedOver).
+///
+/// # Errors
+/// The first conflict in delta-spark's order.
+pub fn check(transaction: &Transaction, winner: &Winner) -> Result<(), Box<Conflict>> {
+    match find(transaction, winner) {
+        None => Ok(()),
+        Some(kind) => Err(Box::new(Conflict::new(transaction, winner, kind))),
     }
 }
 
@@ -146,6 +136,7 @@ fn find(transaction: &Transaction, winner: &Winner) -> Option<ConflictKind> {
         return Some(ConflictKind::MetadataChanged);
     }
     concurrent_domain(transaction, winner)
+        .or_else(|| unclustered(transaction, winner))
         .or_else(|| concurrent_progress(transaction, winner))
         .or_else(|| concurrent_append(transaction, winner))
         .or_else(|| concurrent_delete_read(transaction, winner))
@@ -164,6 +155,29 @@ fn concurrent_domain(transaction: &Transaction, winner: &Winner) -> Option<Confl
         }
         _ => None,
     })
+}
+
+/// Finds a file without statistics of the columns that the other side clusters the table by.
+fn unclustered(transaction: &Transaction, winner: &Winner) -> Option<ConflictKind> {
+    let actions = || transaction.actions.iter();
+    let own = actions().filter_map(|action| match action {
+        Action::Add(add) => Some(add),
+        _ => None,
+    });
+    if let Some((add, column)) = clustering::without_statistics(own, &winner.clustering) {
+        return Some(ConflictKind::ConcurrentTransaction(format!(
+            "the file {} of this transaction has no statistics of the column {:?}, and the table was clustered by it",
+            add.path,
+            column.join(".")
+        )));
+    }
+    let columns = actions().find_map(clustering::columns_by)?;
+    let (add, column) = clustering::without_statistics(&winner.adds, &columns)?;
+    Some(ConflictKind::ConcurrentTransaction(format!(
+        "this transaction clusters the table by the column {:?}, and the file {}, which has no statistics of it, was added",
+        column.join("."),
+        add.path
+    )))
 }
 
 /// Finds a conflict in applications whose transaction version was read or is written. R1 lets no two transactions of
@@ -197,20 +211,16 @@ fn concurrent_append(transaction: &Transaction, winner: &Winner) -> Option<Confl
         // A file of which rows are marked has no row that it did not have before.
         .filter(|add| transaction.marks.is_none() || !winner.marked_paths.contains(&add.path))
         .find(|add| looked_for(transaction, add))?;
-    Some(concurrent(file))
+    Some(ConflictKind::ConcurrentAppend {
+        path: file.path.clone(),
+        partition: partition_of(file),
+    })
 }
 
 /// Returns true if a file may hold rows that a transaction looked for.
-fn looked_for(transaction: &Transaction, file: &Add) -> bool {
+pub(crate) fn looked_for(transaction: &Transaction, file: &Add) -> bool {
     let reads = &transaction.reads;
     reads.whole_table || reads.predicates.iter().any(|predicate| predicate.may_match(file))
-}
-
-fn concurrent(file: &Add) -> ConflictKind {
-    ConflictKind::ConcurrentAppend {
-        path: file.path.clone(),
-        partition: partition_of(file),
-    }
 }
 
 fn concurrent_delete_read(transaction: &Transaction, winner: &Winner) -> Option<ConflictKind> {
@@ -241,7 +251,8 @@ pub(crate) fn is_merged(transaction: &Transaction, winner: &Winner, path: &str) 
     mine.is_some_and(|marks| marks.paths.contains(path)) && winner.marked_paths.contains(path)
 }
 
-fn partition_of(file: &Add) -> String {
+/// The partition of a file, in words that follow "was added".
+pub(crate) fn partition_of(file: &Add) -> String {
     if file.partition_values.is_empty() {
         return String::new();
     }

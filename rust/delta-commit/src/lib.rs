@@ -11,6 +11,7 @@
 
 pub mod actions;
 pub mod batch;
+pub mod clustering;
 pub mod conflict;
 pub mod driver;
 pub mod error;
@@ -18,6 +19,7 @@ mod intent;
 pub mod log;
 pub mod machine;
 pub mod merge;
+pub mod passed_over;
 pub mod path;
 pub mod predicate;
 mod process;

@@ -43,6 +43,8 @@ pub struct Rules {
     pub leaves_to_others: bool,
     /// Intents say when they expire: format 2. A process of the former version has this switched off.
     pub expiring_intents: bool,
+    /// A transaction does not follow a version that changed rows of an append that counts as later than it.
+    pub r11_one_order: bool,
 }
 
 impl Default for Rules {
@@ -66,6 +68,7 @@ impl Default for Rules {
             r10_merged_rows: true,
             leaves_to_others: true,
             expiring_intents: true,
+            r11_one_order: true,
         }
     }
 }

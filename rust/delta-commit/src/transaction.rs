@@ -88,7 +88,13 @@ impl ReadSet {
     /// Returns true if the transaction depends on files.
     #[must_use]
     pub fn depends_on_files(&self) -> bool {
-        self.whole_table || !self.predicates.is_empty() || !self.files.is_empty()
+        self.looks_for_rows() || !self.files.is_empty()
+    }
+
+    /// Returns true if it depends on files that may be added.
+    #[must_use]
+    pub fn looks_for_rows(&self) -> bool {
+        self.whole_table || !self.predicates.is_empty()
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use crate::actions::{Action, Add, CommitInfo, Metadata, Protocol, parse_commit};
+use crate::clustering;
 use crate::error::Result;
 use crate::log::Version;
 use crate::transaction::MemberId;
@@ -40,6 +41,8 @@ pub struct Winner {
     pub app_ids: BTreeSet<String>,
     /// Domains it configures.
     pub domains: BTreeSet<String>,
+    /// Columns that it clusters the table by.
+    pub clustering: Vec<Vec<String>>,
 }
 
 impl Winner {
@@ -59,6 +62,9 @@ impl Winner {
             ..Self::default()
         };
         for action in actions {
+            if let Some(columns) = clustering::columns_by(&action) {
+                winner.clustering = columns;
+            }
             match action {
                 Action::CommitInfo(info) => {
                     winner.members = info

@@ -225,6 +225,51 @@ fn progress_and_domains_are_fought_over_by_name() {
 }
 
 #[test]
+fn files_without_statistics_of_a_column_and_clustering_by_it_are_a_conflict() {
+    let file = |nulls: &str| {
+        let stats = format!(r#"{{"numRecords":1,"nullCount":{{{nulls}}}}}"#);
+        vec![Action::Add(with_stats("x", &stats))]
+    };
+    let clustering = |columns: &str| {
+        vec![Action::DomainMetadata(DomainMetadata {
+            domain: "delta.clustering".to_owned(),
+            configuration: format!(r#"{{"clusteringColumns":[{columns}]}}"#),
+            ..DomainMetadata::default()
+        })]
+    };
+    for (columns, nulls, lacking) in [
+        (r#"["a"]"#, r#""a":0"#, None),
+        (r#"["a"],["s","b"]"#, r#""a":0,"s":{"b":1}"#, None),
+        (r#"["a"],["s","b"]"#, r#""a":0,"s":{"c":1}"#, Some("\"s.b\"")),
+        (r#"["a"]"#, "", Some("\"a\"")),
+        ("", "", None),
+    ] {
+        for isolation in [Isolation::Serializable, Isolation::WriteSerializable] {
+            let mut by = transaction(clustering(columns));
+            by.isolation = isolation;
+            let pairs = [
+                (
+                    transaction(file(nulls)),
+                    winner("CLUSTER BY", false, clustering(columns)),
+                ),
+                (by, winner("WRITE", true, file(nulls))),
+            ];
+            for (mine, other) in pairs {
+                let met = kind(&mine, &other);
+                let is_expected = match (&met, lacking) {
+                    (None, None) => true,
+                    (Some(ConflictKind::ConcurrentTransaction(text)), Some(column)) => {
+                        text.contains("the file x") && text.contains(column)
+                    }
+                    _ => false,
+                };
+                assert!(is_expected, "{columns} {nulls}: {met:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn the_first_check_in_the_order_names_the_conflict() {
     let everything = [
         Action::Add(add("x")),

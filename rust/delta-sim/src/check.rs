@@ -10,6 +10,7 @@ use delta_commit::{MemberId, Version};
 use crate::client::{Client, Told};
 use crate::marks;
 use crate::moves::{self, Rows};
+use crate::order::Appends;
 use crate::store::Store;
 
 /// The most races that a member may lose after its announcement: one to a process that listed before it, and one to a
@@ -32,7 +33,7 @@ pub(crate) fn broken_promise(
     contiguous(&winners)
         .or_else(|| added_once(&winners))
         .or_else(|| alone_or_blind(&winners, clients))
-        .or_else(|| rows_only_move(store, clients))
+        .or_else(|| rows_add_up(store, clients))
         .or_else(|| marks_add_up(store, clients))
         .or_else(|| told_the_truth(&winners, clients))
         .or_else(|| serial(&winners, clients))
@@ -127,25 +128,34 @@ fn marks_add_up(store: &Store, clients: &BTreeMap<MemberId, Client>) -> Option<S
     None
 }
 
-/// Checks that a compaction leaves the table's rows as they were before it.
-fn rows_only_move(store: &Store, clients: &BTreeMap<MemberId, Client>) -> Option<String> {
+/// Checks that a compaction leaves the table's rows as they were before it, and that an order holds each transaction and
+/// the appends that it missed.
+fn rows_add_up(store: &Store, clients: &BTreeMap<MemberId, Client>) -> Option<String> {
     let mut rows = Rows::default();
+    let mut appends = Appends::default();
+    let mut before = rows.left();
     for (version, body) in &store.history {
         let winner = Winner::parse(*version, body).ok()?;
         let client = winner.members.iter().find_map(|id| clients.get(id));
-        let compaction = client
-            .map(|client| &client.transaction)
-            .filter(|transaction| transaction.operation.name == moves::OPTIMIZE);
-        let before = rows.left();
+        let transaction = client.map(|client| &client.transaction);
+        let appended = transaction.and_then(|transaction| appends.without_order(transaction, &before));
+        if let Some(appended) = appended {
+            return Some(format!(
+                "no order holds version {version}, version {appended} of which it missed rows, and a change of that one"
+            ));
+        }
+        let compaction = transaction.filter(|transaction| transaction.operation.name == moves::OPTIMIZE);
         rows.take(&parse_commit(body).ok()?, compaction);
         let after = rows.left();
+        let deleted = &before - &after;
         if compaction.is_some() && before != after {
             return Some(format!(
-                "version {version} only moves rows, but it takes {:?} and brings back {:?}",
-                &before - &after,
+                "version {version} only moves rows, but it takes {deleted:?} and brings back {:?}",
                 &after - &before
             ));
         }
+        appends.take(&winner, &deleted);
+        before = after;
     }
     None
 }

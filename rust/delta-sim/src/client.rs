@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use delta_commit::actions::{Action, Add, Metadata, Remove, Txn, UnknownFields};
-use delta_commit::predicate::Predicate;
+use delta_commit::actions::{Action, Add, Metadata, PartitionValues, Remove, Txn, UnknownFields};
+use delta_commit::predicate::{Comparison, Literal, Predicate, Term};
 use delta_commit::winner::Winner;
-use delta_commit::{MemberId, Operation, Token, Transaction, Version};
+use delta_commit::{Isolation, MemberId, Operation, Token, Transaction, Version};
 
 use crate::rng::Rng;
 use crate::{marks, moves};
@@ -40,18 +40,23 @@ pub(crate) struct Client {
 
 const APPLICATIONS: usize = 3;
 
+/// Files of an append, at most. Each is in a partition of its own.
+const MOST_FILES: usize = 3;
+
 /// Makes the next client's transaction for the table at `read_version`.
 pub(crate) fn transaction(
     rng: &mut Rng,
     number: u128,
     read: &[Winner],
     read_version: Version,
+    isolation: Isolation,
 ) -> Transaction {
     let id = MemberId::from_number(number);
     let files = |count: usize| {
         (0..count).map(move |n| {
             Action::Add(Add {
                 path: format!("f{number}-{n}.parquet"),
+                partition_values: PartitionValues::from_iter([("part", Some(n.to_string().as_str()))]),
                 data_change: true,
                 size: marks::ROWS,
                 ..Add::default()
@@ -69,8 +74,8 @@ pub(crate) fn transaction(
             change.operation = Operation::new("SET TBLPROPERTIES");
             change
         }
-        3..15 => update(rng, id, read, read_version, files(1).collect()),
-        25..40 => marks::transaction(rng, id, read, read_version)
+        3..15 => update(rng, id, read, read_version, isolation, files(1).collect()),
+        25..40 => marks::transaction(rng, id, read, read_version, isolation)
             .unwrap_or_else(|| Transaction::append(id, read_version, files(1).collect())),
         40..48 => moves::transaction(rng, id, read, read_version, &format!("c{number}.parquet"))
             .unwrap_or_else(|| Transaction::append(id, read_version, files(1).collect())),
@@ -91,7 +96,7 @@ pub(crate) fn transaction(
             append.reads.app_ids.insert(app_id);
             append
         }
-        _ => Transaction::append(id, read_version, files(1 + rng.below(3)).collect()),
+        _ => Transaction::append(id, read_version, files(1 + rng.below(MOST_FILES)).collect()),
     }
 }
 
@@ -105,12 +110,28 @@ pub(crate) fn live(read: &[Winner]) -> Vec<&Add> {
     live.into_values().collect()
 }
 
+/// Has some transactions look for rows: of all partitions, or of one where they may miss appends.
+pub(crate) fn look(rng: &mut Rng, transaction: &mut Transaction, isolation: Isolation) {
+    if !rng.permille(300) {
+        return;
+    }
+    let mut predicate = Predicate::default();
+    if isolation == Isolation::WriteSerializable && rng.permille(700) {
+        let part = i64::try_from(rng.below(MOST_FILES)).unwrap_or(0);
+        predicate
+            .0
+            .push(Term::new("part", Comparison::Equal(Literal::Long(part))));
+    }
+    transaction.reads.predicates.push(predicate);
+}
+
 /// Rewrites a file that is in the table.
 fn update(
     rng: &mut Rng,
     id: MemberId,
     read: &[Winner],
     read_version: Version,
+    isolation: Isolation,
     mut actions: Vec<Action>,
 ) -> Transaction {
     let live = live(read);
@@ -123,9 +144,7 @@ fn update(
         update.reads.files.insert(old.path.clone());
         update
     };
-    if rng.permille(300) {
-        update.reads.predicates.push(Predicate::default());
-    }
+    look(rng, &mut update, isolation);
     update.operation = Operation::new("UPDATE");
     update
 }

@@ -7,6 +7,7 @@ mod check;
 mod client;
 mod marks;
 mod moves;
+mod order;
 mod rng;
 mod store;
 
@@ -17,8 +18,8 @@ use delta_commit::log::{BEFORE_FIRST, Effect, Event, PutOutcome, Time};
 use delta_commit::rules::Rules;
 use delta_commit::winner::Winner;
 use delta_commit::{
-    CLOCK_MARGIN, CommitError, LIFETIME, Machine, MemberId, Outcome, Start, Submission, Transaction, Verdict,
-    Version,
+    CLOCK_MARGIN, CommitError, Isolation, LIFETIME, Machine, MemberId, Outcome, Start, Submission,
+    Transaction, Verdict, Version,
 };
 
 use client::{Client, Told};
@@ -112,6 +113,8 @@ struct Simulation {
     rules: Rules,
     /// True if some processes are of the former version.
     mixed: bool,
+    /// The level of the table.
+    isolation: Isolation,
     store: Store,
     processes: Vec<Process>,
     clients: BTreeMap<MemberId, Client>,
@@ -178,6 +181,12 @@ impl Simulation {
         let kind = seed % 4;
         let mut store = Store::new(faults(kind, &mut rng));
         create_table(&mut store);
+        // Each kind of store has tables of both levels.
+        let isolation = if seed / 32 % 4 == 3 {
+            Isolation::WriteSerializable
+        } else {
+            Isolation::Serializable
+        };
         let mut simulation = Self {
             rng,
             // In half of the schedules nobody waits for others, so that there are more races.
@@ -186,6 +195,7 @@ impl Simulation {
                 ..rules
             },
             mixed: kind != 0 && seed / 8 % 4 == 0,
+            isolation,
             store,
             processes: Vec::new(),
             clients: BTreeMap::new(),
@@ -275,7 +285,8 @@ impl Simulation {
         let mut read = self.winners();
         read.retain(|winner| winner.version <= read_version);
         let number = self.number();
-        let mut transaction = client::transaction(&mut self.rng, number, &read, read_version);
+        let mut transaction = client::transaction(&mut self.rng, number, &read, read_version, self.isolation);
+        transaction.isolation = self.isolation;
         if transaction.marks.is_none() || transaction.operation.name == moves::OPTIMIZE {
             transaction.unsynced = transaction.added_paths().map(str::to_owned).collect();
         }

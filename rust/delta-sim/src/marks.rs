@@ -6,9 +6,9 @@ use std::sync::Arc;
 use delta_commit::actions::{Action, Add, DeletionVector, Remove};
 use delta_commit::conflict::{Conflict, ConflictKind};
 use delta_commit::winner::Winner;
-use delta_commit::{CommitError, Marked, Marks, MemberId, Merge, Operation, Transaction, Version};
+use delta_commit::{CommitError, Isolation, Marked, Marks, MemberId, Merge, Operation, Transaction, Version};
 
-use crate::client::live;
+use crate::client::{live, look};
 use crate::rng::Rng;
 
 /// Rows of a file that is no compaction's.
@@ -69,11 +69,19 @@ pub(crate) fn transaction(
     id: MemberId,
     read: &[Winner],
     read_version: Version,
+    isolation: Isolation,
 ) -> Option<Transaction> {
     let live = live(read);
     let mut marks = Transaction::append(id, read_version, Vec::new());
     marks.operation = Operation::new("DELETE");
-    let file = live.get(rng.below(FILES))?;
+    // Where appends may be missed, some changes are of the newest one.
+    let may_miss = isolation == Isolation::WriteSerializable;
+    let newest = read.last().map_or(&[][..], |winner| winner.adds.as_slice());
+    let file = if may_miss && !newest.is_empty() && rng.permille(300) {
+        &newest[rng.below(newest.len())]
+    } else {
+        *live.get(rng.below(FILES))?
+    };
     let base = rows(file.deletion_vector.as_ref());
     let left: Vec<char> = named(file).filter(|row| !base.contains(row)).collect();
     if left.is_empty() {
@@ -82,6 +90,9 @@ pub(crate) fn transaction(
     let mine: BTreeSet<char> = (0..=rng.below(2)).map(|_| left[rng.below(left.len())]).collect();
     marks.actions = actions(file, &(&base | &mine));
     marks.reads.files.insert(file.path.clone());
+    if may_miss {
+        look(rng, &mut marks, isolation);
+    }
     marks.marks = Some(Marks {
         paths: BTreeSet::from([file.path.clone()]),
         merge: Arc::new(Own { base, mine }),

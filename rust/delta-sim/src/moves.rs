@@ -36,8 +36,12 @@ pub(crate) fn transaction(
         .iter()
         .map(|source| Action::Remove(Remove::of(source, 0, false)));
     let mut actions: Vec<Action> = removes.collect();
+    // A file of rows of several partitions is in none: it may have any row.
+    let partition = sources.first().map(|source| source.partition_values.clone());
+    let partition = partition.filter(|first| sources.iter().all(|source| source.partition_values == *first));
     actions.push(Action::Add(Add {
         path: new.to_owned(),
+        partition_values: partition.unwrap_or_default(),
         size: i64::try_from(count).unwrap_or(i64::MAX),
         ..Add::default()
     }));

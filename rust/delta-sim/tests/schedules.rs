@@ -76,5 +76,6 @@ mutants! {
     believing_the_second_sync_of_the_log_loses_what_was_acknowledged: r8_log_once breaks "after a power cut" at 165,
     without_merging_a_mark_undoes_another: r10_merged_rows breaks "removes an entry" at 2,
     without_merging_a_move_brings_deleted_rows_back: r10_merged_rows breaks "only moves rows" at 0,
+    without_an_order_a_change_of_what_it_missed_comes_first: r11_one_order breaks "no order holds" at 0,
     without_trying_again_the_log_has_gaps: r9_no_gap breaks "was created, but there is no" at 67,
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use arrow_array::ArrayRef;
 use arrow_schema::SchemaRef;
 use delta_commit::actions::{Action, Add, Metadata, PartitionValues, Txn};
+use delta_commit::clustering::without_statistics;
 use delta_commit::predicate::Predicate;
 use delta_commit::{CommitError, MemberId, Operation, Patience, Transaction, Version, path};
 use parquet_dataset::{DatasetInput, DatasetOptions, Prepared, Spread, SpreadFile, SpreadPlan};
@@ -521,10 +522,6 @@ impl Basis {
             });
         }
         let (head, version) = shared.base(look)?;
-        // By which columns the rows are clustered is read from the log.
-        if head.is_clustered() {
-            return Ok(Self::at(shared.refresh(look)?));
-        }
         Ok(Self::blind(head, version))
     }
 
@@ -830,6 +827,11 @@ impl Append {
             ));
         }
         if app_version != self.app_version {
+            return Ok(false);
+        }
+        if let State::Written(written) = &self.state
+            && without_statistics(&written.adds, &head.clustering()?).is_some()
+        {
             return Ok(false);
         }
         let all = self.written();

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime};
 use delta_commit::actions::{Action, Add, Metadata, Remove};
+use delta_commit::clustering::without_statistics;
 use delta_commit::log::BEFORE_FIRST;
 use delta_commit::predicate::{Comparison, Literal, Predicate, Term};
 use delta_commit::{MemberId, Operation, Patience, Transaction, Version, path};
-use serde_json::Value;
 
 use crate::checkpoint::now;
 use crate::clustering;
@@ -555,7 +555,7 @@ fn check_adds(adds: &[Add], head: &Head) -> Result<()> {
                 ),
             ));
         }
-        if let Some(column) = clustering.iter().find(|column| !has_statistics(add, column)) {
+        if let Some((_, column)) = without_statistics([add], &clustering) {
             return Err(TableError::option(
                 "adds",
                 format!(
@@ -568,23 +568,6 @@ fn check_adds(adds: &[Add], head: &Head) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Returns true if the file's statistics have a count of nulls for the column.
-pub(crate) fn has_statistics(add: &Add, column: &[String]) -> bool {
-    let Some(stats) = add
-        .stats
-        .as_deref()
-        .and_then(|text| serde_json::from_str::<Value>(text).ok())
-    else {
-        return false;
-    };
-    let nulls = column
-        .iter()
-        .try_fold(stats.get("nullCount").unwrap_or(&Value::Null), |value, name| {
-            value.get(name)
-        });
-    nulls.is_some_and(Value::is_i64) && stats.get("numRecords").is_some_and(Value::is_i64)
 }
 
 /// The files of a snapshot with these paths; the error is a path that it does not have.

@@ -201,11 +201,11 @@ impl<'a> Compaction<'a> {
         !self.cluster_by.is_empty() && !matches!(old, [add] if is_clustered(add))
     }
 
-    /// Returns true if the table still has these files. Those that left it may be removed by a vacuum.
+    /// Returns true if the table still has these files, with the same deletion vectors. A vacuum may have removed files
+    /// that left the table, and vectors that others took the place of.
     fn are_there(&self, files: &[Arc<Add>]) -> Result<bool> {
         let newest = self.table.snapshot()?;
-        let there = &newest.contents.files;
-        Ok(files.iter().all(|add| there.contains_key(&add.path)))
+        Ok(files.iter().all(|add| newest.contents.has(add)))
     }
 
     /// Chooses the files that are to be one.
@@ -728,6 +728,20 @@ mod tests {
         pending.unwrap().1
     }
 
+    fn commit(pending: Option<PendingChange>) {
+        pending.unwrap().commit(&mut patience()).unwrap();
+    }
+
+    /// Removes all files that the newest version does not need; returns their number.
+    fn vacuumed(table: &Table) -> usize {
+        let now = VacuumOptions {
+            retention: Some(0),
+            dry_run: false,
+            enforce_retention: false,
+        };
+        table.vacuum(&now, &mut || true).unwrap().removed
+    }
+
     fn left(table: &Table) -> BTreeSet<i64> {
         let mut ids = Vec::new();
         for batch in table.scan(&ScanOptions::default()).unwrap().reader() {
@@ -906,12 +920,7 @@ mod tests {
             .unwrap()
             .commit(&mut patience())
             .unwrap();
-        let now = VacuumOptions {
-            retention: Some(0),
-            dry_run: false,
-            enforce_retention: false,
-        };
-        assert_eq!(table.vacuum(&now, &mut || true).unwrap().removed, 1);
+        assert_eq!(vacuumed(&table), 1);
         while let Some(pending) = begun.rewrite(&mut || true).unwrap() {
             pending.commit(&mut patience()).unwrap();
         }
@@ -921,16 +930,44 @@ mod tests {
 
     #[test]
     fn a_file_of_the_table_that_is_not_there_is_named_with_what_to_do() {
-        let folder = tempfile::tempdir().unwrap();
-        let table = table(folder.path(), "Serializable");
-        let path = table.snapshot().unwrap().files().next().unwrap().path.clone();
-        std::fs::remove_file(folder.path().join(&path)).unwrap();
-        let refused = compaction(&table, false)
-            .rewrite(&mut || true)
-            .unwrap_err()
-            .to_string();
-        let advice = format!("table.commit(removes=[{path:?}])");
-        assert!(refused.contains(&path) && refused.contains(&advice), "{refused}");
+        for is_marked in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let table = table(folder.path(), "Serializable");
+            commit(delete(&table, &[1].into()));
+            let snapshot = table.snapshot().unwrap();
+            let mut files = snapshot.files();
+            let lost = files
+                .find(|add| add.deletion_vector.is_some() == is_marked)
+                .unwrap();
+            let path = lost.path.clone();
+            std::fs::remove_file(folder.path().join(&path)).unwrap();
+            let refused = compaction(&table, is_marked).rewrite(&mut || true);
+            let refused = refused.unwrap_err().to_string();
+            let advice = format!("table.commit(removes=[{path:?}])");
+            assert!(refused.contains(&path) && refused.contains(&advice), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_file_whose_vector_was_replaced_and_left_its_folder_is_left_out() {
+        for purge in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let table = table(folder.path(), "Serializable");
+            // So many rows that the log does not hold their vector.
+            let every = |first: i64| (first..2_048).step_by(10).collect::<BTreeSet<i64>>();
+            append(&table, 48..2_048);
+            commit(delete(&table, &every(50)));
+            let mut begun = compaction(&table, purge);
+            commit(delete(&table, &every(51)));
+            assert_eq!(vacuumed(&table), 1);
+            while let Some(pending) = begun.rewrite(&mut || true).unwrap() {
+                pending.commit(&mut patience()).unwrap();
+            }
+            let gone = &every(50) | &every(51);
+            assert_eq!(left(&table), (0..2_048).filter(|id| !gone.contains(id)).collect());
+            let files = table.snapshot().unwrap().files().count();
+            assert_eq!(files, if purge { 5 } else { 1 });
+        }
     }
 
     #[test]

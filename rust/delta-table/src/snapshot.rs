@@ -48,6 +48,12 @@ fn key(path: &str, vector: Option<&DeletionVector>) -> String {
 }
 
 impl Contents {
+    /// Returns true if it has this very entry: the file, with the same deletion vector.
+    pub(crate) fn has(&self, add: &Add) -> bool {
+        self.files
+            .contains_key(&key(&add.path, add.deletion_vector.as_ref()))
+    }
+
     fn apply(&mut self, action: Action) {
         match action {
             Action::Add(add) => {

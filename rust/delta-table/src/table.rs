@@ -523,11 +523,12 @@ impl Shared {
         Ok(loaded?.state)
     }
 
-    /// A head with the newest known protocol and metadata, and the newest version that they are valid for.
+    /// A head with the newest known protocol and metadata, and the newest version that they are valid for. By which columns
+    /// the rows are clustered is read from the log.
     pub fn base(&self, look: Look<'_>) -> Result<(Arc<Head>, Version)> {
         let (tip, world) = self.committer.known();
         let head = self.head();
-        if world.changed_in > head.changed_in {
+        if world.changed_in > head.changed_in || head.is_clustered() {
             let head = self.refresh(look)?;
             let version = head.version;
             return Ok((head, version));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
 use delta_commit::{Operation, Version};
 use parquet_writer::{Batch, WriterOptions};
@@ -15,9 +15,6 @@ use crate::scan::{Positions, Question, chosen};
 use crate::schema::Column;
 use crate::table::Table;
 use crate::values::NewColumns;
-
-/// Bytes of values that are the same for all rows, which are in memory together.
-const AT_ONCE: usize = 16 << 20;
 
 /// The new values of an update, by the names of their columns.
 pub struct NewValues<'a> {
@@ -101,8 +98,6 @@ struct Assignment<'a> {
     schema: SchemaRef,
     new: NewColumns,
     compute: &'a mut dyn FnMut(&RecordBatch) -> Result<Vec<Batch>>,
-    /// Rows of which the literals take [`AT_ONCE`] bytes.
-    at_once: usize,
     keeps_partitions: bool,
 }
 
@@ -113,7 +108,6 @@ impl<'a> Assignment<'a> {
             computed,
             compute,
         } = values;
-        let bytes: usize = literals.columns().iter().map(bytes_of).sum();
         let new = NewColumns::of(head, &literals, &computed)?;
         let columns = &head.schema.columns;
         let keeps_partitions = !new
@@ -122,17 +116,10 @@ impl<'a> Assignment<'a> {
         Ok(Self {
             schema: head.schema.arrow(),
             new,
-            at_once: (AT_ONCE / bytes.max(1)).max(1),
             compute,
             keeps_partitions,
         })
     }
-}
-
-/// The bytes of an array's values.
-fn bytes_of(array: &ArrayRef) -> usize {
-    let data = array.to_data();
-    data.get_slice_memory_size().unwrap_or(0)
 }
 
 impl NewRows for Assignment<'_> {
@@ -152,7 +139,7 @@ impl NewRows for Assignment<'_> {
     }
 
     fn at_once(&self) -> usize {
-        self.at_once
+        self.new.at_once()
     }
 
     fn keeps_partitions(&self) -> bool {

@@ -15,6 +15,9 @@ use crate::schema::{Column, Kind};
 /// many rows.
 pub type Evaluate<'a> = dyn FnMut(usize, &RecordBatch) -> Result<Vec<Batch>> + 'a;
 
+/// Bytes of values that are the same for all rows, which are in memory together.
+const AT_ONCE: usize = 16 << 20;
+
 /// New values of columns of the table, by the columns' places.
 pub(crate) struct NewColumns {
     schema: SchemaRef,
@@ -22,6 +25,8 @@ pub(crate) struct NewColumns {
     kinds: Vec<Kind>,
     literals: Vec<(usize, ArrayRef)>,
     computed: Vec<usize>,
+    /// Rows of which the literals take [`AT_ONCE`] bytes.
+    at_once: usize,
 }
 
 impl NewColumns {
@@ -38,12 +43,19 @@ impl NewColumns {
         let computed = computed.iter().map(|name| place_of(head, name));
         let computed = computed.collect::<Result<Vec<_>>>()?;
         let columns = head.schema.columns.iter();
+        let bytes: usize = literals.iter().map(|(_, value)| bytes_of(value)).sum();
         Ok(Self {
             schema: head.schema.arrow(),
             kinds: columns.map(|column| column.kind.clone()).collect(),
             literals,
             computed,
+            at_once: (AT_ONCE / bytes.max(1)).max(1),
         })
+    }
+
+    /// The most rows, one or more, whose values are to be in memory together.
+    pub fn at_once(&self) -> usize {
+        self.at_once
     }
 
     /// The places of the columns.
@@ -105,6 +117,12 @@ impl NewColumns {
             format!("the new values of the column {name:?} do not fit: {error}"),
         )
     }
+}
+
+/// The bytes of an array's values.
+fn bytes_of(array: &ArrayRef) -> usize {
+    let data = array.to_data();
+    data.get_slice_memory_size().unwrap_or(0)
 }
 
 /// The place of a column in the table's schema.

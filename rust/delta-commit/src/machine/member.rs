@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::conflict::PassedOver;
 use crate::error::CommitError;
 use crate::intent::{Prepared, last_of};
 use crate::log::{Time, Version};
 use crate::merge::Marked;
+use crate::passed_over::PassedOver;
 use crate::settle::{Stage, Token};
 use crate::transaction::MemberId;
 
@@ -80,7 +80,7 @@ pub(super) struct Member {
     pub(super) checked: Version,
     /// Marks of its files in the versions that it was checked against, with which it is not merged yet.
     pub(super) theirs: Vec<Marked>,
-    /// Files of those versions that count as if they had come after it.
+    /// Appends among those versions that count as if they had come after it.
     pub(super) passed_over: PassedOver,
     /// True if its data files survive a crash.
     pub(super) synced: bool,

@@ -8,7 +8,7 @@
 //! The order of a round: read the log to its tip, check the own members against the versions that were read, make their
 //! data and the tip survive a crash; announce members that have lost a race, or all members while other processes commit
 //! too, and leave them to others for a while; *then* list the intents, read what they need, and attempt the version
-//! after the tip. Rules are named as in docs/design/commit-protocol.md: R1 to R10.
+//! after the tip. Rules are named as in docs/design/commit-protocol.md: R1 to R11.
 
 mod clock;
 mod member;

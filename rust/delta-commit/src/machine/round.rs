@@ -83,11 +83,13 @@ impl Machine {
 
     /// The next step towards an attempt.
     pub(super) fn round(&mut self, turn: Turn) -> Option<Step> {
-        // The tip was just read, so one merge is with all versions that came first.
-        if turn == Turn::Other
-            && let Some(step) = self.merge()
-        {
-            return Some(step);
+        // The tip was just read, so all versions that came first count.
+        if turn == Turn::Other {
+            self.check_order();
+            self.other.as_ref()?;
+            if let Some(step) = self.merge() {
+                return Some(step);
+            }
         }
         if let Some(step) = self.sync_data(turn) {
             return Some(step);

@@ -2,6 +2,7 @@
 
 use super::member::{Member, Settlement};
 use super::{Asked, Machine, Turn, Verdict, merge};
+use crate::conflict;
 use crate::error::CommitError;
 use crate::log::{Effect, Version};
 use crate::settle::{Outcome, Stage};
@@ -99,9 +100,10 @@ impl Machine {
                 return Some(Finding::Landed(version));
             }
             member.checked = version;
-            if let Err(conflict) = member.passed_over.check(transaction, winner) {
+            if let Err(conflict) = conflict::check(transaction, winner) {
                 return Some(Finding::Refused(CommitError::Conflict(conflict)));
             }
+            member.passed_over.take(transaction, winner);
             member.theirs.extend(merge::marked(transaction, winner));
             if self.rules.r4_no_doubles
                 && transaction.is_blind_append()
@@ -116,6 +118,17 @@ impl Machine {
             }
         }
         None
+    }
+
+    /// R11: refuses the transaction in flight if no order holds it and the appends that it missed. The tip was just read:
+    /// a version may end the conflict with one before it.
+    pub(super) fn check_order(&mut self) {
+        if let Some(mut member) = self.other.take_if(|_| self.rules.r11_one_order) {
+            match member.passed_over.check(&member.prepared.transaction) {
+                Ok(()) => self.other = Some(member),
+                Err(conflict) => self.refuse(&mut member, CommitError::Conflict(conflict)),
+            }
+        }
     }
 
     /// R3: refuses a member for good only when no process can land it any more.

@@ -1,6 +1,7 @@
 //! The part of the log that this process has read.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::Start;
 use crate::actions::{Metadata, Protocol};
@@ -33,7 +34,7 @@ pub(super) struct View {
     metadata: Option<Metadata>,
     in_commit_timestamps: bool,
     last_in_commit: i64,
-    winners: BTreeMap<Version, Winner>,
+    winners: BTreeMap<Version, Arc<Winner>>,
     gone: BTreeSet<Version>,
 }
 
@@ -117,14 +118,14 @@ impl View {
             winner.metadata = None;
         }
         self.gone.remove(&winner.version);
-        self.winners.insert(winner.version, winner);
+        self.winners.insert(winner.version, Arc::new(winner));
     }
 
     pub(super) fn forget(&mut self, version: Version) {
         self.gone.insert(version);
     }
 
-    pub(super) fn get(&self, version: Version) -> Option<&Winner> {
+    pub(super) fn get(&self, version: Version) -> Option<&Arc<Winner>> {
         self.winners.get(&version)
     }
 
@@ -141,7 +142,7 @@ impl View {
     /// All versions from `first` to the tip; none when one of them is gone.
     pub(super) fn all_since(&self, first: Version) -> Option<Vec<&Winner>> {
         (first.max(0)..=self.tip)
-            .map(|version| self.get(version))
+            .map(|version| self.get(version).map(AsRef::as_ref))
             .collect()
     }
 
@@ -197,13 +198,13 @@ mod tests {
         view.remember(stating(1));
         assert!(view.get(1).is_some_and(|winner| !winner.changes_world()));
         view.remember(stating(0));
-        assert!(view.get(0).is_some_and(Winner::changes_world));
+        assert!(view.get(0).is_some_and(|winner| winner.changes_world()));
     }
 
     #[test]
     fn what_came_before_a_checkpoint_may_have_changed_the_table() {
         let mut view = view(20);
         view.remember(stating(15));
-        assert!(view.get(15).is_some_and(Winner::changes_world));
+        assert!(view.get(15).is_some_and(|winner| winner.changes_world()));
     }
 }

@@ -8,7 +8,8 @@ mod cubes;
 mod curve;
 mod rewrite;
 
-use delta_commit::actions::{Action, Add, DomainMetadata, Metadata};
+use delta_commit::actions::{Action, DomainMetadata, Metadata};
+use delta_commit::clustering::without_statistics;
 use delta_commit::{Operation, Patience, Version};
 use serde_json::{Value, json};
 
@@ -16,12 +17,13 @@ use crate::create::with_features;
 use crate::error::{Result, TableError};
 use crate::head::Head;
 use crate::indexed::{Indexed, parse};
-use crate::operations::{begin, has_statistics};
+use crate::operations::begin;
 use crate::schema::{Kind, Primitive, TableSchema};
 use crate::snapshot::Snapshot;
 use crate::table::{Table, or_late};
 
 pub(crate) use cubes::{Packing, groups, is_clustered, marks_of};
+pub(crate) use delta_commit::clustering::{DOMAIN, columns_of};
 pub(crate) use rewrite::{Limits, Rewrite};
 
 /// The feature of tables whose rows are clustered by columns.
@@ -30,27 +32,10 @@ pub(crate) const FEATURE: &str = "clustering";
 /// The features that a table with clustering columns needs. Readers need none of them.
 pub(crate) const FEATURES: [(&str, bool); 2] = [(FEATURE, false), ("domainMetadata", false)];
 
-/// The domain that names the columns.
-pub(crate) const DOMAIN: &str = "delta.clustering";
-
 /// Columns at most, as in delta-spark.
 const MOST_COLUMNS: usize = 4;
 
 const OPTION: &str = "cluster_by";
-
-/// The columns in the configuration of the domain: each a list of names from the top, or one name.
-pub(crate) fn columns_of(configuration: &str) -> Option<Vec<Vec<String>>> {
-    let value: Value = serde_json::from_str(configuration).ok()?;
-    let columns = value.get("clusteringColumns")?.as_array()?;
-    columns
-        .iter()
-        .map(|column| match column {
-            Value::String(name) => Some(vec![name.clone()]),
-            Value::Array(path) => path.iter().map(|name| name.as_str().map(str::to_owned)).collect(),
-            _ => None,
-        })
-        .collect()
-}
 
 /// A column's name as Spark writes it: parts with other characters than letters, digits and `_` are quoted, and those that
 /// begin with a digit.
@@ -191,9 +176,7 @@ pub(crate) fn check_partitions(head: &Head, next: &Metadata, what: &str) -> Resu
 
 /// Refuses columns of which a file of the table has no statistics.
 fn check_files(snapshot: &Snapshot, columns: &[Vec<String>]) -> Result<()> {
-    let lacks = |add: &Add| columns.iter().find(|column| !has_statistics(add, column));
-    let found = snapshot.files().find_map(|add| Some((add, lacks(add)?)));
-    match found {
+    match without_statistics(snapshot.files().map(AsRef::as_ref), columns) {
         None => Ok(()),
         Some((add, column)) => Err(refused(format!(
             "{OPTION} names the column {:?}, of which the file {:?} has no statistics with numRecords and nullCount: \
@@ -210,7 +193,7 @@ impl Table {
     ///
     /// # Errors
     /// [`TableError::Option`] when rows cannot be clustered by them, or a file has no statistics of one; a conflict when
-    /// a concurrent transaction changed them, the schema, the properties or the protocol.
+    /// a concurrent transaction added such a file, or changed the columns, the schema, the properties or the protocol.
     pub fn cluster_by(&self, names: &[String], patience: &mut Patience<'_>) -> Result<Version> {
         let snapshot = self.writable().map_err(|error| or_late(error, patience))?;
         let columns = chosen(names, &snapshot.metadata, &snapshot.schema)?;

@@ -215,6 +215,12 @@ impl Clause {
         self.condition.is_none()
     }
 
+    /// The most rows, one or more, whose values are to be in memory together.
+    pub fn at_once(&self) -> usize {
+        let values = self.values.as_ref();
+        values.map_or(usize::MAX, |values| values.new.at_once())
+    }
+
     /// The places of the columns that it sets.
     pub fn places(&self) -> impl Iterator<Item = usize> {
         let values = self.values.iter();

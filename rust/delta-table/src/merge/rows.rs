@@ -14,7 +14,7 @@ use crate::row_change::NewRows;
 use crate::schema::{Column, Kind, Primitive};
 use crate::values::Evaluate;
 
-use super::clauses::{ClauseKind, Rows, unmade};
+use super::clauses::{Clause, ClauseKind, Rows, unmade};
 use super::search::{Change, Insertion, Search};
 use super::source::SourceRow;
 
@@ -24,6 +24,8 @@ pub(super) struct MergedRows<'a> {
     schema: SchemaRef,
     search: Search<'a>,
     insertions: VecDeque<Insertion>,
+    /// Rows of the first of them that are inserted already.
+    inserted: usize,
     keeps_partitions: bool,
     evaluate: &'a mut Evaluate<'a>,
 }
@@ -48,6 +50,7 @@ impl<'a> MergedRows<'a> {
             schema: head.schema.arrow(),
             search,
             insertions: insertions.into(),
+            inserted: 0,
             keeps_partitions: !moves,
             evaluate,
         }
@@ -84,18 +87,18 @@ impl<'a> MergedRows<'a> {
     }
 
     /// Rows of the source as the table has them.
-    fn inserted(&mut self, insertion: &Insertion) -> Result<Batch> {
-        let len = insertion.rows.len();
+    fn insert(&mut self, clause: usize, rows: &[SourceRow]) -> Result<Batch> {
+        let len = rows.len();
         let fields = self.schema.fields().iter();
         let mut columns: Vec<ArrayRef> = fields
             .map(|field| new_null_array(field.data_type(), len))
             .collect();
         let of = Rows {
             target: None,
-            source: Some((&self.search.source, &insertion.rows)),
+            source: Some((&self.search.source, rows)),
             len,
         };
-        self.search.clauses[insertion.clause].put(&mut columns, &of, self.evaluate)?;
+        self.search.clauses[clause].put(&mut columns, &of, self.evaluate)?;
         Ok(Batch::new(Arc::clone(&self.schema), columns, len)?)
     }
 }
@@ -137,12 +140,28 @@ impl NewRows for MergedRows<'_> {
         updating.any(|clause| clause.reads(place, name, is_equal))
     }
 
+    fn at_once(&self) -> usize {
+        let clauses = self.search.clauses.iter();
+        let updating = clauses.filter(|clause| clause.kind != ClauseKind::NotMatched);
+        updating.map(Clause::at_once).min().unwrap_or(usize::MAX)
+    }
+
     fn keeps_partitions(&self) -> bool {
         self.keeps_partitions
     }
 
     fn added(&mut self) -> Result<Option<Batch>> {
-        let insertion = self.insertions.pop_front();
-        insertion.map(|insertion| self.inserted(&insertion)).transpose()
+        let Some(insertion) = self.insertions.pop_front() else {
+            return Ok(None);
+        };
+        let most = self.search.clauses[insertion.clause].at_once();
+        let end = insertion.rows.len().min(self.inserted.saturating_add(most));
+        let batch = self.insert(insertion.clause, &insertion.rows[self.inserted..end])?;
+        self.inserted = 0;
+        if end < insertion.rows.len() {
+            self.inserted = end;
+            self.insertions.push_front(insertion);
+        }
+        Ok(Some(batch))
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{Int64Array, RecordBatch, StringArray};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use delta_commit::conflict::{Conflict, ConflictKind};
 use parquet_writer::OptionInput;
@@ -12,8 +12,8 @@ use parquet_writer::OptionInput;
 use super::*;
 use crate::append::AppendOptions;
 use crate::{
-    ClauseKind, Condition, CreateMode, CreateOptions, MergeClause, MergeOptions, MergeValues, NewValues,
-    Scalar, ScanOptions,
+    ClauseKind, Condition, CreateMode, CreateOptions, Expressions, MergeClause, MergeOptions, MergeValues,
+    NewValues, Scalar, ScanOptions,
 };
 
 /// The rows of both files. Identifiers beyond are free.
@@ -399,37 +399,113 @@ fn the_files_of_a_change_that_is_dropped_do_not_stay() {
     }
 }
 
-#[test]
-fn large_new_values_are_built_for_fewer_rows_at_a_time() {
-    let folder = tempfile::tempdir().unwrap();
+/// A table of numbered rows with short texts.
+fn table_of_texts(root: &Path, rows: i64) -> Table {
     let schema = Arc::new(Schema::new(vec![
         Field::new("id", DataType::Int64, true),
+        Field::new("number", DataType::Int64, true),
         Field::new("text", DataType::Utf8, true),
     ]));
     let create = CreateOptions::default();
-    let table = Table::create(folder.path(), &schema, create, CreateMode::Error, &mut patience()).unwrap();
-    let ids = Arc::new(Int64Array::from_iter_values(0..100));
-    let texts = Arc::new(StringArray::from(vec![""; 100]));
+    let table = Table::create(root, &schema, create, CreateMode::Error, &mut patience()).unwrap();
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows));
+    let texts = Arc::new(StringArray::from_iter_values((0..rows).map(|_| "")));
     let mut append = table.append(AppendOptions::default(), options()).unwrap();
-    let rows = RecordBatch::try_new(schema, vec![ids, texts]).unwrap();
+    let rows = RecordBatch::try_new(schema, vec![Arc::clone(&ids), ids, texts]).unwrap();
     append.write(&rows.into(), &mut || true).unwrap();
     append.commit(&mut patience(), &mut || true).unwrap();
-    let text = "a".repeat(256 << 10);
+    table
+}
+
+/// A text of which 16 take as much memory as new values may at once.
+fn long_text() -> RecordBatch {
+    let text: ArrayRef = Arc::new(StringArray::from(vec!["a".repeat(1 << 20)]));
+    RecordBatch::try_from_iter([("text", text)]).unwrap()
+}
+
+/// Numbers as they were.
+fn numbers_of(rows: &RecordBatch, name: &str) -> Vec<Batch> {
+    let numbers = Arc::clone(rows.column_by_name(name).unwrap());
+    vec![RecordBatch::try_from_iter([("number", numbers)]).unwrap().into()]
+}
+
+#[test]
+fn an_update_to_a_long_text_builds_few_rows_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = table_of_texts(folder.path(), 40);
     let mut at_once = Vec::new();
     let values = NewValues {
-        literals: RecordBatch::try_from_iter([("text", Arc::new(StringArray::from(vec![text])) as _)])
-            .unwrap(),
-        computed: vec!["id".to_owned()],
+        literals: long_text(),
+        computed: vec!["number".to_owned()],
         compute: &mut |rows| {
             at_once.push(rows.num_rows());
-            Ok(vec![rows.project(&[0]).unwrap().into()])
+            Ok(numbers_of(rows, "number"))
         },
     };
     table
         .prepare_update(&[], values, None, &options(), &mut || true)
         .unwrap();
-    assert_eq!(at_once.iter().sum::<usize>(), 100);
-    assert!(at_once.iter().all(|rows| *rows <= 64), "{at_once:?}");
+    assert_eq!(at_once.iter().sum::<usize>(), 40);
+    assert!(at_once.iter().all(|rows| *rows <= 16), "{at_once:?}");
+}
+
+#[test]
+fn a_merge_with_a_long_text_builds_few_rows_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = table_of_texts(folder.path(), 40);
+    let clause = |kind, target: &[&str], source: &[&str]| MergeClause {
+        kind,
+        condition: None,
+        values: Some(MergeValues {
+            taken: (kind == ClauseKind::Matched).then(Vec::new),
+            literals: long_text(),
+            computed: vec!["number".to_owned()],
+            expressions: Some(Expressions {
+                number: 0,
+                target: target.iter().map(|&name| name.to_owned()).collect(),
+                source: source.iter().map(|&name| name.to_owned()).collect(),
+            }),
+        }),
+    };
+    let merge = merge_by_id(&[
+        clause(ClauseKind::Matched, &["number"], &[]),
+        clause(ClauseKind::NotMatched, &[], &["id"]),
+    ]);
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(20..60));
+    let source = RecordBatch::try_from_iter([("id", ids)]).unwrap();
+    let (mut updated, mut inserted) = (Vec::new(), Vec::new());
+    let evaluate = &mut |_: usize, rows: &RecordBatch| {
+        let is_update = rows.column_by_name("target.number").is_some();
+        let at_once = if is_update { &mut updated } else { &mut inserted };
+        at_once.push(rows.num_rows());
+        Ok(numbers_of(
+            rows,
+            if is_update { "target.number" } else { "source.id" },
+        ))
+    };
+    let schema = source.schema();
+    let merged = table.prepare_merge(
+        &schema,
+        &[Batch::from(source)],
+        &merge,
+        evaluate,
+        &options(),
+        &mut || true,
+    );
+    merged.unwrap().1.unwrap().commit(&mut patience()).unwrap();
+    for at_once in [updated, inserted] {
+        assert_eq!(at_once.iter().sum::<usize>(), 20);
+        assert!(at_once.iter().all(|rows| *rows <= 16), "{at_once:?}");
+    }
+    let numbers = ScanOptions {
+        columns: Some(vec!["number".to_owned()]),
+        ..ScanOptions::default()
+    };
+    let mut found = BTreeSet::new();
+    for batch in table.scan(&numbers).unwrap().reader() {
+        found.extend(batch.unwrap().column(0).as_primitive::<Int64Type>().values());
+    }
+    assert_eq!(found, (0..60).collect());
 }
 
 #[test]

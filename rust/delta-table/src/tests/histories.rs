@@ -24,6 +24,9 @@ const PROCESSES: usize = 3;
 /// Rows of each of the two files that a history begins with.
 const FILE_ROWS: i64 = 6;
 
+/// Rows of a file that comes later, at most.
+const NEW_FILE_ROWS: i64 = 2;
+
 /// Identifiers. Those that are in no row at first are for appends and merges.
 const IDS: i64 = 2 * FILE_ROWS + 4;
 
@@ -72,7 +75,7 @@ fn work() -> impl Strategy<Value = Work> {
         4 => (merging, ids, 0..VALUES).prop_map(|(merging, ids, value)| Change::Merge(merging, ids, value)),
     ];
     prop_oneof![
-        3 => prop::collection::vec((0..IDS, 0..VALUES), 1..4).prop_map(Work::Append),
+        3 => prop::collection::vec((0..IDS, 0..VALUES), 1..6).prop_map(Work::Append),
         9 => change.prop_map(Work::Change),
         2 => any::<bool>().prop_map(|purge| Work::Compact { purge }),
     ]
@@ -143,7 +146,10 @@ impl<'a> Begun<'a> {
         let table = &worker.table;
         let (mut read, mut found) = (0, Counts::default());
         let pending = match work {
-            Work::Append(rows) => Some(Pending::Append(Box::new(appended(table, rows)))),
+            Work::Append(rows) => {
+                let append = appended(table, rows, Some(NEW_FILE_ROWS));
+                Some(Pending::Append(Box::new(append)))
+            }
             Work::Change(change) => {
                 let (version, pending) = change.prepare(table).unwrap();
                 read = version;
@@ -325,24 +331,50 @@ fn prepared(table: &Table, change: &Change) -> PendingChange {
 
 #[test]
 fn an_append_that_counts_as_later_has_not_been_read_before() {
-    for (other, is_read) in [(Wanted::Value(3), true), (Wanted::Ids([1].into()), false)] {
+    let first = [(0, 1), (1, 0), (2, 2)];
+    let late = Change::Set(Wanted::Value(1), 3);
+    let of_value_3 = || Change::Delete(Wanted::Value(3));
+    let of_ids = |ids: &[i64]| Change::Delete(Wanted::Ids(ids.iter().copied().collect()));
+    // The rows of an append in files of two, a change of them, and the answer to a change that missed the append.
+    for (appended_rows, other, is_refused) in [
+        // A row of the file that it looked for.
+        (vec![(10, 1), (11, 3)], of_value_3(), true),
+        // None of the append.
+        (vec![(10, 1), (11, 3)], of_ids(&[1]), false),
+        // A row of another file of the append.
+        (vec![(10, 1), (11, 1), (12, 3), (13, 2)], of_value_3(), true),
+        // All rows of another file.
+        (vec![(10, 1), (11, 1), (12, 3), (13, 3)], of_value_3(), true),
+        // All rows of the file: none is left that it missed.
+        (vec![(10, 1), (11, 3)], of_ids(&[10, 11]), false),
+        (
+            vec![(10, 1), (11, 1)],
+            Change::Set(Wanted::Ids([10, 11].into()), 2),
+            false,
+        ),
+        (vec![(10, 1), (11, 1), (12, 3), (13, 2)], of_ids(&[10, 11]), false),
+    ] {
         let folder = tempfile::tempdir().unwrap();
         let table = table(folder.path(), "WriteSerializable", true);
-        append(&table, &[(0, 1), (1, 0), (2, 2)]);
-        let late = prepared(&table, &Change::Set(Wanted::Value(1), 3));
-        append(&table, &[(10, 1), (11, 3), (12, 0)]);
-        let version = prepared(&table, &Change::Delete(other))
-            .commit(&mut patience())
-            .unwrap();
-        let done = late.commit(&mut patience());
-        assert_eq!(done.is_err(), is_read);
+        let mut model = Model::new("WriteSerializable");
+        append(&table, &first);
+        model.append(1, &first);
+        let pending = prepared(&table, &late);
+        let mut more = appended(&table, &appended_rows, Some(2));
+        more.commit(&mut patience(), &mut || true).unwrap();
+        model.append(2, &appended_rows);
+        let version = prepared(&table, &other).commit(&mut patience()).unwrap();
+        model.change(2, &other);
+        let done = pending.commit(&mut patience());
+        assert_eq!(done.is_err(), is_refused, "{appended_rows:?} {other:?}");
         if let Err(error) = done {
             let refused = conflict(error);
-            assert!(
-                matches!(refused.kind, ConflictKind::ConcurrentAppend { .. }),
-                "{refused}"
-            );
+            let is_named = matches!(refused.kind, ConflictKind::ChangedAppend { added_in: 2, .. });
+            assert!(is_named, "{refused}");
             assert_eq!((refused.version, refused.operation.as_str()), (version, "DELETE"));
+        } else {
+            model.change(1, &late);
+            assert_eq!(rows(&table), model.rows());
         }
     }
 }

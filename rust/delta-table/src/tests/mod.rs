@@ -1,5 +1,6 @@
 //! Tests of all changes of rows together, against a model of the rows.
 
+mod columns;
 mod deaths;
 mod histories;
 mod model;
@@ -59,15 +60,19 @@ fn table(root: &Path, isolation: &str, marks: bool) -> Table {
     Table::create(root, &schema(), create, CreateMode::Error, &mut patience()).unwrap()
 }
 
-/// An append whose file is written, and that is not committed yet.
-fn appended(table: &Table, rows: &[(i64, i64)]) -> Append {
-    let mut append = table.append(AppendOptions::default(), options()).unwrap();
+/// An append whose files are written, and that is not committed yet. Each has so many rows at most; none for one file.
+fn appended(table: &Table, rows: &[(i64, i64)], file_rows: Option<i64>) -> Append {
+    let append = AppendOptions {
+        max_file_rows: file_rows,
+        ..AppendOptions::default()
+    };
+    let mut append = table.append(append, options()).unwrap();
     append.write(&batch(rows).into(), &mut || true).unwrap();
     append
 }
 
 fn append(table: &Table, rows: &[(i64, i64)]) {
-    appended(table, rows)
+    appended(table, rows, None)
         .commit(&mut patience(), &mut || true)
         .unwrap();
 }

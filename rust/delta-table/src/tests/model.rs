@@ -115,30 +115,37 @@ impl Change {
         }
     }
 
+    /// Returns true if it does something else where the row is there.
+    fn concerns(&self, row: &Row) -> bool {
+        match self {
+            Self::Delete(wanted) | Self::Set(wanted, _) | Self::Increment(wanted) => wanted.has(row),
+            Self::Merge(Merging::DeleteOthers, ids, _) => !ids.contains(&row.id),
+            Self::Merge(_, ids, _) => ids.contains(&row.id),
+        }
+    }
+
+    /// Returns true if the rows that it concerns go, or get other values.
+    fn changes_rows(&self) -> bool {
+        !matches!(self, Self::Merge(Merging::Insert, ..))
+    }
+
     /// Changes the rows of the model.
     pub fn apply(&self, rows: &mut Vec<Row>) -> Counts {
         let mut counts = Counts::default();
+        let concerned = |row: &Row| self.concerns(row);
         match self {
-            Self::Delete(wanted) => counts.deleted = delete(rows, |row| wanted.has(row)),
-            Self::Set(wanted, value) => {
-                counts.updated = update(rows, |row| wanted.has(row), |_| *value);
+            Self::Delete(_) | Self::Merge(Merging::Delete | Merging::DeleteOthers, ..) => {
+                counts.deleted = delete(rows, concerned);
             }
-            Self::Increment(wanted) => {
-                counts.updated = update(rows, |row| wanted.has(row), |value| value + 1);
-            }
-            Self::Merge(Merging::Delete, ids, _) => {
-                counts.deleted = delete(rows, |row| ids.contains(&row.id));
-            }
-            Self::Merge(Merging::DeleteOthers, ids, _) => {
-                counts.deleted = delete(rows, |row| !ids.contains(&row.id));
-            }
+            Self::Set(_, value) => counts.updated = update(rows, concerned, |_| *value),
+            Self::Increment(_) => counts.updated = update(rows, concerned, |value| value + 1),
             Self::Merge(merging, ids, value) => {
                 let mut new = ids.clone();
                 for row in rows.iter() {
                     new.remove(&row.id);
                 }
                 if matches!(merging, Merging::Upsert) {
-                    counts.updated = update(rows, |row| ids.contains(&row.id), |_| *value);
+                    counts.updated = update(rows, concerned, |_| *value);
                 }
                 counts.inserted = new.len() as u64;
                 rows.extend(new.into_iter().map(|id| Row::new(id, *value)));
@@ -209,10 +216,12 @@ impl Row {
 /// The rows that the versions of a table explain, one version after the other.
 ///
 /// Under `WriteSerializable`, an append that a change has not read, and that was committed before it, counts as if it had
-/// come after it.
+/// come after it. Then no change before it has changed rows of that append.
 pub(super) struct Model {
     rows: Vec<Row>,
     appends_may_follow: bool,
+    /// Appends of which rows were changed.
+    changed: BTreeSet<Version>,
 }
 
 impl Model {
@@ -220,6 +229,7 @@ impl Model {
         Self {
             rows: Vec::new(),
             appends_may_follow: isolation == "WriteSerializable",
+            changed: BTreeSet::new(),
         }
     }
 
@@ -242,6 +252,15 @@ impl Model {
         let follows = |row: &Row| self.appends_may_follow && row.appended.is_some_and(|at| at > read);
         let (later, mut rows): (Vec<Row>, Vec<Row>) =
             std::mem::take(&mut self.rows).into_iter().partition(follows);
+        for row in later.iter().filter(|row| change.concerns(row)) {
+            assert!(
+                row.appended.is_none_or(|at| !self.changed.contains(&at)),
+                "no order holds {change:?}, which missed {row:?}, and a change of that append before it"
+            );
+        }
+        let concerned = rows.iter().filter(|row| change.concerns(row));
+        let appends = concerned.filter_map(|row| row.appended);
+        self.changed.extend(appends.filter(|_| change.changes_rows()));
         let counts = change.apply(&mut rows);
         self.rows = later;
         self.rows.append(&mut rows);
