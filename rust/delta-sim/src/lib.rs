@@ -182,10 +182,10 @@ impl Simulation {
             rng,
             // In half of the schedules nobody waits for others, so that there are more races.
             rules: Rules {
-                leaves_to_others: seed / 4 % 2 == 0,
+                leaves_to_others: (seed / 4).is_multiple_of(2),
                 ..rules
             },
-            mixed: kind != 0 && seed / 8 % 4 == 0,
+            mixed: kind != 0 && (seed / 8).is_multiple_of(4),
             store,
             processes: Vec::new(),
             clients: BTreeMap::new(),
