@@ -563,7 +563,7 @@ def test_the_clock_of_a_listing_is_that_of_its_own_answer(
 
     proxy = faulty(lambda request: Undated() if is_listing_of_intents(request) else None)
     undated = spillway.delta.open(table.path, storage_options=through(proxy, bucket))
-    with pytest.raises(OSError, match="_spillway/intents has no Date"):
+    with pytest.raises(DeltaError, match="_spillway/intents has no Date"):
         append(undated, "a", 0)
     assert table.version == 0
 

@@ -361,16 +361,16 @@ fn the_intent_of_a_refused_member_goes_at_once_though_the_others_have_gone() {
 }
 
 #[test]
-fn an_attempt_of_which_no_answer_came_counts_as_ones_own() {
+fn a_version_counts_as_ones_own_though_nobody_said_that_it_was_won() {
     let mut fleet = Fleet::of_one(Rules::default());
-    for fate in [Some(Fate::Unanswered), None] {
+    for fate in [Some(Fate::Unanswered), Some(Fate::Doubled), None] {
         fleet.store.fate = fate;
         fleet.hand_in();
         let effects = fleet.finish();
         assert!(!effects.contains(&EffectKind::PutIntent), "{effects:?}");
     }
     let stats = fleet.processes[0].machine.commit_stats();
-    assert_eq!((stats.attempts, stats.won, fleet.verdicts().len()), (2, 2, 2));
+    assert_eq!((stats.attempts, stats.won, fleet.verdicts().len()), (3, 3, 3));
     // And what it carried goes, with its own intent.
     let theirs = intent(BEFORE_FIRST, i64::MAX, "theirs");
     fleet.store.announce(fleet.now, ELSEWHERE, &theirs);
@@ -379,7 +379,7 @@ fn an_attempt_of_which_no_answer_came_counts_as_ones_own() {
     let effects = fleet.finish();
     assert!(effects.contains(&EffectKind::PutIntent), "{effects:?}");
     let (_, newest) = fleet.store.log.last_key_value().unwrap();
-    assert!(Winner::parse(2, newest).unwrap().added_paths.contains("theirs"));
+    assert!(Winner::parse(3, newest).unwrap().added_paths.contains("theirs"));
     assert!(fleet.store.intents.is_empty(), "{:?}", fleet.store.intents.keys());
 }
 

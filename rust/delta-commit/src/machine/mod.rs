@@ -22,7 +22,7 @@ mod view;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use crate::actions::{Metadata, Protocol};
+use crate::actions::{CommitInfo, Metadata, Protocol};
 use crate::error::{CommitError, Result};
 use crate::intent::{Intent, Prepared, World};
 use crate::log::{Effect, Event, PutOutcome, StoreError, StoreErrorKind, Time, Version};
@@ -183,8 +183,9 @@ pub struct Machine {
     failures: u32,
     /// An attempt whose outcome is not known.
     unseen_attempt: Option<Version>,
-    /// The members of an attempt of which no answer came. If the version holds just these, this process wrote it.
-    unanswered: Option<(Version, HashSet<MemberId>)>,
+    /// The `commitInfo` of attempts at the next version that were not told to have won. If that version has one of them, this
+    /// process wrote it.
+    unseen_wins: Vec<CommitInfo>,
     /// The number of such attempts in a row at that version.
     unseen_attempts: u32,
     pause: Option<u64>,
@@ -236,7 +237,7 @@ impl Machine {
             released: Vec::new(),
             failures: 0,
             unseen_attempt: None,
-            unanswered: None,
+            unseen_wins: Vec::new(),
             unseen_attempts: 0,
             pause: None,
             undurable: None,
@@ -421,7 +422,12 @@ impl Machine {
         match body.map(|body| Winner::parse(version, body)) {
             Some(Ok(winner)) if next => {
                 self.ahead = None;
-                if self.is_of_unanswered(&winner) {
+                let unseen = std::mem::take(&mut self.unseen_wins);
+                if winner
+                    .commit_info
+                    .as_ref()
+                    .is_some_and(|info| unseen.contains(info))
+                {
                     self.note_win(&winner);
                 }
                 self.view.advance(winner, self.asked_at);
@@ -455,29 +461,20 @@ impl Machine {
             _ => 0,
         };
         self.unseen_attempt = unseen;
-        if matches!(outcome, PutOutcome::Unknown(_)) {
-            self.unanswered = Some((version, winner.members.clone()));
-        }
         match outcome {
             PutOutcome::Won => {
+                self.unseen_wins.clear();
                 self.note_win(&winner);
                 self.view.advance(winner, self.asked_at);
             }
             // Whose version it is shows when it is read: it may be this very attempt, sent twice.
-            PutOutcome::Exists | PutOutcome::Unknown(_) if self.rules.r9_no_gap => {}
+            PutOutcome::Exists | PutOutcome::Unknown(_) if self.rules.r9_no_gap => {
+                self.unseen_wins.extend(winner.commit_info);
+            }
             PutOutcome::Exists | PutOutcome::Unknown(_) => {
                 self.view.advance(Winner::of(version, Vec::new()), self.asked_at);
             }
         }
-    }
-
-    /// Returns true if the version is that of the attempt of which no answer came.
-    fn is_of_unanswered(&mut self, winner: &Winner) -> bool {
-        let attempt = self.unanswered.take_if(|(version, _)| *version <= winner.version);
-        // Other software names no members.
-        attempt.is_some_and(|(version, members)| {
-            version == winner.version && members == winner.members && !members.is_empty()
-        })
     }
 
     fn note_win(&mut self, winner: &Winner) {

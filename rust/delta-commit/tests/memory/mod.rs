@@ -13,6 +13,8 @@ pub enum Fate {
     Late(String),
     /// The version is created, and nobody is told.
     Unanswered,
+    /// The version is created, and said to exist: the request was sent twice.
+    Doubled,
 }
 
 /// A store in memory that fails only when it is told to.
@@ -85,6 +87,7 @@ impl Store {
         self.log.insert(version, body.to_vec());
         match fate {
             Some(Fate::Unanswered) => PutOutcome::Unknown(StoreError::transient("the answer was lost")),
+            Some(Fate::Doubled) => PutOutcome::Exists,
             _ => PutOutcome::Won,
         }
     }
