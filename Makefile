@@ -38,6 +38,8 @@ race: .build/release-module ## Race writers that append to one Delta table (10 m
 
 # Processes of pytest. The groups in tests/conftest.py say which tests never run side by side.
 JOBS ?= 3
+# Threads of each program of cargo's tests: those of tables wait for the disk more than they compute.
+export RUST_TEST_THREADS ?= 4
 # The same commit draws the same examples in continuous integration: what failed there fails here, by CI=true make test.
 ifdef CI
 SEED := $(shell printf '%d' 0x$$(git rev-parse HEAD | cut -c1-8))
@@ -145,10 +147,11 @@ LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --no-emit-in
 
 setup: .build/module
 
-# MinIO is a server that tests talk to; it is never shipped. To optimise it takes longer than tests could save by it.
+# MinIO is a server that tests talk to; it is never shipped. To optimise it takes longer than tests could save by it, and
+# nobody debugs it.
 MINIO := v0.0.0-20260212201848-7aac2a2c5b7c
 
-setup-tests: .build/minio-$(MINIO) .build/spark.jsa
+setup-tests: .build/minio-$(MINIO) .build/bytecode .build/spark.jsa
 
 clean: ## Remove what was built (not the runs)
 	rm -rf .build .venv target dist
@@ -174,11 +177,17 @@ clean: ## Remove what was built (not the runs)
 	$(BIN)/maturin develop --release --locked --uv
 	@touch $@
 
+# Python workers of Spark start from it. It is in the environment's own archives of PySpark.
+.build/bytecode: tests/spark/bytecode.py .build/environment
+	$(BIN)/python -m tests.spark.bytecode
+	@touch $@
+
 # Classes that JVMs of tests start from. It is made by the module that is there: not anew with each.
-.build/spark.jsa: tests/spark/archive.py requirements/dev.txt | .build/module
+.build/spark.jsa: tests/spark/archive.py requirements/dev.txt | .build/module .build/bytecode
 	$(BIN)/python -m tests.spark.archive $@
 
 .build/minio-$(MINIO): .build/environment
 	@PYTHON='$(PYTHON)' requirements/prerequisites.sh tests
-	GOBIN='$(CURDIR)/.build' go install -gcflags='all=-N -l' -ldflags='-s -w' github.com/minio/minio@$(MINIO)
+	GOBIN='$(CURDIR)/.build' CGO_ENABLED=0 go install -gcflags='all=-N -l -dwarf=false' -ldflags='-s -w' \
+		github.com/minio/minio@$(MINIO)
 	@touch $@

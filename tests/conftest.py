@@ -8,6 +8,7 @@ import shutil
 import signal
 import tempfile
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 from .counts import EXAMPLES, PROFILE
-from .spark.archive import java_options
+from .spark.archive import LAUNCHER_OPTIONS, java_options
 from .stores.server import Proxy, ministack
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 # Tests load the module with its debug assertions, and look at no speed.
 os.environ["SPILLWAY_ALLOW_CHECKED_BUILD"] = "1"
 os.environ["SPARK_SUBMIT_OPTS"] = java_options()
+os.environ["SPARK_LAUNCHER_OPTS"] = LAUNCHER_OPTIONS
 # Tests start hundreds of processes: one that finds no bytecode compiles for longer than it runs.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
@@ -111,7 +113,11 @@ BUCKETS = itertools.count()
 
 def group_of(nodeid: str) -> str:
     """The group of a test, by its file; a file that is in none is a group of its own."""
-    file = nodeid.partition("::")[0].removeprefix("tests/")
+    return _group_of_file(nodeid.partition("::")[0].removeprefix("tests/"))
+
+
+@cache
+def _group_of_file(file: str) -> str:
     held = (name for name, patterns in GROUPS.items() if any(fnmatch(file, one) for one in patterns))
     return next(held, file)
 

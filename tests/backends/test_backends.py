@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+from functools import cache
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -33,9 +34,15 @@ FROM_ROWS = ("spillway-rows", "pyarrow-rows", "polars-rows")
 FROM_LINES = ("spillway-ndjson", "pyarrow-ndjson", "polars-ndjson", "duckdb-ndjson")
 
 
-@pytest.fixture(scope="module", params=["logs", "logs-nested"])
+@cache
+def made(dataset):
+    """Batches of 10,000 rows. To make them takes longer than most tests."""
+    return list(datasets.batches(dataset, 1, ROWS))
+
+
+@pytest.fixture(params=["logs", "logs-nested"])
 def rows(request):
-    return list(datasets.batches(request.param, 1, ROWS))
+    return made(request.param)
 
 
 def settings(**changes):
@@ -124,7 +131,7 @@ def test_the_others_gather_batches_into_one_row_group(tmp_path, rows, name):
 )
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_the_codec_is_the_cells(tmp_path, name, codec, said):
-    batches = list(datasets.batches("logs", 1, 10_000))
+    batches = made("logs")[:1]
     level = None if name == "duckdb" and codec == "gzip" else {"zstd": 1, "gzip": 6}.get(codec)
     path = write(name, tmp_path / "file.parquet", batches, codec=codec, level=level)
     group = pq.read_metadata(path).row_group(0)
@@ -134,7 +141,7 @@ def test_the_codec_is_the_cells(tmp_path, name, codec, said):
 
 
 def test_duckdb_says_which_levels_it_has_not(tmp_path):
-    batches = list(datasets.batches("logs", 1, 10_000))
+    batches = made("logs")[:1]
     with pytest.raises(OptionError, match="level for zstd alone"):
         write("duckdb", tmp_path / "file.parquet", batches, codec="gzip", level=6)
 
@@ -247,7 +254,7 @@ def test_the_tuned_encodings_follow_the_values_not_the_names():
 @pytest.mark.parametrize("dataset", ["file", "logs"])
 @pytest.mark.parametrize("name", ["pyarrow-streaming-tuned", "arro3-tuned"])
 def test_the_tuned_encodings_are_in_the_file(tmp_path, name, dataset):
-    batches = list(datasets.batches("logs", 1, ROWS))
+    batches = made("logs")
     chosen = choose_encodings(pa.Table.from_batches(batches[:1]), dataset)
     path = write(name, tmp_path / "file.parquet", batches, dataset=dataset)
     group = pq.read_metadata(path).row_group(0)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from unittest.mock import Mock
 
+import psutil
 import pytest
 from rich.console import Console
 
+from spillway.bench import pairs
 from spillway.bench.pair_table import pair_ratios, pair_table
 from spillway.bench.pairs import measure_pairs
 from spillway.bench.plan import Options
@@ -102,6 +105,43 @@ def test_a_difference_that_samples_hide_is_a_ratio_of_pairs(tmp_path):
     assert [entry.text for entry in table.rows[0]][:3] == ["arro3", "1.02 [1.02, 1.02]", "12"]
     assert "in pairs on one core" in write_report(run, []).read_text()
     assert pair_table(made, own.setting) is None
+
+
+@pytest.mark.parametrize("failed", [1, 3])
+def test_pairs_that_failed_are_counted(tmp_path, failed):
+    made = make_run(tmp_path / "run", {"spillway": Writes([1e6] * 3), "arro3": Writes([2e6] * 3)})
+    own, other = made.cells
+    for block in range(3):
+        outcome = "timeout" if block < failed else "ok"
+        seconds = None if block < failed else 1.0
+        record = {
+            "block": block,
+            "cell": other.cell.as_dict(),
+            "base": own.cell.backend,
+            "outcome": outcome,
+            "base_outcome": "ok",
+            "processor_seconds": seconds,
+            "base_processor_seconds": seconds,
+        }
+        records.append(made.folder / PAIRS, record)
+    table = pair_table(read_run(made.folder), own.setting)
+    assert [entry.text for entry in table.rows[0]][:3] == (
+        ["arro3", "~", "2 of 3"] if failed == 1 else ["arro3", "timeout", "0 of 3"]
+    )
+
+
+def test_ctrl_c_ends_both_writes_of_a_pair(taker, disk_folder, monkeypatch):
+    ended = []
+    write = pairs._write
+    monkeypatch.setattr(pairs, "_write", lambda *given: ended.append(write(*given)))
+    monkeypatch.setattr(pairs, "wait", Mock(side_effect=KeyboardInterrupt))
+    cells = [cell("spillway"), cell("arro3")]
+    before = set(psutil.Process().children())
+    with pytest.raises(KeyboardInterrupt):
+        measure_pairs(disk_folder, taker, cells, 1, Progress(Console(file=io.StringIO())))
+    assert [each.timed_out for each in ended] == [True, True]
+    assert set(psutil.Process().children()) <= before
+    assert [path.name for path in disk_folder.iterdir()] == ["outputs"]
 
 
 def test_a_backend_that_failed_once_has_no_ratio(tmp_path):

@@ -597,7 +597,8 @@ def test_a_report_that_is_being_made_is_ended(runs):
 def test_ctrl_c_before_the_first_sample_leaves_nothing_and_says_so(runs, tmp_path, monkeypatch):
     monkeypatch.setenv("SPILLWAY_CACHE", str(tmp_path / "cache"))
     out = Path(tempfile.mkdtemp(dir=runs)) / "early" / "runs"
-    arguments = ["--rows", "3000000", "--mode", "batches", "--validate", "none", "--out", str(out)]
+    arguments = ["--rows", "3000000", "--mode", "batches", "--validate", "none", "--memory", "none"]
+    arguments += ["--out", str(out)]
     output, process = interrupted(
         arguments, [signal.SIGINT], when=lambda: list(tmp_path.glob("cache/.*.part"))
     )

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
+from uuid import uuid4
 
 import deltalake
 import polars as pl
@@ -36,7 +37,7 @@ from spillway.errors import (
 )
 
 from ..counts import count
-from ..stores.server import SECRET, Instead, Late, ministack, refusing_port
+from ..stores.server import SECRET, Instead, Late, Undated, ministack, refusing_port
 from .conftest import rows
 from .programs import SCHEMA, batch
 from .test_many import PROGRAMS
@@ -533,6 +534,38 @@ def test_no_fault_of_any_other_request_loses_or_doubles_rows(
     append_side_by_side(table, unlucky)
     check_log(bucket)
     assert acknowledged(bucket) == [("many", number) for number in range(16)]
+
+
+def test_an_announcement_is_sent_once_though_its_answer_is_lost(
+    bucket: Bucket, faulty: Callable[[Callable[[Request], Fault]], Proxy]
+) -> None:
+    table = create(bucket)
+    # A process that finds an intent of another one announces its own.
+    bucket.put(f"table/_spillway/intents/{1:020}-{uuid4().hex}-0.json", b"of no known format")
+
+    def is_announcement(request: Request) -> bool:
+        return request.method == "PUT" and "/_spillway/intents/" in request.path
+
+    proxy = faulty(lambda request: Instead(500) if is_announcement(request) else None)
+    unlucky = spillway.delta.open(table.path, storage_options=through(proxy, bucket))
+    assert append(unlucky, "a", 0) == 1
+    sent = [request.path for request in proxy.seen if is_announcement(request)]
+    assert len(sent) == len(set(sent)) > 0
+
+
+def test_the_clock_of_a_listing_is_that_of_its_own_answer(
+    bucket: Bucket, faulty: Callable[[Callable[[Request], Fault]], Proxy]
+) -> None:
+    table = create(bucket)
+
+    def is_listing_of_intents(request: Request) -> bool:
+        return "list-type" in request.path and "_spillway/intents" in unquote(request.path)
+
+    proxy = faulty(lambda request: Undated() if is_listing_of_intents(request) else None)
+    undated = spillway.delta.open(table.path, storage_options=through(proxy, bucket))
+    with pytest.raises(OSError, match="_spillway/intents has no Date"):
+        append(undated, "a", 0)
+    assert table.version == 0
 
 
 def test_a_commit_in_doubt_is_settled(

@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 PAGE = ROOT / "docs" / "design" / "intent-format.md"
 SCHEMA = pa.schema({"id": pa.int64()})
 WINDOW = 32
+MARGIN = 10_000
+HOUR = 3_600_000
+
+
+def milliseconds() -> int:
+    """The clock of the store, which is this machine's."""
+    return time.time_ns() // 1_000_000
 
 
 def examples() -> list[list[dict[str, Any]]]:
@@ -65,7 +72,7 @@ def announced(tmp_path: Path) -> Announced:
     table = spillway.delta.create(tmp_path / "table", SCHEMA)
     lines = examples()[0]
     header, *members = lines
-    header |= {"tableId": table.id, "changedIn": 0, "first": 1}
+    header |= {"tableId": table.id, "changedIn": 0, "first": 1, "expires": milliseconds() + HOUR}
     for number, member in enumerate(members):
         member["id"] = uuid.uuid4().hex
         member["readVersion"] = 0
@@ -102,7 +109,7 @@ def test_it_is_carried_once_and_goes(announced: Announced) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"format": 2},
+        {"format": 3},
         {"tableId": "another"},
         {"changedIn": 1},
         {"members": 3},
@@ -130,6 +137,21 @@ def test_a_header_of_another_world_is_left_alone(announced: Announced, change: d
 )
 def test_a_member_that_is_none_leaves_the_whole_intent(announced: Announced, action: dict[str, Any]) -> None:
     announced.lines[1]["actions"].append(action)
+    announced.write()
+    assert announced.carried() == []
+    assert announced.path.exists()
+
+
+def test_an_intent_of_the_first_format_is_carried(announced: Announced) -> None:
+    header = announced.lines[0]
+    header["format"] = 1
+    del header["expires"]
+    announced.write()
+    assert announced.carried() == announced.ids
+
+
+def test_an_intent_that_has_expired_is_left_however_young_it_is(announced: Announced) -> None:
+    announced.lines[0]["expires"] = milliseconds() - 1
     announced.write()
     assert announced.carried() == []
     assert announced.path.exists()
@@ -175,3 +197,17 @@ def test_the_version_and_the_token_are_those_of_the_page(announced: Announced) -
     before = announced.table.version
     assert announced.table.outcome(json.dumps(token)).status == "rejected"
     assert announced.table.version == before + 1
+
+
+def test_a_doubt_about_an_announcement_is_settled_after_its_expiry(announced: Announced) -> None:
+    (token,) = examples()[2]
+    now = milliseconds()
+    token |= {"tableId": announced.table.id, "id": uuid.uuid4().hex, "first": 1, "last": 32}
+    token |= {"announcementInDoubt": True, "expires": now + HOUR}
+    assert announced.table.outcome(json.dumps(token)).status == "pending"
+    token |= {"expires": now - MARGIN - 1}
+    assert announced.table.outcome(json.dumps(token)).status == "rejected"
+    # A token of the first format does not tell.
+    del token["expires"]
+    token |= {"first": 2, "last": 33, "id": uuid.uuid4().hex}
+    assert announced.table.outcome(json.dumps(token)).status == "pending"

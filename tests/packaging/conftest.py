@@ -69,7 +69,7 @@ class Environment:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A wheel of this tree: before a release the one that ships, else one of the module that all tests load.
 
-    To make the latter nothing is compiled. It holds 90 MB of symbols, and is removed in the end.
+    To make the latter nothing is compiled. It holds 60 MB, and is removed in the end.
     """
     folder = tmp_path_factory.mktemp("wheel")
     build = [TOOLS / "maturin", "build", "--locked", "--interpreter", sys.executable]

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-ROWS = 20_000
+ROWS = 12_000
 OPTIONS = {"compression": "zstd"}
 
 
@@ -100,7 +100,7 @@ def test_nested_rows_and_wide_ones_too(spark: SparkSession, tmp_path: Path, name
 
 def test_lineitem_is_made_by_parts(spark: SparkSession, tmp_path: Path) -> None:
     # A part has some 30,000 rows: these are of both.
-    rows = 2 * ROWS
+    rows = 40_000
     pipeline = steps(spark, count_rows(spark, rows, 2), tmp_path / "out")
     written = pipeline.write()
     assert pipeline.validate(written)["problem"] is None
@@ -175,7 +175,7 @@ def test_a_planted_wrong_value_is_found_by_column_and_file(spark: SparkSession, 
 
 
 def test_a_file_that_is_gone_or_there_twice_is_found(spark: SparkSession, tmp_path: Path) -> None:
-    pipeline = steps(spark, GeneratedRows("logs", 1, 4_000, 4), tmp_path / "out")
+    pipeline = steps(spark, GeneratedRows("wide:4", 1, 4_000, 4), tmp_path / "out")
     written = pipeline.write()
     first, second, *_ = sorted(tmp_path.glob("out/*.parquet"))
     content = first.read_bytes()

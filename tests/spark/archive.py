@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-__all__ = ["ARCHIVE", "java_options"]
+__all__ = ["ARCHIVE", "LAUNCHER_OPTIONS", "java_options"]
 
 ARCHIVE = Path(__file__).parents[2] / ".build" / "spark.jsa"
 # A JVM of a test lives for seconds: its second compiler takes up to half of the time, and returns none of it.
 _OPTIONS = "-XX:TieredStopAtLevel=1"
+LAUNCHER_OPTIONS = f"{_OPTIONS} -XX:+UseSerialGC"
+"""The options of the JVM that writes the command of every other one, and does nothing else."""
 # A query of a test has few rows: code that is generated for it costs more than to interpret it.
 # Before a release, Spark does what it does by default.
 _INTERPRETED = "-Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"

@@ -1,9 +1,9 @@
-"""A standalone Spark cluster of one master and two workers on loopback addresses, for tests.
+"""A standalone Spark cluster of one master and some workers on loopback addresses, for tests.
 
-``python -m tests.spark.cluster FOLDER`` runs one, and prints a line of JSON when all workers are there. It
-ends the cluster when its standard input ends, so that no cluster outlives its test run, however that ended.
-Workers start executors in an environment that holds no variable of the test run, and thereby none of its
-packages.
+``python -m tests.spark.cluster FOLDER WORKERS`` runs one, and prints a line of JSON when all workers are
+there. It ends the cluster when its standard input ends, so that no cluster outlives its test run, however
+that ended. Workers start executors in an environment that holds no variable of the test run, and thereby
+none of its packages.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pyspark
 
-from .archive import java_options
+from .archive import LAUNCHER_OPTIONS, java_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = ["BASE_PYTHON", "SPARK_HOME", "Cluster", "finished", "running"]
 
-WORKERS = 2
 ROOT = Path(__file__).parents[2]
 SPARK_HOME = Path(pyspark.__file__).parent
 # The interpreter below the virtual environment: it has none of the environment's packages.
@@ -142,13 +141,13 @@ def _command(process: psutil.Process) -> str:
 
 
 @contextlib.contextmanager
-def running(folder: Path) -> Iterator[Cluster]:
+def running(folder: Path, workers: int = 2) -> Iterator[Cluster]:
     """A cluster, for as long as the block runs; its logs and its executors' folders are in `folder`.
 
     Raises:
         RuntimeError: It did not start. The message has the end of its logs.
     """
-    command = [sys.executable, "-m", "tests.spark.cluster", str(folder)]
+    command = [sys.executable, "-m", "tests.spark.cluster", str(folder), str(workers)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
     ) as supervisor:
@@ -181,6 +180,7 @@ def _clean_environment(folder: Path) -> dict[str, str]:
         "SPARK_LOCAL_DIRS": str(folder / "scratch"),
         "SPARK_DAEMON_MEMORY": "256m",
         "SPARK_DAEMON_JAVA_OPTS": _COLLECTOR,
+        "SPARK_LAUNCHER_OPTS": LAUNCHER_OPTIONS,
         # Executors inherit it from their workers, and no setting of a session has to name it.
         "JAVA_TOOL_OPTIONS": java_options(),
         "PYTHONNOUSERSITE": "1",
@@ -233,7 +233,7 @@ def _end(daemons: Sequence[subprocess.Popen[Any]]) -> None:
         daemon.wait()
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, workers: int) -> None:
     """Run a cluster until the standard input ends."""
     daemons: list[subprocess.Popen[bytes]] = []
     # Both end the cluster as the end of input does.
@@ -244,7 +244,7 @@ def main(folder: Path) -> None:
     try:
         daemons.append(_start(folder, "master", "master.Master", "127.0.0.1"))
         master = _line(folder, "master", daemons[0], r"Starting Spark master at (spark://[\d.:]+)")[1]
-        for number in range(WORKERS):
+        for number in range(workers):
             room = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / "work" / str(number)))
             # Each on a host of its own: Spark repeats no task on the host that it runs on.
             host = f"127.0.0.{number + 2}"
@@ -260,4 +260,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import http.client
 import os
 import secrets
@@ -170,6 +171,19 @@ def _minio(folder: Path, port: int) -> Server:
     return Server(folder, port, command, environment)
 
 
+@functools.cache
+def client_of(port: int) -> Any:
+    """One client for all buckets of a server: making one takes longer than most tests of a bucket."""
+    return botocore.session.get_session().create_client(
+        "s3",
+        region_name="us-east-1",
+        endpoint_url=f"http://127.0.0.1:{port}",
+        aws_access_key_id=KEY,
+        aws_secret_access_key=SECRET,
+        config=Config(s3={"addressing_style": "path"}, proxies={}),
+    )
+
+
 @dataclass
 class Bucket:
     """A bucket of the server, as another client sees it."""
@@ -179,14 +193,7 @@ class Bucket:
     client: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        self.client = botocore.session.get_session().create_client(
-            "s3",
-            region_name="us-east-1",
-            endpoint_url=f"http://127.0.0.1:{self.port}",
-            aws_access_key_id=KEY,
-            aws_secret_access_key=SECRET,
-            config=Config(s3={"addressing_style": "path"}, proxies={}),
-        )
+        self.client = client_of(self.port)
 
     def url(self, key: str) -> str:
         return f"s3://{self.name}/{key}"
@@ -263,7 +270,12 @@ class Late:
     seconds: float
 
 
-Fault = int | str | Instead | Late | None
+@dataclass(frozen=True)
+class Undated:
+    """The server's answer comes back without its ``Date``."""
+
+
+Fault = int | str | Instead | Late | Undated | None
 
 
 # What the proxy says itself.
@@ -277,7 +289,8 @@ class Proxy:
         port: The server's.
         fault: Called with each request. A status is answered without asking the server, ``"hang"`` does not
             answer before the proxy stops, ``"close"`` ends the connection, `Instead` asks the server and
-            keeps its answer back, `Late` asks it later, and ``None`` hands the request on.
+            keeps its answer back, `Late` asks it later, `Undated` keeps the date of its answer back, and
+            ``None`` hands the request on.
 
     Attributes:
         ahead: Seconds by which the store's clock is to be ahead of its objects.
@@ -333,6 +346,8 @@ class Handler(BaseHTTPRequestHandler):
             case Late(seconds):
                 self.proxy.finished.wait(seconds)
                 self.reply(*self.ask(body))
+            case Undated():
+                self.reply(*self.ask(body), is_dated=False)
             case Instead(status):
                 self.ask(body)
                 self.explain(status)
@@ -365,8 +380,11 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self.reply(status, {"Content-Type": "application/xml", "ETag": '"told"'}, explanation(status))
 
-    def reply(self, status: int, headers: dict[str, str], content: bytes) -> None:
-        self.send_response(status)
+    def reply(self, status: int, headers: dict[str, str], content: bytes, *, is_dated: bool = True) -> None:
+        if is_dated:
+            self.send_response(status)
+        else:
+            self.send_response_only(status)
         for name, value in headers.items():
             self.send_header(name, value)
         if self.command != "HEAD" or "content-length" not in {name.lower() for name in headers}:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -11,9 +10,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
+
+from spillway.cli.app import app
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from click.testing import Result
 
 MAIN = "from spillway.cli import main; main()"
 
@@ -31,19 +35,20 @@ def files(tmp_path: Path) -> dict[str, Path]:
     return paths
 
 
-def run(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", MAIN, "validate", *map(str, arguments)],
+def run(*arguments: object, **environment: str) -> Result:
+    return CliRunner().invoke(app, ["validate", *map(str, arguments)], env=environment)
+
+
+def test_good_files_exit_with_zero_and_are_counted(files: dict[str, Path]) -> None:
+    arguments = [files["good"], "--against", files["source"], "--engine", "pyarrow,polars,duckdb"]
+    # One that is a program of its own, as a user has it.
+    done = subprocess.run(
+        [sys.executable, "-c", MAIN, "validate", *arguments],
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
-        env={**os.environ, **environment},
     )
-
-
-def test_good_files_exit_with_zero_and_are_counted(files: dict[str, Path]) -> None:
-    done = run(files["good"], "--against", files["source"], "--engine", "pyarrow,polars,duckdb")
     assert done.returncode == 0, done.stderr
     for engine in ("pyarrow", "polars", "duckdb"):
         assert f"validated by {engine}: 1 of 1" in done.stdout
@@ -51,7 +56,7 @@ def test_good_files_exit_with_zero_and_are_counted(files: dict[str, Path]) -> No
 
 def test_a_mismatch_exits_with_one_and_names_file_row_column_and_values(files: dict[str, Path]) -> None:
     done = run(files["good"], files["shifted"], "--against", files["source"], "--engine", "polars")
-    assert done.returncode == 1
+    assert done.exit_code == 1
     assert f"{files['shifted']}: polars: values differ; first at row 1, column 'name'" in done.stdout
     assert "expected 'b', got null" in done.stdout
     assert "validated by polars: 1 of 2 (1 failed)" in done.stdout
@@ -59,7 +64,7 @@ def test_a_mismatch_exits_with_one_and_names_file_row_column_and_values(files: d
 
 def test_json_holds_every_verdict(files: dict[str, Path]) -> None:
     done = run(files["shifted"], "--against", files["source"], "--engine", "duckdb", "--json")
-    assert done.returncode == 1
+    assert done.exit_code == 1
     document = json.loads(done.stdout)
     (verdict,) = document["verdicts"]
     assert verdict["file"] == str(files["shifted"])
@@ -78,8 +83,8 @@ def test_json_holds_every_verdict(files: dict[str, Path]) -> None:
 def test_the_first_rows_may_be_enough(files: dict[str, Path], tmp_path: Path) -> None:
     prefix = tmp_path / "prefix.parquet"
     pq.write_table(pq.read_table(files["source"]).slice(0, 2), prefix)
-    assert run(prefix, "--against", files["source"], "--engine", "pyarrow", "--rows", 2).returncode == 0
-    assert run(prefix, "--against", files["source"], "--engine", "pyarrow").returncode == 1
+    assert run(prefix, "--against", files["source"], "--engine", "pyarrow", "--rows", 2).exit_code == 0
+    assert run(prefix, "--against", files["source"], "--engine", "pyarrow").exit_code == 1
 
 
 def test_the_source_may_be_what_the_bench_takes(files: dict[str, Path], tmp_path: Path) -> None:
@@ -90,9 +95,9 @@ def test_the_source_may_be_what_the_bench_takes(files: dict[str, Path], tmp_path
     pq.write_table(pa.table({"id": [0, 1, 2, 3], "name": ["a", "b", "ü", "d"]}), good)
     source = ["--against", tmp_path / "halves", "--delimiter", ";", "--encoding", "utf-16"]
     text = {"SPILLWAY_CACHE": str(tmp_path / "cache")}
-    assert run(good, *source, "--engine", "pyarrow", **text).returncode == 0
+    assert run(good, *source, "--engine", "pyarrow", **text).exit_code == 0
     done = run(files["good"], *source, "--engine", "pyarrow", **text)
-    assert done.returncode == 1
+    assert done.exit_code == 1
     assert "expected 'ü', got null" in done.stdout
 
 
@@ -110,6 +115,6 @@ def test_what_cannot_be_compared_exits_with_two(
 ) -> None:
     places = {**files, "absent": tmp_path / "absent.parquet"}
     done = run(*[places.get(argument, argument) for argument in arguments])
-    assert done.returncode == 2
+    assert done.exit_code == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from spillway.validation import Verdict
+
 ROWS = 1000
 IN_PROCESS = ("pyarrow", "polars", "duckdb")
 
@@ -250,13 +252,28 @@ def test_every_engine_finds_every_planted_fault(engine: str, faults: list[Fault]
     assert_all_found(faults, verdicts, readers=1)
 
 
+@pytest.fixture(scope="module")
+def in_one_job(good_file: Path, faults: list[Fault]) -> list[Path]:
+    """A good file, one that no reader can read, and one with another value."""
+    files = {fault.name: fault.file for fault in faults}
+    return [good_file, files["page_overwritten"], files["swap_two_words"]]
+
+
+@pytest.fixture(scope="module")
+def by_spark(
+    spark: SparkSession, in_one_job: list[Path], faults: list[Fault], source: Source
+) -> list[Verdict]:
+    """The verdicts of both readers of Spark on all files. A job takes some, in this order."""
+    files = dict.fromkeys([*in_one_job, *(fault.file for fault in faults)])
+    with Validator(["spark"], spark=spark) as validator:
+        return validator.validate([(file, source) for file in files])
+
+
 @pytest.mark.spark
 def test_both_spark_readers_find_every_planted_fault(
-    spark: SparkSession, faults: list[Fault], source: Source
+    by_spark: list[Verdict], faults: list[Fault], good_file: Path
 ) -> None:
-    with Validator(["spark"], spark=spark) as validator:
-        verdicts = validator.validate([(fault.file, source) for fault in faults])
-    assert_all_found(faults, verdicts, readers=2)
+    assert_all_found(faults, [each for each in by_spark if each.file != good_file], readers=2)
 
 
 @pytest.mark.parametrize("engine", IN_PROCESS)
@@ -267,12 +284,9 @@ def test_the_file_without_a_fault_passes(engine: str, good_file: Path, source: S
 
 @pytest.mark.spark
 def test_one_bad_file_does_not_spoil_the_others_of_its_job(
-    spark: SparkSession, good_file: Path, faults: list[Fault], source: Source
+    by_spark: list[Verdict], in_one_job: list[Path]
 ) -> None:
-    overwritten = next(fault.file for fault in faults if fault.name == "page_overwritten")
-    swapped = next(fault.file for fault in faults if fault.name == "swap_two_words")
-    with Validator(["spark"], spark=spark) as validator:
-        verdicts = validator.validate([(file, source) for file in (good_file, overwritten, swapped)])
+    verdicts = [verdict for verdict in by_spark if verdict.file in in_one_job]
     assert [verdict.ok for verdict in verdicts] == [True, True, False, False, False, False]
     kinds = [verdict.mismatch.kind for verdict in verdicts if verdict.mismatch]
     assert kinds == ["unreadable", "unreadable", "values", "values"]

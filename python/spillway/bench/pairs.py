@@ -11,6 +11,7 @@ import os
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import replace
+from threading import Event
 from typing import TYPE_CHECKING
 
 from spillway.backends import SPARK_LIBRARY, library
@@ -113,24 +114,30 @@ def _take(taker: SampleTaker, other: SampleTaker, slot: Slot[tuple[Cell, Cell]])
 
 def _write_both(*both: tuple[SampleTaker, Cell]) -> list[ProcessResult]:
     """Two processes that begin their writes at the same moment, to their ends."""
-    place = both[0][0].files.fresh.with_name(_MEETING)
-    os.mkfifo(place)
-    with ThreadPoolExecutor(len(both)) as threads:
-        running = [
-            threads.submit(_write, taker, cell, Meeting(place, comes_first=index == 0))
-            for index, (taker, cell) in enumerate(both)
-        ]
+    called_off = Event()
+    with ThreadPoolExecutor(len(both)) as threads, _fifo(both[0][0].files.fresh) as place:
         try:
+            running = [
+                threads.submit(_write, taker, cell, Meeting(place, index == 0, called_off))
+                for index, (taker, cell) in enumerate(both)
+            ]
             wait(running, return_when=FIRST_COMPLETED)
-        finally:
             # One that comes to meet another that has failed meets the bench.
-            company = os.open(place, os.O_RDWR | os.O_NONBLOCK)
-        try:
-            return [each.result() for each in running]
-        finally:
-            wait(running)
-            os.close(company)
-            place.unlink()
+            with os.fdopen(os.open(place, os.O_RDWR | os.O_NONBLOCK), "rb"):
+                return [each.result() for each in running]
+        except BaseException:
+            called_off.set()
+            raise
+
+
+@contextmanager
+def _fifo(beside: Path) -> Iterator[Path]:
+    place = beside.with_name(_MEETING)
+    os.mkfifo(place)
+    try:
+        yield place
+    finally:
+        place.unlink()
 
 
 def _write(taker: SampleTaker, cell: Cell, meeting: Meeting) -> ProcessResult:

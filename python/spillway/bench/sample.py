@@ -28,6 +28,7 @@ from spillway.harness.spawn import ProcessResult, run_limited
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from threading import Event
 
     from spillway.bench.outputs import OutputFiles
     from spillway.bench.plan import Cell
@@ -61,10 +62,12 @@ class Meeting:
     Attributes:
         place: A FIFO, whose two ends open together.
         comes_first: Which end is this process's.
+        called_off: Set when nobody waits for the outcome any more: the process is killed.
     """
 
     place: Path
     comes_first: bool
+    called_off: Event
 
 
 @dataclass(frozen=True)
@@ -174,6 +177,7 @@ class SampleTaker:
                 timeout=self.timeout,
                 # On a core that is measured, looking would take time from what is looked at.
                 curve=apart and memray is None and meeting is None and probe in {None, "curve"},
+                called_off=None if meeting is None else meeting.called_off,
             )
         return ended, not apart
 

@@ -17,6 +17,7 @@ from spillway.harness.processes import Lines, feed, kill_group, read_tail, start
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from threading import Event
 
     from spillway.harness.limits import MemoryLimit
 
@@ -65,6 +66,7 @@ def run_limited(  # noqa: PLR0913 - options, by keyword only
     environment: Mapping[str, str],
     timeout: float,
     curve: bool = True,
+    called_off: Event | None = None,
 ) -> ProcessResult:
     """Run a Python script by path under `memory_limit` and wait for it.
 
@@ -80,6 +82,7 @@ def run_limited(  # noqa: PLR0913 - options, by keyword only
         environment: Its whole environment.
         timeout: Seconds after which it is killed.
         curve: Read its memory every few milliseconds, which takes time on a core.
+        called_off: Once set by another thread, the process is killed within a second, as if its time was up.
     """
     read_end, write_end = os.pipe()
     ended = ProcessResult()
@@ -98,7 +101,7 @@ def run_limited(  # noqa: PLR0913 - options, by keyword only
         try:
             feed(process, stdin)
             seen = process.pid if curve else None
-            ended.timed_out = not _watch(seen, channel, ended, begin + timeout)
+            ended.timed_out = not _watch(seen, channel, ended, begin + timeout, called_off)
             patience = 0.0 if ended.timed_out else _EXIT_SECONDS
         finally:
             _end_group(process, patience=patience)
@@ -110,13 +113,15 @@ def run_limited(  # noqa: PLR0913 - options, by keyword only
     return ended
 
 
-def _watch(pid: int | None, channel: IO[bytes], ended: ProcessResult, deadline: float) -> bool:
-    """Read what the process sends until it hangs up, and the memory of `pid`; False when time is up."""
+def _watch(
+    pid: int | None, channel: IO[bytes], ended: ProcessResult, deadline: float, called_off: Event | None
+) -> bool:
+    """Read what the process sends until it hangs up, and the memory of `pid`; False when it is to end."""
     lines = Lines()
     pause = _IDLE_SECONDS if pid is None else _WATCH_SECONDS
     with selectors.DefaultSelector() as selector:
         selector.register(channel, selectors.EVENT_READ)
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline and not (called_off is not None and called_off.is_set()):
             if not selector.select(min(pause, max(0.0, deadline - time.monotonic()))):
                 if pid is not None:
                     ended.curve.sample(pid)

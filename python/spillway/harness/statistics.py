@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from scipy import stats
+from scipy import special  # `stats` takes longer to load than most reports to make, and few need it
 
 from spillway.harness.rank_tests import change_of_pairs
 
@@ -125,7 +125,7 @@ def estimate(values: Sequence[float]) -> Estimate:
         median=float(np.median(ordered)),
         low=float(ordered[rank - 1]),
         high=float(ordered[n - rank]),
-        coverage=float(1 - 2 * stats.binom.cdf(rank - 1, n, 0.5)),
+        coverage=1 - 2 * _chance_below(rank, n),
         iqr=float(upper - lower),
         minimum=float(ordered[0]),
         n=n,
@@ -184,6 +184,8 @@ def trend(places: Sequence[float], logarithms: Sequence[float]) -> Trend | None:
     """The trend of samples by their logarithms over places from 0 to 1; None where all places are one."""
     if len(set(places)) < _FEWEST_TO_TELL_APART or len(places) <= _FEWEST_TO_TELL_APART:
         return None
+    from scipy import stats
+
     line = stats.linregress(places, logarithms)
     return Trend(math.exp(float(line.slope)) - 1, float(line.pvalue))
 
@@ -230,7 +232,7 @@ def _bootstrapped(logs: NDArray[np.float64]) -> tuple[float, float]:
     n = len(logs)
     if np.ptp(logs) <= np.finfo(float).eps * n:
         return float(logs.min()), float(logs.max())
-    tail = stats.norm.cdf(math.sqrt(n / (n - 1)) * stats.t.ppf((1 - CONFIDENCE) / 2, n - 1))
+    tail = float(special.ndtr(math.sqrt(n / (n - 1)) * special.stdtrit(n - 1, (1 - CONFIDENCE) / 2)))
     low, high = _interval(logs, 1 - 2 * tail, "BCa")
     # Where ties leave nothing to accelerate by, the interval is not corrected.
     return _interval(logs, 1 - 2 * tail, "percentile") if math.isnan(low + high) else (low, high)
@@ -239,6 +241,8 @@ def _bootstrapped(logs: NDArray[np.float64]) -> tuple[float, float]:
 def _interval(
     logs: NDArray[np.float64], level: float, method: Literal["BCa", "percentile"]
 ) -> tuple[float, float]:
+    from scipy import stats
+
     with warnings.catch_warnings(), np.errstate(invalid="ignore"):
         warnings.simplefilter("ignore", stats.DegenerateDataWarning)
         found = stats.bootstrap(
@@ -258,7 +262,7 @@ def _least_effect(logs: NDArray[np.float64]) -> float:
     n = len(logs)
     if n < _FEWEST_TO_TELL_APART:
         return math.inf
-    reach = stats.t.ppf(1 - (1 - CONFIDENCE) / 2, n - 1) + stats.t.ppf(_POWER, n - 1)
+    reach = special.stdtrit(n - 1, 1 - (1 - CONFIDENCE) / 2) + special.stdtrit(n - 1, _POWER)
     exponent = float(reach * np.std(logs, ddof=1) / math.sqrt(n))
     return math.expm1(exponent) if exponent < 1 else math.inf
 
@@ -273,9 +277,15 @@ def _outliers(ordered: NDArray[np.float64]) -> int:
     return int((_MAD_OF_NORMAL * distances / spread > _OUTLIER).sum())
 
 
+@cache
 def _rank(n: int) -> int:
     """The r for which the r-th smallest and r-th largest samples enclose the median often enough; else 1."""
     rank = 1
-    while 2 * (rank + 1) <= n and 2 * stats.binom.cdf(rank, n, 0.5) <= 1 - CONFIDENCE:
+    while 2 * (rank + 1) <= n and 2 * _chance_below(rank + 1, n) <= 1 - CONFIDENCE:
         rank += 1
     return rank
+
+
+def _chance_below(rank: int, n: int) -> float:
+    """The chance that fewer than `rank` of `n` samples lie below the median."""
+    return float(special.bdtr(rank - 1, n, 0.5))

@@ -198,6 +198,12 @@ impl Committer {
         (state.machine.tip(), state.machine.world().clone())
     }
 
+    /// Returns true if this process is known to have written a version from `first` on. Does no I/O.
+    #[must_use]
+    pub fn has_written_since(&self, first: Version) -> bool {
+        self.desk().lock().machine.has_written_since(first)
+    }
+
     /// Counts of the races for versions that this process took part in so far, and the times of its effects. Does no
     /// I/O.
     #[must_use]
@@ -276,6 +282,8 @@ impl Committer {
                 }
                 return state.give_up(id);
             };
+            // Others need not wait for what comes after their verdicts, as the deletion of intents.
+            state.deliver();
             drop(state);
             self.perform(desk, &effect, left);
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::actions::Action;
+use crate::actions::{Action, Line};
 use crate::batch::{MAX_ACTIONS, MAX_BYTES};
 use crate::error::{CommitError, Result};
 use crate::log::{LogStore, StoreError, Version};
@@ -19,13 +19,25 @@ use crate::transaction::{MemberId, Transaction};
 /// The number of versions that an intent may land in.
 pub const WINDOW: Version = 32;
 
-/// The age in milliseconds, by the store's clock, above which helpers leave an intent alone.
-pub const MAX_AGE: i64 = 60_000;
+/// The time in milliseconds, by the store's clock, from the announcement of an intent to its expiry.
+pub const LIFETIME: i64 = 45_000;
+
+/// The time in milliseconds, by the store's clock, from the expiry of an intent to the settlement of a doubt about it. The
+/// clocks of a store's servers may differ by less.
+pub const CLOCK_MARGIN: i64 = 10_000;
+
+/// The age in milliseconds, by the store's clock, above which helpers leave an intent alone. Intents of the first format
+/// do not say when they expire.
+pub(crate) const MAX_AGE: i64 = 60_000;
 
 /// Bytes above which a body is not read as an intent. No committer that follows the rules writes such a body.
 const MAX_BODY: usize = 16 << 20;
 
-const FORMAT: u32 = 1;
+/// The format that is written.
+const FORMAT: u32 = 2;
+
+/// The format without an expiry.
+const FIRST_FORMAT: u32 = 1;
 
 /// Facts about the table on which the writer of an intent and its carrier must agree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,7 +56,16 @@ struct Header {
     #[serde(flatten)]
     world: World,
     first: Version,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires: Option<i64>,
     members: usize,
+}
+
+impl Header {
+    /// Returns true if it has what its format asks for.
+    const fn is_known(&self) -> bool {
+        matches!((self.format, self.expires), (FIRST_FORMAT, _) | (FORMAT, Some(_)))
+    }
 }
 
 #[derive(Deserialize)]
@@ -53,7 +74,7 @@ struct MemberLine {
     id: String,
     read_version: Version,
     read_app_ids: Vec<String>,
-    actions: Vec<Value>,
+    actions: Vec<Line>,
 }
 
 /// A blind append, ready to be written.
@@ -93,6 +114,9 @@ impl Prepared {
 pub(crate) struct Intent {
     pub(crate) world: World,
     pub(crate) first: Version,
+    /// The last moment at which a listing may show it to a carrier: milliseconds since the epoch, by the store's clock.
+    /// Intents of the first format have none.
+    pub(crate) expires: Option<i64>,
     pub(crate) members: Vec<Prepared>,
 }
 
@@ -104,9 +128,14 @@ impl Intent {
 
     pub(crate) fn encode(&self) -> Result<Vec<u8>> {
         let header = Header {
-            format: FORMAT,
+            format: if self.expires.is_some() {
+                FORMAT
+            } else {
+                FIRST_FORMAT
+            },
             world: self.world.clone(),
             first: self.first,
+            expires: self.expires,
             members: self.members.len(),
         };
         let mut text = json(&header)?;
@@ -138,7 +167,7 @@ impl Intent {
         let mut lines = text.lines();
         let header: Header = serde_json::from_str(lines.next().unwrap_or_default())
             .map_err(|e| malformed(format!("has no header: {e}")))?;
-        if header.format != FORMAT {
+        if !header.is_known() {
             return Err(malformed(format!("has the format {}", header.format)));
         }
         let members = lines.map(decode_member).collect::<Result<Vec<_>>>()?;
@@ -148,6 +177,8 @@ impl Intent {
         Ok(Self {
             world: header.world,
             first: header.first,
+            // The first format knows no such field.
+            expires: header.expires.filter(|_| header.format != FIRST_FORMAT),
             members,
         })
     }
@@ -183,7 +214,7 @@ fn added_by(body: &[u8]) -> Vec<String> {
 
 /// The last version that an intent with this first version may land in.
 pub(crate) const fn last_of(first: Version) -> Version {
-    first + WINDOW - 1
+    first.saturating_add(WINDOW - 1)
 }
 
 /// The name of an intent. It is unique if `process` is unique and `count` rises.
@@ -202,8 +233,8 @@ fn decode_member(line: &str) -> Result<Prepared> {
     let member: MemberLine = serde_json::from_str(line)
         .map_err(|e| CommitError::Malformed(format!("a member of an intent is not whole: {e}")))?;
     let mut actions = Vec::with_capacity(member.actions.len());
-    for action in member.actions {
-        let action = Action::from_line(&action.to_string())?.ok_or_else(|| {
+    for Line(action) in member.actions {
+        let action = action.ok_or_else(|| {
             CommitError::Malformed("a member of an intent holds an unknown action".to_owned())
         })?;
         check_carried(&action)?;
@@ -290,6 +321,7 @@ mod tests {
         Intent {
             world,
             first: 7,
+            expires: Some(1_700_000_000_000),
             members,
         }
     }
@@ -299,7 +331,7 @@ mod tests {
         let body = intent(vec![vec![add("a")], vec![add("b%20c")]]).encode().unwrap();
         let later = String::from_utf8(body)
             .unwrap()
-            .replace("\"format\":1", "\"format\":9");
+            .replace("\"format\":2", "\"format\":9");
         assert_eq!(added_by(later.as_bytes()), ["a", "b%20c"]);
         assert!(added_by(b"{\"actions\":3}\nnothing").is_empty());
     }
@@ -317,6 +349,7 @@ mod tests {
             let carried = Intent::decode(&announced.encode().unwrap()).unwrap();
             prop_assert_eq!(&carried.world, &announced.world);
             prop_assert_eq!((carried.first, carried.last()), (7, 38));
+            prop_assert_eq!(carried.expires, announced.expires);
             prop_assert_eq!(carried.members.len(), announced.members.len());
             for (ours, theirs) in carried.members.iter().zip(&announced.members) {
                 prop_assert_eq!(ours.id(), theirs.id());
@@ -364,15 +397,19 @@ mod tests {
     }
 
     #[test]
-    fn later_formats_are_left_alone() {
+    fn the_first_format_is_read_and_later_ones_are_left_alone() {
         let body = String::from_utf8(intent(vec![vec![add("a")]]).encode().unwrap()).unwrap();
-        let later = body.replace(r#""format":1"#, r#""format":2"#);
-        assert!(
-            Intent::decode(later.as_bytes())
-                .unwrap_err()
-                .to_string()
-                .contains("format 2")
-        );
+        let of_format = |format: u32| {
+            let body = body.replace(r#""format":2"#, &format!(r#""format":{format}"#));
+            Intent::decode(body.as_bytes())
+        };
+        assert_eq!(of_format(1).unwrap().expires, None);
+        assert!(of_format(3).unwrap_err().to_string().contains("format 3"));
+        // The second format has an expiry.
+        let without = body.replace(r#""expires":1700000000000,"#, "");
+        assert!(Intent::decode(without.as_bytes()).is_err());
+        let first = without.replace(r#""format":2"#, r#""format":1"#);
+        assert_eq!(Intent::decode(first.as_bytes()).unwrap().members.len(), 1);
     }
 
     #[test]
@@ -382,5 +419,7 @@ mod tests {
         for other in ["", "x.json", "7-x.json", ".tmp", "00000000000000000007.json"] {
             assert_eq!(first_of_name(other), None, "{other}");
         }
+        let last = first_of_name("09223372036854775807-x.json");
+        assert_eq!(last.map(last_of), Some(Version::MAX));
     }
 }

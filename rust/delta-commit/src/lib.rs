@@ -2,8 +2,8 @@
 //!
 //! A [`Transaction`] goes to the [`Committer`] of its table. Inside a process commits are grouped: the first thread to
 //! come leads, collects the transactions of the others, and writes one version for all of them. Between processes, a
-//! bundle that lost a race is announced beside the log, and the next process to attempt a version carries it along. So
-//! no transaction loses more than two races to committers that follow the rules, however many there are.
+//! bundle is announced beside the log where others commit too, and the next process to attempt a version carries it
+//! along. So no transaction loses more than two races to committers that follow the rules, however many there are.
 //!
 //! [`actions`] are the content of the log. [`conflict`] decides which transactions may follow which. [`machine`] is the
 //! committer without I/O. [`log`] is its interface to a store, and [`store`] has the stores. [`driver`] runs the
@@ -36,7 +36,7 @@ pub mod z85;
 
 pub use driver::{Committer, Patience};
 pub use error::{CommitError, Result};
-pub use intent::{MAX_AGE, WINDOW, World, announced_files};
+pub use intent::{CLOCK_MARGIN, LIFETIME, WINDOW, World, announced_files};
 pub use log::{LogStore, Version};
 pub use machine::{CommitStats, Machine, Start, Submission, Verdict};
 pub use merge::{Marked, Marks, Merge, MergeRequest};

@@ -11,6 +11,12 @@ pub struct Rules {
     pub r2_no_zombies: bool,
     /// An intent that was deleted to settle a doubt does not come back after a crash.
     pub r2_withdrawn_for_good: bool,
+    /// An intent is left alone after the expiry in its body, however young its object is.
+    pub r2_expiry: bool,
+    /// A doubt about an announcement is settled only some time after the expiry: the store's servers may differ in time.
+    pub r2_clock_margin: bool,
+    /// An intent is read again before each attempt: it may be deleted, and the listing out of date.
+    pub r2_read_anew: bool,
     /// A transaction that was announced or tried is never given up as certainly not committed.
     pub r3_no_lone_abort: bool,
     /// Members land once: by id and by path, in a batch and against the log.
@@ -32,6 +38,11 @@ pub struct Rules {
     pub r9_no_gap: bool,
     /// Marks of rows are merged with those of the versions that came first.
     pub r10_merged_rows: bool,
+    /// Members are announced at once where others commit too, and left to them for a while. This is about speed alone:
+    /// every promise holds without it.
+    pub leaves_to_others: bool,
+    /// Intents say when they expire: format 2. A process of the former version has this switched off.
+    pub expiring_intents: bool,
     /// A transaction does not follow a version that changed rows of an append that counts as later than it.
     pub r11_one_order: bool,
 }
@@ -42,6 +53,9 @@ impl Default for Rules {
             r1_window: true,
             r2_no_zombies: true,
             r2_withdrawn_for_good: true,
+            r2_expiry: true,
+            r2_clock_margin: true,
+            r2_read_anew: true,
             r3_no_lone_abort: true,
             r4_no_doubles: true,
             r5_alone_or_blind: true,
@@ -52,6 +66,8 @@ impl Default for Rules {
             r8_log_once: true,
             r9_no_gap: true,
             r10_merged_rows: true,
+            leaves_to_others: true,
+            expiring_intents: true,
             r11_one_order: true,
         }
     }

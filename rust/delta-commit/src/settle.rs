@@ -23,6 +23,10 @@ pub struct Token {
     pub intents: Vec<String>,
     /// True if an announcement may still arrive, so that its deletion settles nothing.
     pub announcement_in_doubt: bool,
+    /// The last expiry of its intents, by the store's clock: milliseconds since the epoch. An announcement that arrives
+    /// later is left alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<i64>,
 }
 
 impl Token {

@@ -9,7 +9,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::{Arc, Barrier, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -170,6 +170,7 @@ fn lone_processes_carry_each_other() {
 }
 
 type Put = dyn Fn(&LocalLogStore, Version, &[u8]) -> Result<PutOutcome, StoreError> + Send + Sync;
+type Delete = dyn Fn(&LocalLogStore, &str) -> Result<(), StoreError> + Send + Sync;
 type SyncData = dyn Fn(&LocalLogStore, &[String]) -> Vec<Result<(), StoreError>> + Send + Sync;
 type SyncLog = dyn Fn(&LocalLogStore, Version, Version) -> Result<(), StoreError> + Send + Sync;
 
@@ -177,6 +178,7 @@ type SyncLog = dyn Fn(&LocalLogStore, Version, Version) -> Result<(), StoreError
 struct Failing {
     inner: LocalLogStore,
     put: Box<Put>,
+    delete: Box<Delete>,
     sync_data: Box<SyncData>,
     sync_log: Box<SyncLog>,
 }
@@ -186,6 +188,7 @@ impl Failing {
         Self {
             inner: LocalLogStore::new(table),
             put: Box::new(LocalLogStore::put_version),
+            delete: Box::new(LocalLogStore::delete_intent),
             sync_data: Box::new(LocalLogStore::sync_data),
             sync_log: Box::new(LocalLogStore::sync_log),
         }
@@ -216,7 +219,7 @@ impl LogStore for Failing {
         self.inner.put_intent(name, body)
     }
     fn delete_intent(&self, name: &str) -> Result<(), StoreError> {
-        self.inner.delete_intent(name)
+        (self.delete)(&self.inner, name)
     }
     fn sync_data(&self, paths: &[String]) -> Vec<Result<(), StoreError>> {
         (self.sync_data)(&self.inner, paths)
@@ -311,11 +314,28 @@ fn a_token_of_another_table_is_refused() {
         last: 1,
         intents: Vec::new(),
         announcement_in_doubt: false,
+        expires: None,
     };
     let error = local(table.path())
         .outcome(&token, &mut Patience::until(soon()))
         .unwrap_err();
     assert!(error.to_string().contains("other"), "{error}");
+}
+
+#[test]
+fn a_doubt_that_never_expires_is_pending() {
+    let table = table();
+    let token = Token {
+        table_id: "t".to_owned(),
+        id: MemberId::random().to_string(),
+        first: 1,
+        last: 32,
+        intents: vec!["lost.json".to_owned()],
+        announcement_in_doubt: true,
+        expires: Some(i64::MAX),
+    };
+    let outcome = local(table.path()).outcome(&token, &mut Patience::until(soon()));
+    assert_eq!(outcome.unwrap(), Outcome::Pending);
 }
 
 #[test]
@@ -342,6 +362,70 @@ fn a_deadline_in_the_queue_leaves_nothing_behind() {
     assert_eq!(leader.join().unwrap().unwrap(), 1);
     assert_eq!(committer.commit(append("next"), soon()).unwrap(), 2);
     assert!(!adds(table.path()).contains_key("late"));
+}
+
+/// An attempt at version 1 that begins, and is not done before all others are in the queue.
+fn held_until(all: &Arc<Barrier>) -> Box<Put> {
+    let leaders = Arc::clone(all);
+    Box::new(move |store, version, body| {
+        if version == 1 {
+            leaders.wait();
+            leaders.wait();
+        }
+        store.put_version(version, body)
+    })
+}
+
+#[test]
+fn verdicts_come_before_the_deletion_of_intents() {
+    let table = table();
+    // Beside it, members are announced.
+    let theirs = format!("{:020}-{}-0.json", 1, MemberId::random());
+    let store = LocalLogStore::new(table.path());
+    store.put_intent(&theirs, b"of no known format").unwrap();
+    let all = Arc::new(Barrier::new(3));
+    let answered = Arc::new((Mutex::new(0), Condvar::new()));
+    let was_answered = Arc::new(Mutex::new(None));
+    let (answers, noted) = (Arc::clone(&answered), Arc::clone(&was_answered));
+    let delete = move |store: &LocalLogStore, name: &str| {
+        let (count, bell) = &*answers;
+        // The others are committed by then, and the first intent may go before.
+        if store.find_tip()? == 2 {
+            let patience = Duration::from_secs(20);
+            let waited = bell.wait_timeout_while(count.lock().unwrap(), patience, |count| *count == 0);
+            noted.lock().unwrap().get_or_insert(*waited.unwrap().0 > 0);
+        }
+        store.delete_intent(name)
+    };
+    let committer = Failing {
+        put: held_until(&all),
+        delete: Box::new(delete),
+        ..Failing::new(table.path())
+    };
+    let committer = Arc::new(committer.committer());
+    let first = Arc::clone(&committer);
+    let first = thread::spawn(move || first.commit(append("first"), soon()));
+    let others = ["second", "third"].map(|path| {
+        let (committer, all, answered) = (Arc::clone(&committer), Arc::clone(&all), Arc::clone(&answered));
+        thread::spawn(move || {
+            all.wait();
+            let queued = || {
+                all.wait();
+            };
+            let version = commit_queued(&committer, append(path), queued);
+            *answered.0.lock().unwrap() += 1;
+            answered.1.notify_all();
+            version
+        })
+    });
+    assert_eq!(first.join().unwrap().unwrap(), 1);
+    assert!(
+        others
+            .into_iter()
+            .all(|other| other.join().unwrap().unwrap() == 2)
+    );
+    // One of both leads, and is told after the deletion.
+    assert_ne!(*was_answered.lock().unwrap(), Some(false));
 }
 
 #[test]
@@ -421,16 +505,9 @@ fn synced_together(
     let table = table();
     let counts = Arc::new(Mutex::new(HashMap::new()));
     let all = Arc::new(Barrier::new(members + 1));
-    let (counted, leaders) = (Arc::clone(&counts), Arc::clone(&all));
+    let counted = Arc::clone(&counts);
     let mut store = Failing::new(table.path());
-    store.put = Box::new(move |store, version, body| {
-        if version == 1 {
-            // Begun, and not done before all others are in the queue.
-            leaders.wait();
-            leaders.wait();
-        }
-        store.put_version(version, body)
-    });
+    store.put = held_until(&all);
     store.sync_data = Box::new(move |_, paths| {
         let mut counted = counted.lock().unwrap();
         let each = paths.iter().map(|path| {

@@ -77,8 +77,9 @@ impl ObjectLog {
     fn newest(&self, first: Option<Version>) -> Result<Option<Version>, StoreError> {
         // The bare number comes before all names that begin with it.
         let after = first.map(|first| format!("{first:020}"));
-        let found = self.0.folder()?.list(LOG, after.as_deref()).map_err(error)?;
-        Ok(found
+        let listed = self.0.folder()?.list(LOG, after.as_deref()).map_err(error)?;
+        Ok(listed
+            .found
             .iter()
             .filter_map(|found| version_shown_by_file(&found.name))
             .max())
@@ -113,17 +114,18 @@ impl LogStore for ObjectLog {
     }
 
     fn list_intents(&self) -> Result<Listing, StoreError> {
-        let folder = self.0.folder()?;
-        let found = folder.list(INTENTS, None).map_err(error)?;
-        let now = folder.now().ok_or_else(|| StoreError {
+        let listed = self.0.folder()?.list(INTENTS, None).map_err(error)?;
+        // The date of another answer may be older than the listing, or younger.
+        let now = listed.now.ok_or_else(|| StoreError {
             message: format!(
-                "{}: the store's answers have no Date, by which the ages of announcements are told",
+                "{}: the answer to the listing of {INTENTS} has no Date, which tells how old announcements are; let the \
+                 store, or a proxy before it, date its answers",
                 self.0.url()
             ),
             kind: StoreErrorKind::Permanent,
             errno: None,
         })?;
-        let entries = found.into_iter().map(|found| IntentEntry {
+        let entries = listed.found.into_iter().map(|found| IntentEntry {
             name: found.name,
             created: found.modified,
         });
@@ -147,7 +149,7 @@ impl LogStore for ObjectLog {
     }
 
     fn put_intent(&self, name: &str, body: &[u8]) -> Result<(), StoreError> {
-        let written = self.0.folder()?.write(&intent_name(name), body);
+        let written = self.0.folder()?.write_once(&intent_name(name), body);
         written.map_err(certain)
     }
 

@@ -206,34 +206,31 @@ impl Place for Objects {
     }
 
     fn list(&self, folder: &str, after: Option<&str>) -> Result<Vec<String>> {
-        let found = self.clients.folder()?.list(folder, after).map_err(error)?;
-        Ok(found.into_iter().map(|found| found.name).collect())
+        let listed = self.clients.folder()?.list(folder, after).map_err(error)?;
+        Ok(listed.found.into_iter().map(|found| found.name).collect())
     }
 
     fn ages(&self, folder: &str) -> Result<Option<Ages>> {
-        let client = self.clients.folder()?;
-        let found = client.list(folder, None).map_err(error)?;
-        let files = found.into_iter().map(|found| (found.name, found.modified));
+        let listed = self.clients.folder()?.list(folder, None).map_err(error)?;
+        let files = listed.found.into_iter().map(|found| (found.name, found.modified));
         let files = files.collect();
         // The store dates its objects: a clock of this machine that is fast would make them look older.
-        Ok(client.now().map(|now| Ages { now, files }))
+        Ok(listed.now.map(|now| Ages { now, files }))
     }
 
     fn walk(&self, _enters: &dyn Fn(&str) -> bool) -> Result<Option<StoredFiles>> {
         // One listing has the objects of all folders.
-        let client = self.clients.folder()?;
-        let found = client.list("", None).map_err(error)?;
+        let listed = self.clients.folder()?.list("", None).map_err(error)?;
         // The markers of folders are no files, and their names are those of the folders once they are parsed.
-        let found = found
-            .into_iter()
-            .filter(|found| found.bytes > 0 && !found.name.is_empty());
+        let found = listed.found.into_iter();
+        let found = found.filter(|found| found.bytes > 0 && !found.name.is_empty());
         let files = found.map(|found| StoredFile {
             name: found.name,
             modified: found.modified,
             bytes: found.bytes,
         });
         let files = files.collect();
-        Ok(client.now().map(|now| StoredFiles { now, files }))
+        Ok(listed.now.map(|now| StoredFiles { now, files }))
     }
 
     fn read(&self, name: &str) -> Result<Option<Bytes>> {

@@ -18,12 +18,13 @@ use delta_commit::log::{BEFORE_FIRST, Effect, Event, PutOutcome, Time};
 use delta_commit::rules::Rules;
 use delta_commit::winner::Winner;
 use delta_commit::{
-    CommitError, Isolation, Machine, MemberId, Outcome, Start, Submission, Transaction, Verdict, Version,
+    CLOCK_MARGIN, CommitError, Isolation, LIFETIME, Machine, MemberId, Outcome, Start, Submission,
+    Transaction, Verdict, Version,
 };
 
 use client::{Client, Told};
 use rng::Rng;
-use store::{Faults, Store};
+use store::{Faults, SKEW, Store, around};
 
 const TEN_MINUTES: i64 = 10 * 60 * 1_000;
 
@@ -110,6 +111,8 @@ struct Process {
 struct Simulation {
     rng: Rng,
     rules: Rules,
+    /// True if some processes are of the former version.
+    mixed: bool,
     /// The level of the table.
     isolation: Isolation,
     store: Store,
@@ -162,6 +165,8 @@ fn faults(kind: u64, rng: &mut Rng) -> Faults {
             phantom: often(100),
             stale: often(400),
             late: true,
+            slow: often(600),
+            skewed: true,
             refused: often(6),
             busy: often(100),
             bad_data: often(20),
@@ -177,14 +182,19 @@ impl Simulation {
         let mut store = Store::new(faults(kind, &mut rng));
         create_table(&mut store);
         // Each kind of store has tables of both levels.
-        let isolation = if seed / 4 % 4 == 3 {
+        let isolation = if seed / 32 % 4 == 3 {
             Isolation::WriteSerializable
         } else {
             Isolation::Serializable
         };
         let mut simulation = Self {
             rng,
-            rules,
+            // In half of the schedules nobody waits for others, so that there are more races.
+            rules: Rules {
+                leaves_to_others: (seed / 4).is_multiple_of(2),
+                ..rules
+            },
+            mixed: kind != 0 && (seed / 8).is_multiple_of(4),
             isolation,
             store,
             processes: Vec::new(),
@@ -223,10 +233,23 @@ impl Simulation {
             known: None,
         };
         let id = MemberId::from_number(self.number());
+        let rules = self.rules_of_one();
         Process {
             id,
-            machine: Machine::with_rules(id, start, self.rules),
+            machine: Machine::with_rules(id, start, rules),
             flight: None,
+        }
+    }
+
+    /// The rules of a new process. One of the former version waits for nobody, and its intents have no expiry.
+    fn rules_of_one(&mut self) -> Rules {
+        if !self.mixed || self.rng.permille(500) {
+            return self.rules;
+        }
+        Rules {
+            leaves_to_others: false,
+            expiring_intents: false,
+            ..self.rules
         }
     }
 
@@ -407,7 +430,12 @@ impl Simulation {
 
     /// A client's deadline passes.
     fn time_out(&mut self) {
-        let waiting: Vec<MemberId> = self.with(|told| matches!(told, Told::Nothing));
+        let mut waiting: Vec<MemberId> = self.with(|told| matches!(told, Told::Nothing));
+        let announced = waiting.iter().filter(|id| self.store.has_announced(**id));
+        let announced: Vec<MemberId> = announced.copied().collect();
+        if !announced.is_empty() && self.rng.permille(700) {
+            waiting = announced;
+        }
         if waiting.is_empty() {
             return;
         }
@@ -415,6 +443,11 @@ impl Simulation {
         let process = self.clients[&id].process;
         if let Some(verdict) = self.processes[process].machine.give_up(id) {
             self.tell(id, verdict);
+        }
+        // Some ask at once.
+        if self.rng.permille(500) {
+            let at = self.rng.below(self.processes.len());
+            self.ask(at, id);
         }
     }
 
@@ -425,16 +458,49 @@ impl Simulation {
 
     /// Asks a process, this one or another, about a commit in doubt.
     fn ask_about_a_doubt(&mut self, at: usize) {
-        let doubts = self.with(|told| matches!(told, Told::Doubt(_)));
+        let is_slow = |told: &Told| matches!(told, Told::Doubt(token) if token.announcement_in_doubt);
+        let mut doubts = self.with(is_slow);
+        if doubts.is_empty() || self.rng.permille(500) {
+            doubts = self.with(|told| matches!(told, Told::Doubt(_)));
+        }
         if doubts.is_empty() {
             return;
         }
         let id = doubts[self.rng.below(doubts.len())];
-        if let Told::Doubt(token) = &self.clients[&id].told {
-            let token = token.clone();
-            if let Err(error) = self.processes[at].machine.settle(&token) {
-                self.store.violation = Some(error.to_string());
-            }
+        self.ask(at, id);
+    }
+
+    fn ask(&mut self, at: usize, id: MemberId) {
+        let Told::Doubt(token) = &self.clients[&id].told else {
+            return;
+        };
+        let token = token.clone();
+        if let Some(expires) = token.expires.filter(|_| token.announcement_in_doubt) {
+            self.await_expiry(expires);
+        }
+        if let Err(error) = self.processes[at].machine.settle(&token) {
+            self.store.violation = Some(error.to_string());
+        }
+        if self.rng.permille(500) {
+            self.run_alone(at);
+            self.store.arrive_announced(&mut self.rng);
+        }
+    }
+
+    /// Lets time pass for one who was told to ask again later: none, until about the expiry, or until it is past for all.
+    fn await_expiry(&mut self, expires: i64) {
+        let until = match self.rng.below(3) {
+            0 => expires + CLOCK_MARGIN + SKEW + 1,
+            1 => expires + around(&mut self.rng, SKEW),
+            _ => return,
+        };
+        self.store.now = self.store.now.max(until);
+    }
+
+    /// Brings one process forward, as if all others were slow.
+    fn run_alone(&mut self, at: usize) {
+        for _ in 0..self.rng.below(100) {
+            self.advance(at);
         }
     }
 
@@ -476,7 +542,8 @@ impl Simulation {
         // Nobody makes a checkpoint of what cannot be synced.
         let is_kept = writing || self.store.has_late() || self.store.has_doomed_version();
         if is_kept || self.rng.permille(600) {
-            self.store.now += delta_commit::MAX_AGE / 2 + 1;
+            let times = [LIFETIME / 2 + 1, LIFETIME + CLOCK_MARGIN + 1];
+            self.store.now += times[self.rng.below(2)];
         } else {
             self.store.now += TEN_MINUTES + 2;
             let with_newest = self.rng.permille(500);
@@ -501,25 +568,32 @@ impl Simulation {
         // Doubts are brought to one who just opened the table.
         let newest = self.open();
         self.processes.push(newest);
-        for id in self.with(|told| matches!(told, Told::Doubt(_))) {
-            if let Told::Doubt(token) = self.clients[&id].told.clone() {
-                let at = self.rng.below(self.processes.len());
-                self.processes[at]
-                    .machine
-                    .settle(&token)
-                    .map_err(|e| e.to_string())?;
-            }
-        }
-        self.run_until_idle()?;
+        self.settle_doubts()?;
+        // An announcement that may still arrive is of no use once it has expired.
+        self.store.now += LIFETIME + CLOCK_MARGIN + SKEW + 1;
+        self.settle_doubts()?;
         let open = self.with(|told| match told {
             Told::Nothing => true,
-            Told::Doubt(token) => !token.announcement_in_doubt,
+            // Those of the former version are pending until their window is closed.
+            Told::Doubt(token) => !token.announcement_in_doubt || token.expires.is_some(),
             _ => false,
         });
         match open.first() {
             Some(id) => Err(format!("{id} never got an answer: {:?}", self.clients[id].told)),
             None => self.store.violation.take().map_or(Ok(()), Err),
         }
+    }
+
+    /// Asks some process about each doubt.
+    fn settle_doubts(&mut self) -> Result<(), String> {
+        for id in self.with(|told| matches!(told, Told::Doubt(_))) {
+            if let Told::Doubt(token) = self.clients[&id].told.clone() {
+                let at = self.rng.below(self.processes.len());
+                let settled = self.processes[at].machine.settle(&token);
+                settled.map_err(|e| e.to_string())?;
+            }
+        }
+        self.run_until_idle()
     }
 
     fn run_until_idle(&mut self) -> Result<(), String> {

@@ -21,6 +21,10 @@ pub(crate) struct Faults {
     pub(crate) stale: usize,
     /// True if an operation whose answer was lost may still be done later.
     pub(crate) late: bool,
+    /// An announcement takes longer than its owner waits for the answer.
+    pub(crate) slow: usize,
+    /// True if the servers of the store differ in time.
+    pub(crate) skewed: bool,
     /// True if a power cut loses everything that is not synced.
     pub(crate) volatile: bool,
     /// The operation was not done, and the store says so. The error is transient or permanent.
@@ -87,6 +91,9 @@ pub(crate) struct Store {
 
 const REMEMBERED: usize = 6;
 
+/// The milliseconds by which a server's clock may be early or late.
+pub(crate) const SKEW: i64 = 4_000;
+
 /// The start of the simulation: milliseconds since the epoch.
 const BIRTH: i64 = 1_700_000_000_000;
 
@@ -149,14 +156,29 @@ impl Store {
             Effect::FindTip if rng.permille(self.faults.stale) && !self.past_tips.is_empty() => {
                 Event::Tip(self.past_tips[rng.below(self.past_tips.len())])
             }
-            Effect::ListIntents if rng.permille(self.faults.stale) && !self.past_intents.is_empty() => {
-                Event::Listing(Listing {
-                    now: self.now,
-                    entries: self.past_intents[rng.below(self.past_intents.len())].clone(),
-                })
+            Effect::ListIntents => Event::Listing(self.listing(rng)),
+            Effect::PutIntent(name, body) if rng.permille(self.faults.slow) => {
+                self.late.push(Late::Intent(name.clone(), body.clone()));
+                Event::Failed(StoreError::transient("no answer in time"))
             }
             effect => self.apply_truly(effect),
         }
+    }
+
+    /// A listing of the intents by some server.
+    fn listing(&self, rng: &mut Rng) -> Listing {
+        let is_stale = rng.permille(self.faults.stale) && !self.past_intents.is_empty();
+        let entries = if is_stale {
+            self.past_intents[rng.below(self.past_intents.len())].clone()
+        } else {
+            self.entries()
+        };
+        let now = if self.faults.skewed {
+            self.now + around(rng, SKEW)
+        } else {
+            self.now
+        };
+        Listing { now, entries }
     }
 
     fn apply_unheard(&mut self, effect: &Effect, rng: &mut Rng) -> Event {
@@ -187,10 +209,6 @@ impl Store {
             Effect::FindTip => Event::Tip(self.tip()),
             Effect::ReadVersion(version) => Event::Body(self.log.get(version).map(|s| s.body.clone())),
             Effect::PutVersion(version, body) => Event::Put(self.put_version(*version, body)),
-            Effect::ListIntents => Event::Listing(Listing {
-                now: self.now,
-                entries: self.entries(),
-            }),
             Effect::ReadIntents(names) => Event::Intents(
                 names
                     .iter()
@@ -211,7 +229,7 @@ impl Store {
                 Event::Done
             }
             Effect::SyncData(paths) => Event::Synced(vec![Ok(()); paths.len()]),
-            Effect::SyncLog(..) => Event::Done,
+            Effect::SyncLog(..) | Effect::ListIntents => Event::Done,
             Effect::Merge(request) => Event::Merged(request.answer().map(Box::new)),
             Effect::Pause(milliseconds) => {
                 self.now += i64::try_from(*milliseconds).unwrap_or(0);
@@ -339,6 +357,10 @@ impl Store {
             return;
         }
         let at = rng.below(self.late.len());
+        // An intent that takes its time may arrive after its doubt was settled.
+        if matches!(self.late[at], Late::Intent(..)) && rng.permille(800) {
+            return;
+        }
         match self.late.swap_remove(at) {
             Late::Version(version, body) if rng.permille(800) => drop(self.put_version(version, &body)),
             Late::Intent(name, body) if rng.permille(800) => self.put_intent(&name, &body),
@@ -348,6 +370,27 @@ impl Store {
 
     pub(crate) fn has_late(&self) -> bool {
         !self.late.is_empty()
+    }
+
+    /// Lets the announcements that no process waits for arrive, or not yet.
+    pub(crate) fn arrive_announced(&mut self, rng: &mut Rng) {
+        for late in std::mem::take(&mut self.late) {
+            match late {
+                Late::Intent(name, body) if rng.permille(500) => self.put_intent(&name, &body),
+                late => self.late.push(late),
+            }
+        }
+    }
+
+    /// Returns true if an intent of the member is there, or may still arrive.
+    pub(crate) fn has_announced(&self, member: MemberId) -> bool {
+        let id = member.to_string();
+        let late = self.late.iter().filter_map(|late| match late {
+            Late::Intent(_, body) => Some(body),
+            Late::Version(..) => None,
+        });
+        let mut bodies = self.intents.values().map(|stored| &stored.body).chain(late);
+        bodies.any(|body| String::from_utf8_lossy(body).contains(&id))
     }
 
     /// Cuts the power. Each file and directory entry that was not synced may be lost, independently of the others.
@@ -394,6 +437,12 @@ impl Store {
         self.checkpoint = is_alone.then_some(tip);
         self.past_tips.clear();
     }
+}
+
+/// A number from `-most` to `most`.
+pub(crate) fn around(rng: &mut Rng, most: i64) -> i64 {
+    let count = usize::try_from(2 * most + 1).unwrap_or(1);
+    i64::try_from(rng.below(count)).unwrap_or(0) - most
 }
 
 fn refused(kind: StoreErrorKind, message: String) -> StoreError {

@@ -45,35 +45,37 @@ fn a_schedule_repeats_itself() {
     }
 }
 
-/// Returns true if a seed's schedule breaks this promise.
-fn some_seed_breaks(promise: &str, mutant: Rules) -> bool {
-    (0..MUTANT_SEEDS).any(|seed| run(seed, mutant).is_err_and(|broken| broken.contains(promise)))
+/// Returns true if a seed's schedule breaks this promise; the seed that is known to is tried first.
+fn some_seed_breaks(promise: &str, mutant: Rules, known: u64) -> bool {
+    std::iter::once(known)
+        .chain(0..MUTANT_SEEDS)
+        .any(|seed| run(seed, mutant).is_err_and(|broken| broken.contains(promise)))
 }
 
 macro_rules! mutants {
-    ($($name:ident: $rule:ident breaks $promise:literal),* $(,)?) => {$(
+    ($($name:ident: $rule:ident breaks $promise:literal at $known:literal),* $(,)?) => {$(
         #[test]
         fn $name() {
             let mutant = Rules { $rule: false, ..Rules::default() };
-            assert!(some_seed_breaks($promise, mutant), "no seed needs the rule");
+            assert!(some_seed_breaks($promise, mutant, $known), "no seed needs the rule");
         }
     )*};
 }
 
 mutants! {
-    without_the_window_a_member_lands_twice: r1_window breaks "is added in version",
-    without_settlement_a_rejected_member_lands: r2_no_zombies breaks "was rejected (settled), but it is in version",
-    with_intents_that_come_back_a_rejected_member_lands: r2_withdrawn_for_good breaks "was rejected (settled), but it is in version",
-    with_lone_aborts_a_rejected_member_lands: r3_no_lone_abort breaks "was rejected (the deadline passed",
-    without_deduplication_a_member_lands_twice: r4_no_doubles breaks "is added in version",
-    beside_others_a_blind_append_makes_a_mixed_version: r5_alone_or_blind breaks "that is not blind",
-    in_another_world_a_member_follows_a_change_of_metadata: r6_same_world breaks "must not follow: MetadataChanged",
-    without_listing_there_is_no_bound: r7_always_list breaks "races after its announcement",
-    without_syncing_a_power_cut_takes_what_was_acknowledged: r8_durable_first breaks "after a power cut",
-    believing_the_second_sync_of_a_file_dangles: r8_data_once breaks "which does not exist",
-    believing_the_second_sync_of_the_log_loses_what_was_acknowledged: r8_log_once breaks "after a power cut",
-    without_merging_a_mark_undoes_another: r10_merged_rows breaks "removes an entry",
-    without_merging_a_move_brings_deleted_rows_back: r10_merged_rows breaks "only moves rows",
-    without_an_order_a_change_of_what_it_missed_comes_first: r11_one_order breaks "no order holds",
-    without_trying_again_the_log_has_gaps: r9_no_gap breaks "was created, but there is no",
+    without_the_window_a_member_lands_twice: r1_window breaks "is added in version" at 14,
+    without_settlement_a_rejected_member_lands: r2_no_zombies breaks "was rejected (settled), but it is in version" at 23,
+    with_intents_that_come_back_a_rejected_member_lands: r2_withdrawn_for_good breaks "was rejected (settled), but it is in version" at 577,
+    with_lone_aborts_a_rejected_member_lands: r3_no_lone_abort breaks "was rejected (the deadline passed" at 2,
+    without_deduplication_a_member_lands_twice: r4_no_doubles breaks "is added in version" at 5,
+    beside_others_a_blind_append_makes_a_mixed_version: r5_alone_or_blind breaks "that is not blind" at 0,
+    in_another_world_a_member_follows_a_change_of_metadata: r6_same_world breaks "must not follow: MetadataChanged" at 3,
+    without_listing_there_is_no_bound: r7_always_list breaks "races after its announcement" at 52,
+    without_syncing_a_power_cut_takes_what_was_acknowledged: r8_durable_first breaks "after a power cut" at 1,
+    believing_the_second_sync_of_a_file_dangles: r8_data_once breaks "which does not exist" at 1,
+    believing_the_second_sync_of_the_log_loses_what_was_acknowledged: r8_log_once breaks "after a power cut" at 165,
+    without_merging_a_mark_undoes_another: r10_merged_rows breaks "removes an entry" at 2,
+    without_merging_a_move_brings_deleted_rows_back: r10_merged_rows breaks "only moves rows" at 0,
+    without_an_order_a_change_of_what_it_missed_comes_first: r11_one_order breaks "no order holds" at 0,
+    without_trying_again_the_log_has_gaps: r9_no_gap breaks "was created, but there is no" at 67,
 }

@@ -511,6 +511,7 @@ mod tests {
             last: 0,
             intents: Vec::new(),
             announcement_in_doubt: false,
+            expires: None,
         };
         members[0].set(Stage::Leaving);
         thread::scope(|scope| {

@@ -348,18 +348,19 @@ impl Shared {
             return Ok(true);
         }
         let asked = Instant::now();
-        let _turn = self.reading.take(look)?;
+        // Whoever was before in the queue began to read after this was asked.
+        let is_read = || lock(&self.read).is_some_and(|began| began > asked);
+        let Some(turn) = self.reading.take_unless(&is_read, look)? else {
+            return Ok(!self.is_outdated());
+        };
         if self.is_outdated() {
             return Ok(false);
-        }
-        // Whoever was before in the queue began to read after this was asked.
-        if lock(&self.read).is_some_and(|began| began > asked) {
-            return Ok(true);
         }
         let began = Instant::now();
         let is_current = self.read_on()?;
         if is_current {
             *lock(&self.read) = Some(began);
+            turn.finish();
         }
         Ok(is_current)
     }
@@ -768,6 +769,10 @@ impl Table {
             .unwrap_or(CHECKPOINT_INTERVAL);
         let last = shared.checkpointed.load(Ordering::Acquire);
         if version / interval <= last / interval {
+            return Ok(false);
+        }
+        // Each version has one process that wrote it, and may have many whose rows are in it.
+        if !shared.committer.has_written_since(version - version % interval) {
             return Ok(false);
         }
         let first = shared

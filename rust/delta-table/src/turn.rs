@@ -20,7 +20,17 @@ pub(crate) struct Turn {
 }
 
 /// The turn of a thread. It ends when this is dropped.
-pub(crate) struct Taken<'a>(&'a Turn);
+pub(crate) struct Taken<'a> {
+    turn: &'a Turn,
+    is_finished: bool,
+}
+
+impl Taken<'_> {
+    /// Ends the turn with the work done. Everybody who waited looks whether it is theirs.
+    pub fn finish(mut self) {
+        self.is_finished = true;
+    }
+}
 
 impl Turn {
     /// Waits for the turn.
@@ -29,14 +39,32 @@ impl Turn {
     /// That of `look`, which is called while another thread has the turn.
     pub fn take(&self, look: Look<'_>) -> Result<Taken<'_>> {
         loop {
+            if let Some(taken) = self.take_unless(&|| false, look)? {
+                return Ok(taken);
+            }
+        }
+    }
+
+    /// Waits for the turn, or until the work is done; none then. Those that wait for the same work go on together.
+    ///
+    /// # Errors
+    /// As [`take`](Self::take).
+    pub fn take_unless(&self, is_done: &dyn Fn() -> bool, look: Look<'_>) -> Result<Option<Taken<'_>>> {
+        loop {
             let is_taken = lock(&self.is_taken);
             let (mut is_taken, _) = self
                 .bell
-                .wait_timeout_while(is_taken, LOOK_EVERY, |is_taken| *is_taken)
+                .wait_timeout_while(is_taken, LOOK_EVERY, |is_taken| *is_taken && !is_done())
                 .unwrap_or_else(PoisonError::into_inner);
+            if is_done() {
+                return Ok(None);
+            }
             if !*is_taken {
                 *is_taken = true;
-                return Ok(Taken(self));
+                return Ok(Some(Taken {
+                    turn: self,
+                    is_finished: false,
+                }));
             }
             // Asked without the lock: the answer may want a lock of the caller's own.
             drop(is_taken);
@@ -47,14 +75,20 @@ impl Turn {
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        *lock(&self.0.is_taken) = false;
-        self.0.bell.notify_one();
+        *lock(&self.turn.is_taken) = false;
+        if self.is_finished {
+            self.turn.bell.notify_all();
+        } else {
+            self.turn.bell.notify_one();
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
 
     use super::*;
     use crate::error::TableError;
@@ -76,5 +110,28 @@ mod tests {
         drop(first);
         assert!(turn.take(&mut look).is_ok());
         assert_eq!(looks.get(), 3);
+    }
+
+    #[test]
+    fn who_waits_for_the_same_work_takes_no_turn() {
+        let (turn, is_done) = (Turn::default(), AtomicBool::new(false));
+        let first = turn.take(&mut || Ok(())).unwrap();
+        thread::scope(|scope| {
+            let waiting: Vec<_> = (0..4)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let is_done = || is_done.load(Ordering::Acquire);
+                        let taken = turn.take_unless(&is_done, &mut || Ok(())).unwrap();
+                        taken.is_none()
+                    })
+                })
+                .collect();
+            is_done.store(true, Ordering::Release);
+            first.finish();
+            assert!(waiting.into_iter().all(|waiting| waiting.join().unwrap()));
+        });
+        // Without the work done, the turn is free.
+        is_done.store(false, Ordering::Release);
+        assert!(turn.take_unless(&|| false, &mut || Ok(())).unwrap().is_some());
     }
 }

@@ -13,7 +13,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use arrow_array::{Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use delta_commit::Patience;
+use delta_commit::actions::{Action, Add};
+use delta_commit::store::LocalLogStore;
+use delta_commit::{Committer, MemberId, Patience, Start, Transaction};
 use delta_table::{
     Append, AppendOptions, Condition, CreateMode, CreateOptions, Scalar, Snapshot, Table, TableError,
 };
@@ -167,9 +169,40 @@ fn handles_on_one_table_share_a_committer() {
     let newest = table.snapshot().unwrap();
     assert_eq!(newest.files().count(), 32);
     assert_eq!(versions.into_iter().max(), Some(newest.version));
+    let append_up_to = |version| while append(&table, Some("a"), 0) < version {};
+    append_up_to(10);
     assert!(table.is_checkpoint_due(10).unwrap());
     assert!(!table.is_checkpoint_due(11).unwrap());
+    append_up_to(20);
     assert!(table.is_checkpoint_due(20).unwrap());
+}
+
+#[test]
+fn the_process_that_wrote_a_version_makes_its_checkpoint() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = create(folder.path());
+    let start = Start {
+        version: 0,
+        table_id: table.head().unwrap().metadata.id.clone(),
+        changed_in: 0,
+        in_commit_timestamp: None,
+        known: None,
+    };
+    let elsewhere = Committer::new(Arc::new(LocalLogStore::new(folder.path())), start);
+    for version in 1..=10 {
+        let add = Action::Add(Add {
+            path: version.to_string(),
+            data_change: true,
+            ..Add::default()
+        });
+        let soon = Instant::now() + Duration::from_secs(60);
+        let one = Transaction::append(MemberId::random(), version - 1, vec![add]);
+        assert_eq!(elsewhere.commit(one, soon).unwrap(), version);
+    }
+    assert_eq!(table.version().unwrap(), 10);
+    assert!(!table.is_checkpoint_due(10).unwrap());
+    assert_eq!(append(&table, Some("a"), 0), 11);
+    assert!(table.is_checkpoint_due(11).unwrap());
 }
 
 #[test]

@@ -124,11 +124,11 @@ impl DatasetObjects {
     /// Every data file below the prefix and their summaries, unless there is a Delta table, whose log knows its files by
     /// name.
     fn old_files(&self, has_files: bool) -> Result<Vec<String>, WriteError> {
-        let found = self
+        let listed = self
             .folder
             .list("", None)
             .map_err(|failure| self.error(failure))?;
-        let names: Vec<_> = found.into_iter().map(|found| found.name).collect();
+        let names: Vec<_> = listed.found.into_iter().map(|found| found.name).collect();
         if let Some(table) = names.iter().find_map(|name| table_of(name)) {
             return Err(table_below(&self.folder.url_of(table), &self.url));
         }

@@ -18,7 +18,7 @@ use crate::runtime;
 use crate::scrub::Secrets;
 use crate::sink::{ATTEND_EVERY, Attend, with_cause};
 use crate::target::{Address, REQUEST_TIME, Target};
-use crate::watch::{Clock, Watcher, with_status};
+use crate::watch::{Watcher, with_answer, with_status};
 
 /// The time after which the outcome of a creation counts as unknown. It is enough for the 4 MB of the largest commit at
 /// one megabit per second.
@@ -104,17 +104,26 @@ pub struct Found {
     pub bytes: u64,
 }
 
+/// The answer to a listing.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// The store's clock when it answered: milliseconds since the epoch; none where the answer had no date.
+    pub now: Option<i64>,
+    /// The objects, in no order.
+    pub found: Vec<Found>,
+}
+
 /// A folder of an object store, with clients that belong to this process.
 pub struct Folder {
     address: Address,
     /// A client that repeats a request when its answer was lost.
     store: Arc<dyn ObjectStore>,
-    /// A client that sends each request once. A repeated creation may find the object that it created itself.
+    /// A client that sends each request once. A repeated creation may find the object that it created itself, and a
+    /// repeated write may bring back an object that was deleted.
     once: Arc<dyn ObjectStore>,
     path: Path,
     url: String,
     secrets: Secrets,
-    clock: Clock,
     attend: fn() -> Attend,
     runtime: Handle,
 }
@@ -128,32 +137,23 @@ impl Folder {
     /// requests cannot be started.
     pub fn open(location: &Location, attend: fn() -> Attend) -> Result<Self, WriteError> {
         let address = &location.0;
-        let clock = Clock::default();
-        let watcher = Watcher(clock.clone());
         let never = RetryConfig {
             max_retries: 0,
             ..address.retry.clone()
         };
         Ok(Self {
             address: address.clone(),
-            store: address.connect(address.retry.clone(), REQUEST_TIME, watcher.clone())?,
-            once: address.connect(never, CREATE_TIME, watcher)?,
+            store: address.connect(address.retry.clone(), REQUEST_TIME, Watcher)?,
+            once: address.connect(never, CREATE_TIME, Watcher)?,
             path: address.path.clone(),
             url: address.shown.clone(),
             secrets: address.secrets.clone(),
-            clock,
             attend,
             runtime: runtime::handle().map_err(|error| WriteError::Io {
                 path: Some(address.shown.clone().into()),
                 source: error,
             })?,
         })
-    }
-
-    /// The store's clock at its newest answer: milliseconds since the epoch; none when no answer had a date.
-    #[must_use]
-    pub fn now(&self) -> Option<i64> {
-        self.clock.now()
     }
 
     /// The target for uploading one object of the folder.
@@ -250,11 +250,11 @@ impl Folder {
         }
     }
 
-    /// Lists the objects under `folder` that come after `after`, in no order.
+    /// Lists the objects under `folder` that come after `after`.
     ///
     /// # Errors
     /// When the store refuses, or does not answer.
-    pub fn list(&self, folder: &str, after: Option<&str>) -> Result<Vec<Found>, Failure> {
+    pub fn list(&self, folder: &str, after: Option<&str>) -> Result<Listed, Failure> {
         let prefix = self.path_of(folder)?;
         let offset = match after {
             Some(after) => Some(self.path_of(&format!("{folder}/{after}"))?),
@@ -264,8 +264,8 @@ impl Folder {
             Some(offset) => self.store.list_with_offset(Some(&prefix), offset),
             None => self.store.list(Some(&prefix)),
         };
-        let (listed, status) = self.wait(with_status(listed.try_collect::<Vec<_>>()))?;
-        let listed = listed.map_err(|error| self.failure(folder, &error, status))?;
+        let (listed, answer) = self.wait(with_answer(listed.try_collect::<Vec<_>>()))?;
+        let listed = listed.map_err(|error| self.failure(folder, &error, answer.status))?;
         let found = listed.into_iter().filter_map(|object| {
             Some(Found {
                 name: below(&prefix, &object.location)?,
@@ -273,7 +273,10 @@ impl Folder {
                 bytes: object.size,
             })
         });
-        Ok(found.collect())
+        Ok(Listed {
+            now: answer.date,
+            found: found.collect(),
+        })
     }
 
     /// The path in `folder` of one object under it for which `wanted` holds; none where there is no such object.
@@ -322,8 +325,21 @@ impl Folder {
     /// # Errors
     /// When it is not certain that it is written.
     pub fn write(&self, relative: &str, body: &[u8]) -> Result<(), Failure> {
+        self.write_by(self.store.as_ref(), relative, body)
+    }
+
+    /// Writes an object likewise. The request is sent once: of one that is repeated, the first sending may arrive after the
+    /// object was deleted again, and nobody would know of it.
+    ///
+    /// # Errors
+    /// When it is not certain that it is written.
+    pub fn write_once(&self, relative: &str, body: &[u8]) -> Result<(), Failure> {
+        self.write_by(self.once.as_ref(), relative, body)
+    }
+
+    fn write_by(&self, store: &dyn ObjectStore, relative: &str, body: &[u8]) -> Result<(), Failure> {
         let path = self.path_of(relative)?;
-        let request = self.store.put(&path, PutPayload::from(body.to_vec()));
+        let request = store.put(&path, PutPayload::from(body.to_vec()));
         match self.wait(with_status(request))? {
             (Ok(_), _) => Ok(()),
             (Err(error), status) => Err(self.failure(relative, &error, status)),

@@ -1,8 +1,6 @@
-//! The HTTP layer below the clients: it records the store's clock and the status of each answer.
+//! The HTTP layer below the clients: it records the date and the status of each answer.
 
 use std::cell::Cell;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 
 use async_trait::async_trait;
 use chrono::DateTime;
@@ -11,50 +9,55 @@ use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService, ReqwestConnector,
 };
 
-tokio::task_local! {
-    /// The status of the last answer to the request at hand; 0 without an answer.
-    static STATUS: Cell<u16>;
+/// The head of an answer.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Answer {
+    /// Its status; none without an answer.
+    pub status: Option<u16>,
+    /// The store's clock, as its `Date` says: milliseconds since the epoch.
+    pub date: Option<i64>,
 }
 
-/// Runs a request, and returns the status of its last answer, if there was one.
-pub(crate) async fn with_status<T>(request: impl Future<Output = T>) -> (T, Option<u16>) {
-    STATUS
-        .scope(Cell::new(0), async {
-            let done = request.await;
-            let status = STATUS.with(Cell::get);
-            (done, (status != 0).then_some(status))
-        })
-        .await
-}
-
-/// The store's clock at its newest answer.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Clock(Arc<AtomicI64>);
-
-impl Clock {
-    /// Milliseconds since the epoch; none before the first answer that had a date.
-    pub fn now(&self) -> Option<i64> {
-        let now = self.0.load(Ordering::Acquire);
-        (now != 0).then_some(now)
-    }
-
-    fn note(&self, response: &HttpResponse) {
+impl Answer {
+    fn of(response: &HttpResponse) -> Self {
         let date = response.headers().get("date").and_then(|date| date.to_str().ok());
-        if let Some(date) = date.and_then(|text| DateTime::parse_from_rfc2822(text).ok()) {
-            self.0.store(date.timestamp_millis(), Ordering::Release);
+        let date = date.and_then(|text| DateTime::parse_from_rfc2822(text).ok());
+        Self {
+            status: Some(response.status().as_u16()),
+            date: date.map(|date| date.timestamp_millis()),
         }
     }
 }
 
-/// Makes clients that note both.
-#[derive(Debug, Clone)]
-pub(crate) struct Watcher(pub Clock);
+tokio::task_local! {
+    /// The last answer to the request at hand.
+    static ANSWER: Cell<Answer>;
+}
+
+/// Runs a request, and returns its last answer.
+pub(crate) async fn with_answer<T>(request: impl Future<Output = T>) -> (T, Answer) {
+    ANSWER
+        .scope(Cell::default(), async {
+            let done = request.await;
+            (done, ANSWER.with(Cell::get))
+        })
+        .await
+}
+
+/// Runs a request, and returns the status of its last answer, if there was one.
+pub(crate) async fn with_status<T>(request: impl Future<Output = T>) -> (T, Option<u16>) {
+    let (done, answer) = with_answer(request).await;
+    (done, answer.status)
+}
+
+/// Makes clients that note answers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Watcher;
 
 impl HttpConnector for Watcher {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         Ok(HttpClient::new(Watched {
             client: ReqwestConnector::default().connect(options)?,
-            clock: self.0.clone(),
         }))
     }
 }
@@ -62,17 +65,15 @@ impl HttpConnector for Watcher {
 #[derive(Debug)]
 struct Watched {
     client: HttpClient,
-    clock: Clock,
 }
 
 #[async_trait]
 impl HttpService for Watched {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         // A request that is sent again has no answer until that one is there.
-        let _ = STATUS.try_with(|status| status.set(0));
+        let _ = ANSWER.try_with(Cell::take);
         let response = self.client.execute(request).await?;
-        let _ = STATUS.try_with(|status| status.set(response.status().as_u16()));
-        self.clock.note(&response);
+        let _ = ANSWER.try_with(|answer| answer.set(Answer::of(&response)));
         Ok(response)
     }
 }

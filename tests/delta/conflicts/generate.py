@@ -130,17 +130,27 @@ def items(seq: Any) -> list[Any]:
     return [seq.apply(place) for place in range(seq.size())]
 
 
-class Template:
-    """The table that every pair begins with, and the files that transactions may add to it."""
+# The operations that add files.
+ADDING = {"append", "append with schema change", "overwrite", "overwrite of a partition", "rewrite"}
 
-    def __init__(self, spark: SparkSession, scala: Scala, folder: Path) -> None:
+
+def added_as(operation: str) -> str:
+    """The operation whose files one adds."""
+    return "append" if operation == "INSERT of today" else operation
+
+
+class Template:
+    """The table that every pair begins with, and the files that transactions of these pairs may add to it."""
+
+    def __init__(self, spark: SparkSession, scala: Scala, folder: Path, pairs: Iterable[Pair]) -> None:
         self.spark, self.scala, self.path = spark, scala, folder / "template"
         self._lay()
+        sides = {(side, added_as(getattr(pair, side))) for pair in pairs for side in ("winner", "loser")}
         self.files = {
-            (side, operation): self._write(side, operation)
-            for side in ("winner", "loser")
-            for operation in ("append", "append with schema change", "overwrite", "overwrite of a partition")
-        } | {(side, "rewrite"): self._rewrite() for side in ("winner", "loser")}
+            (side, operation): self._rewrite() if operation == "rewrite" else self._write(side, operation)
+            for side, operation in sorted(sides)
+            if operation in ADDING
+        }
 
     def copy(self, path: Path, isolation: str) -> None:
         """Lay the table out again; Spark's commands refuse to set a level, but its transactions obey it."""
@@ -227,8 +237,7 @@ class Side:
         return "none" if info is None else str(info.isolationLevel().get())
 
     def _addition(self) -> Any:
-        operation = "append" if self.operation == "INSERT of today" else self.operation
-        return self.scala.parse(self.template.files[self.name, operation][self.day])
+        return self.scala.parse(self.template.files[self.name, added_as(self.operation)][self.day])
 
     def _committing(self, actions: Iterable[object], operation: Any) -> Commit:
         return lambda: self.transaction.commit(self.scala.seq(*actions), operation)
@@ -392,7 +401,8 @@ def generate_by(spark: SparkSession, pairs: list[Pair]) -> dict[str, Any]:
         for name, value in SETTINGS.items():
             spark.conf.set(name, value)
         with tempfile.TemporaryDirectory() as scratch:
-            lines = race_all(Template(spark, Scala(spark), Path(scratch)), pairs, Path(scratch))
+            template = Template(spark, Scala(spark), Path(scratch), pairs)
+            lines = race_all(template, pairs, Path(scratch))
     finally:
         for name, value in before.items():
             if value is None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from spillway.bench.worker.mapped_input import MappedInput
     from spillway.harness.probes.jvm import WarmUp
 
+_PAUSE_SECONDS = 0.05  # between a meeting and the writes
 _WARM_UP_ROWS = 100
 _MOST_IDLE_SECONDS = 2.0
 # Figures of an external program that every sample has; others are the program's own.
@@ -323,6 +324,8 @@ def _write_beside_another(
 def _meet(place: str, comes_first: bool) -> None:  # noqa: FBT001 - as it came
     """Wait until the other process is here: each end of a FIFO opens when the other one does."""
     os.close(os.open(place, os.O_WRONLY if comes_first else os.O_RDONLY))
+    # The one that came last has waited for nobody: its caches are warmer until both have slept.
+    time.sleep(_PAUSE_SECONDS)
 
 
 def _trace_allocations(

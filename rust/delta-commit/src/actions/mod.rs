@@ -16,8 +16,10 @@ pub use partition_values::{PartitionValues, partition_value};
 pub use table::{DomainMetadata, Format, Metadata, Protocol, Txn};
 pub use unknown::UnknownFields;
 
-use serde::Serialize;
-use serde_json::Value;
+use std::fmt;
+
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::{CommitError, Result};
 
@@ -59,35 +61,66 @@ impl Action {
     /// # Errors
     /// [`CommitError::Malformed`] when the line is not JSON, or lacks what its action requires.
     pub fn from_line(line: &str) -> Result<Option<Self>> {
-        let malformed = |e: serde_json::Error| {
-            CommitError::Malformed(format!(
+        match serde_json::from_str(line) {
+            Ok(Line(action)) => Ok(action),
+            Err(e) => Err(CommitError::Malformed(format!(
                 "not an action of the Delta log: {e} in {}",
                 shorten(line)
-            ))
-        };
-        let value: Value = serde_json::from_str(line).map_err(malformed)?;
-        let Value::Object(object) = value else {
-            return Err(CommitError::Malformed(format!(
-                "an action is a JSON object, but this is not: {}",
-                shorten(line)
-            )));
-        };
-        for (name, body) in object {
-            let action = match name.as_str() {
-                "commitInfo" => Self::CommitInfo(CommitInfo::from_json(&body)),
-                "protocol" => Self::Protocol(serde_json::from_value(body).map_err(malformed)?),
-                "metaData" => Self::Metadata(serde_json::from_value(body).map_err(malformed)?),
-                "add" => Self::Add(serde_json::from_value(body).map_err(malformed)?),
-                "remove" => Self::Remove(serde_json::from_value(body).map_err(malformed)?),
-                "cdc" => Self::Cdc(serde_json::from_value(body).map_err(malformed)?),
-                "txn" => Self::Txn(serde_json::from_value(body).map_err(malformed)?),
-                "domainMetadata" => Self::DomainMetadata(serde_json::from_value(body).map_err(malformed)?),
-                _ => continue,
-            };
-            return Ok(Some(action));
+            ))),
         }
-        Ok(None)
     }
+}
+
+/// The action of a line, if it is known. It is read from the text as it goes by: every process reads every version.
+pub(crate) struct Line(pub(crate) Option<Action>);
+
+impl<'de> Deserialize<'de> for Line {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        deserializer.deserialize_map(LineVisitor)
+    }
+}
+
+struct LineVisitor;
+
+impl<'de> Visitor<'de> for LineVisitor {
+    type Value = Line;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> std::result::Result<Line, A::Error> {
+        let mut action = None;
+        while let Some(name) = fields.next_key::<String>()? {
+            if action.is_some() {
+                fields.next_value::<IgnoredAny>()?;
+            } else {
+                action = named(&name, &mut fields)?;
+            }
+        }
+        Ok(Line(action))
+    }
+}
+
+/// The action of this name, whose body comes next; none when it is not known.
+fn named<'de, A: MapAccess<'de>>(
+    name: &str,
+    fields: &mut A,
+) -> std::result::Result<Option<Action>, A::Error> {
+    Ok(Some(match name {
+        "commitInfo" => Action::CommitInfo(CommitInfo::from_json(&fields.next_value()?)),
+        "protocol" => Action::Protocol(fields.next_value()?),
+        "metaData" => Action::Metadata(fields.next_value()?),
+        "add" => Action::Add(fields.next_value()?),
+        "remove" => Action::Remove(fields.next_value()?),
+        "cdc" => Action::Cdc(fields.next_value()?),
+        "txn" => Action::Txn(fields.next_value()?),
+        "domainMetadata" => Action::DomainMetadata(fields.next_value()?),
+        _ => {
+            fields.next_value::<IgnoredAny>()?;
+            return Ok(None);
+        }
+    }))
 }
 
 /// The known actions of a whole commit, in its order.

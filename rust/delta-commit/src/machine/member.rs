@@ -21,6 +21,8 @@ pub(super) struct Claim {
     pub(super) names: Vec<String>,
     /// The names among them whose announcement may still arrive.
     pub(super) doubtful: BTreeSet<String>,
+    /// The last expiry of its intents, by the store's clock.
+    pub(super) expires: Option<i64>,
 }
 
 impl Claim {
@@ -29,9 +31,15 @@ impl Claim {
         self.attempted.is_none_or(|at| at <= tip) && self.window.is_none_or(|(_, last)| last <= tip)
     }
 
-    pub(super) fn announce(&mut self, first: Version, name: String) {
+    /// Returns true if the window of its last announcement holds this version.
+    pub(super) fn is_open(&self, version: Version) -> bool {
+        self.window.is_some_and(|(_, last)| last >= version)
+    }
+
+    pub(super) fn announce(&mut self, first: Version, expires: Option<i64>, name: String) {
         let from = self.window.map_or(first, |(from, _)| from.min(first));
         self.window = Some((from, last_of(first)));
+        self.expires = self.expires.max(expires);
         self.doubtful.insert(name.clone());
         self.names.push(name);
     }
@@ -42,6 +50,7 @@ impl Claim {
         self.names.retain(|other| other != name);
         if self.names.is_empty() {
             self.window = None;
+            self.expires = None;
         }
     }
 
@@ -57,6 +66,7 @@ impl Claim {
             last,
             intents: self.names.clone(),
             announcement_in_doubt: !self.doubtful.is_empty(),
+            expires: self.expires,
         }
     }
 }
@@ -86,6 +96,10 @@ pub(super) struct Member {
     pub(super) must_announce: bool,
     /// The time of its announcement by the store's clock.
     pub(super) announced: Option<i64>,
+    /// The time of its first announcement: milliseconds of the monotonic clock.
+    pub(super) waits_since: Option<u64>,
+    /// True if an attempt was made without it.
+    pub(super) left_out: bool,
     pub(super) claim: Claim,
 }
 
@@ -103,6 +117,8 @@ impl Member {
             unseen: 0,
             must_announce: false,
             announced: None,
+            waits_since: None,
+            left_out: false,
             claim: Claim::default(),
         }
     }
@@ -115,6 +131,12 @@ impl Member {
     pub(super) fn is_ready(&self, now: Time) -> bool {
         self.put_off_until <= now.monotonic
     }
+
+    /// Returns true if its data is synced, or it is announced for the first time, before the next attempt. Steady arrivals
+    /// would put off one that is due for ever, so those that come by then wait for the one after it.
+    pub(super) fn may_join(&self, is_due: bool) -> bool {
+        !is_due || self.left_out
+    }
 }
 
 /// A doubt that is being settled.
@@ -126,6 +148,8 @@ pub(super) struct Settlement {
     pub(super) stage: Stage,
     /// The reason why a transaction of this process cannot commit; none when a caller asked with a token.
     pub(super) reason: Option<CommitError>,
+    /// True if the store told its time since the settlement began.
+    pub(super) knows_time: bool,
 }
 
 impl Settlement {
@@ -133,5 +157,10 @@ impl Settlement {
     pub(super) fn last(&self) -> Version {
         let window = self.claim.window.map(|(_, last)| last);
         window.max(self.claim.attempted).unwrap_or(self.checked)
+    }
+
+    /// Returns true if it depends on the store's time, which was not asked for yet.
+    pub(super) fn needs_time(&self) -> bool {
+        !self.claim.doubtful.is_empty() && self.claim.expires.is_some() && !self.knows_time
     }
 }

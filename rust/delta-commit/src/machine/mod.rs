@@ -6,17 +6,21 @@
 //! only leaves a fact missing, and the same effect is emitted again.
 //!
 //! The order of a round: read the log to its tip, check the own members against the versions that were read, make their
-//! data and the tip survive a crash; announce members that have lost a race, *then* list the intents, read what they
-//! need, and attempt the version after the tip. Rules are named as in docs/design/commit-protocol.md: R1 to R11.
+//! data and the tip survive a crash; announce members that have lost a race, or all members while other processes commit
+//! too, and leave them to others for a while; *then* list the intents, read what they need, and attempt the version
+//! after the tip. Rules are named as in docs/design/commit-protocol.md: R1 to R11.
 
+mod clock;
 mod member;
 mod merge;
+mod pace;
 mod round;
 mod settlement;
 mod verdict;
 mod view;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 
 use crate::actions::{Metadata, Protocol};
 use crate::error::{CommitError, Result};
@@ -28,10 +32,12 @@ use crate::timings::Timings;
 use crate::transaction::{MemberId, Transaction};
 use crate::winner::Winner;
 
+use clock::StoreClock;
 use member::{Member, Settlement};
+use pace::Pace;
 use view::View;
 
-/// Failures in a row, without an attempt between them, after which the store counts as broken.
+/// Failures in a row, without an attempt or a commit between them, after which the store counts as broken.
 const MAX_FAILURES: u32 = 10;
 
 /// The pause after so many failures in a row, in milliseconds.
@@ -134,9 +140,11 @@ enum Asked {
 /// The intents, as listed after the tip was read.
 #[derive(Debug, Default)]
 struct Gathered {
+    /// The store's clock at the listing.
+    now: i64,
     /// Names still to be read, oldest first, each with its time.
     unread: Vec<(String, i64)>,
-    read: Vec<(String, i64, Intent)>,
+    read: Vec<(String, i64, Arc<Intent>)>,
 }
 
 /// The committer of one table in one process.
@@ -154,15 +162,29 @@ pub struct Machine {
     /// In the log, but not yet known to survive a crash.
     landed: Vec<(MemberId, Version, bool)>,
     gathered: Option<Gathered>,
+    /// Contents of intents by their names, which never change; none for what is malformed or of a later format.
+    parsed: HashMap<String, Option<Arc<Intent>>>,
+    /// Names of intents of which nothing could be carried when they were last read. They do not count as others to wait for.
+    passed_by: HashSet<String>,
+    /// The number of others' intents that are older than those of the members in flight, as listed since the tip changed.
+    ahead: Option<u64>,
+    clock: StoreClock,
+    pace: Pace,
     last_turn: Turn,
+    /// The last version that this process knows to have written.
+    last_won: Option<Version>,
     announcements: u64,
     /// Names of intents that are of no more use.
-    garbage: Vec<String>,
+    garbage: BTreeSet<String>,
+    /// True if others take intents among them for live ones.
+    garbage_misleads: bool,
     /// Names of intents that a member with a verdict was in.
     released: Vec<String>,
     failures: u32,
     /// An attempt whose outcome is not known.
     unseen_attempt: Option<Version>,
+    /// The members of an attempt of which no answer came. If the version holds just these, this process wrote it.
+    unanswered: Option<(Version, HashSet<MemberId>)>,
     /// The number of such attempts in a row at that version.
     unseen_attempts: u32,
     pause: Option<u64>,
@@ -201,12 +223,20 @@ impl Machine {
             settlements: Vec::new(),
             landed: Vec::new(),
             gathered: None,
+            parsed: HashMap::new(),
+            passed_by: HashSet::new(),
+            ahead: None,
+            clock: StoreClock::default(),
+            pace: Pace::default(),
             last_turn: Turn::Other,
+            last_won: None,
             announcements: 0,
-            garbage: Vec::new(),
+            garbage: BTreeSet::new(),
+            garbage_misleads: false,
             released: Vec::new(),
             failures: 0,
             unseen_attempt: None,
+            unanswered: None,
             unseen_attempts: 0,
             pause: None,
             undurable: None,
@@ -242,6 +272,12 @@ impl Machine {
     #[must_use]
     pub fn is_outdated(&self) -> bool {
         self.outdated
+    }
+
+    /// Returns true if this process knows to have written a version from `first` on.
+    #[must_use]
+    pub fn has_written_since(&self, first: Version) -> bool {
+        self.last_won.is_some_and(|version| version >= first)
     }
 
     /// Takes a transaction in. Its verdict will be among [`take_verdicts`](Self::take_verdicts).
@@ -337,7 +373,8 @@ impl Machine {
             }
             self.judge();
             self.examine_settlements();
-            if let Some(step) = self.acknowledge().or_else(|| self.withdraw()) {
+            let step = self.acknowledge().or_else(|| self.withdraw());
+            if let Some(step) = step.or_else(|| self.clean_misleading()) {
                 return Some(step);
             }
             let Some(turn) = self.choose_turn() else {
@@ -354,6 +391,8 @@ impl Machine {
                 return Some(step);
             }
         }
+        // Few are listed again when there is work again, and each may be large.
+        self.parsed.retain(|_, intent| intent.is_none());
         self.clean()
     }
 
@@ -380,7 +419,13 @@ impl Machine {
     fn on_body(&mut self, version: Version, body: Option<&[u8]>) {
         let next = version == self.view.tip + 1;
         match body.map(|body| Winner::parse(version, body)) {
-            Some(Ok(winner)) if next => self.view.advance(winner, self.asked_at),
+            Some(Ok(winner)) if next => {
+                self.ahead = None;
+                if self.is_of_unanswered(&winner) {
+                    self.note_win(&winner);
+                }
+                self.view.advance(winner, self.asked_at);
+            }
             Some(Ok(winner)) => self.view.remember(winner),
             Some(Err(error)) => self.give_up_all(&error, "the log cannot be read"),
             None if next => {
@@ -400,15 +445,22 @@ impl Machine {
         self.failures = 0;
         self.unfounded = false;
         self.view.fresh = false;
+        self.ahead = None;
+        if self.last_turn == Turn::Blind {
+            self.pace.end(self.now);
+        }
         let unseen = (*outcome != PutOutcome::Won).then_some(version);
         self.unseen_attempts = match unseen {
             Some(_) if self.unseen_attempt == unseen => self.unseen_attempts.saturating_add(1),
             _ => 0,
         };
         self.unseen_attempt = unseen;
+        if matches!(outcome, PutOutcome::Unknown(_)) {
+            self.unanswered = Some((version, winner.members.clone()));
+        }
         match outcome {
             PutOutcome::Won => {
-                self.stats.won += 1;
+                self.note_win(&winner);
                 self.view.advance(winner, self.asked_at);
             }
             // Whose version it is shows when it is read: it may be this very attempt, sent twice.
@@ -417,6 +469,21 @@ impl Machine {
                 self.view.advance(Winner::of(version, Vec::new()), self.asked_at);
             }
         }
+    }
+
+    /// Returns true if the version is that of the attempt of which no answer came.
+    fn is_of_unanswered(&mut self, winner: &Winner) -> bool {
+        let attempt = self.unanswered.take_if(|(version, _)| *version <= winner.version);
+        // Other software names no members.
+        attempt.is_some_and(|(version, members)| {
+            version == winner.version && members == winner.members && !members.is_empty()
+        })
+    }
+
+    fn note_win(&mut self, winner: &Winner) {
+        self.stats.won += 1;
+        self.last_won = Some(winner.version);
+        self.discard_carried(winner);
     }
 
     /// The pause before a version of which nothing is seen is tried again. A busy store is not helped by haste.
@@ -446,7 +513,7 @@ impl Machine {
             }
             // Tidying up is for the others' sake, and they can do it as well.
             (Asked::Deletion(names), _) if self.settlements.is_empty() => {
-                self.garbage.retain(|name| !names.contains(name));
+                self.forget_garbage(names);
                 return;
             }
             _ => {}

@@ -1,15 +1,17 @@
 //! One round: from a tip that was just read to an attempt at the next version.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 
 use super::member::Member;
 use super::{Asked, Gathered, MAX_FAILURES, Machine, Turn, back_off};
 use crate::batch::{Batch, MAX_ACTIONS, MAX_BYTES};
 use crate::conflict;
 use crate::error::CommitError;
-use crate::intent::{self, Intent, MAX_AGE, Prepared};
+use crate::intent::{self, Intent, LIFETIME, MAX_AGE, Prepared};
 use crate::log::{Effect, Listing, StoreError, StoreErrorKind, Version};
 use crate::transaction::MemberId;
+use crate::winner::Winner;
 
 /// The most intents that are read for one attempt, oldest first.
 const MAX_INTENTS: usize = 1_000;
@@ -22,6 +24,9 @@ const MAX_DATA_PAUSE: u64 = 50;
 
 /// The sort key of members without an announcement: after all that have one.
 const YOUNGEST: i64 = i64::MAX;
+
+/// The sort key of a member that goes first.
+const OLDEST: i64 = i64::MIN;
 
 type Step = (Asked, Effect);
 
@@ -71,7 +76,7 @@ impl Machine {
         match (blind, self.other.as_ref().is_some_and(is_ready)) {
             (false, false) => None,
             (false, true) => Some(Turn::Other),
-            (true, true) if self.last_turn == Turn::Blind => Some(Turn::Other),
+            (true, true) if self.last_turn == Turn::Blind || self.left_to_others() > 0 => Some(Turn::Other),
             (true, _) => Some(Turn::Blind),
         }
     }
@@ -90,7 +95,10 @@ impl Machine {
             return Some(step);
         }
         if turn == Turn::Blind
-            && let Some(step) = self.announce().or_else(|| self.gather())
+            && let Some(step) = self
+                .announce()
+                .or_else(|| self.leave_to_others())
+                .or_else(|| self.gather())
         {
             return Some(step);
         }
@@ -113,8 +121,12 @@ impl Machine {
             return None;
         }
         let is_wanted = |member: &&Member| !member.synced && member.is_ready(self.now);
+        let is_due = self.is_due();
         let members: Vec<&Member> = match turn {
-            Turn::Blind => self.bundle.iter().filter(is_wanted).collect(),
+            Turn::Blind => {
+                let joining = self.bundle.iter().filter(|member| member.may_join(is_due));
+                joining.filter(is_wanted).collect()
+            }
             Turn::Other => self.other.iter().filter(is_wanted).collect(),
         };
         let unsynced = |member: &Member| member.prepared.transaction.unsynced.clone();
@@ -162,12 +174,18 @@ impl Machine {
         true
     }
 
-    /// Announces the members that lost a race and are in no open window, or are about to be too old.
+    /// Announces the members that are in no open window, or are about to expire: those that lost a race or were announced
+    /// before, and all while other processes commit too.
     pub(super) fn announce(&mut self) -> Option<Step> {
         let first = self.view.tip + 1;
+        let (has_met, is_due) = (self.has_met(), self.is_due());
+        let any_synced = !self.rules.r8_durable_first;
         let needs = |member: &Member| {
-            let open = member.claim.window.is_some_and(|(_, last)| last >= first);
-            member.lost > 0 && (!open || member.must_announce) && member.prepared.fits_a_batch()
+            let is_first = member.lost == 0 && member.claim.names.is_empty();
+            (!is_first || (has_met && member.may_join(is_due)))
+                && (member.synced || any_synced)
+                && (!member.claim.is_open(first) || member.must_announce)
+                && member.prepared.fits_a_batch()
         };
         let members: Vec<Prepared> = self
             .bundle
@@ -183,9 +201,15 @@ impl Machine {
         if let Some(step) = self.sync_to(self.view.tip) {
             return Some(step);
         }
+        // R2: it expires by the store's clock.
+        let Some(now) = self.clock.at(self.now) else {
+            return Some((Asked::Listing, Effect::ListIntents));
+        };
+        let expires = self.rules.expiring_intents.then_some(now + LIFETIME);
         let intent = Intent {
             world: self.view.world.clone(),
             first,
+            expires,
             members,
         };
         let body = match intent.encode() {
@@ -199,7 +223,8 @@ impl Machine {
         self.announcements += 1;
         let ids = members_of(&intent);
         for member in self.bundle.iter_mut().filter(|member| needs(member)) {
-            member.claim.announce(first, name.clone());
+            member.claim.announce(first, expires, name.clone());
+            member.waits_since.get_or_insert(self.now.monotonic);
             member.must_announce = false;
             member.unseen = 0;
             member.announced = None;
@@ -217,12 +242,57 @@ impl Machine {
         // The tip must be read, and the intents listed, after the announcement.
         self.view.fresh = false;
         self.gathered = None;
+        self.ahead = None;
     }
 
     pub(super) fn on_not_announced(&mut self, name: &str) {
         for member in &mut self.bundle {
             member.claim.withdraw(name);
         }
+    }
+
+    /// Pauses while the members are left to other processes, and deletes meanwhile what is of no more use. The next version
+    /// is looked for after each pause.
+    fn leave_to_others(&mut self) -> Option<Step> {
+        let left = self.left_to_others();
+        if left == 0 {
+            return None;
+        }
+        if let Some(step) = self.clean() {
+            return Some(step);
+        }
+        self.pace.put_off();
+        self.view.fresh = false;
+        Some((Asked::Pause, Effect::Pause(left.min(self.pace.look()))))
+    }
+
+    /// The time in milliseconds for which the members are still left to other processes that were met: all are announced,
+    /// and the time of an attempt has not passed since. Where others announced before them, these go first.
+    fn left_to_others(&self) -> u64 {
+        let next = self.view.tip + 1;
+        let mut ready = self.bundle.iter().filter(|member| member.is_ready(self.now));
+        let are_announced = ready.all(|member| member.claim.is_open(next));
+        match self.due() {
+            Some(due) if are_announced && self.settlements.is_empty() && self.has_met() => {
+                due.saturating_sub(self.now.monotonic)
+            }
+            _ => 0,
+        }
+    }
+
+    /// The time at which the oldest announced member is attempted: milliseconds of the monotonic clock.
+    fn due(&self) -> Option<u64> {
+        let since = self.bundle.iter().filter_map(|member| member.waits_since).min()?;
+        Some(since + self.pace.wait(self.ahead.unwrap_or(0)))
+    }
+
+    /// Returns true if announced members were left to other processes for long enough.
+    fn is_due(&self) -> bool {
+        self.has_met() && self.due().is_some_and(|due| due <= self.now.monotonic)
+    }
+
+    fn has_met(&self) -> bool {
+        self.rules.leaves_to_others && self.pace.has_met(self.now)
     }
 
     /// R7: lists the intents after the tip was read, and reads what carrying them needs.
@@ -240,25 +310,36 @@ impl Machine {
         let version = gathered
             .read
             .iter()
-            .filter(|(.., intent)| self.is_open(intent))
+            .filter(|(.., intent)| self.is_open(intent, gathered.now))
             .find_map(|(.., intent)| self.view.unread_since(intent.first))?;
         Some((Asked::Body(version), Effect::ReadVersion(version)))
     }
 
-    /// Checks R1 and R6: whether the next version may hold the intent's members at all.
-    fn is_open(&self, intent: &Intent) -> bool {
+    /// Checks R1, R2 and R6: whether the next version may hold the intent's members at all, if it was listed at `listed`.
+    fn is_open(&self, intent: &Intent, listed: i64) -> bool {
         let next = self.view.tip + 1;
+        let alive = !self.rules.r2_expiry || intent.expires.is_none_or(|expires| listed <= expires);
         let window = !self.rules.r1_window || (intent.first <= next && next <= intent.last());
         let world = !self.rules.r6_same_world || intent.world == self.view.world;
-        window && world
+        window && world && alive
     }
 
     pub(super) fn on_listing(&mut self, mut listing: Listing) {
         listing
             .entries
             .sort_by(|a, b| (a.created, &a.name).cmp(&(b.created, &b.name)));
+        self.clock.set(listing.now, self.now);
+        self.pace.list(self.asked_at);
+        for settlement in &mut self.settlements {
+            settlement.knows_time = true;
+        }
         self.look_for_own(&listing);
-        let mut gathered = Gathered::default();
+        self.forget_unlisted(&listing);
+        let mut gathered = Gathered {
+            now: listing.now,
+            ..Gathered::default()
+        };
+        let (mut others, mut ahead) = (0, None);
         let own = self.process.to_string();
         for entry in listing.entries {
             let Some(first) = intent::first_of_name(&entry.name) else {
@@ -266,17 +347,51 @@ impl Machine {
             };
             if intent::last_of(first) <= self.view.tip && self.rules.r1_window {
                 self.discard(entry.name);
-            } else if !entry.name.contains(&own)
-                && (listing.now - entry.created <= MAX_AGE || !self.rules.r2_no_zombies)
+            } else if entry.name.contains(&own) {
+                if self.is_in_flight(&entry.name) {
+                    ahead.get_or_insert(others);
+                }
+            } else if (listing.now - entry.created <= MAX_AGE || !self.rules.r2_no_zombies)
                 && gathered.unread.len() < MAX_INTENTS
+                && self.is_of_use(&entry.name)
             {
-                gathered.unread.push((entry.name, entry.created));
+                others += u64::from(!self.passed_by.contains(&entry.name));
+                match self.parsed.get(&entry.name) {
+                    Some(Some(intent)) if !self.rules.r2_read_anew => {
+                        let intent = Arc::clone(intent);
+                        gathered.read.push((entry.name, entry.created, intent));
+                    }
+                    // Also if its content is known: it may be deleted by now, and the listing out of date.
+                    _ => gathered.unread.push((entry.name, entry.created)),
+                }
             }
+        }
+        self.ahead = Some(ahead.unwrap_or(0));
+        if others > 0 {
+            self.pace.meet(self.now);
         }
         self.gathered = Some(gathered);
     }
 
-    /// R2: announces a live member again before its intent is too old to be helped, or when the intent is missing.
+    /// Returns true if a member in flight was announced by this name.
+    fn is_in_flight(&self, name: &str) -> bool {
+        let mut names = self.bundle.iter().flat_map(|member| &member.claim.names);
+        names.any(|own| own == name)
+    }
+
+    /// Returns false for an intent that was read before and cannot be carried, or is waiting to be deleted.
+    fn is_of_use(&self, name: &str) -> bool {
+        !matches!(self.parsed.get(name), Some(None)) && !self.garbage.contains(name)
+    }
+
+    /// Forgets intents that are gone.
+    fn forget_unlisted(&mut self, listing: &Listing) {
+        let listed: HashSet<&str> = listing.entries.iter().map(|entry| entry.name.as_str()).collect();
+        self.parsed.retain(|name, _| listed.contains(name.as_str()));
+        self.passed_by.retain(|name| listed.contains(name.as_str()));
+    }
+
+    /// R2: announces a live member again before its intent expires, or when the intent is missing.
     fn look_for_own(&mut self, listing: &Listing) {
         let created: HashMap<&str, i64> = listing
             .entries
@@ -290,7 +405,10 @@ impl Machine {
             if let Some(created) = created.get(name.as_str()) {
                 member.unseen = 0;
                 member.announced = Some(*created);
-                member.must_announce = listing.now - created > MAX_AGE / 2;
+                member.must_announce = match member.claim.expires {
+                    Some(expires) => listing.now > expires - LIFETIME / 2,
+                    None => listing.now - created > MAX_AGE / 2,
+                };
             } else {
                 member.unseen += 1;
                 member.must_announce = member.unseen >= MAX_UNSEEN;
@@ -304,18 +422,40 @@ impl Machine {
         };
         for (name, body) in bodies {
             let created = gathered.unread.iter().find(|(unread, _)| unread == name);
+            let Some((_, created)) = created else {
+                continue;
+            };
             // What is malformed, or of a later format, is left to those who understand it.
-            if let (Some((_, created)), Ok(intent)) = (created, Intent::decode(body)) {
-                gathered.read.push((name.clone(), *created, intent));
+            let knows = |intent: &Intent| self.rules.expiring_intents || intent.expires.is_none();
+            let parse = || Intent::decode(body).ok().filter(knows).map(Arc::new);
+            let intent = self.parsed.entry(name.clone()).or_insert_with(parse);
+            if let Some(intent) = intent {
+                gathered.read.push((name.clone(), *created, Arc::clone(intent)));
             }
         }
-        gathered.unread.retain(|(name, _)| !names.contains(name));
+        let read: HashSet<&String> = names.iter().collect();
+        gathered.unread.retain(|(name, _)| !read.contains(name));
     }
 
     pub(super) fn discard(&mut self, name: String) {
-        if !self.garbage.contains(&name) {
-            self.garbage.push(name);
-        }
+        self.garbage.insert(name);
+    }
+
+    /// Discards the others' intents that are used up by a version of this process.
+    pub(super) fn discard_carried(&mut self, winner: &Winner) {
+        let Some(gathered) = &self.gathered else {
+            return;
+        };
+        let has_landed = |member: &Prepared, first| {
+            winner.members.contains(&member.id()) || self.has_landed(member, first)
+        };
+        let carried = gathered.read.iter().filter(|(.., intent)| {
+            let mut members = intent.members.iter();
+            members.all(|member| has_landed(member, intent.first))
+        });
+        let carried: Vec<String> = carried.map(|(name, ..)| name.clone()).collect();
+        self.garbage_misleads |= !carried.is_empty();
+        self.garbage.extend(carried);
     }
 
     fn attempt(&mut self, turn: Turn) -> Option<Step> {
@@ -342,6 +482,11 @@ impl Machine {
                 member.claim.attempted = Some(version);
             }
         }
+        if turn == Turn::Blind {
+            for member in &mut self.bundle {
+                member.left_out |= !winner.members.contains(&member.id());
+            }
+        }
         self.last_turn = turn;
         self.stats.attempts += 1;
         Some((
@@ -350,13 +495,14 @@ impl Machine {
         ))
     }
 
-    /// The batch of the own members and all eligible intents that no version holds, oldest first.
+    /// The batch of the own members and all eligible intents that no version holds, oldest first. A member that is too
+    /// large to be announced would always be the youngest, so once it was left out it comes first.
     fn blind_batch(&mut self) -> Batch {
         let mut candidates: Vec<(i64, Prepared)> = self
             .bundle
             .iter()
             .filter(|member| member.synced || !self.rules.r8_durable_first)
-            .map(|member| (member.announced.unwrap_or(YOUNGEST), member.prepared.clone()))
+            .map(|member| (sort_key(member), member.prepared.clone()))
             .collect();
         candidates.extend(self.helped());
         if !self.rules.r5_alone_or_blind {
@@ -380,10 +526,11 @@ impl Machine {
         let settling: HashSet<MemberId> = self.settlements.iter().map(|s| s.id).collect();
         let mut helped = Vec::new();
         for (name, created, intent) in &gathered.read {
-            if !self.is_open(intent) {
+            if !self.is_open(intent, gathered.now) {
+                self.passed_by.insert(name.clone());
                 continue;
             }
-            let mut all_landed = true;
+            let (mut all_landed, before) = (true, helped.len());
             for member in &intent.members {
                 let landed = self.has_landed(member, intent.first);
                 all_landed &= landed;
@@ -393,6 +540,10 @@ impl Machine {
             }
             if all_landed {
                 self.discard(name.clone());
+            } else if helped.len() > before {
+                self.passed_by.remove(name);
+            } else {
+                self.passed_by.insert(name.clone());
             }
         }
         self.gathered = Some(gathered);
@@ -448,6 +599,14 @@ impl DataSync {
         let untried = untried.or_else(|| (results.len() < count).then(silent));
         untried.map_or(Self::Done, Self::Untried)
     }
+}
+
+/// The place of an own member in a batch.
+fn sort_key(member: &Member) -> i64 {
+    if member.left_out && !member.prepared.fits_a_batch() {
+        return OLDEST;
+    }
+    member.announced.unwrap_or(YOUNGEST)
 }
 
 fn members_of(intent: &Intent) -> Vec<MemberId> {

@@ -3,10 +3,14 @@
 //! First the intents are deleted. Then the tip T is read. Then T + 1 is seen, or created. A process that listed the
 //! intents before the deletion had read a tip of at most T before, so it attempts at most T + 1. A process that lists
 //! later does not find the intent.
+//!
+//! An announcement whose answer was lost may arrive after the deletion. So a listing is waited for whose time, by the
+//! store's clock, is past the intent's expiry. A process that lists later leaves the intent alone.
 
 use super::member::{Claim, Settlement};
 use super::{Asked, Machine, Verdict};
 use crate::error::{CommitError, Result};
+use crate::intent::CLOCK_MARGIN;
 use crate::log::{Effect, Version};
 use crate::settle::{Outcome, Stage, Token};
 use crate::transaction::MemberId;
@@ -33,6 +37,7 @@ impl Machine {
                 } else {
                     std::collections::BTreeSet::new()
                 },
+                expires: token.expires,
             },
             checked: token.first - 1,
             stage: if self.rules.r2_no_zombies {
@@ -41,6 +46,7 @@ impl Machine {
                 Stage::Await(self.view.tip)
             },
             reason: None,
+            knows_time: false,
         });
         Ok(id)
     }
@@ -93,7 +99,13 @@ impl Machine {
             return Some(Outcome::Rejected);
         }
         if !settlement.claim.doubtful.is_empty() && self.rules.r2_no_zombies {
-            return Some(Outcome::Pending);
+            if settlement.needs_time() {
+                return None;
+            }
+            if !self.has_expired(&settlement.claim) {
+                return Some(Outcome::Pending);
+            }
+            settlement.claim.doubtful.clear();
         }
         match settlement.stage {
             Stage::Delete => None,
@@ -107,8 +119,22 @@ impl Machine {
         }
     }
 
-    /// Deletes the intents of doubts that are to be settled.
+    /// Returns true if no process that lists from now on carries an intent of the claim.
+    fn has_expired(&self, claim: &Claim) -> bool {
+        let times = claim.expires.zip(self.clock.at(self.now));
+        let margin = if self.rules.r2_clock_margin {
+            CLOCK_MARGIN
+        } else {
+            0
+        };
+        times.is_some_and(|(expires, now)| now > expires.saturating_add(margin))
+    }
+
+    /// Deletes the intents of doubts that are to be settled, once the store's time is known where they depend on it.
     pub(super) fn withdraw(&mut self) -> Option<(Asked, Effect)> {
+        if self.rules.r2_no_zombies && self.settlements.iter().any(Settlement::needs_time) {
+            return Some((Asked::Listing, Effect::ListIntents));
+        }
         let mut names = Vec::new();
         for settlement in &mut self.settlements {
             if settlement.stage == Stage::Delete {
@@ -123,8 +149,10 @@ impl Machine {
         if names.is_empty() {
             return None;
         }
-        if self.must_replace(&names) {
-            return self.announce();
+        if self.must_replace(&names)
+            && let Some(step) = self.announce()
+        {
+            return Some(step);
         }
         let asked = Asked::Deletion(names.clone());
         if self.rules.r2_withdrawn_for_good {
@@ -147,7 +175,7 @@ impl Machine {
     }
 
     pub(super) fn on_deleted(&mut self, names: &[String]) {
-        self.garbage.retain(|name| !names.contains(name));
+        self.forget_garbage(names);
         for settlement in &mut self.settlements {
             let deleted = settlement.claim.names.iter().all(|name| names.contains(name));
             if settlement.stage == Stage::Delete && deleted {
@@ -163,11 +191,24 @@ impl Machine {
 
     /// Deletes intents that are of no more use.
     pub(super) fn clean(&mut self) -> Option<(Asked, Effect)> {
+        self.garbage_misleads = false;
         if self.garbage.is_empty() {
             return None;
         }
-        let names = self.garbage.clone();
+        let names: Vec<String> = self.garbage.iter().cloned().collect();
         Some((Asked::Deletion(names.clone()), Effect::DeleteIntents(names)))
+    }
+
+    /// Deletes them likewise while there is work, if others wait for their owners in vain.
+    pub(super) fn clean_misleading(&mut self) -> Option<(Asked, Effect)> {
+        let is_wanted = self.garbage_misleads && self.settlements.is_empty();
+        if is_wanted { self.clean() } else { None }
+    }
+
+    pub(super) fn forget_garbage(&mut self, names: &[String]) {
+        for name in names {
+            self.garbage.remove(name);
+        }
     }
 
     pub(super) fn give_up_settling(&mut self, id: MemberId) -> Option<Verdict> {

@@ -47,15 +47,22 @@ impl Machine {
     fn keep(&mut self, member: &mut Member) -> bool {
         let finding = self.find(member);
         let tip = self.view.tip;
-        if member.claim.attempted.is_some_and(|at| at <= tip) {
-            member.claim.attempted = None;
-            member.lost += u32::from(finding.is_none());
+        if let Some(at) = member.claim.attempted.take_if(|at| *at <= tip) {
+            if finding.is_none() {
+                member.lost += 1;
+                self.note_rival(at);
+            }
             self.stats.most_lost = self.stats.most_lost.max(member.lost);
         }
         match finding {
             None => true,
             Some(Finding::Landed(version)) => {
-                self.released.append(&mut member.claim.names);
+                self.failures = 0;
+                self.note_rival(version);
+                // A process that carried it deletes its intent, too.
+                if self.last_won == Some(version) {
+                    self.released.append(&mut member.claim.names);
+                }
                 self.landed.push((member.id(), version, true));
                 false
             }
@@ -68,6 +75,17 @@ impl Machine {
                 self.give_up_member(member, &error, "a version that may hold it was cleaned up");
                 false
             }
+        }
+    }
+
+    /// Notes that another process that carries intents wrote this version, if one did.
+    fn note_rival(&mut self, version: Version) {
+        let carries = self
+            .view
+            .get(version)
+            .is_some_and(|winner| !winner.members.is_empty());
+        if carries && self.last_won != Some(version) {
+            self.pace.meet(self.now);
         }
     }
 
@@ -126,6 +144,7 @@ impl Machine {
             checked: member.checked,
             stage: Stage::Delete,
             reason: Some(error),
+            knows_time: false,
         });
     }
 

@@ -184,16 +184,13 @@ impl LocalLogStore {
         ))))
     }
 
-    fn create_intent(&self, name: &str, body: &[u8]) -> io::Result<()> {
-        // It need not survive a crash of the machine: nor does its owner.
+    /// Writes an intent beside its place. It need not survive a crash of the machine: nor does its owner.
+    fn stage_intent(&self, body: &[u8]) -> io::Result<tempfile::NamedTempFile> {
         let staged = self.stage(body)?;
         if !self.intents.try_exists()? {
             self.make_aside(&self.intents)?;
         }
-        staged
-            .persist(self.intents.join(name))
-            .map_err(|refused| refused.error)?;
-        Ok(())
+        Ok(staged)
     }
 
     fn entries(&self) -> io::Result<Vec<IntentEntry>> {
@@ -286,8 +283,14 @@ impl LogStore for LocalLogStore {
     }
 
     fn put_intent(&self, name: &str, body: &[u8]) -> Result<(), StoreError> {
-        self.create_intent(name, body)
-            .map_err(|e| certain(StoreError::io(self.intents.join(name).display(), &e)))
+        let place = self.intents.join(name);
+        let staged = self.stage_intent(body);
+        let staged = staged.map_err(|e| certain(StoreError::io(place.display(), &e)))?;
+        let renamed = staged.persist(&place);
+        renamed.map(drop).map_err(|refused| {
+            let has_folder = self.intents.try_exists().unwrap_or(true);
+            not_announced(&place, &refused.error, has_folder)
+        })
     }
 
     fn delete_intent(&self, name: &str) -> Result<(), StoreError> {
@@ -344,6 +347,20 @@ fn is_uncertain(error: &io::Error) -> bool {
     kind == StoreErrorKind::Transient || error.raw_os_error() == Some(EIO)
 }
 
+/// Wraps the error of a rename that announces. A file server that was asked twice may have renamed the file the first time,
+/// and no longer find it: that is a doubt, and so is every error in spite of which a rename may take effect.
+fn not_announced(place: &Path, error: &io::Error, has_folder: bool) -> StoreError {
+    let is_gone = error.kind() == io::ErrorKind::NotFound;
+    let told = certain(StoreError::io(place.display(), error));
+    if is_uncertain(error) || (is_gone && has_folder) {
+        return StoreError {
+            kind: StoreErrorKind::Transient,
+            ..told
+        };
+    }
+    told
+}
+
 /// Turns a missing file or folder into a permanent error: on a local disk it means that nothing was done.
 fn certain(error: StoreError) -> StoreError {
     let kind = match error.kind {
@@ -365,4 +382,24 @@ fn milliseconds(time: SystemTime) -> i64 {
         .ok()
         .and_then(|since| i64::try_from(since.as_millis()).ok())
         .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_announcement_that_may_have_happened_is_a_doubt() {
+        let kind = |errno, has_folder| {
+            let error = io::Error::from_raw_os_error(errno);
+            not_announced(Path::new("a"), &error, has_folder).kind
+        };
+        let (eintr, eacces, enospc) = (4, 13, 28);
+        for (errno, has_folder) in [(EIO, true), (eintr, true), (ENOENT, true)] {
+            assert_eq!(kind(errno, has_folder), StoreErrorKind::Transient, "{errno}");
+        }
+        for (errno, has_folder) in [(ENOENT, false), (eacces, true), (enospc, true)] {
+            assert_eq!(kind(errno, has_folder), StoreErrorKind::Permanent, "{errno}");
+        }
+    }
 }

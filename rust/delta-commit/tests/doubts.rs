@@ -1,0 +1,178 @@
+//! A member that was settled as rejected never lands; and without one of the rules it does.
+//!
+//! These scenarios need more to coincide than random schedules bring about. Each process is a machine.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod memory;
+
+use delta_commit::log::{BEFORE_FIRST, Effect};
+use delta_commit::rules::Rules;
+use delta_commit::winner::Winner;
+use delta_commit::{
+    CLOCK_MARGIN, CommitError, EffectKind, Machine, MemberId, Outcome, Submission, Token, Transaction,
+    Verdict,
+};
+
+use memory::{ELSEWHERE, Store, UNREADABLE, added, new_table, time_at};
+
+/// The member whose commit comes to be in doubt.
+const DOUBTED: MemberId = MemberId::from_number(1);
+
+/// Three processes: the owner of the member, one that settles the doubt, and one that may carry the member.
+struct Scene {
+    store: Store,
+    now: u64,
+    owner: Machine,
+    settler: Machine,
+    carrier: Machine,
+}
+
+impl Scene {
+    fn new(rules: Rules) -> Self {
+        let machine = |number, rules| Machine::with_rules(MemberId::from_number(number), new_table(), rules);
+        let hasty = Rules {
+            leaves_to_others: false,
+            ..rules
+        };
+        let mut store = Store::default();
+        // Beside it, members are announced.
+        store.announce(0, ELSEWHERE, UNREADABLE);
+        Self {
+            store,
+            now: 0,
+            owner: machine(2, rules),
+            settler: machine(3, rules),
+            carrier: machine(4, hasty),
+        }
+    }
+
+    /// Performs the effects of a process up to the first of a kind, or all of them.
+    fn perform(&mut self, who: fn(&mut Self) -> &mut Machine, last: Option<EffectKind>) {
+        loop {
+            let now = self.now;
+            let Some(effect) = who(self).next(time_at(now)) else {
+                return;
+            };
+            self.now += if let Effect::Pause(milliseconds) = &effect {
+                *milliseconds
+            } else {
+                1
+            };
+            let now = time_at(self.now);
+            let event = self.store.apply(now.wall, &effect);
+            who(self).complete(now, event);
+            if last == Some(EffectKind::of(&effect)) {
+                return;
+            }
+        }
+    }
+
+    /// The member is announced, and its owner stops waiting.
+    fn doubt(&mut self) -> Token {
+        self.owner.submit(append(DOUBTED));
+        self.perform(|scene| &mut scene.owner, Some(EffectKind::PutIntent));
+        match self.owner.give_up(DOUBTED) {
+            Some(Verdict::Commit(Err(CommitError::Unknown { token, .. }))) => *token,
+            other => panic!("expected a doubt, but got {other:?}"),
+        }
+    }
+
+    fn settle(&mut self, token: &Token) -> Outcome {
+        self.settler.settle(token).unwrap();
+        self.perform(|scene| &mut scene.settler, None);
+        match self.settler.take_verdicts().as_slice() {
+            [(id, Verdict::Settled(outcome))] if *id == DOUBTED => *outcome,
+            other => panic!("expected an outcome, but got {other:?}"),
+        }
+    }
+
+    /// The carrier commits a member of its own, as far as the first effect of this kind.
+    fn carry(&mut self, last: Option<EffectKind>) {
+        self.carrier.submit(append(MemberId::from_number(5)));
+        self.perform(|scene| &mut scene.carrier, last);
+    }
+
+    fn has_landed(&self) -> bool {
+        let mut winners = self.store.log.iter();
+        winners.any(|(version, body)| {
+            let winner = Winner::parse(*version, body).unwrap();
+            winner.members.contains(&DOUBTED)
+        })
+    }
+}
+
+fn append(id: MemberId) -> Submission {
+    let append = Transaction::append(id, BEFORE_FIRST, vec![added(&id.to_string())]);
+    Submission::new(append).unwrap()
+}
+
+fn milliseconds(time: i64) -> u64 {
+    u64::try_from(time).unwrap()
+}
+
+/// An announcement arrives after the doubt about it was settled. Returns the outcome, and whether the member landed.
+fn late(rules: Rules, settled: i64, settlers_clock: i64, carriers_clock: i64) -> (Outcome, bool) {
+    let mut scene = Scene::new(rules);
+    scene.store.holds_back = true;
+    let token = scene.doubt();
+    scene.store.holds_back = false;
+    assert!(token.announcement_in_doubt);
+    scene.now = milliseconds(token.expires.unwrap() + settled);
+    scene.store.ahead = settlers_clock;
+    let outcome = scene.settle(&token);
+    let arrival = time_at(scene.now).wall;
+    scene.store.let_arrive(arrival);
+    scene.store.ahead = carriers_clock;
+    scene.carry(None);
+    (outcome, scene.has_landed())
+}
+
+#[test]
+fn what_arrives_after_its_expiry_is_left_alone() {
+    let after = |rules| late(rules, CLOCK_MARGIN + 1, 0, 0);
+    assert_eq!(after(Rules::default()), (Outcome::Rejected, false));
+    let mutant = Rules {
+        r2_expiry: false,
+        ..Rules::default()
+    };
+    assert_eq!(after(mutant), (Outcome::Rejected, true));
+}
+
+#[test]
+fn a_doubt_is_pending_while_a_slow_clock_may_carry_it() {
+    // The servers of the store differ by eight seconds.
+    let about = |rules| late(rules, -1_000, 4_000, -4_000);
+    assert_eq!(about(Rules::default()), (Outcome::Pending, true));
+    let mutant = Rules {
+        r2_clock_margin: false,
+        ..Rules::default()
+    };
+    assert_eq!(about(mutant), (Outcome::Rejected, true));
+}
+
+#[test]
+fn what_a_listing_still_shows_is_read_again() {
+    let withdrawn = |rules| {
+        let mut scene = Scene::new(rules);
+        let token = scene.doubt();
+        assert!(!token.announcement_in_doubt);
+        // It knows the intent, and is about to attempt the version that settles the doubt.
+        scene.carry(Some(EffectKind::ReadIntents));
+        let shown = scene.store.entries();
+        let outcome = scene.settle(&token);
+        scene.store.out_of_date = Some(shown);
+        scene.perform(|scene| &mut scene.carrier, None);
+        (outcome, scene.has_landed())
+    };
+    assert_eq!(withdrawn(Rules::default()), (Outcome::Rejected, false));
+    let mutant = Rules {
+        r2_read_anew: false,
+        ..Rules::default()
+    };
+    assert_eq!(withdrawn(mutant), (Outcome::Rejected, true));
+}

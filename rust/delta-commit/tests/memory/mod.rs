@@ -1,0 +1,173 @@
+//! A store in memory, for machines that are driven by hand.
+#![allow(dead_code, reason = "each test uses a part")]
+
+use std::collections::BTreeMap;
+
+use delta_commit::actions::{Action, Add};
+use delta_commit::log::{BEFORE_FIRST, Effect, Event, IntentEntry, Listing, PutOutcome, StoreError, Time};
+use delta_commit::{MemberId, Start, Version};
+
+/// The fate of an attempt.
+pub enum Fate {
+    /// Another process creates the version first, with this body.
+    Late(String),
+    /// The version is created, and nobody is told.
+    Unanswered,
+}
+
+/// A store in memory that fails only when it is told to.
+#[derive(Default)]
+pub struct Store {
+    pub log: BTreeMap<Version, Vec<u8>>,
+    pub intents: BTreeMap<String, (i64, Vec<u8>)>,
+    /// The fate of the next attempt, if it is not to succeed.
+    pub fate: Option<Fate>,
+    /// True if the next effect is to fail for once.
+    pub is_busy: bool,
+    /// The milliseconds by which listings are ahead of time.
+    pub ahead: i64,
+    /// True if announcements are held back, and nobody is told.
+    pub holds_back: bool,
+    /// Those that are.
+    pub held_back: BTreeMap<String, Vec<u8>>,
+    /// Names and times that listings show, if they are out of date.
+    pub out_of_date: Option<Vec<IntentEntry>>,
+}
+
+impl Store {
+    pub fn apply(&mut self, now: i64, effect: &Effect) -> Event {
+        if std::mem::take(&mut self.is_busy) {
+            return Event::Failed(StoreError::transient("try again"));
+        }
+        match effect {
+            Effect::FindTip => Event::Tip(self.log.keys().next_back().copied().unwrap_or(BEFORE_FIRST)),
+            Effect::ReadVersion(version) => Event::Body(self.log.get(version).cloned()),
+            Effect::PutVersion(version, body) => Event::Put(self.put(*version, body)),
+            Effect::ListIntents => Event::Listing(Listing {
+                now: now + self.ahead,
+                entries: self.out_of_date.clone().unwrap_or_else(|| self.entries()),
+            }),
+            Effect::ReadIntents(names) => {
+                let bodies = names.iter().filter_map(|name| {
+                    let (_, body) = self.intents.get(name)?;
+                    Some((name.clone(), body.clone()))
+                });
+                Event::Intents(bodies.collect())
+            }
+            Effect::PutIntent(name, body) if self.holds_back => {
+                self.held_back.insert(name.clone(), body.clone());
+                Event::Failed(StoreError::transient("no answer in time"))
+            }
+            Effect::PutIntent(name, body) => {
+                self.intents.insert(name.clone(), (now, body.clone()));
+                Event::Done
+            }
+            Effect::DeleteIntents(names) | Effect::WithdrawIntents(names) => {
+                for name in names {
+                    self.intents.remove(name);
+                }
+                Event::Done
+            }
+            Effect::SyncData(paths) => Event::Synced(vec![Ok(()); paths.len()]),
+            Effect::SyncLog(..) | Effect::Pause(_) => Event::Done,
+            Effect::Merge(_) => panic!("an append merges no rows"),
+        }
+    }
+
+    fn put(&mut self, version: Version, body: &[u8]) -> PutOutcome {
+        let fate = self.fate.take();
+        if let Some(Fate::Late(theirs)) = &fate {
+            self.log.insert(version, theirs.as_bytes().to_vec());
+        }
+        if self.log.contains_key(&version) {
+            return PutOutcome::Exists;
+        }
+        self.log.insert(version, body.to_vec());
+        match fate {
+            Some(Fate::Unanswered) => PutOutcome::Unknown(StoreError::transient("the answer was lost")),
+            _ => PutOutcome::Won,
+        }
+    }
+
+    /// Lets the announcements arrive that were held back.
+    pub fn let_arrive(&mut self, now: i64) {
+        let bodies = std::mem::take(&mut self.held_back);
+        let intents = bodies.into_iter().map(|(name, body)| (name, (now, body)));
+        self.intents.extend(intents);
+    }
+
+    pub fn entries(&self) -> Vec<IntentEntry> {
+        let entries = self.intents.iter().map(|(name, (created, _))| IntentEntry {
+            name: name.clone(),
+            created: *created,
+        });
+        entries.collect()
+    }
+
+    /// Creates the next version, as another process does it.
+    pub fn commit(&mut self, body: &str) {
+        let version = self.log.keys().next_back().map_or(0, |newest| newest + 1);
+        self.log.insert(version, body.as_bytes().to_vec());
+    }
+
+    /// Announces a body, as another process does it. Returns the intent's name.
+    pub fn announce(&mut self, now: u64, number: u128, body: &str) -> String {
+        let name = format!("{:020}-{}-0.json", 0, MemberId::from_number(number));
+        let intent = (time_at(now).wall, body.as_bytes().to_vec());
+        self.intents.insert(name.clone(), intent);
+        name
+    }
+}
+
+/// An intent of no known format. Whose it is commits to the table, too.
+pub const UNREADABLE: &str = "{\"format\":9}";
+
+/// An id of another process or of its member.
+pub const ELSEWHERE: u128 = 1 << 64;
+
+/// The body of an intent with one member.
+pub fn intent(changed_in: Version, expires: i64, path: &str) -> String {
+    let id = MemberId::from_number(2 * ELSEWHERE);
+    let add = added(path).to_line().unwrap();
+    format!(
+        r#"{{"format":2,"tableId":"t","changedIn":{changed_in},"first":0,"expires":{expires},"members":1}}
+{{"id":"{id}","readVersion":-1,"readAppIds":[],"actions":[{add}]}}"#
+    )
+}
+
+/// The body of a version that another process wrote.
+pub fn version(members: &[MemberId], actions: &[Action]) -> String {
+    let members: Vec<String> = members.iter().map(ToString::to_string).collect();
+    let info = format!(
+        r#"{{"commitInfo":{{"isBlindAppend":true,"tags":{{"spillway.members":"{}"}}}}}}"#,
+        members.join(",")
+    );
+    let lines = actions.iter().map(|action| action.to_line().unwrap());
+    std::iter::once(info).chain(lines).collect::<Vec<_>>().join("\n")
+}
+
+pub fn added(path: &str) -> Action {
+    Action::Add(Add {
+        path: path.to_owned(),
+        data_change: true,
+        ..Add::default()
+    })
+}
+
+/// A table that is not there yet.
+pub fn new_table() -> Start {
+    Start {
+        version: BEFORE_FIRST,
+        table_id: "t".to_owned(),
+        changed_in: BEFORE_FIRST,
+        in_commit_timestamp: None,
+        known: None,
+    }
+}
+
+pub fn time_at(milliseconds: u64) -> Time {
+    Time {
+        monotonic: milliseconds,
+        wall: i64::try_from(milliseconds).unwrap(),
+    }
+}

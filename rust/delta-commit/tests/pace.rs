@@ -1,0 +1,403 @@
+//! Processes that commit to one table at once leave most attempts to one another, and wait for nobody in vain.
+//!
+//! Each process is a machine, and each effect takes a time of a clock that is counted here: nothing depends on how busy
+//! this machine is.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod memory;
+
+use delta_commit::actions::{Action, Txn};
+use delta_commit::log::{BEFORE_FIRST, Effect};
+use delta_commit::rules::Rules;
+use delta_commit::winner::Winner;
+use delta_commit::{
+    CommitError, EffectKind, LIFETIME, Machine, MemberId, Submission, Transaction, Verdict, Version,
+};
+
+use memory::{ELSEWHERE, Fate, Store, UNREADABLE, added, intent, new_table, time_at, version};
+
+/// The progress of an application.
+fn progress(version: i64) -> Action {
+    Action::Txn(Txn {
+        app_id: "loader".to_owned(),
+        version,
+        ..Txn::default()
+    })
+}
+
+/// The time that an effect takes: milliseconds.
+fn time_of(effect: &Effect) -> u64 {
+    match effect {
+        Effect::PutVersion(..) => 6,
+        Effect::Pause(milliseconds) => *milliseconds,
+        Effect::SyncData(_) | Effect::ReadIntents(_) => 2,
+        _ => 1,
+    }
+}
+
+/// A process: its machine, the effect under way and its end, and the appends that are left to do.
+struct Process {
+    machine: Machine,
+    flight: Option<(u64, Effect)>,
+    /// The time at which the next append begins, while none is under way.
+    begins: Option<u64>,
+    left: u32,
+    /// Files of each append.
+    files: u32,
+}
+
+struct Fleet {
+    store: Store,
+    processes: Vec<Process>,
+    now: u64,
+    ids: u128,
+    appended: usize,
+}
+
+impl Fleet {
+    /// Processes of which each appends so many times in sequence.
+    fn new(processes: u32, appends: u32, rules: Rules) -> Self {
+        let process = |number: u32| Process {
+            machine: Machine::with_rules(MemberId::from_number(number.into()), new_table(), rules),
+            flight: None,
+            // They do not begin in one moment.
+            begins: Some(u64::from(number) % 7),
+            left: appends,
+            files: 1,
+        };
+        Self {
+            store: Store::default(),
+            processes: (0..processes).map(process).collect(),
+            now: 0,
+            ids: processes.into(),
+            appended: 0,
+        }
+    }
+
+    /// One process, which does what it is told.
+    fn of_one(rules: Rules) -> Self {
+        Self::new(1, 0, rules)
+    }
+
+    fn append(&mut self, files: u32) -> Transaction {
+        self.ids += 1;
+        let paths: Vec<String> = (0..files).map(|file| format!("{}-{file}", self.ids)).collect();
+        let adds = paths.iter().map(|path| added(path));
+        let mut append = Transaction::append(MemberId::from_number(self.ids), BEFORE_FIRST, adds.collect());
+        append.unsynced = paths;
+        append
+    }
+
+    /// Lets time pass until every append is committed.
+    fn run(&mut self) {
+        loop {
+            let ends = self.processes.iter().enumerate().filter_map(|(at, process)| {
+                let flight = process.flight.as_ref().map(|(end, _)| *end);
+                Some((flight.or(process.begins)?, at))
+            });
+            let Some((now, at)) = ends.min() else {
+                return;
+            };
+            self.now = now;
+            self.step(at);
+        }
+    }
+
+    fn step(&mut self, at: usize) {
+        let (now, time) = (self.now, time_at(self.now));
+        let transaction = match self.processes[at].begins.take() {
+            Some(_) => Some(self.append(self.processes[at].files)),
+            None => None,
+        };
+        let process = &mut self.processes[at];
+        match (transaction, process.flight.take()) {
+            (Some(append), _) => process.machine.submit(Submission::new(append).unwrap()),
+            (None, Some((_, effect))) => {
+                let event = self.store.apply(time.wall, &effect);
+                process.machine.complete(time, event);
+            }
+            (None, None) => {}
+        }
+        process.flight = process
+            .machine
+            .next(time)
+            .map(|effect| (now + time_of(&effect), effect));
+        for (_, verdict) in process.machine.take_verdicts() {
+            assert!(matches!(verdict, Verdict::Commit(Ok(_))), "{verdict:?}");
+            self.appended += 1;
+            process.left -= 1;
+        }
+        // Rows are written in between. What is left to tidy up comes first.
+        if process.flight.is_none() && process.left > 0 && !process.machine.is_busy() {
+            process.begins = Some(now + 5 + (now % 11));
+        }
+    }
+
+    /// Hands the first process an append of one file. Returns it.
+    fn hand_in(&mut self) -> Transaction {
+        let append = self.append(1);
+        self.submit(append.clone());
+        append
+    }
+
+    fn submit(&mut self, append: Transaction) {
+        self.processes[0].machine.submit(Submission::new(append).unwrap());
+    }
+
+    /// Performs the next effect of the first process; none where it has nothing to do.
+    fn perform(&mut self) -> Option<Effect> {
+        let machine = &mut self.processes[0].machine;
+        let effect = machine.next(time_at(self.now))?;
+        self.now += time_of(&effect);
+        let event = self.store.apply(time_at(self.now).wall, &effect);
+        machine.complete(time_at(self.now), event);
+        Some(effect)
+    }
+
+    /// Performs effects up to the first of a kind, and returns all of them.
+    fn perform_to(&mut self, kind: EffectKind) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        while effects.last().is_none_or(|last| EffectKind::of(last) != kind) {
+            effects.push(self.perform().expect("an effect"));
+        }
+        effects
+    }
+
+    /// Performs all that the first process has to do, and returns the kinds of the effects.
+    fn finish(&mut self) -> Vec<EffectKind> {
+        let effects: Vec<Effect> = std::iter::from_fn(|| self.perform()).collect();
+        kinds(&effects)
+    }
+
+    /// The verdicts that are new.
+    fn verdicts(&mut self) -> Vec<Result<Version, CommitError>> {
+        let verdicts = self.processes[0].machine.take_verdicts();
+        let results = verdicts.into_iter().map(|(_, verdict)| match verdict {
+            Verdict::Commit(result) => result,
+            Verdict::Settled(outcome) => panic!("nobody asked, but {outcome:?}"),
+        });
+        results.collect()
+    }
+
+    fn attempts(&self) -> u64 {
+        let stats = self
+            .processes
+            .iter()
+            .map(|process| process.machine.commit_stats());
+        stats.map(|stats| stats.attempts).sum()
+    }
+
+    /// Versions, of which each append is in one.
+    fn versions(&self) -> u64 {
+        let winners = self.store.log.iter();
+        let winners = winners.map(|(version, body)| Winner::parse(*version, body).unwrap());
+        assert_eq!(
+            winners.map(|winner| winner.members.len()).sum::<usize>(),
+            self.appended
+        );
+        self.store.log.len() as u64
+    }
+}
+
+fn kinds(effects: &[Effect]) -> Vec<EffectKind> {
+    effects.iter().map(EffectKind::of).collect()
+}
+
+fn hasty() -> Rules {
+    Rules {
+        leaves_to_others: false,
+        ..Rules::default()
+    }
+}
+
+/// The attempts and the versions of processes that each append 20 times.
+fn race(processes: u32, rules: Rules) -> (u64, u64) {
+    let mut fleet = Fleet::new(processes, 20, rules);
+    fleet.run();
+    assert_eq!(fleet.appended as u64, u64::from(20 * processes));
+    // Carriers delete what they carried while they go on.
+    let left = fleet.store.intents.len() as u64;
+    assert!(left <= u64::from(processes), "{left} intents are left");
+    (fleet.attempts(), fleet.versions())
+}
+
+#[test]
+fn processes_leave_most_attempts_to_one_another() {
+    for processes in [8, 64] {
+        let (attempts, versions) = race(processes, Rules::default());
+        let (most, more) = race(processes, hasty());
+        let told = format!("{attempts} attempts for {versions} versions, else {most} for {more}");
+        // The first attempts of all are made before they have met.
+        assert!(attempts <= 2 * versions + u64::from(processes), "{told}");
+        assert!(2 * attempts <= most, "{told}");
+    }
+}
+
+#[test]
+fn a_process_that_is_alone_announces_nothing_and_waits_for_nobody() {
+    let alone = |rules| {
+        let mut fleet = Fleet::of_one(rules);
+        let appends = (0..20).flat_map(|_| {
+            fleet.hand_in();
+            fleet.finish()
+        });
+        let kinds: Vec<EffectKind> = appends.collect();
+        let stats = fleet.processes[0].machine.commit_stats();
+        assert_eq!((stats.attempts, stats.won, stats.most_lost), (20, 20, 0));
+        kinds
+    };
+    let kinds = alone(Rules::default());
+    assert_eq!(kinds, alone(hasty()));
+    assert!(!kinds.contains(&EffectKind::PutIntent) && !kinds.contains(&EffectKind::Pause));
+}
+
+#[test]
+fn an_append_that_is_too_large_to_be_announced_lands_beside_steady_announcers() {
+    let mut fleet = Fleet::new(24, 30, Rules::default());
+    let process = &mut fleet.processes[0];
+    (process.begins, process.left, process.files) = (Some(300), 1, 6_000);
+    fleet.run();
+    let stats = fleet.processes[0].machine.commit_stats();
+    let mut winners = fleet.store.log.iter();
+    let at = winners.position(|(version, body)| {
+        let winner = Winner::parse(*version, body).unwrap();
+        winner.added_paths.len() == 6_000
+    });
+    let (at, versions) = (at.unwrap(), fleet.store.log.len());
+    assert!(
+        3 * at < 2 * versions,
+        "it is version {at} of {versions}: {stats:?}"
+    );
+}
+
+#[test]
+fn steady_arrivals_keep_no_process_from_attempting() {
+    let mut fleet = Fleet::of_one(Rules::default());
+    fleet.store.announce(fleet.now, ELSEWHERE, UNREADABLE);
+    for effect in 0..180 {
+        // One is synced and announced until the next comes.
+        if effect % 3 == 0 {
+            fleet.hand_in();
+        }
+        fleet.perform();
+    }
+    let attempts = fleet.attempts();
+    assert!(attempts >= 4, "{attempts} attempts beside steady arrivals");
+}
+
+#[test]
+fn what_comes_once_an_attempt_is_due_joins_the_next() {
+    let mut fleet = Fleet::of_one(Rules::default());
+    fleet.store.announce(fleet.now, ELSEWHERE, UNREADABLE);
+    fleet.hand_in();
+    // They are read just before the attempt.
+    fleet.perform_to(EffectKind::ReadIntents);
+    let late = fleet.hand_in();
+    fleet.store.fate = Some(Fate::Late(version(&[], &[added("theirs")])));
+    let first = fleet.perform_to(EffectKind::PutVersion);
+    assert_eq!(kinds(&first), [EffectKind::PutVersion]);
+    let mut second = fleet.perform_to(EffectKind::PutVersion);
+    let Some(Effect::PutVersion(_, body)) = second.pop() else {
+        panic!("it ends with an attempt");
+    };
+    assert!(kinds(&second).contains(&EffectKind::SyncData));
+    let winner = Winner::parse(1, &body).unwrap();
+    assert!(winner.members.len() == 2 && winner.members.contains(&late.id));
+}
+
+#[test]
+fn failures_between_commits_do_not_add_up_where_others_make_every_attempt() {
+    let mut fleet = Fleet::of_one(Rules::default());
+    for _ in 0..12 {
+        let append = fleet.hand_in();
+        fleet.store.is_busy = true;
+        fleet.perform();
+        fleet.store.commit(&version(&[append.id], &append.actions));
+        fleet.finish();
+        let verdicts = fleet.verdicts();
+        assert!(matches!(verdicts.as_slice(), [Ok(_)]), "{verdicts:?}");
+    }
+    assert_eq!(fleet.attempts(), 0);
+}
+
+#[test]
+fn an_intent_is_renewed_before_it_expires_though_the_others_have_gone() {
+    let mut fleet = Fleet::of_one(Rules::default());
+    let theirs = fleet.store.announce(fleet.now, ELSEWHERE, UNREADABLE);
+    fleet.hand_in();
+    fleet.perform_to(EffectKind::PutIntent);
+    fleet.store.intents.remove(&theirs);
+    fleet.now += u64::try_from(2 * LIFETIME / 3).unwrap();
+    let effects = kinds(&fleet.perform_to(EffectKind::PutVersion));
+    assert!(effects.contains(&EffectKind::PutIntent), "{effects:?}");
+}
+
+#[test]
+fn the_intent_of_a_refused_member_goes_at_once_though_the_others_have_gone() {
+    let mut fleet = Fleet::of_one(Rules::default());
+    let theirs = fleet.store.announce(fleet.now, ELSEWHERE, UNREADABLE);
+    let mut loading = fleet.append(1);
+    loading.actions.push(progress(1));
+    loading.reads.app_ids.insert("loader".to_owned());
+    fleet.submit(loading);
+    fleet.hand_in();
+    fleet.perform_to(EffectKind::PutIntent);
+    fleet.store.intents.remove(&theirs);
+    fleet.store.commit(&version(&[], &[progress(2)]));
+    fleet.now += u64::try_from(2 * LIFETIME / 3).unwrap();
+    let effects = kinds(&fleet.perform_to(EffectKind::PutVersion));
+    let at = |kind| effects.iter().position(|effect| *effect == kind);
+    let (renewed, withdrawn) = (at(EffectKind::PutIntent), at(EffectKind::WithdrawIntents));
+    assert!(renewed.is_some() && renewed < withdrawn, "{effects:?}");
+    fleet.finish();
+    let verdicts = fleet.verdicts();
+    assert_eq!(verdicts.iter().filter(|verdict| verdict.is_ok()).count(), 1);
+    assert_eq!(verdicts.len(), 2);
+}
+
+#[test]
+fn an_attempt_of_which_no_answer_came_counts_as_ones_own() {
+    let mut fleet = Fleet::of_one(Rules::default());
+    for fate in [Some(Fate::Unanswered), None] {
+        fleet.store.fate = fate;
+        fleet.hand_in();
+        let effects = fleet.finish();
+        assert!(!effects.contains(&EffectKind::PutIntent), "{effects:?}");
+    }
+    let stats = fleet.processes[0].machine.commit_stats();
+    assert_eq!((stats.attempts, stats.won, fleet.verdicts().len()), (2, 2, 2));
+    // And what it carried goes, with its own intent.
+    let theirs = intent(BEFORE_FIRST, i64::MAX, "theirs");
+    fleet.store.announce(fleet.now, ELSEWHERE, &theirs);
+    fleet.store.fate = Some(Fate::Unanswered);
+    fleet.hand_in();
+    let effects = fleet.finish();
+    assert!(effects.contains(&EffectKind::PutIntent), "{effects:?}");
+    let (_, newest) = fleet.store.log.last_key_value().unwrap();
+    assert!(Winner::parse(2, newest).unwrap().added_paths.contains("theirs"));
+    assert!(fleet.store.intents.is_empty(), "{:?}", fleet.store.intents.keys());
+}
+
+#[test]
+fn intents_that_cannot_be_carried_are_waited_for_once() {
+    let mut fleet = Fleet::of_one(Rules::default());
+    fleet.now = 1_000;
+    fleet.store.commit(&version(&[], &[added("taken")]));
+    let (of_another_world, expired) = (intent(0, i64::MAX, "a"), intent(BEFORE_FIRST, 1, "b"));
+    let in_conflict = intent(BEFORE_FIRST, i64::MAX, "taken");
+    for (body, number) in [of_another_world, expired, in_conflict].iter().zip(1..) {
+        fleet.store.announce(fleet.now, number * ELSEWHERE, body);
+    }
+    let waits = [(); 3].map(|()| {
+        fleet.hand_in();
+        let effects = fleet.finish();
+        fleet.now += 2_000;
+        effects.contains(&EffectKind::PutIntent)
+    });
+    assert_eq!((waits, fleet.store.intents.len()), ([true, false, false], 3));
+}
