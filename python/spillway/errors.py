@@ -249,7 +249,7 @@ class ConcurrentDeleteDelete(CommitConflict):
 
 
 class ConcurrentTransaction(CommitConflict):
-    """The application made progress elsewhere, or the clustering columns changed, on which this one depends."""
+    """The application made progress elsewhere, or the clustering columns changed; this one depends on it."""
 
 
 class MetadataChanged(CommitConflict):

@@ -1,12 +1,14 @@
 //! The conflict check: decides whether a transaction may commit after a version that it did not read.
 //!
 //! The order of the checks is delta-spark's, so that the same pair of transactions gets the same error;
-//! `tests/matrix.rs` holds it to that. The check differs in three points. It is finer in one: added files are matched
-//! by their statistics too. It is coarser in two: any change of the protocol is a conflict, and row tracking's own
-//! resolutions are not made. A transaction with [`Marks`](crate::merge::Marks) has no conflict with versions that only
+//! `tests/matrix.rs` holds it to that. The check differs in four points. It is finer in one: added files are matched
+//! by their statistics too. It is coarser in three: any change of the protocol is a conflict, a file without statistics
+//! of clustering columns is one with their change, and row tracking's own resolutions are not made. A transaction with [`Marks`](crate::merge::Marks) has no conflict with versions that only
 //! mark other rows: whether they are others, its merge finds out.
 
-use crate::actions::{Action, Add};
+use std::fmt;
+
+use crate::actions::{Action, Add, PartitionValues};
 use crate::clustering;
 use crate::log::Version;
 use crate::transaction::{Isolation, Transaction};
@@ -14,6 +16,29 @@ use crate::winner::Winner;
 
 /// The domain in which row tracking keeps its high-water mark. Writers merge it, so it causes no conflict.
 const ROW_TRACKING_DOMAIN: &str = "delta.rowTracking";
+
+/// The reason why an append comes before another version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Bond {
+    /// Rows of the append were changed.
+    Rows,
+    /// Progress of this application came after that of the append.
+    Application(String),
+}
+
+impl fmt::Display for Bond {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rows => f.write_str("rows of that version were changed"),
+            Self::Application(app_id) => {
+                write!(
+                    f,
+                    "the progress of the application {app_id:?} puts that version first"
+                )
+            }
+        }
+    }
+}
 
 /// The kind of a conflict.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -38,18 +63,21 @@ pub enum ConflictKind {
         /// In words.
         partition: String,
     },
-    /// A file was added that this transaction should have read, because rows of the same append were changed.
+    /// A file was added that this transaction should have read, because its append comes before a version that this
+    /// transaction follows.
     #[error(
         "ConcurrentAppend: the file {path} was added{partition} in version {added_in}, which this transaction should \
-         have read, since rows of that version were changed"
+         have read, since {bond}"
     )]
-    ChangedAppend {
+    PinnedAppend {
         /// As in `add.path`.
         path: String,
         /// In words.
         partition: String,
         /// The version of the append.
         added_in: Version,
+        /// The reason why the append comes first.
+        bond: Bond,
     },
     /// A file was removed that this transaction read.
     #[error("ConcurrentDeleteRead: the file {0} was removed, which this transaction read")]
@@ -77,7 +105,7 @@ impl ConflictKind {
         match self {
             Self::ProtocolChanged | Self::MetadataChanged | Self::ConcurrentTransaction(_) => false,
             Self::ConcurrentAppend { .. }
-            | Self::ChangedAppend { .. }
+            | Self::PinnedAppend { .. }
             | Self::ConcurrentDeleteRead(_)
             | Self::ConcurrentDeleteDelete(_)
             | Self::ConcurrentRows { .. } => true,
@@ -166,7 +194,8 @@ fn unclustered(transaction: &Transaction, winner: &Winner) -> Option<ConflictKin
     });
     if let Some((add, column)) = clustering::without_statistics(own, &winner.clustering) {
         return Some(ConflictKind::ConcurrentTransaction(format!(
-            "the file {} of this transaction has no statistics of the column {:?}, and the table was clustered by it",
+            "the file {} of this transaction has no statistics of the column {:?}: write it again with them; the table was \
+             clustered by that column",
             add.path,
             column.join(".")
         )));
@@ -174,9 +203,10 @@ fn unclustered(transaction: &Transaction, winner: &Winner) -> Option<ConflictKin
     let columns = actions().find_map(clustering::columns_by)?;
     let (add, column) = clustering::without_statistics(&winner.adds, &columns)?;
     Some(ConflictKind::ConcurrentTransaction(format!(
-        "this transaction clusters the table by the column {:?}, and the file {}, which has no statistics of it, was added",
-        column.join("."),
-        add.path
+        "the file {} has no statistics of the column {:?}, by which this transaction clusters the table: choose another \
+         column, or write the file again with them; it was added",
+        add.path,
+        column.join(".")
     )))
 }
 
@@ -213,7 +243,7 @@ fn concurrent_append(transaction: &Transaction, winner: &Winner) -> Option<Confl
         .find(|add| looked_for(transaction, add))?;
     Some(ConflictKind::ConcurrentAppend {
         path: file.path.clone(),
-        partition: partition_of(file),
+        partition: partition_of(&file.partition_values),
     })
 }
 
@@ -252,12 +282,11 @@ pub(crate) fn is_merged(transaction: &Transaction, winner: &Winner, path: &str) 
 }
 
 /// The partition of a file, in words that follow "was added".
-pub(crate) fn partition_of(file: &Add) -> String {
-    if file.partition_values.is_empty() {
+pub(crate) fn partition_of(values: &PartitionValues) -> String {
+    if values.is_empty() {
         return String::new();
     }
-    let values: Vec<String> = file
-        .partition_values
+    let values: Vec<String> = values
         .iter()
         .map(|(column, value)| format!("{column}={}", value.unwrap_or("null")))
         .collect();

@@ -43,7 +43,7 @@ pub struct Rules {
     pub leaves_to_others: bool,
     /// Intents say when they expire: format 2. A process of the former version has this switched off.
     pub expiring_intents: bool,
-    /// A transaction does not follow a version that changed rows of an append that counts as later than it.
+    /// A transaction does not follow a version that follows an append which counts as later than the transaction.
     pub r11_one_order: bool,
 }
 

@@ -259,7 +259,9 @@ fn files_without_statistics_of_a_column_and_clustering_by_it_are_a_conflict() {
                 let is_expected = match (&met, lacking) {
                     (None, None) => true,
                     (Some(ConflictKind::ConcurrentTransaction(text)), Some(column)) => {
-                        text.contains("the file x") && text.contains(column)
+                        text.contains("the file x")
+                            && text.contains(column)
+                            && text.contains("again with them")
                     }
                     _ => false,
                 };

@@ -1,19 +1,27 @@
 //! Appends that a change of rows missed under `WriteSerializable`: the change is refused if no order holds it, the appends
 //! and the changes before it, and only then.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use std::collections::BTreeSet;
+mod memory;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use delta_commit::actions::{Action, Add, CommitInfo, DeletionVector, PartitionValues, Remove};
+use delta_commit::actions::{Action, Add, CommitInfo, DeletionVector, PartitionValues, Remove, Txn};
 use delta_commit::conflict::{Conflict, check};
 use delta_commit::passed_over::PassedOver;
 use delta_commit::predicate::{Comparison, Literal, Predicate, Term};
 use delta_commit::winner::Winner;
-use delta_commit::{CommitError, Isolation, Marked, Marks, MemberId, Merge, Operation, Transaction, Version};
+use delta_commit::{
+    CommitError, Isolation, Machine, Marked, Marks, MemberId, Merge, Operation, Start, Submission,
+    Transaction, Verdict, Version,
+};
 use proptest::prelude::*;
 
+use memory::{Store, new_table, time_at};
+
 const PARTS: i64 = 2;
+const APPLICATIONS: u8 = 3;
 
 /// A row: the version of its append, and its number in it.
 type Row = (Version, usize);
@@ -55,23 +63,39 @@ enum Step {
     Move(usize, bool),
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+/// Steps, each with the applications of which it has progress.
+fn steps() -> impl Strategy<Value = Vec<(Step, BTreeSet<u8>)>> {
     let step = prop_oneof![
         3 => prop::collection::vec(0..PARTS, 1..4).prop_map(Step::Append),
         2 => any::<usize>().prop_map(Step::Mark),
         2 => any::<usize>().prop_map(Step::Remove),
         1 => (any::<usize>(), any::<bool>()).prop_map(|(at, all)| Step::Move(at, all)),
     ];
-    prop::collection::vec(step, 1..9)
+    let app_ids = prop_oneof![
+        2 => Just(BTreeSet::new()),
+        1 => prop::collection::btree_set(0..APPLICATIONS, 1..3),
+    ];
+    prop::collection::vec((step, app_ids), 1..9)
 }
 
-fn winner(version: Version, operation: &str, mut actions: Vec<Action>) -> Arc<Winner> {
-    let info = CommitInfo {
+fn info(operation: &str) -> Action {
+    Action::CommitInfo(CommitInfo {
         operation: Some(operation.to_owned()),
         is_blind_append: Some(operation == "WRITE"),
         ..CommitInfo::default()
-    };
-    actions.insert(0, Action::CommitInfo(info));
+    })
+}
+
+fn progress(app_id: u8, version: Version) -> Action {
+    Action::Txn(Txn {
+        app_id: app_id.to_string(),
+        version,
+        ..Txn::default()
+    })
+}
+
+fn winner(version: Version, operation: &str, mut actions: Vec<Action>) -> Arc<Winner> {
+    actions.insert(0, info(operation));
     Arc::new(Winner::of(version, actions))
 }
 
@@ -80,7 +104,9 @@ fn winner(version: Version, operation: &str, mut actions: Vec<Action>) -> Arc<Wi
 struct Table {
     version: Version,
     files: Vec<File>,
-    appends: BTreeSet<Version>,
+    appends: Vec<Version>,
+    /// The applications of which each version has progress.
+    app_ids: BTreeMap<Version, BTreeSet<u8>>,
     /// The appends of which rows were changed.
     changed: BTreeSet<Version>,
     /// True if one file holds rows of several appends.
@@ -89,11 +115,24 @@ struct Table {
 
 impl Table {
     /// Makes the next version; none where it would do nothing.
-    fn next(&mut self, step: &Step) -> Option<Arc<Winner>> {
+    fn next(&mut self, (step, app_ids): &(Step, BTreeSet<u8>)) -> Option<Arc<Winner>> {
+        let (operation, mut actions) = self.perform(step)?;
+        self.version += 1;
+        self.app_ids.insert(self.version, app_ids.clone());
+        actions.extend(app_ids.iter().map(|app_id| progress(*app_id, self.version)));
+        Some(winner(self.version, operation, actions))
+    }
+
+    /// The versions of these steps.
+    fn all(&mut self, steps: &[(Step, BTreeSet<u8>)]) -> Vec<Arc<Winner>> {
+        steps.iter().filter_map(|step| self.next(step)).collect()
+    }
+
+    fn perform(&mut self, step: &Step) -> Option<(&'static str, Vec<Action>)> {
         let count = self.files.len();
         let place = |number: &usize| number.checked_rem(count);
         let version = self.version + 1;
-        let (operation, actions) = match step {
+        Some(match step {
             Step::Append(parts) => {
                 let files = parts.iter().enumerate().map(|(number, part)| File {
                     path: format!("{version}-{number}"),
@@ -104,7 +143,7 @@ impl Table {
                 let actions = files.iter().map(|file| Action::Add(file.add(false, true)));
                 let actions = actions.collect();
                 self.files.extend(files);
-                self.appends.insert(version);
+                self.appends.push(version);
                 ("WRITE", actions)
             }
             Step::Mark(number) => {
@@ -140,21 +179,34 @@ impl Table {
                 self.files.push(new);
                 ("OPTIMIZE", actions)
             }
-        };
-        self.version = version;
-        Some(winner(version, operation, actions))
+        })
     }
 
-    /// Looks for an order of a change that found no row of any append. The other changes come before it. So an append
-    /// comes before them, and no row that was looked for is left; or after it, and nobody changed a row.
+    /// Looks for an order of a change that found no row of any append: tries each choice of appends that come before it.
+    /// All other versions do.
     fn has_order(&self, is_wanted: impl Fn(i64) -> bool) -> bool {
-        self.appends.iter().all(|append| {
-            let wanted = self.files.iter().filter(|file| is_wanted(file.part));
-            let mut left = wanted.flat_map(|file| &file.rows);
-            let may_precede = !left.any(|(version, _)| version == append);
-            let may_follow = !self.changed.contains(append);
-            may_precede || may_follow
+        let wanted = self.files.iter().filter(|file| is_wanted(file.part));
+        let left: BTreeSet<Version> = wanted.flat_map(|file| &file.rows).map(|row| row.0).collect();
+        (0..1_usize << self.appends.len()).any(|choice| {
+            let is_before = |version| {
+                let place = self.appends.iter().position(|append| *append == version);
+                place.is_none_or(|place| choice >> place & 1 == 1)
+            };
+            self.appends.iter().all(|append| {
+                if is_before(*append) {
+                    !left.contains(append)
+                } else {
+                    !self.changed.contains(append) && !self.is_followed(*append, is_before)
+                }
+            })
         })
+    }
+
+    /// Returns true if a later version of one of an append's applications is among these.
+    fn is_followed(&self, append: Version, among: impl Fn(Version) -> bool) -> bool {
+        let own = &self.app_ids[&append];
+        let mut later = self.app_ids.range(append + 1..);
+        later.any(|(version, app_ids)| among(*version) && !app_ids.is_disjoint(own))
     }
 }
 
@@ -184,14 +236,39 @@ fn change(part: Option<i64>) -> Transaction {
     change
 }
 
-/// The answer to a change after these versions.
-fn answer(change: &Transaction, winners: &[Arc<Winner>]) -> Result<(), Box<Conflict>> {
+/// The appends that a change passes over, after these versions.
+fn passed_over(change: &Transaction, winners: &[Arc<Winner>]) -> Result<PassedOver, Box<Conflict>> {
     let mut passed_over = PassedOver::default();
     for winner in winners {
         check(change, winner)?;
         passed_over.take(change, winner);
     }
-    passed_over.check(change)
+    Ok(passed_over)
+}
+
+/// The answer to a change after these versions.
+fn answer(change: &Transaction, winners: &[Arc<Winner>]) -> Result<(), Box<Conflict>> {
+    passed_over(change, winners)?.check(change)
+}
+
+/// A file of one row.
+fn file(path: &str, part: i64) -> File {
+    File {
+        path: path.to_owned(),
+        part,
+        rows: vec![(0, 0)],
+    }
+}
+
+fn append(version: Version, files: &[File], app_ids: &[u8]) -> Arc<Winner> {
+    let adds = files.iter().map(|file| Action::Add(file.add(false, true)));
+    let progress = app_ids.iter().map(|app_id| progress(*app_id, version));
+    winner(version, "WRITE", adds.chain(progress).collect())
+}
+
+/// The actions of a delete that marks a row of a file.
+fn mark(file: &File) -> Vec<Action> {
+    vec![file.remove(true), Action::Add(file.add(true, true))]
 }
 
 proptest! {
@@ -203,7 +280,7 @@ proptest! {
     ) {
         let mut table = Table::default();
         let change = change(part);
-        let winners: Vec<_> = steps.iter().filter_map(|step| table.next(step)).collect();
+        let winners = table.all(&steps);
         if winners.iter().any(|winner| check(&change, winner).is_err()) {
             // Rows that it looked for were moved: it begins anew.
             return Ok(());
@@ -220,7 +297,7 @@ proptest! {
 fn the_message_names_the_file_its_version_and_the_one_that_changed_rows_of_it() {
     let mut table = Table::default();
     let steps = [Step::Append(vec![0, 1]), Step::Append(vec![0]), Step::Mark(0)];
-    let winners: Vec<_> = steps.iter().filter_map(|step| table.next(step)).collect();
+    let winners = table.all(&steps.map(|step| (step, BTreeSet::new())));
     let refused = answer(&change(Some(1)), &winners).unwrap_err();
     assert_eq!(
         refused.to_string(),
@@ -228,4 +305,119 @@ fn the_message_names_the_file_its_version_and_the_one_that_changed_rows_of_it() 
          have read, since rows of that version were changed by version 3 (DELETE) after version 0 was read: read the \
          table again and redo the transaction"
     );
+}
+
+#[test]
+fn an_append_comes_before_what_follows_it_by_its_application() {
+    let first = append(1, &[file("a", 1)], &[7]);
+    let second = append(2, &[file("b", 0)], &[7, 8]);
+    let third = append(3, &[file("c", 0)], &[8]);
+    let mut merge = vec![file("other", 0).remove(true)];
+    let of_none = [first.clone(), second.clone(), winner(3, "MERGE", merge.clone())];
+    assert!(answer(&change(Some(1)), &of_none).is_ok());
+    merge.push(progress(8, 3));
+    let merged = [first.clone(), second.clone(), winner(3, "MERGE", merge)];
+    let marked = [first, second, third, winner(4, "DELETE", mark(&file("c", 0)))];
+    for (winners, by) in [(&merged[..], "3 (MERGE)"), (&marked[..], "4 (DELETE)")] {
+        let refused = answer(&change(Some(1)), winners).unwrap_err().to_string();
+        let why =
+            format!("since the progress of the application \"7\" puts that version first by version {by} ");
+        assert!(
+            refused.contains("the file a was added to the partition part=1 in version 1"),
+            "{refused}"
+        );
+        assert!(refused.contains(&why), "{refused}");
+    }
+}
+
+/// The answer to a change of partition 2, after an append to partitions 0 and 2 and another one to partition 1, a
+/// compaction of their files in 0 and 1 into files with these partition values, and a mark in one of these.
+fn after_compaction(values: &[&str], marked: usize) -> Result<(), Box<Conflict>> {
+    let new = |number: usize, is_marked: bool| Add {
+        path: format!("new-{number}"),
+        partition_values: PartitionValues::from_iter([("part", Some(values[number]))]),
+        ..file("", 0).add(is_marked, is_marked)
+    };
+    let mut moved = vec![file("a", 0).remove(false), file("b", 1).remove(false)];
+    moved.extend((0..values.len()).map(|number| Action::Add(new(number, false))));
+    let remove = Action::Remove(Remove::of(&new(marked, false), 0, true));
+    let winners = [
+        append(1, &[file("a", 0), file("wanted", 2)], &[]),
+        append(2, &[file("b", 1)], &[]),
+        winner(3, "OPTIMIZE", moved),
+        winner(4, "DELETE", vec![remove, Action::Add(new(marked, true))]),
+    ];
+    answer(&change(Some(2)), &winners)
+}
+
+#[test]
+fn rows_move_within_their_partition_and_may_be_anywhere_if_none_is_spelled_like_it() {
+    assert!(after_compaction(&["0", "1"], 0).is_err());
+    assert!(after_compaction(&["0", "1"], 1).is_ok());
+    assert!(after_compaction(&["00", "1"], 0).is_err());
+    assert!(after_compaction(&["00", "01"], 1).is_err());
+}
+
+#[test]
+fn an_append_is_kept_only_if_a_change_can_come_to_depend_on_it() {
+    let unwanted = append(1, &[file("a", 0)], &[7]);
+    let wanted = append(2, &[file("b", 1)], &[7]);
+    let later = append(3, &[file("c", 0)], &[7]);
+    let kept = |change: &Transaction, winners: &[&Arc<Winner>]| {
+        let winners: Vec<_> = winners.iter().map(|winner| Arc::clone(winner)).collect();
+        passed_over(change, &winners).unwrap()
+    };
+    let change = change(Some(1));
+    assert_eq!(kept(&change, &[&unwanted]), PassedOver::default());
+    let both = kept(&change, &[&unwanted, &wanted]);
+    assert_eq!(both, kept(&change, &[&wanted]));
+    assert_ne!(both, kept(&change, &[&unwanted, &wanted, &later]));
+    let mut whole = change;
+    whole.reads.whole_table = true;
+    whole.marks = None;
+    assert_eq!(kept(&whole, &[&unwanted, &wanted, &later]), PassedOver::default());
+}
+
+/// The verdict on a change that was handed in when the table had one version, after these came beside.
+fn verdict(change: Transaction, others: Vec<(&str, Vec<Action>)>) -> Verdict {
+    let mut store = Store::default();
+    let first = ("CREATE TABLE", vec![]);
+    for (operation, mut actions) in std::iter::once(first).chain(others) {
+        actions.insert(0, info(operation));
+        let lines = actions.iter().map(|action| action.to_line().unwrap());
+        store.commit(&lines.collect::<Vec<_>>().join("\n"));
+    }
+    let start = Start {
+        version: 0,
+        changed_in: 0,
+        ..new_table()
+    };
+    let mut machine = Machine::new(MemberId::from_number(2), start);
+    machine.submit(Submission::new(change).unwrap());
+    let mut now = 0;
+    while let Some(effect) = machine.next(time_at(now)) {
+        now += 1;
+        let event = store.apply(time_at(now).wall, &effect);
+        machine.complete(time_at(now), event);
+    }
+    let [(_, verdict)] = machine.take_verdicts().try_into().unwrap();
+    verdict
+}
+
+#[test]
+fn a_change_is_judged_by_the_whole_log() {
+    let (wanted, other) = (file("a", 1), file("b", 0));
+    let added = [&wanted, &other].map(|file| Action::Add(file.add(false, true)));
+    let mut change = change(Some(1));
+    change.actions = vec![Action::Add(file("new", 1).add(false, true))];
+    let mut others = vec![("WRITE", added.to_vec()), ("DELETE", mark(&other))];
+    match verdict(change.clone(), others.clone()) {
+        Verdict::Commit(Err(CommitError::Conflict(conflict))) => assert_eq!(conflict.version, 2),
+        verdict => panic!("expected a conflict, but got {verdict:?}"),
+    }
+    others.push(("UPDATE", vec![wanted.remove(true)]));
+    match verdict(change, others) {
+        Verdict::Commit(Ok(version)) => assert_eq!(version, 4),
+        verdict => panic!("expected version 4, but got {verdict:?}"),
+    }
 }

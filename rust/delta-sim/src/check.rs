@@ -141,7 +141,7 @@ fn rows_add_up(store: &Store, clients: &BTreeMap<MemberId, Client>) -> Option<St
         let appended = transaction.and_then(|transaction| appends.without_order(transaction, &before));
         if let Some(appended) = appended {
             return Some(format!(
-                "no order holds version {version}, version {appended} of which it missed rows, and a change of that one"
+                "no order holds version {version}, version {appended} of which it missed rows, and a version that follows that one"
             ));
         }
         let compaction = transaction.filter(|transaction| transaction.operation.name == moves::OPTIMIZE);

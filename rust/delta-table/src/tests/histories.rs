@@ -369,7 +369,7 @@ fn an_append_that_counts_as_later_has_not_been_read_before() {
         assert_eq!(done.is_err(), is_refused, "{appended_rows:?} {other:?}");
         if let Err(error) = done {
             let refused = conflict(error);
-            let is_named = matches!(refused.kind, ConflictKind::ChangedAppend { added_in: 2, .. });
+            let is_named = matches!(refused.kind, ConflictKind::PinnedAppend { added_in: 2, .. });
             assert!(is_named, "{refused}");
             assert_eq!((refused.version, refused.operation.as_str()), (version, "DELETE"));
         } else {

@@ -46,7 +46,7 @@ fn conflicting(py: Python<'_>, conflict: &Conflict, message: &str) -> PyErr {
         ConflictKind::ProtocolChanged => "ProtocolChanged",
         ConflictKind::MetadataChanged => "MetadataChanged",
         ConflictKind::ConcurrentTransaction(_) => "ConcurrentTransaction",
-        ConflictKind::ConcurrentAppend { .. } | ConflictKind::ChangedAppend { .. } => "ConcurrentAppend",
+        ConflictKind::ConcurrentAppend { .. } | ConflictKind::PinnedAppend { .. } => "ConcurrentAppend",
         ConflictKind::ConcurrentDeleteRead(_) => "ConcurrentDeleteRead",
         ConflictKind::ConcurrentDeleteDelete(_) | ConflictKind::ConcurrentRows { .. } => {
             "ConcurrentDeleteDelete"
