@@ -599,6 +599,39 @@ class Table:
         """
         return self._committed("CLUSTER BY", self._native.cluster_by(_names(columns), timeout))
 
+    def set_properties(
+        self, properties: Mapping[str, str | None], *, timeout: float | None = _TIMEOUT
+    ) -> int:
+        """Set table properties, and take away those whose value is None, in one version.
+
+        A property that needs a feature, such as ``delta.enableDeletionVectors``, enables it. Taken away, or
+        set to ``"false"``, it leaves the feature in the protocol. Names that do not begin with ``delta.`` are
+        the caller's own.
+
+        Args:
+            properties: Values by name.
+            timeout: Seconds that it may take; None waits for ever.
+
+        Returns:
+            The version that has them; the newest one where nothing changes.
+
+        Raises:
+            CommitConflict: A concurrent transaction changed the schema, the properties or the protocol.
+            OptionError: Delta has no such property, or it may not have such a value; or one is a constraint.
+            UnsupportedTableError: A property, or the table, asks for a feature that is not built.
+
+        Example:
+            >>> import pyarrow as pa, spillway.delta
+            >>> table = spillway.delta.create("sessions", pa.schema({"id": pa.int64()}))
+            >>> table.set_properties({"delta.appendOnly": "true", "team": "web"})
+            1
+            >>> table.set_properties({"team": None})
+            2
+            >>> table.properties
+            {'delta.appendOnly': 'true'}
+        """
+        return self._committed("SET TBLPROPERTIES", self._native.set_properties(dict(properties), timeout))
+
     @shows_options(WriterOptions)
     def optimize(
         self,
@@ -837,7 +870,8 @@ def create(  # noqa: PLR0913 - what a table is
         partition_by: A column, or several from the outermost in, that rows are stored apart by.
         cluster_by: The columns that `Table.optimize` orders rows by, as `Table.cluster_by` takes them. Not
             with `partition_by`.
-        properties: Table properties, such as ``{"delta.appendOnly": "true"}``.
+        properties: Table properties, such as ``{"delta.appendOnly": "true"}``, as `Table.set_properties`
+            takes them.
         name: A name for people.
         description: A description for people.
         mode: The treatment of a table that exists: ``"error"`` refuses, ``"ignore"`` opens it as it is,
@@ -850,7 +884,7 @@ def create(  # noqa: PLR0913 - what a table is
 
     Raises:
         TableExistsError: There is a table, and ``mode="error"``.
-        OptionError: The table cannot be clustered by a column.
+        OptionError: The table cannot be clustered by a column, or Delta has no such property or value of it.
         SchemaError: A Delta table cannot hold the schema.
         UnsupportedTableError: A property asks for a feature that is not built; or a table that would be
             overwritten has the feature ``clustering``, and the new state has partitions.

@@ -29,6 +29,7 @@ mod optimize;
 mod parsed;
 mod place;
 mod planned;
+mod properties;
 mod row_change;
 mod row_merge;
 mod rows;

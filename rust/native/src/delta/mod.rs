@@ -304,6 +304,19 @@ impl DeltaTable {
         })
     }
 
+    /// Sets properties, and takes away those whose value is None.
+    fn set_properties(
+        &self,
+        py: Python<'_>,
+        properties: BTreeMap<String, Option<String>>,
+        timeout: Option<f64>,
+    ) -> PyResult<i64> {
+        let caller = Caller::of(py, timeout)?;
+        detached(py, move || {
+            caller.commit(|patience, _| self.table.set_properties(&properties, patience))
+        })
+    }
+
     /// The newest version's number.
     fn version(&self, py: Python<'_>) -> PyResult<i64> {
         detached(py, || Ok(self.table.version()?))
