@@ -40,6 +40,16 @@ pub enum TableError {
     /// The table only takes appends.
     #[error("the table has delta.appendOnly=true, so {0} is refused: its rows are added and never removed")]
     AppendOnly(&'static str),
+    /// A constraint is not true for rows that are written, or for those that the table has.
+    #[error("{message}")]
+    Constraint {
+        /// The whole report.
+        message: String,
+        /// The name of the constraint.
+        constraint: String,
+        /// Its condition, in SQL.
+        expression: String,
+    },
     /// An option or argument of the caller is not accepted.
     #[error("{0}")]
     Option(OptionFault),

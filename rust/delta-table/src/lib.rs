@@ -10,6 +10,7 @@ mod checkpoint;
 mod cleanup;
 mod clustering;
 mod coalesce;
+mod constraints;
 mod create;
 mod data_file;
 mod delete;
@@ -48,6 +49,7 @@ mod widening;
 
 pub use append::{Append, AppendOptions, check_options};
 pub use coalesce::{is_abandoned, is_serving};
+pub use constraints::PendingConstraint;
 pub use create::{CreateMode, CreateOptions};
 pub use delta_commit::PerProcess;
 pub use error::{Result, TableError};

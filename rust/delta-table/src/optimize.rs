@@ -367,7 +367,7 @@ fn copy(
             }
             let batch = Batch::from(batch?);
             rows += batch.rows() as u64;
-            writer.take(&batch, &mut None, go_on)?;
+            writer.take_known(&batch, go_on)?;
             writer.encode(go_on)?;
         }
         sources.push(Source {

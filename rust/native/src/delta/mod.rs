@@ -317,6 +317,30 @@ impl DeltaTable {
         })
     }
 
+    /// Adds a constraint, once all rows are compared with it.
+    fn add_constraint(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        expression: &str,
+        timeout: Option<f64>,
+    ) -> PyResult<i64> {
+        let (reader, committer) = (Caller::of(py, None)?, Caller::of(py, timeout)?);
+        let (name, expression) = (name.to_owned(), expression.to_owned());
+        detached(py, move || {
+            upkeep::constrain(&self.table, &name, &expression, reader, committer)
+        })
+    }
+
+    /// Drops a constraint.
+    fn drop_constraint(&self, py: Python<'_>, name: &str, timeout: Option<f64>) -> PyResult<i64> {
+        let caller = Caller::of(py, timeout)?;
+        let name = name.to_owned();
+        detached(py, move || {
+            caller.commit(|patience, _| self.table.drop_constraint(&name, patience))
+        })
+    }
+
     /// The newest version's number.
     fn version(&self, py: Python<'_>) -> PyResult<i64> {
         detached(py, || Ok(self.table.version()?))
