@@ -299,6 +299,7 @@ VALUES: dict[str, list[Any]] = {
     "exact": [Decimal("-0.50"), Decimal("0.00"), Decimal("7.00"), Decimal("7.25")],
     "fine": [Decimal("0.0001"), Decimal("7.2500")],
     "ratio": [-math.inf, -1.5, -0.0, 0.1, 7.0, math.nan],
+    "single": [-1.5, 0.1, 7.0, math.nan],
     "name": ["", "a", "ab", "B", "é"],
     "born": [dt.date(1969, 12, 31), dt.date(2026, 1, 31)],
     "clock": [dt.datetime(2026, 1, 31), dt.datetime(2026, 1, 31, 12, 0, 0, 1)],  # noqa: DTZ001 - no zone
@@ -312,6 +313,7 @@ ROWS = pa.schema(
         "exact": pa.decimal128(9, 2),
         "fine": pa.decimal128(20, 4),
         "ratio": pa.float64(),
+        "single": pa.float32(),
         "name": pa.string(),
         "born": pa.date32(),
         "clock": pa.timestamp("us"),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import pytest
 import spillway.delta
 from spillway.errors import ConstraintError, UnsupportedTableError
 
+from .test_constraints import LITERALS, OTHERS, PAIRS, ROWS, broken, sampled
 from .test_deletes import MARKS, NUMBERS, made
 from .test_updates import pairs
 
@@ -153,3 +155,25 @@ def test_both_keep_the_constraints_and_properties_of_the_other(tmp_path: Path, w
     table.drop_constraint("small")
     table.update([("id", "=", 1)], {"id": 100})
     assert worker.sql(f"select count(*), max(id) from {sql}") == [[11, 100]]
+
+
+def test_conditions_are_true_where_they_are_in_spark(tmp_path: Path, worker: Worker) -> None:
+    table = spillway.delta.create(tmp_path / "t", ROWS)
+    with table.append() as append:
+        append.write(sampled(3, 200))
+    conditions = [
+        f"{name} {sign} {value}"
+        for name, values in LITERALS.items()
+        for sign, value in itertools.product(["=", "<"], values)
+    ]
+    conditions += [
+        f"{name} not in ({', '.join(values)}, null)" for name, values in LITERALS.items() if name != "clock"
+    ]
+    conditions += [pair.format(sign) for pair in PAIRS for sign in ("=", ">")]
+    conditions += [f"{name} between {values[0]} and {values[-1]}" for name, values in LITERALS.items()]
+    # The single precision of 0.1 is above the decimal.
+    conditions += ["single <= 0.1", "single = 7", "single in (0.1, 7)", "single = ratio", "single < small"]
+    conditions += [other for other in OTHERS if other != "null"]
+    columns = ", ".join(f"count_if(({condition}) is not true)" for condition in conditions)
+    [counts] = worker.sql(f"select {columns} from delta.`{tmp_path}/t`")
+    assert {each: broken(table, each) for each in conditions} == dict(zip(conditions, counts, strict=True))
