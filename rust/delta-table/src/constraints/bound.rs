@@ -1,6 +1,6 @@
 //! CHECK expressions over the columns of a table, and their truth for rows.
 //!
-//! Two values are compared in one type, the one that Spark and DataFusion choose. Where they choose differently, or a
+//! Two values are compared in one type, the one that Spark and delta-rs choose. Where they choose differently, or a
 //! value would be rounded on the way, the expression is refused.
 
 use std::sync::Arc;
@@ -301,11 +301,13 @@ fn value_of(kind: &Kind, literal: &Literal) -> Result<ArrayRef, String> {
 
 /// A number for the comparison with a column of exact numbers.
 fn exact(kind: &Kind, digits: (u8, u8), number: Number) -> Result<ArrayRef, String> {
-    if matches!(kind, Kind::Primitive(_))
-        && number.scale == 0
-        && let Ok(whole) = i64::try_from(number.unscaled)
-    {
-        return Ok(Arc::new(Int64Array::from(vec![whole])));
+    if matches!(kind, Kind::Primitive(_)) {
+        // Spark takes nulls for true where no long is as large.
+        let whole = i64::try_from(number.unscaled / 10_i128.pow(number.scale.into()))
+            .map_err(|_| "a number beyond the longs".to_owned())?;
+        if number.scale == 0 {
+            return Ok(Arc::new(Int64Array::from(vec![whole])));
+        }
     }
     let too_long = || format!("this number: it takes decimals of more than {MOST_DIGITS} digits");
     let data_type = decimal_of(digits, (number.digits, number.scale)).ok_or_else(too_long)?;

@@ -228,13 +228,11 @@ fn symbol_token(text: &str) -> Result<(Token, &str), String> {
             "double quotes are those of a text for some engines, and those of a name for others".to_owned(),
         );
     }
-    match SYMBOLS.iter().find(|(symbol, _)| text.starts_with(symbol)) {
-        Some((symbol, token)) => Ok((token.clone(), &text[symbol.len()..])),
-        None => {
-            let sign = text.chars().next().unwrap_or_default();
-            Err(format!("{sign:?} is not known"))
-        }
-    }
+    let Some((symbol, token)) = SYMBOLS.iter().find(|(symbol, _)| text.starts_with(symbol)) else {
+        let sign = text.chars().next().unwrap_or_default();
+        return Err(format!("{sign:?} is not known"));
+    };
+    Ok((token.clone(), &text[symbol.len()..]))
 }
 
 struct Parser {
