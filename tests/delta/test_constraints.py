@@ -31,7 +31,7 @@ from spillway.errors import (
 
 from ..counts import examples
 from .conftest import read_deltalake
-from .logs import line_of, read_version, write_version
+from .logs import line_of, read_version, set_as_another, write_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -166,6 +166,18 @@ def test_rows_of_now_are_compared_before_a_constraint_comes(tmp_path: Path) -> N
     assert refused.value.option == "name"
     with pytest.raises(OptionError, match=r"no constraint .negative.: it has positive"):
         table.drop_constraint("negative")
+
+
+def test_rows_that_another_writer_let_in_may_move_and_not_come_back(tmp_path: Path) -> None:
+    table = spillway.delta.create(tmp_path / "t", NUMBERS)
+    append(table, -1, 2, 3)
+    set_as_another(table, {"delta.constraints.positive": "id > 0"})
+    assert table.delete([("id", "=", 2)]).rows == 1
+    append(table, 4)
+    assert table.optimize().added_files == 1
+    assert ids(table) == [-1, 3, 4]
+    with pytest.raises(ConstraintError, match="id = -1"):
+        table.update([("id", "=", -1)], {"part": "b"})
 
 
 def test_an_empty_text_of_a_partition_column_is_the_null_that_it_becomes(tmp_path: Path) -> None:

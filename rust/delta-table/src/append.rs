@@ -243,7 +243,18 @@ impl DataWriter {
         kept: &mut Option<Kept>,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
-        self.take_checked(batch, kept, Constraints::check, go_on)
+        let check = |constraints: &Constraints, rows: &Batch| {
+            constraints.check(rows, |row| format!("row {row} of a batch"))
+        };
+        self.take_checked(batch, kept, check, go_on)
+    }
+
+    /// Takes a batch of a change, whose rows have no number that the caller knows.
+    pub fn take_changed(&mut self, batch: &Batch, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        let check = |constraints: &Constraints, rows: &Batch| {
+            constraints.check(rows, |_| "a changed or inserted row".to_owned())
+        };
+        self.take_checked(batch, &mut None, check, go_on)
     }
 
     /// Takes a batch of rows that the table has already: no constraint is compared with them.
@@ -676,9 +687,15 @@ impl Append {
     /// Writes batches, in each file one column of theirs after the other. Nothing is kept of the batches.
     ///
     /// # Errors
-    /// As [`Self::write`]. The batches before one that does not fit are written.
+    /// As [`Self::write`]. The batches before one that does not fit are written; [`TableError::Constraint`] has the
+    /// number of their rows.
     pub fn write_all(&mut self, batches: &[Batch], go_on: &mut dyn FnMut() -> bool) -> Result<()> {
-        let taken = batches.iter().try_for_each(|batch| self.take(batch, go_on));
+        let mut rows = 0;
+        let taken = batches.iter().try_for_each(|batch| {
+            let taken = self.take(batch, go_on).map_err(|error| error.after(rows));
+            rows += batch.rows() as u64;
+            taken
+        });
         if self.is_closed() {
             return taken;
         }

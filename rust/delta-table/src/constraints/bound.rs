@@ -15,7 +15,7 @@ use arrow_cast::{CastOptions, cast_with_options};
 use arrow_ord::cmp;
 use arrow_schema::{ArrowError, DataType};
 use arrow_select::nullif::nullif;
-use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime};
+use chrono::{NaiveDate, NaiveDateTime, NaiveTime, TimeDelta};
 use parquet_writer::Batch;
 
 use crate::clustering::shown;
@@ -27,6 +27,9 @@ use super::sql::{Expression, Literal, Number, Operator};
 
 /// The digits of the widest decimal.
 const MOST_DIGITS: u8 = 38;
+
+/// The note of a column whose texts Spark pads or cuts.
+const FIXED_TEXT: &str = "__CHAR_VARCHAR_TYPE_STRING";
 
 /// Whole numbers up to this one are the same in single precision.
 const MOST_SINGLE: i128 = 1 << 24;
@@ -130,6 +133,12 @@ impl Scope<'_> {
                 .ok_or_else(lacking)?;
             if !self.any_case && found.name != *name {
                 return Err(format!("the column {} is named {name}", found.name));
+            }
+            if found.metadata.contains_key(FIXED_TEXT) {
+                return Err(format!(
+                    "the column {} has the type char or varchar, whose spaces engines compare differently",
+                    found.name
+                ));
             }
             names.push(found.name.clone());
             kind = Some(&found.kind);
@@ -326,8 +335,15 @@ fn exact(kind: &Kind, digits: (u8, u8), number: Number) -> Result<ArrayRef, Stri
 
 /// The date `2026-01-31`, in no other spelling.
 fn date(text: &str) -> Option<NaiveDate> {
-    let is_plain = text.len() == 10 && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    let is_plain = is_like(text, b"0000-00-00");
     text.parse().ok().filter(|_| is_plain)
+}
+
+/// Returns true if a text has the signs of a pattern, and any digit where that has one.
+fn is_like(text: &str, pattern: &[u8]) -> bool {
+    let mut pairs = text.bytes().zip(pattern);
+    let is_one = |(byte, sign): (u8, &u8)| byte == *sign || (*sign == b'0' && byte.is_ascii_digit());
+    text.len() == pattern.len() && pairs.all(is_one)
 }
 
 /// Days since the epoch of a date.
@@ -336,19 +352,56 @@ fn days(text: &str) -> Option<i32> {
     i32::try_from(days.num_days()).ok()
 }
 
-/// Microseconds since the epoch of a time with a zone.
+/// Microseconds since the epoch of a time with a zone: `Z` or an offset such as `+01:00`.
 fn moment(text: &str) -> Option<i64> {
-    let moment = DateTime::parse_from_rfc3339(&text.replacen(' ', "T", 1)).ok()?;
-    Some(moment.timestamp_micros())
+    let (clock, zone) = clock_and_rest(text)?;
+    Some(clock.and_utc().timestamp_micros() - offset_micros(zone)?)
 }
 
-/// Microseconds of a clock without a zone, or of the midnight that a date begins with.
+/// Microseconds of a clock without a zone.
 fn clock(text: &str) -> Option<i64> {
-    let clock: NaiveDateTime = match date(text) {
-        Some(date) => date.and_time(NaiveTime::MIN),
-        None => text.replacen(' ', "T", 1).parse().ok()?,
+    let (clock, rest) = clock_and_rest(text)?;
+    rest.is_empty().then(|| clock.and_utc().timestamp_micros())
+}
+
+/// The clock that a text begins with, `2026-01-31 12:00:00.000000` with a fraction of one to six digits or none and
+/// perhaps a `T`, and what follows. All engines read it alike.
+fn clock_and_rest(text: &str) -> Option<(NaiveDateTime, &str)> {
+    let (day, rest) = text.split_at_checked(10)?;
+    let (time, rest) = rest.strip_prefix([' ', 'T'])?.split_at_checked(8)?;
+    // A leap second has no place in a table.
+    if !is_like(time, b"00:00:00") || &time[6..] > "59" {
+        return None;
+    }
+    let time: NaiveTime = time.parse().ok()?;
+    let (micros, rest) = match rest.strip_prefix('.') {
+        None => (0, rest),
+        Some(fraction) => {
+            let digits = fraction.bytes().take_while(u8::is_ascii_digit).count();
+            let (digits, rest) = fraction.split_at(digits);
+            if !(1..=6).contains(&digits.len()) {
+                return None;
+            }
+            (format!("{digits:0<6}").parse().ok()?, rest)
+        }
     };
-    Some(clock.and_utc().timestamp_micros())
+    let clock = date(day)?.and_time(time) + TimeDelta::microseconds(micros);
+    Some((clock, rest))
+}
+
+/// Microseconds that a zone is ahead of UTC, 18 hours at most.
+fn offset_micros(zone: &str) -> Option<i64> {
+    if zone == "Z" {
+        return Some(0);
+    }
+    let (sign, ahead) = match zone.strip_prefix('-') {
+        Some(behind) => (-1, behind),
+        None => (1, zone.strip_prefix('+')?),
+    };
+    let (hours, minutes) = ahead.split_once(':').filter(|_| is_like(ahead, b"00:00"))?;
+    let (hours, minutes): (i64, i64) = (hours.parse().ok()?, minutes.parse().ok()?);
+    let all = hours * 60 + minutes;
+    (minutes < 60 && all <= 18 * 60).then_some(sign * all * 60_000_000)
 }
 
 impl Bound {
@@ -520,4 +573,44 @@ impl Named {
 
 fn lost(path: &[String]) -> ArrowError {
     ArrowError::SchemaError(format!("the rows have no column {}", shown(path)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_one_spelling() {
+        let noon = 1_769_860_800_000_000;
+        for (text, micros) in [
+            ("2026-01-31 12:00:00Z", noon),
+            ("2026-01-31T12:00:00.5Z", noon + 500_000),
+            ("2026-01-31 13:00:00.000001+01:00", noon + 1),
+            ("2026-01-30 18:00:00-18:00", noon),
+        ] {
+            assert_eq!(moment(text), Some(micros), "{text}");
+            assert_eq!(clock(text), None, "{text}");
+        }
+        assert_eq!(clock("2026-01-31T12:00:00.000010"), Some(noon + 10));
+        for text in [
+            "2026-01-31",
+            "2026-01-31 12:00",
+            "2026-01-31  12:00:00",
+            "2026-01-31t12:00:00",
+            "2026-01-31 12:00:60",
+            "2026-01-31 24:00:00",
+            "2026-01-31 12:00:00.",
+            "2026-01-31 12:00:00.1234567",
+            "2026-1-31 12:00:00",
+            "2026-02-30 12:00:00",
+            "-026-01-31 12:00:00",
+            " 2026-01-31 12:00:00",
+        ] {
+            assert_eq!(clock(text), None, "{text}");
+            assert_eq!(moment(&format!("{text}Z")), None, "{text}Z");
+        }
+        for zone in ["", "z", " Z", "UTC", "+1:00", "+0100", "+01:60", "+18:01", "+01:00:00", "01:00"] {
+            assert_eq!(moment(&format!("2026-01-31 12:00:00{zone}")), None, "{zone}");
+        }
+    }
 }

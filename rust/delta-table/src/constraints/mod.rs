@@ -24,6 +24,7 @@ use crate::error::{Result, TableError};
 use crate::schema::TableSchema;
 
 use bound::{Bound, Named, Scope};
+use sql::Quoting;
 
 pub use change::PendingConstraint;
 pub(crate) use files::check_files;
@@ -81,28 +82,28 @@ impl Constraints {
             Constraint::of(name, expression, scope).map_err(|why| {
                 TableError::unsupported(format!(
                     "the table has the property {PREFIX}{name}={expression:?}, which is not understood, so that rows \
-                     cannot be checked: {why}. Write it with Spark"
+                     cannot be checked: {why}. Write it with Spark, or take the constraint away with drop_constraint()"
                 ))
             })
         });
         Ok(Self(constraints.collect::<Result<_>>()?))
     }
 
-    /// Refuses rows for which a constraint is false or null.
+    /// Refuses rows for which a constraint is false or null. `named` has the words for a row, by its number.
     ///
     /// # Errors
     /// [`TableError::Constraint`] with the first such row.
-    pub fn check(&self, rows: &Batch) -> Result<()> {
+    pub fn check(&self, rows: &Batch, named: impl Fn(usize) -> String) -> Result<()> {
         if self.0.is_empty() {
             return Ok(());
         }
         rows.check_text()?;
         for constraint in &self.0 {
             if let Some((row, _)) = constraint.violations(rows)? {
-                let values = constraint.values(rows, row)?;
                 return Err(constraint.broken(format!(
-                    "row {row} of a batch has {values}, for which {} is not true: leave such rows out, or drop the \
-                     constraint",
+                    "{} has {}, for which {} is not true: leave such rows out, or drop the constraint",
+                    named(row),
+                    constraint.values(rows, row),
                     constraint.shown()
                 )));
             }
@@ -113,10 +114,11 @@ impl Constraints {
 
 impl Constraint {
     fn of(name: &str, expression: &str, scope: Scope<'_>) -> Result<Self, String> {
+        let quoting = if scope.any_case { Quoting::Lax } else { Quoting::Strict };
         Ok(Self {
             name: name.to_owned(),
             expression: expression.to_owned(),
-            condition: scope.condition(&sql::parse(expression)?)?,
+            condition: scope.condition(&sql::parse(expression, quoting)?)?,
         })
     }
 
@@ -134,12 +136,15 @@ impl Constraint {
     }
 
     /// The values of a row in the columns that it names.
-    fn values(&self, rows: &Batch, row: usize) -> Result<String> {
+    fn values(&self, rows: &Batch, row: usize) -> String {
         let row = rows.slice(row, 1);
         let columns = self.columns().into_iter();
-        let values = columns.map(|column| value(column, &row));
-        let values = values.collect::<Result<Vec<_>, _>>();
-        Ok(values.map_err(WriteError::from)?.join(", "))
+        let values = columns.map(|column| {
+            let value = value(column, &row);
+            let value = value.unwrap_or_else(|_| "a value that cannot be shown".to_owned());
+            format!("{} = {value}", shown(&column.path))
+        });
+        values.collect::<Vec<_>>().join(", ")
     }
 
     fn shown(&self) -> String {
@@ -151,16 +156,16 @@ impl Constraint {
             message,
             constraint: self.name.clone(),
             expression: self.expression.clone(),
+            taken: 0,
         }
     }
 }
 
-/// The only value of a column with the column's name.
+/// The only value of a column. The error is that of a type or a time which Arrow does not show.
 fn value(column: &Named, row: &Batch) -> Result<String, ArrowError> {
-    let name = shown(&column.path);
     let values = with_offset(column.values(row)?);
     if values.is_null(0) {
-        return Ok(format!("{name} = NULL"));
+        return Ok("NULL".to_owned());
     }
     let options = FormatOptions::default();
     let text = ArrayFormatter::try_new(&values, &options)?
@@ -171,8 +176,8 @@ fn value(column: &Named, row: &Batch) -> Result<String, ArrowError> {
         shown.push_str("...");
     }
     Ok(match values.data_type() {
-        DataType::Utf8 => format!("{name} = '{shown}'"),
-        _ => format!("{name} = {shown}"),
+        DataType::Utf8 => format!("'{shown}'"),
+        _ => shown,
     })
 }
 

@@ -7,11 +7,145 @@
 /// The depth of parentheses and `NOT` at most. Reading goes down once for each.
 const MOST_DEPTH: usize = 64;
 
+/// The bytes of an expression at most.
+const MOST_BYTES: usize = 64 << 10;
+
 /// The digits of a number at most: those of the widest decimal.
 const MOST_DIGITS: usize = 38;
 
 /// The words that are no column without backquotes.
 const RESERVED: [&str; 9] = ["and", "between", "false", "in", "is", "not", "null", "or", "true"];
+
+/// The words that an expression which is added has in backquotes, as names of columns: Spark with ANSI's reserved words,
+/// or `DataFusion`, which delta-rs checks with, takes one for something else. They are in order.
+const ANSI_RESERVED: [&str; 126] = [
+    "all",
+    "and",
+    "anti",
+    "any",
+    "array",
+    "as",
+    "authorization",
+    "between",
+    "both",
+    "by",
+    "case",
+    "cast",
+    "check",
+    "collate",
+    "column",
+    "connect",
+    "constraint",
+    "convert",
+    "create",
+    "cross",
+    "cube",
+    "current",
+    "current_catalog",
+    "current_date",
+    "current_role",
+    "current_schema",
+    "current_time",
+    "current_timestamp",
+    "current_user",
+    "default",
+    "delete",
+    "describe",
+    "distinct",
+    "div",
+    "drop",
+    "else",
+    "end",
+    "escape",
+    "except",
+    "exists",
+    "explain",
+    "extract",
+    "false",
+    "fetch",
+    "filter",
+    "for",
+    "foreign",
+    "from",
+    "full",
+    "grant",
+    "group",
+    "grouping",
+    "having",
+    "ilike",
+    "in",
+    "inner",
+    "insert",
+    "intersect",
+    "interval",
+    "into",
+    "is",
+    "join",
+    "lateral",
+    "leading",
+    "left",
+    "like",
+    "limit",
+    "localtime",
+    "localtimestamp",
+    "match",
+    "minus",
+    "natural",
+    "not",
+    "null",
+    "offset",
+    "on",
+    "only",
+    "or",
+    "order",
+    "outer",
+    "over",
+    "overlaps",
+    "overlay",
+    "partition",
+    "position",
+    "primary",
+    "prior",
+    "qualify",
+    "references",
+    "regexp",
+    "right",
+    "rlike",
+    "rollup",
+    "row",
+    "rows",
+    "select",
+    "semi",
+    "session_user",
+    "set",
+    "similar",
+    "some",
+    "sort",
+    "sql",
+    "struct",
+    "substring",
+    "table",
+    "tablesample",
+    "then",
+    "to",
+    "trailing",
+    "trim",
+    "true",
+    "try_cast",
+    "union",
+    "unique",
+    "unknown",
+    "unnest",
+    "update",
+    "user",
+    "using",
+    "values",
+    "when",
+    "where",
+    "window",
+    "with",
+    "within",
+];
 
 /// An expression as it is written.
 #[derive(Debug, Clone, PartialEq)]
@@ -95,12 +229,25 @@ enum Token {
     Minus,
 }
 
+/// The names of columns that need backquotes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Quoting {
+    /// Those that cannot be read without them.
+    Lax,
+    /// All words that SQL reserves.
+    Strict,
+}
+
 /// Parses an expression. The error says why it is not understood.
-pub(super) fn parse(text: &str) -> Result<Expression, String> {
+pub(super) fn parse(text: &str, quoting: Quoting) -> Result<Expression, String> {
+    if text.len() > MOST_BYTES {
+        return Err(format!("it is longer than {MOST_BYTES} bytes"));
+    }
     let mut parser = Parser {
         tokens: tokens(text)?,
         next: 0,
         depth: 0,
+        quoting,
     };
     let expression = parser.any()?;
     match parser.peek() {
@@ -239,6 +386,7 @@ struct Parser {
     tokens: Vec<Token>,
     next: usize,
     depth: usize,
+    quoting: Quoting,
 }
 
 impl Parser {
@@ -336,6 +484,9 @@ impl Parser {
             return Ok(negated_if(is_negated, among));
         }
         if self.accept_word("between") {
+            if !matches!(left, Expression::Column(_) | Expression::Literal(_)) {
+                return Err("BETWEEN goes with a column or a literal".to_owned());
+            }
             let least = self.operand()?;
             self.expect_word("and")?;
             let greatest = self.operand()?;
@@ -403,8 +554,20 @@ impl Parser {
             "true" | "false" => Ok(Expression::Literal(Literal::Boolean(lower == "true"))),
             reserved if RESERVED.contains(&reserved) => Err(unexpected(Some(&Token::Word(word)))),
             _ if self.peek() == Some(&Token::Open) => Err(format!("the function {word} is not known")),
-            _ => self.column(word),
+            _ => {
+                self.check_bare(&word)?;
+                self.column(word)
+            }
         }
+    }
+
+    /// Refuses a reserved word without backquotes.
+    fn check_bare(&self, word: &str) -> Result<(), String> {
+        let lower = word.to_ascii_lowercase();
+        if self.quoting == Quoting::Strict && ANSI_RESERVED.binary_search(&lower.as_str()).is_ok() {
+            return Err(format!("SQL reserves the word {word}: write the column as `{word}`"));
+        }
+        Ok(())
     }
 
     /// The rest of a column's name.
@@ -412,7 +575,11 @@ impl Parser {
         let mut path = vec![first];
         while self.accept(&Token::Dot) {
             match self.take() {
-                Some(Token::Word(part) | Token::Quoted(part)) => path.push(part),
+                Some(Token::Quoted(part)) => path.push(part),
+                Some(Token::Word(part)) => {
+                    self.check_bare(&part)?;
+                    path.push(part);
+                }
                 other => return Err(unexpected(other.as_ref())),
             }
         }
@@ -449,6 +616,9 @@ fn number(text: &str, is_negative: bool) -> Result<Literal, String> {
     let unknown = || format!("the number {text} has more than {MOST_DIGITS} digits");
     if text.contains(['e', 'E']) {
         let value: f64 = text.parse().map_err(|_| format!("{text} is no number"))?;
+        if !value.is_finite() {
+            return Err(format!("the number {text} is beyond the doubles"));
+        }
         return Ok(Literal::Double(if is_negative { -value } else { value }));
     }
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
@@ -478,6 +648,10 @@ impl Number {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn parse(text: &str) -> Result<Expression, String> {
+        super::parse(text, Quoting::Lax)
+    }
 
     fn column(name: &str) -> Expression {
         Expression::Column(name.split('.').map(str::to_owned).collect())
@@ -599,6 +773,8 @@ mod tests {
             ("a = 1;", "';'"),
             ("a in ()", ") is not expected"),
             ("a in (1, b)", "else than literals"),
+            ("(a or b) between 0 and 1", "BETWEEN goes with"),
+            ("a < 1e400", "beyond the doubles"),
             ("a is true", "true is not expected"),
             ("and = 1", "and is not expected"),
             ("ä = 1", "'ä'"),
@@ -613,6 +789,24 @@ mod tests {
         assert!(parse(&deep).unwrap_err().contains("deeper than 64"));
         assert!(parse(&format!("{} a", "not ".repeat(65))).is_err());
         assert!(parse(&vec!["a = 1"; 5_000].join(" or ")).is_ok());
+        assert!(parse(&vec!["a = 1"; 10_000].join(" or ")).unwrap_err().contains("65536 bytes"));
+    }
+
+    #[test]
+    fn nested_ranges_are_refused_before_they_multiply() {
+        let nested = format!("{}a{}", "(".repeat(64), " between 0 and 1)".repeat(64));
+        assert!(parse(&nested).unwrap_err().contains("BETWEEN goes with"));
+    }
+
+    #[test]
+    fn reserved_words_have_backquotes_in_what_is_added() {
+        let strict = |text: &str| super::parse(text, Quoting::Strict);
+        for text in ["end = 1", "User = 'a'", "a.table = 1", "interval is null", "case"] {
+            assert!(strict(text).unwrap_err().contains("SQL reserves"), "{text}");
+            assert!(parse(text).is_ok(), "{text}");
+        }
+        assert!(strict("`end` = 1 and a.`table` = 1 and date > DATE '2026-01-31'").is_ok());
+        assert!(ANSI_RESERVED.is_sorted());
     }
 
     #[test]

@@ -197,7 +197,7 @@ impl Files {
         if rows.rows() == 0 {
             return Ok(());
         }
-        writer.take(rows, &mut None, go_on)?;
+        writer.take_changed(rows, go_on)?;
         writer.encode(go_on)
     }
 
