@@ -72,10 +72,19 @@ def test_a_feature_that_another_writer_left_out_comes_with_its_property(tmp_path
     assert line_of(table, "protocol", 2)["writerFeatures"] == ["invariants", "appendOnly"]
 
 
+def test_a_property_that_is_there_without_its_feature_gets_it(tmp_path: Path) -> None:
+    table = made(tmp_path / "t")
+    lacking = line_of(table, "metaData") | {"configuration": {"delta.appendOnly": "true"}}
+    write_version(table, 1, [needs("invariants"), {"metaData": lacking}])
+    assert table.set_properties({"delta.appendOnly": "true"}) == 2
+    assert line_of(table, "protocol", 2)["writerFeatures"] == ["invariants", "appendOnly"]
+    assert table.set_properties({"delta.appendOnly": "true"}) == 2
+
+
 REFUSED = {
     "delta.appendOnly": ("yes", OptionError, "give true or false"),
     "delta.logRetentionDuration": ("interval 1 year", OptionError, "interval 7 days"),
-    "delta.checkpointInterval": ("0", OptionError, "whole number from 1 on"),
+    "delta.checkpointInterval": ("0", OptionError, "whole number from 1 to 2147483647"),
     "delta.isolationLevel": ("odd", OptionError, "WriteSerializable"),
     "delta.appendsOnly": ("true", OptionError, r"did you mean delta\.appendOnly\?"),
     "delta.constraints.positive": ("id > 0", OptionError, "add_constraint"),

@@ -69,7 +69,7 @@ class Append(WithBlock):
                 order of `sorting_columns` and values that `memory_limit` has no room for are found in their
                 file alone: where rows of the batch went into other files before, the append is closed.
             ConstraintError: A constraint of the table is not true for a row; the append can go on without its
-                batch.
+                batch. It has the batches of `data` before that one: the message says how many rows they have.
             NotArrowError: `data` has no Arrow interface.
             ClosedError: The append was committed, aborted or failed before.
             OSError: The file system refused; nothing of the append stays.

@@ -655,16 +655,16 @@ class Table:
             name: Letters, digits and underscores, in any case; it is stored in lower case.
             expression: A condition in SQL: comparisons of columns with literals or other columns,
                 ``IS NULL``, ``IN`` and ``BETWEEN``, with ``AND``, ``OR``, ``NOT`` and parentheses. A column
-                with other characters than letters, digits and underscores has backquotes, and a field of a
-                struct is ``group.x``.
+                with other characters than letters, digits and underscores has backquotes, as has one named
+                by a word that SQL reserves, and a field of a struct is ``group.x``.
             timeout: Seconds that the commit may take, without the look at the rows; None waits for ever.
 
         Returns:
             The version from which on it holds.
 
         Raises:
-            CommitConflict: A concurrent transaction added rows, or changed the schema, the properties or the
-                protocol.
+            CommitConflict: A concurrent transaction added or removed rows, or changed the schema, the
+                properties or the protocol.
             ConstraintError: It is not true for a row of the table.
             OptionError: The table has a constraint of this name, or the expression is not understood.
             UnsupportedTableError: The table asks its writers for a feature that is not built.

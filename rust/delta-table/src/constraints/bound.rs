@@ -221,9 +221,30 @@ impl Scope<'_> {
 
     fn with_value(&self, path: &[String], literal: &Literal) -> Result<(Named, ArrayRef), String> {
         let column = self.column(path)?;
+        if !self.any_case {
+            check_shared(&column, literal)?;
+        }
         let value = value_of(&column.kind, literal)
             .map_err(|why| format!("the column {} cannot be compared with {why}", shown(path)))?;
         Ok((column, value))
+    }
+}
+
+/// Refuses a number that delta-rs compares otherwise: it reads `7` beside a `decimal(9, 2)` as 700, and cuts the fraction
+/// of a number beside whole ones.
+fn check_shared(column: &Named, literal: &Literal) -> Result<(), String> {
+    let Literal::Number(number) = literal else {
+        return Ok(());
+    };
+    let name = shown(&column.path);
+    match &column.kind {
+        Kind::Decimal(_, scale) if number.scale > 0 || (*scale > 0 && number.unscaled != 0) => Err(format!(
+            "delta-rs compares the decimal column {name} with another number than this one"
+        )),
+        kind if number.scale > 0 && digits_of(kind).is_some() => Err(format!(
+            "the column {name} has whole numbers, and delta-rs cuts the fraction of this one"
+        )),
+        _ => Ok(()),
     }
 }
 
@@ -609,7 +630,18 @@ mod tests {
             assert_eq!(clock(text), None, "{text}");
             assert_eq!(moment(&format!("{text}Z")), None, "{text}Z");
         }
-        for zone in ["", "z", " Z", "UTC", "+1:00", "+0100", "+01:60", "+18:01", "+01:00:00", "01:00"] {
+        for zone in [
+            "",
+            "z",
+            " Z",
+            "UTC",
+            "+1:00",
+            "+0100",
+            "+01:60",
+            "+18:01",
+            "+01:00:00",
+            "01:00",
+        ] {
             assert_eq!(moment(&format!("2026-01-31 12:00:00{zone}")), None, "{zone}");
         }
     }

@@ -35,8 +35,8 @@ impl PendingConstraint {
     /// Commits it; returns the version from which on it holds.
     ///
     /// # Errors
-    /// A conflict when a concurrent transaction added rows, which nobody has compared with the constraint, or changed
-    /// the schema, the properties or the protocol.
+    /// A conflict when a concurrent transaction added rows, which nobody has compared with the constraint, removed
+    /// rows, or changed the schema, the properties or the protocol.
     pub fn commit(self, patience: &mut Patience<'_>) -> Result<Version> {
         self.shared.commit(self.transaction, patience)
     }
@@ -87,8 +87,8 @@ impl Table {
     /// Drops a constraint, also one that is not understood.
     ///
     /// # Errors
-    /// [`TableError::Option`] when the table has none of this name; a conflict when a concurrent transaction changed the
-    /// schema, the properties or the protocol.
+    /// [`TableError::Option`] when the table has none of this name; a conflict when a concurrent transaction changed
+    /// the schema, the properties or the protocol.
     pub fn drop_constraint(&self, name: &str, patience: &mut Patience<'_>) -> Result<Version> {
         let shared = self.shared()?;
         let head = shared.refresh(&mut patient(patience));

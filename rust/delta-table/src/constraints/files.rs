@@ -6,7 +6,7 @@ use delta_commit::actions::Add;
 use parquet_writer::{Batch, WriteError};
 
 use crate::deletion_vectors;
-use crate::error::{Result, TableError};
+use crate::error::Result;
 use crate::head::Head;
 use crate::place::Place;
 use crate::scan::{FileRows, chosen};

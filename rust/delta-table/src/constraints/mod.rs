@@ -114,7 +114,11 @@ impl Constraints {
 
 impl Constraint {
     fn of(name: &str, expression: &str, scope: Scope<'_>) -> Result<Self, String> {
-        let quoting = if scope.any_case { Quoting::Lax } else { Quoting::Strict };
+        let quoting = if scope.any_case {
+            Quoting::Lax
+        } else {
+            Quoting::Strict
+        };
         Ok(Self {
             name: name.to_owned(),
             expression: expression.to_owned(),

@@ -16,8 +16,8 @@ const MOST_DIGITS: usize = 38;
 /// The words that are no column without backquotes.
 const RESERVED: [&str; 9] = ["and", "between", "false", "in", "is", "not", "null", "or", "true"];
 
-/// The words that an expression which is added has in backquotes, as names of columns: Spark with ANSI's reserved words,
-/// or `DataFusion`, which delta-rs checks with, takes one for something else. They are in order.
+/// The words that have backquotes as names of columns in an expression that is added, in order. Spark with ANSI's reserved
+/// words, or `DataFusion`, which delta-rs checks with, takes one for something else.
 const ANSI_RESERVED: [&str; 126] = [
     "all",
     "and",
@@ -565,7 +565,9 @@ impl Parser {
     fn check_bare(&self, word: &str) -> Result<(), String> {
         let lower = word.to_ascii_lowercase();
         if self.quoting == Quoting::Strict && ANSI_RESERVED.binary_search(&lower.as_str()).is_ok() {
-            return Err(format!("SQL reserves the word {word}: write the column as `{word}`"));
+            return Err(format!(
+                "SQL reserves the word {word}: write the column as `{word}`"
+            ));
         }
         Ok(())
     }
@@ -789,7 +791,11 @@ mod tests {
         assert!(parse(&deep).unwrap_err().contains("deeper than 64"));
         assert!(parse(&format!("{} a", "not ".repeat(65))).is_err());
         assert!(parse(&vec!["a = 1"; 5_000].join(" or ")).is_ok());
-        assert!(parse(&vec!["a = 1"; 10_000].join(" or ")).unwrap_err().contains("65536 bytes"));
+        assert!(
+            parse(&vec!["a = 1"; 10_000].join(" or "))
+                .unwrap_err()
+                .contains("65536 bytes")
+        );
     }
 
     #[test]

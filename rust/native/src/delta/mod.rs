@@ -783,10 +783,16 @@ impl DeltaAppend {
         detached(data.py(), || {
             let (schema, mut batches) = rows.open()?;
             self.append.take(|append| Ok(append.accept(&schema)?))?;
+            let mut before = 0;
             loop {
                 let (gathered, more) = batches.gather(rows.together);
-                self.append
-                    .take(|append| caller.wait(|_, go_on| append.write_all(&gathered, go_on)))?;
+                self.append.take(|append| {
+                    caller.wait(|_, go_on| {
+                        let written = append.write_all(&gathered, go_on);
+                        written.map_err(|error| error.after(before))
+                    })
+                })?;
+                before += gathered.iter().map(|batch| batch.rows() as u64).sum::<u64>();
                 // Their producer is told when the append is no longer locked.
                 drop(gathered);
                 if !more? {

@@ -1,4 +1,4 @@
-//! Compactions, and what goes on after them: removals, and looks at all rows.
+//! Work that begins anew where rows only moved: compactions, removals, and looks at all rows.
 
 use delta_commit::Version;
 use delta_table::{CompactOptions, Compacted, Compaction, Table, TableError};
@@ -18,8 +18,8 @@ pub(super) fn anew<T>(mut work: impl FnMut() -> Result<T, TableError>) -> Result
     }
 }
 
-/// Adds a constraint. The time of `committer` is that of the commit; the look at all rows may take longer. Rows that moved
-/// to other files meanwhile are looked at again.
+/// Adds a constraint. The time of `committer` is that of the commit; the look at all rows may take longer. Rows that
+/// moved to other files meanwhile are looked at again.
 pub(super) fn constrain(
     table: &Table,
     name: &str,
