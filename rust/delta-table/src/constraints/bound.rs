@@ -230,8 +230,8 @@ impl Scope<'_> {
     }
 }
 
-/// Refuses a number that delta-rs compares otherwise: it reads `7` beside a `decimal(9, 2)` as 700, and cuts the fraction
-/// of a number beside whole ones.
+/// Refuses a number that delta-rs compares otherwise: it reads `7` beside a `decimal(9, 2)` as 700, and cuts the
+/// fraction of a number beside whole ones.
 fn check_shared(column: &Named, literal: &Literal) -> Result<(), String> {
     let Literal::Number(number) = literal else {
         return Ok(());

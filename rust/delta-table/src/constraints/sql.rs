@@ -16,8 +16,8 @@ const MOST_DIGITS: usize = 38;
 /// The words that are no column without backquotes.
 const RESERVED: [&str; 9] = ["and", "between", "false", "in", "is", "not", "null", "or", "true"];
 
-/// The words that have backquotes as names of columns in an expression that is added, in order. Spark with ANSI's reserved
-/// words, or `DataFusion`, which delta-rs checks with, takes one for something else.
+/// The words that have backquotes as names of columns in an expression that is added, in order. Spark with ANSI's
+/// reserved words, or `DataFusion`, which delta-rs checks with, takes one for something else.
 const ANSI_RESERVED: [&str; 126] = [
     "all",
     "and",
