@@ -28,6 +28,9 @@ use super::sql::{Expression, Literal, Number, Operator};
 /// The digits of the widest decimal.
 const MOST_DIGITS: u8 = 38;
 
+/// The digits of a number with a fraction that a double keeps.
+const MOST_FRACTIONAL: u8 = 15;
+
 /// The note of a column whose texts Spark pads or cuts.
 const FIXED_TEXT: &str = "__CHAR_VARCHAR_TYPE_STRING";
 
@@ -221,30 +224,9 @@ impl Scope<'_> {
 
     fn with_value(&self, path: &[String], literal: &Literal) -> Result<(Named, ArrayRef), String> {
         let column = self.column(path)?;
-        if !self.any_case {
-            check_shared(&column, literal)?;
-        }
         let value = value_of(&column.kind, literal)
             .map_err(|why| format!("the column {} cannot be compared with {why}", shown(path)))?;
         Ok((column, value))
-    }
-}
-
-/// Refuses a number that delta-rs compares otherwise: it reads `7` beside a `decimal(9, 2)` as 700, and cuts the
-/// fraction of a number beside whole ones.
-fn check_shared(column: &Named, literal: &Literal) -> Result<(), String> {
-    let Literal::Number(number) = literal else {
-        return Ok(());
-    };
-    let name = shown(&column.path);
-    match &column.kind {
-        Kind::Decimal(_, scale) if number.scale > 0 || (*scale > 0 && number.unscaled != 0) => Err(format!(
-            "delta-rs compares the decimal column {name} with another number than this one"
-        )),
-        kind if number.scale > 0 && digits_of(kind).is_some() => Err(format!(
-            "the column {name} has whole numbers, and delta-rs cuts the fraction of this one"
-        )),
-        _ => Ok(()),
     }
 }
 
@@ -331,6 +313,12 @@ fn value_of(kind: &Kind, literal: &Literal) -> Result<ArrayRef, String> {
 
 /// A number for the comparison with a column of exact numbers.
 fn exact(kind: &Kind, digits: (u8, u8), number: Number) -> Result<ArrayRef, String> {
+    // DataFusion takes it for a double first.
+    if number.scale > 0 && number.digits > MOST_FRACTIONAL {
+        return Err(format!(
+            "a fraction of more than {MOST_FRACTIONAL} digits, which delta-rs would round"
+        ));
+    }
     if matches!(kind, Kind::Primitive(_)) {
         // Spark takes nulls for true where no long is as large.
         let whole = i64::try_from(number.unscaled / 10_i128.pow(number.scale.into()))
